@@ -1,9 +1,9 @@
-//! Joins everything: settings, engine, controller, what people see.
+//! Composition root: builds the engine client, the controller and its interfaces from [`Settings`], and runs them.
 
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
-use argus_backend::{Backend as _, EngineInfo as EngineAbout};
+use argus_backend::{Backend as _, EngineInfo};
 use argus_core::outcome::ActionError;
 use argus_core::status::code_of;
 use argus_crds::error::{Code, Reason, StructuredError};
@@ -28,12 +28,12 @@ use crate::service;
 use crate::settings::Settings;
 use crate::view::{About, StatusDocuments, View};
 
-/// The engine that the settings name; nothing is connected yet.
+/// Creates a client for the engine of the settings, without connecting.
 pub(crate) fn docker(settings: &Settings) -> Result<Docker, Failure> {
     Ok(connect(settings, endpoint(settings)?))
 }
 
-/// With an image of this program at hand, to look where nothing can be seen from here.
+/// Creates a client that can build an image of this program for helper containers, unless the settings disable helpers.
 fn connect(settings: &Settings, endpoint: Endpoint) -> Docker {
     let state = StateDir::at(settings.state.clone());
     let own_image: OwnImage = Arc::new(move || own_image::build(&state));
@@ -54,13 +54,13 @@ fn endpoint(settings: &Settings) -> Result<Endpoint, Failure> {
     })
 }
 
-/// A call on the engine that failed, as the end of a command.
+/// Converts a failed engine call into the failure of a command; `doing` names the operation.
 pub(crate) fn engine_failure(doing: &str, error: &ActionError) -> Failure {
     let details = serde_json::json!({ "doing": doing, "reason": error.to_string() });
     Failure::of(code_of(error), format!("{doing}: {error}")).about(details)
 }
 
-/// A state directory that cannot be had, as the end of a command.
+/// Converts an unusable state directory into the failure of a command.
 pub(crate) fn state_failure(error: &StateError) -> Failure {
     match error {
         StateError::Held(LockError::Held { holder, .. }) => {
@@ -71,18 +71,19 @@ pub(crate) fn state_failure(error: &StateError) -> Failure {
         }
         StateError::InsideSpecs { .. } => Failure::missing(Reason::NotPossible, chain(error))
             .exit(Exit::Usage)
-            .hint("give `--state` another place"),
+            .hint("choose another folder with `--state`"),
         StateError::Held(LockError::Io { .. }) | StateError::Io { .. } => {
             Failure::missing(Reason::Unreadable, chain(error))
                 .exit(Exit::Unexpected)
-                .hint("make it a folder that this user may write to, or give `--state` another place")
+                .hint("make the folder writable for this user, or choose another one with `--state`")
         }
     }
 }
 
 /// Runs a controller until it is stopped.
 pub(crate) async fn run(settings: Settings, screen: Option<Screen>) -> Result<Exit, Failure> {
-    let signals = Signals::subscribe().map_err(|error| Failure::fault("cannot take signals", &error))?;
+    let signals =
+        Signals::subscribe().map_err(|error| Failure::fault("cannot subscribe to signals", &error))?;
     let endpoint = endpoint(&settings)?;
     let engine_host = host_of(&endpoint).await;
     let docker = connect(&settings, endpoint);
@@ -92,12 +93,12 @@ pub(crate) async fn run(settings: Settings, screen: Option<Screen>) -> Result<Ex
     let state = controller.state().clone();
     tracing::info!(specs = %settings.specs.display(), state = %state.root().display(), engine = endpoint, "argus run");
 
-    let (to_show, shown) = watch::channel(Arc::<StatusDocuments>::default());
-    let (answers, engine) = watch::channel(None);
+    let (status_sender, shown) = watch::channel(Arc::<StatusDocuments>::default());
+    let (engine_info, engine) = watch::channel(None);
     let (listening, http) = watch::channel(None);
     let about = About {
         started_at: clock::now(),
-        // Whoever reads these may stand elsewhere.
+        // Readers of the status files can have another working directory.
         specs: std::path::absolute(&settings.specs).unwrap_or_else(|_| settings.specs.clone()),
         state: std::path::absolute(state.root())
             .unwrap_or_else(|_| state.root().to_path_buf())
@@ -109,14 +110,14 @@ pub(crate) async fn run(settings: Settings, screen: Option<Screen>) -> Result<Ex
         debug: settings.debug,
     };
     let feed = controller.journal().feed();
-    let view = View::new(about, to_show, controller.journal());
+    let view = View::new(about, status_sender, controller.journal());
     let tally = controller.journal().tally().clone();
-    // What was written before is another run's.
-    let begun = *feed.newest().borrow();
+    // Earlier records belong to previous runs.
+    let previous_newest = *feed.newest().borrow();
     let (handle, running) = controller.start(docker.clone(), Arc::new(view));
     let (supervisor, stop) = (running.supervisor(), running.stop_token());
     let metrics = Metrics::new(&tally, handle.snapshots(), shown.clone());
-    let meter = metrics.meter(feed.clone(), begun);
+    let meter = metrics.meter(feed.clone(), previous_newest);
     supervisor.spawn("meter", Importance::Useful, {
         let stop = stop.clone();
         move || meter.clone().run(stop.clone())
@@ -134,7 +135,7 @@ pub(crate) async fn run(settings: Settings, screen: Option<Screen>) -> Result<Ex
     supervisor.spawn_once(
         "about",
         Importance::Useful,
-        ask_about(docker, handle.snapshots(), answers),
+        report_engine_info(docker, handle.snapshots(), engine_info),
     );
     let watched = watchdog::run(
         supervisor.pulses().clone(),
@@ -158,14 +159,13 @@ pub(crate) async fn run(settings: Settings, screen: Option<Screen>) -> Result<Ex
     tokio::select! {
         ended = running.ended() => match ended {
             Ok(()) => Ok(Exit::Done),
-            Err(died) => Err(end_of(&died)),
+            Err(task_died) => Err(controller_failure(&task_died)),
         },
         () = signals.second(stop) => Ok(Exit::Interrupted),
     }
 }
 
-/// A controller that a command has for itself and stops again: it says nothing but in its files, and nobody commands it but
-/// through the handle.
+/// Starts a controller for one command. It serves no HTTP and shows nothing; only the returned [`Handle`] commands it.
 pub(crate) async fn run_offline(settings: &Settings) -> Result<(Handle, Running), Failure> {
     let endpoint = endpoint(settings)?;
     let engine_host = host_of(&endpoint).await;
@@ -194,6 +194,7 @@ fn options(settings: &Settings, engine_host: Option<IpAddr>) -> argus_reconciler
         env_allow: settings.env_allow.clone(),
         process_env: spec_files::process_env(),
         allow_mounts: spec_files::allow_mounts(settings),
+        engine_socket: spec_files::engine_socket(settings),
         own_image: own_image::when_needed(&StateDir::at(settings.state.clone())),
         publish_address: settings.publish_address,
         engine_host,
@@ -207,18 +208,21 @@ fn options(settings: &Settings, engine_host: Option<IpAddr>) -> argus_reconciler
     }
 }
 
-/// A task that died, as the end of the controller.
-fn end_of(died: &TaskDied) -> Failure {
-    if died.task != LOCK {
-        return Failure::fault("controller stopped", died);
+/// Converts a failed task into the failure of the controller.
+fn controller_failure(task_died: &TaskDied) -> Failure {
+    if task_died.task != LOCK {
+        return Failure::fault("controller stopped", task_died);
     }
-    let message = format!("controller stopped: {}; containers keep running", died.reason);
+    let message = format!(
+        "controller stopped: {}; containers keep running",
+        task_died.reason
+    );
     Failure::missing(Reason::NotPossible, message)
         .exit(Exit::Unexpected)
-        .hint("`argus run` starts it again and goes on with what is there")
+        .hint("start it again with `argus run`, which adopts the running containers")
 }
 
-/// Where published ports are reached, when the engine is not on this host.
+/// Resolves the address of published ports on a remote engine; `None` for a local engine.
 async fn host_of(endpoint: &Endpoint) -> Option<IpAddr> {
     let Endpoint::Tcp(address) = endpoint else {
         return None;
@@ -230,7 +234,7 @@ async fn host_of(endpoint: &Endpoint) -> Option<IpAddr> {
         .filter(|ip| !ip.is_loopback())
 }
 
-/// On the socket in the state directory always, on an address where there is to be one.
+/// Serves HTTP on the socket in the state directory, and on the listen address if one is configured.
 fn start_http(
     supervisor: &Supervisor,
     client: &ControllerClient,
@@ -257,7 +261,7 @@ fn start_http(
         Err(error) => {
             tracing::error!(
                 error = chain(&error),
-                "cannot make the token; HTTP is on the socket only"
+                "cannot create the token; HTTP is served on the unix socket only"
             );
             return;
         }
@@ -278,11 +282,11 @@ fn start_http(
     });
 }
 
-/// Asks the engine who it is, each time it comes within reach.
-async fn ask_about(
+/// Reads the engine's version each time the engine becomes reachable.
+async fn report_engine_info(
     docker: Docker,
     mut snapshots: watch::Receiver<Arc<Snapshot>>,
-    answers: watch::Sender<Option<EngineAbout>>,
+    engine_info: watch::Sender<Option<EngineInfo>>,
 ) {
     loop {
         if snapshots
@@ -293,8 +297,8 @@ async fn ask_about(
             return;
         }
         match docker.info().await {
-            Ok(about) => drop(answers.send_replace(Some(about))),
-            Err(error) => tracing::debug!(%error, "engine does not say who it is"),
+            Ok(about) => drop(engine_info.send_replace(Some(about))),
+            Err(error) => tracing::debug!(%error, "cannot read the version of the engine"),
         }
         if snapshots
             .wait_for(|snapshot| !snapshot.store.reachable())

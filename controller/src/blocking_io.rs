@@ -1,4 +1,4 @@
-//! Files are read apart from all else that goes on: a disk that hangs holds up those who ask it, and nobody beside them.
+//! Blocking file I/O on a separate thread pool, so that a hanging disk delays only the requests that need it.
 
 use std::sync::{Arc, LazyLock};
 use std::time::Duration;
@@ -9,25 +9,25 @@ use tokio::sync::Semaphore;
 
 use crate::exit::Failure;
 
-/// Reads at once. Threads that wait for a disk are few: the journal's and the status files' are of the same kind.
-const AT_ONCE: usize = 32;
-/// Longer than this nobody waits for an answer.
+/// Maximum number of parallel operations. The journal and the status files use threads of the same pool.
+const MAX_PARALLEL: usize = 32;
+/// Maximum time that a caller waits for an operation.
 const READ_LIMIT: Duration = Duration::from_secs(30);
 
-/// Does what reads (or writes) files on a thread that may wait for them.
+/// Runs blocking file operations on a thread of the pool.
 pub(crate) async fn read<T: Send + 'static>(
     work: impl FnOnce() -> Result<T, Failure> + Send + 'static,
 ) -> Result<T, Failure> {
-    within(READ_LIMIT, work).await
+    run_within(READ_LIMIT, work).await
 }
 
-async fn within<T: Send + 'static>(
-    patience: Duration,
+async fn run_within<T: Send + 'static>(
+    limit: Duration,
     work: impl FnOnce() -> Result<T, Failure> + Send + 'static,
 ) -> Result<T, Failure> {
-    static READERS: LazyLock<Arc<Semaphore>> = LazyLock::new(|| Arc::new(Semaphore::new(AT_ONCE)));
-    let apart = async {
-        // Never closed; held until the thread is free again, and not only until nobody waits for it any more.
+    static READERS: LazyLock<Arc<Semaphore>> = LazyLock::new(|| Arc::new(Semaphore::new(MAX_PARALLEL)));
+    let pooled = async {
+        // Never closed. The permit is released when the thread is free, even if the caller gives up earlier.
         let permit = READERS.clone().acquire_owned().await;
         let work = move || {
             let _permit = permit;
@@ -35,13 +35,13 @@ async fn within<T: Send + 'static>(
         };
         tokio::task::spawn_blocking(work).await
     };
-    match tokio::time::timeout(patience, apart).await {
+    match tokio::time::timeout(limit, pooled).await {
         Ok(Ok(read)) => read,
-        Ok(Err(died)) => Err(Failure::fault("cannot read", &died)),
+        Ok(Err(panicked)) => Err(Failure::fault("cannot read", &panicked)),
         Err(_) => {
-            let message = format!("the files did not answer within {} s", patience.as_secs());
+            let message = format!("timed out after {} s reading files", limit.as_secs());
             let error = StructuredError::new(Code::Timeout, message)
-                .details(json!({ "doing": "reading files", "deadlineMs": patience.as_millis() }));
+                .details(json!({ "doing": "reading files", "deadlineMs": limit.as_millis() }));
             let error = error.suggest(&[ActionId::RunPreflight, ActionId::FixStateDirectory]);
             Err(Failure::new(error.retry_after(5)))
         }
@@ -55,19 +55,19 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn who_waits_for_a_disk_holds_up_nobody_else() {
+    async fn hanging_read_delays_no_other_read() {
         let (answer, disk) = mpsc::channel::<u8>();
         let slow = read(move || Ok(disk.recv().unwrap()));
         let other = async { answer.send(read(|| Ok(7)).await.unwrap()).unwrap() };
-        // There is one thread for both: the first would wait for ever for the second.
+        // The runtime has one thread: without the pool, the first read would wait forever for the second.
         let (slow, ()) = tokio::join!(slow, other);
         assert_eq!(slow.unwrap(), 7);
     }
 
     #[tokio::test]
-    async fn a_disk_that_never_answers_is_said() {
+    async fn hanging_disk_is_reported_as_timeout() {
         let (_silent, disk) = mpsc::channel::<u8>();
-        let late = within(Duration::from_millis(50), move || Ok(disk.recv().ok())).await;
+        let late = run_within(Duration::from_millis(50), move || Ok(disk.recv().ok())).await;
         let error = late.unwrap_err().into_error();
         assert_eq!((error.code, error.retry_after), (Code::Timeout, Some(5)));
     }

@@ -1,4 +1,4 @@
-//! A breaker that somebody resets: how it was, and how it is then.
+//! Reset of a circuit breaker: its state before and after.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,46 +11,47 @@ use tokio::sync::watch;
 
 use crate::view::StatusDocuments;
 
-/// What was reset shows what it is now within this, or it is told as it is then.
-const SEEN: Duration = Duration::from_secs(3);
-/// The name of the breaker that is nobody's.
+/// Maximum time to wait until the status shows the reset.
+const STATUS_TIMEOUT: Duration = Duration::from_secs(3);
+/// Name of the engine's breaker.
 const ENGINE: &str = "engine";
 
-/// What came of a reset.
+/// Result of a reset.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub(crate) struct BreakerReset {
-    /// Whose breaker this is: `engine`, or the name of an environment.
+    /// Owner of the breaker: `engine`, or the name of an environment.
     pub(crate) breaker: String,
-    /// Whether it is in another state than it was: a closed one stays closed.
+    /// True if the state changed. A closed breaker stays closed.
     pub(crate) changed: bool,
-    /// How it was, and in `history` what had opened it; none where nothing was ever counted.
+    /// State before the reset, with the reason of the opening in `history`; `null` if nothing was counted yet.
     pub(crate) previous: Option<BreakerStatus>,
-    /// How it is: half-open lets one call through, whose result closes or opens it.
+    /// State after the reset. Half-open allows one call, owner result closes or opens the breaker.
     pub(crate) current: Option<BreakerStatus>,
-    /// Whose breakers were not closed and were reset as well.
+    /// Other breakers that were not closed and were reset as well.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(crate) others: Vec<String>,
 }
 
 impl BreakerReset {
-    /// It was closed, so that there was nothing to do.
+    /// True if the breaker was closed, so that the reset did nothing.
     pub(crate) fn was_closed(&self) -> bool {
         is_closed(self.previous.as_ref())
     }
 }
 
-/// How a breaker stands before it is reset.
+/// State of a breaker before its reset.
 #[derive(Debug)]
 pub(crate) struct BreakerBefore {
-    /// The environment that was named, or whose breaker tells for all.
+    /// Environment owner breaker is reported; `None` for the engine's breaker.
     env: Option<String>,
     previous: Option<BreakerStatus>,
     others: Vec<String>,
 }
 
 impl BreakerBefore {
-    /// Of the breaker of an environment; without one all are reset, and the first that is not closed tells.
+    /// Reads the breaker of an environment. Without one, the reset applies to all breakers.
+    /// The first one that is not closed is then reported.
     pub(crate) fn of(shown: &StatusDocuments, env: Option<&EnvName>) -> Self {
         let mut open = Vec::new();
         if env.is_none() {
@@ -76,26 +77,27 @@ impl BreakerBefore {
         }
     }
 
-    /// Once the reset was taken in: returns when it is seen, or when it takes too long.
+    /// Waits until the status shows the accepted reset, for at most [`STATUS_TIMEOUT`].
     pub(crate) async fn wait_for_reset(
         self,
         mut shown: watch::Receiver<Arc<StatusDocuments>>,
     ) -> BreakerReset {
         let env = self.env.as_deref();
         if !is_closed(self.previous.as_ref()) {
-            let seen = shown.wait_for(|shown| is_other(self.previous.as_ref(), breaker(shown, env).as_ref()));
-            // What is not seen by then is told as it is.
-            drop(tokio::time::timeout(SEEN, seen).await);
+            let changed_status =
+                shown.wait_for(|shown| differs(self.previous.as_ref(), breaker(shown, env).as_ref()));
+            // After the timeout, the current state is returned.
+            drop(tokio::time::timeout(STATUS_TIMEOUT, changed_status).await);
         }
         let current = breaker(&shown.borrow(), env);
         let engines = |breaker: &BreakerStatus| breaker.scope == BreakerScope::Engine;
-        let whose = match env {
+        let owner = match env {
             Some(env) if !self.previous.as_ref().is_some_and(engines) => env,
             Some(_) | None => ENGINE,
         };
         BreakerReset {
-            breaker: whose.to_owned(),
-            changed: is_other(self.previous.as_ref(), current.as_ref()),
+            breaker: owner.to_owned(),
+            changed: differs(self.previous.as_ref(), current.as_ref()),
             previous: self.previous,
             current,
             others: self.others,
@@ -103,7 +105,7 @@ impl BreakerBefore {
     }
 }
 
-/// What an environment shows, or the engine's.
+/// Returns the breaker in the status of an environment, or the engine's breaker.
 fn breaker(shown: &StatusDocuments, env: Option<&str>) -> Option<BreakerStatus> {
     match env {
         Some(env) => shown.environments.get(env)?.breaker.clone(),
@@ -115,11 +117,11 @@ fn is_closed(breaker: Option<&BreakerStatus>) -> bool {
     breaker.is_none_or(|breaker| breaker.state == BreakerState::Closed)
 }
 
-fn is_other(before: Option<&BreakerStatus>, now: Option<&BreakerStatus>) -> bool {
-    let words = |breaker: Option<&BreakerStatus>| {
+fn differs(before: Option<&BreakerStatus>, now: Option<&BreakerStatus>) -> bool {
+    let state_of = |breaker: Option<&BreakerStatus>| {
         breaker.map_or((BreakerState::Closed, 0), |it| (it.state, it.times_opened))
     };
-    words(before) != words(now)
+    state_of(before) != state_of(now)
 }
 
 #[cfg(test)]
@@ -128,7 +130,7 @@ mod tests {
 
     use super::*;
 
-    fn standing(scope: BreakerScope, state: BreakerState) -> BreakerStatus {
+    fn breaker_status(scope: BreakerScope, state: BreakerState) -> BreakerStatus {
         let opened = BreakerChange {
             to: "open".to_owned(),
             reason: "5 failures in a row".to_owned(),
@@ -143,13 +145,13 @@ mod tests {
         }
     }
 
-    /// The engine's, and those of environments by name.
+    /// Creates statuses with the given state of the engine's breaker and of each environment's.
     fn shown(engine: BreakerState, environments: &[(&str, BreakerState)]) -> Arc<StatusDocuments> {
         let mut shown = StatusDocuments::default();
-        shown.controller.breaker = Some(standing(BreakerScope::Engine, engine));
+        shown.controller.breaker = Some(breaker_status(BreakerScope::Engine, engine));
         for (name, state) in environments {
             let status = EnvironmentStatus {
-                breaker: Some(standing(BreakerScope::Environment, *state)),
+                breaker: Some(breaker_status(BreakerScope::Environment, *state)),
                 ..EnvironmentStatus::default()
             };
             shown.environments.insert((*name).to_owned(), status);
@@ -163,42 +165,46 @@ mod tests {
         after: Arc<StatusDocuments>,
     ) -> BreakerReset {
         let env = env.map(|env| EnvName::new(env).unwrap());
-        let standing = BreakerBefore::of(before, env.as_ref());
-        let (_shows, shown) = watch::channel(after);
-        standing.wait_for_reset(shown).await
+        let before_reset = BreakerBefore::of(before, env.as_ref());
+        let (_sender, shown) = watch::channel(after);
+        before_reset.wait_for_reset(shown).await
     }
 
     #[tokio::test]
-    async fn a_reset_tells_the_state_before_and_after_and_what_had_opened_it() {
+    async fn reset_returns_state_before_and_after_with_reason() {
         use BreakerState::{Closed, HalfOpen, Open};
         let before = shown(Closed, &[("blog", Closed), ("shop", Open)]);
         let after = shown(Closed, &[("blog", Closed), ("shop", HalfOpen)]);
-        // By name, and as the one of all that was not closed.
+        // By name, and as the only one that is not closed.
         for env in [Some("shop"), None] {
-            let told = reset(&before, env, after.clone()).await;
+            let result = reset(&before, env, after.clone()).await;
             let state = |breaker: &Option<BreakerStatus>| breaker.as_ref().map(|it| it.state);
-            assert_eq!((told.breaker.as_str(), told.changed), ("shop", true), "{env:?}");
             assert_eq!(
-                (state(&told.previous), state(&told.current)),
+                (result.breaker.as_str(), result.changed),
+                ("shop", true),
+                "{env:?}"
+            );
+            assert_eq!(
+                (state(&result.previous), state(&result.current)),
                 (Some(Open), Some(HalfOpen))
             );
-            let previous = told.previous.unwrap();
+            let previous = result.previous.unwrap();
             assert_eq!(previous.history[0].reason, "5 failures in a row");
         }
     }
 
     #[tokio::test]
-    async fn a_closed_breaker_stays_as_it_is_and_the_others_that_are_reset_are_named() {
+    async fn closed_breaker_stays_and_other_resets_are_listed() {
         use BreakerState::{Closed, HalfOpen, Open};
         let closed = shown(Closed, &[("shop", Closed)]);
-        for (env, whose) in [(Some("shop"), "shop"), (None, ENGINE)] {
-            let told = reset(&closed, env, closed.clone()).await;
-            assert_eq!((told.breaker.as_str(), told.changed), (whose, false));
-            assert!(told.was_closed() && told.previous == told.current);
+        for (env, owner) in [(Some("shop"), "shop"), (None, ENGINE)] {
+            let result = reset(&closed, env, closed.clone()).await;
+            assert_eq!((result.breaker.as_str(), result.changed), (owner, false));
+            assert!(result.was_closed() && result.previous == result.current);
         }
         let open = shown(Open, &[("blog", Open), ("shop", HalfOpen)]);
-        let told = reset(&open, None, shown(HalfOpen, &[])).await;
-        assert_eq!((told.breaker.as_str(), told.changed), (ENGINE, true));
-        assert_eq!(told.others, ["blog", "shop"]);
+        let result = reset(&open, None, shown(HalfOpen, &[])).await;
+        assert_eq!((result.breaker.as_str(), result.changed), (ENGINE, true));
+        assert_eq!(result.others, ["blog", "shop"]);
     }
 }

@@ -1,4 +1,4 @@
-//! What was called before an error, for whoever asks: `--debug`, `?debug=true`, `"debug": true`, `ARGUS_DEBUG=1`.
+//! Call traces of errors: the calls behind an error, on request by `--debug`, `?debug=true`, `"debug": true` or `ARGUS_DEBUG=1`.
 
 use std::collections::BTreeMap;
 use std::sync::OnceLock;
@@ -12,8 +12,8 @@ use serde_json::{Map, Value, json};
 
 use crate::cli::status::peek;
 
-/// What a command was asked to tell, beside what it tells anyway; set once, as the colour is.
-static ASKED: OnceLock<DebugRequest> = OnceLock::new();
+/// Debug request of this process; set at most once, at its start.
+static DEBUG_REQUEST: OnceLock<DebugRequest> = OnceLock::new();
 
 #[derive(Debug)]
 struct DebugRequest {
@@ -21,75 +21,75 @@ struct DebugRequest {
     command: Call,
 }
 
-/// Longer texts are documents, and no arguments to be told again.
-const LONGEST: usize = 200;
-/// Arguments in which people write what they like.
-const WORDS: [&str; 3] = ["content", "reason", "case"];
-/// So many arguments are told.
-const MOST: usize = 50;
+/// Maximum length of a text argument, in bytes; longer texts are documents.
+const MAX_TEXT: usize = 200;
+/// Arguments with free text.
+const FREE_TEXT: [&str; 3] = ["content", "reason", "case"];
+/// Maximum number of recorded arguments.
+const MAX_ARGUMENTS: usize = 50;
 
-/// From here on this process tells of each error what was called; `command` is what it was started with.
+/// Enables call traces for all errors of this process; `command` is its command line.
 pub(crate) fn ask(state: StateDir, command: Call) {
-    // Nobody asks twice.
-    drop(ASKED.set(DebugRequest { state, command }));
+    // Called once per process.
+    drop(DEBUG_REQUEST.set(DebugRequest { state, command }));
 }
 
-/// What led to an error that ends a command: the command itself, and what is kept of the error; nothing unless that was asked for.
+/// Returns the calls that led to a command's error: the command itself, then the stored calls. Empty without a debug request.
 pub(crate) fn led_to(error: &StructuredError) -> Vec<Call> {
-    let Some(asked) = ASKED.get() else {
+    let Some(request) = DEBUG_REQUEST.get() else {
         return Vec::new();
     };
     let env = error
         .environment
         .as_deref()
         .and_then(|env| EnvName::new(env).ok());
-    let kept = env.zip(error.error_id.as_ref());
-    let kept = kept.and_then(|(env, id)| kept_of(&asked.state, &env).remove(id));
+    let stored = env.zip(error.error_id.as_ref());
+    let stored = stored.and_then(|(env, id)| stored_calls(&request.state, &env).remove(id));
     let known = if error.debug.is_empty() {
-        kept.unwrap_or_default()
+        stored.unwrap_or_default()
     } else {
         error.debug.clone()
     };
-    [asked.command.clone()].into_iter().chain(known).collect()
+    [request.command.clone()].into_iter().chain(known).collect()
 }
 
-/// An answer of a command as it goes out.
-pub(crate) fn answered(answer: Value) -> Value {
-    match ASKED.get() {
-        Some(asked) => told(|env| kept_of(&asked.state, env), answer).0,
-        None => answer,
+/// Adds call traces to the output of a command, if they are enabled.
+pub(crate) fn answered(response: Value) -> Value {
+    match DEBUG_REQUEST.get() {
+        Some(request) => add_calls(|env| stored_calls(&request.state, env), response).0,
+        None => response,
     }
 }
 
-/// A status as a command shows it.
+/// Adds call traces to a status, if they are enabled.
 pub(crate) fn shown(mut status: EnvironmentStatus) -> EnvironmentStatus {
-    if let Some(asked) = ASKED.get() {
-        let calls: Calls = peek(&asked.state.debug(&status.environment));
+    if let Some(request) = DEBUG_REQUEST.get() {
+        let calls: Calls = peek(&request.state.debug(&status.environment));
         status.put_calls(&calls);
     }
     status
 }
 
-fn kept_of(state: &StateDir, env: &EnvName) -> Calls {
+fn stored_calls(state: &StateDir, env: &EnvName) -> Calls {
     peek(&state.debug(env.as_str()))
 }
 
-/// An answer in which every error has the calls that led to it, as far as `kept` knows them; and all of these.
-pub(crate) fn told(kept: impl Fn(&EnvName) -> Calls, mut answer: Value) -> (Value, Vec<Call>) {
-    let mut teller = ErrorCallTracer {
-        ask: kept,
-        kept: BTreeMap::new(),
+/// Adds the calls known to `stored` to every error of a response, and returns all added calls as well.
+pub(crate) fn add_calls(stored: impl Fn(&EnvName) -> Calls, mut response: Value) -> (Value, Vec<Call>) {
+    let mut tracer = ErrorCallTracer {
+        read: stored,
+        stored: BTreeMap::new(),
         all: Vec::new(),
     };
-    teller.walk(&mut answer, None);
-    let all = teller.all;
-    (answer, all)
+    tracer.walk(&mut response, None);
+    let all = tracer.all;
+    (response, all)
 }
 
 struct ErrorCallTracer<F> {
-    ask: F,
-    /// By environment.
-    kept: BTreeMap<EnvName, Calls>,
+    read: F,
+    /// Calls that were already read, by environment.
+    stored: BTreeMap<EnvName, Calls>,
     all: Vec<Call>,
 }
 
@@ -99,7 +99,7 @@ impl<F: Fn(&EnvName) -> Calls> ErrorCallTracer<F> {
             Value::Array(items) => items.iter_mut().for_each(|item| self.walk(item, env)),
             Value::Object(fields) => {
                 let named = fields.get("environment").and_then(Value::as_str);
-                // What is no name is no path either.
+                // An invalid name must not become part of a path.
                 let named = named.and_then(|name| EnvName::new(name).ok());
                 let env = named.as_ref().or(env);
                 fields.iter_mut().for_each(|(_, field)| self.walk(field, env));
@@ -120,41 +120,44 @@ impl<F: Fn(&EnvName) -> Calls> ErrorCallTracer<F> {
     }
 
     fn calls(&mut self, env: &EnvName, id: &str) -> Vec<Call> {
-        let kept = self.kept.entry(env.clone());
-        let kept = kept.or_insert_with(|| (self.ask)(env));
-        kept.get(id).cloned().unwrap_or_default()
+        let stored = self.stored.entry(env.clone());
+        let stored = stored.or_insert_with(|| (self.read)(env));
+        stored.get(id).cloned().unwrap_or_default()
     }
 }
 
-/// Arguments as they may be told: what is called a secret is black, and what is no name, number or path is told by its size.
+/// Returns arguments without confidential content: secrets are redacted, and free text is replaced by its size.
 pub(crate) fn tame(arguments: impl IntoIterator<Item = (String, Value)>) -> Map<String, Value> {
-    let tamed = |(name, value): (String, Value)| {
+    let sanitized = |(name, value): (String, Value)| {
         let value = if is_secret(&name) {
             Value::from(REDACTED)
         } else {
-            tamed(value, WORDS.contains(&name.as_str()))
+            sanitize_value(value, FREE_TEXT.contains(&name.as_str()))
         };
         (name, value)
     };
-    arguments.into_iter().take(MOST).map(tamed).collect()
+    arguments.into_iter().take(MAX_ARGUMENTS).map(sanitized).collect()
 }
 
-fn tamed(value: Value, is_prose: bool) -> Value {
+fn sanitize_value(value: Value, is_prose: bool) -> Value {
     match value {
         Value::String(text) if is_prose || !is_name(&text) => Value::from(format!("({} bytes)", text.len())),
-        Value::Array(items) => items.into_iter().map(|item| tamed(item, is_prose)).collect(),
+        Value::Array(items) => items
+            .into_iter()
+            .map(|item| sanitize_value(item, is_prose))
+            .collect(),
         Value::Object(fields) => Value::Object(tame(fields)),
         plain @ (Value::String(_) | Value::Null | Value::Bool(_) | Value::Number(_)) => plain,
     }
 }
 
-/// Names, numbers, paths and addresses are made of such.
+/// True if a text has only the characters of names, numbers, paths and addresses.
 fn is_name(text: &str) -> bool {
     let fits = |c: char| c.is_ascii_alphanumeric() || "._-/:,+".contains(c);
-    text.len() <= LONGEST && text.chars().all(fits)
+    text.len() <= MAX_TEXT && text.chars().all(fits)
 }
 
-/// A call in a line.
+/// Formats a call as one line.
 pub(crate) fn line(call: &Call) -> String {
     let arguments = if call.arguments.is_empty() {
         String::new()
@@ -174,9 +177,9 @@ pub(crate) fn line(call: &Call) -> String {
         operation, attempt, ..
     } = call;
     let line = format!("{operation}{arguments}, attempt {attempt}{deadline}{causes}");
-    // What a container wrote must neither move the cursor nor begin a line that looks like ours.
-    let tame = |c: char| if c.is_control() { ' ' } else { c };
-    line.chars().map(tame).collect()
+    // Text from a container must not move the cursor or imitate a line of ours.
+    let without_controls = |c: char| if c.is_control() { ' ' } else { c };
+    line.chars().map(without_controls).collect()
 }
 
 #[cfg(test)]
@@ -187,40 +190,44 @@ mod tests {
         Call::new(operation, Map::new())
             .within(Some(std::time::Duration::from_secs(30)))
             .attempt(3)
-            .outcome(["no answer within 30 s".to_owned()])
+            .outcome(["no response within 30 s".to_owned()])
     }
 
     #[test]
-    fn every_error_of_an_answer_gets_its_calls_and_nothing_else_does() {
-        let kept = |env: &EnvName| match env.as_str() {
+    fn only_known_errors_get_their_calls() {
+        let stored = |env: &EnvName| match env.as_str() {
             "shop" => Calls::from([("01A".to_owned(), vec![call("create-container")])]),
-            other => panic!("nobody asked for {other}"),
+            other => panic!("unexpected environment `{other}`"),
         };
-        let answer = json!({
+        let response = json!({
             "environments": [{
                 "environment": "shop",
-                "problem": { "code": "TIMEOUT", "errorId": "01A" },
+                "error": { "code": "TIMEOUT", "errorId": "01A" },
                 "other": { "code": "TIMEOUT", "errorId": "01B" },
             }],
             "elsewhere": { "environment": "../shop", "errorId": "01A" },
             "nowhere": { "errorId": "01A" },
         });
-        let (answer, all) = told(kept, answer);
-        let shop = &answer["environments"][0];
-        assert_eq!(shop["problem"]["debug"], json!([call("create-container")]));
-        for silent in [&shop["other"], &answer["elsewhere"], &answer["nowhere"]] {
+        let (response, all) = add_calls(stored, response);
+        let shop = &response["environments"][0];
+        assert_eq!(shop["error"]["debug"], json!([call("create-container")]));
+        for silent in [&shop["other"], &response["elsewhere"], &response["nowhere"]] {
             assert!(silent.get("debug").is_none(), "{silent}");
         }
         assert_eq!(all, [call("create-container")]);
-        assert_eq!(told(kept, answer.clone()).0, answer, "told twice is told once");
+        assert_eq!(
+            add_calls(stored, response.clone()).0,
+            response,
+            "adding twice changes nothing"
+        );
     }
 
     #[test]
-    fn a_call_is_told_in_a_line_and_documents_are_not_told_again() {
+    fn call_is_one_line_without_documents() {
         let text = line(&call("start-container"));
         assert_eq!(
             text,
-            "start-container, attempt 3, deadline 30s: no answer within 30 s"
+            "start-container, attempt 3, deadline 30s: no response within 30 s"
         );
         let given = json!({
             "environment": "shop", "content": "version", "tail": 3, "all": ["a/b:1", "b\nc"], "apiToken": "x",
@@ -231,7 +238,7 @@ mod tests {
             "host": "(17 bytes)", "debug": true,
         });
         assert_eq!(Value::Object(tame(given.as_object().cloned().unwrap())), wanted);
-        let rude = call("probe").outcome(["\u{1b}[2J\nhint: rm -rf /".to_owned()]);
-        assert!(!line(&rude).contains(char::is_control), "{}", line(&rude));
+        let hostile = call("probe").outcome(["\u{1b}[2J\nhint: rm -rf /".to_owned()]);
+        assert!(!line(&hostile).contains(char::is_control), "{}", line(&hostile));
     }
 }

@@ -1,4 +1,4 @@
-//! The command line: one verb a file.
+//! The command line. Each subcommand has its own module with its arguments and a `carry_out` function.
 
 use std::process::ExitCode;
 
@@ -58,7 +58,7 @@ pub(crate) mod why;
 
 pub(crate) use get::{holding, ports, running, waits};
 
-/// Keeps Docker test environments as their e2e.yaml says.
+/// Runs Docker test environments as described in e2e.yaml and keeps them that way.
 #[derive(Debug, Parser)]
 #[command(
     name = "argus",
@@ -76,75 +76,75 @@ struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Verb {
-    /// Watch a folder of specs and converge an engine to it, until stopped
+    /// Run a controller that keeps environments as their specs describe
     Run(run::Run),
-    /// Write a first file for a project, from its compose file or Dockerfile
+    /// Write a first spec file from a compose file or a Dockerfile
     Init(init::Init),
-    /// Check spec files and say all that is wrong with them
+    /// Check spec files and report all errors
     Validate(validate::Validate),
-    /// Show what would be done, and why
+    /// Show planned actions and their causes
     Plan(plan::Plan),
     /// List environments, or the services of one
     Get(get::Get),
-    /// Show everything at a glance, as it changes: states, probes, restarts, breakers
+    /// Show a live overview of states, probes, restarts and breakers
     Top(top::Top),
-    /// Tell everything about an environment
+    /// Show all details of an environment
     Describe(describe::Describe),
     /// Wait until environments are ready or gone
     Wait(wait::Wait),
     /// Remove environments from the engine
     Down(down::Down),
-    /// List what dead controllers left, and remove it
+    /// List or remove resources of dead controllers
     Orphans(orphans::Orphans),
-    /// Try again what was given up
+    /// Retry a given-up service or environment
     Retry(retry::Retry),
-    /// Leave an environment or a service as it is
+    /// Leave an environment or a service unchanged
     Hold(hold::Hold),
-    /// End a hold, or mode Safe of the controller
+    /// End a hold, or end mode Safe of the controller
     Resume(hold::Resume),
-    /// Abandon pulls and builds of an environment, and hold it
+    /// Abort pulls and builds of an environment, and hold it
     Cancel(hold::Cancel),
-    /// Go back to the last other revision that was ready
+    /// Return to the last other good revision
     Rollback(rollback::Rollback),
-    /// Run the same revision beside itself, under another name and on other ports
+    /// Run a copy of an environment under another name and on other ports
     Fork(rollback::Fork),
-    /// Run tests on an environment, or say that a test begins or ended
+    /// Run tests on an environment, or register a running test
     Test(test::Test),
-    /// Show how the circuit breakers stand, or try the engine at once
+    /// Show or reset circuit breakers
     Breaker(breaker::Breaker),
-    /// Check whether engine, disk and the rest are fit for what the specs ask for
+    /// Check engine, disk and host against the specs
     Preflight(preflight::Preflight),
-    /// Find out what is wrong, the worst first, and write a bundle of it for whoever is to help
+    /// Diagnose problems, most severe first; optionally write a support bundle
     Doctor(doctor::Doctor),
-    /// Show who reaches whom inside an environment, or look at it now
+    /// Show or repeat the connectivity checks of an environment
     Network(network::Network),
-    /// Give disk space back: images that newer builds followed, the builder's cache
+    /// Free disk space: superseded images and the build cache
     Prune(prune::Prune),
-    /// Show what containers write
+    /// Show the logs of containers
     Logs(logs::Logs),
-    /// Tell why an environment or a service is as it is
+    /// Explain the state of an environment or a service
     Why(why::Why),
-    /// List what happened, and follow what happens
+    /// List or follow events of the journal
     Events(events::Events),
-    /// Show what a failed run left
+    /// Show the crash report of a failed run: logs, exit, memory
     Evidence(evidence::Evidence),
-    /// List what was found after runs of the controller that did not end well
+    /// List incidents after unclean stops of the controller
     Incidents(incidents::Incidents),
-    /// Break an environment made for it in the ways that are to heal, and count how often it did
+    /// Inject faults into a temporary environment and count recoveries
     Selftest(selftest::Selftest),
-    /// Serve agents over MCP on stdin and stdout, in front of the controller of the state directory
+    /// Serve MCP on stdin and stdout for the controller of the state directory
     Mcp(mcp::Mcp),
-    /// Print the JSON Schema of the spec, of the status files, of errors or of incidents, or the CRD
+    /// Print a JSON Schema (spec, status, error, incident) or the CRD
     Schema(schema::Schema),
     /// Explain an error code
     Explain(explain::Explain),
     /// Print a completion script for a shell
     Completions(completions::Completions),
-    /// Write manual pages, or print that of `argus`
+    /// Print the manual page of `argus`, or write all pages
     Man(man::Man),
-    /// Show what a mock was asked, or serve one
+    /// Show the requests of a mock, or serve a mock
     Mock(mock::Mock),
-    /// What a helper container sees from where it is
+    /// Check links and disks from inside a helper container
     #[command(hide = true)]
     Probe(probe::Probe),
     /// A small HTTP service, used by the examples
@@ -152,7 +152,7 @@ enum Verb {
     DemoService(demo::DemoService),
 }
 
-/// Reads the command line, carries it out, and ends with its exit code.
+/// Parses the command line, runs the subcommand, and returns its exit code.
 pub(crate) fn main() -> ExitCode {
     let parsed = Cli::command()
         .try_get_matches()
@@ -164,7 +164,7 @@ pub(crate) fn main() -> ExitCode {
             return usage::end(&error.format(&mut command), &command).into();
         }
     };
-    // Settings that cannot be read are told by the command itself.
+    // The command itself reports unreadable settings.
     let settings = Settings::resolve(&cli.options, &SpecOptions::default()).ok();
     let colour = settings.as_ref().map(|settings| settings.color);
     colour.or(cli.options.color).unwrap_or_default().choose();
@@ -224,7 +224,7 @@ fn carry_out(cli: Cli) -> Result<Exit, Failure> {
 }
 
 impl Verb {
-    /// Errors are shown as JSON, too.
+    /// Returns true if errors must be printed as JSON, too.
     fn wants_json(&self) -> bool {
         let output = match self {
             Self::Init(init) => init.output,
@@ -268,7 +268,7 @@ impl Verb {
     }
 }
 
-/// Runs a future on a runtime of its own, which does not wait for what is left of it.
+/// Runs a future on its own runtime. Tasks that are still running at the end are abandoned.
 fn block_on<T>(work: impl Future<Output = Result<T, Failure>>) -> Result<T, Failure> {
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
@@ -285,12 +285,12 @@ mod tests {
     use argus_crds::error::ActionId;
 
     #[test]
-    fn the_command_line_is_sound() {
+    fn command_line_definition_is_valid() {
         Cli::command().debug_assert();
     }
 
     #[test]
-    fn every_remedy_that_names_a_tool_is_a_call_that_it_takes() {
+    fn mcp_remedies_are_valid_tool_calls() {
         let mut called = 0;
         for action in ActionId::ALL {
             for (env, service) in [(None, None), (Some("shop"), None), (Some("shop"), Some("api"))] {
@@ -306,7 +306,7 @@ mod tests {
     }
 
     #[test]
-    fn every_remedy_has_its_command_and_its_call_whatever_is_known() {
+    fn every_remedy_has_a_command_and_an_mcp_call() {
         for action in ActionId::ALL {
             for (env, service) in [(None, None), (Some("shop"), None), (Some("shop"), Some("api"))] {
                 let remedy = action.remedy(env, service);
@@ -316,7 +316,7 @@ mod tests {
     }
 
     #[test]
-    fn every_remedy_that_names_us_is_a_command_that_we_take() {
+    fn argus_remedies_are_valid_commands() {
         let mut ours = 0;
         for action in ActionId::ALL {
             for (env, service) in [(None, None), (Some("shop"), None), (Some("shop"), Some("api"))] {

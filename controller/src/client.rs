@@ -1,4 +1,4 @@
-//! What every surface asks of a controller: the one in this process, or the one behind a state directory.
+//! Client of a controller for all interfaces: of the one in this process, or of the one behind a state directory.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -27,7 +27,7 @@ mod preflight;
 
 pub(crate) use preflight::PREFLIGHT;
 
-/// A controller as its surfaces hold it; cheap to clone.
+/// Client of a controller; cheap to clone.
 #[derive(Debug, Clone)]
 pub(crate) struct ControllerClient {
     settings: Arc<Settings>,
@@ -35,39 +35,39 @@ pub(crate) struct ControllerClient {
     transport: Transport,
 }
 
-/// Where the controller is.
+/// Connection to the controller.
 #[derive(Debug, Clone)]
 enum Transport {
-    /// In this process.
+    /// The controller runs in this process.
     InProcess(Box<InProcess>),
-    /// Behind the state directory, if anywhere: asked over its socket, known by its files.
+    /// The controller runs in another process or not at all: commands go over its socket, statuses come from its files.
     Remote,
 }
 
-/// What a controller in this process gives its surfaces.
+/// Parts of a controller in this process.
 #[derive(Debug, Clone)]
 pub(crate) struct InProcess {
-    /// Commands in, outlook out.
+    /// Accepts commands and publishes snapshots.
     pub(crate) handle: Handle,
-    /// The statuses as they were written last.
+    /// The statuses of the last write.
     pub(crate) shown: watch::Receiver<Arc<StatusDocuments>>,
-    /// The journal as it grows.
+    /// The journal, with new records as they are written.
     pub(crate) feed: Feed,
-    /// What a Prometheus reads.
+    /// The metrics for Prometheus.
     pub(crate) metrics: Metrics,
 }
 
 impl ControllerClient {
-    /// Of the controller in this process.
-    pub(crate) fn in_process(settings: Settings, own: InProcess) -> Self {
+    /// Creates a client of the controller in this process.
+    pub(crate) fn in_process(settings: Settings, parts: InProcess) -> Self {
         Self {
             state: StateDir::at(settings.state.clone()),
             settings: Arc::new(settings),
-            transport: Transport::InProcess(Box::new(own)),
+            transport: Transport::InProcess(Box::new(parts)),
         }
     }
 
-    /// Of whatever controller works on the state directory of these settings.
+    /// Creates a client of the controller that uses the state directory of these settings, if one runs.
     pub(crate) fn remote(settings: Settings) -> Self {
         Self {
             state: StateDir::at(settings.state.clone()),
@@ -76,25 +76,24 @@ impl ControllerClient {
         }
     }
 
-    /// The settings it was made with.
+    /// Returns the settings of the client.
     pub(crate) fn settings(&self) -> &Settings {
         &self.settings
     }
 
-    /// The state directory.
     pub(crate) fn state(&self) -> &StateDir {
         &self.state
     }
 
-    /// What only the controller's own process has.
+    /// Returns the parts that exist only in the controller's parts process.
     pub(crate) fn in_process_parts(&self) -> Option<&InProcess> {
         match &self.transport {
-            Transport::InProcess(own) => Some(own),
+            Transport::InProcess(parts) => Some(parts),
             Transport::Remote => None,
         }
     }
 
-    /// The folder of the specs: the controller's own, where one is known.
+    /// Returns the specs folder: the one that the controller watches if known, else the one of the settings.
     pub(crate) fn specs(&self) -> PathBuf {
         let known = match &self.transport {
             Transport::InProcess(_) => None,
@@ -107,24 +106,23 @@ impl ControllerClient {
         std::path::absolute(&specs).unwrap_or(specs)
     }
 
-    /// The settings with which one looks from beside the controller: with the folder that it watches, whatever this process
-    /// was started with. It may read files.
-    pub(crate) fn looking(&self) -> Settings {
+    /// Returns the settings for queries in this process, with the folder that the controller watches. It can read files.
+    pub(crate) fn query_settings(&self) -> Settings {
         let mut settings = self.settings().clone();
         settings.specs = self.specs();
         settings
     }
 
-    /// The journal, as it grows or as it lies in its files.
+    /// Returns the journal feed, live or from the files.
     pub(crate) fn feed(&self) -> Feed {
         match &self.transport {
-            Transport::InProcess(own) => own.feed.clone(),
+            Transport::InProcess(parts) => parts.feed.clone(),
             Transport::Remote => Feed::of_files(self.state.journal()),
         }
     }
 
-    /// The command that starts a controller on this state directory.
-    pub(crate) fn how_to_start(&self) -> String {
+    /// Returns the command that starts a controller on this state directory.
+    pub(crate) fn start_command(&self) -> String {
         let (specs, state) = (self.specs(), self.state.root());
         let state = std::path::absolute(state).unwrap_or_else(|_| state.to_path_buf());
         format!(
@@ -134,7 +132,7 @@ impl ControllerClient {
         )
     }
 
-    /// A controller is at work.
+    /// True if a controller runs.
     pub(crate) fn is_alive(&self) -> bool {
         match &self.transport {
             Transport::InProcess(_) => true,
@@ -142,50 +140,52 @@ impl ControllerClient {
         }
     }
 
-    /// Answers when a command is taken in and on disk, not when all that follows from it is done.
+    /// Sends a command. Returns when the controller has accepted and stored it, before its effects are complete.
     pub(crate) async fn execute(&self, command: Command) -> Result<CommandReply, Failure> {
         match &self.transport {
-            Transport::InProcess(own) => {
+            Transport::InProcess(parts) => {
                 let before = if let Command::ResetBreaker { environment } = &command {
-                    Some(BreakerBefore::of(&own.shown.borrow(), environment.as_ref()))
+                    Some(BreakerBefore::of(&parts.shown.borrow(), environment.as_ref()))
                 } else {
                     None
                 };
-                let answer = own.handle.send(command.clone()).await;
-                let answer = answer.map_err(|error| Failure::new(refusal(&error, &self.state)))?;
-                let taken = CommandReply::of(&command, &answer);
+                let response = parts.handle.send(command.clone()).await;
+                let response = response.map_err(|error| Failure::new(refusal(&error, &self.state)))?;
+                let reply = CommandReply::of(&command, &response);
                 Ok(match before {
-                    Some(before) => taken.reset(&before.wait_for_reset(own.shown.clone()).await),
-                    None => taken,
+                    Some(before) => reply.reset(&before.wait_for_reset(parts.shown.clone()).await),
+                    None => reply,
                 })
             }
             Transport::Remote => client::send(&self.state, &command).await.map_err(client::failure),
         }
     }
 
-    /// What reads the files of the state directory or of the specs, off the threads that answer everybody.
+    /// Runs blocking reads of state or spec files on the pool of [`crate::blocking_io`].
     pub(crate) async fn read<T: Send + 'static>(
         &self,
         work: impl FnOnce(&Self) -> Result<T, Failure> + Send + 'static,
     ) -> Result<T, Failure> {
-        let own = self.clone();
-        crate::blocking_io::read(move || work(&own)).await
+        let client = self.clone();
+        crate::blocking_io::read(move || work(&client)).await
     }
 
-    /// The same for those who may not know that there is no controller: they are told how to start one.
+    /// Sends a command like [`execute`](Self::execute). Without a controller, the error contains the command that starts one.
     pub(crate) async fn command(&self, command: Command) -> Result<CommandReply, Failure> {
-        let away = |client: &Self| Ok((!client.is_alive()).then(|| client.how_to_start()));
-        if let Some(start) = self.read(away).await? {
-            let message = "no controller is running, so nobody can do this";
-            return Err(Failure::missing(Reason::NotRunning, message).hint(format!("start it: {start}")));
+        let start_if_stopped = |client: &Self| Ok((!client.is_alive()).then(|| client.start_command()));
+        if let Some(start) = self.read(start_if_stopped).await? {
+            let message = "no controller is running";
+            return Err(
+                Failure::missing(Reason::NotRunning, message).hint(format!("start one with `{start}`"))
+            );
         }
         self.execute(command).await
     }
 
-    /// The statuses of everything; where the controller is another process, it reads files.
+    /// Returns all statuses. For a controller in another process, it reads files.
     pub(crate) fn shown(&self) -> Result<Arc<StatusDocuments>, Failure> {
         match &self.transport {
-            Transport::InProcess(own) => Ok(own.shown.borrow().clone()),
+            Transport::InProcess(parts) => Ok(parts.shown.borrow().clone()),
             Transport::Remote => {
                 let all = status::all(&self.state)?;
                 let environments: BTreeMap<_, _> = all
@@ -195,7 +195,7 @@ impl ControllerClient {
                 let controller = status::controller(&self.state)?;
                 Ok(Arc::new(StatusDocuments {
                     environments,
-                    // They are read where they are asked for.
+                    // Read on demand.
                     calls: BTreeMap::new(),
                     controller: controller.unwrap_or_default(),
                 }))
@@ -203,10 +203,10 @@ impl ControllerClient {
         }
     }
 
-    /// The calls behind the errors of an environment; it may read a file.
+    /// Returns the calls behind the errors of an environment. It can read a file.
     pub(crate) fn calls(&self, env: &EnvName) -> Calls {
         match &self.transport {
-            Transport::InProcess(own) => own
+            Transport::InProcess(parts) => parts
                 .shown
                 .borrow()
                 .calls
@@ -217,17 +217,17 @@ impl ControllerClient {
         }
     }
 
-    /// An answer in which every error tells what was called, and all of these; an answer whose files do not answer is told as it is.
-    pub(crate) async fn with_calls(&self, answer: Value) -> (Value, Vec<Call>) {
+    /// Adds the calls behind each error to a response, and returns them. If the files cannot be read, the response stays unchanged.
+    pub(crate) async fn with_calls(&self, response: Value) -> (Value, Vec<Call>) {
         if self.in_process_parts().is_some() {
-            return call_trace::told(|env| self.calls(env), answer);
+            return call_trace::add_calls(|env| self.calls(env), response);
         }
-        let plain = answer.clone();
-        let told = self.read(move |client| Ok(call_trace::told(|env| client.calls(env), answer)));
-        told.await.unwrap_or((plain, Vec::new()))
+        let plain = response.clone();
+        let traced = self.read(move |client| Ok(call_trace::add_calls(|env| client.calls(env), response)));
+        traced.await.unwrap_or((plain, Vec::new()))
     }
 
-    /// The status of an environment that has to be there, for those who answer others as well: files are looked at aside.
+    /// Returns the status of an existing environment. Reads files on the pool, for callers that also serve other requests.
     pub(crate) async fn find_environment(&self, env: &str) -> Result<EnvironmentStatus, Failure> {
         if let Some(status) = self.status(env) {
             return Ok(status);
@@ -236,27 +236,27 @@ impl ControllerClient {
         self.read(move |client| client.environment(&env)).await
     }
 
-    /// The status of an environment that has to be there; it may read files.
+    /// Returns the status of an existing environment. It can read files.
     pub(crate) fn environment(&self, env: &str) -> Result<EnvironmentStatus, Failure> {
         if let Some(status) = self.status(env) {
             return Ok(status);
         }
-        // The words about what is not there are the same everywhere.
+        // Use the same error message for a missing environment everywhere.
         status::existing(&self.state, env)
     }
 
-    /// As the controller in this process told it last.
+    /// Returns the last status that the controller in this process published.
     fn status(&self, env: &str) -> Option<EnvironmentStatus> {
         let shown = self.in_process_parts()?.shown.borrow();
         shown.environments.get(env).cloned()
     }
 }
 
-/// Why a command was not carried out, as the one type of error.
+/// Converts a rejected command into a structured error.
 fn refusal(error: &CommandError, state: &StateDir) -> StructuredError {
     match error {
         CommandError::Busy => StructuredError::new(Code::Timeout, error.to_string())
-            .details(json!({ "doing": "taking in a command", "reason": "too many commands at once" }))
+            .details(json!({ "doing": "accepting a command", "reason": "too many concurrent commands" }))
             .retry_after(1),
         CommandError::Stopped => StructuredError::missing(Reason::Unavailable, error.to_string()),
         CommandError::Unknown(env) => StructuredError::missing(Reason::NotFound, error.to_string())
@@ -270,7 +270,7 @@ fn refusal(error: &CommandError, state: &StateDir) -> StructuredError {
     }
 }
 
-/// The socket of the controller on this state directory.
+/// Returns the socket path of the controller on this state directory.
 pub(crate) fn socket(state: &StateDir) -> PathBuf {
     state.private().join("argus.sock")
 }

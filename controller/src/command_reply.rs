@@ -1,4 +1,4 @@
-//! What a command is answered with, over every surface.
+//! Reply to a command, on every interface.
 
 use argus_reconciler::{Command, Reply};
 use schemars::JsonSchema;
@@ -7,39 +7,39 @@ use serde_json::{Value, json};
 
 use crate::breaker_reset::BreakerReset;
 
-/// A command was taken in; what follows from it goes on by itself.
+/// Reply to an accepted command. Its effects follow asynchronously.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct CommandReply {
-    /// The command in a word.
+    /// The command in one word.
     pub(crate) verb: String,
-    /// What it is about; the whole controller without.
+    /// Affected environment; absent for the whole controller.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) environment: Option<String>,
-    /// What kind of answer it is: `done`, `lease`, `test`, `revision`, `forked` or `circuit`.
+    /// Kind of the value: `done`, `lease`, `test`, `revision`, `forked` or `circuit`.
     pub(crate) kind: String,
-    /// What came of it, for those that say more than that they were taken in.
+    /// Result of the command, for commands that return one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) value: Option<Value>,
 }
 
 impl CommandReply {
-    /// Of a command and the controller's answer.
-    pub(crate) fn of(command: &Command, answer: &Reply) -> Self {
-        let (kind, value) = match answer {
+    /// Creates the reply from a command and the controller's result.
+    pub(crate) fn of(command: &Command, result: &Reply) -> Self {
+        let (kind, value) = match result {
             Reply::Done => ("done", None),
-            // In the controller's own files its times are numbers.
+            // The controller's files store times as numbers.
             Reply::TestLease(lease) => {
                 let (since, until) = (lease.since.to_string(), lease.until.to_string());
-                let mut told = json!({
+                let mut lease_json = json!({
                     "environment": lease.environment, "case": lease.case, "since": since, "until": until,
                 });
-                for (name, words) in [("holder", &lease.holder), ("purpose", &lease.purpose)] {
-                    if let Some(words) = words {
-                        told[name] = json!(words);
+                for (name, text) in [("holder", &lease.holder), ("purpose", &lease.purpose)] {
+                    if let Some(text) = text {
+                        lease_json[name] = json!(text);
                     }
                 }
-                ("lease", Some(told))
+                ("lease", Some(lease_json))
             }
             Reply::Test(report) => ("test", Some(json!(report))),
             Reply::Revision(revision) => ("revision", Some(json!(revision))),
@@ -53,7 +53,7 @@ impl CommandReply {
         }
     }
 
-    /// The same with what became of a circuit breaker.
+    /// Adds the result of a breaker reset.
     pub(crate) fn reset(self, reset: &BreakerReset) -> Self {
         Self {
             kind: "circuit".to_owned(),
@@ -62,7 +62,7 @@ impl CommandReply {
         }
     }
 
-    /// What became of a circuit breaker.
+    /// Returns the result of a breaker reset.
     pub(crate) fn circuit(&self) -> BreakerReset {
         let value = self.value.clone().map(serde_json::from_value);
         value.and_then(Result::ok).unwrap_or_default()

@@ -1,4 +1,4 @@
-//! Exit codes, and failures on their way to one.
+//! Exit codes, and failures that lead to one.
 
 use std::process::ExitCode;
 
@@ -7,28 +7,28 @@ use argus_crds::error::{Code, Reason, StructuredError};
 use argus_reconciler::clock;
 use serde_json::{Value, json};
 
-/// How the process ends.
+/// Result of the process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Exit {
-    /// Done.
+    /// Success.
     Done,
-    /// Something that nobody foresaw.
+    /// Unexpected error, or a code without its own exit code.
     Unexpected,
-    /// The command line is not understood.
+    /// Invalid command line.
     Usage,
-    /// A spec is refused.
+    /// Rejected spec.
     Refused,
-    /// The engine does not answer, or its breaker is open.
+    /// Unreachable engine, or open breaker.
     Unreachable,
-    /// Not ready in time.
+    /// Not ready within the timeout.
     Late,
     /// Argus gave up.
     GaveUp,
-    /// Another controller holds the state directory.
+    /// Another controller uses the state directory.
     Held,
-    /// A second signal.
+    /// A second signal arrived.
     Interrupted,
-    /// As the demo service was told.
+    /// Exit code that the demo service was configured with.
     AsTold(u8),
 }
 
@@ -39,7 +39,7 @@ impl From<Exit> for ExitCode {
 }
 
 impl Exit {
-    /// The number that the shell sees.
+    /// Returns the number for the shell.
     pub(crate) fn number(self) -> u8 {
         match self {
             Self::Done => 0,
@@ -55,7 +55,7 @@ impl Exit {
         }
     }
 
-    /// The exit code that stands for an error.
+    /// Returns the exit code of an error code.
     pub(crate) fn of(code: Code) -> Self {
         match code {
             Code::SpecInvalid | Code::SpecConflict | Code::PolicyViolation => Self::Refused,
@@ -99,24 +99,24 @@ impl Exit {
     }
 }
 
-/// Why a command does not end well.
+/// Failure of a command.
 #[derive(Debug)]
 pub(crate) enum Failure {
-    /// Whoever read our output has seen enough; that is success.
+    /// The reader of the output closed the pipe, which counts as success.
     BrokenPipe,
-    /// An error to be shown.
+    /// A structured error.
     Error {
-        /// What is shown.
+        /// The error.
         error: Box<StructuredError>,
-        /// How the process ends.
+        /// Exit code of the process.
         exit: Exit,
-        /// What to do, where something fits better than what its code suggests.
+        /// Remedy that replaces the suggestions of the error code.
         hint: Option<String>,
     },
 }
 
 impl Failure {
-    /// A failure with the exit code of its error.
+    /// Creates a failure with the exit code of its error.
     pub(crate) fn new(error: StructuredError) -> Self {
         let exit = Exit::of(error.code);
         Self::Error {
@@ -126,24 +126,24 @@ impl Failure {
         }
     }
 
-    /// A failure of a kind, in words.
+    /// Creates a failure from a code and a message.
     pub(crate) fn of(code: Code, message: impl Into<String>) -> Self {
         Self::new(StructuredError::new(code, message))
     }
 
-    /// What is asked for cannot be had.
+    /// Creates a failure for a missing or impossible subject.
     pub(crate) fn missing(reason: Reason, message: impl Into<String>) -> Self {
         Self::new(StructuredError::missing(reason, message))
     }
 
-    /// The command line asks for what cannot be.
+    /// Creates a failure for an invalid command line.
     pub(crate) fn usage(message: impl Into<String>) -> Self {
         Self::new(StructuredError::new(Code::SpecInvalid, message).reason(Reason::Usage))
             .exit(Exit::Usage)
             .hint("argus help")
     }
 
-    /// A fault of the system around us, with its chain of causes.
+    /// Creates a failure of the operating system, with its chain of causes; `doing` names the operation.
     pub(crate) fn fault(doing: &str, why: &dyn std::error::Error) -> Self {
         let reason = chain(why);
         Self::of(Code::Internal, format!("{doing}: {reason}"))
@@ -151,14 +151,14 @@ impl Failure {
             .quiet()
     }
 
-    /// What is ours and makes no sense to us: nothing around us is to blame.
+    /// Creates a failure for invalid data of Argus itself; it keeps the suggestions of `INTERNAL`.
     pub(crate) fn bug(what: &str, why: &dyn std::error::Error) -> Self {
         let reason = chain(why);
         Self::of(Code::Internal, format!("{what}: {reason}"))
             .about(json!({ "doing": what, "reason": reason }))
     }
 
-    /// The same failure with what it is about: an object.
+    /// Sets the details of the error; `details` is an object.
     pub(crate) fn about(self, details: Value) -> Self {
         match self {
             Self::Error { error, exit, hint } => Self::Error {
@@ -170,15 +170,15 @@ impl Failure {
         }
     }
 
-    /// What it says.
+    /// Returns the message of the error.
     pub(crate) fn message(&self) -> &str {
         match self {
             Self::Error { error, .. } => &error.message,
-            Self::BrokenPipe => "nobody reads",
+            Self::BrokenPipe => "output pipe closed",
         }
     }
 
-    /// The error in it, as everything but a terminal shows it; a hint of its own is among the details.
+    /// Converts the failure into its error, for interfaces other than a terminal. A hint becomes `details.hint`.
     pub(crate) fn into_error(self) -> StructuredError {
         let error = match self {
             Self::Error { mut error, hint, .. } => {
@@ -187,12 +187,12 @@ impl Failure {
                 }
                 *error
             }
-            Self::BrokenPipe => StructuredError::new(Code::Internal, "nobody reads"),
+            Self::BrokenPipe => StructuredError::new(Code::Internal, "output pipe closed"),
         };
         stamped(error)
     }
 
-    /// The same failure in an environment.
+    /// Sets the environment of the error.
     pub(crate) fn environment(self, env: &str) -> Self {
         match self {
             Self::Error { error, exit, hint } => Self::Error {
@@ -204,7 +204,7 @@ impl Failure {
         }
     }
 
-    /// The same failure with another exit code.
+    /// Sets the exit code.
     pub(crate) fn exit(self, exit: Exit) -> Self {
         match self {
             Self::Error { error, hint, .. } => Self::Error { error, exit, hint },
@@ -212,7 +212,7 @@ impl Failure {
         }
     }
 
-    /// The same failure with what to do, in place of the suggestions of its code.
+    /// Sets a hint, which replaces the suggestions of the error code.
     pub(crate) fn hint(self, hint: impl Into<String>) -> Self {
         match self {
             Self::Error { error, exit, .. } => Self::Error {
@@ -224,7 +224,7 @@ impl Failure {
         }
     }
 
-    /// The same failure without the suggestions of its code.
+    /// Removes the suggestions of the error code.
     pub(crate) fn quiet(self) -> Self {
         match self {
             Self::Error { error, exit, hint } => Self::Error {
@@ -237,7 +237,7 @@ impl Failure {
     }
 }
 
-/// An error that arose in an answer and stands in no status: it gets its identity and its time here, like every other.
+/// Adds an identity and a time to an error that is in no status.
 pub(crate) fn stamped(error: StructuredError) -> StructuredError {
     let now = clock::now();
     let id = error.error_id.clone().unwrap_or_else(|| {
@@ -248,15 +248,15 @@ pub(crate) fn stamped(error: StructuredError) -> StructuredError {
     error.error_id(id).timestamp(at)
 }
 
-/// An error with all that stands behind it, each said once.
+/// Formats an error with its chain of causes, each once.
 pub(crate) fn chain(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut source = error.source();
     while let Some(cause) = source {
-        let said = cause.to_string();
-        if !text.contains(&said) {
+        let cause_text = cause.to_string();
+        if !text.contains(&cause_text) {
             text.push_str(": ");
-            text.push_str(&said);
+            text.push_str(&cause_text);
         }
         source = cause.source();
     }
@@ -268,7 +268,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_code_has_an_exit_code_and_the_special_ones_have_theirs() {
+    fn error_codes_map_to_their_exit_codes() {
         for (code, exit) in [
             (Code::SpecInvalid, 3),
             (Code::SpecConflict, 3),
@@ -285,7 +285,7 @@ mod tests {
     }
 
     #[test]
-    fn a_chain_says_each_cause_once() {
+    fn error_chain_contains_each_cause_once() {
         #[derive(Debug, thiserror::Error)]
         #[error("cannot read `x`")]
         struct Outer(#[source] std::io::Error);

@@ -1,4 +1,4 @@
-//! HTTP: what programs and commands ask of a running controller, on a unix socket and on loopback.
+//! HTTP interface of a running controller, for programs and commands: on a unix socket, and optionally on a TCP address.
 
 use std::time::Duration;
 
@@ -36,36 +36,36 @@ mod write_timeout;
 pub(crate) use guard::{Guard, token};
 pub(crate) use health::Health;
 
-/// Where commands are told.
+/// Path of the commands.
 pub(crate) const ACTIONS: &str = "/api/v1/actions";
-/// Where a controller says how it is.
+/// Path of the liveness check.
 pub(crate) const HEALTH: &str = "/healthz";
-/// Where agents speak MCP.
+/// Path of MCP for agents.
 const MCP: &str = "/mcp";
-/// Commands are small.
-const LARGEST_BODY: usize = 64 * 1024;
-/// A body that is not here after this is not waited for.
-const SLOWEST_BODY: Duration = Duration::from_secs(10);
+/// Maximum size of a request body, in bytes.
+const MAX_BODY: usize = 64 * 1024;
+/// Maximum time to read a request body.
+const BODY_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// What the handlers have.
+/// State of the handlers.
 #[derive(Debug, Clone)]
 pub(crate) struct AppState {
     client: ControllerClient,
     stop: CancellationToken,
 }
 
-async fn mcp(State(desk): State<AppState>, request: Request) -> Result<Response, problem::Problem> {
-    let answer = crate::mcp::serve(desk.client, desk.stop, request).await;
-    answer.map_err(|(status, message)| problem::Problem::asked(status, message))
+async fn mcp(State(app): State<AppState>, request: Request) -> Result<Response, problem::Problem> {
+    let response = crate::mcp::serve(app.client, app.stop, request).await;
+    response.map_err(|(status, message)| problem::Problem::new(status, message))
 }
 
-/// A failure as it is answered, for those who hold what is in it.
+/// Converts a failure into its response, for tests of other modules.
 #[cfg(test)]
 pub(crate) fn problem(failure: crate::exit::Failure) -> Response {
     axum::response::IntoResponse::into_response(problem::Problem::from(failure))
 }
 
-/// Everything that can be asked, for those whom `guard` lets in.
+/// Builds the router with all paths, behind `guard`.
 pub(crate) fn routes(client: ControllerClient, guard: Guard, stop: CancellationToken) -> Router {
     let traffic = client.in_process_parts().map(|own| own.metrics.traffic().clone());
     Router::new()
@@ -106,13 +106,13 @@ pub(crate) fn routes(client: ControllerClient, guard: Guard, stop: CancellationT
         )
         .route("/api/v1/breaker", get(environments::breakers))
         .route("/api/v1/orphans", get(environments::orphans))
-        .route(PREFLIGHT, get(preflight::preflight).post(preflight::mend))
+        .route(PREFLIGHT, get(preflight::preflight).post(preflight::fix))
         .route("/api/v1/plan", get(queries::plan))
         .route(
             "/api/v1/validate",
-            get(queries::folder)
+            get(queries::validate_folder)
                 .post(queries::validate)
-                .layer(queries::file_sized()),
+                .layer(queries::spec_body_limit()),
         )
         .route("/api/v1/doctor", get(queries::doctor))
         .route("/api/v1/prune", get(queries::prune_report).post(queries::prune))
@@ -122,15 +122,15 @@ pub(crate) fn routes(client: ControllerClient, guard: Guard, stop: CancellationT
         .route("/api/v1/errors", get(preflight::codes))
         .route("/api/v1/errors/{code}", get(preflight::code))
         .route("/api/v1/openapi.json", get(openapi::document))
-        .route(ACTIONS, post(actions::act))
-        .route("/api/v1/actions/{verb}", post(actions::act_by_name))
+        .route(ACTIONS, post(actions::run_command))
+        .route("/api/v1/actions/{verb}", post(actions::run_named_command))
         .route(MCP, any(mcp))
-        .fallback(problem::nowhere)
-        .method_not_allowed_fallback(problem::not_so)
-        .layer(DefaultBodyLimit::max(LARGEST_BODY))
-        .layer(middleware::from_fn(call_trace::ask))
+        .fallback(problem::not_found)
+        .method_not_allowed_fallback(problem::method_not_allowed)
+        .layer(DefaultBodyLimit::max(MAX_BODY))
+        .layer(middleware::from_fn(call_trace::strip_parameter))
         .layer(middleware::from_fn_with_state(guard, guard::check))
-        .layer(middleware::from_fn_with_state(client.clone(), call_trace::tell))
+        .layer(middleware::from_fn_with_state(client.clone(), call_trace::add))
         .layer(middleware::from_fn_with_state(
             traffic.unwrap_or_default(),
             HttpMetrics::count,

@@ -1,4 +1,4 @@
-//! What `argus run` shows: a table on a terminal, lines everywhere else.
+//! Output of `argus run`: a live table on terminals, lines elsewhere.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,10 +18,10 @@ use image_progress::Paced;
 use lines::Lines;
 use screen::Screen;
 
-/// The table is drawn at most this often.
-const FRAME: Duration = Duration::from_millis(80);
+/// Minimum time between two draws of the table.
+const FRAME_INTERVAL: Duration = Duration::from_millis(80);
 
-/// Shows what is new until the controller is gone.
+/// Shows changes until the controller ends.
 pub(crate) async fn show(
     mut shown: watch::Receiver<Arc<StatusDocuments>>,
     screen: Option<Screen>,
@@ -32,12 +32,12 @@ pub(crate) async fn show(
         let now = shown.borrow_and_update().clone();
         if let Some(screen) = &screen {
             screen.draw(table::draw(&now, &note, screen.width()));
-            tokio::time::sleep(FRAME).await;
+            tokio::time::sleep(FRAME_INTERVAL).await;
         } else {
             let works = image_progress::of(now.environments.values());
-            let went_on = paced.news(&works, clock::now());
-            let news = output::lines(lines.news(&now).into_iter().chain(went_on));
-            // Whoever closed our output has seen enough; the controller works on.
+            let progress = paced.news(&works, clock::now());
+            let news = output::lines(lines.news(&now).into_iter().chain(progress));
+            // A closed stdout ends the output, but not the controller.
             if !news.is_empty() && output::data(&news).is_err() {
                 return;
             }

@@ -1,4 +1,14 @@
-//! The binary `argus`: one controller, and the commands around it.
+//! The binary `argus`: the controller, and the commands that use it.
+//!
+//! - [`cli`] defines the subcommands. `argus run` starts the controller through [`app`].
+//! - [`app`] composes the tasks of a controller: engine client, reconciler, HTTP, MCP and output.
+//! - [`client`] lets HTTP, MCP and commands use a controller in this process or over its socket.
+//! - [`http`] and [`mcp`] serve the interfaces of a controller. [`metrics`] feeds Prometheus.
+//! - [`live`] prints the state of a running controller. [`view`] holds the published status documents.
+//! - [`mock`] serves mocks inside their containers.
+//! - [`settings`] merges flags, variables and `argus.toml`. [`exit`] maps errors to exit codes.
+//!
+//! Start with [`app`] for the controller and with [`cli`] for the commands.
 
 mod app;
 mod blocking_io;

@@ -1,4 +1,4 @@
-//! MCP: what an agent holds of a controller, as tools and resources, over stdio and at `/mcp`.
+//! MCP server: tools and resources of a controller for agents, over stdio and at `/mcp`.
 
 use std::sync::OnceLock;
 
@@ -39,21 +39,21 @@ pub(crate) use http::serve;
 use context::Call;
 use tool::Entry;
 
-/// What a model reads before it sees the tools.
-const INSTRUCTIONS: &str = "Argus keeps Docker test environments as their e2e.yaml files say: it pulls, builds, starts, probes, \
-restarts and repairs by itself. Begin with `argus_status`. To make or change an environment: `argus_apply` its e2e.yaml, then \
-`argus_wait`. When something is not ready: `argus_why`, then `argus_evidence` or `argus_logs`; mend the cause and `argus_retry`. \
-Around a test run: `argus_test` begin and end, so that nothing is restarted under it. Never start, stop or remove its containers by \
-hand. Answers name what to do next in `nextSteps`, errors in `remedies`: each can be called as it stands.";
+/// Instructions that a model reads before the tools.
+const INSTRUCTIONS: &str = "Argus runs Docker test environments as described in e2e.yaml files: it pulls, builds, starts, probes, \
+restarts and repairs automatically. Begin with `argus_status`. To create or change an environment, call `argus_apply`, then \
+`argus_wait`. If something is not ready, call `argus_why`, then `argus_evidence` or `argus_logs`; fix the cause, then `argus_retry`. \
+Call `argus_test` with begin and end around a test run, so that Argus restarts nothing during the test. Never start, stop or remove \
+its containers yourself. Results contain the next calls in `nextSteps`, errors in `remedies`; all are complete.";
 
-/// The server; one a connection, cheap to make.
+/// MCP server; one per connection, cheap to create.
 #[derive(Debug, Clone)]
 pub(crate) struct Server {
     client: ControllerClient,
 }
 
 impl Server {
-    /// A server in front of a controller.
+    /// Creates a server for a controller.
     pub(crate) fn new(client: ControllerClient) -> Self {
         Self { client }
     }
@@ -68,13 +68,13 @@ pub(crate) async fn stdio(client: ControllerClient) -> Result<(), Failure> {
             .await
             .map(drop)
             .map_err(|error| Failure::fault("cannot serve", &error)),
-        // Nobody said a word before stdin ended.
+        // stdin ended before the client initialized.
         Err(rmcp::service::ServerInitializeError::ConnectionClosed(_)) => Ok(()),
         Err(error) => Err(Failure::fault("cannot serve", &error)),
     }
 }
 
-/// The tools, made once.
+/// Returns the tools, which are created once.
 fn tools() -> &'static [Entry] {
     static TOOLS: OnceLock<Vec<Entry>> = OnceLock::new();
     TOOLS.get_or_init(tool::all)
@@ -116,14 +116,18 @@ impl ServerHandler for Server {
                 .iter()
                 .map(|entry| entry.described.name.as_ref())
                 .collect();
-            let message = format!("no tool `{}`; there are: {}", request.name, names.join(", "));
+            let message = format!(
+                "unknown tool `{}`; available tools: {}",
+                request.name,
+                names.join(", ")
+            );
             return Err(ErrorData::invalid_params(message, None));
         };
         let call = Call::new(self.client.clone(), &context);
         let work = (entry.call)(request.arguments.unwrap_or_default(), call);
         tokio::select! {
-            answer = work => Ok(answer.into()),
-            // Nobody waits for an answer any more.
+            result = work => Ok(result.into()),
+            // The client does not wait for a response any more.
             () = context.ct.cancelled() => Err(ErrorData::internal_error("cancelled", None)),
         }
     }
@@ -154,7 +158,7 @@ impl ServerHandler for Server {
     }
 }
 
-/// The schema of a tool's arguments by its name, for those who hold that what we print can be called.
+/// Validates arguments against the schema of a tool, for tests that printed calls are valid.
 #[cfg(test)]
 pub(crate) fn takes(tool: &str, arguments: &rmcp::model::JsonObject) -> Result<(), String> {
     let entry = tools().iter().find(|entry| entry.described.name == tool);

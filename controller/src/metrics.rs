@@ -1,4 +1,4 @@
-//! `/metrics`: what a Prometheus reads of this controller.
+//! Metrics of the controller, for Prometheus.
 
 use std::sync::Arc;
 
@@ -21,7 +21,7 @@ use gauges::Gauges;
 pub(crate) use http::{HttpMetrics, Listening};
 pub(crate) use journal_consumer::JournalConsumer;
 
-/// All figures of one controller; cheap to clone.
+/// All metrics of one controller; cheap to clone.
 #[derive(Debug, Clone)]
 pub(crate) struct Metrics {
     registry: Registry,
@@ -31,7 +31,7 @@ pub(crate) struct Metrics {
 }
 
 impl Metrics {
-    /// Shows how things are whenever it is asked, and what its meter counts.
+    /// Creates the metrics. Gauges read the current state on each scrape; counters come from the consumer of [`meter`](Self::meter).
     pub(crate) fn new(
         tally: &Tally,
         snapshots: watch::Receiver<Arc<Snapshot>>,
@@ -46,33 +46,33 @@ impl Metrics {
         for collector in metrics.collectors(tally, Gauges::new(snapshots, shown)) {
             let name = collector.desc().first().map(|desc| desc.fq_name.clone());
             let registered = metrics.registry.register(collector);
-            registered.unwrap_or_else(|error| unreachable!("figure {name:?}: {error}"));
+            registered.unwrap_or_else(|error| unreachable!("metric {name:?}: {error}"));
         }
         metrics
     }
 
-    /// Counts what the feed tells after this record.
-    pub(crate) fn meter(&self, feed: Feed, begun: u64) -> JournalConsumer {
-        JournalConsumer::new(feed, begun, self.counters.clone())
+    /// Creates the consumer that counts the records after record `previous_newest`.
+    pub(crate) fn meter(&self, feed: Feed, previous_newest: u64) -> JournalConsumer {
+        JournalConsumer::new(feed, previous_newest, self.counters.clone())
     }
 
-    fn collectors(&self, tally: &Tally, scene: Gauges) -> Vec<Box<dyn Collector>> {
+    fn collectors(&self, tally: &Tally, gauges: Gauges) -> Vec<Box<dyn Collector>> {
         let mut all = tally.collectors();
         all.extend(self.counters.collectors());
         all.extend(self.http.collectors());
-        all.push(Box::new(scene));
+        all.push(Box::new(gauges));
         all.push(Box::new(ProcessCollector::for_self()));
         all
     }
 
-    /// Everything in Prometheus' text format.
+    /// Returns all metrics in Prometheus' text format.
     pub(crate) fn text(&self) -> prometheus::Result<String> {
-        // What is gone is not served any more, whatever was told of it last.
-        self.counters.forget_all_but(&self.shown.borrow().clone());
+        // Remove the series of removed services, even if a record updated them recently.
+        self.counters.retain_existing(&self.shown.borrow().clone());
         TextEncoder::new().encode_to_string(&self.registry.gather())
     }
 
-    /// What is asked over HTTP.
+    /// Returns the metrics of the HTTP interface.
     pub(crate) fn traffic(&self) -> &HttpMetrics {
         &self.http
     }

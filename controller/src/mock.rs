@@ -1,8 +1,9 @@
-//! The mock server: one mock, from one file, on one port.
+//! Mock server: one mock from one file on one port.
 //!
-//! It is made to be the only process of a container from scratch: as process 1, as any user, with nothing writable. The file
-//! is looked at before each answer rather than watched: whoever replaced it is answered by the new one from then on, and a
-//! watch on a file that is put into a container from outside sees only some of the ways in which it can be put there.
+//! It runs as the only process of a container from scratch: as process 1, as any user, without writable files.
+//!
+//! It checks the file before each response instead of watching it, so a replaced file takes effect with the next request.
+//! A watch would miss some of the ways in which a file can be put into a container from outside.
 
 use std::io;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -26,17 +27,18 @@ mod recordings;
 mod reload;
 mod state;
 
-/// How long a stop waits for the requests in flight.
+/// Maximum time that a stop waits for requests in progress.
 const GRACE: Duration = Duration::from_secs(1);
-/// More connections than this wait until others end: each may hold a body of 10 MiB.
-const MOST: usize = 4_096;
+/// Maximum number of open connections, because each can hold a body of 10 MiB.
+const MAX_CONNECTIONS: usize = 4_096;
 
-/// Serves the mock of a file until a signal ends it.
+/// Serves the mock of a file until a signal.
 pub(crate) async fn run(file: PathBuf, listen: Option<SocketAddr>) -> Result<Exit, Failure> {
     let fault = |doing: &str, error: &io::Error| Failure::fault(doing, error);
-    // As process 1 nothing ends it but its own handlers, and without one SIGHUP would.
-    let signals = Signals::subscribe().map_err(|error| fault("cannot take signals", &error))?;
-    let mut hangup = signal(SignalKind::hangup()).map_err(|error| fault("cannot take signals", &error))?;
+    // The kernel ends process 1 only by signals with a handler, and SIGHUP must reload the file.
+    let signals = Signals::subscribe().map_err(|error| fault("cannot subscribe to signals", &error))?;
+    let mut hangup =
+        signal(SignalKind::hangup()).map_err(|error| fault("cannot subscribe to signals", &error))?;
     let shared = Arc::new(Shared::load(file).await?);
     let listener = bind(listen, shared.port())
         .await
@@ -47,19 +49,19 @@ pub(crate) async fn run(file: PathBuf, listen: Option<SocketAddr>) -> Result<Exi
     tracing::info!(mock = shared.name(), %address, "serving");
     let stop = CancellationToken::new();
     let serve = serve(listener, shared.clone(), stop.clone());
-    let asked = async {
+    let reloads = async {
         while let Some(()) = hangup.recv().await {
-            shared.look(true).await;
+            shared.reload(true).await;
         }
     };
     tokio::select! {
         () = serve => Ok(Exit::Done),
         () = signals.second(stop) => Ok(Exit::Interrupted),
-        () = asked => Ok(Exit::Unexpected),
+        () = reloads => Ok(Exit::Unexpected),
     }
 }
 
-/// All addresses, those of IPv6 among them where the system has it.
+/// Binds all addresses, including IPv6 if the system supports it.
 async fn bind(listen: Option<SocketAddr>, port: u16) -> io::Result<TcpListener> {
     if let Some(address) = listen {
         return TcpListener::bind(address).await;
@@ -72,16 +74,16 @@ async fn bind(listen: Option<SocketAddr>, port: u16) -> io::Result<TcpListener> 
 
 async fn serve(listener: TcpListener, shared: Arc<Shared>, stop: CancellationToken) {
     let mut open: TaskSet<(), ()> = TaskSet::default();
-    let take = |stream: TcpStream, open: &mut TaskSet<(), ()>| {
+    let serve_stream = |stream: TcpStream, open: &mut TaskSet<(), ()>| {
         open.start((), connection::serve(stream, shared.clone(), stop.clone()));
     };
     loop {
         tokio::select! {
-            accepted = listener.accept(), if open.len() < MOST => match accepted {
-                Ok((stream, _)) => take(stream, &mut open),
-                // As when the process has no file left to open: what is open goes on, and a pause keeps this from spinning.
+            accepted = listener.accept(), if open.len() < MAX_CONNECTIONS => match accepted {
+                Ok((stream, _)) => serve_stream(stream, &mut open),
+                // Such as without free file descriptors. Open connections continue, and the pause avoids a busy loop.
                 Err(error) => {
-                    tracing::warn!(%error, "cannot take a connection");
+                    tracing::warn!(%error, "cannot accept a connection");
                     tokio::time::sleep(Duration::from_millis(20)).await;
                 }
             },
@@ -89,9 +91,9 @@ async fn serve(listener: TcpListener, shared: Arc<Shared>, stop: CancellationTok
             () = stop.cancelled() => break,
         }
     }
-    // Whoever is connected already, though nobody took the connection yet, is answered as well.
+    // Serve connections that the kernel has already accepted.
     while let Ok(Ok((stream, _))) = tokio::time::timeout(Duration::ZERO, listener.accept()).await {
-        take(stream, &mut open);
+        serve_stream(stream, &mut open);
     }
     drop(listener);
     let finish = async {
@@ -100,6 +102,9 @@ async fn serve(listener: TcpListener, shared: Arc<Shared>, stop: CancellationTok
         }
     };
     if tokio::time::timeout(GRACE, finish).await.is_err() {
-        tracing::warn!(connections = open.len(), "cut off: not finished within the grace");
+        tracing::warn!(
+            connections = open.len(),
+            "closing connections: requests did not finish within the grace period"
+        );
     }
 }

@@ -1,4 +1,4 @@
-//! This program as an image: what mocks and the selftest run, without a registry.
+//! Image of this place_program, for mocks, helper containers and the selftest, built without a registry.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -7,20 +7,22 @@ use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use argus_backend::host_path;
+use argus_core::desired::excluded::Excluded;
 use argus_core::desired::{Build, own_image_tag};
 use argus_core::ident::Hash;
 use argus_reconciler::specs::admitter::OwnImage;
 use argus_reconciler::specs::digest::Digests;
 use argus_reconciler::state_dir::StateDir;
 
-/// The folder of a state directory that the image is built from.
+/// Returns the build context of the image in a state directory.
 pub(crate) fn folder(state: &StateDir) -> PathBuf {
     let folder = state.private().join("own-image");
-    // However the state directory is written, it is one folder.
-    std::path::absolute(&folder).unwrap_or(folder)
+    // All spellings of the state directory lead to the same path, without links.
+    host_path::real(&std::path::absolute(&folder).unwrap_or(folder))
 }
 
-/// For a controller, which fills the folder when a file has mocks.
+/// Returns the image for a controller, which fills the build context when a spec has mocks.
 pub(crate) fn when_needed(state: &StateDir) -> OwnImage {
     let folder = folder(state);
     let filled = folder.clone();
@@ -30,11 +32,11 @@ pub(crate) fn when_needed(state: &StateDir) -> OwnImage {
     }
 }
 
-/// How to build it, after its folder was filled.
+/// Fills the build context and describes the build.
 pub(crate) fn build(state: &StateDir) -> io::Result<Build> {
     let folder = folder(state);
     fill(&folder)?;
-    let hex = Digests::default().of(&folder, Path::new("Dockerfile"))?;
+    let hex = Digests::default().of(&folder, Path::new("Dockerfile"), &Excluded::default())?;
     let digest = Hash::new(hex).map_err(io::Error::other)?;
     Ok(Build {
         tag: own_image_tag(&digest),
@@ -42,10 +44,11 @@ pub(crate) fn build(state: &StateDir) -> io::Result<Build> {
         dockerfile: "Dockerfile".to_owned(),
         args: BTreeMap::new(),
         digest,
+        excluded: Excluded::default(),
     })
 }
 
-/// Fills a folder with this program, the libraries it runs with, and how to put them together. What is there already stays.
+/// Fills the build context with this place_program, its libraries and a Dockerfile. An up-to-date context stays unchanged.
 pub(crate) fn fill(image: &Path) -> io::Result<()> {
     fs::create_dir_all(image)?;
     let (to, running) = (image.join("argus"), fs::metadata("/proc/self/exe")?);
@@ -53,13 +56,13 @@ pub(crate) fn fill(image: &Path) -> io::Result<()> {
     if is_same(&to, &running) && dockerfile.exists() {
         return Ok(());
     }
-    // Written last, so that a folder with it is whole.
+    // The Dockerfile is written last, so its presence proves a complete context.
     drop(fs::remove_file(&dockerfile));
-    program(&to, &running)?;
+    place_program(&to, &running)?;
     let mut lines = "FROM scratch\nCOPY argus /argus\n".to_owned();
     let libraries = libraries(&fs::read_to_string("/proc/self/maps")?);
     if !libraries.is_empty() {
-        // Where loaders are looked for: the one of its name among these.
+        // The loader of the place_program's name is among the libraries, and is searched in these folders.
         for folder in ["lib", "lib64"] {
             fs::create_dir_all(image.join(folder))?;
             for library in &libraries {
@@ -74,20 +77,22 @@ pub(crate) fn fill(image: &Path) -> io::Result<()> {
     fs::write(image.join("Dockerfile"), lines)
 }
 
-/// Linked where that can be done, for it is large; a program that was replaced meanwhile is the one that runs.
-fn program(to: &Path, running: &fs::Metadata) -> io::Result<()> {
-    let beside = to.with_extension("new");
-    drop(fs::remove_file(&beside));
-    let linked = std::env::current_exe().and_then(|exe| fs::hard_link(exe, &beside));
-    let is_it = linked.is_ok() && fs::metadata(&beside).is_ok_and(|there| there.ino() == running.ino());
-    if !is_it {
-        drop(fs::remove_file(&beside));
-        copy(&beside, running).inspect_err(|_| {
-            // Half of it would only fill a disk that is full.
-            drop(fs::remove_file(&beside));
+/// Places the running place_program at `to`, as a hard link if possible, because it is large.
+/// If its file was replaced on disk, it copies the running place_program instead.
+fn place_program(to: &Path, running: &fs::Metadata) -> io::Result<()> {
+    let temporary = to.with_extension("new");
+    drop(fs::remove_file(&temporary));
+    let linked = std::env::current_exe().and_then(|exe| fs::hard_link(exe, &temporary));
+    let is_running_program =
+        linked.is_ok() && fs::metadata(&temporary).is_ok_and(|there| there.ino() == running.ino());
+    if !is_running_program {
+        drop(fs::remove_file(&temporary));
+        copy(&temporary, running).inspect_err(|_| {
+            // A partial copy would only use space on a full disk.
+            drop(fs::remove_file(&temporary));
         })?;
     }
-    fs::rename(&beside, to)
+    fs::rename(&temporary, to)
 }
 
 fn copy(to: &Path, running: &fs::Metadata) -> io::Result<()> {
@@ -102,7 +107,7 @@ fn is_same(to: &Path, running: &fs::Metadata) -> bool {
         .is_ok_and(|there| there.len() == running.len() && there.modified().ok() == running.modified().ok())
 }
 
-/// The libraries among what a process has mapped; a static program has none.
+/// Returns the shared libraries in a process's memory map; none for a static place_program.
 fn libraries(maps: &str) -> Vec<PathBuf> {
     let mut found: Vec<PathBuf> = maps
         .lines()
@@ -122,7 +127,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_folder_is_filled_once_and_holds_what_runs() {
+    fn build_context_is_filled_once_with_the_program() {
         let dir = tempfile::tempdir().unwrap();
         let image = dir.path().join("own");
         fill(&image).unwrap();
@@ -130,13 +135,13 @@ mod tests {
         assert_eq!(first.len(), fs::metadata("/proc/self/exe").unwrap().len());
         fill(&image).unwrap();
         let second = fs::metadata(image.join("argus")).unwrap();
-        assert_eq!(first.ino(), second.ino(), "it was there");
+        assert_eq!(first.ino(), second.ino(), "the file was not written again");
         let dockerfile = fs::read_to_string(image.join("Dockerfile")).unwrap();
         assert!(dockerfile.starts_with("FROM scratch\nCOPY argus /argus\n"));
     }
 
     #[test]
-    fn a_process_runs_with_the_libraries_that_it_has_mapped() {
+    fn mapped_libraries_are_found() {
         let maps = "55d0-55d1 r-xp 00000000 08:01 1 /usr/bin/argus\n\
                     7f00-7f01 r--p 00000000 08:01 2 /usr/lib/x86_64-linux-gnu/libc.so.6\n\
                     7f01-7f02 r-xp 00000000 08:01 2 /usr/lib/x86_64-linux-gnu/libc.so.6\n\

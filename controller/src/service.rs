@@ -1,4 +1,4 @@
-//! What the service manager that started us is told: that we are ready, how it goes, that we live, that we stop.
+//! Notifications for the service manager (systemd): readiness, status, watchdog, stop.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,18 +12,18 @@ use tokio_util::sync::CancellationToken;
 
 use crate::view::StatusDocuments;
 
-/// How often tasks are asked for a sign of life: several times within what the service manager allows.
+/// Interval of heartbeats: a quarter of the service manager's watchdog timeout, at most [`EVERY`].
 pub(crate) fn asks_every() -> Duration {
     let allowed = sd_notify::watchdog_enabled().map(|limit| limit / 4);
     allowed.map_or(EVERY, |limit| limit.clamp(Duration::from_millis(100), EVERY))
 }
 
-/// The loop that matters goes round.
+/// Resets the watchdog timer of the service manager.
 pub(crate) fn feed() {
-    tell(&[NotifyState::Watchdog]);
+    notify(&[NotifyState::Watchdog]);
 }
 
-/// Tells when the first list and the first scan are complete, then how the environments are, until the stop.
+/// Reports readiness after the first list and scan, then the number of ready environments, until the stop.
 pub(crate) async fn report(
     mut snapshots: watch::Receiver<Arc<Snapshot>>,
     mut shown: watch::Receiver<Arc<StatusDocuments>>,
@@ -34,11 +34,11 @@ pub(crate) async fn report(
     loop {
         let now = words(&snapshots.borrow_and_update(), &shown.borrow_and_update());
         if now != last {
-            tell(&[NotifyState::Status(&now)]);
+            notify(&[NotifyState::Status(&now)]);
             last = now;
         }
         if !ready && snapshots.borrow().is_complete() {
-            tell(&[NotifyState::Ready]);
+            notify(&[NotifyState::Ready]);
             ready = true;
         }
         tokio::select! {
@@ -48,7 +48,7 @@ pub(crate) async fn report(
             else => break,
         }
     }
-    tell(&[
+    notify(&[
         NotifyState::Stopping,
         NotifyState::Status("stopping, containers keep running"),
     ]);
@@ -57,10 +57,10 @@ pub(crate) async fn report(
 fn words(snapshot: &Snapshot, shown: &StatusDocuments) -> String {
     if !snapshot.store.reachable() {
         return match snapshot.store.unreachable_reason() {
-            "" => "the engine has not answered yet".to_owned(),
-            why => format!(
+            "" => "waiting for the engine".to_owned(),
+            reason => format!(
                 "the engine does not answer: {}",
-                why.lines().next().unwrap_or_default()
+                reason.lines().next().unwrap_or_default()
             ),
         };
     }
@@ -73,9 +73,9 @@ fn words(snapshot: &Snapshot, shown: &StatusDocuments) -> String {
     format!("{ready} of {all} environments are ready")
 }
 
-/// Without a service manager nobody listens, and that is no trouble.
-fn tell(state: &[NotifyState<'_>]) {
+/// Notifies the service manager, if there is one.
+fn notify(state: &[NotifyState<'_>]) {
     if let Err(error) = sd_notify::notify(state) {
-        tracing::debug!(%error, "service manager is not told");
+        tracing::debug!(%error, "cannot notify the service manager");
     }
 }

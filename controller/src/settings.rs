@@ -1,4 +1,4 @@
-//! What can be set: by flag, else by variable, else by `argus.toml`, else as it is by default.
+//! Settings: a flag overrides its environment variable, which overrides `argus.toml`, which overrides the default.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
@@ -15,61 +15,60 @@ use times::{Times, TimesOfFile};
 
 pub(crate) mod times;
 
-/// Where Prometheus and agents find a controller.
+/// Default port of the HTTP interface on loopback, for Prometheus and agents.
 const PORT: u16 = 9470;
 
-/// A span of time, as people write it.
+/// Parses a duration such as `30s` or `1h30m`.
 pub(crate) fn span(text: &str) -> Result<Duration, String> {
     humantime::parse_duration(text).map_err(|_| "write `500ms`, `30s`, `10m` or `1h30m`".to_owned())
 }
 
-/// Options that every command takes.
+/// Options of every command.
 #[derive(Debug, Clone, Default, Args)]
 pub(crate) struct Options {
     /// State directory [default: ./.argus]
     #[arg(long, global = true, env = "ARGUS_STATE", value_name = "DIR")]
     pub(crate) state: Option<PathBuf>,
-    /// Engine: `unix://PATH` or `tcp://HOST:PORT` [default: `DOCKER_HOST`, the current Docker context, the default socket]
+    /// Engine: `unix://PATH` or `tcp://HOST:PORT` [default: current Docker context]
     #[arg(long, global = true, env = "ARGUS_DOCKER_HOST", value_name = "ENDPOINT")]
     pub(crate) docker_host: Option<String>,
-    /// Settings file [default: ./argus.toml, where it is there]
+    /// Settings file [default: ./argus.toml, if present]
     #[arg(long, global = true, env = "ARGUS_CONFIG", value_name = "FILE")]
     pub(crate) config: Option<PathBuf>,
-    /// Logs on stderr for people or for programs [default: human]
+    /// Format of the logs on stderr [default: human]
     #[arg(long, global = true, env = "ARGUS_LOG_FORMAT", value_name = "FORMAT")]
     pub(crate) log_format: Option<LogFormat>,
-    /// Run no helper containers of Argus' own image on the engine: who reaches whom is then not looked at, and neither is the disk
-    /// of a remote engine
+    /// Do not run helper containers (no connectivity checks, no remote disk check)
     #[arg(long, global = true, env = "ARGUS_NO_HELPERS", value_parser = FalseyValueParser::new())]
     pub(crate) no_helpers: bool,
-    /// Tell of each error what was called, with what and how often
+    /// Show the engine calls behind each error
     #[arg(long, global = true, env = "ARGUS_DEBUG", value_parser = FalseyValueParser::new())]
     pub(crate) debug: bool,
-    /// Colour: always, never, or where a terminal takes it [default: auto]
+    /// Use of colour [default: auto]
     #[arg(long, global = true, env = "ARGUS_COLOR", value_name = "WHEN")]
     pub(crate) color: Option<Colour>,
 }
 
-/// Options of the commands that read specs.
+/// Options of commands that read spec files.
 #[derive(Debug, Clone, Default, Args)]
 pub(crate) struct SpecOptions {
-    /// Folder of the specs [default: ./environments]
+    /// Folder of the spec files [default: ./environments]
     #[arg(long, env = "ARGUS_SPECS", value_name = "DIR")]
     pub(crate) specs: Option<PathBuf>,
-    /// Address on which ports are published where the file names none [default: 127.0.0.1]
+    /// Address of published ports without an address [default: 127.0.0.1]
     #[arg(long, env = "ARGUS_PUBLISH_ADDRESS", value_name = "ADDRESS")]
     pub(crate) publish_address: Option<IpAddr>,
     #[command(flatten)]
     pub(crate) admission: AdmissionOptions,
 }
 
-/// Where HTTP is served.
+/// Listener of the HTTP interface.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(try_from = "String")]
 pub(crate) enum Listen {
-    /// On the socket in the state directory only.
+    /// Only on the socket in the state directory.
     Off,
-    /// On an address as well.
+    /// On the socket and on a TCP address.
     At(SocketAddr),
 }
 
@@ -80,7 +79,7 @@ impl Default for Listen {
 }
 
 impl Listen {
-    /// The address, where there is one.
+    /// TCP address, if HTTP is served on one.
     pub(crate) fn address(self) -> Option<SocketAddr> {
         match self {
             Self::Off => None,
@@ -96,7 +95,7 @@ impl FromStr for Listen {
         if text == "off" {
             return Ok(Self::Off);
         }
-        // A port alone is one on loopback.
+        // A port without an address means loopback.
         let port = text.strip_prefix(':').unwrap_or(text).parse().ok();
         let local = port.map(|port| SocketAddr::from((Ipv4Addr::LOCALHOST, port)));
         let at = local.or_else(|| text.parse().ok());
@@ -113,46 +112,46 @@ impl TryFrom<String> for Listen {
     }
 }
 
-/// Options of admission.
+/// Options of the admission of spec files.
 #[derive(Debug, Clone, Default, Args)]
 pub(crate) struct AdmissionOptions {
-    /// Refuse unknown keys
+    /// Reject unknown keys in spec files [default: false]
     #[arg(long, env = "ARGUS_STRICT", num_args = 0..=1, default_missing_value = "true", require_equals = true)]
     pub(crate) strict: Option<bool>,
-    /// Variables of this process that `{{env.NAME}}` may read
+    /// Variables of the controller that `{{env.NAME}}` may read [default: none]
     #[arg(long, env = "ARGUS_ENV_ALLOW", value_name = "NAME", value_delimiter = ',', num_args = 1..)]
     pub(crate) env_allow: Vec<String>,
-    /// Folders outside the spec's own that may be mounted
+    /// Folders outside the spec's folder that it may mount [default: none]
     #[arg(long, env = "ARGUS_ALLOW_MOUNT", value_name = "DIR", value_delimiter = ',', num_args = 1..)]
     pub(crate) allow_mount: Vec<PathBuf>,
 }
 
-/// How logs are written.
+/// Format of the logs.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum LogFormat {
-    /// For people.
+    /// Text for people
     #[default]
     Human,
-    /// One JSON object a line.
+    /// One JSON object per line
     Json,
 }
 
-/// When output is coloured.
+/// Use of colour in the output.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Colour {
-    /// On a terminal that takes it.
+    /// Only on terminals with colour support
     #[default]
     Auto,
-    /// Always.
+    /// Always
     Always,
-    /// Never.
+    /// Never
     Never,
 }
 
 impl Colour {
-    /// Takes it for all that is written from here on.
+    /// Sets the use of colour for the whole process.
     pub(crate) fn choose(self) {
         match self {
             Self::Auto => anstream::ColorChoice::Auto,
@@ -163,7 +162,7 @@ impl Colour {
     }
 }
 
-/// `argus.toml`.
+/// Content of `argus.toml`. Each key is optional and has the name of its flag.
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
 struct File {
@@ -186,7 +185,7 @@ struct File {
     breaker_cooldown: Option<String>,
 }
 
-/// What holds.
+/// Resolved settings of a command.
 #[derive(Debug, Clone)]
 pub(crate) struct Settings {
     pub(crate) specs: PathBuf,
@@ -205,7 +204,7 @@ pub(crate) struct Settings {
 }
 
 impl Settings {
-    /// Puts flags and variables (clap has them together already) over the file over the defaults.
+    /// Merges flags and variables, which clap has merged already, with the settings file and the defaults.
     pub(crate) fn resolve(options: &Options, specs: &SpecOptions) -> Result<Self, Failure> {
         let file = read(options.config.as_deref())?;
         let AdmissionOptions {
@@ -221,7 +220,9 @@ impl Settings {
             breaker_cooldown: file.breaker_cooldown,
         };
         let path = options.config.as_deref();
-        let times = times.read().map_err(|why| unfit(named(path), &why))?;
+        let times = times
+            .read()
+            .map_err(|cause| invalid_settings(settings_path(path), &cause))?;
         let listed = |flags: Vec<String>, file: Option<Vec<String>>| {
             if flags.is_empty() {
                 file.unwrap_or_default()
@@ -262,32 +263,32 @@ impl Settings {
     }
 }
 
-fn read(asked: Option<&Path>) -> Result<File, Failure> {
-    let path = named(asked);
+fn read(config: Option<&Path>) -> Result<File, Failure> {
+    let path = settings_path(config);
     let text = match std::fs::read_to_string(path) {
         Ok(text) => text,
-        Err(error) if asked.is_none() && error.kind() == std::io::ErrorKind::NotFound => {
+        Err(error) if config.is_none() && error.kind() == std::io::ErrorKind::NotFound => {
             return Ok(File::default());
         }
         Err(error) => {
             let message = format!("cannot read settings `{}`: {error}", path.display());
             return Err(Failure::missing(Reason::Settings, message)
                 .exit(Exit::Usage)
-                .hint("`--config` names the settings file, and `ARGUS_CONFIG` does"));
+                .hint("set the settings file with `--config` or `ARGUS_CONFIG`"));
         }
     };
-    toml::from_str(&text).map_err(|error| unfit(path, error.to_string().trim_end()))
+    toml::from_str(&text).map_err(|error| invalid_settings(path, error.to_string().trim_end()))
 }
 
-fn named(asked: Option<&Path>) -> &Path {
-    asked.unwrap_or_else(|| Path::new("argus.toml"))
+fn settings_path(config: Option<&Path>) -> &Path {
+    config.unwrap_or_else(|| Path::new("argus.toml"))
 }
 
-fn unfit(path: &Path, why: &str) -> Failure {
-    let message = format!("settings `{}`: {why}", path.display());
+fn invalid_settings(path: &Path, cause: &str) -> Failure {
+    let message = format!("cannot use settings `{}`: {cause}", path.display());
     Failure::missing(Reason::Settings, message)
         .exit(Exit::Usage)
-        .hint("mend the settings file; docs/cli.md tells what can be set")
+        .hint("fix the settings file; docs/cli.md lists all settings")
 }
 
 #[cfg(test)]
@@ -295,7 +296,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_flag_goes_before_the_file_and_the_file_before_the_default() {
+    fn flag_overrides_file_and_file_overrides_default() {
         let dir = tempfile::tempdir().unwrap();
         let config = dir.path().join("argus.toml");
         std::fs::write(
@@ -323,38 +324,38 @@ mod tests {
         );
         std::fs::write(
             &config,
-            "debug = true\ncolor = \"never\"\ntimeout-heavy = \"5m\"\nbreaker-threshold = 9\n",
+            "debug = true\ncolor = \"never\"\ntimeout-long = \"5m\"\nbreaker-threshold = 9\n",
         )
         .unwrap();
         let settings = Settings::resolve(&options, &flags).unwrap();
         assert!(settings.debug && settings.color == Colour::Never && settings.times.breaker.threshold == 9);
         assert_eq!(settings.times.deadlines.long, Duration::from_secs(300));
-        for bad in ["spec = \"typo\"\n", "timeout-quick = \"2m\"\n"] {
+        for bad in ["spec = \"typo\"\n", "timeout-short = \"2m\"\n"] {
             std::fs::write(&config, bad).unwrap();
             assert!(Settings::resolve(&options, &flags).is_err(), "{bad}");
         }
     }
 
     #[test]
-    fn the_page_has_every_key_of_the_file_with_its_default() {
+    fn page_lists_every_settings_key_with_its_default() {
         let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/cli.md");
         let page = std::fs::read_to_string(page).unwrap();
         let (_, from) = page.split_once("```toml\n").expect("a block");
-        let (told, _) = from.split_once("```").expect("its end");
-        // Whoever names a key that is none is told all that there are.
+        let (example, _) = from.split_once("```").expect("its end");
+        // The error of an unknown key lists all known keys.
         let known = toml::from_str::<File>("no-key = 1").unwrap_err().to_string();
         let (_, known) = known.split_once("expected one of ").expect("the keys");
         let known: Vec<_> = known.split('`').skip(1).step_by(2).collect();
-        let table: toml::Table = toml::from_str(told).unwrap();
+        let table: toml::Table = toml::from_str(example).unwrap();
         for key in &known {
             assert!(table.contains_key(*key), "{key} is not on the page");
         }
         assert_eq!(table.len(), known.len());
         let dir = tempfile::tempdir().unwrap();
         let config = dir.path().join("argus.toml");
-        // Where nothing is set by default the page has an example.
+        // For settings without a default, the page shows an example.
         let unset = ["docker-host", "env-allow", "allow-mount"];
-        let set: Vec<_> = told
+        let set: Vec<_> = example
             .lines()
             .filter(|line| !unset.iter().any(|key| line.starts_with(key)))
             .collect();

@@ -1,4 +1,4 @@
-//! Logs on stderr: for people or as JSON, filtered by `ARGUS_LOG`.
+//! Logs on stderr: as text or JSON, filtered by `ARGUS_LOG`.
 
 use std::io::{self, Write};
 
@@ -8,10 +8,10 @@ use tracing_subscriber::fmt::MakeWriter;
 use crate::live::screen::Screen;
 use crate::settings::LogFormat;
 
-/// Turns logging on; `usual` is the level where `ARGUS_LOG` says nothing.
+/// Initializes logging. `usual` is the filter without `ARGUS_LOG`. With a `screen`, logs appear above the live table.
 pub(crate) fn start(format: LogFormat, usual: &str, screen: Option<&Screen>) {
     let mut filter = EnvFilter::try_from_env("ARGUS_LOG").unwrap_or_else(|_| EnvFilter::new(usual));
-    // At debug the engine's client prints request bodies, which hold the values of environment variables.
+    // At level debug the engine's HTTP client logs request bodies, which contain the values of environment variables.
     if let Ok(quiet) = argus_docker::QUIET_LOG.parse() {
         filter = filter.add_directive(quiet);
     }
@@ -21,7 +21,7 @@ pub(crate) fn start(format: LogFormat, usual: &str, screen: Option<&Screen>) {
     let builder = tracing_subscriber::fmt()
         .with_env_filter(filter)
         .with_writer(writer);
-    // A second start (in tests) keeps the first.
+    // In tests a second start fails, and the first subscriber stays.
     let _already = match format {
         LogFormat::Human => builder
             .with_ansi(colours())
@@ -37,13 +37,13 @@ fn colours() -> bool {
     choice != anstream::ColorChoice::Never
 }
 
-/// Writes to stderr, above the live table where there is one.
+/// Makes writers to stderr, or above the live table if there is one.
 #[derive(Debug, Clone)]
 struct Writer {
     screen: Option<Screen>,
 }
 
-/// One event on its way out.
+/// One log event. It is written on drop.
 struct Line {
     screen: Option<Screen>,
     bytes: Vec<u8>,
@@ -75,7 +75,7 @@ impl Drop for Line {
     fn drop(&mut self) {
         match &self.screen {
             Some(screen) => screen.above(&self.bytes),
-            // There is nowhere left to say that logs cannot be written.
+            // A write error to stderr cannot be reported.
             None => drop(io::stderr().write_all(&self.bytes)),
         }
     }

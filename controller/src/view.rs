@@ -1,4 +1,4 @@
-//! What the controller knows as status files, and as what `argus run` shows.
+//! Status documents of the controller, as files and for the display of `argus run`.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -22,31 +22,31 @@ mod controller;
 
 pub(crate) use controller::About;
 
-/// All that was written last, for those who watch `argus run`.
+/// The status documents of the last write.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct StatusDocuments {
-    /// By name.
+    /// Status by environment name.
     pub(crate) environments: BTreeMap<String, EnvironmentStatus>,
-    /// The calls behind their errors, for those who ask.
+    /// Calls behind the errors, by environment name.
     pub(crate) calls: BTreeMap<String, Calls>,
-    /// The controller itself.
+    /// Status of the controller.
     pub(crate) controller: ControllerStatus,
 }
 
-/// Makes the files.
+/// Builds the status files from snapshots.
 #[derive(Debug)]
 pub(crate) struct View {
     about: About,
-    /// Of the round that is being written; a round ends with the controller's file.
+    /// Documents of the current round; the controller's file completes it.
     round: Mutex<StatusDocuments>,
     shown: watch::Sender<Arc<StatusDocuments>>,
     journal: Journal,
-    /// The revisions that were ready in this run: how long that took is told once.
+    /// Last revision per environment that was ready in this run; its duration is recorded once.
     ready: Mutex<BTreeSet<(EnvName, String)>>,
 }
 
 impl View {
-    /// A view that tells `shown` what it wrote, and the journal what changed.
+    /// Creates a view that publishes its documents to `shown` and records changes in the journal.
     pub(crate) fn new(about: About, shown: watch::Sender<Arc<StatusDocuments>>, journal: Journal) -> Self {
         Self {
             about,
@@ -57,12 +57,12 @@ impl View {
         }
     }
 
-    /// It was not ready with this revision before.
+    /// True if the environment was not ready with this revision before.
     fn is_first(&self, env: &EnvName, revision: Option<&str>) -> bool {
         let Some(revision) = revision else { return false };
         let mut ready = self.ready.lock().unwrap_or_else(PoisonError::into_inner);
         let is_first = ready.insert((env.clone(), revision.to_owned()));
-        // Of each environment the last one is enough.
+        // Keep only the last revision per environment.
         ready.retain(|(other, known)| other != env || known == revision);
         is_first
     }
@@ -81,21 +81,21 @@ impl StatusView for View {
             .filter(|(_, plan)| !plan.is_settled())
             .map(|(env, _)| env.clone());
         let mut all: BTreeSet<EnvName> = desired.chain(ours).chain(planned).collect();
-        all.retain(|env| !is_down_for_good(snapshot, env));
-        all.extend(refused(snapshot).filter_map(|(_, entry)| named(entry)));
+        all.retain(|env| !is_down_and_gone(snapshot, env));
+        all.extend(rejected_files(snapshot).filter_map(|(_, entry)| claimed_environment(entry)));
         all
     }
 
     fn environment(&self, env: &EnvName, snapshot: &Snapshot, previous: Option<&str>) -> EnvFiles {
-        // What was said last, whether it could be written or not; else what an earlier run wrote.
-        let said = self.shown.borrow().environments.get(env.as_str()).cloned();
-        let first = said.is_none();
-        let previous = said.or_else(|| previous.and_then(|text| serde_json::from_str(text).ok()));
+        // Use the last published status, even if it could not be written; else the file of an earlier run.
+        let last = self.shown.borrow().environments.get(env.as_str()).cloned();
+        let first = last.is_none();
+        let previous = last.or_else(|| previous.and_then(|text| serde_json::from_str(text).ok()));
         let mut status = status(env, snapshot, &self.about, previous.as_ref());
         let before = previous.as_ref().map(|previous| previous.phase);
         if before != Some(status.phase) {
             let accepted = snapshot.desired.get(env);
-            let took = |accepted: &Arc<Accepted>| snapshot.as_of.since(accepted.accepted_at).as_millis();
+            let duration = |accepted: &Arc<Accepted>| snapshot.as_of.since(accepted.accepted_at).as_millis();
             let ready = status.phase == Phase::Ready && self.is_first(env, status.revision.as_deref());
             self.journal.record_event(Event::Phase {
                 environment: env.clone(),
@@ -104,18 +104,18 @@ impl StatusView for View {
                 revision: status.revision.clone(),
                 after_ms: accepted
                     .filter(|_| ready)
-                    .map(took)
+                    .map(duration)
                     .and_then(|ms| u64::try_from(ms).ok()),
             });
         }
-        // A breaker does not outlive its controller.
+        // A new controller does not inherit the breaker of the previous one.
         let before = previous.map(|previous| EnvironmentStatus {
             breaker: previous.breaker.filter(|_| !first),
             ..previous
         });
-        let nothing = EnvHistory::default();
-        let memory = snapshot.state.environments.get(env).unwrap_or(&nothing);
-        for note in events_between(env, before.as_ref(), &status, memory) {
+        let no_history = EnvHistory::default();
+        let history = snapshot.state.environments.get(env).unwrap_or(&no_history);
+        for note in events_between(env, before.as_ref(), &status, history) {
             self.journal.record_event(note);
         }
         let now = status.take_calls();
@@ -140,9 +140,9 @@ impl StatusView for View {
         let StatusDocuments {
             environments, calls, ..
         } = std::mem::take(&mut *round);
-        let said = self.shown.borrow().controller.clone();
-        let first = said.as_of.is_empty();
-        let previous = Some(said).filter(|_| !first);
+        let last = self.shown.borrow().controller.clone();
+        let first = last.as_of.is_empty();
+        let previous = Some(last).filter(|_| !first);
         let previous: Option<ControllerStatus> =
             previous.or_else(|| previous_text.and_then(|text| serde_json::from_str(text).ok()));
         let controller = controller::status(snapshot, &environments, &self.about, previous.as_ref());
@@ -171,7 +171,9 @@ fn status(
 ) -> EnvironmentStatus {
     let accepted = snapshot.desired.get(env);
     let holder = snapshot.specs.file_of(env);
-    let file = holder.or_else(|| refused(snapshot).find(|(_, entry)| named(entry).as_ref() == Some(env)));
+    let file = holder.or_else(|| {
+        rejected_files(snapshot).find(|(_, entry)| claimed_environment(entry).as_ref() == Some(env))
+    });
     let path = file
         .map(|(path, _)| path.display().to_string())
         .unwrap_or_default();
@@ -181,7 +183,7 @@ fn status(
         .iter()
         .filter_map(|(path, entry)| rejection(path, entry))
         .collect();
-    let (nothing, nothing_seen) = (EnvHistory::default(), Arc::default());
+    let (no_history, no_objects) = (EnvHistory::default(), Arc::default());
     environment(&StatusInput {
         env,
         accepted: accepted.map(AsRef::as_ref),
@@ -194,10 +196,10 @@ fn status(
         outages: snapshot.store.outages(),
         specs_gone: snapshot.specs.unavailable.as_deref(),
         engine: engine(snapshot, about),
-        observed: snapshot.store.of(env).unwrap_or(&nothing_seen),
+        observed: snapshot.store.of(env).unwrap_or(&no_objects),
         plan: snapshot.plans.get(env).map(AsRef::as_ref),
         health: &snapshot.health,
-        state: snapshot.state.environments.get(env).unwrap_or(&nothing),
+        state: snapshot.state.environments.get(env).unwrap_or(&no_history),
         refused: &snapshot.state.refused,
         progress: &snapshot.progress,
         preflight: Some(&snapshot.preflight),
@@ -212,7 +214,7 @@ fn status(
     })
 }
 
-/// The engine as statuses tell it.
+/// Returns the engine state for statuses.
 fn engine<'a>(snapshot: &'a Snapshot, about: &'a About) -> EngineView<'a> {
     EngineView {
         reachable: snapshot.store.reachable(),
@@ -224,22 +226,22 @@ fn engine<'a>(snapshot: &'a Snapshot, about: &'a About) -> EngineView<'a> {
     }
 }
 
-/// Files that claim to be an environment which the file at `holder` describes.
+/// Returns the conflicting files that claim the environment of the file at `holder`.
 fn rivals<'a>(env: &EnvName, snapshot: &'a Snapshot, holder: &str) -> Vec<(String, &'a FileEntry)> {
     let all = snapshot.specs.files.iter();
-    // Few files are at odds with another, and only those are read for their name.
-    let at_odds =
+    // Parse names only of the few files with a conflict.
+    let conflicting =
         all.filter(|(_, entry)| matches!(entry.state, FileState::Conflict { .. }) && entry.holds.is_none());
-    let with_path = at_odds.map(|(path, entry)| (path.display().to_string(), entry));
+    let with_path = conflicting.map(|(path, entry)| (path.display().to_string(), entry));
     with_path
-        .filter(|(path, entry)| path != holder && named(entry).as_ref() == Some(env))
+        .filter(|(path, entry)| path != holder && claimed_environment(entry).as_ref() == Some(env))
         .collect()
 }
 
-/// Taken down by a person, and nothing of it is left.
-fn is_down_for_good(snapshot: &Snapshot, env: &EnvName) -> bool {
+/// True if a person removed the environment and no_history of it is left.
+fn is_down_and_gone(snapshot: &Snapshot, env: &EnvName) -> bool {
     let settled = snapshot.plans.get(env).is_none_or(|plan| plan.is_settled());
-    // Named volumes stay behind unless the file said otherwise.
+    // Named volumes stay unless the file requests their removal.
     let gone = snapshot
         .store
         .of(env)
@@ -247,8 +249,8 @@ fn is_down_for_good(snapshot: &Snapshot, env: &EnvName) -> bool {
     snapshot.overrides.down.contains_key(env) && settled && gone
 }
 
-/// Files that hold nothing, for what they say was never accepted.
-fn refused(snapshot: &Snapshot) -> impl Iterator<Item = (&Path, &FileEntry)> {
+/// Returns the files without an accepted spec.
+fn rejected_files(snapshot: &Snapshot) -> impl Iterator<Item = (&Path, &FileEntry)> {
     let without = |entry: &FileEntry| match entry.state {
         FileState::Rejected | FileState::Conflict { .. } => entry.holds.is_none(),
         FileState::Unread | FileState::Accepted => false,
@@ -261,19 +263,19 @@ fn refused(snapshot: &Snapshot) -> impl Iterator<Item = (&Path, &FileEntry)> {
         .map(|(path, entry)| (path.as_path(), entry))
 }
 
-/// The environment that a refused file speaks of, as far as that can be told.
-fn named(entry: &FileEntry) -> Option<EnvName> {
+/// Returns the environment that a rejected file names, if its name can be read.
+fn claimed_environment(entry: &FileEntry) -> Option<EnvName> {
     let text = entry.text.as_ref()?;
-    let reading = argus_crds::yaml::read("", &text.bytes);
-    // Whatever is refused in it, its name may be right.
-    let spec = reading.spec.or(reading.rest)?;
+    let parsed = argus_crds::yaml::read("", &text.bytes);
+    // A rejected file can still have a valid name.
+    let spec = parsed.spec.or(parsed.rest)?;
     match &spec.isolation.namespace {
         Some(namespace) => EnvName::new(namespace.clone()).ok(),
         None => EnvName::slug(&spec.project.name).ok(),
     }
 }
 
-/// How a file is refused; `None` where it is not.
+/// Returns the rejection of a file; `None` for an accepted file.
 fn rejection<'a>(path: &'a str, entry: &'a FileEntry) -> Option<Rejection<'a>> {
     let code = match entry.state {
         FileState::Rejected => Code::SpecInvalid,
@@ -289,6 +291,6 @@ fn rejection<'a>(path: &'a str, entry: &'a FileEntry) -> Option<Rejection<'a>> {
 }
 
 fn json<T: Serialize>(value: &T) -> String {
-    // Our own types have text keys and no foreign serializers: they can always be written.
+    // Our own types have text keys and no foreign serializers, so they always serialize.
     serde_json::to_string_pretty(value).unwrap_or_default() + "\n"
 }

@@ -1,9 +1,6 @@
-//! The command line from outside: output, exit codes, what it does with closed pipes. No engine is needed.
+//! The command line of the binary: output, exit codes, closed pipes. These tests need no engine.
 
-#![allow(
-    clippy::unwrap_used,
-    reason = "a test that cannot go on ends; so do its helpers"
-)]
+#![allow(clippy::unwrap_used, reason = "a test may panic, and so may its helpers")]
 
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
@@ -14,7 +11,7 @@ use argus_crds::status::{
 };
 use serde_json::Value;
 
-/// A folder with a state directory and a specs folder in it.
+/// A folder with a state directory and a specs folder.
 struct Home {
     dir: tempfile::TempDir,
 }
@@ -120,7 +117,7 @@ service:
 ";
 
 #[test]
-fn a_good_file_is_ok_and_a_bad_one_tells_all_that_is_wrong() {
+fn validate_accepts_good_file_and_reports_all_errors() {
     let home = Home::new();
     home.spec("e2e.yaml", GOOD);
     let good = home.run(&["validate", "specs"]);
@@ -135,7 +132,7 @@ fn a_good_file_is_ok_and_a_bad_one_tells_all_that_is_wrong() {
     for target in ["specs", "specs/e2e.yaml"] {
         let bad = home.run(&["validate", target]);
         assert_eq!(code(&bad), 3, "{}", err(&bad));
-        assert!(out(&bad).contains("refused"), "{}", out(&bad));
+        assert!(out(&bad).contains("rejected"), "{}", out(&bad));
         assert!(
             err(&bad).contains("e2e.yaml:") && err(&bad).contains(" | "),
             "{}",
@@ -146,14 +143,14 @@ fn a_good_file_is_ok_and_a_bad_one_tells_all_that_is_wrong() {
     let value: Value = serde_json::from_slice(&bad.stdout).unwrap();
     assert_eq!((code(&bad), &value["accepted"]), (3, &Value::Bool(false)));
     assert!(
-        value["files"][0]["complaints"]
+        value["files"][0]["diagnostics"]
             .as_array()
             .is_some_and(|diagnostics| !diagnostics.is_empty())
     );
 }
 
 #[test]
-fn unknown_keys_warn_and_strict_refuses_them() {
+fn unknown_keys_warn_and_strict_rejects_them() {
     let home = Home::new();
     home.spec("e2e.yaml", &format!("{GOOD}sevices: []\n"));
     let usual = home.run(&["validate"]);
@@ -179,7 +176,7 @@ fn unknown_keys_warn_and_strict_refuses_them() {
 }
 
 #[test]
-fn two_files_with_one_identity_conflict() {
+fn files_with_the_same_identity_conflict() {
     let home = Home::new();
     home.spec("a.e2e.yaml", GOOD);
     home.spec("b.e2e.yaml", GOOD);
@@ -189,7 +186,7 @@ fn two_files_with_one_identity_conflict() {
 }
 
 #[test]
-fn schemas_and_completions_are_printed() {
+fn schema_and_completions_are_printed() {
     let home = Home::new();
     for which in ["e2e", "status", "error"] {
         let printed = home.run(&["schema", which]);
@@ -206,7 +203,7 @@ fn schemas_and_completions_are_printed() {
 }
 
 #[test]
-fn every_code_is_explained_and_a_wrong_one_gets_the_nearest() {
+fn explain_knows_every_code_and_suggests_the_nearest() {
     let home = Home::new();
     let all = out(&home.run(&["explain"]));
     for code in Code::ALL {
@@ -223,7 +220,7 @@ fn every_code_is_explained_and_a_wrong_one_gets_the_nearest() {
 }
 
 #[test]
-fn get_and_describe_read_the_status_files_and_say_that_nobody_keeps_them() {
+fn get_and_describe_mark_status_without_controller() {
     let home = Home::new();
     let none = home.run(&["get"]);
     assert_eq!((code(&none), out(&none).as_str()), (0, ""));
@@ -258,10 +255,10 @@ fn get_and_describe_read_the_status_files_and_say_that_nobody_keeps_them() {
     assert_eq!(one["environment"], "shop");
     assert!(out(&home.run(&["get", "shop", "-o", "yaml"])).contains("environment: shop"));
     assert!(out(&home.run(&["get", "shop", "-o", "wide"])).contains("IMAGE"));
-    let told = out(&home.run(&["describe", "shop"]));
+    let text = out(&home.run(&["describe", "shop"]));
     assert!(
-        told.contains("Waits for:") && told.contains("Conditions:"),
-        "{told}"
+        text.contains("Waits for:") && text.contains("Conditions:"),
+        "{text}"
     );
     let missing = home.run(&["get", "shpo"]);
     assert_eq!(code(&missing), 1);
@@ -269,17 +266,21 @@ fn get_and_describe_read_the_status_files_and_say_that_nobody_keeps_them() {
     assert_eq!(hints(&missing), 1, "{}", err(&missing));
     let odd = home.run(&["get", "../shop"]);
     assert_eq!(code(&odd), 2);
-    assert!(err(&odd).contains("hint: `argus get`"), "{}", err(&odd));
+    assert!(
+        err(&odd).contains("hint: list the environments with `argus get`"),
+        "{}",
+        err(&odd)
+    );
     assert_eq!(hints(&odd), 1, "{}", err(&odd));
 }
 
-/// How many hints a failure gives: its own, and none of its code's.
+/// Number of hints in an error message.
 fn hints(output: &Output) -> usize {
     err(output).matches("hint: ").count()
 }
 
 #[test]
-fn a_refused_edit_is_marked_beside_what_keeps_running() {
+fn rejected_edit_is_shown_next_to_running_services() {
     let home = Home::new();
     let mut status = shop(Phase::Ready);
     status.conditions.push(Condition {
@@ -287,14 +288,17 @@ fn a_refused_edit_is_marked_beside_what_keeps_running() {
         status: Truth::False,
         ..status.conditions[0].clone()
     });
-    status.diagnostics = vec![argus_crds::diagnostic::Diagnostic::error("services", "is no map")];
+    status.diagnostics = vec![argus_crds::diagnostic::Diagnostic::error(
+        "services",
+        "is not a map",
+    )];
     home.status(&status);
     let table = out(&home.run(&["get"]));
-    assert!(table.contains("file refused: 1 mistake\n"), "{table}");
+    assert!(table.contains("file rejected: 1 error\n"), "{table}");
 }
 
 #[test]
-fn describe_shows_errors_with_what_to_do() {
+fn describe_shows_errors_with_hints() {
     let home = Home::new();
     let mut status = shop(Phase::Failed);
     let error = StructuredError::new(Code::ImageNotFound, "image not found: web:1")
@@ -302,15 +306,15 @@ fn describe_shows_errors_with_what_to_do() {
         .service("web");
     status.errors.push(error);
     home.status(&status);
-    let told = out(&home.run(&["describe", "shop"]));
+    let text = out(&home.run(&["describe", "shop"]));
     assert!(
-        told.contains("IMAGE_NOT_FOUND web: image not found: web:1") && told.contains("hint: "),
-        "{told}"
+        text.contains("IMAGE_NOT_FOUND web: image not found: web:1") && text.contains("hint: "),
+        "{text}"
     );
 }
 
 #[test]
-fn wait_ends_with_the_code_that_tells_how() {
+fn wait_exit_code_reflects_the_outcome() {
     let home = Home::new();
     home.status(&shop(Phase::Ready));
     assert_eq!(code(&home.run(&["wait", "shop"])), 0);
@@ -345,7 +349,7 @@ fn wait_ends_with_the_code_that_tells_how() {
 }
 
 #[test]
-fn wait_notices_a_change_while_it_waits() {
+fn wait_follows_status_changes() {
     let home = Home::new();
     home.status(&shop(Phase::Progressing));
     let mut waiting = home
@@ -359,7 +363,7 @@ fn wait_notices_a_change_while_it_waits() {
 }
 
 #[test]
-fn usage_is_2_and_help_is_0() {
+fn usage_error_is_2_and_help_is_0() {
     let home = Home::new();
     for args in [
         &["bogus"][..],
@@ -376,7 +380,7 @@ fn usage_is_2_and_help_is_0() {
 }
 
 #[test]
-fn a_reader_that_has_seen_enough_is_no_failure() {
+fn closed_pipe_is_not_a_failure() {
     let home = Home::new();
     for args in [
         &["schema"][..],
@@ -397,7 +401,7 @@ fn a_reader_that_has_seen_enough_is_no_failure() {
 }
 
 #[test]
-fn colour_is_for_terminals_or_on_request() {
+fn colour_is_only_for_terminals_or_on_request() {
     let home = Home::new();
     home.status(&shop(Phase::Ready));
     assert!(!out(&home.run(&["get"])).contains('\u{1b}'));
@@ -405,7 +409,7 @@ fn colour_is_for_terminals_or_on_request() {
 }
 
 #[test]
-fn the_engine_out_of_reach_is_exit_4() {
+fn unreachable_engine_is_exit_4() {
     let home = Home::new();
     let logs = home.run(&["logs", "shop"]);
     assert_eq!(code(&logs), 4, "{}", err(&logs));
@@ -417,7 +421,7 @@ fn the_engine_out_of_reach_is_exit_4() {
 }
 
 #[test]
-fn a_demo_service_answers_and_ends_as_it_was_told() {
+fn demo_service_exits_as_configured() {
     let home = Home::new();
     assert_eq!(code(&home.run(&["demo-service", "--run-once"])), 0);
     let crash = home.run(&[
@@ -433,7 +437,7 @@ fn a_demo_service_answers_and_ends_as_it_was_told() {
 }
 
 #[test]
-fn a_state_directory_that_is_not_there_is_an_empty_one() {
+fn missing_state_directory_is_empty() {
     let home = Home::new();
     let state = home.path("nowhere");
     let get = home
@@ -444,7 +448,7 @@ fn a_state_directory_that_is_not_there_is_an_empty_one() {
     assert!(!Path::new(&state).exists());
 }
 
-/// A controller that runs; killed when a test ends before it does.
+/// A running controller. It is killed on drop.
 struct Running(std::process::Child);
 
 impl Drop for Running {
@@ -474,20 +478,20 @@ impl Running {
 }
 
 #[test]
-fn run_without_an_engine_says_so_works_on_and_stops_cleanly() {
+fn run_without_engine_reports_it_and_stops_cleanly() {
     let home = Home::new();
     home.spec("e2e.yaml", GOOD);
     let (running, mut lines) = Running::start(&home);
-    let mut told = |wanted: &str| {
+    let mut wait_for_line = |wanted: &str| {
         lines
             .find(|line| line.contains(wanted))
             .unwrap_or_else(|| panic!("no line with {wanted}"))
     };
-    told("the engine does not answer");
-    told("shop/web");
-    // It is said before it is written.
-    let mut looks = (0..500).map(|_| home.run(&["get", "shop", "-o", "json"]));
-    let status = looks.find(|status| status.status.success()).unwrap();
+    wait_for_line("the engine does not answer");
+    wait_for_line("shop/web");
+    // Lines are printed before the status file is written.
+    let mut attempts = (0..500).map(|_| home.run(&["get", "shop", "-o", "json"]));
+    let status = attempts.find(|status| status.status.success()).unwrap();
     assert!(!err(&status).contains("not running"), "{}", err(&status));
     let status: Value = serde_json::from_slice(&status.stdout).unwrap();
     assert_eq!(status["phase"], "Pending");
@@ -504,11 +508,15 @@ fn run_without_an_engine_says_so_works_on_and_stops_cleanly() {
     assert!(err(&second).contains("is held by process"), "{}", err(&second));
     let down = home.run(&["down", "shop"]);
     assert_eq!(code(&down), 4, "{}{}", out(&down), err(&down));
-    let retry = home.run(&["retry", "nobody"]);
+    let retry = home.run(&["retry", "absent"]);
     assert_eq!(code(&retry), 1, "{}", err(&retry));
-    assert!(err(&retry).contains("no environment `nobody`"), "{}", err(&retry));
-    assert!(err(&retry).contains("hint: `argus get` lists"), "{}", err(&retry));
-    let missing = home.run(&["get", "nobody"]);
+    assert!(err(&retry).contains("no environment `absent`"), "{}", err(&retry));
+    assert!(
+        err(&retry).contains("hint: list the environments with `argus get`"),
+        "{}",
+        err(&retry)
+    );
+    let missing = home.run(&["get", "absent"]);
     assert!(err(&missing).contains("there are: shop"), "{}", err(&missing));
     assert_eq!(code(&home.run(&["plan", "specs/e2e.yaml"])), 2);
     assert_eq!(code(&home.run(&["plan"])), 4);
@@ -519,7 +527,7 @@ fn run_without_an_engine_says_so_works_on_and_stops_cleanly() {
 }
 
 #[test]
-fn a_refused_file_is_told_in_the_lines_the_files_and_by_wait() {
+fn rejected_file_is_reported_by_run_and_wait() {
     let home = Home::new();
     home.spec("e2e.yaml", &GOOD.replace("8080:80", "x:y"));
     let (running, mut lines) = Running::start(&home);

@@ -1,9 +1,6 @@
-//! `argus doctor` from outside: the worst first, and a bundle in which no secret is. No engine is needed.
+//! `argus doctor`: order of the findings, and a bundle without secrets. These tests need no engine.
 
-#![allow(
-    clippy::unwrap_used,
-    reason = "a test that cannot go on ends; so do its helpers"
-)]
+#![allow(clippy::unwrap_used, reason = "a test may panic, and so may its helpers")]
 
 use std::collections::BTreeMap;
 use std::io::Read;
@@ -17,12 +14,12 @@ use argus_crds::status::{EnvironmentStatus, Phase, ServiceStatus};
 use argus_reconciler::journal::checksum::with_checksum;
 use serde_json::Value;
 
-/// By the name of its variable, and from outside.
+/// Secret by the name of its variable.
 const NAMED: &str = "hunter2-in-the-file";
 const READ: &str = "swordfish-from-outside";
-/// Of a file that is refused: nobody knows what it means, and so not what is secret in it.
+/// Secret of a rejected file, which has no parsed content to take secrets from.
 const REFUSED: &str = "open-sesame-of-the-refused";
-/// No secret by its name, and nobody's business either.
+/// Value of a plain variable. Bundles contain no values at all.
 const PLAIN: &str = "a-value-like-any-other";
 
 fn argus(dir: &Path, args: &[&str]) -> Output {
@@ -64,7 +61,10 @@ fn home() -> tempfile::TempDir {
              ports: [x]\n    environment:\n      API_TOKEN: {REFUSED}\n      LIST: [{REFUSED}]\n      COLOUR: {PLAIN}\n"
         ),
     );
-    let crash = StructuredError::new(Code::ContainerCrash, format!("it said `wrong password {NAMED}`"));
+    let crash = StructuredError::new(
+        Code::ContainerCrash,
+        format!("it printed `wrong password {NAMED}`"),
+    );
     let status = EnvironmentStatus {
         environment: "shop".to_owned(),
         phase: Phase::Failed,
@@ -112,17 +112,17 @@ fn unpacked(path: &Path) -> BTreeMap<String, String> {
 }
 
 #[test]
-fn the_bundle_tells_everything_but_secrets_and_values() {
+fn bundle_contains_no_secrets_and_no_values() {
     let dir = home();
     let output = argus(dir.path(), &["doctor", "--out", "support.tar"]);
-    let said =
+    let printed =
         String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr);
     let path = dir.path().join("support.tar");
     let bytes = std::fs::read(&path).unwrap();
     for value in [NAMED, READ, REFUSED, PLAIN] {
         let there = bytes.windows(value.len()).any(|part| part == value.as_bytes());
         assert!(!there, "`{value}` is in the bundle");
-        assert!(!said.contains(value), "`{value}` is on the screen: {said}");
+        assert!(!printed.contains(value), "`{value}` is on the screen: {printed}");
     }
     assert_eq!(
         std::fs::metadata(&path).unwrap().permissions().mode() & 0o777,
@@ -155,41 +155,45 @@ fn the_bundle_tells_everything_but_secrets_and_values() {
         (records.len(), &records[999]["seq"]),
         (1_000, &Value::from(1_200))
     );
-    // What is blacked out stands where it stood, and names are told.
+    // Redaction keeps the fields, and the bundle contains the names.
     assert_ne!(records[999]["why"], Value::Null);
     let shop = &json("specs.json")["files"][1];
     assert_eq!(shop["state"], "accepted");
     let variables = shop["counts"]["services"][0]["variables"].to_string();
     assert!(variables.contains("DB_PASSWORD"), "{variables}");
 
-    // It is not written over.
+    // An existing file is not overwritten.
     let again = argus(dir.path(), &["doctor", "--out", "support.tar"]);
     assert_eq!(again.status.code(), Some(2));
     assert_eq!(std::fs::read(&path).unwrap(), bytes);
 }
 
 #[test]
-fn what_is_wrong_is_told_the_worst_first_with_what_to_do() {
+fn findings_are_sorted_by_severity_and_have_hints() {
     let dir = home();
     let output = argus(dir.path(), &["doctor"]);
-    let told = String::from_utf8(output.stdout).unwrap();
-    assert_eq!(output.status.code(), Some(4), "{told}");
-    let place = |word: &str| told.find(word).unwrap_or_else(|| panic!("no `{word}` in {told}"));
+    let table = String::from_utf8(output.stdout).unwrap();
+    assert_eq!(output.status.code(), Some(4), "{table}");
+    let place = |word: &str| {
+        table
+            .find(word)
+            .unwrap_or_else(|| panic!("no `{word}` in {table}"))
+    };
     let order = [
         "preflight/engine",
         "specs/bad/e2e.yaml",
         "environment/shop",
-        "no controller runs",
+        "no controller is running",
         "hint: ",
     ];
-    assert!(order.map(place).is_sorted(), "{told}");
+    assert!(order.map(place).is_sorted(), "{table}");
     assert!(
-        told.contains("`argus validate ") && told.contains("`argus why shop`"),
-        "{told}"
+        table.contains("`argus validate ") && table.contains("`argus why shop`"),
+        "{table}"
     );
     let json = argus(dir.path(), &["doctor", "-o", "json"]);
     let value: Value = serde_json::from_slice(&json.stdout).unwrap();
     assert_eq!(value["healthy"], false);
     assert_eq!(value["findings"][0]["code"], "DOCKER_UNAVAILABLE");
-    assert_eq!(value["findings"][0]["gravity"], "fail");
+    assert_eq!(value["findings"][0]["severity"], "fail");
 }

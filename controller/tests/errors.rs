@@ -1,9 +1,6 @@
-//! An error of every code, in a state directory that was laid out by hand, as the real binary tells it: by commands and over MCP.
+//! Errors of every code in a prepared state directory, as the binary reports them in commands and over MCP.
 
-#![allow(
-    clippy::unwrap_used,
-    reason = "a test that cannot go on ends; so do its helpers"
-)]
+#![allow(clippy::unwrap_used, reason = "a test may panic, and so may its helpers")]
 
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::path::Path;
@@ -13,7 +10,7 @@ use argus_crds::error::{Code, StructuredError};
 use argus_crds::status::{EnvironmentStatus, Phase, ServiceState, ServiceStatus};
 use serde_json::{Value, json};
 
-/// The environment that failed for this reason.
+/// Name of the environment that failed with this code.
 fn named(code: Code) -> String {
     code.as_str().to_lowercase().replace('_', "-")
 }
@@ -52,7 +49,7 @@ fn status(code: Code) -> EnvironmentStatus {
     }
 }
 
-/// A state directory with one environment a code, and no controller.
+/// A state directory with one environment per code, and no controller.
 fn home() -> tempfile::TempDir {
     let dir = tempfile::tempdir().unwrap();
     let folder = dir.path().join("state/environments");
@@ -81,70 +78,74 @@ fn run(home: &Path, words: &[&str]) -> Output {
     argus(home).args(words).output().unwrap()
 }
 
-/// It is as the file in `crds/` says.
-fn published(schema: &str, told: &Value) {
+/// Validates a document against a published schema in `crds/`.
+fn validate(schema: &str, document: &Value) {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../crds").join(schema);
     let schema: Value = serde_json::from_str(&std::fs::read_to_string(path).unwrap()).unwrap();
-    jsonschema::validate(&schema, told).unwrap_or_else(|why| panic!("{why}: {told:#}"));
+    jsonschema::validate(&schema, document).unwrap_or_else(|error| panic!("{error}: {document:#}"));
 }
 
-/// A document among other words: programs read from its first line on.
+/// Parses the JSON document that begins at the first line `{`.
 fn document(bytes: &[u8]) -> Value {
     let text = String::from_utf8_lossy(bytes);
     let at = text.lines().position(|line| line == "{");
     let lines: Vec<&str> = text.lines().skip(at.unwrap_or(0)).collect();
-    serde_json::from_str(&lines.join("\n")).unwrap_or_else(|why| panic!("{why}: {text}"))
+    serde_json::from_str(&lines.join("\n")).unwrap_or_else(|error| panic!("{error}: {text}"))
 }
 
 #[test]
-fn commands_tell_an_error_of_every_code_whole() {
+fn commands_report_errors_of_every_code_completely() {
     let home = home();
     for code in Code::ALL {
         let (env, error) = (named(*code), json!(error(*code)));
         for verb in ["get", "describe"] {
             let output = run(home.path(), &[verb, &env, "-o", "json"]);
-            let told = document(&output.stdout);
-            published("status.schema.json", &told);
-            assert_eq!(told["errors"][0], error, "{verb} {env}");
-            assert_eq!(told["services"][0]["lastError"], error, "{verb} {env}");
+            let status = document(&output.stdout);
+            validate("status.schema.json", &status);
+            assert_eq!(status["errors"][0], error, "{verb} {env}");
+            assert_eq!(status["services"][0]["lastError"], error, "{verb} {env}");
         }
         let output = run(home.path(), &["why", &env, "-o", "json"]);
-        let told = document(&output.stdout)["chains"].to_string();
-        assert!(told.contains(code.as_str()), "{told}");
-        // As the error of a command.
+        let chains = document(&output.stdout)["chains"].to_string();
+        assert!(chains.contains(code.as_str()), "{chains}");
+        // The error of a failed command.
         let output = run(home.path(), &["wait", &env, "--timeout", "1s", "-o", "json"]);
-        let told = document(&output.stderr);
-        published("error.schema.json", &told);
-        assert_eq!(output.status.code(), Some(6), "{told:#}");
-        let words = told["message"].as_str().unwrap();
+        let reported = document(&output.stderr);
+        validate("error.schema.json", &reported);
+        assert_eq!(output.status.code(), Some(6), "{reported:#}");
+        let words = reported["message"].as_str().unwrap();
         assert!(words.ends_with(error["message"].as_str().unwrap()), "{words}");
-        let mut same = told.clone();
+        let mut same = reported.clone();
         same["message"] = error["message"].clone();
         assert_eq!(same, error);
-        // Its meaning is there, too.
+        // `explain` knows the code.
         let output = run(home.path(), &["explain", code.as_str(), "-o", "json"]);
         assert_eq!(document(&output.stdout)["code"], code.as_str());
     }
 }
 
 #[test]
-fn an_error_that_arises_in_a_command_has_its_identity_and_its_time() {
+fn error_of_a_command_has_id_and_timestamp() {
     let home = home();
-    let output = run(home.path(), &["get", "nobody", "-o", "json"]);
-    let told = document(&output.stderr);
-    published("error.schema.json", &told);
-    assert_eq!(told["errorId"].as_str().map(str::len), Some(26), "{told:#}");
-    assert!(told["timestamp"].is_string(), "{told:#}");
+    let output = run(home.path(), &["get", "absent", "-o", "json"]);
+    let reported = document(&output.stderr);
+    validate("error.schema.json", &reported);
+    assert_eq!(
+        reported["errorId"].as_str().map(str::len),
+        Some(26),
+        "{reported:#}"
+    );
+    assert!(reported["timestamp"].is_string(), "{reported:#}");
     assert!(
-        told["details"]["hint"]
+        reported["details"]["hint"]
             .as_str()
             .is_some_and(|hint| hint.contains("argus get")),
-        "{told:#}"
+        "{reported:#}"
     );
 }
 
 #[test]
-fn an_agent_is_told_an_error_of_every_code_whole() {
+fn mcp_reports_errors_of_every_code_completely() {
     let home = home();
     let mut child = argus(home.path())
         .arg("mcp")
@@ -155,11 +156,11 @@ fn an_agent_is_told_an_error_of_every_code_whole() {
         .unwrap();
     let mut stdin = child.stdin.take().unwrap();
     let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
-    let mut ask = |id: usize, method: &str, params: &Value| -> Value {
+    let mut call = |id: usize, method: &str, params: &Value| -> Value {
         let request = json!({ "jsonrpc": "2.0", "id": id, "method": method, "params": params });
         writeln!(stdin, "{request}").unwrap();
         loop {
-            let line = lines.next().expect("an answer").unwrap();
+            let line = lines.next().expect("a response").unwrap();
             let answer: Value = serde_json::from_str(&line).unwrap();
             if answer["id"] == id {
                 return answer;
@@ -167,33 +168,33 @@ fn an_agent_is_told_an_error_of_every_code_whole() {
         }
     };
     let hello = json!({ "protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": { "name": "x", "version": "1" } });
-    assert!(ask(0, "initialize", &hello)["result"]["serverInfo"].is_object());
+    assert!(call(0, "initialize", &hello)["result"]["serverInfo"].is_object());
     for (index, code) in Code::ALL.iter().enumerate() {
         let (env, error) = (named(*code), json!(error(*code)));
         let arguments = json!({ "environment": env, "detail": "full" });
-        let call = json!({ "name": "argus_status", "arguments": arguments });
-        let answer = ask(3 * index + 1, "tools/call", &call);
-        let told = &answer["result"]["structuredContent"];
-        assert_eq!(told["full"][0]["errors"][0], error, "{answer:#}");
-        let problem = &told["environments"][0]["problem"];
+        let status = json!({ "name": "argus_status", "arguments": arguments });
+        let answer = call(3 * index + 1, "tools/call", &status);
+        let content = &answer["result"]["structuredContent"];
+        assert_eq!(content["full"][0]["errors"][0], error, "{answer:#}");
+        let reported = &content["environments"][0]["error"];
         for key in ["code", "message", "retryable", "retryAfter", "exitCode"] {
-            assert_eq!(problem[key], error[key], "{key}: {problem:#}");
+            assert_eq!(reported[key], error[key], "{key}: {reported:#}");
         }
         let uri = json!({ "uri": format!("argus://environments/{env}") });
-        let read = ask(3 * index + 2, "resources/read", &uri);
+        let read = call(3 * index + 2, "resources/read", &uri);
         let document = read["result"]["contents"][0]["text"].as_str().unwrap();
         let document: Value = serde_json::from_str(document).unwrap();
-        published("status.schema.json", &document);
+        validate("status.schema.json", &document);
         assert_eq!(document["errors"][0], error);
-        // What needs a controller is an error itself, as everywhere.
+        // A call that needs a controller fails with a structured error.
         let retry = json!({ "name": "argus_retry", "arguments": { "environment": env } });
-        let answer = ask(3 * index + 3, "tools/call", &retry);
+        let answer = call(3 * index + 3, "tools/call", &retry);
         assert_eq!(answer["result"]["isError"], true, "{answer:#}");
-        let told = &answer["result"]["structuredContent"];
-        published("error.schema.json", told);
+        let content = &answer["result"]["structuredContent"];
+        validate("error.schema.json", content);
         assert!(
-            told["errorId"].is_string() && told["timestamp"].is_string(),
-            "{told:#}"
+            content["errorId"].is_string() && content["timestamp"].is_string(),
+            "{content:#}"
         );
     }
     drop(stdin);

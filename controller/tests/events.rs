@@ -1,9 +1,6 @@
-//! `argus events` from outside: a journal is read without a controller, and followed while one writes.
+//! `argus events` without a controller: reads the journal, and follows it while records are added.
 
-#![allow(
-    clippy::unwrap_used,
-    reason = "a test that cannot go on ends; so do its helpers"
-)]
+#![allow(clippy::unwrap_used, reason = "a test may panic, and so may its helpers")]
 
 use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
@@ -45,14 +42,13 @@ fn write(dir: &Path, text: &str) {
     file.write_all(text.as_bytes()).unwrap();
 }
 
-fn story(dir: &Path) {
+fn write_history(dir: &Path) {
     const OLD: &str = "2026-01-01T00:00:00.000Z";
     let subject = json!({ "kind": "service", "environment": "shop", "service": "web" });
-    let act = json!({ "verb": "start-container", "id": "0123456789abcdef0123" });
-    let intent =
-        json!({ "kind": "intent", "environment": "shop", "subject": subject, "act": act, "cause": "ready" });
-    let result = json!({ "kind": "result", "of": 2, "environment": "shop", "verb": "start-container", "end": "failed", "code": "PORT_CONFLICT", "ms": 12 });
-    let restart = json!({ "kind": "note", "note": "restart", "environment": "other", "service": "api", "restarts": 2, "times": 1, "code": "CONTAINER_CRASH" });
+    let action = json!({ "verb": "start-container", "id": "0123456789abcdef0123" });
+    let intent = json!({ "kind": "intent", "environment": "shop", "subject": subject, "action": action, "cause": "ready" });
+    let result = json!({ "kind": "result", "of": 2, "environment": "shop", "verb": "start-container", "outcome": "failed", "code": "PORT_CONFLICT", "ms": 12 });
+    let restart = json!({ "kind": "event", "event": "restart", "environment": "other", "service": "api", "restarts": 2, "times": 1, "code": "CONTAINER_CRASH" });
     let start = Entry::Event(Event::Start {
         version: "0.1.0".to_owned(),
         controller: "ID".to_owned(),
@@ -67,29 +63,29 @@ fn story(dir: &Path) {
     write(dir, &lines.concat());
 }
 
-fn told(dir: &Path, args: &[&str]) -> String {
+fn events(dir: &Path, args: &[&str]) -> String {
     let output = argus(dir, args).output().unwrap();
-    let said = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert_eq!(output.status.code(), Some(0), "{said}");
+    let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(0), "{stderr}");
     String::from_utf8(output.stdout).unwrap()
 }
 
 #[test]
-fn what_happened_is_told_a_line_each_and_chosen_by_environment_name_and_time() {
+fn events_are_listed_and_filtered() {
     let dir = tempfile::tempdir().unwrap();
     let none = argus(dir.path(), &["events"]).output().unwrap();
     assert_eq!((none.status.code(), none.stdout.len()), (Some(0), 0));
     assert!(String::from_utf8_lossy(&none.stderr).contains("no events"));
-    story(dir.path());
-    let all = told(dir.path(), &["events"]);
+    write_history(dir.path());
+    let all = events(dir.path(), &["events"]);
     assert_eq!(
         all,
         "\
 AT                     EVENT             SUBJECT      WHAT
-2026-01-01T00:00:00Z   start             controller   argus 0.1.0; the run before ended cleanly
+2026-01-01T00:00:00Z   start             controller   argus 0.1.0; the previous run ended cleanly
 2026-01-01T00:00:00Z   intent            shop/web     start-container `0123456789ab` (ready)
 2026-01-01T00:00:00Z   result            shop/web     start-container failed after 12 ms: PORT_CONFLICT
-2126-01-01T00:00:00Z   restart_attempt   other/api    started again: CONTAINER_CRASH; 2 in all
+2126-01-01T00:00:00Z   restart_attempt   other/api    restarted: CONTAINER_CRASH; 2 in total
 "
     );
     for (args, names) in [
@@ -100,15 +96,15 @@ AT                     EVENT             SUBJECT      WHAT
         ),
         (&["events", "--since", "10m"], "restart_attempt\n"),
         (&["events", "--tail", "2"], "result\nrestart_attempt\n"),
-        (&["events", "nobody"], ""),
+        (&["events", "absent"], ""),
     ] {
         assert_eq!(
-            told(dir.path(), &[args, &["-o", "name"]].concat()),
+            events(dir.path(), &[args, &["-o", "name"]].concat()),
             names,
             "{args:?}"
         );
     }
-    let json: Value = serde_json::from_str(&told(dir.path(), &["events", "shop", "-o", "json"])).unwrap();
+    let json: Value = serde_json::from_str(&events(dir.path(), &["events", "shop", "-o", "json"])).unwrap();
     assert_eq!(json["items"][1]["event"], "result");
     assert_eq!(json["items"][1]["seq"], 3);
     let wrong = argus(dir.path(), &["events", "--type", "restart"])
@@ -119,9 +115,9 @@ AT                     EVENT             SUBJECT      WHAT
 }
 
 #[test]
-fn what_happens_is_followed_and_a_line_that_is_not_whole_yet_is_waited_for() {
+fn follow_waits_for_complete_lines() {
     let dir = tempfile::tempdir().unwrap();
-    story(dir.path());
+    write_history(dir.path());
     let mut follower = argus(dir.path(), &["events", "--follow", "--tail", "1", "-o", "json"])
         .stdout(Stdio::piped())
         .stderr(Stdio::null())
@@ -132,7 +128,7 @@ fn what_happens_is_followed_and_a_line_that_is_not_whole_yet_is_waited_for() {
     assert_eq!(seq(), 4);
     let now = "2026-01-02T00:00:00.000Z";
     let phase =
-        json!({ "kind": "note", "note": "phase", "environment": "shop", "from": "Pending", "to": "Ready" });
+        json!({ "kind": "event", "event": "phase", "environment": "shop", "from": "Pending", "to": "Ready" });
     write(dir.path(), &record(5, now, phase.clone()));
     assert_eq!(seq(), 5);
     let next = record(6, now, phase.clone());

@@ -1,9 +1,6 @@
-//! `argus init` from outside: what it writes is what the admission takes, and what it cannot translate is said.
+//! `argus init`: the written file is valid, and notes name the keys that it cannot translate.
 
-#![allow(
-    clippy::unwrap_used,
-    reason = "a test that cannot go on ends; so do its helpers"
-)]
+#![allow(clippy::unwrap_used, reason = "a test may panic, and so may its helpers")]
 
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
@@ -78,15 +75,19 @@ fn written(dir: &Path) -> String {
     let output = argus(dir, &["init"]);
     let text = std::fs::read_to_string(dir.join("environments/e2e.yaml")).unwrap_or_default();
     assert_eq!(output.status.code(), Some(0), "{}\n{text}", err(&output));
-    assert!(err(&output).contains("hint: `argus run`"), "{}", err(&output));
-    // What it takes for good, everybody takes for good, without a warning.
+    assert!(
+        err(&output).contains("start a controller with `argus run`"),
+        "{}",
+        err(&output)
+    );
+    // A file that `init` writes passes strict validation without a warning.
     let strict = argus(dir, &["validate", "--strict"]);
     assert_eq!(strict.status.code(), Some(0), "{}\n{text}", err(&strict));
     text
 }
 
 #[test]
-fn a_compose_file_is_translated_and_what_has_no_word_is_named() {
+fn compose_file_is_translated_and_rest_is_noted() {
     let dir = project(&[
         ("compose.yaml", COMPOSE),
         ("docker/Dockerfile", "FROM scratch\n"),
@@ -94,13 +95,13 @@ fn a_compose_file_is_translated_and_what_has_no_word_is_named() {
     ]);
     let text = written(&dir.path().join("app"));
     let expected = "\
-# Written by `argus init` from compose.yaml. What else can stand here: `argus schema`.
-# left out of `db`: volume `./init.sql:/docker-entrypoint-initdb.d/init.sql:ro`: outside of the folder of this file only what \
-`--allow-mount` names is mounted
+# Written by `argus init` from compose.yaml. All keys: `argus schema`.
+# left out of `db`: volume `./init.sql:/docker-entrypoint-initdb.d/init.sql:ro`: outside the folder of this file, which needs \
+`--allow-mount`
 # left out of `web`: `privileged`
-# left out of `web`: `env_file`: put its variables into `container.environment`
-# read from the `.env` beside this file: `DB_PASSWORD`
-# whatever changes in a build context is a new image: `.dockerignore` should name `.argus`
+# left out of `web`: `env_file`: move its variables to `container.environment`
+# values from the `.env` next to this file: `DB_PASSWORD`
+# Argus rebuilds the image when its build context changes, so `.dockerignore` should contain `.argus`
 ";
     let (notes, yaml) = text.split_at(text.find("version:").unwrap());
     assert_eq!(notes, expected);
@@ -158,7 +159,7 @@ fn a_compose_file_is_translated_and_what_has_no_word_is_named() {
 }
 
 #[test]
-fn a_dockerfile_is_a_service_and_an_empty_folder_gets_an_example() {
+fn dockerfile_becomes_service_and_empty_folder_example() {
     let dir = project(&[
         ("Dockerfile", "FROM scratch\nEXPOSE 80 9000\n"),
         ("package.json", r#"{ "name": "@acme/till" }"#),
@@ -178,13 +179,13 @@ fn a_dockerfile_is_a_service_and_an_empty_folder_gets_an_example() {
     let empty = project(&[]);
     let text = written(&empty.path().join("app"));
     assert!(
-        text.contains("# neither a compose file nor a Dockerfile") && text.contains("name: app"),
+        text.contains("# no compose file and no Dockerfile") && text.contains("name: app"),
         "{text}"
     );
 }
 
 #[test]
-fn a_file_that_is_there_is_not_written_over_and_one_that_is_refused_is_said() {
+fn existing_file_is_kept_and_rejected_file_is_reported() {
     let dir = project(&[("compose.yaml", "services: { web: { image: 'web:1' } }\n")]);
     let app = dir.path().join("app");
     let file = app.join("environments/e2e.yaml");
@@ -206,12 +207,12 @@ fn a_file_that_is_there_is_not_written_over_and_one_that_is_refused_is_said() {
         "services: { web: { image: 'web:1', ports: ['99999:1'] } }\n",
     )
     .unwrap();
-    let refused = argus(&app, &["init", "--force"]);
-    assert_eq!(refused.status.code(), Some(3), "{}", err(&refused));
+    let rejected = argus(&app, &["init", "--force"]);
+    assert_eq!(rejected.status.code(), Some(3), "{}", err(&rejected));
     assert!(
-        err(&refused).contains("99999") && err(&refused).contains("argus validate"),
+        err(&rejected).contains("99999") && err(&rejected).contains("argus validate"),
         "{}",
-        err(&refused)
+        err(&rejected)
     );
     std::fs::write(app.join("compose.yaml"), "services: [\n").unwrap();
     let broken = argus(&app, &["init", "--force"]);

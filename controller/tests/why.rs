@@ -1,9 +1,6 @@
-//! What failed and why, read from a state directory that was laid out by hand: no controller and no engine is needed.
+//! `argus why`, `argus evidence` and `argus logs` on a prepared state directory, without a controller and an engine.
 
-#![allow(
-    clippy::unwrap_used,
-    reason = "a test that cannot go on ends; so do its helpers"
-)]
+#![allow(clippy::unwrap_used, reason = "a test may panic, and so may its helpers")]
 
 use std::process::{Command, Output, Stdio};
 
@@ -15,7 +12,7 @@ use argus_crds::status::{EnvironmentStatus, Health, Phase, ServiceState, Service
 use argus_reconciler::reconciler::PersistedState;
 use serde_json::{Value, json};
 
-/// A state directory.
+/// A temporary state directory.
 struct Home {
     dir: tempfile::TempDir,
 }
@@ -32,7 +29,7 @@ impl Home {
         std::fs::write(self.dir.path().join(name), serde_json::to_vec(status).unwrap()).unwrap();
     }
 
-    /// What a failed run left, as the controller writes it.
+    /// Writes the evidence of a failed run in the form of the controller.
     fn evidence(&self, service: &str, number: u64, stdout: &str, stderr: &str) {
         let folder = format!("state/private/evidence/shop/{service}/{number}");
         let folder = self.dir.path().join(folder);
@@ -42,7 +39,7 @@ impl Home {
         let facts = json!({
             "environment": "shop",
             "service": service,
-            "incarnation": number,
+            "run": number,
             "containerId": "c0ffee",
             "startedAt": "2026-11-21T10:00:00.000Z",
             "takenAt": format!("2026-11-21T10:0{number}:08.000Z"),
@@ -55,7 +52,7 @@ impl Home {
         std::fs::write(folder.join("evidence.json"), facts.to_string()).unwrap();
     }
 
-    /// Runs the binary; paths in its output begin with `STATE`.
+    /// Runs the binary. The state directory in its output is replaced by `STATE`.
     fn run(&self, args: &[&str]) -> Ran {
         let mut command = Command::new(env!("CARGO_BIN_EXE_argus"));
         for (name, _) in std::env::vars().filter(|(name, _)| name.starts_with("ARGUS_")) {
@@ -101,9 +98,9 @@ struct Ran {
 }
 
 impl Ran {
-    fn fails(&self, code: i32, said: &str, hint: &str) {
+    fn fails(&self, code: i32, message: &str, hint: &str) {
         assert_eq!((self.code, self.out.as_str()), (code, ""), "{}", self.err);
-        assert!(self.err.contains(said), "{}", self.err);
+        assert!(self.err.contains(message), "{}", self.err);
         assert!(self.err.contains(&format!("hint: {hint}")), "{}", self.err);
     }
 }
@@ -146,7 +143,7 @@ fn attempt(number: u64) -> Value {
         "oomSuspected": false,
         "memoryLimit": 67_108_864,
         "memoryPeak": 12_582_912,
-        "incarnation": number,
+        "run": number,
         "evidence": format!("private/evidence/shop/db/{number}"),
         "lastLine": "FATAL: no configuration",
     })
@@ -160,7 +157,7 @@ fn error(code: Code, message: &str, details: Value) -> StructuredError {
         .timestamp("2026-11-21T10:00:07.000Z")
 }
 
-/// `api` waits for `web`, which waits for `db`, which was given up; `cache` is well.
+/// `api` waits for `web`, which waits for `db`, which is given up. `cache` is ready.
 fn shop() -> EnvironmentStatus {
     let db = ServiceStatus {
         health: Health::Unhealthy,
@@ -172,7 +169,7 @@ fn shop() -> EnvironmentStatus {
         )),
         last_error: Some(error(
             Code::ContainerRestartExhausted,
-            "gave up after 2 restarts; the last time its process ended with exit code 3 after 7 s",
+            "gave up after 2 restarts; last failure: process ended with exit code 3 after 7 s",
             json!({ "restarts": 2, "attempts": [attempt(1), attempt(2), attempt(3)], "crashLoop": true }),
         )),
         ..row("db", ServiceState::Failed)
@@ -211,12 +208,12 @@ fn failed_shop() -> Home {
 const DB: &str = "\
 `db` is Failed, Unhealthy, 2 restarts
   <- waits for: gave up after 2 restarts, waits for a new revision or `argus retry`
-  <- failed: CONTAINER_RESTART_EXHAUSTED gave up after 2 restarts; the last time its process ended with exit code 3 after 7 s (at 2026-11-21T10:00:07.000Z)
+  <- failed: CONTAINER_RESTART_EXHAUSTED gave up after 2 restarts; last failure: process ended with exit code 3 after 7 s (at 2026-11-21T10:00:07.000Z)
   <- run 3: exit code 3 after 7s; memory peak 12 MiB of 64 MiB
-     before it, run 2: exit code 3 after 7s
-     before it, run 1: exit code 3 after 7s
-  <- evidence: its last line on stderr: FATAL: no configuration (in STATE/private/evidence/shop/db/3)
-  hint: read what run 3 left: `argus evidence shop db 3`
+     earlier run 2: exit code 3 after 7s
+     earlier run 1: exit code 3 after 7s
+  <- evidence: last line on stderr: FATAL: no configuration (in STATE/private/evidence/shop/db/3)
+  hint: see the crash report of run 3 with `argus evidence shop db 3`
   hint: read what the container wrote: `argus logs shop db`
   hint: mend what the container runs; a new image or revision is taken up by itself; what failed: `argus evidence shop db`
   hint: try again with the same inputs: `argus retry shop`
@@ -224,7 +221,7 @@ const DB: &str = "\
 ";
 
 #[test]
-fn the_chain_of_an_environment_is_told_once_and_root_first() {
+fn environment_chains_are_printed_once_and_root_first() {
     let home = failed_shop();
     let ran = home.run(&["why", "shop"]);
     let expected = format!(
@@ -247,15 +244,15 @@ fn the_chain_of_an_environment_is_told_once_and_root_first() {
 }
 
 #[test]
-fn a_service_is_followed_to_what_it_waits_for() {
+fn service_chain_follows_its_dependencies() {
     let home = failed_shop();
     let whole = format!(
         "`api` is Waiting\n  <- waits for: `web` to be healthy\n  <- `web` is Waiting\n  <- waits for: `db` to be healthy\n  <- {DB}"
     );
     assert_eq!(home.run(&["why", "shop/api"]).out, whole);
     assert_eq!(home.run(&["why", "shop", "api"]).out, whole);
-    let told = home.json(&["why", "shop/api", "-o", "json"]);
-    let chain = &told["chains"][0];
+    let report = home.json(&["why", "shop/api", "-o", "json"]);
+    let chain = &report["chains"][0];
     let links = chain["links"].as_array().unwrap();
     let kinds: Vec<_> = links.iter().map(|link| link["kind"].as_str().unwrap()).collect();
     assert_eq!(
@@ -265,9 +262,9 @@ fn a_service_is_followed_to_what_it_waits_for() {
         ]
     );
     for pair in links.windows(2) {
-        assert_eq!(pair[0]["because"], pair[1]["what"]);
+        assert_eq!(pair[0]["cause"], pair[1]["what"]);
     }
-    assert_eq!(links[8]["because"], Value::Null);
+    assert_eq!(links[8]["cause"], Value::Null);
     assert_eq!(links[6]["code"], "CONTAINER_RESTART_EXHAUSTED");
     assert_eq!(links[7]["ending"]["exitCode"], 3);
     assert_eq!(links[7]["at"], "2026-11-21T10:00:07.000Z");
@@ -290,21 +287,18 @@ fn a_service_is_followed_to_what_it_waits_for() {
 }
 
 #[test]
-fn two_that_wait_for_each_other_end_the_chain() {
+fn circular_wait_ends_the_chain() {
     let home = Home::new();
     let mut status = shop();
     status.services.retain(|row| row.name != "db");
     status.services[2].waiting_on = Some(waits_for("api"));
     home.status(&status);
-    let told = home.run(&["why", "shop/api"]).out;
-    assert!(
-        told.ends_with("  <- `api` again: they wait for each other\n"),
-        "{told}"
-    );
+    let text = home.run(&["why", "shop/api"]).out;
+    assert!(text.ends_with("  <- `api` again: circular wait\n"), "{text}");
 }
 
 #[test]
-fn a_ready_environment_says_so_with_the_restarts_that_happened() {
+fn ready_environment_lists_its_restarts() {
     let home = Home::new();
     let mut status = shop();
     status.phase = Phase::Ready;
@@ -323,29 +317,32 @@ fn a_ready_environment_says_so_with_the_restarts_that_happened() {
     let ran = home.run(&["why", "shop"]);
     assert_eq!(
         ran.out,
-        "environment `shop` is Ready, 2 of 2 services ready\n  `db` is well after 2 restarts, last CONTAINER_OOM: process ran \
+        "environment `shop` is Ready, 2 of 2 services ready\n  `db` recovered after 2 restarts, last CONTAINER_OOM: process ran \
          out of memory after 7 s (at 2026-11-21T10:00:07.000Z)\n"
     );
-    let told = home.json(&["why", "shop", "-o", "json"]);
+    let report = home.json(&["why", "shop", "-o", "json"]);
     assert_eq!(
-        (&told["restarts"][0]["restarts"], &told["chains"][0]["remedies"]),
+        (
+            &report["restarts"][0]["restarts"],
+            &report["chains"][0]["remedies"]
+        ),
         (&json!(2), &json!([]))
     );
     let one = home.run(&["why", "shop/db"]).out;
     assert!(one.starts_with("`db` is Ready, Healthy, 2 restarts\n"), "{one}");
     assert!(one.contains("  <- run 3: exit code 3 after 7s"), "{one}");
     assert!(
-        one.contains("  <- evidence: its last line on stderr: FATAL: no configuration\n"),
+        one.contains("  <- evidence: last line on stderr: FATAL: no configuration\n"),
         "{one}"
     );
     assert!(
         !one.contains("hint:"),
-        "nothing is kept, and there is nothing to do: {one}"
+        "no evidence is stored and no action is suggested: {one}"
     );
 }
 
 #[test]
-fn what_belongs_to_no_service_is_told_of_the_environment() {
+fn errors_without_a_service_belong_to_the_environment() {
     let home = Home::new();
     let mut status = shop();
     status.services.clear();
@@ -354,42 +351,46 @@ fn what_belongs_to_no_service_is_told_of_the_environment() {
         StructuredError::new(Code::DockerUnavailable, "the engine does not answer").environment("shop"),
     ];
     home.status(&status);
-    let told = home.run(&["why", "shop"]).out;
+    let text = home.run(&["why", "shop"]).out;
     assert!(
-        told.starts_with("environment `shop` is Failed, 0 of 0 services ready\n  <- failed: NETWORK_POOL_EXHAUSTED no address range is left\n  <- failed: DOCKER_UNAVAILABLE"),
-        "{told}"
+        text.starts_with("environment `shop` is Failed, 0 of 0 services ready\n  <- failed: NETWORK_POOL_EXHAUSTED no address range is left\n  <- failed: DOCKER_UNAVAILABLE"),
+        "{text}"
     );
     let links = home.json(&["why", "shop", "-o", "json"])["chains"][0]["links"].clone();
-    assert_eq!(links[0]["because"], "no address range is left");
-    assert_eq!(links[1]["because"], Value::Null, "one is not the other's reason");
+    assert_eq!(links[0]["cause"], "no address range is left");
+    assert_eq!(
+        links[1]["cause"],
+        Value::Null,
+        "two failures do not explain each other"
+    );
 }
 
 #[test]
-fn why_of_what_is_not_there_says_what_is() {
+fn why_for_an_unknown_name_lists_the_known_names() {
     let home = failed_shop();
     let why = |args: &[&str]| home.run(&[&["why"], args].concat());
-    why(&["shpo"]).fails(1, "there are: shop", "`argus get` lists the environments");
+    why(&["shpo"]).fails(1, "there are: shop", "list the environments with `argus get`");
     why(&["shop/bd"]).fails(
         1,
-        "no service `bd`; there are: api, cache, db, web",
-        "`argus get shop` shows",
+        "no service `bd`; its services: api, cache, db, web",
+        "list its services with `argus get shop`",
     );
-    why(&["../shop"]).fails(2, "error: ", "`argus get` lists");
-    why(&["shop/db", "web"]).fails(2, "two are named", "name one: `shop/db`");
+    why(&["../shop"]).fails(2, "error: ", "list the environments with");
+    why(&["shop/db", "web"]).fails(2, "but two are given", "pass only `shop/db`");
 }
 
 #[test]
-fn evidence_shows_the_facts_and_the_last_lines() {
+fn evidence_shows_facts_and_last_lines() {
     let home = failed_shop();
     let expected = "\
 Service:    shop/db
-Run:        3 that failed
+Run:        3 (failed)
 Ended:      exit code 3 after 7s
 Memory:     memory peak 12 MiB of 64 MiB
 Container:  c0ffee
 Started:    2026-11-21T10:00:00.000Z
 Taken:      2026-11-21T10:03:08.000Z
-Asked:      tcp 10.1.0.2:5432: connection refused
+Port check: tcp 10.1.0.2:5432: connection refused
 Folder:     STATE/private/evidence/shop/db/3
 Stderr:
   warning: empty
@@ -411,37 +412,37 @@ Stdout:
         .out;
     assert!(
         cut.contains(
-            "Stderr (the last 1 of 2 lines):\n  2026-11-21T10:00:06Z FATAL: no configuration\nStdout (the"
+            "Stderr (last 1 of 2 lines):\n  2026-11-21T10:00:06Z FATAL: no configuration\nStdout (last"
         ),
         "{cut}"
     );
-    let told = home.json(&["evidence", "shop/db", "-o", "json"]);
+    let report = home.json(&["evidence", "shop/db", "-o", "json"]);
     assert_eq!(
-        (&told["incarnation"], &told["ending"]["exitCode"]),
+        (&report["run"], &report["ending"]["exitCode"]),
         (&json!(3), &json!(3))
     );
     assert_eq!(
-        told["stdout"][0],
+        report["stdout"][0],
         json!({ "at": "2026-11-21T10:00:01.5Z", "text": "starting" })
     );
     let older = home.run(&["evidence", "shop/db", "1"]).out;
-    assert!(older.ends_with("Stderr:\n  one\nStdout: nothing\n"), "{older}");
+    assert!(older.ends_with("Stderr:\n  one\nStdout: empty\n"), "{older}");
 }
 
 #[test]
 fn evidence_outlives_its_environment() {
     let home = failed_shop();
     std::fs::remove_file(home.dir.path().join("state/environments/shop.json")).unwrap();
-    let told = home.run(&["evidence", "shop/db"]).out;
+    let text = home.run(&["evidence", "shop/db"]).out;
     assert!(
-        told.contains("Memory:     memory peak 12 MiB\n") && told.contains("FATAL"),
-        "{told}"
+        text.contains("Memory:     memory peak 12 MiB\n") && text.contains("FATAL"),
+        "{text}"
     );
-    assert!(!told.contains("Ended:"), "nobody remembers: {told}");
+    assert!(!text.contains("Ended:"), "the end of the run is unknown: {text}");
 }
 
 #[test]
-fn what_the_status_no_longer_tells_the_memory_may() {
+fn evidence_reads_old_failures_from_the_saved_state() {
     let home = failed_shop();
     let mut status = shop();
     status.services[2].last_error = None;
@@ -467,11 +468,11 @@ fn what_the_status_no_longer_tells_the_memory_may() {
     };
     let path = home.dir.path().join("state/private/state.json");
     std::fs::write(path, serde_json::to_vec(&persisted).unwrap()).unwrap();
-    let told = home.run(&["evidence", "shop/db"]).out;
+    let text = home.run(&["evidence", "shop/db"]).out;
     assert!(
-        told.contains("Ended:      out of memory (exit code 137)\n")
-            && told.contains("the engine says out of memory; memory peak 64 MiB of 64 MiB\n"),
-        "{told}"
+        text.contains("Ended:      out of memory (exit code 137)\n")
+            && text.contains("the engine reports out of memory; memory peak 64 MiB of 64 MiB\n"),
+        "{text}"
     );
 }
 
@@ -479,7 +480,7 @@ fn what_the_status_no_longer_tells_the_memory_may() {
 fn evidence_is_listed() {
     let home = failed_shop();
     home.evidence("cache", 2, "", "");
-    // Its facts are written last: this one is not whole.
+    // The facts file is written last, so this evidence is incomplete.
     std::fs::create_dir_all(home.dir.path().join("state/private/evidence/shop/db/4")).unwrap();
     let list = home.run(&["evidence", "shop/db", "--list"]).out;
     let lines: Vec<Vec<&str>> = list
@@ -509,29 +510,37 @@ fn evidence_is_listed() {
     ] {
         assert_eq!(home.run(args).out, "shop/cache 2\nshop/db 1\nshop/db 3\n");
     }
-    let told = home.json(&["evidence", "shop", "-o", "json"]);
-    assert_eq!(told["items"][1]["ending"]["exitCode"], 3);
+    let report = home.json(&["evidence", "shop", "-o", "json"]);
+    assert_eq!(report["items"][1]["ending"]["exitCode"], 3);
     assert_eq!(
-        told["items"][0]["ending"],
+        report["items"][0]["ending"],
         Value::Null,
-        "nobody remembers how it ended"
+        "the end of the run is unknown"
     );
 }
 
 #[test]
-fn evidence_that_is_not_kept_is_no_bare_no() {
+fn missing_evidence_has_a_reason_and_a_hint() {
     let home = failed_shop();
     let evidence = |args: &[&str]| home.run(&[&["evidence"], args].concat());
     evidence(&["shop/db", "2"]).fails(
         1,
-        "run 2 of `shop/db` is not kept; there are: 1, 3",
-        "`argus evidence",
+        "run 2 of `shop/db` is not stored; stored runs: 1, 3",
+        "list the stored runs with `argus evidence",
     );
-    evidence(&["shop/cache"]).fails(1, "nothing is kept of `shop/cache`", "`argus logs shop cache`");
-    evidence(&["shop/cache", "--list"]).fails(1, "nothing is kept of `shop/cache`", "`argus logs");
-    evidence(&["shop/nope"]).fails(1, "no service `nope`", "`argus get shop`");
-    evidence(&["shpo", "db"]).fails(1, "there are: shop", "`argus get`");
-    evidence(&["shop", "db", "1", "--list"]).fails(2, "a list is of all runs", "leave out the number");
+    evidence(&["shop/cache"]).fails(
+        1,
+        "no evidence for `shop/cache`",
+        "read its logs with `argus logs shop cache`",
+    );
+    evidence(&["shop/cache", "--list"]).fails(
+        1,
+        "no evidence for `shop/cache`",
+        "read its logs with `argus logs",
+    );
+    evidence(&["shop/nope"]).fails(1, "no service `nope`", "list its services with `argus get shop`");
+    evidence(&["shpo", "db"]).fails(1, "there are: shop", "list the environments with `argus get`");
+    evidence(&["shop", "db", "1", "--list"]).fails(2, "cannot list one run", "omit the run number");
     let broken = home
         .dir
         .path()
@@ -539,18 +548,18 @@ fn evidence_that_is_not_kept_is_no_bare_no() {
     std::fs::write(broken, "{").unwrap();
     let ran = evidence(&["shop/db"]);
     assert_eq!(ran.code, 1);
-    assert!(ran.err.contains("holds no facts of a run"), "{}", ran.err);
+    assert!(ran.err.contains("as facts of a run"), "{}", ran.err);
     let list = evidence(&["shop/db", "--list"]);
     assert_eq!((list.code, list.out.lines().count()), (0, 2), "{}", list.err);
     assert!(list.err.contains("note: `STATE/"), "{}", list.err);
 }
 
 #[test]
-fn logs_of_a_failed_run_are_merged_by_time_and_need_no_engine() {
+fn logs_of_a_failed_run_are_merged_by_timestamp() {
     let home = failed_shop();
     for args in [
         &["logs", "shop", "db", "--previous"][..],
-        &["logs", "shop/db", "--incarnation", "3"],
+        &["logs", "shop/db", "--run", "3"],
     ] {
         let ran = home.run(args);
         assert_eq!((ran.code, ran.out.as_str()), (0, "starting\nbye\n"));
@@ -564,13 +573,19 @@ fn logs_of_a_failed_run_are_merged_by_time_and_need_no_engine() {
             "2026-11-21T10:00:06Z FATAL: no configuration\n"
         )
     );
-    let older = home.run(&["logs", "shop/db", "--incarnation", "1"]);
+    let older = home.run(&["logs", "shop/db", "--run", "1"]);
     assert_eq!((older.out.as_str(), older.err.as_str()), ("", "one\n"));
-    home.run(&["logs", "shop/db", "--incarnation", "2"])
-        .fails(1, "there are: 1, 3", "`argus evidence");
-    home.run(&["logs", "shop", "--previous"])
-        .fails(2, "none is named", "`argus evidence shop --list`");
-    for args in [["--incarnation=3", "--follow"], ["--previous", "--follow"]] {
+    home.run(&["logs", "shop/db", "--run", "2"]).fails(
+        1,
+        "stored runs: 1, 3",
+        "list the stored runs with `argus evidence",
+    );
+    home.run(&["logs", "shop", "--previous"]).fails(
+        2,
+        "but no service is given",
+        "list the stored runs with `argus evidence shop --list`",
+    );
+    for args in [["--run=3", "--follow"], ["--previous", "--follow"]] {
         let ran = home.run(&[&["logs", "shop/db"][..], &args].concat());
         assert_eq!(ran.code, 2, "{}", ran.err);
         assert!(ran.err.contains("--follow"), "{}", ran.err);
@@ -578,13 +593,13 @@ fn logs_of_a_failed_run_are_merged_by_time_and_need_no_engine() {
 }
 
 #[test]
-fn logs_that_cannot_be_had_point_to_what_is_kept() {
+fn missing_container_logs_point_to_the_stored_run() {
     let home = failed_shop();
     let ran = home.run(&["logs", "shop", "db"]);
     assert_eq!(ran.code, 4, "{}", ran.err);
     assert!(
         ran.err
-            .contains("note: run 3 failed before: `argus logs shop db --previous` shows what it wrote"),
+            .contains("note: run 3 failed, see its logs with `argus logs shop db --previous`"),
         "{}",
         ran.err
     );

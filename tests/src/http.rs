@@ -73,9 +73,9 @@ pub fn call(socket: &Path, tool: &str, arguments: &Value, limit: Duration) -> Va
     );
     stream.write_all(head.as_bytes()).expect("it takes a head");
     let answer = exchange(stream, body.as_bytes()).expect("an answer");
-    let told = answer.json()["result"]["structuredContent"].clone();
-    assert!(told.is_object(), "{tool} {arguments}: {answer:?}");
-    told
+    let output = answer.json()["result"]["structuredContent"].clone();
+    assert!(output.is_object(), "{tool} {arguments}: {answer:?}");
+    output
 }
 
 fn parse(raw: &[u8]) -> Option<Answer> {

@@ -51,13 +51,13 @@ impl PausablePipe {
     /// Both directions, until both are closed.
     fn join(&self, client: &TcpStream, server: &TcpStream) -> io::Result<()> {
         let (mut from, mut to) = (client.try_clone()?, server.try_clone()?);
-        let asked = thread::spawn(move || {
+        let request = thread::spawn(move || {
             let copied = io::copy(&mut from, &mut to);
             to.shutdown(Shutdown::Write).and(copied)
         });
         let answered = self.answers(server, client);
         client.shutdown(Shutdown::Write)?;
-        drop(asked.join());
+        drop(request.join());
         answered
     }
 

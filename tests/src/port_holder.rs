@@ -43,8 +43,8 @@ impl PortHolder {
             .spawn()
             .expect("a shell starts");
         wait::until(LIMIT, "the port is held", || {
-            let mut look = engine.command_in_netns("cat");
-            let table = look
+            let mut check = engine.command_in_netns("cat");
+            let table = check
                 .args(["/proc/net/tcp", "/proc/net/tcp6"])
                 .output()
                 .expect("cat runs")

@@ -80,9 +80,9 @@ impl Terminal {
 
     /// Waits until what was written satisfies `holds`.
     pub fn wait_until(&self, limit: Duration, what: &str, holds: impl Fn(&str) -> bool) {
-        let came = wait::poll(limit, || holds(&self.written()).then_some(()));
+        let received = wait::poll(limit, || holds(&self.written()).then_some(()));
         assert!(
-            came.is_some(),
+            received.is_some(),
             "waited {limit:?} in vain: {what}\n{}",
             self.written()
         );

@@ -12,7 +12,7 @@ use argus_tests::proxy::Fault;
 use argus_tests::{Controller, PrivateEngine, RunOptions, wait};
 
 #[test]
-fn a_watch_that_is_cut_misses_nothing() {
+fn interrupted_watch_misses_no_event() {
     let engine = engine();
     let (proxy, argus) = proxied(engine, "cut");
     argus.write_spec("e2e.yaml", &shop("cut", 18300, "one"));
@@ -30,7 +30,7 @@ fn a_watch_that_is_cut_misses_nothing() {
 }
 
 #[test]
-fn a_create_whose_answer_is_lost_is_adopted_and_not_repeated() {
+fn create_with_lost_reply_is_adopted_once() {
     let engine = engine();
     let (proxy, argus) = proxied(engine, "lost");
     for class in [
@@ -49,11 +49,11 @@ fn a_create_whose_answer_is_lost_is_adopted_and_not_repeated() {
 }
 
 #[test]
-fn a_frozen_engine_is_said_and_outlived() {
+fn frozen_engine_is_reported_and_survived() {
     let engine = PrivateEngine::start();
     images(&engine);
     let options = RunOptions {
-        env: vec![("ARGUS_TIMEOUT_QUICK".into(), "2".into())],
+        env: vec![("ARGUS_TIMEOUT_SHORT".into(), "2".into())],
         ..RunOptions::default()
     };
     let argus = Controller::start(&engine, options);
@@ -72,7 +72,7 @@ fn a_frozen_engine_is_said_and_outlived() {
 }
 
 #[test]
-fn a_flood_of_events_drowns_nothing() {
+fn event_flood_loses_no_change() {
     let engine = engine();
     let argus = Controller::start(engine, RunOptions::default());
     argus.write_spec("e2e.yaml", &shop("flood", 18330, "one"));
@@ -111,7 +111,7 @@ fn fifty_services_become_ready() {
 }
 
 #[test]
-fn twenty_environments_become_ready_side_by_side() {
+fn twenty_environments_become_ready_in_parallel() {
     let engine = PrivateEngine::start();
     images(&engine);
     let argus = Controller::start(&engine, RunOptions::default());
@@ -127,7 +127,7 @@ fn twenty_environments_become_ready_side_by_side() {
 }
 
 #[test]
-fn a_file_written_slowly_never_takes_a_service_away() {
+fn slowly_written_file_removes_no_service() {
     let engine = engine();
     let argus = Controller::start(engine, RunOptions::default());
     let text = shop("slow", 18340, "one");

@@ -34,7 +34,7 @@ fn block<T>(work: impl Future<Output = T>) -> T {
 }
 
 #[test]
-fn the_engine_in_memory_keeps_the_contract() {
+fn sim_fulfils_the_backend_contract() {
     for (seed, faults) in [
         FaultProfile::calm(),
         FaultProfile {
@@ -60,7 +60,7 @@ fn the_engine_in_memory_keeps_the_contract() {
 }
 
 #[test]
-fn docker_keeps_the_contract() {
+fn docker_fulfils_the_backend_contract() {
     let engine = PrivateEngine::shared();
     engine.make_busybox_image(IMAGE, &[]);
     let outcome = block(async {
@@ -96,6 +96,7 @@ fn own_image(engine: &PrivateEngine) -> OwnImage {
         dockerfile: "Dockerfile".to_owned(),
         args: std::collections::BTreeMap::new(),
         digest: Hash::new("1").unwrap(),
+        excluded: argus_core::desired::excluded::Excluded::default(),
     };
     Arc::new(move || Ok(build.clone()))
 }

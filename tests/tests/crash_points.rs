@@ -167,7 +167,7 @@ fn journey(engine: &PrivateEngine, write: usize, fault: Fault) -> [bool; 3] {
 }
 
 #[test]
-fn a_controller_killed_at_any_write_ends_in_the_same_place() {
+fn controller_killed_at_any_write_reaches_the_same_end() {
     let engine = engine();
     let next = AtomicUsize::new(0);
     // How many phases had no such write any more, before and after.

@@ -103,9 +103,9 @@ fn published(port: u16) -> Vec<Binding> {
     }]
 }
 
-struct Hands(Docker);
+struct NoExecutor(Docker);
 
-impl Hands {
+impl NoExecutor {
     async fn act(&self, act: Action) -> Result<Done, ActionError> {
         self.0.execute(&act, &()).await
     }
@@ -157,13 +157,13 @@ impl Hands {
     }
 }
 
-struct Eyes {
+struct Observer {
     stream: BoxStream<'static, WatchEvent>,
     store: Store,
     seen: Vec<WatchEvent>,
 }
 
-impl Eyes {
+impl Observer {
     fn open(docker: &Docker) -> Self {
         Self {
             stream: docker.watch(),
@@ -210,14 +210,14 @@ fn running(container: &Container) -> bool {
 
 #[test]
 #[expect(clippy::too_many_lines, reason = "one life from its beginning to its end")]
-fn every_act_can_be_repeated_and_is_seen() {
+fn every_action_is_repeatable_and_observed() {
     let engine = PrivateEngine::shared();
     engine.make_busybox_image(IMAGE, &[]);
     block(async {
         let docker = docker(engine);
-        let executor = Hands(docker.clone());
-        let mut eyes = Eyes::open(&docker);
-        eyes.until("a complete list", |store, _| store.synced()).await;
+        let executor = NoExecutor(docker.clone());
+        let mut observer = Observer::open(&docker);
+        observer.until("a complete list", |store, _| store.synced()).await;
 
         let network = executor.network("life").await;
         assert_eq!(
@@ -231,10 +231,11 @@ fn every_act_can_be_repeated_and_is_seen() {
         };
         assert_eq!(executor.act(volume()).await, Ok(Done::Ok));
         assert_eq!(executor.act(volume()).await, Ok(Done::Ok));
-        eyes.until("network and volume", |store, _| {
-            store.network(&network).is_some() && store.volume("argus-life-data").is_some()
-        })
-        .await;
+        observer
+            .until("network and volume", |store, _| {
+                store.network(&network).is_some() && store.volume("argus-life-data").is_some()
+            })
+            .await;
 
         let mut wanted = spec("life", "web");
         wanted.mounts = vec![Mount::Volume {
@@ -250,21 +251,23 @@ fn every_act_can_be_repeated_and_is_seen() {
         wanted.bindings = published(18080);
         let id = executor.container("argus-life-web", wanted.clone()).await;
         assert_eq!(executor.container("argus-life-web", wanted.clone()).await, id);
-        eyes.sees(&id, "created", |container| {
-            container.state == ContainerState::Created
-        })
-        .await;
+        observer
+            .sees(&id, "created", |container| {
+                container.state == ContainerState::Created
+            })
+            .await;
         assert_eq!(executor.start(&id).await, Ok(Done::Ok));
         assert_eq!(executor.start(&id).await, Ok(Done::Ok));
-        eyes.sees(&id, "running on its network under its alias", |container| {
-            let attached = container.networks.get("argus-life");
-            running(container)
-                && attached.is_some_and(|at| {
-                    at.network.as_ref() == Some(&network) && at.aliases.contains(&"web".to_owned())
-                })
-        })
-        .await;
-        let seen = eyes.store.container(&id).expect("seen").clone();
+        observer
+            .sees(&id, "running on its network under its alias", |container| {
+                let attached = container.networks.get("argus-life");
+                running(container)
+                    && attached.is_some_and(|at| {
+                        at.network.as_ref() == Some(&network) && at.aliases.contains(&"web".to_owned())
+                    })
+            })
+            .await;
+        let seen = observer.store.container(&id).expect("seen").clone();
         let facts = seen.inspect.clone().expect("facts");
         let port = |number| HostPort {
             number,
@@ -282,8 +285,8 @@ fn every_act_can_be_repeated_and_is_seen() {
             ("argus-life-web", IMAGE)
         );
 
-        let asked = "echo $GREETING; grep -c ' /scratch tmpfs .*size=1024k' /proc/mounts; exit 3";
-        let command = ["sh", "-c", asked].map(str::to_owned);
+        let request = "echo $GREETING; grep -c ' /scratch tmpfs .*size=1024k' /proc/mounts; exit 3";
+        let command = ["sh", "-c", request].map(str::to_owned);
         let result = docker.exec(&id, &command).await.expect("exec");
         assert_eq!((result.exit_code, result.output.as_str()), (3, "hello\n1\n"));
         let mut lines: Vec<_> = docker.logs(&id, LogQuery::default()).collect().await;
@@ -303,7 +306,8 @@ fn every_act_can_be_repeated_and_is_seen() {
         };
         assert_eq!(executor.act(rename()).await, Ok(Done::Ok));
         assert_eq!(executor.act(rename()).await, Ok(Done::Ok));
-        eyes.sees(&id, "renamed", |container| container.name == "argus-life-web2")
+        observer
+            .sees(&id, "renamed", |container| container.name == "argus-life-web2")
             .await;
 
         let disconnect = || Action::DisconnectNetwork {
@@ -312,7 +316,8 @@ fn every_act_can_be_repeated_and_is_seen() {
         };
         assert_eq!(executor.act(disconnect()).await, Ok(Done::Ok));
         assert_eq!(executor.act(disconnect()).await, Ok(Done::Ok));
-        eyes.sees(&id, "on no network", |container| container.networks.is_empty())
+        observer
+            .sees(&id, "on no network", |container| container.networks.is_empty())
             .await;
         let connect = || Action::ConnectNetwork {
             network: network.clone(),
@@ -321,23 +326,25 @@ fn every_act_can_be_repeated_and_is_seen() {
         };
         assert_eq!(executor.act(connect()).await, Ok(Done::Ok));
         assert_eq!(executor.act(connect()).await, Ok(Done::Ok));
-        eyes.sees(&id, "connected again", |container| {
-            container
-                .networks
-                .get("argus-life")
-                .is_some_and(|at| at.aliases.contains(&"web".to_owned()))
-        })
-        .await;
+        observer
+            .sees(&id, "connected again", |container| {
+                container
+                    .networks
+                    .get("argus-life")
+                    .is_some_and(|at| at.aliases.contains(&"web".to_owned()))
+            })
+            .await;
 
         engine.docker_ok(&["pause", id.as_str()]);
-        eyes.sees(&id, "paused", |container| {
-            container.state == ContainerState::Paused
-        })
-        .await;
+        observer
+            .sees(&id, "paused", |container| {
+                container.state == ContainerState::Paused
+            })
+            .await;
         let unpause = || Action::UnpauseContainer { id: id.clone() };
         assert_eq!(executor.act(unpause()).await, Ok(Done::Ok));
         assert_eq!(executor.act(unpause()).await, Ok(Done::Ok));
-        eyes.sees(&id, "running again", running).await;
+        observer.sees(&id, "running again", running).await;
 
         let in_use = Action::RemoveNetwork {
             id: network.clone(),
@@ -357,26 +364,29 @@ fn every_act_can_be_repeated_and_is_seen() {
 
         assert_eq!(executor.stop(&id).await, Ok(Done::Ok));
         assert_eq!(executor.stop(&id).await, Ok(Done::Ok));
-        eyes.sees(&id, "exited", |container| {
-            container.state == ContainerState::Exited && container.inspect.is_some()
-        })
-        .await;
-        assert_eq!(eyes.stops(), 0, "our own stop is not somebody's");
+        observer
+            .sees(&id, "exited", |container| {
+                container.state == ContainerState::Exited && container.inspect.is_some()
+            })
+            .await;
+        assert_eq!(observer.stops(), 0, "our own stop is not somebody's");
 
         assert_eq!(executor.remove(&id).await, Ok(Done::Ok));
         assert_eq!(executor.remove(&id).await, Ok(Done::Ok));
         assert_eq!(executor.stop(&id).await, Ok(Done::Ok));
         assert_eq!(executor.start(&id).await, Err(ActionError::Gone));
-        eyes.until("gone", |store, _| store.container(&id).is_none())
+        observer
+            .until("gone", |store, _| store.container(&id).is_none())
             .await;
         assert_eq!(executor.act(in_use.clone()).await, Ok(Done::Ok));
         assert_eq!(executor.act(in_use).await, Ok(Done::Ok));
         assert_eq!(executor.act(remove_volume()).await, Ok(Done::Ok));
         assert_eq!(executor.act(remove_volume()).await, Ok(Done::Ok));
-        eyes.until("nothing is left", |store, _| {
-            store.network(&network).is_none() && store.volume("argus-life-data").is_none()
-        })
-        .await;
+        observer
+            .until("nothing is left", |store, _| {
+                store.network(&network).is_none() && store.volume("argus-life-data").is_none()
+            })
+            .await;
         let about = docker.info().await.expect("about");
         assert!(
             about.version.contains('.')
@@ -387,51 +397,57 @@ fn every_act_can_be_repeated_and_is_seen() {
 }
 
 #[test]
-fn what_others_do_to_a_container_is_seen() {
+fn external_changes_to_containers_are_observed() {
     let engine = PrivateEngine::shared();
     engine.make_busybox_image(IMAGE, &[]);
     block(async {
         let docker = docker(engine);
-        let executor = Hands(docker.clone());
+        let executor = NoExecutor(docker.clone());
         let network = executor.network("others").await;
         let id = executor.container("argus-others-a", spec("others", "a")).await;
         executor.start(&id).await.expect("start");
-        let mut eyes = Eyes::open(&docker);
-        eyes.sees(&id, "adopted with its facts", running).await;
+        let mut observer = Observer::open(&docker);
+        observer.sees(&id, "adopted with its facts", running).await;
         engine.docker_ok(&["stop", "-t", "1", id.as_str()]);
-        eyes.sees(&id, "stopped by hand", |container| {
-            container.state == ContainerState::Exited && container.stopped_by_other.is_some()
-        })
-        .await;
+        observer
+            .sees(&id, "stopped by hand", |container| {
+                container.state == ContainerState::Exited && container.stopped_by_other.is_some()
+            })
+            .await;
         executor.start(&id).await.expect("start");
-        eyes.sees(&id, "started, and the old stop forgotten", |container| {
-            running(container) && container.stopped_by_other.is_none()
-        })
-        .await;
+        observer
+            .sees(&id, "started, and the old stop forgotten", |container| {
+                running(container) && container.stopped_by_other.is_none()
+            })
+            .await;
         engine.docker_ok(&["network", "disconnect", "-f", "argus-others", id.as_str()]);
-        eyes.sees(&id, "on no network", |container| container.networks.is_empty())
+        observer
+            .sees(&id, "on no network", |container| container.networks.is_empty())
             .await;
         engine.docker_ok(&["rm", "-f", id.as_str()]);
-        eyes.until("gone", |store, _| store.container(&id).is_none())
+        observer
+            .until("gone", |store, _| store.container(&id).is_none())
             .await;
         engine.docker_ok(&["network", "rm", "argus-others"]);
-        eyes.until("network gone", |store, _| store.network(&network).is_none())
+        observer
+            .until("network gone", |store, _| store.network(&network).is_none())
             .await;
         // A list that is asked for comes at once, and many wishes make one.
-        let before = eyes.store.last_complete();
+        let before = observer.store.last_complete();
         (0..100).for_each(|_| docker.request_relist());
-        eyes.until("a list on demand", |store, _| store.last_complete() > before)
+        observer
+            .until("a list on demand", |store, _| store.last_complete() > before)
             .await;
     });
 }
 
 #[test]
-fn what_is_not_ours_is_never_touched() {
+fn foreign_objects_are_never_changed() {
     let engine = PrivateEngine::shared();
     engine.make_busybox_image(IMAGE, &[]);
     block(async {
         let docker = docker(engine);
-        let executor = Hands(docker.clone());
+        let executor = NoExecutor(docker.clone());
         let network = executor.network("foreign").await;
         let ours = executor.container("argus-foreign-a", spec("foreign", "a")).await;
         // `docker commit` hands our labels on to whatever is made from the image.
@@ -543,12 +559,12 @@ impl Drop for Listener {
 }
 
 #[test]
-fn a_refused_port_names_its_owner() {
+fn refused_port_names_its_owner() {
     let engine = PrivateEngine::shared();
     engine.make_busybox_image(IMAGE, &[]);
     block(async {
         let docker = docker(engine);
-        let executor = Hands(docker.clone());
+        let executor = NoExecutor(docker.clone());
         executor.network("ports").await;
         let port = |number| HostPort {
             number,
@@ -632,12 +648,12 @@ fn a_refused_port_names_its_owner() {
 }
 
 #[test]
-fn refusals_say_what_is_wrong() {
+fn refusals_name_their_cause() {
     let engine = PrivateEngine::shared();
     engine.make_busybox_image(IMAGE, &[]);
     block(async {
         let docker = docker(engine);
-        let executor = Hands(docker.clone());
+        let executor = NoExecutor(docker.clone());
         let network = executor.network("wrong").await;
         let missing = ContainerSpec {
             image: "nope:1".into(),
@@ -684,19 +700,20 @@ fn refusals_say_what_is_wrong() {
             ..spec("wrong", "a")
         };
         let id = executor.container("argus-wrong-2", no_command).await;
-        let came = executor.start(&id).await;
+        let received = executor.start(&id).await;
         // With an init the engine starts that, and the init exits with 127.
-        let mut eyes = Eyes::open(&docker);
-        match came {
+        let mut observer = Observer::open(&docker);
+        match received {
             Err(ActionError::EntrypointNotFound(_)) => {}
             Ok(Done::Ok) => {
-                eyes.sees(&id, "127", |container| {
-                    container
-                        .inspect
-                        .as_ref()
-                        .is_some_and(|facts| facts.exit_code == 127)
-                })
-                .await;
+                observer
+                    .sees(&id, "127", |container| {
+                        container
+                            .inspect
+                            .as_ref()
+                            .is_some_and(|facts| facts.exit_code == 127)
+                    })
+                    .await;
             }
             other => panic!("{other:?}"),
         }
@@ -737,9 +754,9 @@ fn refusals_say_what_is_wrong() {
 }
 
 #[derive(Default)]
-struct Heard(Mutex<Vec<String>>);
+struct Received(Mutex<Vec<String>>);
 
-impl Progress for Heard {
+impl Progress for Received {
     fn report_line(&self, line: &str) {
         self.0.lock().expect("a list").push(line.to_owned());
     }
@@ -748,7 +765,7 @@ impl Progress for Heard {
 }
 
 #[test]
-fn an_image_is_built_from_its_folder() {
+fn image_is_built_from_its_context() {
     let engine = PrivateEngine::shared();
     engine.make_busybox_image(IMAGE, &[]);
     let folder = engine.scratch("build");
@@ -763,7 +780,7 @@ fn an_image_is_built_from_its_folder() {
     let context = folder.display().to_string();
     block(async {
         let docker = docker(engine);
-        let executor = Hands(docker.clone());
+        let executor = NoExecutor(docker.clone());
         executor.network("built").await;
         let args = BTreeMap::from([("WHO".to_owned(), "there".to_owned())]);
         let digest = argus_docker::context_digest(&folder, "Dockerfile", &args).expect("a digest");
@@ -773,14 +790,17 @@ fn an_image_is_built_from_its_folder() {
             dockerfile: "Dockerfile".into(),
             args,
             digest: digest.clone(),
+            excluded: argus_core::desired::excluded::Excluded::default(),
         };
-        let heard = Heard::default();
+        let received = Received::default();
         assert_eq!(
-            docker.execute(&Action::BuildImage(build.clone()), &heard).await,
+            docker
+                .execute(&Action::BuildImage(build.clone()), &received)
+                .await,
             Ok(Done::Ok)
         );
         assert!(
-            heard
+            received
                 .0
                 .lock()
                 .expect("a list")
@@ -837,7 +857,7 @@ fn an_image_is_built_from_its_folder() {
 }
 
 #[test]
-fn an_image_is_pulled_from_its_registry() {
+fn image_is_pulled_from_its_registry() {
     let engine = PrivateEngine::shared();
     engine.make_busybox_image(IMAGE, &[]);
     let registry = Registry::start(engine, 19555);
@@ -845,12 +865,12 @@ fn an_image_is_pulled_from_its_registry() {
     let pushed = registry.push(engine, "app:1");
     block(async {
         let docker = docker(engine);
-        let heard = Heard::default();
+        let received = Received::default();
         let pull = |reference: &str| Action::PullImage {
             reference: reference.to_owned(),
         };
-        assert_eq!(docker.execute(&pull(&pushed), &heard).await, Ok(Done::Ok));
-        assert!(!heard.0.lock().expect("a list").is_empty());
+        assert_eq!(docker.execute(&pull(&pushed), &received).await, Ok(Done::Ok));
+        assert!(!received.0.lock().expect("a list").is_empty());
         engine.docker_ok(&["image", "inspect", &pushed]);
         assert_eq!(docker.execute(&pull(&pushed), &()).await, Ok(Done::Ok));
         let none = docker
@@ -884,28 +904,29 @@ fn signal(pid: &str, signal: &str) {
 }
 
 #[test]
-fn a_container_that_hangs_delays_no_other() {
+fn hanging_container_delays_no_other() {
     let engine = PrivateEngine::start();
     engine.make_busybox_image(IMAGE, &[]);
     block(async {
         let docker = docker(&engine);
-        let executor = Hands(docker.clone());
+        let executor = NoExecutor(docker.clone());
         executor.network("hang").await;
         let hung = executor.container("argus-hang-a", spec("hang", "a")).await;
         executor.start(&hung).await.expect("start");
-        let mut eyes = Eyes::open(&docker);
-        eyes.sees(&hung, "running", running).await;
+        let mut observer = Observer::open(&docker);
+        observer.sees(&hung, "running", running).await;
         let shim = shim_of(&hung);
         signal(&shim, "-STOP");
         let remove = tokio::time::timeout(Duration::from_secs(1), executor.remove(&hung)).await;
         assert!(remove.is_err(), "its removal hangs");
         let well = executor.container("argus-hang-b", spec("hang", "b")).await;
         executor.start(&well).await.expect("start");
-        let seen = tokio::time::timeout(Duration::from_secs(2), eyes.sees(&well, "the other", running)).await;
+        let seen =
+            tokio::time::timeout(Duration::from_secs(2), observer.sees(&well, "the other", running)).await;
         assert!(seen.is_ok(), "it is seen at once although an inspect hangs");
-        let before = eyes.store.last_complete();
+        let before = observer.store.last_complete();
         docker.request_relist();
-        let listed = eyes.until("a list", |store, _| store.last_complete() > before);
+        let listed = observer.until("a list", |store, _| store.last_complete() > before);
         assert!(
             tokio::time::timeout(Duration::from_secs(2), listed).await.is_ok(),
             "lists go on"
@@ -914,23 +935,24 @@ fn a_container_that_hangs_delays_no_other() {
             matches!(executor.remove(&hung).await, Err(ActionError::Busy(_))),
             "an inspect that hangs is no outage"
         );
-        assert!(eyes.store.reachable());
+        assert!(observer.store.reachable());
         signal(&shim, "-CONT");
-        eyes.until("gone at last", |store, _| store.container(&hung).is_none())
+        observer
+            .until("gone at last", |store, _| store.container(&hung).is_none())
             .await;
     });
 }
 
 #[test]
-fn a_consumer_that_sleeps_catches_up() {
+fn sleeping_consumer_catches_up() {
     let engine = PrivateEngine::start();
     engine.make_busybox_image(IMAGE, &[]);
     block(async {
         let docker = docker(&engine);
-        let executor = Hands(docker.clone());
+        let executor = NoExecutor(docker.clone());
         executor.network("storm").await;
-        let mut eyes = Eyes::open(&docker);
-        eyes.until("a complete list", |store, _| store.synced()).await;
+        let mut observer = Observer::open(&docker);
+        observer.until("a complete list", |store, _| store.synced()).await;
         let mut ids = Vec::new();
         for n in 0..30 {
             let id = executor
@@ -945,24 +967,26 @@ fn a_consumer_that_sleeps_catches_up() {
                 .expect("rename");
             ids.push(id);
         }
-        eyes.until("all of them, looked at", |store, _| {
-            ids.iter().all(|id| {
-                let container = store.container(id);
-                container
-                    .is_some_and(|container| container.name.contains("-x") && container.inspect.is_some())
+        observer
+            .until("all of them, looked at", |store, _| {
+                ids.iter().all(|id| {
+                    let container = store.container(id);
+                    container
+                        .is_some_and(|container| container.name.contains("-x") && container.inspect.is_some())
+                })
             })
-        })
-        .await;
+            .await;
         for id in &ids {
             executor.remove(id).await.expect("remove");
         }
-        eyes.until("none is left", |store, _| store.containers().count() == 0)
+        observer
+            .until("none is left", |store, _| store.containers().count() == 0)
             .await;
     });
 }
 
 #[test]
-fn a_broken_wire_gives_honest_outcomes() {
+fn broken_connection_gives_honest_outcomes() {
     let engine = PrivateEngine::start();
     engine.make_busybox_image(IMAGE, &[]);
     let proxy = Proxy::start(&engine.scratch("wire").join("docker.sock"), &engine.socket());
@@ -971,9 +995,9 @@ fn a_broken_wire_gives_honest_outcomes() {
             Endpoint::parse(&proxy.host()).expect("an endpoint"),
             Arc::new(now),
         );
-        let executor = Hands(docker.clone());
-        let mut eyes = Eyes::open(&docker);
-        eyes.until("a complete list", |store, _| store.synced()).await;
+        let executor = NoExecutor(docker.clone());
+        let mut observer = Observer::open(&docker);
+        observer.until("a complete list", |store, _| store.synced()).await;
         let network = executor.network("wire").await;
         // The answer is lost, the work is done: the next try adopts what the first one made.
         proxy.inject("POST /containers/create", Fault::CloseAfter, 1);
@@ -991,11 +1015,11 @@ fn a_broken_wire_gives_honest_outcomes() {
             matches!(executor.remove(&id).await, Err(ActionError::Unreachable(_))),
             "nothing was done"
         );
-        eyes.sees(&id, "running", running).await;
+        observer.sees(&id, "running", running).await;
 
         // At rest nothing is written, and nothing is asked but what the watch asks.
         proxy.reset_counts();
-        let rest = eyes.until("never", |_, _| false);
+        let rest = observer.until("never", |_, _| false);
         assert!(tokio::time::timeout(Duration::from_secs(12), rest).await.is_err());
         assert!(proxy.writes().is_empty());
         let counts = proxy.counts();
@@ -1004,13 +1028,14 @@ fn a_broken_wire_gives_honest_outcomes() {
             "two lists of three calls at most: {counts:?}"
         );
 
-        let before = eyes.store.last_complete();
+        let before = observer.store.last_complete();
         assert!(proxy.cut("GET /events") > 0);
-        eyes.until("lost", |store, _| !store.reachable()).await;
-        eyes.until("and back at once", |store, _| {
-            store.reachable() && store.last_complete() > before
-        })
-        .await;
+        observer.until("lost", |store, _| !store.reachable()).await;
+        observer
+            .until("and back at once", |store, _| {
+                store.reachable() && store.last_complete() > before
+            })
+            .await;
         proxy.refuse();
         let refused = executor
             .act(Action::RemoveNetwork {
@@ -1022,15 +1047,15 @@ fn a_broken_wire_gives_honest_outcomes() {
             matches!(&refused, Err(error) if matches!(error, ActionError::Unreachable(_)) || error.is_outcome_unknown()),
             "{refused:?}"
         );
-        eyes.until("lost again", |store, _| !store.reachable()).await;
+        observer.until("lost again", |store, _| !store.reachable()).await;
         proxy.heal();
-        eyes.until("found again", |store, _| store.reachable()).await;
+        observer.until("found again", |store, _| store.reachable()).await;
         assert_eq!(executor.remove(&id).await, Ok(Done::Ok));
     });
 }
 
 #[test]
-fn events_that_stopped_coming_are_noticed() {
+fn stalled_event_stream_is_detected() {
     let engine = PrivateEngine::start();
     engine.make_busybox_image(IMAGE, &[]);
     let proxy = Proxy::start(&engine.scratch("mute").join("docker.sock"), &engine.socket());
@@ -1040,33 +1065,35 @@ fn events_that_stopped_coming_are_noticed() {
             Endpoint::parse(&proxy.host()).expect("an endpoint"),
             Arc::new(now),
         );
-        let executor = Hands(docker.clone());
-        let mut eyes = Eyes::open(&docker);
-        eyes.until("lists need no events", |store, _| store.synced())
+        let executor = NoExecutor(docker.clone());
+        let mut observer = Observer::open(&docker);
+        observer
+            .until("lists need no events", |store, _| store.synced())
             .await;
         executor.network("mute").await;
         let id = executor.container("argus-mute-a", spec("mute", "a")).await;
         executor.start(&id).await.expect("start");
-        eyes.sees(&id, "looked at after the call", running).await;
-        let lists = eyes.store.last_complete();
-        eyes.until("two lists later", |store, _| store.last_complete() > lists + 1)
+        observer.sees(&id, "looked at after the call", running).await;
+        let lists = observer.store.last_complete();
+        observer
+            .until("two lists later", |store, _| store.last_complete() > lists + 1)
             .await;
-        let deaf = eyes
+        let deaf = observer
             .seen
             .iter()
             .filter(|seen| **seen == WatchEvent::StreamStalled);
         assert_eq!(deaf.count(), 1, "said once");
-        assert!(eyes.store.reachable(), "the engine itself was never away");
+        assert!(observer.store.reachable(), "the engine itself was never away");
         engine.docker_ok(&["stop", "-t", "1", id.as_str()]);
-        let told = eyes.sees(&id, "told by an event", |container| {
+        let output = observer.sees(&id, "told by an event", |container| {
             container.stopped_by_other.is_some()
         });
-        assert!(tokio::time::timeout(Duration::from_secs(3), told).await.is_ok());
+        assert!(tokio::time::timeout(Duration::from_secs(3), output).await.is_ok());
     });
 }
 
 #[test]
-fn an_engine_that_answers_pings_and_no_lists_is_not_found_again_and_again() {
+fn engine_with_pings_but_no_lists_is_connected_once() {
     const HALF: &str =
         "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 5\r\n\r\n[{\"I\"";
     let engine = PrivateEngine::start();
@@ -1076,8 +1103,8 @@ fn an_engine_that_answers_pings_and_no_lists_is_not_found_again_and_again() {
             Endpoint::parse(&proxy.host()).expect("an endpoint"),
             Arc::new(now),
         );
-        let mut eyes = Eyes::open(&docker);
-        eyes.until("a complete list", |store, _| store.synced()).await;
+        let mut observer = Observer::open(&docker);
+        observer.until("a complete list", |store, _| store.synced()).await;
         let found = |seen: &[WatchEvent]| {
             let all = seen.iter();
             all.filter(|one| matches!(one, WatchEvent::Connected(_))).count()
@@ -1085,74 +1112,80 @@ fn an_engine_that_answers_pings_and_no_lists_is_not_found_again_and_again() {
         proxy.inject("GET /containers/json", Fault::Answer(HALF), 1_000_000);
         proxy.cut("GET /events");
         // It may be found once more, until a list is missed.
-        eyes.until("three tries in vain", |store, _| {
-            store.retry().is_some_and(|away| away.attempts >= 3)
-        })
-        .await;
+        observer
+            .until("three tries in vain", |store, _| {
+                store.retry().is_some_and(|away| away.attempts >= 3)
+            })
+            .await;
         assert!(
-            found(&eyes.seen) <= 2,
+            found(&observer.seen) <= 2,
             "{:#?}",
-            eyes.seen.iter().rev().take(12).collect::<Vec<_>>()
+            observer.seen.iter().rev().take(12).collect::<Vec<_>>()
         );
         proxy.heal();
-        eyes.until("found and listed", |store, _| store.reachable() && store.synced())
+        observer
+            .until("found and listed", |store, _| store.reachable() && store.synced())
             .await;
     });
 }
 
 #[test]
-fn an_engine_that_goes_and_comes_back_is_followed() {
+fn engine_that_leaves_and_returns_is_followed() {
     let engine = PrivateEngine::start();
     engine.make_busybox_image(IMAGE, &[]);
     block(async {
         let docker = docker(&engine);
-        let executor = Hands(docker.clone());
+        let executor = NoExecutor(docker.clone());
         executor.network("loss").await;
         let id = executor.container("argus-loss-a", spec("loss", "a")).await;
         executor.start(&id).await.expect("start");
-        let mut eyes = Eyes::open(&docker);
-        eyes.sees(&id, "running", running).await;
+        let mut observer = Observer::open(&docker);
+        observer.sees(&id, "running", running).await;
         engine.kill9();
-        eyes.until("lost", |store, _| !store.reachable()).await;
+        observer.until("lost", |store, _| !store.reachable()).await;
         assert!(matches!(
             executor.start(&id).await,
             Err(ActionError::Unreachable(_))
         ));
-        let before = eyes.store.last_complete();
+        let before = observer.store.last_complete();
         engine.start_again();
-        eyes.until("found and listed", |store, _| {
-            store.reachable() && store.last_complete() > before
-        })
-        .await;
-        eyes.sees(&id, "killed by the restart", |container| {
-            container.state == ContainerState::Exited && container.inspect.is_some()
-        })
-        .await;
+        observer
+            .until("found and listed", |store, _| {
+                store.reachable() && store.last_complete() > before
+            })
+            .await;
+        observer
+            .sees(&id, "killed by the restart", |container| {
+                container.state == ContainerState::Exited && container.inspect.is_some()
+            })
+            .await;
         engine.freeze();
         docker.request_relist();
         // A stop signal takes a moment to reach every thread.
         let frozen = tokio::time::timeout(LIMIT, async { while docker.ping().await.is_ok() {} }).await;
         assert!(frozen.is_ok(), "a ping has a deadline");
-        eyes.until("a frozen engine is lost", |store, _| !store.reachable())
+        observer
+            .until("a frozen engine is lost", |store, _| !store.reachable())
             .await;
         engine.thaw();
-        eyes.until("found again", |store, _| store.reachable()).await;
+        observer.until("found again", |store, _| store.reachable()).await;
     });
 }
 
 #[test]
-fn an_engine_that_is_not_there_yet_is_waited_for() {
+fn watch_waits_for_an_absent_engine() {
     let engine = PrivateEngine::start();
     engine.stop();
     block(async {
         let docker = docker(&engine);
-        let mut eyes = Eyes::open(&docker);
-        eyes.until("lost from the beginning", |store, _| {
-            !store.unreachable_reason().is_empty()
-        })
-        .await;
+        let mut observer = Observer::open(&docker);
+        observer
+            .until("lost from the beginning", |store, _| {
+                !store.unreachable_reason().is_empty()
+            })
+            .await;
         assert!(matches!(docker.info().await, Err(ActionError::Unreachable(_))));
         engine.start_again();
-        eyes.until("found", |store, _| store.synced()).await;
+        observer.until("found", |store, _| store.synced()).await;
     });
 }

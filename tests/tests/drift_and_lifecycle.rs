@@ -9,7 +9,7 @@ use argus_tests::{Controller, RunOptions, wait};
 use serde_json::Value;
 
 #[test]
-fn what_is_changed_by_hand_is_put_right() {
+fn manual_changes_are_reverted() {
     let engine = engine();
     let argus = Controller::start(engine, RunOptions::default());
     argus.write_spec("e2e.yaml", &shop("byhand", 18600, "one"));
@@ -54,7 +54,7 @@ fn what_is_changed_by_hand_is_put_right() {
 }
 
 #[test]
-fn containers_are_confined_as_their_file_says() {
+fn containers_are_confined_as_declared() {
     let engine = engine();
     let argus = Controller::start(engine, RunOptions::default());
     let spec = |policy: &str| {
@@ -76,10 +76,10 @@ fn containers_are_confined_as_their_file_says() {
         (engine.inspect("confined-one")?["HostConfig"]["PidsLimit"] == 64).then_some(())
     });
     let status = argus.wait_ready("confined", LIMIT);
-    let asked = host();
-    assert_eq!(asked["Init"], false);
-    assert!(!asked["SecurityOpt"].to_string().contains("no-new-privileges"));
-    let log = &asked["LogConfig"]["Config"];
+    let request = host();
+    assert_eq!(request["Init"], false);
+    assert!(!request["SecurityOpt"].to_string().contains("no-new-privileges"));
+    let log = &request["LogConfig"]["Config"];
     assert_eq!(
         (text(&log["max-size"]), text(&log["max-file"])),
         ("250000".into(), "2".into())
@@ -103,7 +103,7 @@ fn containers_are_confined_as_their_file_says() {
 }
 
 #[test]
-fn an_environment_lives_for_the_time_that_its_file_says() {
+fn environment_ends_after_its_ttl() {
     let engine = engine();
     let argus = Controller::start(engine, RunOptions::default());
     let spec = |ttl: &str| {
@@ -122,8 +122,8 @@ fn an_environment_lives_for_the_time_that_its_file_says() {
     argus.wait_until(LIMIT, "its time is over, and nobody asked", gone);
     argus.wait_until(LIMIT, "it is said why there is none", || {
         let get = argus.cli(&["get", "brief"]);
-        let told = String::from_utf8_lossy(&get.stderr).into_owned();
-        told.contains("its `argus.ttl` is over").then_some(())
+        let output = String::from_utf8_lossy(&get.stderr).into_owned();
+        output.contains("expired after its `argus.ttl`").then_some(())
     });
     // A removal is of a container that nobody desires, and so of no environment.
     let events = argus.cli(&["events", "--type", "intent"]);
@@ -145,7 +145,7 @@ fn an_environment_lives_for_the_time_that_its_file_says() {
 }
 
 #[test]
-fn an_images_own_healthcheck_decides_ready() {
+fn image_healthcheck_decides_ready() {
     let engine = engine();
     engine.make_busybox_image(
         "checked:local",
@@ -168,7 +168,7 @@ fn an_images_own_healthcheck_decides_ready() {
 }
 
 #[test]
-fn a_crash_loop_is_restarted_with_growing_delays_and_then_given_up() {
+fn crash_loop_is_delayed_and_then_given_up() {
     let engine = engine();
     let argus = Controller::start(engine, RunOptions::default());
     argus.write_spec(
@@ -195,7 +195,7 @@ fn a_crash_loop_is_restarted_with_growing_delays_and_then_given_up() {
 }
 
 #[test]
-fn what_was_given_up_is_tried_with_the_image_that_its_tag_stands_for_now() {
+fn given_up_service_is_retried_with_a_moved_tag() {
     let engine = engine();
     engine.make_busybox_image("turned:local", &["CMD [\"sh\", \"-c\", \"exit 3\"]"]);
     let argus = Controller::start(engine, RunOptions::default());
@@ -216,12 +216,12 @@ fn what_was_given_up_is_tried_with_the_image_that_its_tag_stands_for_now() {
         "{status:#}"
     );
     let events = argus.cli(&["events", "turned", "--type", "intent"]);
-    let told = String::from_utf8_lossy(&events.stdout).into_owned();
-    assert!(told.contains("its image is another by now"), "{told}");
+    let output = String::from_utf8_lossy(&events.stdout).into_owned();
+    assert!(output.contains("image changed"), "{output}");
 }
 
 #[test]
-fn a_named_volume_outlives_its_environment_unless_told_otherwise() {
+fn named_volume_outlives_its_environment() {
     let engine = engine();
     let argus = Controller::start(engine, RunOptions::default());
     let spec = |name: &str, more: &str| {

@@ -5,7 +5,7 @@
 use std::path::{Path, PathBuf};
 
 use crate::case::Case;
-use crate::fixture::Stage;
+use crate::fixture::GoldenFixture;
 
 #[path = "golden/case.rs"]
 mod case;
@@ -30,14 +30,14 @@ fn files() -> Vec<PathBuf> {
 }
 
 #[test]
-fn every_case_is_decided_as_its_file_says() {
+fn every_golden_case_is_planned_as_recorded() {
     let files = files();
     assert!(files.len() >= 60, "{} cases", files.len());
     let mut differing = Vec::new();
     for path in files {
         let case = Case::read(&std::fs::read_to_string(&path).unwrap());
         let name = path.file_name().unwrap().to_string_lossy().into_owned();
-        let found = match Stage::play(&case) {
+        let found = match GoldenFixture::play(&case) {
             Ok(found) => found,
             Err(why) => {
                 differing.push(format!("{name}: {why}"));

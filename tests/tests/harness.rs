@@ -26,7 +26,7 @@ fn exists(path: &str) -> bool {
 }
 
 #[test]
-fn an_engine_starts_serves_and_leaves_nothing_behind() {
+fn engine_starts_serves_and_leaves_nothing() {
     let (took, engine) = wait::timed(PrivateEngine::start);
     assert!(took < LIMIT, "started in {took:?}");
     engine.make_busybox_image("busybox:local", &[]);
@@ -46,7 +46,7 @@ fn an_engine_starts_serves_and_leaves_nothing_behind() {
 }
 
 #[test]
-fn a_published_port_answers_on_loopback_of_the_namespace() {
+fn published_port_answers_in_its_namespace() {
     let engine = PrivateEngine::shared();
     engine.make_busybox_image("web:local", &[r#"CMD ["httpd", "-f", "-p", "80", "-h", "/bin"]"#]);
     engine.docker_ok(&[
@@ -70,7 +70,7 @@ fn a_published_port_answers_on_loopback_of_the_namespace() {
 }
 
 #[test]
-fn a_killed_daemon_comes_back_with_what_it_had() {
+fn killed_daemon_returns_with_its_objects() {
     let engine = PrivateEngine::start_with(Options {
         live_restore: true,
         ..Options::default()
@@ -92,7 +92,7 @@ fn a_killed_daemon_comes_back_with_what_it_had() {
 }
 
 #[test]
-fn a_registry_takes_and_gives_images() {
+fn registry_accepts_and_serves_images() {
     let engine = PrivateEngine::shared();
     engine.make_busybox_image("pushed:local", &[]);
     let registry = Registry::start(engine, 5055);
@@ -103,7 +103,7 @@ fn a_registry_takes_and_gives_images() {
 }
 
 #[test]
-fn a_second_engine_version_serves_as_well() {
+fn second_engine_version_serves() {
     let Some(options) = Options::second_version() else {
         return;
     };
@@ -150,7 +150,7 @@ fn helper_that_is_killed_while_it_has_an_engine() {
 }
 
 #[test]
-fn a_killed_test_process_leaves_nothing_behind() {
+fn killed_test_process_leaves_nothing() {
     use std::io::{BufRead, BufReader};
     let mut helper = Command::new(std::env::current_exe().unwrap())
         .args([
@@ -181,7 +181,7 @@ fn a_killed_test_process_leaves_nothing_behind() {
 }
 
 #[test]
-fn the_proxy_counts_and_breaks_what_it_is_told() {
+fn proxy_counts_and_injects_faults() {
     let engine = PrivateEngine::shared();
     let socket = engine.scratch("proxy").join("p.sock");
     let proxy = Proxy::start(&socket, &engine.socket());
@@ -236,7 +236,7 @@ fn the_proxy_counts_and_breaks_what_it_is_told() {
 }
 
 #[test]
-fn a_request_is_known_by_its_class() {
+fn request_class_follows_its_path() {
     let cases = [
         ("/v1.41/containers/abc/start", "POST /containers/*/start"),
         ("/containers/create?name=x", "POST /containers/create"),

@@ -38,28 +38,28 @@ fn listening(args: &[&str]) -> RunOptions {
 }
 
 /// A controller with its two doors.
-struct House<'e> {
+struct HttpFixture<'e> {
     argus: Controller<'e>,
     at: SocketAddr,
     socket: PathBuf,
 }
 
-impl House<'static> {
+impl HttpFixture<'static> {
     fn open() -> Self {
         Self::of(Controller::start(engine(), listening(&[])))
     }
 
     fn of(argus: Controller<'static>) -> Self {
         let at = argus.wait_until(LIMIT, "it says where it listens", || {
-            let told = argus.controller_status()["http"].as_str()?.to_owned();
-            told.strip_prefix("http://")?.parse().ok()
+            let output = argus.controller_status()["http"].as_str()?.to_owned();
+            output.strip_prefix("http://")?.parse().ok()
         });
         let socket = argus.state.join("private/argus.sock");
         Self { argus, at, socket }
     }
 }
 
-impl House<'_> {
+impl HttpFixture<'_> {
     fn connect(&self) -> TcpStream {
         let stream = engine().connect(self.at).expect("it listens");
         stream.set_read_timeout(Some(LIMIT)).unwrap();
@@ -81,7 +81,7 @@ impl House<'_> {
     }
 
     /// Over the socket.
-    fn tell(&self, method: &str, path: &str, body: &str) -> Answer {
+    fn send(&self, method: &str, path: &str, body: &str) -> Answer {
         http::request(
             &self.socket,
             method,
@@ -104,11 +104,11 @@ impl House<'_> {
 }
 
 #[test]
-fn everything_in_the_document_can_be_asked_and_everything_else_is_refused_in_one_form() {
-    let house = House::open();
-    house.argus.write_spec("e2e.yaml", &shop("asked", 18700, "one"));
-    house.argus.wait_ready("asked", LIMIT);
-    let document = house.tell("GET", "/api/v1/openapi.json", "").json();
+fn documented_requests_work_and_others_are_refused() {
+    let fixture = HttpFixture::open();
+    fixture.argus.write_spec("e2e.yaml", &shop("asked", 18700, "one"));
+    fixture.argus.wait_ready("asked", LIMIT);
+    let document = fixture.send("GET", "/api/v1/openapi.json", "").json();
     assert_eq!(document["openapi"], "3.1.0");
     let paths = document["paths"].as_object().expect("paths");
     assert!(paths.len() > 15, "{paths:#?}");
@@ -133,7 +133,7 @@ fn everything_in_the_document_can_be_asked_and_everything_else_is_refused_in_one
                 ("post", _) => r#"{"environment":"asked"}"#,
                 _ => "",
             };
-            let answer = house.tell(&method.to_uppercase(), &path, body);
+            let answer = fixture.send(&method.to_uppercase(), &path, body);
             // Nothing failed, so there is no evidence and no incident.
             let expected: &[u16] = if path.ends_with("/evidence") || path.ends_with("/nothing") {
                 &[404]
@@ -147,20 +147,20 @@ fn everything_in_the_document_can_be_asked_and_everything_else_is_refused_in_one
         }
     }
     assert!(paths["/mcp"]["post"].is_object(), "{paths:#?}");
-    greets_agents(&house);
-    let status = house.tell("GET", "/api/v1/environments/asked", "").json();
+    greets_agents(&fixture);
+    let status = fixture.send("GET", "/api/v1/environments/asked", "").json();
     assert_eq!(
         status,
-        house.argus.status("asked"),
+        fixture.argus.status("asked"),
         "what is served is what is written"
     );
-    is_refused_in_one_form(&house);
+    is_refused_in_one_form(&fixture);
     let large = format!(r#"{{"verb":"retry","environment":"{}"}}"#, "x".repeat(100_000));
-    assert_eq!(house.tell("POST", "/api/v1/actions", &large).status, 413);
+    assert_eq!(fixture.send("POST", "/api/v1/actions", &large).status, 413);
 }
 
 /// What is asked in a wrong way.
-fn is_refused_in_one_form(house: &House<'_>) {
+fn is_refused_in_one_form(fixture: &HttpFixture<'_>) {
     for (method, path, body, status) in [
         ("GET", "/api/v1/environments/nobody", "", 404),
         ("GET", "/api/v1/environments/asked/services/nobody", "", 404),
@@ -231,7 +231,7 @@ fn is_refused_in_one_form(house: &House<'_>) {
         ),
         ("GET", "/api/v1/environments/%ff", "", 400),
     ] {
-        let answer = house.tell(method, path, body);
+        let answer = fixture.send(method, path, body);
         assert_eq!(answer.status, status, "{method} {path} {body}: {answer:?}");
         for key in [
             "type",
@@ -252,8 +252,8 @@ fn is_refused_in_one_form(house: &House<'_>) {
 }
 
 /// Without the token what the document lets everybody read, and nothing else; what needs it for reading.
-fn as_the_document_says_who_may(house: &House<'_>) -> BTreeSet<String> {
-    let document = house.ask("GET", "/api/v1/openapi.json", "", "").json();
+fn as_the_document_says_who_may(fixture: &HttpFixture<'_>) -> BTreeSet<String> {
+    let document = fixture.ask("GET", "/api/v1/openapi.json", "", "").json();
     let mut private = BTreeSet::new();
     for (path, methods) in document["paths"].as_object().expect("paths") {
         for (method, described) in methods.as_object().expect("methods") {
@@ -265,10 +265,10 @@ fn as_the_document_says_who_may(house: &House<'_>) -> BTreeSet<String> {
                 continue;
             }
             let needs = described["security"].is_array();
-            let refused = house.ask(&method.to_uppercase(), &path, "", "").status == 401;
+            let refused = fixture.ask(&method.to_uppercase(), &path, "", "").status == 401;
             assert_eq!(needs, refused, "{method} {path}");
             if needs && method == "get" {
-                let shown = house.ask("GET", &path, &house.bearer(), "").status;
+                let shown = fixture.ask("GET", &path, &fixture.bearer(), "").status;
                 assert!(shown != 401, "{path}: {shown}");
                 private.insert(path);
             }
@@ -278,15 +278,15 @@ fn as_the_document_says_who_may(house: &House<'_>) -> BTreeSet<String> {
 }
 
 /// MCP is answered where the document says.
-fn greets_agents(house: &House<'_>) {
+fn greets_agents(fixture: &HttpFixture<'_>) {
     let hello = json!({ "jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {
         "protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": { "name": "x", "version": "1" },
     }});
     let heads = format!(
         "{}Content-Type: application/json\r\nAccept: application/json, text/event-stream\r\n",
-        house.bearer()
+        fixture.bearer()
     );
-    let answer = house.ask("POST", "/mcp", &heads, &hello.to_string());
+    let answer = fixture.ask("POST", "/mcp", &heads, &hello.to_string());
     assert!(
         answer.status == 200 && answer.json()["result"]["serverInfo"]["name"] == "argus",
         "{answer:?}"
@@ -294,60 +294,66 @@ fn greets_agents(house: &House<'_>) {
 }
 
 #[test]
-fn everybody_here_may_look_and_only_who_proves_to_be_the_user_may_change() {
-    let house = House::open();
-    house.argus.write_spec("e2e.yaml", &shop("doors", 18710, "one"));
-    house.argus.wait_ready("doors", LIMIT);
+fn local_users_read_and_only_the_owner_writes() {
+    let fixture = HttpFixture::open();
+    fixture.argus.write_spec("e2e.yaml", &shop("doors", 18710, "one"));
+    fixture.argus.wait_ready("doors", LIMIT);
     let retry = r#"{"environment":"doors"}"#;
-    assert_eq!(house.ask("GET", "/api/v1/environments", "", "").status, 200);
-    assert_eq!(house.ask("GET", "/readyz", "", "").status, 200);
-    let private = as_the_document_says_who_may(&house);
+    assert_eq!(fixture.ask("GET", "/api/v1/environments", "", "").status, 200);
+    assert_eq!(fixture.ask("GET", "/readyz", "", "").status, 200);
+    let private = as_the_document_says_who_may(&fixture);
     for path in ["/logs", "/services/web/evidence", "/services/web/why"] {
         let path = format!("/api/v1/environments/doors{path}");
         assert!(private.contains(&path), "{path}: {private:?}");
     }
     // What is done to what stands in the journal, which is nobody else's to read.
     let acts =
-        |head: &str| house.ask("GET", "/api/v1/events?type=intent", head, "").json()["items"][0].clone();
-    assert!(acts("")["subject"].is_null() && acts("")["act"]["verb"].is_string());
-    assert!(acts(&house.bearer())["subject"].is_object());
-    assert_eq!(house.ask("POST", "/api/v1/actions/retry", "", retry).status, 401);
+        |head: &str| fixture.ask("GET", "/api/v1/events?type=intent", head, "").json()["items"][0].clone();
+    assert!(acts("")["subject"].is_null() && acts("")["action"]["verb"].is_string());
+    assert!(acts(&fixture.bearer())["subject"].is_object());
+    assert_eq!(
+        fixture.ask("POST", "/api/v1/actions/retry", "", retry).status,
+        401
+    );
     let wrong = "Authorization: Bearer 0000\r\n";
     assert_eq!(
-        house.ask("POST", "/api/v1/actions/retry", wrong, retry).status,
+        fixture.ask("POST", "/api/v1/actions/retry", wrong, retry).status,
         401
     );
     assert_eq!(
-        house
-            .ask("POST", "/api/v1/actions/retry", &house.bearer(), retry)
+        fixture
+            .ask("POST", "/api/v1/actions/retry", &fixture.bearer(), retry)
             .status,
         202
     );
     // A page in a browser, under a name that points here, and one that is merely curious.
     let rebound = "Host: evil.test:9470\r\n";
-    assert_eq!(house.ask("GET", "/api/v1/environments", rebound, "").status, 421);
-    let other = "Origin: http://evil.test\r\n";
-    assert_eq!(house.ask("GET", "/api/v1/environments", other, "").status, 403);
-    let both = format!("{other}{}", house.bearer());
     assert_eq!(
-        house.ask("POST", "/api/v1/actions/retry", &both, retry).status,
+        fixture.ask("GET", "/api/v1/environments", rebound, "").status,
+        421
+    );
+    let other = "Origin: http://evil.test\r\n";
+    assert_eq!(fixture.ask("GET", "/api/v1/environments", other, "").status, 403);
+    let both = format!("{other}{}", fixture.bearer());
+    assert_eq!(
+        fixture.ask("POST", "/api/v1/actions/retry", &both, retry).status,
         403
     );
     // Who sends its head or body slowly is not waited for, and holds nobody else up.
-    let mut slow = house.connect();
+    let mut slow = fixture.connect();
     slow.write_all(b"GET /healthz HTTP/1.1\r\nHost: loc").unwrap();
     let body = format!(
         "POST /api/v1/actions/retry HTTP/1.1\r\nHost: {}\r\n{}Content-Length: 40\r\n\r\n{{",
-        house.at,
-        house.bearer()
+        fixture.at,
+        fixture.bearer()
     );
-    let late = exchange(house.connect(), body.as_bytes());
+    let late = exchange(fixture.connect(), body.as_bytes());
     assert!(late.as_ref().is_ok_and(|answer| answer.status == 408), "{late:?}");
     let mut rest = Vec::new();
     slow.read_to_end(&mut rest)
         .expect("it is closed, and not left hanging");
-    assert_eq!(house.ask("GET", "/healthz", "", "").status, 200);
-    let ended = house.argus.stop();
+    assert_eq!(fixture.ask("GET", "/healthz", "", "").status, 200);
+    let ended = fixture.argus.stop();
     assert!(ended.success());
 }
 
@@ -373,12 +379,12 @@ fn ids(events: &mut Events<TcpStream>, most: usize, goal: u64) -> Vec<u64> {
 }
 
 #[test]
-fn a_crash_is_told_as_it_happens_and_again_to_who_comes_back() {
-    let house = House::open();
-    house.argus.write_spec("e2e.yaml", &shop("told", 18720, "one"));
-    house.argus.wait_ready("told", LIMIT);
+fn crash_is_streamed_and_replayed_to_returning_clients() {
+    let fixture = HttpFixture::open();
+    fixture.argus.write_spec("e2e.yaml", &shop("told", 18720, "one"));
+    fixture.argus.wait_ready("told", LIMIT);
     let before = container_runs(engine(), "told");
-    let mut events = house.events("?environment=told", None);
+    let mut events = fixture.events("?environment=told", None);
     let snapshot = events.hear().unwrap().expect("a snapshot");
     assert_eq!(snapshot.name, "snapshot");
     assert_eq!(
@@ -409,37 +415,36 @@ fn a_crash_is_told_as_it_happens_and_again_to_who_comes_back() {
         .1
         .clone();
     let last: u64 = recovered.expect("an id").parse().unwrap();
-    let heard: BTreeSet<u64> = names.iter().filter_map(|(_, id)| id.parse().ok()).collect();
-    let mut again = house.events("?environment=told", Some(&first));
+    let received: BTreeSet<u64> = names.iter().filter_map(|(_, id)| id.parse().ok()).collect();
+    let mut again = fixture.events("?environment=told", Some(&first));
     let repeated: BTreeSet<u64> = ids(&mut again, usize::MAX, last).into_iter().collect();
     let first: u64 = first.parse().unwrap();
-    assert_eq!(repeated, heard.into_iter().filter(|id| *id > first).collect());
+    assert_eq!(repeated, received.into_iter().filter(|id| *id > first).collect());
     // Only what was asked for.
-    let mut only = house.events("?type=restart_success", Some("0"));
+    let mut only = fixture.events("?type=restart_success", Some("0"));
     assert_eq!(only.hear().unwrap().expect("an event").name, "restart_success");
 }
 
 #[test]
-fn ten_thousand_events_are_told_once_each_five_hundred_hear_what_they_asked_for_and_who_never_reads_delays_nobody()
- {
-    const STORM: u64 = 10_000;
+fn ten_thousand_events_reach_500_clients_exactly_once() {
+    const FAULTY: u64 = 10_000;
     // The clients read what comes through one after the other: what they want of the storm is that much each.
     const CROWD: usize = 200;
-    let house = House::open();
-    house.argus.write_spec("e2e.yaml", &shop("storm", 18730, "one"));
-    house.argus.wait_ready("storm", LIMIT);
-    let mut first = house.events("", None);
+    let fixture = HttpFixture::open();
+    fixture.argus.write_spec("e2e.yaml", &shop("storm", 18730, "one"));
+    fixture.argus.wait_ready("storm", LIMIT);
+    let mut first = fixture.events("", None);
     let begin: u64 = first.hear().unwrap().expect("a snapshot").id.parse().unwrap();
     // These never read.
-    let deaf: Vec<_> = (0..20).map(|_| house.events("", None)).collect();
+    let deaf: Vec<_> = (0..20).map(|_| fixture.events("", None)).collect();
     let mut many: Vec<_> = (0..500)
-        .map(|_| house.events("?type=snapshot,command&environment=crowd", None))
+        .map(|_| fixture.events("?type=snapshot,command&environment=crowd", None))
         .collect();
     for stream in &mut many {
         // From here on it misses nothing.
         assert_eq!(stream.hear().unwrap().expect("a snapshot").name, "snapshot");
     }
-    let pid = house.argus.controller_status()["pid"].as_u64().expect("a pid");
+    let pid = fixture.argus.controller_status()["pid"].as_u64().expect("a pid");
     let resident = || {
         let status = std::fs::read_to_string(format!("/proc/{pid}/status")).expect("it runs");
         let line = status
@@ -455,33 +460,33 @@ fn ten_thousand_events_are_told_once_each_five_hundred_hear_what_they_asked_for_
     let small = resident();
     let goal = std::thread::scope(|scope| {
         for _ in 0..4 {
-            scope.spawn(|| command_storm(&house.socket, STORM / 4));
+            scope.spawn(|| many_commands(&fixture.socket, FAULTY / 4));
         }
         let crowd: Vec<_> = many
             .chunks_mut(125)
             .map(|some| {
-                let heard = |stream: &mut Events<TcpStream>| ids(stream, CROWD, u64::MAX);
-                scope.spawn(move || some.iter_mut().map(heard).collect::<Vec<_>>())
+                let received = |stream: &mut Events<TcpStream>| ids(stream, CROWD, u64::MAX);
+                scope.spawn(move || some.iter_mut().map(received).collect::<Vec<_>>())
             })
             .collect();
         // Comes back in the middle of it, again and again.
-        let (mut last, mut told) = (begin, 0);
+        let (mut last, mut output) = (begin, 0);
         let mut of_crowd = Vec::new();
-        while told < STORM {
-            let mut stream = house.events("?type=command", Some(&last.to_string()));
-            let most = usize::try_from(STORM - told).unwrap().min(700);
+        while output < FAULTY {
+            let mut stream = fixture.events("?type=command", Some(&last.to_string()));
+            let most = usize::try_from(FAULTY - output).unwrap().min(700);
             for event in records(&mut stream, most, u64::MAX) {
                 let id = event.id.parse().expect("a number");
                 assert!(id > last, "{id} after {last}");
                 last = id;
-                told += 1;
+                output += 1;
                 of_crowd.extend((event.json()["environment"] == "crowd").then_some(id));
             }
         }
         assert_eq!(of_crowd.len(), CROWD);
         for some in crowd {
-            for heard in some.join().expect("a reader") {
-                assert_eq!(heard, of_crowd, "no loss and no repetition for any of them");
+            for received in some.join().expect("a reader") {
+                assert_eq!(received, of_crowd, "no loss and no repetition for any of them");
             }
         }
         last
@@ -497,29 +502,29 @@ fn ten_thousand_events_are_told_once_each_five_hundred_hear_what_they_asked_for_
     );
     // Nobody was held up.
     engine().kill_all_in("storm-web");
-    house.argus.wait_status("storm", LIMIT, "healed", |status| {
+    fixture.argus.wait_status("storm", LIMIT, "healed", |status| {
         status["phase"] == "Ready" && Controller::service(status, "web")["restarts"] == 1
     });
     drop((deaf, many));
     wait::until(LIMIT, "it answers as before", || {
-        (house.ask("GET", "/healthz", "", "").status == 200).then_some(())
+        (fixture.ask("GET", "/healthz", "", "").status == 200).then_some(())
     });
 }
 
 /// Commands about environments that are not there: each is refused, and each refusal is in the journal. One of fifty is about
 /// `crowd`.
-fn command_storm(socket: &std::path::Path, number: u64) {
+fn many_commands(socket: &std::path::Path, number: u64) {
     let request = |env: &str| {
         let body = json!({ "verb": "retry", "environment": env }).to_string();
         let length = body.len();
         format!("POST /api/v1/actions HTTP/1.1\r\nHost: argus\r\nContent-Length: {length}\r\n\r\n{body}")
     };
-    let (nobody, crowd) = (request("nobody"), request("crowd"));
+    let (no_one, crowd) = (request("nobody"), request("crowd"));
     let stream = UnixStream::connect(socket).expect("it listens");
     stream.set_read_timeout(Some(Duration::from_secs(30))).unwrap();
     let mut stream = BufReader::new(stream);
     for turn in 0..number {
-        let request = if turn % 50 == 0 { &crowd } else { &nobody };
+        let request = if turn % 50 == 0 { &crowd } else { &no_one };
         let sent = stream.get_mut().write_all(request.as_bytes());
         sent.expect("it takes a request");
         let answer = http::next(&mut stream).expect("an answer").json();
@@ -528,20 +533,26 @@ fn command_storm(socket: &std::path::Path, number: u64) {
 }
 
 #[test]
-fn a_disk_that_hangs_and_who_never_reads_hold_up_nobody_else() {
-    let house = House::open();
-    house.argus.write_spec("e2e.yaml", &shop("aside", 18740, "one"));
-    house.argus.wait_ready("aside", LIMIT);
+fn hanging_disk_and_unread_streams_delay_no_one_else() {
+    let fixture = HttpFixture::open();
+    fixture.argus.write_spec("e2e.yaml", &shop("aside", 18740, "one"));
+    fixture.argus.wait_ready("aside", LIMIT);
     engine().kill_all_in("aside-web");
-    house.argus.wait_status("aside", LIMIT, "healed", |status| {
+    fixture.argus.wait_status("aside", LIMIT, "healed", |status| {
         status["phase"] == "Ready" && Controller::service(status, "web")["restarts"] == 1
     });
     // Who asks for more than the kernel keeps, and takes none of it.
-    let mut deaf = house.connect();
-    let request = format!("GET /api/v1/openapi.json HTTP/1.1\r\nHost: {}\r\n\r\n", house.at);
+    let mut deaf = fixture.connect();
+    let request = format!(
+        "GET /api/v1/openapi.json HTTP/1.1\r\nHost: {}\r\n\r\n",
+        fixture.at
+    );
     deaf.write_all(request.repeat(2_000).as_bytes()).unwrap();
     // What a run left is in a file that never ends.
-    let kept = house.argus.state.join("private/evidence/aside/web/1/stderr.log");
+    let kept = fixture
+        .argus
+        .state
+        .join("private/evidence/aside/web/1/stderr.log");
     std::fs::remove_file(&kept).expect("it was kept");
     let made = std::process::Command::new("mkfifo").arg(&kept).status().unwrap();
     assert!(made.success());
@@ -550,13 +561,13 @@ fn a_disk_that_hangs_and_who_never_reads_hold_up_nobody_else() {
         let path = "/api/v1/environments/aside/services/web/evidence";
         // More than there are threads that answer.
         let slow: Vec<_> = (0..12)
-            .map(|_| scope.spawn(|| house.tell("GET", path, "")))
+            .map(|_| scope.spawn(|| fixture.send("GET", path, "")))
             .collect();
         for _ in 0..50 {
-            assert_eq!(house.tell("GET", "/healthz", "").status, 200);
-            assert_eq!(house.tell("GET", "/api/v1/environments/aside", "").status, 200);
+            assert_eq!(fixture.send("GET", "/healthz", "").status, 200);
+            assert_eq!(fixture.send("GET", "/api/v1/environments/aside", "").status, 200);
         }
-        let retried = house.tell("POST", "/api/v1/actions/retry", r#"{"environment":"aside"}"#);
+        let retried = fixture.send("POST", "/api/v1/actions/retry", r#"{"environment":"aside"}"#);
         assert_eq!(retried.status, 202, "{retried:?}");
         assert!(
             slow.iter().all(|asked| !asked.is_finished()),
@@ -566,8 +577,8 @@ fn a_disk_that_hangs_and_who_never_reads_hold_up_nobody_else() {
             // Whoever reads at that moment comes to the end of it.
             wait::until(LIMIT, "each is answered", || {
                 let mut open = std::fs::File::options();
-                let nobody = open.write(true).custom_flags(nonblocking).open(&kept);
-                drop(nobody);
+                let no_one = open.write(true).custom_flags(nonblocking).open(&kept);
+                drop(no_one);
                 asked.is_finished().then_some(())
             });
             let answer = asked.join().unwrap();

@@ -40,11 +40,11 @@ fn small_disk(at: &Path) {
 }
 
 fn fill(at: &Path) {
-    let room = vec![b'x'; 64 * 1024];
+    let lines = vec![b'x'; 64 * 1024];
     let mut file = std::fs::File::create(at).expect("a file");
     // Until nothing more fits, byte by byte at the end.
-    for size in [room.len(), 4_096, 512, 1] {
-        while std::io::Write::write_all(&mut file, &room[..size]).is_ok() {}
+    for size in [lines.len(), 4_096, 512, 1] {
+        while std::io::Write::write_all(&mut file, &lines[..size]).is_ok() {}
     }
 }
 
@@ -55,7 +55,7 @@ fn incidents(argus: &Controller<'_>) -> Vec<Value> {
     all["items"].as_array().cloned().expect("a list")
 }
 
-fn said(argus: &Controller<'_>, words: &[&str]) -> (bool, String) {
+fn run_command(argus: &Controller<'_>, words: &[&str]) -> (bool, String) {
     let output = argus.cli(words);
     let text = [output.stdout, output.stderr].concat();
     (
@@ -65,7 +65,7 @@ fn said(argus: &Controller<'_>, words: &[&str]) -> (bool, String) {
 }
 
 #[test]
-fn on_a_full_disk_containers_run_on_nothing_is_done_and_a_person_resumes_it() {
+fn full_disk_stops_actions_until_a_resume() {
     let engine = engine();
     let state = engine.scratch("journal-full").join("state");
     small_disk(&state);
@@ -83,7 +83,7 @@ fn on_a_full_disk_containers_run_on_nothing_is_done_and_a_person_resumes_it() {
     fill(&ballast);
     argus.write_spec("b.e2e.yaml", &many("fullb", 24));
     argus.wait_until(LIMIT, "mode Safe is told to whoever asks", || {
-        let (_, text) = said(&argus, &["get"]);
+        let (_, text) = run_command(&argus, &["get"]);
         (text.contains("mode Safe") && text.contains("No space left")).then_some(())
     });
     assert!(
@@ -92,19 +92,19 @@ fn on_a_full_disk_containers_run_on_nothing_is_done_and_a_person_resumes_it() {
         argus.logs()
     );
     // What was on its way may end; after that nothing changes any more.
-    let (mut made, mut looks) = (container_runs(engine, "fullb"), 0);
+    let (mut made, mut checks) = (container_runs(engine, "fullb"), 0);
     argus.wait_until(LIMIT, "what was begun has ended", || {
         let now = container_runs(engine, "fullb");
-        looks = if now == made { looks + 1 } else { 0 };
+        checks = if now == made { checks + 1 } else { 0 };
         made = now;
-        (looks > 20).then_some(())
+        (checks > 20).then_some(())
     });
     assert!(made.len() < 24, "some were not made");
     engine.docker_ok(&["rm", "-f", "fulla-s1"]);
     wait::all_the_while(Duration::from_secs(5), "nothing is done", || {
         engine.inspect("fulla-s1").is_none() && container_runs(engine, "fullb") == made
     });
-    let (resumed, text) = said(&argus, &["resume", "-o", "json"]);
+    let (resumed, text) = run_command(&argus, &["resume", "-o", "json"]);
     assert!(!resumed && text.contains("JOURNAL_UNWRITABLE"), "{text}");
 
     std::fs::remove_file(&ballast).expect("it is there");
@@ -120,19 +120,19 @@ fn on_a_full_disk_containers_run_on_nothing_is_done_and_a_person_resumes_it() {
     wait::all_the_while(Duration::from_secs(4), "writable is not enough", || {
         engine.inspect("fulla-s1").is_none() && container_runs(engine, "fullb") == made
     });
-    let (resumed, text) = said(&argus, &["resume"]);
+    let (resumed, text) = run_command(&argus, &["resume"]);
     assert!(resumed, "{text}");
     argus.wait_ready("fullb", LIMIT);
     let after = argus.wait_ready("fulla", LIMIT);
     assert_eq!(after["mode"], "Full", "{after:#}");
     let now = container_runs(engine, "fulla");
     assert_eq!(now["fulla-s0"], before["fulla-s0"], "what ran was left alone");
-    let (again, text) = said(&argus, &["resume"]);
+    let (again, text) = run_command(&argus, &["resume"]);
     assert!(!again, "{text}");
 }
 
 #[test]
-fn a_controller_killed_with_open_intents_recovers_and_tells_what_it_found() {
+fn killed_controller_recovers_its_open_intents() {
     let engine = engine();
     let argus = Controller::start(engine, RunOptions::default());
     argus.write_spec("a.e2e.yaml", &many("opena", 2));
@@ -173,15 +173,15 @@ fn a_controller_killed_with_open_intents_recovers_and_tells_what_it_found() {
     }
     assert!(!open.is_empty(), "no kill met an act on its way");
     for intent in &open {
-        let word = intent["settled"].as_str().unwrap_or_default();
+        let word = intent["resolution"].as_str().unwrap_or_default();
         assert!(["done", "notApplied", "repeat"].contains(&word), "{intent:#}");
     }
     assert_eq!(container_runs(engine, "opena"), before, "nothing was restarted");
     assert_eq!(argus.controller_status()["mode"], "Full");
     let log = argus.logs();
     assert!(log.contains("Recovery"), "{log}");
-    let (told, text) = said(&argus, &["incidents"]);
-    assert!(told && text.contains("ADOPTED"), "{text}");
+    let (output, text) = run_command(&argus, &["incidents"]);
+    assert!(output && text.contains("ADOPTED"), "{text}");
     // A clean stop is no incident.
     let known = incidents(&argus).len();
     argus.stop();
@@ -196,7 +196,7 @@ fn a_controller_killed_with_open_intents_recovers_and_tells_what_it_found() {
 }
 
 #[test]
-fn a_state_folder_that_is_removed_ends_the_controller_with_what_happened() {
+fn removed_state_directory_ends_the_controller() {
     let engine = engine();
     let argus = Controller::start(engine, RunOptions::default());
     argus.write_spec("e2e.yaml", &many("gone", 1));

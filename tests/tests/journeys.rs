@@ -17,7 +17,7 @@ fn through(proxy: &Proxy) -> RunOptions {
 }
 
 #[test]
-fn a_file_becomes_an_environment_that_stays() {
+fn spec_file_becomes_a_stable_environment() {
     let engine = engine();
     let proxy = Proxy::start(&engine.scratch("stays").join("p.sock"), &engine.socket());
     let argus = Controller::start(engine, through(&proxy));
@@ -54,7 +54,7 @@ fn a_file_becomes_an_environment_that_stays() {
 }
 
 #[test]
-fn what_is_taken_away_behind_its_back_comes_back() {
+fn removed_objects_are_recreated() {
     let engine = engine();
     let argus = Controller::start(engine, RunOptions::default());
     argus.write_spec("drift.e2e.yaml", &shop("drift", 18110, "one"));
@@ -94,7 +94,7 @@ fn what_is_taken_away_behind_its_back_comes_back() {
 }
 
 #[test]
-fn a_file_is_edited_broken_repaired_and_removed() {
+fn file_is_edited_broken_repaired_and_removed() {
     let engine = engine();
     let argus = Controller::start(engine, RunOptions::default());
     argus.write_spec("shop/e2e.yaml", &shop("edited", 18120, "one"));
@@ -146,7 +146,7 @@ fn a_file_is_edited_broken_repaired_and_removed() {
 }
 
 #[test]
-fn what_is_asked_right_after_an_edit_comes_after_it() {
+fn command_after_an_edit_sees_the_edit() {
     let argus = Controller::start(engine(), RunOptions::default());
     let file = |mood: &str| {
         format!(
@@ -160,8 +160,8 @@ fn what_is_asked_right_after_an_edit_comes_after_it() {
         argus.write_spec("e2e.yaml", &file(mood));
         let waited = argus.cli(&["wait", "prompt"]);
         assert!(waited.status.success(), "{waited:?}");
-        let told = engine().inspect("prompt-web").expect("it runs")["Config"]["Env"].to_string();
-        assert!(told.contains(&format!("MOOD={mood}")), "{told}");
+        let output = engine().inspect("prompt-web").expect("it runs")["Config"]["Env"].to_string();
+        assert!(output.contains(&format!("MOOD={mood}")), "{output}");
     }
     argus.write_spec("e2e.yaml", &file("fourth"));
     let down = argus.cli(&["down", "prompt"]);
@@ -172,7 +172,7 @@ fn what_is_asked_right_after_an_edit_comes_after_it() {
 }
 
 #[test]
-fn a_taken_port_moves_and_everybody_is_told() {
+fn taken_port_moves_and_is_reported_everywhere() {
     let engine = engine();
     engine.docker_ok(&[
         "run",
@@ -204,7 +204,7 @@ fn a_taken_port_moves_and_everybody_is_told() {
 }
 
 #[test]
-fn a_foreign_container_with_the_wanted_name_is_never_touched() {
+fn foreign_container_with_the_name_is_never_changed() {
     let engine = engine();
     engine.docker_ok(&["run", "-d", "--name", "named-web", "busybox:local"]);
     let before = engine.inspect("named-web").expect("it is there");
@@ -222,7 +222,7 @@ fn a_foreign_container_with_the_wanted_name_is_never_touched() {
 }
 
 #[test]
-fn a_service_costs_its_create_its_start_and_one_read() {
+fn service_costs_create_start_and_one_inspect() {
     let engine = engine();
     let proxy = Proxy::start(&engine.scratch("frugal").join("p.sock"), &engine.socket());
     let argus = Controller::start(engine, through(&proxy));
@@ -234,16 +234,16 @@ fn a_service_costs_its_create_its_start_and_one_read() {
     assert_eq!(made("POST /containers/*/start"), 3, "{seen:#?}");
     assert_eq!(made("POST /networks/create"), 1, "{seen:#?}");
     for (name, (id, _)) in container_runs(engine, "frugal") {
-        let looks = seen
+        let checks = seen
             .iter()
             .filter(|call| call.request == format!("GET /containers/{id}/json"));
         // An event that is later than the look after its call makes one more.
-        assert!(looks.count() <= 2, "{name}: {seen:#?}");
+        assert!(checks.count() <= 2, "{name}: {seen:#?}");
     }
 }
 
 #[test]
-fn an_image_is_built_and_a_one_shot_comes_first() {
+fn image_is_built_and_a_one_shot_runs_first() {
     let engine = engine();
     let argus = Controller::prepare(engine, RunOptions::default());
     let folder = argus.specs.join("built");
@@ -285,7 +285,7 @@ services:
 }
 
 #[test]
-fn an_image_is_pulled_from_a_registry_and_a_missing_one_is_said() {
+fn image_is_pulled_and_a_missing_one_reported() {
     let engine = engine();
     let registry = Registry::start(engine, 5050);
     engine.make_web_image("pulled:1", "hello");
@@ -303,7 +303,7 @@ fn an_image_is_pulled_from_a_registry_and_a_missing_one_is_said() {
 }
 
 #[test]
-fn a_controller_killed_again_and_again_ends_in_the_same_place() {
+fn repeatedly_killed_controller_reaches_the_same_end() {
     let engine = engine();
     let argus = Controller::prepare(engine, RunOptions::default());
     argus.write_spec("e2e.yaml", &shop("killed", 18150, "one"));
@@ -329,7 +329,7 @@ fn a_controller_killed_again_and_again_ends_in_the_same_place() {
 }
 
 #[test]
-fn an_engine_that_restarts_burns_no_budget() {
+fn engine_restart_uses_no_budget() {
     let engine = PrivateEngine::start();
     images(&engine);
     let argus = Controller::start(&engine, RunOptions::default());
@@ -351,7 +351,7 @@ fn an_engine_that_restarts_burns_no_budget() {
 }
 
 #[test]
-fn a_second_engine_version_is_the_same_to_us() {
+fn second_engine_version_behaves_the_same() {
     let Some(options) = Options::second_version() else {
         return;
     };
@@ -373,7 +373,7 @@ fn a_second_engine_version_is_the_same_to_us() {
 }
 
 #[test]
-fn the_cli_reads_the_status_also_while_the_controller_is_down() {
+fn cli_reads_status_without_a_controller() {
     let engine = engine();
     let argus = Controller::start(engine, RunOptions::default());
     argus.write_spec("e2e.yaml", &shop("cli", 18170, "one"));

@@ -17,7 +17,7 @@ fn soon() -> RunOptions {
     }
 }
 
-fn says_held(status: &Value) -> bool {
+fn is_held(status: &Value) -> bool {
     let errors = status["errors"].as_array().map(Vec::as_slice).unwrap_or_default();
     errors.iter().any(|error| error["code"] == "LEASE_HELD")
 }
@@ -28,7 +28,7 @@ fn leases(engine: &PrivateEngine) -> Vec<String> {
 }
 
 #[test]
-fn the_second_of_two_with_one_spec_keeps_off_and_takes_over_when_the_first_is_killed() {
+fn second_controller_waits_and_takes_over_after_a_kill() {
     let engine = engine();
     let first = Controller::start(engine, soon());
     first.write_spec("e2e.yaml", &shop("twice", 18700, "one"));
@@ -36,7 +36,7 @@ fn the_second_of_two_with_one_spec_keeps_off_and_takes_over_when_the_first_is_ki
     let before = container_runs(engine, "twice");
     let second = Controller::start(engine, soon());
     second.write_spec("e2e.yaml", &shop("twice", 18700, "one"));
-    let status = second.wait_status("twice", LIMIT, "says who has it", says_held);
+    let status = second.wait_status("twice", LIMIT, "says who has it", is_held);
     assert_eq!(status["phase"], "Pending", "{status:#}");
     let identity = first.controller_status()["controller"].clone();
     let errors = status["errors"].as_array().expect("errors");
@@ -63,7 +63,7 @@ fn the_second_of_two_with_one_spec_keeps_off_and_takes_over_when_the_first_is_ki
 
     // The one that was killed comes back as the second, and has it again when the other stops.
     first.start_again();
-    first.wait_status("twice", LIMIT, "says who has it", says_held);
+    first.wait_status("twice", LIMIT, "says who has it", is_held);
     assert!(second.stop().success());
     first.wait_ready("twice", LIMIT);
     assert_eq!(container_runs(engine, "twice"), before, "adopted again");
@@ -76,14 +76,14 @@ fn the_second_of_two_with_one_spec_keeps_off_and_takes_over_when_the_first_is_ki
 }
 
 #[test]
-fn a_controller_that_slept_finds_that_it_was_taken_over_and_does_nothing() {
+fn suspended_controller_notices_a_takeover_and_stops() {
     let engine = engine();
     let first = Controller::start(engine, soon());
     first.write_spec("e2e.yaml", &shop("slept", 18710, "one"));
     first.wait_ready("slept", LIMIT);
     let second = Controller::start(engine, soon());
     second.write_spec("e2e.yaml", &shop("slept", 18710, "two"));
-    second.wait_status("slept", LIMIT, "says who has it", says_held);
+    second.wait_status("slept", LIMIT, "says who has it", is_held);
     let before = container_runs(engine, "slept");
     first.signal(Signal::STOP);
     // It is there, so that only its silence tells that it is dead; then what differs is replaced.
@@ -92,14 +92,14 @@ fn a_controller_that_slept_finds_that_it_was_taken_over_and_does_nothing() {
     assert_ne!(after["slept-web"], before["slept-web"]);
     assert_eq!(after["slept-db"], before["slept-db"], "what is equal is adopted");
     first.signal(Signal::CONT);
-    first.wait_status("slept", LIMIT, "says who has it", says_held);
+    first.wait_status("slept", LIMIT, "says who has it", is_held);
     wait::all_the_while(Duration::from_secs(12), "nothing is changed", || {
         container_runs(engine, "slept") == after
     });
 }
 
 #[test]
-fn a_lease_is_renewed_as_one_volume_and_goes_with_a_clean_stop() {
+fn lease_is_one_volume_and_goes_with_a_clean_stop() {
     let engine = PrivateEngine::start();
     argus_tests::fixture::images(&engine);
     let argus = Controller::start(&engine, soon());
@@ -210,7 +210,7 @@ fn plant(engine: &PrivateEngine) {
 }
 
 #[test]
-fn twenty_orphans_that_do_not_listen_go_within_thirty_seconds_and_nothing_else_does() {
+fn twenty_deaf_orphans_are_removed_within_30_s() {
     let engine = engine();
     plant(engine);
     let keep = names(engine, "keep-");
@@ -224,16 +224,22 @@ fn twenty_orphans_that_do_not_listen_go_within_thirty_seconds_and_nothing_else_d
     argus.write_spec("e2e.yaml", &spec(quiet));
     argus.start_again();
     argus.wait_ready("orph", LIMIT);
-    let told = argus.wait_until(LIMIT, "they are reported", || {
+    let output = argus.wait_until(LIMIT, "they are reported", || {
         let status = argus.controller_status();
-        let told = status["orphans"].as_array()?.len();
-        (told >= 23).then_some(status)
+        let output = status["orphans"].as_array()?.len();
+        (output >= 23).then_some(status)
     });
-    assert!(told["errors"].to_string().contains("ORPHAN_DETECTED"), "{told:#}");
-    assert!(!told["orphans"].to_string().contains("keep-leased"), "{told:#}");
     assert!(
-        !told["orphans"].to_string().contains("keep-inherited"),
-        "{told:#}"
+        output["errors"].to_string().contains("ORPHAN_DETECTED"),
+        "{output:#}"
+    );
+    assert!(
+        !output["orphans"].to_string().contains("keep-leased"),
+        "{output:#}"
+    );
+    assert!(
+        !output["orphans"].to_string().contains("keep-inherited"),
+        "{output:#}"
     );
     // Longer than their grace, so that nothing but their removal is measured.
     wait::all_the_while(Duration::from_secs(31), "reported, not touched", || {
@@ -265,8 +271,8 @@ fn another_projects_go_when_a_person_names_it(
     assert!(argus.cli(&["orphans", "--clean"]).status.success());
     assert_eq!(names(engine, "keep-"), *keep);
     let cleaned = argus.cli(&["orphans", "--project", "orphother", "--clean", "-o", "json"]);
-    let said: Value = serde_json::from_slice(&cleaned.stdout).expect("JSON");
-    assert_eq!(said["items"][0]["result"], "removed", "{said:#}");
+    let text: Value = serde_json::from_slice(&cleaned.stdout).expect("JSON");
+    assert_eq!(text["items"][0]["result"], "removed", "{text:#}");
     assert!(argus.stop().success());
     let alone = argus.cli(&["orphans", "-o", "name"]);
     let alone = String::from_utf8_lossy(&alone.stdout).into_owned();

@@ -15,7 +15,7 @@ fn charts() -> std::path::PathBuf {
     charts.canonicalize().expect("the charts are there")
 }
 
-fn said(output: &std::process::Output) -> String {
+fn stdout_text(output: &std::process::Output) -> String {
     format!(
         "{}{}",
         String::from_utf8_lossy(&output.stdout),
@@ -57,7 +57,7 @@ fn queries(value: &Value, found: &mut Vec<String>) {
 }
 
 #[test]
-fn a_crash_a_port_conflict_and_a_breaker_are_in_the_figures_of_a_real_prometheus() {
+fn prometheus_scrapes_crash_conflict_and_breaker() {
     let engine = engine();
     let proxy = Proxy::start(&engine.scratch("metrics").join("p.sock"), &engine.socket());
     let argus = Controller::start(
@@ -164,15 +164,15 @@ fn a_crash_a_port_conflict_and_a_breaker_are_in_the_figures_of_a_real_prometheus
 
     let scraped = get(engine, "http://127.0.0.1:9470/metrics").expect("a scrape");
     let checked = promtool(&["check", "metrics"], &scraped);
-    assert!(checked.status.success(), "{}\n{scraped}", said(&checked));
+    assert!(checked.status.success(), "{}\n{scraped}", stdout_text(&checked));
 
     // Every query of the dashboard can be asked, and no rule stumbles over what is really there.
     let text = std::fs::read_to_string(charts().join("grafana/argus.json")).expect("the dashboard");
     let dashboard: Value = serde_json::from_str(&text).expect("the dashboard is JSON");
-    let mut asked = Vec::new();
-    queries(&dashboard, &mut asked);
-    assert!(asked.len() > 50, "{} queries", asked.len());
-    for query in &asked {
+    let mut request = Vec::new();
+    queries(&dashboard, &mut request);
+    assert!(request.len() > 50, "{} queries", request.len());
+    for query in &request {
         drop(prometheus.ask(query));
     }
     let groups = prometheus.api("rules")["groups"]
@@ -190,7 +190,7 @@ fn a_crash_a_port_conflict_and_a_breaker_are_in_the_figures_of_a_real_prometheus
 }
 
 #[test]
-fn a_scrape_from_elsewhere_needs_the_token() {
+fn remote_scrape_needs_the_token() {
     let engine = engine();
     let at = format!("{}:9480", engine.address());
     let argus = Controller::start(
@@ -224,7 +224,7 @@ fn a_scrape_from_elsewhere_needs_the_token() {
 }
 
 #[test]
-fn the_configuration_in_the_docs_is_one() {
+fn documented_prometheus_configuration_is_valid() {
     let text = std::fs::read_to_string(charts().join("../docs/metrics.md")).expect("the page");
     let blocks: Vec<&str> = text
         .split("```yaml\n")
@@ -234,14 +234,14 @@ fn the_configuration_in_the_docs_is_one() {
     assert_eq!(blocks.len(), 2);
     for block in blocks {
         let checked = promtool(&["check", "config", "--syntax-only", "/dev/stdin"], block);
-        assert!(checked.status.success(), "{}\n{block}", said(&checked));
+        assert!(checked.status.success(), "{}\n{block}", stdout_text(&checked));
     }
 }
 
 #[test]
-fn the_rules_do_what_their_tests_say() {
+fn alert_rules_pass_their_tests() {
     let checked = promtool(&["check", "rules", "argus.rules.yml"], "");
-    assert!(checked.status.success(), "{}", said(&checked));
+    assert!(checked.status.success(), "{}", stdout_text(&checked));
     let tested = promtool(&["test", "rules", "argus.rules.test.yml"], "");
-    assert!(tested.status.success(), "{}", said(&tested));
+    assert!(tested.status.success(), "{}", stdout_text(&tested));
 }

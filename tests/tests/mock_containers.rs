@@ -91,7 +91,7 @@ fn prepared(project: &str, port: u16) -> Controller<'static> {
 }
 
 #[test]
-fn a_mock_is_reached_by_name_and_by_port_and_other_routes_restart_nothing() {
+fn mock_is_reachable_and_new_routes_restart_nothing() {
     let argus = prepared("standin", 18800);
     let status = argus.wait_ready("standin", LIMIT);
     assert_eq!(
@@ -100,18 +100,18 @@ fn a_mock_is_reached_by_name_and_by_port_and_other_routes_restart_nothing() {
         "{status:#}"
     );
     assert!(
-        ask(18800, "/charges/7").is_some_and(|said| said.contains(r#""id":"7""#) && said.contains("first"))
+        ask(18800, "/charges/7").is_some_and(|text| text.contains(r#""id":"7""#) && text.contains("first"))
     );
-    assert!(ask(18801, "/books/1").is_some_and(|said| said.contains("Middlemarch")));
+    assert!(ask(18801, "/books/1").is_some_and(|text| text.contains("Middlemarch")));
     let inside =
         |url: &str| engine().docker_ok(&["exec", "standin-web", "busybox", "wget", "-q", "-O", "-", url]);
     assert!(inside("http://payments:8080/charges/8").contains(r#""id":"8""#));
     assert!(inside("http://catalogue:18801/books/2").contains("Middlemarch"));
-    let asked = argus.cli(&["mock", "requests", "standin", "payments"]);
-    let asked = String::from_utf8_lossy(&asked.stdout).into_owned();
+    let request = argus.cli(&["mock", "requests", "standin", "payments"]);
+    let request = String::from_utf8_lossy(&request.stdout).into_owned();
     assert!(
-        asked.contains("/charges/7") && asked.contains("routes[0]"),
-        "{asked}"
+        request.contains("/charges/7") && request.contains("routes[0]"),
+        "{request}"
     );
     // Another answer is another file in the same container.
     let before = container_runs(engine(), "standin");
@@ -119,12 +119,12 @@ fn a_mock_is_reached_by_name_and_by_port_and_other_routes_restart_nothing() {
     // As a test would: what is Ready answers as the file says.
     let waited = argus.cli(&["wait", "standin"]);
     assert!(waited.status.success(), "{waited:?}");
-    let said = ask(18800, "/charges/7").expect("the mock answers");
-    assert!(said.contains("second"), "{said}");
+    let text = ask(18800, "/charges/7").expect("the mock answers");
+    assert!(text.contains("second"), "{text}");
     assert_eq!(container_runs(engine(), "standin"), before);
     argus.write_spec("api/catalogue.yaml", &DOCUMENT.replace("Middlemarch", "Emma"));
     wait::until(LIMIT, "the new document answers", || {
-        ask(18801, "/books/1").filter(|said| said.contains("Emma"))
+        ask(18801, "/books/1").filter(|text| text.contains("Emma"))
     });
     assert_eq!(container_runs(engine(), "standin"), before);
     // A document that is wrong is told with its place, and changes nothing.
@@ -133,18 +133,18 @@ fn a_mock_is_reached_by_name_and_by_port_and_other_routes_restart_nothing() {
         &DOCUMENT.replace("type: string }", "type: strnig }"),
     );
     let refused = argus.wait_status("standin", LIMIT, "refuses the document", |status| {
-        !status["complaints"].as_array().is_none_or(Vec::is_empty)
+        !status["diagnostics"].as_array().is_none_or(Vec::is_empty)
     });
-    let told = refused["complaints"].to_string();
+    let output = refused["diagnostics"].to_string();
     assert!(
-        told.contains("mocks.catalogue") && told.contains("strnig"),
-        "{told}"
+        output.contains("mocks.catalogue") && output.contains("strnig"),
+        "{output}"
     );
-    assert!(ask(18801, "/books/1").is_some_and(|said| said.contains("Emma")));
+    assert!(ask(18801, "/books/1").is_some_and(|text| text.contains("Emma")));
 }
 
 #[test]
-fn a_mock_heals_like_any_container_and_outlives_its_controller() {
+fn mock_heals_and_outlives_its_controller() {
     let argus = prepared("healer", 18810);
     argus.wait_ready("healer", LIMIT);
     let first = started("healer-mock-payments");
@@ -176,23 +176,23 @@ fn a_mock_heals_like_any_container_and_outlives_its_controller() {
 }
 
 #[test]
-fn a_mock_whose_port_is_taken_moves_and_its_service_is_told() {
+fn mock_with_a_taken_port_moves_and_is_reported() {
     let holder = PortHolder::of(engine(), 18820);
     let argus = prepared("mover", 18820);
     let status = argus.wait_ready("mover", LIMIT);
     let moved = port_of(&status, "payments");
     assert_ne!(moved, 18820);
     assert!(ask(moved, "/charges/1").is_some());
-    let told = engine().inspect("mover-web").unwrap()["Config"]["Env"].to_string();
+    let output = engine().inspect("mover-web").unwrap()["Config"]["Env"].to_string();
     assert!(
-        told.contains(&format!("http://localhost:{moved}/charges")),
-        "{told}"
+        output.contains(&format!("http://localhost:{moved}/charges")),
+        "{output}"
     );
     drop(holder);
 }
 
 #[test]
-fn what_a_mock_records_it_replays_when_what_it_stood_for_is_gone() {
+fn mock_replays_recordings_of_a_removed_service() {
     let file = |mode: &str, services: &str| {
         format!(
             r#"version: "1"
@@ -212,10 +212,10 @@ mocks:
     let recordings = argus.specs.join("recordings");
     argus.write_spec("e2e.yaml", &file("record", &books));
     argus.start_again();
-    let told = argus.wait_status("recorder", LIMIT, "says what is not there", |status| {
+    let output = argus.wait_status("recorder", LIMIT, "says what is not there", |status| {
         status.to_string().contains("recordings")
     });
-    assert_ne!(told["phase"], "Ready", "{told:#}");
+    assert_ne!(output["phase"], "Ready", "{output:#}");
     std::fs::create_dir(&recordings).unwrap();
     let again = argus.cli(&["retry", "recorder"]);
     assert_eq!(again.status.code(), Some(0), "{again:?}");
@@ -240,7 +240,7 @@ mocks:
 }
 
 #[test]
-fn a_mock_that_runs_out_of_memory_is_back_with_its_routes() {
+fn mock_out_of_memory_returns_with_its_routes() {
     let argus = prepared("hungry", 18840);
     argus.wait_ready("hungry", LIMIT);
     let name = "hungry-mock-payments";
@@ -257,7 +257,7 @@ fn a_mock_that_runs_out_of_memory_is_back_with_its_routes() {
     assert_ne!(started(name), first);
     let why = &Controller::service(&status, "payments")["lastError"];
     assert_eq!(why["code"], "CONTAINER_OOM", "{status:#}");
-    assert!(ask(18840, "/charges/1").is_some_and(|said| said.contains("first")));
+    assert!(ask(18840, "/charges/1").is_some_and(|text| text.contains("first")));
 }
 
 /// Sets the limit behind the engine's back: one that the engine knew of would be drift.

@@ -44,7 +44,7 @@ fn saying(word: &str) -> Value {
 }
 
 #[test]
-fn a_mock_answers_its_routes_and_tells_what_it_was_asked() {
+fn mock_serves_routes_and_reports_requests() {
     let mock = MockServer::start(&config(
         &json!({ "routes": [
             { "method": "POST", "path": "/users/:id", "when": { "body": { "kind": "new" } },
@@ -105,7 +105,7 @@ fn a_mock_answers_its_routes_and_tells_what_it_was_asked() {
 }
 
 #[test]
-fn what_is_too_large_or_no_request_is_refused_and_hurts_nobody_else() {
+fn invalid_mock_requests_are_refused_in_isolation() {
     let mock = MockServer::start(&saying("here"));
     let large = mock.ask("POST", "/word", &"x".repeat((10 << 20) + 1));
     assert_eq!(large.status, 413);
@@ -130,12 +130,12 @@ fn what_is_too_large_or_no_request_is_refused_and_hurts_nobody_else() {
 }
 
 #[test]
-fn a_new_file_is_served_without_losing_a_request_and_a_bad_one_is_said() {
+fn new_mock_file_loses_no_request() {
     let mock = MockServer::start(&saying("word 0"));
-    let (stop, asked) = (AtomicBool::new(false), AtomicUsize::new(0));
+    let (stop, request) = (AtomicBool::new(false), AtomicUsize::new(0));
     std::thread::scope(|threads| {
         for keeps in [true, true, false] {
-            let (mock, stop, asked) = (&mock, &stop, &asked);
+            let (mock, stop, request) = (&mock, &stop, &request);
             threads.spawn(move || {
                 let mut client = mock.connect();
                 while !stop.load(Ordering::Relaxed) {
@@ -147,7 +147,7 @@ fn a_new_file_is_served_without_losing_a_request_and_a_bad_one_is_said() {
                         answer.status == 200 && answer.body.starts_with(b"word "),
                         "{answer:?}"
                     );
-                    asked.fetch_add(1, Ordering::Relaxed);
+                    request.fetch_add(1, Ordering::Relaxed);
                 }
             });
         }
@@ -163,7 +163,7 @@ fn a_new_file_is_served_without_losing_a_request_and_a_bad_one_is_said() {
                     let refused = mock.ask("POST", "/__argus/reload", "");
                     assert_eq!(refused.status, 422);
                     let problem = refused.json()["config"]["problem"].to_string();
-                    assert!(problem.contains("is no mock: EOF"), "{problem}");
+                    assert!(problem.contains("is not a valid mock: EOF"), "{problem}");
                     mock.replace(&saying(&format!("word {number}")).to_string());
                 }
             }
@@ -174,8 +174,8 @@ fn a_new_file_is_served_without_losing_a_request_and_a_bad_one_is_said() {
         stop.store(true, Ordering::Relaxed);
     });
     assert!(
-        asked.load(Ordering::Relaxed) > 200,
-        "one for each file: {asked:?}"
+        request.load(Ordering::Relaxed) > 200,
+        "one for each file: {request:?}"
     );
     let health = mock.ask("GET", "/__argus/health", "").json();
     assert_eq!(
@@ -188,7 +188,7 @@ fn a_new_file_is_served_without_losing_a_request_and_a_bad_one_is_said() {
 }
 
 #[test]
-fn a_stop_answers_what_is_in_flight_and_ends_within_a_second() {
+fn mock_stop_answers_open_requests_within_1_s() {
     let slow = json!({ "routes": [
         { "method": "GET", "path": "/slow", "response": { "delay": "500ms", "body": "late" } },
         { "method": "GET", "path": "/stuck", "response": { "delay": "1h" } },
@@ -218,7 +218,7 @@ fn a_stop_answers_what_is_in_flight_and_ends_within_a_second() {
 }
 
 #[test]
-fn a_document_answers_and_validates() {
+fn openapi_mock_answers_and_validates() {
     let mock = json!({ "openapi": "api.yaml", "validate": true, "mode": "smart",
         "overrides": [{ "method": "PUT", "path": "/things/9", "response": { "body": "mine" } }] });
     let mock = MockServer::start(&config(&mock, Some(DOCUMENT)));
@@ -246,7 +246,7 @@ fn a_document_answers_and_validates() {
 }
 
 #[test]
-fn what_was_recorded_is_replayed_when_the_real_service_is_gone() {
+fn recordings_are_replayed_without_the_service() {
     let real = json!({ "routes": [
         { "method": "POST", "path": "/login", "response": {
             "headers": { "set-cookie": "sid=hunter2", "x-kept": "yes", "content-type": "application/json" },

@@ -38,14 +38,14 @@ fn json(argus: &Controller<'_>, words: &[&str]) -> Value {
 }
 
 fn names(argus: &Controller<'_>) -> Vec<String> {
-    let told = json(argus, &["events", "first", "-o", "json"]);
-    let items = told["items"].as_array().expect("a list");
+    let output = json(argus, &["events", "first", "-o", "json"]);
+    let items = output["items"].as_array().expect("a list");
     let name = |item: &Value| item["event"].as_str().expect("a name").to_owned();
     items.iter().map(name).collect()
 }
 
 #[test]
-fn a_compose_file_becomes_ready_its_story_is_told_and_the_doctor_finds_what_breaks() {
+fn compose_file_becomes_ready_and_doctor_finds_faults() {
     let engine = engine();
     let argus = Controller::start(engine, RunOptions::default());
     let project = engine.scratch("first-steps");
@@ -67,9 +67,9 @@ fn a_compose_file_becomes_ready_its_story_is_told_and_the_doctor_finds_what_brea
     let db = top.lines().find(|line| line.contains(" db "));
     assert!(db.is_some_and(|db| db.contains("Healthy")), "{top}");
 
-    let told = names(&argus);
+    let output = names(&argus);
     for name in ["intent", "result", "phase"] {
-        assert!(told.iter().any(|it| it == name), "no `{name}` in {told:?}");
+        assert!(output.iter().any(|it| it == name), "no `{name}` in {output:?}");
     }
     let phases = json(&argus, &["events", "first", "--type", "phase", "-o", "json"]);
     let last = phases["items"]
@@ -78,8 +78,8 @@ fn a_compose_file_becomes_ready_its_story_is_told_and_the_doctor_finds_what_brea
         .expect("phases");
     assert_eq!(last["to"], "Ready", "{phases}");
     let quiet = json(&argus, &["doctor", "-o", "json"]);
-    let of = |told: &Value, word: &str| {
-        let all = told["findings"].as_array().expect("a list").clone();
+    let of = |output: &Value, word: &str| {
+        let all = output["findings"].as_array().expect("a list").clone();
         let about = |one: &Value| one["where"].as_str().is_some_and(|place| place.contains(word));
         all.into_iter().filter(about).collect::<Vec<_>>()
     };
@@ -102,9 +102,9 @@ fn a_compose_file_becomes_ready_its_story_is_told_and_the_doctor_finds_what_brea
         &["doctor", "-o", "json", "--out", bundle.to_str().expect("a path")],
     );
     let broken = of(&found, "environment/broken");
-    assert_eq!(broken[0]["gravity"], "fail", "{found}");
+    assert_eq!(broken[0]["severity"], "fail", "{found}");
     assert_eq!(broken[0]["code"], "ENTRYPOINT_NOT_FOUND", "{found}");
-    assert_eq!(found["findings"][0]["gravity"], "fail", "{found}");
+    assert_eq!(found["findings"][0]["severity"], "fail", "{found}");
 
     let mut archive = tar::Archive::new(std::fs::File::open(&bundle).expect("a bundle"));
     let mut seen = Vec::new();
@@ -143,7 +143,7 @@ fn a_compose_file_becomes_ready_its_story_is_told_and_the_doctor_finds_what_brea
 }
 
 #[test]
-fn a_new_file_with_a_value_of_a_wrong_form_has_a_status_that_says_where() {
+fn new_file_with_a_bad_value_has_a_status_with_line() {
     let argus = Controller::start(engine(), RunOptions::default());
     let spec = |memory: &str| {
         format!(

@@ -24,7 +24,7 @@ fn mappings(status: &Value) -> Vec<(u64, u64)> {
 }
 
 #[test]
-fn ports_that_processes_hold_move_each_to_another() {
+fn ports_held_by_processes_move() {
     let engine = engine();
     let ports: Vec<u16> = (18200..18210).collect();
     let holders: Vec<_> = ports.iter().map(|port| PortHolder::of(engine, *port)).collect();
@@ -48,7 +48,7 @@ fn ports_that_processes_hold_move_each_to_another() {
 }
 
 #[test]
-fn what_listens_where_its_command_says_is_reached_though_the_hosts_port_moved() {
+fn command_with_its_port_is_reached_after_a_move() {
     let engine = engine();
     let holder = PortHolder::of(engine, 18290);
     let argus = Controller::start(engine, RunOptions::default());
@@ -68,7 +68,7 @@ fn what_listens_where_its_command_says_is_reached_though_the_hosts_port_moved() 
 }
 
 #[test]
-fn under_strategy_fail_a_taken_port_is_waited_for() {
+fn taken_port_waits_under_strategy_fail() {
     let engine = engine();
     let holder = PortHolder::of(engine, 18220);
     let argus = Controller::start(engine, RunOptions::default());
@@ -84,7 +84,7 @@ fn under_strategy_fail_a_taken_port_is_waited_for() {
 }
 
 #[test]
-fn a_port_that_a_leaked_proxy_holds_is_told_as_such() {
+fn port_of_a_leaked_proxy_is_reported_as_such() {
     let engine = engine();
     let leaked = PortHolder::leaked_proxy(engine, 18221);
     let argus = Controller::start(engine, RunOptions::default());
@@ -106,7 +106,7 @@ fn a_port_that_a_leaked_proxy_holds_is_told_as_such() {
 }
 
 #[test]
-fn two_environments_that_want_one_port_both_get_one() {
+fn two_environments_with_one_port_both_get_one() {
     let engine = engine();
     let argus = Controller::start(engine, RunOptions::default());
     argus.write_spec("a.e2e.yaml", &singles("twin-a", &[18230, 18230], ""));
@@ -125,7 +125,7 @@ fn two_environments_that_want_one_port_both_get_one() {
 }
 
 #[test]
-fn a_range_that_is_used_up_is_said() {
+fn exhausted_port_range_is_reported() {
     let engine = engine();
     let _holders: Vec<_> = [18240, 9300, 9301]
         .iter()
@@ -145,7 +145,7 @@ fn a_range_that_is_used_up_is_said() {
 }
 
 #[test]
-fn a_stranger_keeps_the_port_it_has() {
+fn foreign_process_keeps_its_port() {
     let engine = engine();
     engine.docker_ok(&[
         "run",
@@ -165,7 +165,7 @@ fn a_stranger_keeps_the_port_it_has() {
 }
 
 #[test]
-fn a_port_that_is_lost_while_its_service_is_down_is_taken_back_or_moves() {
+fn port_lost_during_a_restart_returns_or_moves() {
     let engine = engine();
     let argus = Controller::start(engine, RunOptions::default());
     argus.write_spec("e2e.yaml", &singles("reboot", &[18280, 18281], ""));
@@ -188,7 +188,7 @@ fn a_port_that_is_lost_while_its_service_is_down_is_taken_back_or_moves() {
 }
 
 #[test]
-fn a_start_that_loses_its_port_to_a_holder_that_leaves_takes_it_back() {
+fn port_lost_at_start_to_a_brief_holder_is_kept() {
     let engine = engine();
     let argus = Controller::start(engine, RunOptions::default());
     argus.write_spec("e2e.yaml", &singles("flicker", &[18283], ""));
@@ -206,7 +206,7 @@ fn a_start_that_loses_its_port_to_a_holder_that_leaves_takes_it_back() {
 }
 
 #[test]
-fn udp_and_tcp_of_one_number_and_a_range_are_published_as_written() {
+fn udp_tcp_and_ranges_are_published_as_written() {
     let engine = engine();
     let argus = Controller::start(engine, RunOptions::default());
     let spec = format!(
@@ -239,7 +239,7 @@ fn udp_and_tcp_of_one_number_and_a_range_are_published_as_written() {
 }
 
 #[test]
-fn a_udp_port_that_somebody_holds_moves_alone() {
+fn taken_udp_port_moves_alone() {
     let engine = engine();
     let hold = [
         "run",
@@ -269,7 +269,7 @@ fn a_udp_port_that_somebody_holds_moves_alone() {
 }
 
 #[test]
-fn a_port_on_the_sixth_version_is_published_there() {
+fn ipv6_port_is_published_on_ipv6() {
     let engine = engine();
     let argus = Controller::start(engine, RunOptions::default());
     let spec = format!(

@@ -84,7 +84,7 @@ fn bar_of<'f>(frame: &'f str, image: &str) -> Option<&'f str> {
 }
 
 #[test]
-fn a_build_has_a_bar_that_grows_on_the_terminals_of_run_and_wait() {
+fn build_shows_a_growing_bar_in_run_and_wait() {
     let engine = engine();
     let home = slow_build(engine, "slowly");
     let mut running = argus(engine, &home, &["run"]);
@@ -102,7 +102,7 @@ fn a_build_has_a_bar_that_grows_on_the_terminals_of_run_and_wait() {
     assert!(ended.success(), "{ran}");
     assert!(!ran.contains("\u{1b}[3"), "no colour was wanted: {ran}");
 
-    for (who, text) in [("run", &ran), ("wait", &waited)] {
+    for (name, text) in [("run", &ran), ("wait", &waited)] {
         let frames = frames(text);
         no_line_is_too_wide(&frames);
         let bars: Vec<&str> = frames
@@ -112,20 +112,20 @@ fn a_build_has_a_bar_that_grows_on_the_terminals_of_run_and_wait() {
         for step in ["Step 3/8", "Step 5/8"] {
             assert!(
                 bars.iter().any(|bar| bar.contains(step)),
-                "{who}: no {step} in {bars:#?}"
+                "{name}: no {step} in {bars:#?}"
             );
         }
         let full: Vec<usize> = bars.iter().map(|bar| bar.matches('=').count()).collect();
-        assert!(full.is_sorted() && full.last() > full.first(), "{who}: {full:?}");
+        assert!(full.is_sorted() && full.last() > full.first(), "{name}: {full:?}");
         assert!(
             bar_of(frames.last().expect("a last one"), "slowly:test").is_none(),
-            "{who}: {text}"
+            "{name}: {text}"
         );
     }
 }
 
 #[test]
-fn in_a_log_a_build_is_a_few_lines() {
+fn build_logs_a_few_lines_without_a_terminal() {
     let engine = engine();
     let home = slow_build(engine, "logged");
     let log = fs::File::create(home.join("log")).expect("a log");
@@ -149,24 +149,24 @@ fn in_a_log_a_build_is_a_few_lines() {
     running.wait().expect("our own child");
     assert!(waited.status.success(), "{waited:?}");
     let log = fs::read_to_string(home.join("log")).expect("a log");
-    for (who, text) in [
+    for (name, text) in [
         ("run", log.as_str()),
         ("wait", &String::from_utf8_lossy(&waited.stderr)),
     ] {
-        let told = text
+        let output = text
             .lines()
             .filter(|line| line.starts_with("image `logged:test` is being built: Step "));
         // Five steps in eight seconds and more, and a line in five.
-        assert!((1..=3).contains(&told.count()), "{who}: {text}");
+        assert!((1..=3).contains(&output.count()), "{name}: {text}");
         assert!(
             !text.contains('\u{1b}') && !text.contains('['),
-            "{who}: no bars: {text}"
+            "{name}: no bars: {text}"
         );
     }
 }
 
 #[test]
-fn a_pull_has_a_bar_with_what_is_there_of_it() {
+fn pull_shows_a_bar_with_its_progress() {
     let engine = engine();
     let home = engine.scratch("pulled");
     fs::create_dir_all(home.join("environments")).expect("a folder");

@@ -8,7 +8,7 @@ use argus_tests::{Controller, RunOptions, wait};
 use serde_json::Value;
 
 /// Runs a command that has to succeed; what it prints as JSON.
-fn told(argus: &Controller<'_>, words: &[&str]) -> Value {
+fn output(argus: &Controller<'_>, words: &[&str]) -> Value {
     let output = argus.cli(&[words, &["-o", "json"]].concat());
     assert!(
         output.status.success(),
@@ -39,12 +39,12 @@ fn proven(argus: &Controller<'_>, name: &str) {
 }
 
 #[test]
-fn what_is_held_stays_as_it_is_until_it_is_resumed() {
+fn held_environment_stays_until_resumed() {
     let engine = engine();
     let argus = Controller::start(engine, RunOptions::default());
     argus.write_spec("e2e.yaml", &spec("held", "exec sleep 3600", ""));
     argus.wait_ready("held", LIMIT);
-    told(&argus, &["hold", "held", "--reason", "I look at it"]);
+    output(&argus, &["hold", "held", "--reason", "I look at it"]);
     engine.docker_ok(&["rm", "-f", "held-app"]);
     let status = argus.wait_status("held", LIMIT, "says that it is held", |now| {
         now["phase"] == "Held" && Controller::service(now, "app")["waitingOn"]["reason"] == "Held"
@@ -53,20 +53,20 @@ fn what_is_held_stays_as_it_is_until_it_is_resumed() {
     wait::all_the_while(Duration::from_secs(3), "nothing is made", || {
         engine.inspect("held-app").is_none()
     });
-    told(&argus, &["resume", "held"]);
+    output(&argus, &["resume", "held"]);
     argus.wait_ready("held", LIMIT);
     let again = argus.cli(&["resume", "held"]);
     assert!(!again.status.success(), "there is nothing to resume");
 }
 
 #[test]
-fn while_a_test_runs_its_services_are_left_running_and_its_report_tells_what_failed() {
+fn running_test_keeps_services_and_reports_failures() {
     let engine = engine();
     let argus = Controller::start(engine, RunOptions::default());
     argus.write_spec("e2e.yaml", &spec("leased", "exec sleep 3600", ""));
     argus.wait_ready("leased", LIMIT);
     let before = text(&engine.inspect("leased-app").expect("it runs")["Id"]);
-    told(
+    output(
         &argus,
         &["test", "begin", "leased", "--case", "buy", "--ttl", "5m"],
     );
@@ -77,7 +77,7 @@ fn while_a_test_runs_its_services_are_left_running_and_its_report_tells_what_fai
     assert!(running(engine, "leased-app"));
     let now = text(&engine.inspect("leased-app").expect("it runs")["Id"]);
     assert_eq!(now, before, "it is left running");
-    let report = told(&argus, &["test", "end", "leased", "--case", "buy"]);
+    let report = output(&argus, &["test", "end", "leased", "--case", "buy"]);
     assert_eq!(report["value"]["restartsDuringRun"], 0, "{report:#}");
     argus.wait_until(LIMIT, "it is replaced after the test", || {
         let found = engine.inspect("leased-app")?;
@@ -85,13 +85,13 @@ fn while_a_test_runs_its_services_are_left_running_and_its_report_tells_what_fai
     });
     argus.wait_ready("leased", LIMIT);
 
-    told(&argus, &["test", "begin", "leased", "--case", "sell"]);
+    output(&argus, &["test", "begin", "leased", "--case", "sell"]);
     engine.kill_all_in("leased-app");
     argus.wait_status("leased", LIMIT, "is started again", |now| {
         now["restartsDuringRun"] == 1 && now["phase"] == "Ready"
     });
-    let report = told(&argus, &["test", "end", "leased", "--case", "sell"]);
-    let found = &report["value"]["disturbances"][0];
+    let report = output(&argus, &["test", "end", "leased", "--case", "sell"]);
+    let found = &report["value"]["disruptions"][0];
     assert_eq!(
         (&found["service"], &found["blame"]),
         (&"app".into(), &"test".into())
@@ -99,7 +99,7 @@ fn while_a_test_runs_its_services_are_left_running_and_its_report_tells_what_fai
 }
 
 #[test]
-fn a_rollback_brings_the_last_good_revision_back_until_the_file_changes() {
+fn rollback_restores_the_last_good_revision() {
     let engine = engine();
     let argus = Controller::start(engine, RunOptions::default());
     argus.write_spec("e2e.yaml", &spec("rolled", "exec sleep 3600", ""));
@@ -111,7 +111,7 @@ fn a_rollback_brings_the_last_good_revision_back_until_the_file_changes() {
     argus.wait_status("rolled", LIMIT, "the new one fails", |now| {
         Controller::service(now, "app")["state"] == "Failed"
     });
-    let answer = told(&argus, &["rollback", "rolled"]);
+    let answer = output(&argus, &["rollback", "rolled"]);
     assert_eq!(answer["value"], good, "{answer:#}");
     let status = argus.wait_ready("rolled", LIMIT);
     assert_eq!(status["revision"], good);
@@ -128,7 +128,7 @@ fn a_rollback_brings_the_last_good_revision_back_until_the_file_changes() {
 }
 
 #[test]
-fn a_revision_that_misses_its_deadline_is_rolled_back_by_itself() {
+fn late_revision_is_rolled_back_automatically() {
     let engine = engine();
     let argus = Controller::start(engine, RunOptions::default());
     let auto = "argus: { rollback: { auto: true, deadline: 3s } }\n";
@@ -144,12 +144,12 @@ fn a_revision_that_misses_its_deadline_is_rolled_back_by_itself() {
 }
 
 #[test]
-fn a_fork_runs_beside_its_original_on_ports_of_its_own() {
+fn fork_runs_with_its_own_ports() {
     let engine = engine();
     let argus = Controller::start(engine, RunOptions::default());
     argus.write_spec("e2e.yaml", &singles("origin", &[18295], ""));
     argus.wait_ready("origin", LIMIT);
-    told(&argus, &["fork", "origin", "copy"]);
+    output(&argus, &["fork", "origin", "copy"]);
     let copy = argus.wait_ready("copy", LIMIT);
     let port = copy["portMappings"][0]["actualPort"].as_u64().expect("a port");
     assert_ne!(port, 18295);
@@ -157,13 +157,13 @@ fn a_fork_runs_beside_its_original_on_ports_of_its_own() {
         assert_eq!(page(engine, port).as_deref(), Some("hello"), "{port}");
     }
     assert!(!argus.cli(&["fork", "origin", "copy"]).status.success());
-    told(&argus, &["down", "copy"]);
+    output(&argus, &["down", "copy"]);
     assert!(engine.inspect("origin-s0-copy").is_none());
     assert_eq!(page(engine, 18295).as_deref(), Some("hello"));
 }
 
 #[test]
-fn the_commands_of_remedies_work_as_they_are_printed() {
+fn remedy_commands_work_as_printed() {
     let engine = engine();
     let argus = Controller::start(engine, RunOptions::default());
     argus.write_spec("e2e.yaml", &spec("cured", "exec sleep 3600", ""));
@@ -193,8 +193,8 @@ fn the_commands_of_remedies_work_as_they_are_printed() {
     let mut ran = 0;
     for command in commands {
         let output = argus.cli(&command.split(' ').collect::<Vec<_>>());
-        let said = String::from_utf8_lossy(&output.stderr).into_owned();
-        assert!(output.status.success(), "argus {command}: {said}");
+        let text = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(output.status.success(), "argus {command}: {text}");
         ran += 1;
     }
     assert_eq!(ran, 4, "logs, evidence, retry, rollback: {error:#}");

@@ -24,9 +24,9 @@ fn rows<'p>(page: &'p str, heading: &str) -> Vec<(Vec<&'p str>, &'p str)> {
     let (_, table) = section.split_once("|---|---|\n").expect("a table");
     let rows = table.lines().map_while(|line| line.strip_prefix("| "));
     rows.map(|row| {
-        let (fields, says) = row.split_once(" | ").expect("two cells");
+        let (fields, text) = row.split_once(" | ").expect("two cells");
         let fields = quoted(fields).into_iter();
-        (fields.map(|field| field.trim_end_matches("[]")).collect(), says)
+        (fields.map(|field| field.trim_end_matches("[]")).collect(), text)
     })
     .collect()
 }
@@ -60,51 +60,51 @@ const FILES: &[(&str, &str)] = &[
 ];
 
 #[test]
-fn the_page_of_the_status_files_has_every_field_and_no_other() {
+fn status_page_has_every_field_and_no_other() {
     let (page, schema) = (page("docs/status.md"), schema());
     for (heading, of) in FILES {
-        let told: BTreeSet<_> = rows(&page, heading)
+        let output: BTreeSet<_> = rows(&page, heading)
             .into_iter()
             .flat_map(|(names, _)| names)
             .collect();
         let fields = fields(&schema, of);
         let ours: BTreeSet<_> = fields.keys().map(String::as_str).collect();
-        assert_eq!(told, ours, "{heading}");
+        assert_eq!(output, ours, "{heading}");
     }
 }
 
 /// What a row says, and the pages that it leaves the rest to.
-fn with_links(says: &str) -> String {
-    let links = says.split("](").skip(1).filter_map(|rest| rest.split_once(".md"));
+fn with_links(text: &str) -> String {
+    let links = text.split("](").skip(1).filter_map(|rest| rest.split_once(".md"));
     let pages = links.map(|(name, _)| page(&format!("docs/{name}.md")));
-    std::iter::once(says.to_owned())
+    std::iter::once(text.to_owned())
         .chain(pages)
         .collect::<Vec<_>>()
         .join("\n")
 }
 
 #[test]
-fn the_page_of_the_status_files_names_what_is_in_each_field() {
+fn status_page_names_the_content_of_each_field() {
     let (page, schema) = (page("docs/status.md"), schema());
     let mut within = 0;
     for (heading, of) in FILES {
         let fields_of = fields(&schema, of);
-        for (names, says) in rows(&page, heading) {
+        for (names, text) in rows(&page, heading) {
             let inner = names.iter().filter_map(|name| fields_of.get(*name)?.as_deref());
             for inner in inner.filter(|inner| schema["definitions"][inner]["properties"].is_object()) {
                 // What is told once is told for both files; an error has a page of its own.
-                if says.contains("as above") || inner == "StructuredError" {
+                if text.contains("as above") || inner == "StructuredError" {
                     continue;
                 }
-                let told = with_links(says);
-                let told: BTreeSet<_> = quoted(&told)
+                let output = with_links(text);
+                let output: BTreeSet<_> = quoted(&output)
                     .into_iter()
                     .map(|it| it.trim_end_matches("[]"))
                     .collect();
                 for field in fields(&schema, inner).keys() {
                     assert!(
-                        told.contains(field.as_str()),
-                        "{heading}: {names:?}: no `{field}` in {says}"
+                        output.contains(field.as_str()),
+                        "{heading}: {names:?}: no `{field}` in {text}"
                     );
                     within += 1;
                 }
@@ -128,21 +128,21 @@ fn of_the_journal(field: &str) -> BTreeSet<String> {
     let row = rows(&page, "## The journal")
         .into_iter()
         .find(|(names, _)| names.contains(&field));
-    let (_, says) = row.unwrap_or_else(|| panic!("a row of `{field}`"));
-    quoted(says).into_iter().map(str::to_owned).collect()
+    let (_, text) = row.unwrap_or_else(|| panic!("a row of `{field}`"));
+    quoted(text).into_iter().map(str::to_owned).collect()
 }
 
 #[test]
-fn the_page_of_the_journal_has_every_kind_and_every_note_and_no_other() {
+fn journal_page_has_every_kind_and_event() {
     assert_eq!(of_the_journal("kind"), words::<Entry>(json!({ "kind": "?" })));
-    assert_eq!(of_the_journal("note"), words::<Event>(json!({ "note": "?" })));
-    assert_eq!(of_the_journal("end"), words::<Outcome>(json!("?")));
+    assert_eq!(of_the_journal("event"), words::<Event>(json!({ "event": "?" })));
+    assert_eq!(of_the_journal("outcome"), words::<Outcome>(json!("?")));
 }
 
 #[test]
-fn the_page_of_the_journal_has_the_fields_of_a_record_an_intent_and_a_result() {
+fn journal_page_has_every_field_of_a_record() {
     let page = page("docs/journal.md");
-    let told: BTreeSet<_> = rows(&page, "## The journal")
+    let output: BTreeSet<_> = rows(&page, "## The journal")
         .into_iter()
         .flat_map(|(names, _)| names)
         .collect();
@@ -162,21 +162,21 @@ fn the_page_of_the_journal_has_the_fields_of_a_record_an_intent_and_a_result() {
             .collect::<Vec<_>>()
     };
     let intent = json!({ "kind": "intent", "environment": "shop", "cause": "why", "subject": { "kind": "network", "environment": "shop" },
-        "act": { "verb": "create-network", "name": "shop" } });
-    let result = json!({ "kind": "result", "of": 1, "environment": "shop", "verb": "start-container", "end": "failed",
+        "action": { "verb": "create-network", "name": "shop" } });
+    let result = json!({ "kind": "result", "of": 1, "environment": "shop", "verb": "start-container", "outcome": "failed",
         "code": "PORT_CONFLICT", "ms": 7 });
-    let note = json!({ "kind": "note", "note": "stop" });
+    let note = json!({ "kind": "event", "event": "stop" });
     let mut written: BTreeSet<String> = [intent, result, note].into_iter().flat_map(line).collect();
     // It is put behind the rest of the line.
     written.insert("sum".to_owned());
-    assert_eq!(told, written.iter().map(String::as_str).collect());
+    assert_eq!(output, written.iter().map(String::as_str).collect());
 }
 
 #[test]
-fn the_page_of_events_has_every_name_and_no_other() {
+fn events_page_has_every_name_and_no_other() {
     let page = page("docs/http.md");
-    let (_, told) = page.split_once("Records are named ").expect("the sentence");
-    let (told, _) = told.split_once(".\n").expect("its end");
-    let told: BTreeSet<_> = quoted(told).into_iter().collect();
-    assert_eq!(told, Record::NAMES.iter().copied().collect());
+    let (_, output) = page.split_once("Records are named ").expect("the sentence");
+    let (output, _) = output.split_once(".\n").expect("its end");
+    let output: BTreeSet<_> = quoted(output).into_iter().collect();
+    assert_eq!(output, Record::NAMES.iter().copied().collect());
 }

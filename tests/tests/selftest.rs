@@ -10,7 +10,7 @@ use argus_tests::{Controller, PrivateEngine, RunOptions, binary, wait};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
-const TROUBLES: [&str; 9] = [
+const FAULTS: [&str; 9] = [
     "exit-crash",
     "oom-crash",
     "stopped",
@@ -94,7 +94,7 @@ fn prepared() -> PrivateEngine {
 }
 
 #[test]
-fn all_is_recovered_from_and_the_engine_is_as_it_was() {
+fn selftest_recovers_all_and_cleans_up() {
     let engine = prepared();
     // Somebody's own environment, somebody's own container, and somebody who has the port that the selftest would like.
     let argus = Controller::start(&engine, RunOptions::default());
@@ -115,18 +115,18 @@ fn all_is_recovered_from_and_the_engine_is_as_it_was() {
     let run = Run::new(&engine, "st");
     let inventory = run.inventory();
     let output = run.command(&["-o", "json"]).output().expect("argus runs");
-    let said = String::from_utf8_lossy(&output.stderr).into_owned();
-    eprintln!("{said}");
+    let text = String::from_utf8_lossy(&output.stderr).into_owned();
+    eprintln!("{text}");
     let report: Value = serde_json::from_slice(&output.stdout).unwrap_or_default();
     eprintln!("{report:#}");
-    assert!(output.status.success(), "{said}");
-    let names: Vec<_> = report["troubles"]
+    assert!(output.status.success(), "{text}");
+    let names: Vec<_> = report["faults"]
         .as_array()
-        .expect("troubles")
+        .expect("faults")
         .iter()
         .map(|row| row["name"].as_str().unwrap_or_default())
         .collect();
-    assert_eq!(names, TROUBLES);
+    assert_eq!(names, FAULTS);
     assert_eq!((&report["recovered"], &report["total"]), (&9.into(), &9.into()));
     assert_eq!(
         report["leftOut"],
@@ -142,7 +142,7 @@ fn all_is_recovered_from_and_the_engine_is_as_it_was() {
 }
 
 #[test]
-fn whoever_interrupts_it_finds_everything_cleaned_up() {
+fn interrupted_selftest_cleans_up() {
     let engine = prepared();
     let run = Run::new(&engine, "ctrlc");
     let inventory = run.inventory();
@@ -155,16 +155,16 @@ fn whoever_interrupts_it_finds_everything_cleaned_up() {
 }
 
 #[test]
-fn what_a_killed_one_leaves_goes_as_orphans() {
+fn killed_selftest_leaves_only_orphans() {
     let engine = prepared();
     let run = Run::new(&engine, "killed");
     let inventory = run.inventory();
     let (mut child, project) = run.in_the_middle();
     child.kill().expect("our own child");
     child.wait().expect("our own child");
-    let nobody = Controller::prepare(&engine, RunOptions::default());
+    let no_one = Controller::prepare(&engine, RunOptions::default());
     wait::until(4 * LIMIT, "its containers and its network are gone", || {
-        nobody.cli(&["orphans", "--project", &project, "--clean"]);
+        no_one.cli(&["orphans", "--project", &project, "--clean"]);
         let left: Vec<_> = run.inventory().difference(&inventory).cloned().collect();
         left.iter().all(|line| line.starts_with("image ")).then_some(())
     });
@@ -174,7 +174,7 @@ fn what_a_killed_one_leaves_goes_as_orphans() {
 }
 
 #[test]
-fn an_engine_that_is_away_is_said_and_nothing_is_begun() {
+fn selftest_without_an_engine_starts_nothing() {
     let engine = prepared();
     let run = Run::new(&engine, "away");
     engine.docker_ok(&["run", "-d", "--name", "foreign", "busybox:local"]);

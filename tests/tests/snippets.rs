@@ -67,7 +67,7 @@ fn checked(language: &str) -> Vec<Fence> {
 }
 
 #[test]
-fn every_block_has_a_language_and_who_is_not_checked_says_why() {
+fn every_block_has_a_language_or_a_reason() {
     // The settings of docs/cli.md are read by their own test, in controller/src/settings.rs.
     let known = ["sh", "yaml", "json", "console", "toml"];
     let all = all();
@@ -109,7 +109,7 @@ fn whole(piece: &str) -> String {
 }
 
 #[test]
-fn every_spec_and_every_piece_of_one_is_admitted_without_a_word() {
+fn every_spec_block_is_admitted_without_diagnostics() {
     let keys = [
         "version:",
         "services:",
@@ -134,11 +134,11 @@ fn every_spec_and_every_piece_of_one_is_admitted_without_a_word() {
         fs::create_dir_all(folder.path().join("config")).expect("a folder");
         let document = "openapi: 3.1.0\ninfo: { title: t, version: '1' }\npaths: {}\n";
         fs::write(folder.path().join("catalogue.yaml"), document).expect("a file");
-        let told = argus(&["validate", "--strict", file.to_str().expect("a path")]);
-        let said = String::from_utf8_lossy(&told.stderr).into_owned();
+        let output = argus(&["validate", "--strict", file.to_str().expect("a path")]);
+        let text = String::from_utf8_lossy(&output.stderr).into_owned();
         assert!(
-            told.status.success() && said.is_empty(),
-            "{}:\n{said}",
+            output.status.success() && text.is_empty(),
+            "{}:\n{text}",
             fence.place
         );
         admitted += 1;
@@ -147,7 +147,7 @@ fn every_spec_and_every_piece_of_one_is_admitted_without_a_word() {
 }
 
 #[test]
-fn every_other_yaml_is_read_by_what_it_is_for() {
+fn every_other_yaml_block_parses_as_its_kind() {
     let mut seen = BTreeSet::new();
     for fence in checked("yaml") {
         let comment = fence.body.strip_prefix("# yaml-language-server: $schema=");
@@ -159,8 +159,8 @@ fn every_other_yaml_is_read_by_what_it_is_for() {
             );
             seen.insert("schema");
         } else if fence.body.contains("scrape_configs:") {
-            let told = promtool(&["check", "config", "--syntax-only", "/dev/stdin"], &fence.body);
-            assert!(told.status.success(), "{}: {told:?}", fence.place);
+            let output = promtool(&["check", "config", "--syntax-only", "/dev/stdin"], &fence.body);
+            assert!(output.status.success(), "{}: {output:?}", fence.place);
             seen.insert("prometheus");
         }
     }
@@ -174,7 +174,7 @@ fn schema(which: &str) -> jsonschema::Validator {
 }
 
 #[test]
-fn every_json_is_json_and_our_documents_fit_their_schemas() {
+fn every_json_block_is_valid_and_fits_its_schema() {
     let error = schema("error");
     let mut errors = 0;
     for fence in checked("json") {
@@ -195,24 +195,24 @@ const BAD: &str = "version: \"1\"\nproject: { name: shop }\nservices:\n  api:\n 
                    ports: [\"80800:8080\"]\n      name: shop-api\n";
 
 #[test]
-fn the_message_that_shows_the_style_is_one_that_is_told() {
+fn style_example_is_a_real_message() {
     let block = fence::of("docs/messages.md").remove(0);
     let (line, shown) = block.body.split_once('\n').expect("a command and what it says");
     let folder = tempfile::tempdir().expect("a folder");
     fs::write(folder.path().join("shop.e2e.yaml"), BAD).expect("a file");
     let words = line.trim_start_matches("$ argus ").split(' ');
     let mut command = Command::new(binary::argus());
-    let told = command
+    let output = command
         .args(words)
         .current_dir(folder.path())
         .output()
         .expect("argus runs");
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-    assert_eq!(shown, text(&told.stderr) + &text(&told.stdout));
+    assert_eq!(shown, text(&output.stderr) + &text(&output.stdout));
 }
 
 #[test]
-fn every_program_that_a_block_calls_is_one_that_is_there() {
+fn every_program_in_a_block_exists() {
     let recipes = fs::read_to_string(root().join("justfile")).expect("a justfile");
     let mut wrong = Vec::new();
     for fence in checked("sh") {

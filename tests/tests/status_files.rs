@@ -14,14 +14,14 @@ fn file(mood: &str) -> String {
 
 /// As `argus validate -o json` tells it, whoever reads the file and when.
 fn revision_of_the_file(argus: &Controller<'_>) -> Value {
-    let told = argus.cli(&["validate", "-o", "json"]);
-    let told: Value = serde_json::from_slice(&told.stdout).expect("JSON on stdout");
-    assert!(told["files"][0]["revision"].is_string(), "{told:#}");
-    told["files"][0]["revision"].clone()
+    let output = argus.cli(&["validate", "-o", "json"]);
+    let output: Value = serde_json::from_slice(&output.stdout).expect("JSON on stdout");
+    assert!(output["files"][0]["revision"].is_string(), "{output:#}");
+    output["files"][0]["revision"].clone()
 }
 
 #[test]
-fn an_edit_is_in_force_when_the_status_is_about_the_revision_that_validate_told() {
+fn edit_is_in_force_at_the_validated_revision() {
     let argus = Controller::start(engine(), RunOptions::default());
     argus.write_spec("e2e.yaml", &file("first"));
     let mut before = argus.wait_ready("moody", LIMIT);
@@ -43,7 +43,7 @@ fn an_edit_is_in_force_when_the_status_is_about_the_revision_that_validate_told(
 }
 
 #[test]
-fn the_controllers_file_says_when_it_was_stopped_and_nothing_of_the_kind_while_it_runs_or_was_killed() {
+fn controller_file_records_clean_stops_only() {
     let argus = Controller::start(engine(), RunOptions::default());
     argus.write_spec("e2e.yaml", &file("first"));
     argus.wait_ready("moody", LIMIT);
@@ -59,9 +59,9 @@ fn the_controllers_file_says_when_it_was_stopped_and_nothing_of_the_kind_while_i
         "{stopped:#}"
     );
     assert!(!is_there(&stopped["pid"]), "{stopped:#}");
-    let told = argus.cli(&["get"]);
-    let told = String::from_utf8_lossy(&told.stderr).into_owned();
-    assert!(told.contains(&format!("not running since {at}")), "{told}");
+    let output = argus.cli(&["get"]);
+    let output = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(output.contains(&format!("not running since {at}")), "{output}");
 
     argus.start_again();
     argus.wait_until(LIMIT, "it runs again, and says so", || {

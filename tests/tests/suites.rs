@@ -42,7 +42,7 @@ fn started(project: &str, port: u16, suites: &str) -> Controller<'static> {
     argus
 }
 
-fn told(output: &Output) -> String {
+fn output(output: &Output) -> String {
     String::from_utf8_lossy(&[output.stdout.as_slice(), output.stderr.as_slice()].concat()).into_owned()
 }
 
@@ -59,7 +59,7 @@ fn is_free(argus: &Controller<'_>, env: &str, case: &str) -> bool {
 }
 
 #[test]
-fn suites_run_in_their_folder_where_everything_is_told_and_what_fails_is_one_error() {
+fn suites_run_in_their_directory_and_fail_as_one_error() {
     let suites = r#"    - { name: Smoke, id: smoke, runner: shell, command: 'busybox wget -q -O - "$ARGUS_WEB_URL/" && test -f e2e.yaml' }
     - { name: shaky, runner: shell, command: 'test -e seen || { touch seen; exit 1; }', retry: { maxAttempts: 3, delay: 100ms } }
     - { name: broken, runner: exec, command: 'echo "the token is hunter22 on $ARGUS_ENVIRONMENT" >&2; exit 3' }
@@ -68,9 +68,9 @@ fn suites_run_in_their_folder_where_everything_is_told_and_what_fails_is_one_err
     let argus = started("suites", 18900, suites);
     // Stdout is the report alone.
     let ran = argus.cli(&["test", "run", "suites", "-o", "json"]);
-    assert_eq!(ran.status.code(), Some(1), "{}", told(&ran));
+    assert_eq!(ran.status.code(), Some(1), "{}", output(&ran));
     let report: Value =
-        serde_json::from_slice(&ran.stdout).unwrap_or_else(|error| panic!("{error}: {}", told(&ran)));
+        serde_json::from_slice(&ran.stdout).unwrap_or_else(|error| panic!("{error}: {}", output(&ran)));
     let result = |index: usize| {
         let suite = &report["suites"][index];
         format!(
@@ -102,17 +102,21 @@ fn suites_run_in_their_folder_where_everything_is_told_and_what_fails_is_one_err
     );
     // Chosen ones, for people: what it writes is seen as it was written.
     let smoke = argus.cli(&["test", "run", "suites", "--suite", "smoke"]);
-    assert!(smoke.status.success(), "{}", told(&smoke));
+    assert!(smoke.status.success(), "{}", output(&smoke));
     let shown = String::from_utf8_lossy(&smoke.stdout).into_owned();
     assert!(
         shown.starts_with("hello") && shown.contains("passed smoke in "),
         "{shown}"
     );
     let unknown = argus.cli(&["test", "run", "suites", "--suite", "moon"]);
-    assert_eq!(unknown.status.code(), Some(2), "{}", told(&unknown));
-    assert!(told(&unknown).contains("there are: smoke"), "{}", told(&unknown));
+    assert_eq!(unknown.status.code(), Some(2), "{}", output(&unknown));
+    assert!(
+        output(&unknown).contains("there are: smoke"),
+        "{}",
+        output(&unknown)
+    );
     let old = argus.cli(&["test", "run", "suites", "--suite", "old", "-o", "json"]);
-    assert_eq!(json(&old.stderr)["code"], "PREREQ_MISSING", "{}", told(&old));
+    assert_eq!(json(&old.stderr)["code"], "PREREQ_MISSING", "{}", output(&old));
     assert!(
         ["smoke", "shaky", "broken"]
             .iter()
@@ -121,7 +125,7 @@ fn suites_run_in_their_folder_where_everything_is_told_and_what_fails_is_one_err
 }
 
 #[test]
-fn a_command_that_is_not_there_or_takes_too_long_or_is_interrupted_leaves_nothing() {
+fn interrupted_or_missing_commands_leave_nothing() {
     let argus = started("ended", 18910, "    []");
     let missing = argus.cli(&["test", "run", "ended", "-o", "json", "--", "no-such-runner"]);
     let error = json(&missing.stderr);
@@ -172,14 +176,14 @@ fn a_command_that_is_not_there_or_takes_too_long_or_is_interrupted_leaves_nothin
 }
 
 #[test]
-fn a_service_that_fails_meanwhile_is_in_the_report() {
+fn service_failure_during_a_suite_is_in_its_report() {
     let argus = started("shaken", 18920, "    []");
     argus.wait_ready("shaken", LIMIT);
     let go = argus.state.join("go");
-    let began = argus.state.join("began");
+    let started = argus.state.join("began");
     let command = format!(
         "touch {}; until test -e {}; do sleep 0.1; done; exit 1",
-        began.display(),
+        started.display(),
         go.display()
     );
     let waiting = argus
@@ -192,18 +196,18 @@ fn a_service_that_fails_meanwhile_is_in_the_report() {
         .stderr(Stdio::piped())
         .spawn()
         .unwrap();
-    wait::until(LIMIT, "the test began", || began.exists().then_some(()));
+    wait::until(LIMIT, "the test began", || started.exists().then_some(()));
     engine().kill_all_in("shaken-web");
     argus.wait_status("shaken", LIMIT, "healed", |status| {
         status["phase"] == "Ready" && Controller::service(status, "web")["restarts"] == 1
     });
     std::fs::write(&go, "").unwrap();
     let ended = waiting.wait_with_output().unwrap();
-    assert_eq!(ended.status.code(), Some(1), "{}", told(&ended));
+    assert_eq!(ended.status.code(), Some(1), "{}", output(&ended));
     let report: Value = serde_json::from_slice(&ended.stdout).unwrap();
     let during = &report["suites"][0]["attempts"][0]["during"];
     assert_eq!(during["restartsDuringRun"], 1, "{report:#}");
-    assert_eq!(during["disturbances"][0]["service"], "web", "{report:#}");
+    assert_eq!(during["disruptions"][0]["service"], "web", "{report:#}");
     let error = json(&ended.stderr);
     assert_eq!(error["service"], "web", "{error:#}");
     assert_eq!(error["details"]["restartsDuringRun"], 1, "{error:#}");

@@ -6,7 +6,10 @@ use std::fmt::Write;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-const LONGEST_ROOM: usize = 400;
+#[path = "tidy/language.rs"]
+mod language;
+
+const MAX_LINES: usize = 400;
 
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR"))
@@ -110,7 +113,7 @@ fn named_outside(words: &[&str], allowed: &[&str]) -> Vec<String> {
 }
 
 #[test]
-fn the_arrows_between_floors_point_down() {
+fn layer_dependencies_point_down() {
     let floors = [
         ("crds", &[][..]),
         ("controller/core", &["argus-crds"]),
@@ -137,19 +140,19 @@ fn the_arrows_between_floors_point_down() {
         ),
     ];
     let mut offences = Vec::new();
-    for (floor, below) in floors {
-        let used = dependencies(&format!("{floor}/Cargo.toml"), "dependencies");
+    for (baseline, below) in floors {
+        let used = dependencies(&format!("{baseline}/Cargo.toml"), "dependencies");
         let ours = used.iter().filter(|name| name.starts_with("argus"));
         offences.extend(
             ours.filter(|name| !below.contains(&name.as_str()))
-                .map(|name| format!("{floor} -> {name}")),
+                .map(|name| format!("{baseline} -> {name}")),
         );
     }
     none("a floor may see only those below it", &offences);
 }
 
 #[test]
-fn the_brain_depends_on_very_little() {
+fn planner_has_few_dependencies() {
     let allowed = ["argus-crds", "jiff", "serde", "serde_json", "sha2", "thiserror"];
     let used = dependencies("controller/core/Cargo.toml", "dependencies");
     let extra: Vec<_> = used
@@ -195,7 +198,7 @@ fn the_brain_depends_on_very_little() {
 }
 
 #[test]
-fn the_brain_does_no_io_and_waits_for_nobody() {
+fn planner_does_no_io_and_never_blocks() {
     let words = [
         "std::fs",
         "TcpStream",
@@ -222,10 +225,10 @@ fn the_brain_does_no_io_and_waits_for_nobody() {
 }
 
 #[test]
-fn a_room_has_at_most_400_lines() {
+fn module_has_at_most_400_lines() {
     let too_long = |path: String| {
         let lines = read(&path).lines().count();
-        (lines > LONGEST_ROOM).then(|| format!("{path}: {lines}"))
+        (lines > MAX_LINES).then(|| format!("{path}: {lines}"))
     };
     none(
         "split by what a room says in one sentence",
@@ -234,7 +237,7 @@ fn a_room_has_at_most_400_lines() {
 }
 
 #[test]
-fn every_source_file_says_what_it_is() {
+fn every_source_file_has_a_summary() {
     let silent: Vec<_> = sources()
         .into_iter()
         .filter(|path| !read(path).starts_with("//! "))
@@ -277,7 +280,7 @@ fn only_yaml_rs_names_the_yaml_crate() {
 }
 
 #[test]
-fn only_the_clock_asks_the_time() {
+fn only_the_clock_reads_the_time() {
     let words = [
         "SystemTime::now",
         "Instant::now",
@@ -301,7 +304,7 @@ fn every_task_has_a_name() {
 }
 
 #[test]
-fn nothing_sleeps_to_hide_a_race() {
+fn no_sleep_hides_a_race() {
     let mut offences = named_outside(&["thread::sleep"], &[]);
     let tests = sources().into_iter().filter(|path| path.starts_with("tests/"));
     let excused = ["tests/src/wait.rs", "tests/tests/tidy.rs"];
@@ -312,7 +315,7 @@ fn nothing_sleeps_to_hide_a_race() {
 }
 
 #[test]
-fn a_test_that_is_switched_off_says_why() {
+fn ignored_tests_have_a_reason() {
     let off = concat!("#[ig", "nore]");
     let found: Vec<_> = sources()
         .into_iter()
@@ -345,7 +348,7 @@ fn invariants() -> Vec<(String, String)> {
 }
 
 #[test]
-fn every_invariant_names_a_test_that_exists() {
+fn every_invariant_names_an_existing_test() {
     let code: String = sources().iter().map(|path| read(path)).collect();
     let mut offences = Vec::new();
     let rows = invariants();
@@ -362,7 +365,7 @@ fn every_invariant_names_a_test_that_exists() {
 }
 
 #[test]
-fn every_link_in_the_docs_leads_somewhere() {
+fn every_link_in_the_docs_resolves() {
     let mut offences = Vec::new();
     for path in files().into_iter().filter(|path| ends_with(path, "md")) {
         let folder = root()
@@ -386,7 +389,7 @@ fn every_link_in_the_docs_leads_somewhere() {
 }
 
 #[test]
-fn no_file_names_the_place_where_it_was_written() {
+fn no_file_names_its_build_machine() {
     let words = [
         concat!("/wo", "rk/main"),
         concat!("/wo", "rk/shared"),
@@ -410,7 +413,7 @@ fn no_file_names_the_place_where_it_was_written() {
 }
 
 #[test]
-fn every_script_parses_and_stops_at_its_first_mistake() {
+fn every_script_parses_and_stops_at_its_first_error() {
     let mut offences = String::new();
     let scripts = files()
         .into_iter()
@@ -433,7 +436,7 @@ fn every_script_parses_and_stops_at_its_first_mistake() {
 }
 
 #[test]
-fn every_example_is_read_without_a_complaint() {
+fn every_example_is_admitted_without_diagnostics() {
     let examples = files()
         .into_iter()
         .filter(|path| path.starts_with("examples/") && path.ends_with("e2e.yaml"));

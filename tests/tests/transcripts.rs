@@ -16,7 +16,7 @@ use std::process::Output;
 use argus_tests::Terminal;
 use argus_tests::fixture::LIMIT;
 use argus_tests::terminal::plain;
-use fixture::Scene;
+use fixture::TranscriptFixture;
 use normal::settings;
 
 const NARROW: u16 = 80;
@@ -117,13 +117,13 @@ fn streams(output: &Output) -> String {
 }
 
 #[test]
-fn every_command_looks_as_it_was_designed_on_terminals_and_in_pipes() {
-    let scene = Scene::set();
+fn every_command_prints_its_transcript() {
+    let fixture = TranscriptFixture::set();
     let mut all = Vec::new();
     for (name, words) in TRANSCRIPTS {
-        let piped = streams(&scene.piped(words));
-        let (narrow, code) = scene.on_terminal(words, NARROW);
-        let (wide, _) = scene.on_terminal(words, WIDE);
+        let piped = streams(&fixture.piped(words));
+        let (narrow, code) = fixture.on_terminal(words, NARROW);
+        let (wide, _) = fixture.on_terminal(words, WIDE);
         let shown = format!(
             "$ argus {}\n{}--- exit {code}\n\n=== {WIDE} columns\n{}\n=== a pipe\n{piped}",
             words.join(" "),
@@ -144,9 +144,9 @@ fn every_command_looks_as_it_was_designed_on_terminals_and_in_pipes() {
 }
 
 /// Every command that the help of `words` names, with those below it.
-fn below(scene: &Scene, words: &[&str], all: &mut Vec<Vec<String>>) {
-    let asked: Vec<&str> = words.iter().copied().chain(["--help"]).collect();
-    let help = utf8(&scene.piped(&asked).stdout);
+fn below(fixture: &TranscriptFixture, words: &[&str], all: &mut Vec<Vec<String>>) {
+    let request: Vec<&str> = words.iter().copied().chain(["--help"]).collect();
+    let help = utf8(&fixture.piped(&request).stdout);
     let Some((_, commands)) = help.split_once("\nCommands:\n") else {
         return;
     };
@@ -158,40 +158,40 @@ fn below(scene: &Scene, words: &[&str], all: &mut Vec<Vec<String>>) {
         }
         let words: Vec<&str> = words.iter().copied().chain([verb]).collect();
         all.push(words.iter().map(|word| (*word).to_owned()).collect());
-        below(scene, &words, all);
+        below(fixture, &words, all);
     }
 }
 
 #[test]
-fn the_help_of_every_command_fits_a_narrow_terminal_and_is_as_it_was_written() {
-    let scene = Scene::set();
+fn help_fits_a_narrow_terminal() {
+    let fixture = TranscriptFixture::set();
     let mut all = Vec::new();
-    below(scene, &[], &mut all);
+    below(fixture, &[], &mut all);
     assert!(all.len() > 35, "{all:?}");
     let mut shown = String::new();
     for words in &all {
-        let asked: Vec<&str> = words.iter().map(String::as_str).chain(["--help"]).collect();
-        let (text, code) = scene.on_terminal(&asked, NARROW);
-        assert_eq!(code, 0, "{asked:?}");
+        let request: Vec<&str> = words.iter().map(String::as_str).chain(["--help"]).collect();
+        let (text, code) = fixture.on_terminal(&request, NARROW);
+        assert_eq!(code, 0, "{request:?}");
         let text = plain(&text);
         let wide: Vec<&str> = text
             .lines()
             .filter(|line| line.chars().count() > usize::from(NARROW))
             .collect();
-        assert!(wide.is_empty(), "{asked:?}: {wide:?}");
-        shown.extend(["$ argus ", &asked.join(" "), "\n", &text, "\n"]);
+        assert!(wide.is_empty(), "{request:?}: {wide:?}");
+        shown.extend(["$ argus ", &request.join(" "), "\n", &text, "\n"]);
     }
     settings().bind(|| insta::assert_snapshot!("help_of_every_command", shown));
 }
 
 #[test]
-fn no_line_is_wider_than_the_terminal_but_what_is_to_be_copied() {
-    let scene = Scene::set();
+fn lines_fit_the_terminal_unless_copied() {
+    let fixture = TranscriptFixture::set();
     let mut wide = Vec::new();
     // Who asks for wide lines gets them.
     let fitted = TRANSCRIPTS.iter().filter(|(_, words)| !words.contains(&"wide"));
     for (name, words) in fitted {
-        let (text, _) = scene.on_terminal(words, NARROW);
+        let (text, _) = fixture.on_terminal(words, NARROW);
         let too_wide = plain(&text)
             .lines()
             .filter(|line| line.chars().count() > usize::from(NARROW))
@@ -208,8 +208,8 @@ fn no_line_is_wider_than_the_terminal_but_what_is_to_be_copied() {
 }
 
 #[test]
-fn colour_is_for_terminals_that_want_it_and_says_nothing_that_words_do_not() {
-    let scene = Scene::set();
+fn colour_adds_no_information() {
+    let fixture = TranscriptFixture::set();
     let coloured: &[&[&str]] = &[
         &["get"],
         &["get", "shop"],
@@ -218,21 +218,21 @@ fn colour_is_for_terminals_that_want_it_and_says_nothing_that_words_do_not() {
         &["gte"],
     ];
     for words in coloured {
-        let (terminal, _) = scene.on_terminal(words, WIDE);
+        let (terminal, _) = fixture.on_terminal(words, WIDE);
         assert!(
             terminal.contains("\u{1b}["),
             "{words:?} has no colour: {terminal}"
         );
-        let piped = scene.piped(words);
+        let piped = fixture.piped(words);
         let piped = utf8(&piped.stdout) + &utf8(&piped.stderr);
         assert!(!piped.contains('\u{1b}'), "{words:?} to a pipe: {piped}");
         for (name, value) in [("NO_COLOR", "1"), ("TERM", "dumb"), ("ARGUS_COLOR", "never")] {
-            let mut command = scene.command(words);
+            let mut command = fixture.command(words);
             command.env(name, value);
             let (text, _) = Terminal::start(command, WIDE, 50).end(LIMIT);
             assert!(!text.contains('\u{1b}'), "{words:?} with {name}={value}: {text}");
         }
-        let mut command = scene.command(words);
+        let mut command = fixture.command(words);
         let forced = command.env("ARGUS_COLOR", "always").output().expect("argus runs");
         let forced = utf8(&forced.stdout) + &utf8(&forced.stderr);
         assert!(
@@ -243,17 +243,17 @@ fn colour_is_for_terminals_that_want_it_and_says_nothing_that_words_do_not() {
 }
 
 #[test]
-fn every_transcript_ends_with_the_same_code_everywhere() {
-    let scene = Scene::set();
+fn transcripts_have_one_exit_code_everywhere() {
+    let fixture = TranscriptFixture::set();
     for (name, words) in TRANSCRIPTS {
-        let (_, on_terminal) = scene.on_terminal(words, NARROW);
-        let in_pipe = scene.piped(words).status.code();
+        let (_, on_terminal) = fixture.on_terminal(words, NARROW);
+        let in_pipe = fixture.piped(words).status.code();
         assert_eq!(Some(on_terminal), in_pipe, "{name}");
     }
 }
 
 #[test]
-fn what_the_readme_shows_was_recorded() {
+fn readme_output_is_recorded() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let readme = std::fs::read_to_string(root.join("../README.md")).expect("the README");
     let blocks: Vec<&str> = readme

@@ -63,7 +63,7 @@ fn bare(text: &str) -> String {
 }
 
 #[test]
-fn get_with_watch_shows_each_change_below_what_was() {
+fn get_watch_prints_changes_below() {
     let engine = engine();
     let argus = running(engine, "watched");
     let shown = on_terminal(engine, &argus, &["get", "watched", "--watch"]);
@@ -94,7 +94,7 @@ fn get_with_watch_shows_each_change_below_what_was() {
 }
 
 #[test]
-fn top_on_a_terminal_is_drawn_anew_in_its_place_as_things_change() {
+fn top_redraws_in_place() {
     let engine = engine();
     let argus = running(engine, "topped");
     let shown = on_terminal(engine, &argus, &["top"]);
@@ -122,7 +122,7 @@ fn top_on_a_terminal_is_drawn_anew_in_its_place_as_things_change() {
 }
 
 #[test]
-fn logs_with_follow_go_on_as_lines_come_and_end_with_the_container() {
+fn logs_follow_ends_with_the_container() {
     let engine = engine();
     let argus = running(engine, "followed");
     let shown = on_terminal(
@@ -143,9 +143,9 @@ fn logs_with_follow_go_on_as_lines_come_and_end_with_the_container() {
     engine.docker_ok(&["kill", "followed-clock"]);
     let (text, ended) = shown.end(LIMIT);
     assert!(ended.success(), "nothing more will come: {ended:?}: {text}");
-    let told = ticks(&text);
+    let output = ticks(&text);
     assert!(
-        told.windows(2).all(|two| two[1] == two[0] + 1),
-        "each once, in order: {told:?}"
+        output.windows(2).all(|two| two[1] == two[0] + 1),
+        "each once, in order: {output:?}"
     );
 }

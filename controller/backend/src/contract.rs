@@ -6,18 +6,17 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use argus_core::desired::Confinement;
-use argus_core::ident::{ContainerId, NetworkId, ResourceName};
-use argus_core::labels;
+use argus_core::ident::{ContainerId, NetworkId};
 use argus_core::observed::{Container, ContainerState, Store};
 use argus_core::outcome::{ActionError, Done};
-use argus_core::plan::{Action, ContainerSpec};
+use argus_core::plan::Action;
 
 use crate::Backend;
 
 mod lease;
 mod links;
 mod observer;
+mod specs;
 
 pub use observer::Violation;
 use observer::{Observer, expect, expect_eq, violation};
@@ -358,56 +357,6 @@ impl<'a, B: Backend> Drive<'a, B> {
                 spec,
             })
             .await)
-    }
-
-    fn name(&self, of: &str) -> Result<ResourceName, Violation> {
-        ResourceName::new(format!("{}-{of}", self.environment)).map_err(|bad| violation("a name", &bad))
-    }
-
-    fn network(&self) -> Result<ResourceName, Violation> {
-        self.name("network")
-    }
-
-    fn labels(&self, service: Option<(&str, &str)>) -> BTreeMap<String, String> {
-        let mut all = vec![
-            (labels::MANAGED, "true".to_owned()),
-            (labels::ENVIRONMENT, self.environment.clone()),
-            (labels::CONTROLLER, "contract".to_owned()),
-        ];
-        if let Some((service, hash)) = service {
-            // A spec hash consists of hex digits.
-            let hash = if hash == "one" { "1" } else { "2" };
-            all.extend([
-                (labels::SERVICE, service.to_owned()),
-                (labels::SPEC_HASH, hash.to_owned()),
-            ]);
-        }
-        all.into_iter()
-            .map(|(key, value)| (key.to_owned(), value))
-            .collect()
-    }
-
-    fn spec(&self, service: &str, hash: &str) -> Result<ContainerSpec, Violation> {
-        Ok(ContainerSpec {
-            image: self.image.clone(),
-            build: String::new(),
-            entrypoint: None,
-            command: None,
-            environment: BTreeMap::new(),
-            labels: self.labels(Some((service, hash))),
-            network: self.network()?,
-            aliases: vec![service.to_owned()],
-            bindings: vec![],
-            mounts: vec![],
-            tmpfs: vec![],
-            extra_hosts: vec![],
-            user: None,
-            working_dir: None,
-            memory: None,
-            nano_cpus: None,
-            stop_grace: GRACE,
-            confinement: Confinement::default(),
-        })
     }
 }
 

@@ -30,6 +30,7 @@ use argus_core::time::Timestamp;
 use futures::stream::BoxStream;
 
 pub mod contract;
+pub mod host_path;
 pub mod sim;
 
 /// An engine that can be watched and acted on.

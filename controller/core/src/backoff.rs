@@ -1,8 +1,8 @@
-//! How long to wait before the next try.
+//! Delays between attempts, with a cap and a deterministic jitter.
 
 use std::time::Duration;
 
-/// How delays grow from try to try.
+/// Growth of the delay from one attempt to the next.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Growth {
@@ -12,7 +12,18 @@ pub enum Growth {
     Linear,
 }
 
-/// The delay before try `attempt` (counted from 1), never above `cap`, without jitter.
+/// Returns the delay before attempt number `attempt` (the first is 1), without jitter and at most `cap`.
+///
+/// ```
+/// use std::time::Duration;
+///
+/// use argus_core::backoff::{Growth, delay};
+///
+/// let seconds = |growth, attempt| delay(growth, Duration::from_secs(2), Duration::from_secs(60), attempt).as_secs();
+/// assert_eq!([1, 2, 3, 4].map(|attempt| seconds(Growth::Exponential, attempt)), [2, 4, 8, 16]);
+/// assert_eq!([1, 2, 3, 4].map(|attempt| seconds(Growth::Linear, attempt)), [2, 4, 6, 8]);
+/// assert_eq!(seconds(Growth::Exponential, 100), 60);
+/// ```
 pub fn delay(growth: Growth, base: Duration, cap: Duration, attempt: u32) -> Duration {
     let factor = match growth {
         Growth::Exponential => 1_u32.checked_shl(attempt.saturating_sub(1)).unwrap_or(u32::MAX),
@@ -21,7 +32,19 @@ pub fn delay(growth: Growth, base: Duration, cap: Duration, attempt: u32) -> Dur
     base.checked_mul(factor).unwrap_or(cap).min(cap)
 }
 
-/// Spreads a delay by up to ±15 %, the same for the same key: randomness is an argument here.
+/// Spreads a delay by up to ±15 %.
+///
+/// The spread depends on `key` and `attempt` only, because this crate has no randomness.
+///
+/// ```
+/// use std::time::Duration;
+///
+/// use argus_core::backoff::jittered;
+///
+/// let delay = jittered(Duration::from_secs(10), "engine", 1);
+/// assert!(delay >= Duration::from_millis(8_500) && delay <= Duration::from_millis(11_500));
+/// assert_eq!(delay, jittered(Duration::from_secs(10), "engine", 1));
+/// ```
 pub fn jittered(delay: Duration, key: &str, attempt: u32) -> Duration {
     let mut seed = 0xcbf2_9ce4_8422_2325_u64;
     for byte in key.bytes().chain(attempt.to_le_bytes()) {
@@ -36,7 +59,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn delays_follow_the_golden_sequences() {
+    fn delay_grows_by_its_sequence_up_to_the_cap() {
         let secs = |growth, n| delay(growth, Duration::from_secs(2), Duration::from_secs(60), n).as_secs();
         let take = |growth| (1..=7).map(|n| secs(growth, n)).collect::<Vec<_>>();
         assert_eq!(take(Growth::Exponential), [2, 4, 8, 16, 32, 60, 60]);
@@ -45,7 +68,7 @@ mod tests {
     }
 
     #[test]
-    fn jitter_stays_within_fifteen_per_cent_and_is_repeatable() {
+    fn jitter_stays_within_15_percent_and_repeats() {
         let base = Duration::from_secs(10);
         for attempt in 0..1000 {
             let spread = jittered(base, "engine", attempt);

@@ -1,4 +1,9 @@
-//! Who shall reach whom inside an environment, when that is looked at, and what came of it.
+//! Connectivity checks: the links that services need, and the results of the last check.
+//!
+//! [`targets()`] derives from [`Desired`](crate::desired::Desired) which service connects to which other one.
+//! [`Topology`] compares this with the running containers and decides when a check is due.
+//! A backend performs the check from inside the network of each service and returns [`LinkResult`]s.
+//! [`matrix`] and [`errors`] convert a [`ConnectivityCheck`] into the status document.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -17,46 +22,46 @@ pub use report::{errors, matrix};
 pub use targets::targets;
 pub use topology::Topology;
 
-/// Something that a service wants to reach.
+/// Host and port that a service connects to.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Target {
-    /// The service or mock behind the name.
+    /// Service or mock behind the name.
     pub to: ServiceName,
-    /// The name that it is asked for by.
+    /// Host name that the service uses for it.
     pub host: String,
-    /// The TCP port; `None`: that its name resolves is all that can be asked.
+    /// TCP port; `None` restricts the check to name resolution.
     pub port: Option<u16>,
 }
 
-/// What a look from inside a container's network showed of one aim.
+/// Result of checking one [`Target`] from inside the network of a container.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct TargetResult {
-    /// What the name resolves to.
+    /// Addresses that the name resolves to.
     pub addresses: Vec<IpAddr>,
-    /// Why it is not reached; `None`: it is.
+    /// Cause of a failed link; `None` for a working link.
     pub error: Option<LinkError>,
 }
 
-/// Why something is not reached, with the words of whoever said so.
+/// Cause of a failed link, with the text of the tool that reported it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "what", content = "said", rename_all = "camelCase")]
 pub enum LinkError {
-    /// The resolver knows no such name.
+    /// The resolver does not know the name.
     NoSuchName(String),
-    /// The resolver failed, or did not answer.
+    /// The resolver failed or did not respond.
     NoResolver(String),
-    /// Its host is there, and nobody listens on the port.
+    /// The host responds, but no process listens on the port.
     Refused(String),
-    /// Nothing came back.
+    /// No response arrived within the time limit.
     TimedOut(String),
-    /// There is no way to it.
+    /// The network has no route to the host.
     NoRoute(String),
 }
 
 impl LinkError {
-    /// It is the name that is not known.
+    /// Returns whether name resolution failed.
     pub fn is_dns_error(&self) -> bool {
         match self {
             Self::NoSuchName(_) | Self::NoResolver(_) => true,
@@ -64,7 +69,7 @@ impl LinkError {
         }
     }
 
-    /// It may be the network's doing: to attach somebody anew may mend it.
+    /// Returns whether the network can be the cause, so that reattaching a container can fix the link.
     pub fn is_network_error(&self) -> bool {
         match self {
             Self::NoSuchName(_) | Self::NoResolver(_) | Self::TimedOut(_) | Self::NoRoute(_) => true,
@@ -72,18 +77,18 @@ impl LinkError {
         }
     }
 
-    /// What was said.
+    /// Returns the text of the tool that reported the error.
     pub fn describe(&self) -> &str {
         match self {
-            Self::NoSuchName(said)
-            | Self::NoResolver(said)
-            | Self::Refused(said)
-            | Self::TimedOut(said)
-            | Self::NoRoute(said) => said,
+            Self::NoSuchName(text)
+            | Self::NoResolver(text)
+            | Self::Refused(text)
+            | Self::TimedOut(text)
+            | Self::NoRoute(text) => text,
         }
     }
 
-    /// An identifier, as it stands in the details of an error.
+    /// Returns the identifier that the details of an error contain.
     pub fn word(&self) -> &'static str {
         match self {
             Self::NoSuchName(_) => "NXDOMAIN",
@@ -95,90 +100,91 @@ impl LinkError {
     }
 }
 
-/// What was seen of one link.
+/// Result of checking one link.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LinkResult {
-    /// Who asks.
+    /// Service that opens the connection.
     pub from: ServiceName,
-    /// Whom.
+    /// Host and port that it connects to.
     pub target: Target,
-    /// What came of it; why it could not be looked at.
+    /// Result of the check; `Err` holds the reason why the check did not run.
     pub result: Result<TargetResult, String>,
 }
 
 impl LinkResult {
-    /// Why the link does not work, where it was looked at.
+    /// Returns the cause of a failed link; `None` for a working or unchecked link.
     pub fn error(&self) -> Option<&LinkError> {
         self.result.as_ref().ok()?.error.as_ref()
     }
 }
 
-/// What a look at an environment was taken of: another one is another look.
+/// Inputs of a check. A different key requires a new check.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct CheckKey {
-    /// The runs that were looked at, each with its start.
+    /// Checked containers with their start times.
     pub runs: BTreeMap<ServiceName, (ContainerId, Option<Timestamp>)>,
-    /// The network that they were on; `None`: there is none.
+    /// Network that connects them; `None` if it does not exist.
     pub network: Option<NetworkId>,
-    /// When the engine came back last.
+    /// Time at which the engine became reachable again, after its last outage.
     pub epoch: Option<Timestamp>,
-    /// What each wanted.
+    /// Targets by source service.
     pub targets: BTreeMap<ServiceName, Vec<Target>>,
 }
 
-/// One look at all links of an environment.
+/// Results of one check of all links of an environment.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ConnectivityCheck {
-    /// What it was taken of.
+    /// Inputs of the check.
     pub key: CheckKey,
-    /// When it was taken; of looks that show the same the first.
+    /// Time of the check; the time of the first one among consecutive checks with equal results.
     pub at: Timestamp,
-    /// After how long what does not work is looked at again, the last time that was said.
+    /// Delay before the failed links are checked again, as last announced.
     pub again: Option<Duration>,
-    /// All links.
+    /// Results of all links.
     pub links: Vec<LinkResult>,
-    /// Everything is still there as it was looked at.
+    /// True if the current objects still match [`Self::key`].
     pub is_current: bool,
 }
 
 impl ConnectivityCheck {
-    /// Every link was looked at, and works.
+    /// Returns whether every link was checked and works.
     pub fn is_good(&self) -> bool {
-        let works = |found: &LinkResult| found.result.as_ref().is_ok_and(|seen| seen.error.is_none());
+        let works = |link: &LinkResult| link.result.as_ref().is_ok_and(|result| result.error.is_none());
         self.links.iter().all(works)
     }
 
-    /// The services of which one is to be attached anew, the likeliest first: whoever cannot reach several others,
-    /// else whom nobody reaches.
+    /// Returns the candidates for reattaching to the network, most likely first.
+    ///
+    /// A service that fails to reach several others comes first; otherwise the unreachable target does.
     pub fn suspects(&self) -> Vec<&ServiceName> {
-        let mut suspects = Vec::new();
-        let bad = |found: &&LinkResult| found.error().is_some_and(LinkError::is_network_error);
-        for found in self.links.iter().filter(bad) {
+        let mut candidates = Vec::new();
+        let bad = |link: &&LinkResult| link.error().is_some_and(LinkError::is_network_error);
+        for link in self.links.iter().filter(bad) {
             let own: Vec<&LinkResult> = self
                 .links
                 .iter()
-                .filter(|other| other.from == found.from)
+                .filter(|other| other.from == link.from)
                 .collect();
             let lonely = own.len() > 1 && own.iter().all(bad);
             let (first, second) = if lonely {
-                (&found.from, &found.target.to)
+                (&link.from, &link.target.to)
             } else {
-                (&found.target.to, &found.from)
+                (&link.target.to, &link.from)
             };
-            suspects.extend([first, second]);
+            candidates.extend([first, second]);
         }
-        let mut told = std::collections::BTreeSet::new();
-        suspects.retain(|name| told.insert(*name));
-        suspects
+        let mut known = std::collections::BTreeSet::new();
+        candidates.retain(|name| known.insert(*name));
+        candidates
     }
 }
 
-/// What is known of all environments.
+/// Last connectivity checks of all environments.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CheckResults {
-    /// The last look at each.
+    /// Last check by environment.
     pub checks: BTreeMap<EnvName, ConnectivityCheck>,
-    /// Whether helpers may be used at all; without them nobody looks.
+    /// True if helper containers are allowed; without them no check runs.
     pub helpers: bool,
 }
 

@@ -1,12 +1,16 @@
-//! What an environment shall be, after admission: no option that validation settled, no text that was not checked.
+//! Desired state of an environment, as admission returns it: all texts are checked and all defaults are filled in.
+//!
+//! [`admit`](admit::admit) returns [`Desired`], [`conflict`] compares files, and [`template`] resolves `{{…}}`.
 
 pub mod admit;
 mod confinement;
 pub mod conflict;
 mod container;
 mod duplicates;
+pub mod excluded;
 pub mod fork;
 pub mod hash;
+pub mod host;
 mod identity;
 mod ignored;
 mod image;
@@ -38,56 +42,56 @@ use crate::state::breaker::BreakerSettings;
 pub use confinement::Confinement;
 pub use port_policy::{PortPolicy, PortStrategy};
 
-/// One admitted environment at one revision.
+/// Desired state of one environment at one revision.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[allow(clippy::struct_excessive_bools, reason = "each is a wish of its own")]
+#[allow(clippy::struct_excessive_bools, reason = "the settings are independent")]
 pub struct Desired {
-    /// Identity.
+    /// Name of the environment.
     pub env: EnvName,
-    /// `project.name`, for labels and people.
+    /// Value of `project.name`, for labels and display.
     pub project: String,
-    /// Hash of everything below, with wanted (not assigned) ports.
+    /// Hash of the settings that affect containers, with requested (not assigned) ports; see [`hash::revision_of`].
     pub revision: Revision,
-    /// The one network of the environment.
+    /// Network of the environment.
     pub network: ResourceName,
-    /// Named volumes that its services mount, by their name on the engine.
+    /// Names on the engine of the volumes that its services mount.
     pub volumes: Vec<ResourceName>,
-    /// Services and mocks by name.
+    /// Services and mocks, by name.
     pub services: BTreeMap<ServiceName, Service>,
-    /// Where reassigned ports come from, and whether they may move at all.
+    /// Range and strategy for ports that are taken.
     pub ports: PortPolicy,
-    /// How failed containers are started again.
+    /// Restart policy for failed containers.
     pub restart: RestartPolicy,
-    /// How tightly its containers are confined.
+    /// Limits and privileges of its containers.
     #[serde(default, skip_serializing_if = "Confinement::is_default")]
     pub confinement: Confinement,
-    /// When the engine is left alone for this environment; `None`: never.
+    /// Circuit breaker settings; `None` disables the breaker for this environment.
     #[serde(default)]
     pub breaker: Option<BreakerSettings>,
-    /// What must be so before anything of it is made.
+    /// Preflight settings.
     #[serde(default)]
     pub preflight: crate::preflight::Policy,
-    /// Whether named volumes go when the environment goes.
+    /// True if Argus removes the named volumes together with the environment.
     pub delete_volumes: bool,
-    /// Whether what dead runs of its project left is removed.
+    /// True if Argus removes the orphans of dead runs of its project.
     #[serde(default = "yes")]
     pub clean_orphans: bool,
-    /// Whether it is looked at who reaches whom.
+    /// True if connectivity checks run.
     #[serde(default = "yes")]
     pub verify_links: bool,
-    /// Whether it is left as it is.
+    /// True if the file puts the environment on hold.
     #[serde(default)]
     pub hold: bool,
-    /// How long it lives after it was accepted; `None`: until its file goes.
+    /// Lifetime after acceptance; `None` until the spec file is removed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ttl: Option<Duration>,
-    /// A revision that is not Ready within this time gives way to the last good one; `None`: never by itself.
+    /// Time after which a revision that is not `Ready` is rolled back to the last good one; `None` disables this.
     #[serde(default)]
     pub rollback: Option<Duration>,
-    /// What it reads from outside and must not leave; written only to private files, as its environment is.
+    /// Values of `{{env.…}}`, which outputs redact. Argus writes them only to private files.
     #[serde(default)]
     pub secrets: Secrets,
-    /// Said once in the status: what the file asks for that Argus carries but does not act on.
+    /// Notes for the status about settings that Argus ignores.
     pub notes: Vec<String>,
 }
 
@@ -95,34 +99,34 @@ fn yes() -> bool {
     true
 }
 
-/// One container of an environment.
+/// Service or mock of an environment, which runs as one container.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Service {
-    /// Name inside the environment, also a DNS alias on its network.
+    /// Name in the environment, also a DNS alias on its network.
     pub name: ServiceName,
-    /// Service under test, or a mock of something else.
+    /// Service under test, or mock.
     pub role: Role,
-    /// The container's name on the engine.
+    /// Name of the container on the engine.
     pub container_name: ResourceName,
-    /// Further DNS aliases (the container name as the file has it).
+    /// Additional DNS aliases (the container name of the file).
     pub aliases: Vec<String>,
-    /// What it runs.
+    /// Image to run.
     pub image: Image,
-    /// Overrides the image's entry point.
+    /// Replaces the entry point of the image.
     pub entrypoint: Option<Vec<String>>,
-    /// Overrides the image's command.
+    /// Replaces the command of the image.
     pub command: Option<Vec<String>>,
-    /// Environment variables; values may still hold `{{ports…}}` and `{{services…}}`, resolved at render.
+    /// Environment variables. Values can contain `{{ports…}}` and `{{services…}}`, which the renderer resolves.
     pub environment: BTreeMap<String, String>,
     /// Published ports.
     pub ports: Vec<Port>,
     /// Bind mounts and named volumes.
     pub mounts: Vec<Mount>,
-    /// Paths with a tmpfs on them, `/path` or `/path:options` each.
+    /// Paths of tmpfs mounts, as `/path` or `/path:options`.
     pub tmpfs: Vec<String>,
-    /// `name:address` lines for `/etc/hosts`.
+    /// Entries for `/etc/hosts`, as `name:address`.
     pub extra_hosts: Vec<String>,
-    /// `user[:group]`.
+    /// User of the main process, as `user[:group]`.
     pub user: Option<String>,
     /// Working directory in the container.
     pub working_dir: Option<String>,
@@ -130,61 +134,61 @@ pub struct Service {
     pub memory: Option<u64>,
     /// CPU limit in billionths of a core.
     pub nano_cpus: Option<u64>,
-    /// How long a stop waits before the kill.
+    /// Time between stop signal and kill.
     pub stop_grace: Duration,
-    /// What decides that it is healthy; `None`: the image's own HEALTHCHECK if it has one, else running is enough.
+    /// Health probe; `None` uses the `HEALTHCHECK` of the image, and without one a running container is healthy.
     pub probe: Option<Probe>,
-    /// What must be there first.
+    /// Services that must reach a condition before this one starts.
     pub depends_on: Vec<Dependency>,
-    /// Exit code 0 satisfies dependents, and it is not run again.
+    /// True if the service runs to completion: exit code 0 satisfies its dependents, and Argus does not restart it.
     pub one_shot: bool,
-    /// What its loss means for the environment.
+    /// Effect of its failure on the environment.
     pub criticality: Criticality,
-    /// A file that is put into its container; another one there does not make it another container.
+    /// File that Argus copies into its container. A changed file does not replace the container.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub file: Option<File>,
 }
 
-/// A file in a container.
+/// File in a container.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct File {
-    /// Absolute path in the container; its folder is there.
+    /// Absolute path in the container; its folder exists.
     pub path: String,
-    /// Its contents.
+    /// Contents of the file.
     pub text: String,
-    /// Where a mock passes requests on to; a port of the host that it names may move.
+    /// Address to which a mock forwards requests; the renderer updates a host port in it that was reassigned.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub target: Option<String>,
 }
 
 impl File {
-    /// What tells it from any other.
+    /// Returns the hash of path, contents and target.
     pub fn digest(&self) -> Hash {
         hash::hash_of(self)
     }
 }
 
-/// What a container stands for.
+/// Role of a container.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Role {
-    /// A service under test.
+    /// Service under test.
     Service,
-    /// A stand-in for something that is not part of the environment.
+    /// Replacement for a service outside the environment.
     Mock,
 }
 
-/// Where an image comes from.
+/// Source of an image.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Image {
-    /// Present on the engine, or pulled by this reference.
+    /// Reference of an image that is on the engine, or that Argus pulls.
     Named(String),
-    /// Built from a Dockerfile.
+    /// Build from a Dockerfile.
     Built(Build),
 }
 
 impl Image {
-    /// The reference that the container is created from.
+    /// Returns the reference for the create request of the container.
     pub fn reference(&self) -> &str {
         match self {
             Self::Named(reference) => reference,
@@ -193,45 +197,48 @@ impl Image {
     }
 }
 
-/// How to build an image.
+/// Build of an image.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Build {
-    /// The tag to build and to run.
+    /// Tag of the built image.
     pub tag: String,
     /// Absolute path of the context folder.
     pub context: String,
-    /// Path of the Dockerfile relative to the context, or absolute when it lies outside.
+    /// Path of the Dockerfile, relative to the context, or absolute if it is outside.
     pub dockerfile: String,
     /// Build arguments.
     pub args: BTreeMap<String, String>,
-    /// Hash of the Dockerfile's and the context's contents: a new digest is a new build.
+    /// Hash of context, Dockerfile and arguments; a different digest requires a new build.
     pub digest: Hash,
+    /// What the context never contains.
+    #[serde(default, skip_serializing_if = "excluded::Excluded::is_empty")]
+    pub excluded: excluded::Excluded,
 }
 
-/// The name of the images of this program, which stands before their tags.
+/// Repository name of the images of this program.
 pub const OWN_IMAGE: &str = "argus/mock";
 
-/// The tag of the image of this program: another program is another tag.
+/// Returns the reference of the image of this program, with a tag per program version.
 pub fn own_image_tag(digest: &Hash) -> String {
     let short: String = digest.as_str().chars().take(12).collect();
     format!("{OWN_IMAGE}:{short}")
 }
 
-/// A published port as the file wants it.
+/// Published port, as the spec file requests it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Port {
     /// Port inside the container.
     pub container: u16,
     /// TCP or UDP.
     pub protocol: Protocol,
-    /// The wanted port on the host; `None`: any of the range.
+    /// Requested host port; `None` for any port of the range.
     pub wanted: Option<u16>,
-    /// Address on the host, when the file names one.
+    /// Host address; `None` if the file does not name one.
     pub address: Option<IpAddr>,
 }
 
 impl Port {
-    /// The wanted host port with its protocol.
+    /// Returns the requested host port with its protocol.
     pub fn wanted_host(&self) -> Option<HostPort> {
         self.wanted.map(|number| HostPort {
             number,
@@ -240,107 +247,107 @@ impl Port {
     }
 }
 
-/// Something mounted into a container.
+/// Mount of a container.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Mount {
-    /// A folder or file of the host.
+    /// Folder or file of the host.
     Bind {
         /// Absolute path on the host.
         source: String,
         /// Absolute path in the container.
         target: String,
-        /// Not writable from inside.
+        /// True if the container cannot write to it.
         read_only: bool,
     },
-    /// A named volume of the engine.
+    /// Named volume of the engine.
     Volume {
-        /// Its name on the engine.
+        /// Name of the volume on the engine.
         name: ResourceName,
         /// Absolute path in the container.
         target: String,
-        /// Not writable from inside.
+        /// True if the container cannot write to it.
         read_only: bool,
     },
 }
 
-/// What decides that a running container is healthy.
+/// Health probe of a running container.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Probe {
-    /// What is asked.
+    /// Type of the probe with its parameters.
     pub kind: ProbeKind,
-    /// Time between two probes once it was healthy; it is asked more often before.
+    /// Time between two probes of a healthy container; probes are more frequent before the first success.
     pub interval: Duration,
-    /// How long one probe may take.
+    /// Time limit of one probe.
     pub timeout: Duration,
-    /// Failures in a row that make it unhealthy.
+    /// Number of consecutive failures that make the container unhealthy.
     pub retries: u32,
-    /// Successes in a row that make it healthy.
+    /// Number of consecutive successes that make the container healthy.
     pub success_threshold: u32,
-    /// Failures within this time after the start do not count.
+    /// Time after the start in which failures do not count.
     pub start_period: Duration,
 }
 
-/// The question a probe asks.
+/// Type of a probe.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum ProbeKind {
-    /// GET, healthy on 2xx and 3xx.
+    /// HTTP GET request that succeeds with status 2xx or 3xx.
     Http {
-        /// Path with leading slash.
+        /// Path with a leading slash.
         path: String,
         /// Port inside the container.
         port: u16,
     },
-    /// A connection is accepted.
+    /// TCP connection that succeeds if it is accepted.
     Tcp {
         /// Port inside the container.
         port: u16,
     },
-    /// A command in the container exits with 0.
+    /// Command in the container that succeeds with exit code 0.
     Exec {
-        /// Program with its arguments, no shell.
+        /// Program and its arguments, without a shell.
         command: Vec<String>,
     },
-    /// The image's own HEALTHCHECK.
+    /// `HEALTHCHECK` of the image.
     Docker,
 }
 
-/// A service that must be there first.
+/// Dependency on another service.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Dependency {
-    /// The other service.
+    /// Service that must reach the condition first.
     pub service: ServiceName,
-    /// How far it must have come.
+    /// Condition that it must reach.
     pub condition: Condition,
 }
 
-/// How far a dependency must have come.
+/// Condition that a dependency must reach.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Condition {
-    /// Its process runs (or has completed, for a one-shot).
+    /// Its process runs, or a one-shot has completed.
     Started,
-    /// It runs and its probe says healthy; running is enough without a probe.
+    /// It runs and its probe succeeds; without a probe, it runs.
     Healthy,
     /// It exited with 0.
     Completed,
 }
 
-/// What the loss of a service means for its environment.
+/// Effect of a failed service on its environment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Criticality {
-    /// The environment is `Failed`.
+    /// The environment becomes `Failed`.
     Critical,
-    /// The environment is `Degraded`.
+    /// The environment becomes `Degraded`.
     Important,
-    /// A warning in an environment that is `Ready`; until it is given up, the environment waits for it.
+    /// The environment waits for the service until it is given up, and then becomes `Ready` with a warning.
     Recoverable,
-    /// Nothing, and nobody waits for it.
+    /// The environment is not affected and does not wait for the service.
     Optional,
 }
 
 impl Criticality {
-    /// Whether the environment is not `Ready` without the service, which may have been given up.
+    /// Returns whether `Ready` requires the service. `given_up` is true once Argus has stopped restarting it.
     pub fn is_required(self, given_up: bool) -> bool {
         match self {
             Self::Critical | Self::Important => true,
@@ -350,50 +357,49 @@ impl Criticality {
     }
 }
 
-/// How failed containers are started again.
+/// Restart policy for failed containers.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RestartPolicy {
-    /// `false`: a failed container stays as it is.
+    /// True if failed containers are restarted.
     pub enabled: bool,
-    /// Budget inside `window`.
+    /// Maximum number of restarts within `window`, 0 to 10.
     pub max_restarts: u32,
-    /// Base delay.
+    /// Delay before the first restart.
     pub delay: Duration,
-    /// How the delay grows.
+    /// Growth of the delay.
     pub growth: Growth,
-    /// No delay is longer.
+    /// Maximum delay.
     pub max_delay: Duration,
-    /// Restarts older than this do not count.
+    /// Period in which restarts count.
     pub window: Duration,
-    /// Healthy for this long, and everything is forgotten.
+    /// Healthy time after which earlier failures no longer count.
     pub reset_after: Duration,
-    /// What happens when the budget is spent.
+    /// Behavior after the budget is used up.
     pub mode: SpentMode,
 }
 
-/// What happens when the restart budget is spent.
+/// Behavior after the restart budget is used up.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum SpentMode {
-    /// Wait for a new revision or a person.
+    /// Wait for a new revision or a retry request.
     GiveUp,
-    /// Try every 60 s.
+    /// Restart every 60 s.
     SlowRetry,
-    /// Never start a failed container again.
+    /// Never restart a failed container.
     Never,
 }
 
-/// An environment that was admitted, with the facts of its file that are not part of its identity.
+/// Accepted environment, with facts about its spec file that are not part of the revision.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Accepted {
-    /// What it shall be.
+    /// Desired state.
     pub desired: Desired,
-    /// The file, for people.
+    /// Path of the spec file, for display.
     pub spec_path: String,
-    /// When this revision was accepted; what it removes is removed 2 s later.
+    /// Time of acceptance. Argus removes objects that the revision dropped 2 s later.
     pub accepted_at: crate::time::Timestamp,
-    /// The file says something else by now that does not count (it is refused, or still being written):
-    /// until it does, nothing is removed on its word.
+    /// True if newer content of the file is rejected or still being written. Argus then removes nothing because of it.
     #[serde(default)]
     pub has_pending_edit: bool,
 }

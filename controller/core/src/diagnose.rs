@@ -1,4 +1,4 @@
-//! What ended a run, from what the engine says of it and from what it wrote.
+//! Diagnosis of failed runs, from the state that the engine reports and from the output of the container.
 
 use std::time::Duration;
 
@@ -6,40 +6,40 @@ use serde::{Deserialize, Serialize};
 
 use crate::state::FailedRun;
 
-/// Repetitions of one failure that show that another try brings nothing.
+/// Number of equal consecutive failures after which a restart is considered useless.
 pub const HALT_AFTER: usize = 3;
 
-/// How a run of a container came to be a failure.
+/// Event that made a run count as failed.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum FailureCause {
-    /// Its main process ended.
+    /// The main process exited.
     #[default]
     Exited,
-    /// Its process lived on, and its probe failed past its retries.
+    /// The process kept running, and its probe failed more often than its retries allow.
     Unhealthy,
 }
 
-/// The kinds of failure, by what helps against them.
+/// Kind of a failure, grouped by remedy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum FailureKind {
-    /// Ended with an exit code.
+    /// The process exited with a code.
     Exit,
-    /// Ended by a signal.
+    /// A signal ended the process.
     Signal,
-    /// The kernel ended it for want of memory; there is evidence.
+    /// The kernel killed the process because memory ran out, according to the engine or a kernel event.
     OutOfMemory,
-    /// The entry point or a command in it does not exist or may not be run.
+    /// The entry point, or a command in it, does not exist or is not executable (exit code 126 or 127).
     NotRunnable,
-    /// The probe failed past its retries.
+    /// The probe failed more often than its retries allow.
     Unhealthy,
 }
 
-/// The kind of a failure.
+/// Returns the kind of a failure.
 ///
-/// Memory is blamed with evidence only: the engine's flag, or an event of the kernel in this run. An exit code of 0 is
-/// no death of memory, whatever became of a child.
+/// `OutOfMemory` requires the flag of the engine or a kernel event in this run. An exit code of 0 is never
+/// `OutOfMemory`, even if the kernel killed a child process.
 pub fn kind(failed_run: &FailedRun) -> FailureKind {
     match failed_run.cause {
         FailureCause::Unhealthy => FailureKind::Unhealthy,
@@ -54,7 +54,7 @@ pub fn kind(failed_run: &FailedRun) -> FailureKind {
     }
 }
 
-/// It looks like a want of memory, and nothing proves it: killed without a word, with its peak at the limit.
+/// Returns whether a lack of memory is likely but not proven: exit code 137, and the memory peak at the limit.
 pub fn oom_suspected(failed_run: &FailedRun) -> bool {
     let at_limit = match (failed_run.memory_limit, failed_run.peak()) {
         (Some(limit), Some(peak)) => peak >= limit,
@@ -63,7 +63,7 @@ pub fn oom_suspected(failed_run: &FailedRun) -> bool {
     failed_run.exit_code == 137 && at_limit && kind(failed_run) != FailureKind::OutOfMemory
 }
 
-/// The signal behind an exit code above 128.
+/// Returns the signal name for an exit code above 128.
 pub fn signal(exit_code: i64) -> Option<&'static str> {
     match exit_code {
         129 => Some("SIGHUP"),
@@ -82,19 +82,19 @@ pub fn signal(exit_code: i64) -> Option<&'static str> {
     }
 }
 
-/// What makes two failures the same: how it ended, the last thing it said, about how long it ran.
+/// Identity of a failure: exit code, last line of stderr, and approximate run time.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Fingerprint {
-    /// Exit code.
+    /// Exit code of the run.
     pub exit_code: i64,
-    /// Last line of stderr without its numbers.
+    /// Last line of stderr, with numbers and ids replaced by `#`.
     pub line: String,
-    /// About how long it ran.
+    /// Approximate run time.
     pub ran: Ran,
 }
 
-/// About how long something ran.
+/// Approximate run time of a container.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Ran {
@@ -106,8 +106,10 @@ pub enum Ran {
     Minutes,
 }
 
-/// The fingerprint of a failure; `None` where it said nothing, because silence does not show that it is the same again,
-/// and where it ran for ten minutes, because that is progress.
+/// Returns the fingerprint of a failure.
+///
+/// `None` without output, because silence does not prove a repetition, and after a run of ten minutes or more, because
+/// such a run made progress.
 pub fn fingerprint(failed_run: &FailedRun) -> Option<Fingerprint> {
     let last = failed_run.evidence.as_ref()?.stderr.last()?;
     let line = normalised(last);
@@ -128,18 +130,18 @@ pub fn fingerprint(failed_run: &FailedRun) -> Option<Fingerprint> {
     })
 }
 
-/// How often in a row the last of these failed in the same way.
+/// Returns the number of consecutive failures, up to the last one, that have its fingerprint.
 pub fn repetitions<'a>(failures: impl DoubleEndedIterator<Item = &'a FailedRun>) -> usize {
     let mut newest_first = failures.rev().map(fingerprint);
     let Some(last) = newest_first.next().flatten() else {
         return 0;
     };
     1 + newest_first
-        .take_while(|found| found.as_ref() == Some(&last))
+        .take_while(|fingerprint| fingerprint.as_ref() == Some(&last))
         .count()
 }
 
-/// A line without what differs from run to run: numbers, addresses, times, ids.
+/// Returns the line with its variable parts (numbers, addresses, times, ids) replaced by `#`, cut to 200 characters.
 pub(crate) fn normalised(line: &str) -> String {
     const LONGEST: usize = 200;
     let mut words = Vec::new();
@@ -151,15 +153,15 @@ pub(crate) fn normalised(line: &str) -> String {
             words.push("#".to_owned());
             continue;
         }
-        let mut kept = String::new();
+        let mut stripped = String::new();
         for c in word.chars() {
-            match (c.is_ascii_digit(), kept.ends_with('#')) {
+            match (c.is_ascii_digit(), stripped.ends_with('#')) {
                 (true, true) => {}
-                (true, false) => kept.push('#'),
-                (false, _) => kept.push(c),
+                (true, false) => stripped.push('#'),
+                (false, _) => stripped.push(c),
             }
         }
-        words.push(kept);
+        words.push(stripped);
     }
     words.join(" ").chars().take(LONGEST).collect()
 }
@@ -183,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn the_kind_follows_from_the_evidence() {
+    fn kind_follows_exit_code_and_memory_evidence() {
         let plain = |exit_code| failed_run(exit_code, "");
         let flagged = |exit_code| FailedRun {
             oom_killed: true,
@@ -199,7 +201,7 @@ mod tests {
             (plain(127), FailureKind::NotRunnable),
             (flagged(137), FailureKind::OutOfMemory),
             (flagged(1), FailureKind::OutOfMemory),
-            // A child ran out of memory, its parent ended well.
+            // A child ran out of memory, and its parent exited with 0.
             (flagged(0), FailureKind::Exit),
             (
                 FailedRun {
@@ -221,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn a_kill_at_the_limit_is_a_suspicion_and_no_verdict() {
+    fn kill_at_the_memory_limit_is_only_suspected_oom() {
         let peaked = |peak| FailedRun {
             memory_limit: Some(100),
             evidence: Some(Evidence {
@@ -240,7 +242,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_and_ids_do_not_make_another_failure() {
+    fn numbers_and_ids_do_not_change_the_fingerprint() {
         let same = [
             "2026-11-21T10:00:01Z error: connect 10.0.0.7:5432 refused (req 0xdeadbeef01)",
             "2026-11-21T10:00:09Z error: connect 10.0.0.19:5433 refused (req 0xfeedbeef22)",
@@ -250,7 +252,7 @@ mod tests {
     }
 
     #[test]
-    fn only_the_same_failure_in_a_row_counts() {
+    fn repetitions_counts_only_equal_consecutive_failures() {
         let row = |lines: &[&str]| lines.iter().map(|line| failed_run(1, line)).collect::<Vec<_>>();
         for (lines, expected) in [
             (&["a", "a", "a"][..], 3),

@@ -1,10 +1,10 @@
-//! Names and numbers that were checked once and are trusted from then on.
+//! Validated names, ids and ports. The constructors check them; later code relies on that.
 
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// Why a text is not the name it was taken for.
+/// Reason why a text is not a valid name.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{what} `{text}` {why}")]
 pub struct BadName {
@@ -36,7 +36,7 @@ fn check(
         return bad("is too long");
     }
     if !text.chars().all(allowed) {
-        return bad("holds a character that is not allowed");
+        return bad("contains a character that is not allowed");
     }
     Ok(())
 }
@@ -49,23 +49,23 @@ macro_rules! name {
         pub struct $ty(String);
 
         impl $ty {
-            /// The checked name.
+            /// Returns the name if the text is valid.
             ///
             /// # Errors
-            /// [`BadName`] says which rule the text breaks.
+            /// [`BadName`] names the violated rule.
             pub fn new(text: impl Into<String>) -> Result<Self, BadName> {
                 let text = text.into();
                 check($what, &text, $longest, $allowed)?;
                 Ok(Self(text))
             }
 
-            /// The name as text.
+            /// Returns the name as text.
             pub fn as_str(&self) -> &str {
                 &self.0
             }
         }
 
-        /// So that a text finds its entry in a map.
+        /// Allows map lookups by `&str`.
         impl std::borrow::Borrow<str> for $ty {
             fn borrow(&self) -> &str {
                 &self.0
@@ -94,47 +94,57 @@ macro_rules! name {
 }
 
 name!(
-    /// Identity of an environment: lower case letters, digits and `-`, at most 63 bytes.
+    /// Name of an environment: lower case ASCII letters, digits and `-`, at most 63 bytes.
+    ///
+    /// ```
+    /// use argus_core::ident::EnvName;
+    ///
+    /// assert_eq!(EnvName::new("shop-2").unwrap().as_str(), "shop-2");
+    /// assert!(EnvName::new("My Shop").is_err());
+    /// assert_eq!(EnvName::slug("My Shop!").unwrap().as_str(), "my-shop");
+    /// assert!(EnvName::slug("!?").is_err());
+    /// ```
     EnvName, "environment name", 63,
     |c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-'
 );
 name!(
-    /// A service or mock inside one environment.
+    /// Name of a service or mock inside one environment, at most 63 bytes.
     ServiceName, "service name", 63,
     |c| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.')
 );
 name!(
-    /// A name that the engine accepts for a container, a network or a volume.
-    /// Checked because the client library does not escape names into the URL.
+    /// Name that the engine accepts for a container, a network or a volume, at most 128 bytes.
+    ///
+    /// The check is necessary because the client library does not escape names in URLs.
     ResourceName, "resource name", 128,
     |c| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.')
 );
 name!(
-    /// The engine's id of a container.
+    /// Id that the engine assigned to a container.
     ContainerId, "container id", 128,
     |c| c.is_ascii_alphanumeric() || matches!(c, '-' | '_')
 );
 name!(
-    /// The engine's id of a network.
+    /// Id that the engine assigned to a network.
     NetworkId, "network id", 128,
     |c| c.is_ascii_alphanumeric() || matches!(c, '-' | '_')
 );
 name!(
-    /// Hash of a canonical rendered document, as lower case hex.
+    /// Hash of a canonical rendered document, in hexadecimal digits.
     Hash, "hash", 64,
     |c| c.is_ascii_hexdigit()
 );
 
-/// Hash of a rendered container specification; equal hashes mean that nothing has to be replaced.
+/// Hash of a rendered container specification. A container with an equal hash is up to date.
 pub type SpecHash = Hash;
-/// Hash of a whole rendered environment.
+/// Hash of a whole environment.
 pub type Revision = Hash;
 
 impl EnvName {
-    /// The slug of a free text: lower case, everything else folded to single dashes.
+    /// Converts any text into a name: lower case, with a single dash for each run of other characters.
     ///
     /// # Errors
-    /// [`BadName`] when nothing of the text is left.
+    /// [`BadName`] if the text contains no ASCII letter and no digit.
     pub fn slug(text: &str) -> Result<Self, BadName> {
         let mut slug = String::new();
         for c in text.chars() {
@@ -171,9 +181,9 @@ impl fmt::Display for Protocol {
 /// A port on the engine's host, with its protocol.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct HostPort {
-    /// 1 to 65,535.
+    /// Port number, 1 to 65,535.
     pub number: u16,
-    /// TCP or UDP; the same number may be held once in each.
+    /// TCP and UDP are separate: the same number can be in use once in each.
     pub protocol: Protocol,
 }
 

@@ -1,4 +1,7 @@
-//! The records of the journal: what is to be done, what came of it, and what else happened.
+//! Records of the journal: intents, results and events.
+//!
+//! Argus writes an [`Intent`] to disk before it performs an action, and the result after it. After a crash
+//! [`resolve_intent`] finds out from the engine's state if an intent without a result took effect.
 
 use argus_crds::error::Code;
 use argus_crds::status::{BreakerState, CheckName, CheckResult, PreflightOverall};
@@ -19,7 +22,7 @@ pub use name::environment;
 pub use recovery::{IntentResolution, resolve_intent};
 pub use status_diff::{controller_events, events_between, looked};
 
-/// The version of the journal's format.
+/// Version of the journal's format.
 pub const JOURNAL_VERSION: u32 = 1;
 
 /// One line of the journal.
@@ -28,93 +31,93 @@ pub const JOURNAL_VERSION: u32 = 1;
 pub struct Record {
     /// Version of the format.
     pub v: u32,
-    /// Its number; grows by one a record, over runs.
+    /// Number of the record; increases by one per record, over all runs.
     pub seq: u64,
-    /// When it was made (RFC 3339).
+    /// Time of the record (RFC 3339).
     pub at: String,
-    /// The run of the controller that made it.
+    /// Run of the controller that wrote the record.
     pub run: String,
-    /// What it says.
+    /// Content of the record.
     #[serde(flatten)]
     pub entry: Entry,
 }
 
-/// What a record says.
+/// Content of a record.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "camelCase", rename_all_fields = "camelCase")]
 pub enum Entry {
-    /// An act is about to be done; on disk before it is.
+    /// An action is about to run; on disk before it does.
     Intent(Intent),
-    /// An act came back.
+    /// An action finished.
     Result {
         /// Number of its intent.
         of: u64,
-        /// Its environment.
+        /// Environment of the action.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         environment: Option<EnvName>,
-        /// Its verb.
+        /// Verb of the action.
         verb: String,
-        /// How it ended.
+        /// Outcome of the action.
         outcome: Outcome,
-        /// The code of its error; the words are in the log, for they may hold what is nobody's business.
+        /// Error code. The error text is only in the log, because it may contain secrets.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         code: Option<Code>,
-        /// How long it took, in milliseconds.
+        /// Duration in milliseconds.
         ms: u64,
     },
-    /// Something else that is worth knowing.
+    /// Another event.
     Event(Event),
 }
 
-/// An act that is about to be done, with all that is needed to find out later whether it was.
+/// An action that is about to run, with all facts that are needed to check its effect later.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Intent {
-    /// Its environment, where the subject tells.
+    /// Environment of the subject, if it names one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub environment: Option<EnvName>,
-    /// What it is about.
+    /// Object of the action.
     pub subject: Subject,
-    /// What is done.
+    /// Action.
     pub action: ActionRecord,
-    /// Why.
+    /// Reason of the action.
     pub cause: String,
 }
 
-/// How an act ended.
+/// Outcome of an action.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Outcome {
-    /// It was done.
+    /// The action succeeded.
     Done,
-    /// It was not done.
+    /// The action failed.
     Failed,
-    /// Nobody knows; a full list decides.
+    /// The outcome is unknown until the next full list.
     Unknown,
 }
 
-/// Something that is worth knowing beside acts.
+/// An event besides actions.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(tag = "note", rename_all = "camelCase", rename_all_fields = "camelCase")]
+#[serde(tag = "event", rename_all = "camelCase", rename_all_fields = "camelCase")]
 pub enum Event {
-    /// A controller starts.
+    /// The controller started.
     Start {
-        /// Its version.
+        /// Version of the controller.
         version: String,
-        /// Its identity.
+        /// Identity of the controller.
         controller: String,
-        /// The run before ended with a clean stop.
+        /// True if the previous run stopped cleanly.
         clean: bool,
     },
-    /// A controller stops cleanly.
+    /// The controller stopped cleanly.
     Stop,
     /// The mode changed.
     Mode {
-        /// From.
+        /// Mode before the change.
         from: String,
-        /// To.
+        /// Mode after the change.
         to: String,
-        /// Why.
+        /// Reason of the change.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         why: Option<String>,
     },
@@ -122,183 +125,183 @@ pub enum Event {
     Phase {
         /// Environment.
         environment: EnvName,
-        /// From.
+        /// Phase before the change.
         from: String,
-        /// To.
+        /// Phase after the change.
         to: String,
-        /// The revision that it is about.
+        /// Revision of the phase.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         revision: Option<String>,
-        /// Of `Ready`: how long after that revision was accepted, in milliseconds.
+        /// Of `Ready`: time since the acceptance of the revision, in milliseconds.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         after_ms: Option<u64>,
     },
-    /// Something went wrong; the words are in the status.
+    /// An error appeared; its message is in the status.
     Error {
-        /// Environment; none: it is the controller's.
+        /// Environment; `None` for an error of the controller.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         environment: Option<EnvName>,
-        /// Service.
+        /// Failed service.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         service: Option<String>,
-        /// Its code.
+        /// Error code.
         code: Code,
-        /// Its id, as in the status.
+        /// Error id, as in the status.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         error_id: Option<String>,
-        /// Of a run that failed: how long after its end, or its first failed probe, it was told, in milliseconds.
+        /// Of a failed run: time from its end, or from its first failed probe, to this report, in milliseconds.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         after_ms: Option<u64>,
     },
-    /// A service was started again after it failed.
+    /// A failed service was restarted.
     Restart {
-        /// Environment.
+        /// Environment of the service.
         environment: EnvName,
-        /// Service.
+        /// Restarted service.
         service: String,
-        /// How often it was, in all.
+        /// Total number of restarts.
         restarts: u32,
-        /// How many of those are new.
+        /// Number of new restarts.
         times: u32,
-        /// What had gone wrong.
+        /// Error code of the failure.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         code: Option<Code>,
     },
-    /// A service that had failed is well again.
+    /// A failed service is healthy again.
     Recovered {
-        /// Environment.
+        /// Environment of the service.
         environment: EnvName,
-        /// Service.
+        /// Recovered service.
         service: String,
     },
-    /// A service is not tried any more.
+    /// A service is given up.
     RestartsExhausted {
-        /// Environment.
+        /// Environment of the service.
         environment: EnvName,
-        /// Service.
+        /// Given-up service.
         service: String,
-        /// Why.
+        /// Error code of the last failure.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         code: Option<Code>,
     },
-    /// A port got another place on the host.
+    /// A port moved to another host port.
     PortMoved {
-        /// Environment.
+        /// Environment of the service.
         environment: EnvName,
-        /// Service.
+        /// Service that publishes the port.
         service: String,
-        /// In the container.
+        /// Port in the container.
         container_port: u16,
-        /// Where it was, or was wanted.
+        /// Previous or preferred host port.
         from: u16,
-        /// Where it is.
+        /// New host port.
         to: u16,
     },
     /// A circuit breaker changed its state.
     Circuit {
-        /// Environment; none: it is the engine's.
+        /// Environment; `None` for the engine's breaker.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         environment: Option<EnvName>,
-        /// `closed`, `open` or `halfOpen`.
+        /// New state: `closed`, `open` or `halfOpen`.
         to: BreakerState,
-        /// How often it opened.
+        /// Number of openings so far.
         times_opened: u64,
     },
-    /// What a dead controller left was found.
+    /// An orphan of a dead controller was found.
     OrphanFound {
         /// `container`, `network` or `volume`.
         what: String,
-        /// The engine's id.
+        /// Id on the engine.
         id: String,
-        /// Its name.
+        /// Name on the engine.
         name: String,
-        /// The project on its label.
+        /// Project from its label.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         project: Option<String>,
     },
-    /// What was found is gone.
+    /// A found orphan no longer exists.
     OrphanRemoved {
         /// `container`, `network` or `volume`.
         what: String,
-        /// The engine's id.
+        /// Id on the engine.
         id: String,
     },
-    /// Some of what was found is to be removed now, or all of that is done.
+    /// A cleanup of orphans began or ended.
     Cleanup {
-        /// It begins.
+        /// True at the begin of the cleanup.
         begins: bool,
-        /// How many.
+        /// Number of orphans to remove.
         orphans: u64,
     },
-    /// It is looked whether engine, disk and the rest are fit.
+    /// A preflight check run started.
     PreflightStart {
-        /// Somebody asked for it; else it came to something else than the look before.
+        /// True for a run on request; false for a periodic run whose result changed.
         asked: bool,
-        /// Checks that are not made.
+        /// Skipped checks.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         skip: Vec<CheckName>,
     },
-    /// A check of the preflight came to this, or, where nobody asked, to something else than before.
+    /// Result of one preflight check; of a periodic run only changed results.
     PreflightCheck {
-        /// Which.
+        /// Check.
         check: CheckName,
-        /// What it came to.
+        /// Result of the check.
         result: CheckResult,
     },
-    /// The look is over: what all checks together came to.
+    /// A preflight check run ended.
     PreflightEnd {
-        /// What.
+        /// Overall result.
         overall: PreflightOverall,
     },
-    /// It was looked at who reaches whom.
+    /// A connectivity check ended.
     Connectivity {
-        /// Environment.
+        /// Checked environment.
         environment: EnvName,
-        /// Everybody reaches everybody.
+        /// True if all links work.
         verified: bool,
-        /// How many links were looked at.
+        /// Number of checked links.
         links: u64,
-        /// How many of them do not work.
+        /// Number of broken links.
         broken: u64,
     },
-    /// A person or an agent commanded something.
+    /// A person or an agent sent a command.
     Command {
-        /// Environment.
+        /// Environment of the command.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         environment: Option<EnvName>,
-        /// The command.
+        /// Name of the command.
         verb: String,
-        /// It was taken in.
+        /// True if the controller accepted the command.
         accepted: bool,
     },
-    /// An intent that a dead run left was looked up.
+    /// The outcome of an open intent of a dead run was found out.
     IntentResolved {
         /// Number of the intent.
         of: u64,
-        /// What was found.
+        /// Outcome.
         resolution: IntentResolution,
-        /// By what it was found.
+        /// Observation that shows the outcome.
         how: String,
     },
-    /// The journal could not be written for a while, and now can be.
+    /// The journal is writable again after an error.
     Writable,
     /// A person ended mode `Safe`.
     Resumed,
 }
 
-/// What is done, without what only the engine needs: no variables, no contents.
+/// Journal form of an action, without variables and file contents.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct ActionRecord {
-    /// Verb.
+    /// Verb of the action.
     pub verb: String,
-    /// Id of what it is done to.
+    /// Id of the object.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub id: Option<String>,
-    /// Name of what it is done to, or shall have.
+    /// Current or new name of the object.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
-    /// Image.
+    /// Image reference.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub image: Option<String>,
     /// Name or id of the network.
@@ -307,7 +310,7 @@ pub struct ActionRecord {
 }
 
 impl ActionRecord {
-    /// What an act does.
+    /// Creates the journal form of an action.
     pub fn of(act: &Action) -> Self {
         let bare = Self {
             verb: act.verb().to_owned(),
@@ -372,7 +375,7 @@ impl ActionRecord {
 }
 
 impl Intent {
-    /// The intent to carry out a step.
+    /// Creates the intent of a step.
     pub fn of(step: &Step) -> Self {
         Self {
             environment: environment(&step.subject).cloned(),
@@ -383,7 +386,7 @@ impl Intent {
     }
 }
 
-/// How an act ended, in one word, with the code of its error.
+/// Outcome of an action, with the error code of a failure.
 pub fn end(outcome: &Result<Done, ActionError>) -> (Outcome, Option<Code>) {
     match outcome {
         Ok(_) => (Outcome::Done, None),

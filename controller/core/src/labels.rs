@@ -1,66 +1,84 @@
-//! The labels that make the engine our database: their keys, and ownership read back from them.
+//! Labels of the objects that Argus creates, and the ownership that they record.
+//!
+//! The engine stores the labels with each object, so a new controller can recover ownership without its own database.
 
 use std::collections::BTreeMap;
 
 use crate::ident::{EnvName, ServiceName, SpecHash};
 
-/// `true` on everything that Argus made.
+/// `true` on every object that Argus created.
 pub const MANAGED: &str = "argusai.managed";
 /// `project.name` of the spec.
 pub const PROJECT: &str = "argusai.project";
-/// The controller's run (a ULID, new at each start).
+/// Run id of the controller process (a ULID, new at each start).
 pub const RUN_ID: &str = "argusai.run-id";
-/// RFC 3339.
+/// Creation time in RFC 3339.
 pub const CREATED_AT: &str = "argusai.created-at";
-/// [`EnvName`].
+/// [`EnvName`] of the environment.
 pub const ENVIRONMENT: &str = "argusai.environment";
-/// [`ServiceName`].
+/// [`ServiceName`] of the service or mock.
 pub const SERVICE: &str = "argusai.service";
-/// `service`, `mock`, `network` or `volume`.
+/// Role of the object: `service`, `mock`, `network` or `volume`.
 pub const ROLE: &str = "argusai.role";
-/// [`SpecHash`] of the container as it was asked for.
+/// [`SpecHash`] of the rendered container specification.
 pub const SPEC_HASH: &str = "argusai.spec-hash";
-/// The environment's revision when the object was made.
+/// Revision of the environment at the creation of the object.
 pub const REVISION: &str = "argusai.revision";
 /// Identity of the controller (a ULID, kept in its state directory).
 pub const CONTROLLER: &str = "argusai.controller";
-/// The sticky port map of the container: `CONTAINER/PROTO=HOST@WANTED` joined by commas.
+/// Assigned ports of the container: `CONTAINER/PROTO=HOST@WANTED`, joined by commas.
 pub const PORTS: &str = "argusai.ports";
 
-/// On a lease: the run that holds it.
+/// Run id of the holder, on a lease.
 pub const LEASE: &str = "argusai.lease";
 
-/// `Delete` on volumes that go when their environment goes.
+/// `Delete` on volumes that Argus removes together with their environment.
 pub const DELETION: &str = "argusai.deletion";
 
-/// An environment that its file has no name for: of a project that has labels and a run, but no controller.
-fn of_the_node_tool(labels: &BTreeMap<String, String>) -> Option<EnvName> {
-    let told = |key: &str| labels.get(key).is_some_and(|value| !value.is_empty());
-    let all = told(RUN_ID) && told(CREATED_AT) && !told(CONTROLLER);
-    EnvName::slug(labels.get(PROJECT).filter(|_| all)?).ok()
+/// Returns the environment of an object of the Node tool, which has project, run and creation labels but no controller.
+fn node_tool_environment(labels: &BTreeMap<String, String>) -> Option<EnvName> {
+    let is_set = |key: &str| labels.get(key).is_some_and(|value| !value.is_empty());
+    let has_node_labels = is_set(RUN_ID) && is_set(CREATED_AT) && !is_set(CONTROLLER);
+    EnvName::slug(labels.get(PROJECT).filter(|_| has_node_labels)?).ok()
 }
 
-/// What our labels on an object say about whose it is.
+/// Ownership of an object, as its labels record it.
+///
+/// ```
+/// use std::collections::BTreeMap;
+///
+/// use argus_core::labels::{ENVIRONMENT, MANAGED, Owner, SERVICE};
+///
+/// let labels = [(MANAGED, "true"), (ENVIRONMENT, "shop"), (SERVICE, "api")];
+/// let labels: BTreeMap<String, String> = labels.map(|(key, value)| (key.to_owned(), value.to_owned())).into();
+/// let owner = Owner::read(&labels).unwrap();
+/// assert_eq!(owner.environment.as_str(), "shop");
+/// assert_eq!(owner.service.unwrap().as_str(), "api");
+///
+/// // Argus does not touch objects without its labels.
+/// assert_eq!(Owner::read(&BTreeMap::new()), None);
+/// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Owner {
-    /// The environment it belongs to.
+    /// Environment that the object belongs to.
     pub environment: EnvName,
-    /// The service, absent on networks and volumes.
+    /// Service that it belongs to; `None` on networks and volumes.
     pub service: Option<ServiceName>,
-    /// `argusai.project`.
+    /// Value of `argusai.project`.
     pub project: String,
-    /// `argusai.controller`; empty on what the Node tool made.
+    /// Value of `argusai.controller`; empty on objects of the Node tool.
     pub controller: String,
-    /// `argusai.revision`, as text.
+    /// Value of `argusai.revision`.
     pub revision: String,
-    /// `argusai.spec-hash`.
+    /// Value of `argusai.spec-hash`.
     pub spec_hash: Option<SpecHash>,
 }
 
 impl Owner {
-    /// Reads ownership; `None` for whatever is not wholly ours, which is then never touched.
+    /// Reads the ownership; `None` for a foreign object, which Argus never modifies.
     ///
-    /// The Node tool's four labels name no environment: what it made belongs to the one that is called like its project.
+    /// The four labels of the Node tool do not name an environment. Its objects belong to the environment that has the
+    /// slug of their project as its name.
     pub fn read(labels: &BTreeMap<String, String>) -> Option<Self> {
         if labels.get(MANAGED).map(String::as_str) != Some("true") {
             return None;
@@ -68,7 +86,7 @@ impl Owner {
         let text = |key: &str| labels.get(key).cloned().unwrap_or_default();
         let environment = match labels.get(ENVIRONMENT) {
             Some(name) => EnvName::new(name.clone()).ok()?,
-            None => of_the_node_tool(labels)?,
+            None => node_tool_environment(labels)?,
         };
         Some(Self {
             environment,
@@ -93,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_node_tool_made_is_known_by_its_four_labels_and_by_nothing_less() {
+    fn objects_of_the_node_tool_need_all_four_labels() {
         let four = [
             (MANAGED, "true"),
             (PROJECT, "My Shop"),
@@ -125,6 +143,6 @@ mod tests {
             (CREATED_AT, "x"),
             (CONTROLLER, "c"),
         ];
-        assert_eq!(owner(&half), None, "ours, and something of it is lost");
+        assert_eq!(owner(&half), None, "an object of Argus with a missing label");
     }
 }

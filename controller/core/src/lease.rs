@@ -1,4 +1,8 @@
-//! Leases: which controllers live on an engine, what each of them claims, and whose something is because of that.
+//! Controller leases: the controllers of one engine, their claims, and the ownership that follows.
+//!
+//! Each controller stores its [`LeaseSpec`] as a labelled object on the engine and renews it before its `ttl` ends.
+//! [`Leases`] holds all leases of the last list and returns the [`Ownership`] of an environment. The first living
+//! controller that claimed an environment owns it.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -12,48 +16,49 @@ mod registry;
 
 pub use registry::{Leases, OwnIdentity};
 
-/// A lease that was not renewed for this long is dead, unless its holder was started with another time.
+/// Default time after which an unrenewed lease is dead; a controller can start with another one.
 pub const TTL: Duration = Duration::from_secs(90);
 
-/// What a controller says of itself on the engine, for every other one.
+/// Contents of a lease, which a controller publishes to all other controllers on the engine.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct LeaseSpec {
-    /// Identity of the controller; what it makes carries it.
+    /// Identity of the controller, as on the label `argusai.controller` of its objects.
     pub controller: String,
-    /// Its run: two processes may have one identity, never one run.
+    /// Run id of the process. Two processes can share an identity, but never a run id.
     pub run: String,
-    /// Its state directory, whose lock only one process holds at a time.
+    /// State directory of the controller; only one process at a time holds its lock.
     pub place: String,
-    /// Host it runs on, for people.
+    /// Name of its host, for display.
     pub host: String,
-    /// Its process id, for people, and for whoever sees the same processes.
+    /// Process id, for display and for processes in the same process namespace.
     pub pid: u32,
-    /// Which processes it sees: who sees the same ones knows without waiting that it is gone.
+    /// Id of its process namespace. A controller in the same namespace can detect its exit before the `ttl` ends.
     pub processes: String,
-    /// After how long without a renewal it is dead.
+    /// Time without a renewal after which the lease is dead.
     pub ttl: Duration,
-    /// The environments it wants or still has something of, each with the engine's second at which it said so first;
-    /// `None`: it says so now.
+    /// Claimed environments, desired or with remaining objects, each with the engine time of the first claim.
+    ///
+    /// `None` means that this lease is the first to claim the environment.
     pub claims: BTreeMap<EnvName, Option<Timestamp>>,
 }
 
-/// A lease as it lies on the engine.
+/// Lease as stored on the engine.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ControllerLease {
-    /// Name of the object; another one at every renewal.
+    /// Name of the object; each renewal creates a new one.
     pub name: String,
-    /// What its holder says.
+    /// Contents of the lease.
     pub spec: LeaseSpec,
-    /// When it was made, by the engine's clock.
+    /// Creation time, by the clock of the engine.
     pub made_at: Timestamp,
-    /// The same moment by our clock, as far as that could be told at the first look at it.
+    /// Creation time by the clock of this controller, as estimated at the first list that contained it.
     pub renewed_at: Timestamp,
 }
 
 impl ControllerLease {
-    /// Since when its holder claims an environment, by the engine's clock; `None`: it does not.
+    /// Returns the time of the first claim on an environment, by the clock of the engine; `None` without a claim.
     pub fn claims(&self, env: &EnvName) -> Option<Timestamp> {
         self.spec
             .claims
@@ -62,28 +67,28 @@ impl ControllerLease {
     }
 }
 
-/// Whether an environment may be acted on.
+/// Permission to act on an environment.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Ownership<'a> {
-    /// It may.
+    /// This controller owns it.
     Ours,
-    /// Our own lease does not say so (any more); it is written, or renewed, and then it may.
+    /// The own lease does not claim it, or has expired. The controller writes or renews the lease first.
     Unclaimed,
-    /// A living controller was there first.
+    /// Another living controller claimed it first.
     Theirs(&'a ControllerLease),
 }
 
-/// What is known of the controller that made something.
+/// Liveness of the controller that created an object.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Liveness<'a> {
-    /// It is this one.
+    /// It is this controller.
     Own,
-    /// It lives.
+    /// It has a living lease.
     Alive(&'a ControllerLease),
-    /// It had a lease a moment ago, which may be all that was lost.
+    /// Its lease disappeared recently. Possibly the lease was deleted while its holder still runs.
     Doubtful,
     /// It has no lease, or a dead one.
     Dead,
-    /// The leases were not read.
+    /// The leases have not been listed yet.
     Unknown,
 }

@@ -1,4 +1,21 @@
-//! The brain of Argus: pure planning, memory, admission and status, without I/O, clock or randomness.
+//! Pure core of Argus: admission, planning, failure history and status.
+//!
+//! This crate has no I/O, no clock and no randomness. Every function receives the current time as a
+//! [`Timestamp`](time::Timestamp). Equal inputs always have equal results, so the simulation tests can replay a run.
+//!
+//! The reconciler calls it in this order:
+//!
+//! 1. [`admit`](desired::admit::admit) checks a parsed `e2e.yaml` and returns the [`Desired`](desired::Desired) state.
+//! 2. [`Store::apply`](observed::Store::apply) merges watch events into the observed state of one engine.
+//! 3. [`Planner::reconcile`](reconcile::Planner::reconcile) compares both and returns the actions to start, as data.
+//! 4. [`PlannerState`](state::PlannerState) records their results, failed runs and circuit breakers.
+//! 5. [`status`] derives the status documents, and [`journal`] the events that are recorded.
+//!
+//! [`lease`] decides the ownership between several controllers, and [`user_requests`] holds the requests of people.
+//! [`probe`] and [`diagnose`] describe health and failures. [`preflight`] and [`connectivity`] evaluate checks.
+//! [`mode`] selects the operating mode, [`secrets`] redacts outputs, and [`prune`] finds unused images.
+//!
+//! Start reading at [`desired`], then [`observed`], then [`reconcile`].
 
 pub mod backoff;
 pub mod connectivity;

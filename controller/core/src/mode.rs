@@ -1,38 +1,46 @@
-//! How much of its work the controller can do, as one pure function of facts.
+//! Operating mode of the controller, derived from its inputs by one pure function.
 
 pub use argus_crds::status::Mode;
 
 use crate::desired::Criticality;
 
-/// Everything that decides about the mode.
+/// Inputs of [`ModeInputs::mode`].
+///
+/// ```
+/// use argus_core::mode::{Mode, ModeInputs};
+///
+/// assert_eq!(ModeInputs::default().mode(), Mode::Full);
+/// let inputs = ModeInputs { breaker_open: true, specs_unavailable: true, ..ModeInputs::default() };
+/// assert_eq!(inputs.mode(), Mode::Minimal);
+/// ```
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[allow(
     clippy::struct_excessive_bools,
-    reason = "each is a fact by itself, and any of them may hold with any other"
+    reason = "the inputs are independent, and every combination is possible"
 )]
 pub struct ModeInputs {
-    /// What is done cannot be written down first.
+    /// The journal cannot be written, so no action can be recorded before it is performed.
     pub journal_unwritable: bool,
-    /// What was kept cannot be understood, and not be put aside either.
+    /// The stored state is corrupt and cannot be quarantined.
     pub state_corrupt: bool,
-    /// It was one of the two, and no person has resumed the controller since.
+    /// One of the two conditions above occurred, and no person has resumed the controller since.
     pub until_resumed: bool,
-    /// The last run did not end cleanly, and what it left is not looked through yet.
+    /// The last run did not end cleanly, and its open intents are not resolved yet.
     pub recovering: bool,
-    /// The engine does not answer.
+    /// The engine is unreachable.
     pub engine_unreachable: bool,
-    /// The engine's breaker is open.
+    /// The circuit breaker of the engine is open.
     pub breaker_open: bool,
     /// The spec folder cannot be read.
     pub specs_unavailable: bool,
-    /// An image is wanted, and its registry cannot be had.
+    /// A required image cannot be pulled, because its registry is unreachable.
     pub registry_unreachable: bool,
-    /// The most critical service that was given up.
+    /// Highest criticality among the services that were given up; `None` if there are none.
     pub given_up: Option<Criticality>,
 }
 
 impl ModeInputs {
-    /// The mode that follows: the one that allows least of those for which there is a reason.
+    /// Returns the most restrictive mode that any of the inputs requires.
     pub fn mode(&self) -> Mode {
         if self.journal_unwritable || self.state_corrupt || self.until_resumed {
             Mode::Safe
@@ -44,7 +52,7 @@ impl ModeInputs {
             Mode::Limited
         } else {
             match self.given_up {
-                // Nobody misses what is optional.
+                // An optional service does not affect the mode.
                 None | Some(Criticality::Optional) => Mode::Full,
                 Some(Criticality::Critical | Criticality::Important | Criticality::Recoverable) => {
                     Mode::Reduced
@@ -54,7 +62,7 @@ impl ModeInputs {
     }
 }
 
-/// How much a mode forbids; more is worse.
+/// Returns the rank of a mode, from 0 (`Full`) to 5 (`Safe`); a higher rank forbids more.
 pub fn severity(mode: Mode) -> u8 {
     match mode {
         Mode::Full => 0,
@@ -70,30 +78,30 @@ pub fn severity(mode: Mode) -> u8 {
 mod tests {
     use super::*;
 
-    type Worsen = fn(&mut ModeInputs);
+    type AddReason = fn(&mut ModeInputs);
 
-    const REASONS: [(Worsen, Mode); 9] = [
-        (|facts| facts.journal_unwritable = true, Mode::Safe),
-        (|facts| facts.state_corrupt = true, Mode::Safe),
-        (|facts| facts.until_resumed = true, Mode::Safe),
-        (|facts| facts.recovering = true, Mode::Recovery),
-        (|facts| facts.engine_unreachable = true, Mode::Minimal),
-        (|facts| facts.breaker_open = true, Mode::Minimal),
-        (|facts| facts.specs_unavailable = true, Mode::Limited),
-        (|facts| facts.registry_unreachable = true, Mode::Limited),
+    const REASONS: [(AddReason, Mode); 9] = [
+        (|inputs| inputs.journal_unwritable = true, Mode::Safe),
+        (|inputs| inputs.state_corrupt = true, Mode::Safe),
+        (|inputs| inputs.until_resumed = true, Mode::Safe),
+        (|inputs| inputs.recovering = true, Mode::Recovery),
+        (|inputs| inputs.engine_unreachable = true, Mode::Minimal),
+        (|inputs| inputs.breaker_open = true, Mode::Minimal),
+        (|inputs| inputs.specs_unavailable = true, Mode::Limited),
+        (|inputs| inputs.registry_unreachable = true, Mode::Limited),
         (
-            |facts| facts.given_up = Some(Criticality::Recoverable),
+            |inputs| inputs.given_up = Some(Criticality::Recoverable),
             Mode::Reduced,
         ),
     ];
 
     #[test]
-    fn each_reason_has_its_mode() {
+    fn each_reason_selects_its_mode() {
         assert_eq!(ModeInputs::default().mode(), Mode::Full);
-        for (worsen, mode) in REASONS {
-            let mut facts = ModeInputs::default();
-            worsen(&mut facts);
-            assert_eq!(facts.mode(), mode, "{facts:?}");
+        for (add_reason, mode) in REASONS {
+            let mut inputs = ModeInputs::default();
+            add_reason(&mut inputs);
+            assert_eq!(inputs.mode(), mode, "{inputs:?}");
         }
         for (criticality, mode) in [
             (Criticality::Critical, Mode::Reduced),
@@ -101,30 +109,30 @@ mod tests {
             (Criticality::Optional, Mode::Full),
         ] {
             let given_up = Some(criticality);
-            let facts = ModeInputs {
+            let inputs = ModeInputs {
                 given_up,
                 ..ModeInputs::default()
             };
-            assert_eq!(facts.mode(), mode, "{facts:?}");
+            assert_eq!(inputs.mode(), mode, "{inputs:?}");
         }
     }
 
     #[test]
-    fn one_reason_more_never_allows_more() {
+    fn additional_reason_never_lowers_the_severity() {
         for set in 0..1_u32 << REASONS.len() {
-            let mut facts = ModeInputs::default();
+            let mut inputs = ModeInputs::default();
             let chosen = |index: usize| set & (1 << index) != 0;
-            for (index, (worsen, _)) in REASONS.iter().enumerate() {
+            for (index, (add_reason, _)) in REASONS.iter().enumerate() {
                 if chosen(index) {
-                    worsen(&mut facts);
+                    add_reason(&mut inputs);
                 }
             }
-            for (index, (worsen, _)) in REASONS.iter().enumerate() {
-                let mut worse = facts;
-                worsen(&mut worse);
+            for (index, (add_reason, _)) in REASONS.iter().enumerate() {
+                let mut worse = inputs;
+                add_reason(&mut worse);
                 assert!(
-                    severity(worse.mode()) >= severity(facts.mode()),
-                    "{index}: {facts:?}"
+                    severity(worse.mode()) >= severity(inputs.mode()),
+                    "{index}: {inputs:?}"
                 );
             }
         }

@@ -1,4 +1,7 @@
-//! What is there: the engine's objects as the eyes last saw them.
+//! Observed state: the objects of the engine, as the watch last reported them.
+//!
+//! A [`WatchEvent`] reports one change. [`Store`] merges all events and groups the objects by environment into
+//! [`Observed`], which the planner compares with the desired state.
 
 use core::net::IpAddr;
 use std::collections::{BTreeMap, BTreeSet};
@@ -15,51 +18,51 @@ pub mod store;
 
 pub use store::{RetryState, Store};
 
-/// One thing the eyes report.
+/// Event of the watch on one engine.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum WatchEvent {
-    /// A full list begins; what it does not show by its end is gone.
+    /// A full list starts; objects that it does not contain by [`Self::InitDone`] no longer exist.
     Init,
-    /// An object as it is now.
+    /// An object was added or changed; holds its current state.
     Apply(Object),
-    /// An object is no more.
+    /// An object was removed.
     Delete(ObjectId),
-    /// The list that began last is complete.
+    /// The last started list is complete.
     InitDone,
-    /// Somebody other than us asked the engine to stop or kill this container.
+    /// Another client stopped or killed this container.
     Stopped(ContainerId, Timestamp),
-    /// The kernel told of want of memory in this container.
+    /// The kernel reported a lack of memory in this container.
     OutOfMemory(ContainerId, Timestamp),
-    /// The name that this container's image goes by stands for another image by now, or for none.
+    /// The image reference of this container now names another image, or none.
     ImageMoved(ContainerId),
-    /// The engine does not answer; everything known is from before this.
+    /// The engine became unreachable; the stored objects are from before this time. Holds the reason.
     Disconnected(Timestamp, String),
-    /// It still does not answer, after so many tries in a row.
+    /// The engine is still unreachable after several attempts.
     Retrying {
-        /// Tries in a row without an answer, the first included.
+        /// Number of consecutive failed attempts, at least 1.
         tries: u32,
-        /// When it is tried next.
+        /// Time of the next attempt.
         next: Option<Timestamp>,
     },
-    /// The engine answers again (the first time, too).
+    /// The engine became reachable, initially or again.
     Connected(Timestamp),
-    /// No event told of something that happened: they are listened to anew. Lists have shown what is, so nothing else changes.
+    /// The event stream missed a change and is opened again. Lists have reported the change, so the state stays valid.
     StreamStalled,
 }
 
-/// An object of the engine that carries our labels.
+/// Object of the engine with the labels of Argus.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Object {
-    /// A container.
+    /// Container.
     Container(Arc<Container>),
-    /// A network.
+    /// Network.
     Network(Arc<Network>),
-    /// A named volume.
+    /// Named volume.
     Volume(Arc<Volume>),
 }
 
 impl Object {
-    /// How the engine names it.
+    /// Returns the key by which the engine identifies the object.
     pub fn id(&self) -> ObjectId {
         match self {
             Self::Container(container) => ObjectId::Container(container.id.clone()),
@@ -69,252 +72,254 @@ impl Object {
     }
 }
 
-/// How the engine names an object.
+/// Key by which the engine identifies an object.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum ObjectId {
-    /// By container id.
+    /// Container id.
     Container(ContainerId),
-    /// By network id.
+    /// Network id.
     Network(NetworkId),
-    /// By volume name.
+    /// Volume name.
     Volume(String),
 }
 
-/// A container as list and inspect show it.
+/// Container, as list and inspect report it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Container {
-    /// Engine id.
+    /// Id that the engine assigned.
     pub id: ContainerId,
     /// Name without the leading slash.
     pub name: String,
     /// All labels.
     pub labels: BTreeMap<String, String>,
-    /// Image reference as it was asked for.
+    /// Image reference of the create request.
     pub image: String,
-    /// State.
+    /// Current state.
     pub state: ContainerState,
-    /// When it was made.
+    /// Creation time.
     pub created_at: Timestamp,
-    /// Networks it is attached to, by network name.
+    /// Network attachments by network name.
     pub networks: BTreeMap<String, Attachment>,
-    /// What only an inspect shows; `None` until then.
+    /// Fields that only an inspect reports; `None` until the first one.
     pub inspect: Option<InspectInfo>,
-    /// A stop or kill through the API that was not ours, since the last start.
+    /// Time of a stop or kill by another client since the last start.
     pub stopped_by_other: Option<Timestamp>,
-    /// The kernel told of want of memory in it, since the last start.
+    /// Time of a kernel out-of-memory event since the last start.
     #[serde(default)]
     pub oom_at: Option<Timestamp>,
 }
 
 impl Container {
-    /// Whose it is; `None`: not ours.
+    /// Returns the ownership; `None` for an object that Argus does not manage.
     pub fn owner(&self) -> Option<Owner> {
         Owner::read(&self.labels)
     }
 
-    /// Whether it stands for this service of its environment. What a world holds is wholly ours, so that one label tells;
-    /// [`Self::owner`] reads and checks all of them.
+    /// Returns whether it belongs to this service of its environment.
+    ///
+    /// One label is enough here, because [`Store`] holds managed objects only; [`Self::owner`] checks all labels.
     pub fn is_of(&self, service: &ServiceName) -> bool {
         self.labels
             .get(labels::SERVICE)
             .is_some_and(|name| name == service.as_str())
     }
 
-    /// Whether it was made from what has this hash.
+    /// Returns whether it was created from the specification with this hash.
     pub fn carries(&self, hash: &SpecHash) -> bool {
         self.labels
             .get(labels::SPEC_HASH)
             .is_some_and(|carried| carried == hash.as_str())
     }
 
-    /// Whether this controller made it.
+    /// Returns whether this controller created it.
     pub fn is_made_by(&self, controller: &str) -> bool {
         self.labels.get(labels::CONTROLLER).map_or("", String::as_str) == controller
     }
 
-    /// It ended because somebody else asked the engine to end it, and not long after that.
+    /// Returns whether a stop or kill by another client ended it.
     ///
-    /// A signal that the process survived does not excuse what happens to it later.
+    /// The exit must follow within `grace` plus 10 s. A signal that the process survived does not explain a later exit.
     pub fn stopped_by_hand(&self, grace: Duration) -> bool {
-        let ended = self.inspect.as_ref().and_then(|facts| facts.finished_at);
-        let soon = |at: Timestamp| ended.is_none_or(|end| end.since(at) <= grace + Duration::from_secs(10));
-        self.state == ContainerState::Exited && self.stopped_by_other.is_some_and(soon)
+        let ended = self.inspect.as_ref().and_then(|inspect| inspect.finished_at);
+        let is_soon =
+            |at: Timestamp| ended.is_none_or(|end| end.since(at) <= grace + Duration::from_secs(10));
+        self.state == ContainerState::Exited && self.stopped_by_other.is_some_and(is_soon)
     }
 }
 
-/// The engine's word for what a container is doing.
+/// Container state, in the terms of the engine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum ContainerState {
-    /// Made, never started (or its start failed).
+    /// Created, but never started successfully.
     Created,
-    /// Running.
+    /// Its main process runs.
     Running,
-    /// Frozen.
+    /// Its processes are frozen.
     Paused,
-    /// The engine restarts it by itself.
+    /// The engine restarts it automatically.
     Restarting,
-    /// Its removal is under way.
+    /// Its removal is in progress.
     Removing,
-    /// Ended.
+    /// Its main process ended.
     Exited,
-    /// Its removal failed half-way.
+    /// Its removal failed partway.
     Dead,
 }
 
-/// One network attachment.
+/// Attachment of a container to a network.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Attachment {
-    /// Id of the network; a deleted and recreated network has another one.
+    /// Id of the network. A recreated network has another id.
     pub network: Option<NetworkId>,
-    /// DNS aliases; empty in lists, known after an inspect.
+    /// DNS aliases; lists do not contain them, so they are empty until an inspect.
     pub aliases: Vec<String>,
-    /// Address on it, if any.
+    /// IP address on the network, if any.
     pub address: Option<String>,
 }
 
-/// What only an inspect shows.
+/// Fields of a container that only an inspect reports.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct InspectInfo {
-    /// Last start.
+    /// Time of the last start.
     pub started_at: Option<Timestamp>,
-    /// Last end.
+    /// Time of the last exit.
     pub finished_at: Option<Timestamp>,
-    /// Exit code of the last run; meaningless while it runs.
+    /// Exit code of the last run; meaningless while the container runs.
     pub exit_code: i64,
-    /// The engine's flag.
+    /// Out-of-memory flag of the engine.
     pub oom_killed: bool,
-    /// The engine's last error about it.
+    /// Last error that the engine recorded for it; empty without one.
     pub error: String,
-    /// Id of the image that it was made from.
+    /// Id of its image.
     #[serde(default)]
     pub image_id: Option<String>,
-    /// The image's own health check.
+    /// Result of the health check that the image declares.
     pub health: Option<EngineHealth>,
-    /// Configuration, to find what was changed by hand.
+    /// Configuration, for the detection of external changes.
     pub config: Config,
 }
 
-/// What the engine says of the image's own health check.
+/// Result of the health check that the image declares, as the engine reports it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct EngineHealth {
     /// `starting`, `healthy` or `unhealthy`.
     pub status: EngineHealthStatus,
-    /// Failures in a row.
+    /// Number of consecutive failures.
     pub failing_streak: u32,
     /// Output of the last check, cut to 4 KiB.
     pub output: String,
-    /// When the last check ended; older than the start means that it says nothing.
+    /// End time of the last check; one before the start of the run does not count.
     pub checked_at: Option<Timestamp>,
 }
 
-/// The engine's word on the image's own health check.
+/// Health status, in the terms of the engine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum EngineHealthStatus {
-    /// Not decided.
+    /// Undetermined.
     Starting,
-    /// Good.
+    /// The check succeeds.
     Healthy,
-    /// Bad.
+    /// The check fails.
     Unhealthy,
 }
 
-/// The part of a container's configuration that Argus sets and compares.
+/// Part of the container configuration that Argus sets and compares.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Config {
-    /// `KEY=value` lines, the image's own included.
+    /// Environment variables as `KEY=value`, including those of the image.
     pub environment: Vec<String>,
     /// Memory limit in bytes, 0 for none.
     pub memory: u64,
     /// CPU limit in billionths of a core, 0 for none.
     pub nano_cpus: u64,
-    /// Published ports: (container port, host port).
+    /// Published ports as (container port, host port).
     pub bindings: Vec<(HostPort, HostPort)>,
-    /// Addresses of the host that they are published at: (host port, address), the unspecified one for all of them.
+    /// Host addresses of the published ports as (host port, address); the unspecified address means all addresses.
     #[serde(default)]
     pub addresses: Vec<(HostPort, IpAddr)>,
-    /// Name of the engine's restart policy, `no` on ours.
+    /// Restart policy of the engine; `no` on containers of Argus.
     pub restart_policy: String,
-    /// The most processes, 0 for no limit; `None` where the engine is not known to keep one.
+    /// Maximum number of processes, 0 for no limit; `None` if the engine does not report a limit.
     #[serde(default)]
     pub pids_limit: Option<u64>,
-    /// Whether it has every privilege.
+    /// True if the container is privileged.
     #[serde(default)]
     pub privileged: bool,
-    /// How long it may take to stop before it is killed; `None` where it was made without a word on that.
+    /// Time between stop signal and kill; `None` if the create request did not set it.
     #[serde(default)]
     pub stop_grace: Option<Duration>,
 }
 
-/// A network with our labels.
+/// Network with the labels of Argus.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Network {
-    /// Engine id.
+    /// Id that the engine assigned.
     pub id: NetworkId,
-    /// Name.
+    /// Name on the engine.
     pub name: String,
     /// All labels.
     pub labels: BTreeMap<String, String>,
-    /// When it was made.
+    /// Creation time.
     pub created_at: Timestamp,
 }
 
 impl Network {
-    /// Whose it is; `None`: not ours.
+    /// Returns the ownership; `None` for an object that Argus does not manage.
     pub fn owner(&self) -> Option<Owner> {
         Owner::read(&self.labels)
     }
 }
 
-/// A named volume with our labels.
+/// Named volume with the labels of Argus.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Volume {
-    /// Its name is its identity.
+    /// Name on the engine, which also identifies it.
     pub name: String,
     /// All labels.
     pub labels: BTreeMap<String, String>,
 }
 
 impl Volume {
-    /// Whose it is; `None`: not ours.
+    /// Returns the ownership; `None` for an object that Argus does not manage.
     pub fn owner(&self) -> Option<Owner> {
         Owner::read(&self.labels)
     }
 
-    /// When we made it; engines tell this of volumes in a form of their own, or not at all.
+    /// Returns the creation time from its label. Engines report it in different forms, or not at all.
     pub fn made_at(&self) -> Option<Timestamp> {
         let made = self.labels.get(labels::CREATED_AT)?;
         Timestamp::parse(made)
     }
 }
 
-/// A time during which the engine was away; deaths around it are not the containers' fault.
+/// Period in which the engine was unreachable. Failed runs around it do not count against the containers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Outage {
-    /// When it was noticed.
+    /// Time of its detection.
     pub from: Timestamp,
-    /// When the engine answered again; `None` while it lasts.
+    /// Time at which the engine became reachable again; `None` while the outage lasts.
     pub until: Option<Timestamp>,
 }
 
-/// The objects of one environment.
+/// Observed objects of one environment.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Observed {
-    /// Its containers, by id.
+    /// Containers by id.
     pub containers: BTreeMap<ContainerId, Arc<Container>>,
-    /// Its networks, by id.
+    /// Networks by id.
     pub networks: BTreeMap<NetworkId, Arc<Network>>,
-    /// Its volumes, by name.
+    /// Volumes by name.
     pub volumes: BTreeMap<String, Arc<Volume>>,
-    /// Those of its containers whose image's name stands for another image by now.
+    /// Containers whose image reference now names another image.
     pub retagged: BTreeSet<ContainerId>,
-    /// Grows whenever anything above changes, so that an unchanged environment need not be planned again.
+    /// Changes with every change of the fields above, so that the planner can skip an unchanged environment.
     pub version: u64,
 }
 
 impl Observed {
-    /// Nothing of it is there.
+    /// Returns whether the environment has no objects.
     pub fn is_empty(&self) -> bool {
         self.containers.is_empty() && self.networks.is_empty() && self.volumes.is_empty()
     }

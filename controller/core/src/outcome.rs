@@ -1,4 +1,4 @@
-//! What came of an act, sorted by what happens next rather than by how the engine worded it.
+//! Results of actions, grouped by the next step that they require instead of by the text of the engine.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -7,60 +7,60 @@ use serde::{Deserialize, Serialize};
 
 use crate::ident::{ContainerId, HostPort, NetworkId};
 
-/// An act that the engine carried out (or found done already: every act can be repeated).
+/// Success of an action. Actions are idempotent, so this includes actions whose effect existed already.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Done {
-    /// Nothing to report but success.
+    /// The action has no further result.
     Ok,
-    /// A container was created, or adopted by its name, label and hash.
+    /// Id of the container that was created, or adopted by its name, labels and hash.
     Container(ContainerId),
-    /// A network was created or adopted.
+    /// Id of the network that was created or adopted.
     Network(NetworkId),
-    /// What a failed container left was taken.
+    /// Evidence that was collected from a failed container.
     Evidence(Box<Evidence>),
 }
 
-/// What a run left behind.
+/// Evidence of one run: its output and measurements.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Evidence {
-    /// Its last lines on stdout, oldest first.
+    /// Last lines of stdout, oldest first.
     pub stdout: Vec<String>,
-    /// Its last lines on stderr, oldest first.
+    /// Last lines of stderr, oldest first.
     pub stderr: Vec<String>,
-    /// The most memory it used, in bytes, as far as that was measured.
+    /// Peak memory usage in bytes; `None` if it was not measured.
     pub memory_peak: Option<u64>,
-    /// What its probe found when it was asked once more, by what was asked.
+    /// Results of repeating its probe during the collection, by probe request.
     pub questions: BTreeMap<String, String>,
-    /// What could not be taken, and why.
+    /// Parts that could not be collected, with the reasons.
     pub missing: Vec<String>,
 }
 
-/// Why an act was not carried out, or why nobody knows.
+/// Failure of an action, or an unknown outcome.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
 pub enum ActionError {
-    /// The outcome is unknown: it may have happened, or may happen later. A full list decides.
+    /// The outcome is unknown: the action may have taken effect, or may do so later. A full list decides.
     #[error("outcome unknown: {0}")]
     Unknown(String),
-    /// There was no answer in time: it may have happened, or may happen later.
-    #[error("no answer in time: {0}")]
+    /// No response arrived in time: the action may have taken effect, or may do so later.
+    #[error("timed out: {0}")]
     TimedOut(String),
-    /// The connection ended before the answer: it may have happened.
+    /// The connection ended before the response: the action may have taken effect.
     #[error("connection lost: {0}")]
     ConnectionLost(String),
-    /// It was turned away because a breaker opened after it was decided on; nothing was sent.
-    #[error("circuit open")]
+    /// The circuit breaker opened after the action was planned; no request was sent.
+    #[error("circuit breaker is open")]
     CircuitOpen,
-    /// The engine was not reached; nothing was sent.
+    /// The engine is unreachable; no request was sent.
     #[error("engine unreachable: {0}")]
     Unreachable(String),
-    /// The engine itself is in trouble (502 to 504, containerd gone).
+    /// The engine itself fails (status 502 to 504, or containerd is gone).
     #[error("engine failed: {0}")]
     Engine(String),
-    /// The name belongs to something that is not this act's to adopt.
+    /// The name belongs to an object that this action must not adopt.
     #[error("name is held by {holder}")]
     NameTaken {
-        /// Id, or a description, of what holds it.
+        /// Id or description of the object with that name.
         holder: String,
     },
     /// The engine could not bind a host port.
@@ -69,71 +69,74 @@ pub enum ActionError {
     /// The image is not on the engine.
     #[error("image is not present")]
     ImageMissing,
-    /// The registry does not have it.
+    /// The registry does not have the image.
     #[error("image not found: {0}")]
     ImageNotFound(String),
-    /// The registry wants (other) credentials.
+    /// The registry requires credentials, or other ones.
     #[error("registry refused access: {0}")]
     AuthRequired(String),
-    /// The registry asks for patience.
-    #[error("registry limits the rate: {message}")]
+    /// The registry limits the request rate.
+    #[error("registry rate limit reached: {message}")]
     RateLimited {
-        /// What it said.
+        /// Message of the registry.
         message: String,
-        /// How long it asked us to wait.
+        /// Requested delay before the next attempt.
         retry_after: Option<Duration>,
     },
     /// The pull failed for another reason.
     #[error("pull failed: {0}")]
     PullFailed(String),
-    /// The build failed; the tail of its log.
+    /// The build failed.
     #[error("build failed: {message}")]
     BuildFailed {
-        /// The failing step's message.
+        /// Message of the failed step.
         message: String,
-        /// Last lines of the build's log.
+        /// Last lines of the build log.
         log: String,
     },
-    /// The entry point or command does not exist or cannot be run (126, 127).
+    /// The entry point or command does not exist or is not executable (exit code 126 or 127).
     #[error("entry point cannot be run: {0}")]
     EntrypointNotFound(String),
-    /// A mount's source is missing or refused.
+    /// The source of a mount is missing or was refused.
     #[error("mount failed: {0}")]
     BadMount(String),
+    /// A mount's source leads elsewhere than it did when the file was accepted; no container has it.
+    #[error("mount refused: {0}")]
+    MountRefused(String),
     /// The container could not be started for another reason.
     #[error("start failed: {0}")]
     StartFailed(String),
-    /// What the act is about is gone.
+    /// The object of the action no longer exists.
     #[error("no such object")]
     Gone,
-    /// The network the container wants is gone.
+    /// The network of the container no longer exists.
     #[error("network not found: {0}")]
     NetworkGone(String),
-    /// No address pool is left for a network.
+    /// No address pool is free for another network.
     #[error("no free address pool: {0}")]
     PoolExhausted(String),
-    /// Endpoints are still attached.
+    /// Containers are still attached to the network.
     #[error("network is in use: {0}")]
     NetworkInUse(String),
-    /// Somebody else is at it already (removal in progress).
+    /// Another request already changes the object, such as a removal in progress.
     #[error("busy: {0}")]
     Busy(String),
-    /// The engine's disk is full.
+    /// The disk of the engine is full.
     #[error("no space left: {0}")]
     DiskFull(String),
-    /// What was to be done could not be written down first, so it was not done.
+    /// The action could not be recorded in the journal, so it was not performed.
     #[error("journal cannot be written: {0}")]
     JournalUnwritable(String),
-    /// Ownership was looked at again right before the act, and it is not ours.
-    #[error("not ours: {0}")]
+    /// The ownership check before the action found an object of another owner.
+    #[error("not owned by this controller: {0}")]
     NotOurs(String),
-    /// The engine refuses the request as it stands; repeating it is of no use.
+    /// The engine rejects the request; an unchanged retry cannot succeed.
     #[error("engine refused: {0}")]
     Rejected(String),
 }
 
 impl ActionError {
-    /// It may have happened, or may happen later.
+    /// Returns whether the action may have taken effect, or may do so later.
     pub fn is_outcome_unknown(&self) -> bool {
         matches!(
             self,
@@ -142,46 +145,46 @@ impl ActionError {
     }
 }
 
-/// What was seen right after the engine refused a host port.
+/// State of a host port directly after the engine refused to bind it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PortRefusal {
-    /// The port.
+    /// Refused port.
     pub port: HostPort,
-    /// It was free again when looked at after the refusal.
+    /// True if the port was free again when checked after the refusal.
     pub free_now: bool,
-    /// Who holds it, as far as that could be found.
+    /// Owner of the port, where it could be determined.
     pub owner: PortOwner,
-    /// Every port that was seen taken in that look; empty where nothing could be seen.
+    /// All ports that were taken at the time of that check; empty if the check was impossible.
     pub busy: BTreeSet<HostPort>,
 }
 
-/// Who holds a host port.
+/// Owner of a host port.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "camelCase")]
 pub enum PortOwner {
-    /// Another environment of ours.
+    /// Another environment of this controller.
     Environment {
-        /// Its name.
+        /// Name of it.
         environment: String,
-        /// The service that publishes it.
+        /// Service that publishes the port.
         service: String,
     },
-    /// A container that is not ours.
+    /// A container that Argus does not manage.
     Container {
-        /// Its name.
+        /// Name of it.
         name: String,
-        /// Its id.
+        /// Container id.
         id: String,
     },
     /// A process on the host.
     Process {
         /// Process id.
         pid: u32,
-        /// Its command line.
+        /// Command line of the process.
         command: String,
     },
-    /// Nobody is there, or a leaked proxy.
+    /// No process listens, or a leaked proxy of the engine holds the port.
     StaleAllocation,
-    /// It could not be found out.
+    /// The owner could not be determined.
     Unknown,
 }

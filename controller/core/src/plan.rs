@@ -1,4 +1,10 @@
-//! What is right to do now, and what is waited for: decisions as data.
+//! Planning of one environment: pure decisions as data, one [`Plan`] per environment.
+//!
+//! [`plan`] compares the desired state with the observed state, and returns [`Step`]s (actions that are possible now) and
+//! [`Wait`]s (reasons why a subject cannot proceed). Each subject has at most one action, planned or in flight.
+//!
+//! The order of the stages matters: network, volumes, services, images, garbage collection (`gc`), then the filters that
+//! turn steps into waits: `holds`, [`restart_rate_limit`] and `breaker_filter`.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -47,42 +53,42 @@ pub use call::Deadlines;
 pub use cause::Cause;
 pub use wait::{ActionFailure, CallArgs, LeaseHolder, WaitingOn};
 
-/// What an act is about. At most one act per subject is planned or in flight.
+/// Object of an action. At most one action per subject is planned or in flight.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "camelCase")]
 pub enum Subject {
-    /// A service's containers.
+    /// Containers of a service.
     Service {
-        /// Environment.
+        /// Environment of the service.
         environment: EnvName,
-        /// Service.
+        /// Name of the service.
         service: ServiceName,
     },
-    /// The network of an environment.
+    /// Network of an environment.
     Network {
-        /// Environment.
+        /// Environment of the network.
         environment: EnvName,
     },
     /// A named volume.
     Volume {
-        /// Environment.
+        /// Environment of the volume.
         environment: EnvName,
-        /// Its name on the engine.
+        /// Name on the engine.
         name: ResourceName,
     },
-    /// An image; shared by every environment that wants it.
+    /// An image; shared by every environment that uses it.
     Image {
-        /// Reference, with the digest of its build where it is built.
+        /// Image reference, with the digest of the build for built images.
         key: String,
     },
-    /// A container that nobody desires.
+    /// A container that no environment desires.
     ExtraContainer {
-        /// Its id.
+        /// Id of the container.
         id: ContainerId,
     },
-    /// A network that nobody desires.
+    /// A network that no environment desires.
     ExtraNetwork {
-        /// Its id.
+        /// Id of the network.
         id: NetworkId,
     },
 }
@@ -94,77 +100,77 @@ impl fmt::Display for Subject {
             Self::Network { environment } => write!(f, "{environment} network"),
             Self::Volume { environment, name } => write!(f, "{environment} volume {name}"),
             Self::Image { key } => write!(f, "image {key}"),
-            Self::ExtraContainer { id } => write!(f, "stray container {id}"),
-            Self::ExtraNetwork { id } => write!(f, "stray network {id}"),
+            Self::ExtraContainer { id } => write!(f, "extra container {id}"),
+            Self::ExtraNetwork { id } => write!(f, "extra network {id}"),
         }
     }
 }
 
-/// An act with what it is about and why it is right.
+/// An action with its subject and its cause.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Step {
-    /// What it is about.
+    /// Object of the action.
     pub subject: Subject,
-    /// The call.
+    /// Engine call.
     pub action: Action,
-    /// Why.
+    /// Reason of the action.
     pub cause: Cause,
 }
 
-/// Why nothing is done about a subject, and until when.
+/// Reason why a subject cannot proceed, with its end if known.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Wait {
-    /// What it is about.
+    /// Object that waits.
     pub subject: Subject,
-    /// Why.
+    /// Reason of the wait.
     pub on: WaitingOn,
 }
 
-/// Host ports by what they publish.
+/// Host ports by published port.
 pub type PortMap = BTreeMap<PortKey, u16>;
 
-/// A published port of a service, as the sticky map names it.
+/// A published port of a service; key of the sticky port map.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct PortKey {
-    /// Service.
+    /// Service that publishes the port.
     pub service: ServiceName,
     /// Port in the container, with protocol.
     pub container: HostPort,
 }
 
-/// All that is right now for one environment.
+/// Actions and waits of one environment at one time.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Plan {
-    /// Acts, at most one per subject.
+    /// Actions, at most one per subject.
     pub steps: Vec<Step>,
-    /// Why the other subjects are left alone.
+    /// Reasons of the subjects that cannot proceed.
     pub waits: Vec<Wait>,
-    /// The host ports that the steps assume; becomes memory.
+    /// Host ports that the steps assume; stored in the planner state.
     #[serde(skip)]
     pub ports: PortMap,
-    /// Revision planned for.
+    /// Planned revision; `None` for an environment that is not desired.
     pub revision: Option<Revision>,
-    /// The hash each service's container must carry.
+    /// Spec hash that the container of each service must carry.
     #[serde(skip)]
     pub hashes: BTreeMap<ServiceName, SpecHash>,
-    /// Services of which an older revision still runs, until what is wanted stands in its place.
+    /// Services whose container of an older revision runs until its replacement is ready.
     #[serde(skip)]
     pub replaced_but_running: BTreeSet<ServiceName>,
-    /// What dead controllers left here, and what becomes of it.
+    /// Orphans of dead controllers, each with the decision about it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub orphans: Vec<orphan::Orphan>,
 }
 
 impl Plan {
-    /// Nothing to do and nothing to wait for.
+    /// True if the plan has neither actions nor waits.
     pub fn is_settled(&self) -> bool {
         self.steps.is_empty() && self.waits.is_empty()
     }
 
-    /// Whether a subject is something that a dead controller left.
+    /// True if the subject is an orphan of a dead controller.
     pub fn is_about_an_orphan(&self, subject: &Subject) -> bool {
         let id = match subject {
             Subject::ExtraContainer { id } => id.as_str(),
@@ -175,7 +181,7 @@ impl Plan {
         self.orphans.iter().any(|orphan| orphan.id == id)
     }
 
-    /// When the passing of time alone changes something.
+    /// Earliest time at which the plan changes without an event.
     pub fn wake_at(&self) -> Option<Timestamp> {
         let waits = self.waits.iter().filter_map(|wait| wait.on.until());
         let orphans = self.orphans.iter().filter_map(orphan::Orphan::until);
@@ -183,53 +189,53 @@ impl Plan {
     }
 }
 
-/// Everything that one environment is planned from.
+/// Inputs of the plan of one environment.
 #[derive(Debug, Clone, Copy)]
 pub struct PlanInput<'a> {
-    /// Which environment.
+    /// Planned environment.
     pub env: &'a EnvName,
-    /// What it shall be; `None`: it shall not be.
+    /// Accepted spec; `None` if the environment is not desired.
     pub accepted: Option<&'a Accepted>,
-    /// What is there of it.
+    /// Observed objects of the environment.
     pub observed: &'a Observed,
-    /// What was tried, and what is expected.
+    /// State of the planner.
     pub state: &'a PlannerState,
-    /// Verdicts of the probes.
+    /// Probe results by container.
     pub health: &'a HealthStates,
-    /// Recent times without an engine.
+    /// Recent outages of the engine.
     pub outages: &'a [Outage],
-    /// Host ports, assigned beforehand for all services at once.
+    /// Host ports, assigned beforehand for all services together.
     pub ports: &'a port::Assignment,
-    /// Its services, rendered under those ports.
+    /// Rendered services with those ports.
     pub rendered: &'a render::Rendered,
-    /// Who we are.
+    /// Identity of this controller.
     pub identity: &'a ControllerIdentity,
-    /// Everything that is there, to know who holds a name.
+    /// All observed objects, for the holders of names.
     pub store: &'a Store,
-    /// Who else is at work on the engine.
+    /// Leases of this and of all other controllers on the engine.
     pub leases: &'a Leases,
-    /// The projects of all accepted specs.
+    /// Projects of all accepted specs.
     pub projects: &'a orphan::Projects,
-    /// What people and agents asked for.
+    /// Requests of people and agents.
     pub requests: &'a UserRequests,
-    /// The last look at engine and disk; `None`: nobody looks, and nothing waits for it.
+    /// Last preflight snapshot; `None` without a preflight task, and then nothing waits for one.
     pub preflight: Option<&'a PreflightSnapshot>,
-    /// The last look at who reaches whom in it.
+    /// Last connectivity check of the environment.
     pub links: Option<&'a ConnectivityCheck>,
-    /// The time.
+    /// Current time.
     pub now: Timestamp,
 }
 
 impl PlanInput<'_> {
-    fn kept(&self) -> Option<&EnvHistory> {
+    fn history(&self) -> Option<&EnvHistory> {
         self.state.environments.get(self.env)
     }
 
-    /// What stands in the way of any act on a subject: one in flight, an effect not seen, a failure not over.
+    /// Wait reason that blocks every action on a subject: an action in flight, a pending effect, or a backoff.
     fn blocked_by(&self, subject: &Subject) -> Option<WaitingOn> {
-        if let Some(flying) = self.state.in_flight.get(subject) {
+        if let Some(call) = self.state.in_flight.get(subject) {
             return Some(WaitingOn::InFlight {
-                verb: flying.verb.to_owned(),
+                verb: call.verb.to_owned(),
             });
         }
         if let Some(expected) = self.state.expectations.get(subject) {
@@ -242,7 +248,7 @@ impl PlanInput<'_> {
         self.backoff_of(subject)
     }
 
-    /// A name that is held by something of a living controller is that one's, and no conflict for a person to end.
+    /// Wait reason for a name that another object holds. An object of a live controller is not a conflict for a person.
     fn name_taken(&self, name: String, holder: String, until: Timestamp) -> WaitingOn {
         let containers = self.store.containers().filter(|held| held.name == name);
         let networks = self
@@ -254,14 +260,14 @@ impl PlanInput<'_> {
         let owners = containers
             .map(|held| held.owner())
             .chain(networks.map(|held| held.owner()));
-        let mut living =
+        let mut alive =
             owners
                 .flatten()
                 .filter_map(|owner| match self.leases.liveness(&owner.controller, self.now) {
                     Liveness::Alive(lease) => Some(LeaseHolder::of(lease, self.leases)),
                     Liveness::Own | Liveness::Doubtful | Liveness::Dead | Liveness::Unknown => None,
                 });
-        match living.next() {
+        match alive.next() {
             Some(holder) => {
                 let until = Some(until);
                 WaitingOn::Leased { holder, until }
@@ -270,7 +276,7 @@ impl PlanInput<'_> {
         }
     }
 
-    /// Whether engine and disk are such that something new may be made. What is there may always be worked on.
+    /// Checks that the engine and its disk allow new objects. Existing objects can always be changed.
     fn check_preflight(&self, desired: &Desired) -> Result<(), WaitingOn> {
         let first = self.observed.containers.is_empty();
         self.preflight.map_or(Ok(()), |preflight| {
@@ -299,28 +305,28 @@ impl PlanInput<'_> {
         }
     }
 
-    /// The cause of an act, or that it is one more try of one that failed.
-    fn cause(&self, subject: &Subject, because: Cause) -> Cause {
+    /// Cause of an action: `because`, or a retry if the last attempt failed.
+    fn cause(&self, subject: &Subject, default: Cause) -> Cause {
         match self.state.action_failures.get(subject) {
             Some(failure) => Cause::Retry {
                 attempt: failure.attempts + 1,
             },
-            None => because,
+            None => default,
         }
     }
 }
 
-/// What one look at a subject comes to.
+/// Decision about one subject.
 enum Decision {
-    /// Do this now.
+    /// Run this action now.
     Do(Action, Cause),
-    /// Leave it alone, for this reason.
+    /// Do nothing, for this reason.
     Wait(WaitingOn),
-    /// It is as it shall be.
+    /// The observed state equals the desired state.
     Settled,
 }
 
-/// What is right now for one environment. Total: never fails, never panics, never waits.
+/// Plans one environment. Total: it never fails, panics or blocks.
 pub fn plan(input: &PlanInput<'_>) -> Plan {
     let mut plan = Plan::default();
     if let Some(accepted) = input.accepted {
@@ -346,12 +352,12 @@ pub fn plan(input: &PlanInput<'_>) -> Plan {
 }
 
 impl Plan {
-    fn take(&mut self, subject: Subject, decision: Decision) {
+    fn add(&mut self, subject: Subject, decision: Decision) {
         match decision {
-            Decision::Do(act, because) => self.steps.push(Step {
+            Decision::Do(action, cause) => self.steps.push(Step {
                 subject,
-                action: act,
-                cause: because,
+                action,
+                cause,
             }),
             Decision::Wait(on) => self.waits.push(Wait { subject, on }),
             Decision::Settled => {}

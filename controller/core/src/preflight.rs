@@ -1,4 +1,7 @@
-//! Whether the ground is fit to build on: what was found out about the engine and its host, as verdicts.
+//! Preflight checks: results derived from facts about the engine and its host.
+//!
+//! The preflight task collects [`PreflightFacts`]. [`verdicts`] evaluates them, [`report`] converts the results for the
+//! status, and [`PreflightSnapshot::check_creation`] blocks the creation of objects that would fail later.
 
 use argus_crds::error::Code;
 use argus_crds::status::{
@@ -21,13 +24,13 @@ pub use check::{LEAST_API, size};
 pub use host_facts::{Disk, Engine, HostFacts, Image, Networks, Observation, Port, Reclaimable};
 pub use snapshot::PreflightSnapshot;
 
-/// What a file says about the checks.
+/// Preflight settings of a spec file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Policy {
-    /// Whether they are made, and keep anything from being created.
+    /// True if the checks run and can block the creation of objects.
     pub enabled: bool,
-    /// Bytes that must be free on the engine's data root; below twice as many is a warning.
+    /// Bytes that must be free on the data root of the engine; less than twice as many is a warning.
     pub disk_space_threshold: u64,
 }
 
@@ -41,37 +44,37 @@ impl Default for Policy {
     }
 }
 
-/// All that a report is made of.
+/// Inputs of all checks.
 #[derive(Debug, Clone, PartialEq)]
 pub struct PreflightFacts {
-    /// What the engine says of itself and of its host.
+    /// Facts about the engine and its host.
     pub ground: HostFacts,
-    /// What dead runs left behind.
+    /// Orphans of dead controllers and runs.
     pub orphans: Observation<Vec<Orphan>>,
-    /// The host ports that files want.
+    /// Host ports that spec files request.
     pub ports: Observation<Vec<Port>>,
-    /// The images that files name.
+    /// Images that spec files name.
     pub images: Observation<Vec<Image>>,
-    /// Whether the state directory takes what is written to it; why it does not.
+    /// Result of writing to the state directory; `Err` holds the cause of a failure.
     pub journal: Observation<Result<(), String>>,
-    /// The engine said lately that no space is left.
+    /// Time of the last report of the engine that no space is left; `None` without a recent one.
     pub disk_full: Option<Timestamp>,
 }
 
-/// How one check came out.
+/// Outcome of one check.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CheckOutcome {
-    /// Which check.
+    /// Check that ran.
     pub name: CheckName,
-    /// How it came out.
+    /// Result of the check.
     pub result: CheckResult,
-    /// What was found, in words.
+    /// Finding as text.
     pub message: String,
-    /// The error that it raises.
+    /// Error code of a warning or failure.
     pub code: Option<Code>,
-    /// What was found, for programs.
+    /// Finding as structured data.
     pub details: Option<Value>,
-    /// It was to be checked and could not be.
+    /// True if the check could not be performed although it was required.
     pub unknown: bool,
 }
 
@@ -105,12 +108,12 @@ impl CheckOutcome {
         }
     }
 
-    /// There is nothing to check, or nobody wants to know.
-    fn idle(name: CheckName, why: impl Into<String>) -> Self {
+    /// Creates a skipped outcome: there is nothing to check, or the check was not requested.
+    fn skipped(name: CheckName, why: impl Into<String>) -> Self {
         Self::new(name, CheckResult::Skipped, why)
     }
 
-    /// It could not be found out.
+    /// Creates a skipped outcome of a required check that could not be performed.
     fn unknown(name: CheckName, why: impl Into<String>) -> Self {
         Self {
             unknown: true,
@@ -126,7 +129,7 @@ impl CheckOutcome {
     }
 }
 
-/// Every check under a policy, in the order in which a person asks; those in `skip` are not made.
+/// Evaluates every check under a policy, in the order of the report; checks in `skip` are skipped.
 pub fn verdicts(
     facts: &PreflightFacts,
     policy: &Policy,
@@ -135,7 +138,7 @@ pub fn verdicts(
 ) -> Vec<CheckOutcome> {
     let one = |name: &CheckName| {
         if skip.contains(name) {
-            return CheckOutcome::idle(*name, "it was asked to be skipped");
+            return CheckOutcome::skipped(*name, "skipped on request");
         }
         match name {
             CheckName::Engine => check::engine(&facts.ground.engine),
@@ -157,13 +160,13 @@ pub fn verdicts(
     CheckName::ALL.iter().map(one).collect()
 }
 
-/// The worst of them. What should have been checked and could not be is as good as a warning.
-pub fn overall(verdicts: &[CheckOutcome]) -> PreflightOverall {
-    if verdicts.iter().any(|verdict| verdict.result == CheckResult::Fail) {
+/// Returns the worst result. A required check that could not be performed counts as a warning.
+pub fn overall(outcomes: &[CheckOutcome]) -> PreflightOverall {
+    if outcomes.iter().any(|outcome| outcome.result == CheckResult::Fail) {
         PreflightOverall::Unhealthy
-    } else if verdicts
+    } else if outcomes
         .iter()
-        .any(|verdict| verdict.unknown || verdict.result == CheckResult::Warn)
+        .any(|outcome| outcome.unknown || outcome.result == CheckResult::Warn)
     {
         PreflightOverall::Degraded
     } else {
@@ -171,20 +174,20 @@ pub fn overall(verdicts: &[CheckOutcome]) -> PreflightOverall {
     }
 }
 
-/// The report of these verdicts.
-pub fn report(verdicts: Vec<CheckOutcome>, at: Timestamp) -> PreflightReport {
-    let overall = overall(&verdicts);
-    let check = |verdict: CheckOutcome| PreflightCheck {
-        name: verdict.name,
-        result: verdict.result,
-        message: verdict.message,
-        code: verdict.code,
-        details: verdict.details,
+/// Converts check outcomes into the report of the status.
+pub fn report(outcomes: Vec<CheckOutcome>, at: Timestamp) -> PreflightReport {
+    let overall = overall(&outcomes);
+    let check = |outcome: CheckOutcome| PreflightCheck {
+        name: outcome.name,
+        result: outcome.result,
+        message: outcome.message,
+        code: outcome.code,
+        details: outcome.details,
     };
     PreflightReport {
         schema_version: PREFLIGHT_VERSION,
         overall,
-        checks: verdicts.into_iter().map(check).collect(),
+        checks: outcomes.into_iter().map(check).collect(),
         as_of: at.to_string(),
         ..PreflightReport::default()
     }

@@ -1,4 +1,4 @@
-//! Verdicts of probes.
+//! Probe results of containers.
 
 use std::collections::BTreeMap;
 
@@ -7,41 +7,41 @@ use serde::{Deserialize, Serialize};
 use crate::ident::ContainerId;
 use crate::time::Timestamp;
 
-/// Verdicts by container; a container without an entry has not been probed.
+/// Probe results by container; a container without an entry has not been probed.
 pub type HealthStates = BTreeMap<ContainerId, Health>;
 
-/// What the probes of one container say.
+/// Probe results of one container.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Health {
-    /// The verdict.
+    /// Current status.
     pub status: ProbeStatus,
-    /// Since when.
+    /// Time of the last status change.
     pub since: Timestamp,
-    /// Of `Unhealthy`: when the first of the bad answers came that made it; `None` where nobody told.
+    /// Time of the first failed probe that led to `Unhealthy`; `None` for other statuses and where it is unknown.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub failing_since: Option<Timestamp>,
-    /// The run of the container it speaks of; a verdict on an earlier run says nothing.
+    /// Start time of the probed run; a result of an earlier run does not count.
     pub started_at: Option<Timestamp>,
-    /// What the last probe said, cut to 4 KiB.
+    /// Output of the last probe, cut to 4 KiB.
     pub output: String,
-    /// What the last probes said before this verdict, oldest first.
+    /// Outputs of the last probes before the status change, oldest first.
     pub recent: Vec<String>,
-    /// Nobody answered at all, which is worse than a bad answer.
+    /// True if the container did not respond at all, which is worse than a failing response.
     pub dead: bool,
-    /// More than half of the last probes failed although it was healthy in between.
+    /// True if more than half of the last probes failed although the container was healthy in between.
     pub unsteady: bool,
 }
 
-/// A probe's verdict.
+/// Status that the probes determined.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum ProbeStatus {
-    /// Not decided.
+    /// Undetermined: too few results so far.
     #[default]
     Starting,
-    /// Enough successes in a row.
+    /// Enough consecutive successes.
     Healthy,
-    /// Enough failures in a row.
+    /// Enough consecutive failures.
     Unhealthy,
 }

@@ -1,4 +1,4 @@
-//! Which images of an engine are ours and of no use any more.
+//! Selection of the unused images that Argus built.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -7,64 +7,66 @@ use serde::{Deserialize, Serialize};
 use crate::desired::OWN_IMAGE;
 use crate::time::Timestamp;
 
-/// An image that Argus built.
+/// Image that Argus built.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct BuiltImage {
-    /// The engine's id.
+    /// Image id.
     pub id: String,
-    /// The tag that it was built under, which is on its newest build now.
+    /// Tag of the build; the engine has moved it to the newest build since.
     pub built_as: String,
-    /// The names that it has.
+    /// Current tags.
     pub tags: Vec<String>,
-    /// When it was built.
+    /// Build time.
     pub created_at: Timestamp,
-    /// A container was made from it, or another image is built on it.
+    /// True if a container or another image is based on it.
     pub used: bool,
-    /// The steps of its build with the bytes of each, by image id: shared with other builds that begin alike.
+    /// Layers of the build with their sizes in bytes, by image id. Builds with the same first steps share layers.
     pub steps: BTreeMap<String, u64>,
 }
 
 impl BuiltImage {
-    /// It is of this program, for mocks: each program has a tag of its own, which no newer one takes.
+    /// Returns whether it is the image of this program, for mocks. Each program version has a separate tag.
     fn is_own(&self) -> bool {
         let tag = self.built_as.strip_prefix(OWN_IMAGE);
         tag.is_some_and(|tag| tag.starts_with(':'))
     }
 
-    /// What newer builds follow it under.
-    fn line(&self) -> &str {
+    /// Returns the name under which newer builds replace this one.
+    fn series(&self) -> &str {
         if self.is_own() { OWN_IMAGE } else { &self.built_as }
     }
 
-    /// Somebody gave it a name: one that it has still, or that we did not give it.
+    /// Returns whether it has a tag other than the one that Argus assigned.
     fn is_named(&self) -> bool {
         let by_us = |tag: &String| self.is_own() && *tag == self.built_as;
         self.tags.iter().any(|tag| !by_us(tag))
     }
 }
 
-/// The images that can go: no container and no image needs them, nobody gave them a name of their own, no file wants them
-/// and there is a newer build of the same tag, or of this program. `wanted` holds references and ids.
+/// Returns the images that can be removed.
+///
+/// Such an image is unused, has no tag of a person, and is not in `wanted` (references and ids). There is a newer build
+/// of the same tag or of this program.
 pub fn dead<'a>(images: &'a [BuiltImage], wanted: &BTreeSet<String>) -> Vec<&'a BuiltImage> {
     let mut newest: BTreeMap<&str, (Timestamp, &str)> = BTreeMap::new();
     for image in images {
         let this = (image.created_at, image.id.as_str());
-        let known = newest.entry(image.line()).or_insert(this);
+        let known = newest.entry(image.series()).or_insert(this);
         *known = this.max(*known);
     }
     let is_dead = |image: &&BuiltImage| {
         let is_wanted = wanted.contains(&image.id) || image.tags.iter().any(|tag| wanted.contains(tag));
-        let is_newest = newest.get(image.line()).is_some_and(|(_, id)| *id == image.id);
+        let is_newest = newest.get(image.series()).is_some_and(|(_, id)| *id == image.id);
         !image.built_as.is_empty() && !image.used && !image.is_named() && !is_wanted && !is_newest
     };
     images.iter().filter(is_dead).collect()
 }
 
-/// What their removal frees: the steps that no other build of ours shares.
+/// Returns the bytes that removing `dead` frees: the layers that no remaining image in `images` shares.
 pub fn bytes(images: &[BuiltImage], dead: &[&BuiltImage]) -> u64 {
     let is_dead = |image: &BuiltImage| dead.iter().any(|dead| dead.id == image.id);
-    let kept: BTreeSet<&String> = images
+    let remaining: BTreeSet<&String> = images
         .iter()
         .filter(|image| !is_dead(image))
         .flat_map(|image| image.steps.keys())
@@ -72,7 +74,7 @@ pub fn bytes(images: &[BuiltImage], dead: &[&BuiltImage]) -> u64 {
     let freed: BTreeMap<&String, u64> = dead
         .iter()
         .flat_map(|image| &image.steps)
-        .filter(|(id, _)| !kept.contains(id))
+        .filter(|(id, _)| !remaining.contains(id))
         .map(|(id, bytes)| (id, *bytes))
         .collect();
     freed.values().sum()
@@ -102,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_newer_build_followed_and_nobody_needs_is_dead() {
+    fn replaced_and_unused_image_can_be_removed() {
         assert_eq!(
             ids(&[image("a", 1), image("b", 2), image("c", 3)], &[]),
             ["a", "b"]
@@ -110,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn the_newest_build_stays_even_where_no_file_wants_it() {
+    fn newest_build_is_kept_without_a_file() {
         assert!(ids(&[image("a", 1)], &[]).is_empty());
         let mut other = image("b", 2);
         other.built_as = "other:argus".to_owned();
@@ -118,12 +120,12 @@ mod tests {
         assert_eq!(
             ids(&[image("a", 1), image("b", 1)], &[]).len(),
             1,
-            "one of two of the same second stays"
+            "one of two images of the same second is kept"
         );
     }
 
     #[test]
-    fn what_is_used_wanted_or_has_a_name_stays() {
+    fn used_wanted_or_tagged_image_is_kept() {
         type Change = fn(&mut BuiltImage);
         let changes: [Change; 3] = [
             |image| image.used = true,
@@ -139,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn an_older_image_of_this_program_goes_with_its_tag_and_the_newest_stays() {
+    fn older_program_image_is_removed_with_its_tag() {
         type Change = fn(&mut BuiltImage);
         let own = |id: &str, at: i64| BuiltImage {
             built_as: format!("argus/mock:{id}"),
@@ -161,21 +163,21 @@ mod tests {
         }
         let mut alike = all();
         alike[0].built_as = "argus/mocking:a".to_owned();
-        assert_eq!(ids(&alike, &[]), ["b"], "another's name that begins alike");
+        assert_eq!(ids(&alike, &[]), ["b"], "a foreign name with the same beginning");
     }
 
     #[test]
-    fn a_step_that_is_shared_with_a_build_that_stays_frees_nothing() {
+    fn layer_shared_with_a_remaining_image_frees_nothing() {
         let all = [image("a", 1), image("b", 2), image("c", 3)];
         let dead = dead(&all, &BTreeSet::new());
         assert_eq!(bytes(&all, &dead), 20);
-        let mut apart = all.clone();
-        apart[2].steps.remove("common");
-        let dead: Vec<&BuiltImage> = apart[..2].iter().collect();
+        let mut separate = all.clone();
+        separate[2].steps.remove("common");
+        let dead: Vec<&BuiltImage> = separate[..2].iter().collect();
         assert_eq!(
-            bytes(&apart, &dead),
+            bytes(&separate, &dead),
             120,
-            "what only the dead share is counted once"
+            "a layer that only removed images share counts once"
         );
     }
 }

@@ -1,4 +1,24 @@
-//! One turn of the loop as a function of what is wanted, what is seen and what is remembered.
+//! Pure reconcile pass: desired state, observed state and planner state in, actions and waits out.
+//!
+//! # Phases of one pass
+//!
+//! [`Planner::reconcile`] runs these phases in this order:
+//!
+//! 1. **Expire expectations.** Drop every expectation that the store proves. An expectation past its deadline requests
+//!    a relist.
+//! 2. **Update the breakers.** Read the engine's connection state and tick the cooldowns. A change invalidates all plans.
+//! 3. **Wait for the first sync.** Without a complete list of the engine and a complete scan of the specs folder, the pass
+//!    ends here. Every service then waits for [`WaitingOn::Engine`](plan::WaitingOn::Engine) or
+//!    [`WaitingOn::Specs`](plan::WaitingOn::Specs).
+//! 4. **Prune and invalidate.** Drop the state of absent environments. Mark the environments stale whose health, leases,
+//!    requests or preflight snapshot changed.
+//! 5. **Observe.** Fold the observed runs of every environment into [`PlannerState`], except environments of another
+//!    controller: their failures and ports are not ours.
+//! 6. **Plan.** Plan every stale environment with [`plan::plan`], in the order of the names. Its steps count as in flight
+//!    immediately, so that the next environment of the same pass already sees them.
+//! 7. **Compute the next wake-up.** Take the earliest of all waits, expectations, breakers and leases.
+//!
+//! The pass performs no I/O and reads no clock: the same [`Inputs`] and state give the same [`ReconcileResult`].
 
 use core::net::IpAddr;
 use std::collections::{BTreeMap, BTreeSet};
@@ -26,54 +46,54 @@ mod peers;
 
 use peers::PeerLeases;
 
-/// Who this controller is and how it publishes.
+/// Identity of this controller and its publish address.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ControllerIdentity {
-    /// Identity from the state directory; goes into `argusai.controller`.
+    /// Identity from the state directory; value of the label `argusai.controller`.
     pub controller: String,
-    /// This run; goes into `argusai.run-id`.
+    /// Identifier of this run of the controller; value of the label `argusai.run-id`.
     pub run: String,
-    /// Where ports are published when the file names no address.
+    /// Host address of published ports where the file names none.
     pub publish_address: IpAddr,
 }
 
-/// Everything a turn looks at.
+/// Inputs of one pass.
 #[derive(Debug, Clone, Copy)]
 pub struct Inputs<'a> {
-    /// Accepted environments; rejected edits are not in here, their last good revision is.
+    /// Accepted environments by name. An environment with a rejected edit has its last good revision here.
     pub specs: &'a BTreeMap<EnvName, Arc<Accepted>>,
-    /// The first scan of the spec folder is complete.
+    /// True after the first complete scan of the specs folder.
     pub scanned: bool,
-    /// The engine as last seen.
+    /// Last observed state of the engine.
     pub store: &'a Store,
-    /// Verdicts of the probes.
+    /// Probe results by container.
     pub health: &'a HealthStates,
-    /// Who else is at work on the engine.
+    /// Leases of this and of all other controllers on the engine.
     pub leases: &'a Leases,
-    /// What people and agents asked for.
+    /// Requests of people and agents.
     pub requests: &'a UserRequests,
-    /// The last look at engine and disk; `None`: nobody looks, and nothing waits for it.
+    /// Last preflight snapshot; `None` without a preflight task, and then nothing waits for one.
     pub preflight: Option<&'a PreflightSnapshot>,
-    /// The time.
+    /// Current time.
     pub now: Timestamp,
 }
 
-/// What a turn decided.
+/// Result of one pass.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct ReconcileResult {
-    /// Acts to hand out now; they count as in flight from here on.
+    /// Actions to submit now; they count as in flight from here on.
     pub actions: Vec<Step>,
-    /// The plan of every environment that is desired or seen, as of its last change.
+    /// Plan of every desired or observed environment, as of its last change.
     pub plans: BTreeMap<EnvName, Arc<Plan>>,
-    /// When to turn again even if nothing happens.
+    /// Time of the next pass if no event comes earlier.
     pub wake_at: Option<Timestamp>,
-    /// The outcome of some act is unknown: ask the eyes for a full list.
+    /// True if the outcome of an action is unknown and a full list is needed.
     pub relist: bool,
-    /// Something waits for a look at engine and disk.
+    /// True if something waits for a preflight snapshot.
     pub needs_preflight: bool,
 }
 
-/// The brain with its memory.
+/// Planner with its state.
 #[derive(Debug, Clone)]
 pub struct Planner {
     identity: ControllerIdentity,
@@ -81,22 +101,22 @@ pub struct Planner {
     state: PlannerState,
     cache: BTreeMap<EnvName, Cached>,
     health: HealthStates,
-    /// A spec came, changed or went: images may be wanted by nobody any more.
+    /// A spec was added, changed or removed, so some images may be unused.
     specs_changed: bool,
     requests: UserRequests,
-    /// What held others back is over: they are planned again at once.
+    /// A restriction on other environments ended in this pass: the next pass follows immediately.
     replan: bool,
     breakers_version: u64,
     peers: PeerLeases,
-    /// The look at engine and disk that the plans were made with.
+    /// Time of the preflight snapshot that the plans were made with.
     preflight_at: Option<Timestamp>,
-    /// The engine has said that its disk is full: a look will tell how full.
+    /// An action failed because the disk is full: the next pass requests a preflight snapshot.
     disk_full: bool,
-    /// Who was seen to reach whom.
+    /// Last connectivity check of every environment.
     links: Arc<CheckResults>,
 }
 
-/// What an environment was planned from last; an environment whose inputs are unchanged is not planned again.
+/// Last plan of an environment with its inputs. Unchanged inputs skip the planning.
 #[derive(Debug, Clone, Default)]
 struct Cached {
     accepted: Option<Arc<Accepted>>,
@@ -108,7 +128,7 @@ struct Cached {
 }
 
 impl Planner {
-    /// A brain that remembers.
+    /// Creates a planner with the state of an earlier run.
     pub fn new(identity: ControllerIdentity, memory: PlannerState) -> Self {
         Self {
             identity,
@@ -127,32 +147,32 @@ impl Planner {
         }
     }
 
-    /// The same, where calls are given other deadlines.
+    /// Replaces the deadlines of the engine calls.
     #[must_use]
     pub fn with_deadlines(self, deadlines: Deadlines) -> Self {
         Self { deadlines, ..self }
     }
 
-    /// What it remembers.
+    /// State of the planner.
     pub fn state(&self) -> &PlannerState {
         &self.state
     }
 
-    /// Who it is.
+    /// Identity of this controller.
     pub fn identity(&self) -> &ControllerIdentity {
         &self.identity
     }
 
-    /// Looks at everything, decides, and counts the steps to begin as in flight.
+    /// Runs one pass and counts the returned steps as in flight.
     pub fn reconcile(&mut self, inputs: &Inputs<'_>) -> ReconcileResult {
-        let mut turn = ReconcileResult {
+        let mut result = ReconcileResult {
             relist: self.expire_expectations(inputs),
             needs_preflight: std::mem::take(&mut self.disk_full),
             ..ReconcileResult::default()
         };
-        turn.relist |= self.update_breakers(inputs);
+        result.relist |= self.update_breakers(inputs);
         if !inputs.scanned || !inputs.store.synced() {
-            return self.plan_before_sync(inputs, turn);
+            return self.plan_before_sync(inputs, result);
         }
         self.prune(inputs);
         self.on_health_changed(inputs);
@@ -174,7 +194,7 @@ impl Planner {
                 inputs.leases.ownership(env, true, inputs.now),
                 Ownership::Theirs(_)
             ) {
-                // What another controller does there is no failure, and none of our ports.
+                // Failures and ports of another controller's environment are not ours.
                 continue;
             }
             let observed = inputs.store.of(env).unwrap_or(&nothing);
@@ -197,16 +217,16 @@ impl Planner {
             let accepted = inputs.specs.get(&env);
             if self.is_stale(&env, accepted, observed, inputs.now) {
                 let steps = self.plan(&env, accepted, observed, inputs, &mut claims);
-                turn.actions.extend(steps);
+                result.actions.extend(steps);
             }
             if let Some(cached) = self.cache.get(&env) {
                 let wake = cached.plan.wake_at();
-                turn.wake_at = [turn.wake_at, wake].into_iter().flatten().min();
-                turn.needs_preflight |= cached.plan.waits.iter().any(|wait| wait.on.needs_preflight());
-                turn.plans.insert(env, cached.plan.clone());
+                result.wake_at = [result.wake_at, wake].into_iter().flatten().min();
+                result.needs_preflight |= cached.plan.waits.iter().any(|wait| wait.on.needs_preflight());
+                result.plans.insert(env, cached.plan.clone());
             }
         }
-        let breakers = self.wake_for_breakers(turn.actions.is_empty(), inputs.now);
+        let breakers = self.wake_for_breakers(result.actions.is_empty(), inputs.now);
         let expected = self
             .state
             .expectations
@@ -214,14 +234,14 @@ impl Planner {
             .map(|expected| expected.until)
             .min();
         let leases = inputs.leases.next_change(inputs.now);
-        turn.wake_at = [turn.wake_at, expected, breakers, leases]
+        result.wake_at = [result.wake_at, expected, breakers, leases]
             .into_iter()
             .flatten()
             .min();
-        turn
+        result
     }
 
-    /// Takes the outcome of a step in.
+    /// Folds the outcome of a step into the state.
     pub fn finished(
         &mut self,
         step: &Step,
@@ -234,9 +254,9 @@ impl Planner {
         self.invalidate(&step.subject);
     }
 
-    /// A person asks for a new try: failures and spent budgets of an environment are forgotten.
+    /// Forgets the failures and spent budgets of an environment, so that it is tried again.
     pub fn retry(&mut self, env: &EnvName) {
-        // Before the first turn with an engine nothing is planned, and failures are remembered all the same.
+        // Failures are recorded before the first pass with an engine too, although no plan exists then.
         let accepted = self.cache.get(env).and_then(|cached| cached.accepted.clone());
         self.state
             .prune_failures(env, accepted.as_ref().map(|accepted| &accepted.desired));
@@ -282,7 +302,7 @@ impl Planner {
     ) -> Vec<Step> {
         let mut cached = self.cache.remove(env).unwrap_or_default();
         if let Some(mut plan) = self.plan_not_owned(env, accepted.map(AsRef::as_ref), inputs) {
-            // What dead controllers left is there still, whoever is to act.
+            // Orphans stay in the report, whichever controller acts here.
             let there = cached.plan.orphans.iter().filter(|orphan| orphan.is_in(observed));
             plan.orphans.extend(there.cloned());
             cached.version = Some(observed.version);
@@ -295,9 +315,9 @@ impl Planner {
             return Vec::new();
         }
         if let Some(accepted) = accepted {
-            let kept = self.state.environments.entry(env.clone()).or_default();
+            let history = self.state.environments.entry(env.clone()).or_default();
             let desired = &accepted.desired;
-            let ports = port::assign(desired, kept, claims, &self.state.refused, inputs.now);
+            let ports = port::assign(desired, history, claims, &self.state.refused, inputs.now);
             let same = cached
                 .accepted
                 .as_ref()
@@ -308,13 +328,13 @@ impl Planner {
             }
             cached.ports = ports;
             claims.retain(|_, (by, _)| by != env);
-            // Who insists on a port that another environment holds has no claim on it.
+            // A fixed port that another environment holds gives no claim on it.
             let mut held = cached.ports.ports.clone();
             held.retain(|key, number| {
                 let (number, protocol) = (*number, key.container.protocol);
                 !claims.contains_key(&HostPort { number, protocol })
             });
-            kept.remember_ports(desired, &held);
+            history.remember_ports(desired, &held);
             claims.extend(claims_of(env, &held));
         }
         self.state.breakers.configure(env, accepted.map(AsRef::as_ref));
@@ -342,9 +362,9 @@ impl Planner {
         }
         if let Some(accepted) = accepted
             && plan.unfinished(&accepted.desired.services).next().is_none()
-            && let Some(kept) = self.state.environments.get_mut(env)
+            && let Some(history) = self.state.environments.get_mut(env)
         {
-            kept.last_good = Some(accepted.desired.revision.clone());
+            history.last_good = Some(accepted.desired.revision.clone());
         }
         self.record_planned(env, &plan, inputs.now);
         let steps = plan.steps.clone();
@@ -360,7 +380,7 @@ impl Planner {
         self.state
             .environments
             .iter()
-            .flat_map(|(env, kept)| claims_of(env, &kept.ports))
+            .flat_map(|(env, history)| claims_of(env, &history.ports))
             .collect()
     }
 }

@@ -1,4 +1,4 @@
-//! What must not leave the system: the values of `{{env.…}}`, and of variables whose name says that they are secret.
+//! Redaction of secrets: values of `{{env.…}}`, and values of variables with a secret name.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::{self, Write as _};
@@ -11,8 +11,8 @@ use serde_json::Value;
 use crate::desired::template::{Piece, pieces};
 use crate::desired::{Desired, Service};
 
-/// Words that make a variable's name one of a secret.
-const SECRET: [&str; 9] = [
+/// Words that mark the name of a variable as secret.
+const SECRET_WORDS: [&str; 9] = [
     "PASSWORD",
     "PASSWD",
     "SECRET",
@@ -23,14 +23,22 @@ const SECRET: [&str; 9] = [
     "API_KEY",
     "ACCESS_KEY",
 ];
-/// A shorter value would take harmless words with it.
-const SHORTEST: usize = 4;
-/// What stands where a secret stood.
+/// Minimum length of a secret in bytes; a shorter value would also match harmless words.
+const MIN_LENGTH: usize = 4;
+/// Replacement text of a secret.
 pub const REDACTED: &str = "[redacted]";
 
-/// Values that are blacked out wherever they stand.
+/// Secret values, which all outputs redact.
 ///
-/// They are written only where the environment itself is, which holds them anyway: the controller's private files.
+/// Argus writes them only to its private files, which contain the environment variables anyway.
+///
+/// ```
+/// use argus_core::secrets::Secrets;
+///
+/// let secrets: Secrets = serde_json::from_str(r#"["hunter2"]"#).unwrap();
+/// assert_eq!(secrets.redacted("login with hunter2 failed"), "login with [redacted] failed");
+/// assert_eq!(format!("{secrets:?}"), "Secrets(1)");
+/// ```
 #[derive(Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Secrets(BTreeSet<String>);
@@ -42,15 +50,15 @@ impl fmt::Debug for Secrets {
 }
 
 impl Secrets {
-    /// The values of every `{{env.…}}` that a file reads.
+    /// Returns the values of every `{{env.…}}` that a spec file contains.
     pub(crate) fn read_by(written: &E2eSpec, variables: &BTreeMap<String, String>) -> Self {
         let mut secrets = Self::default();
         if variables.is_empty() {
             return secrets;
         }
         let mut names = BTreeSet::new();
-        // A file that was read has a form in which it can be written.
-        gather(&serde_json::to_value(written).unwrap_or_default(), &mut names);
+        // A parsed file can always be serialized.
+        collect_env_names(&serde_json::to_value(written).unwrap_or_default(), &mut names);
         for name in names {
             let Some(value) = variables.get(&name) else {
                 continue;
@@ -62,31 +70,31 @@ impl Secrets {
         secrets
     }
 
-    /// Also these.
+    /// Adds other secrets.
     pub fn join(&mut self, others: &Self) {
         self.0.extend(others.0.iter().cloned());
     }
 
-    /// Whether there are none.
+    /// Returns whether there are no secrets.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// A text in which they are blacked out; of two that begin at one place, the longer.
+    /// Returns the text with all secrets redacted; of two matches at one position, the longer one.
     pub fn redacted(&self, text: &str) -> String {
-        let inside: Vec<&str> = self
+        let contained: Vec<&str> = self
             .0
             .iter()
             .map(String::as_str)
             .filter(|secret| text.contains(secret))
             .collect();
-        if inside.is_empty() {
+        if contained.is_empty() {
             return text.to_owned();
         }
         let mut out = String::with_capacity(text.len());
         let mut rest = text;
         while let Some(first) = rest.chars().next() {
-            let here = inside.iter().filter(|secret| rest.starts_with(**secret));
+            let here = contained.iter().filter(|secret| rest.starts_with(**secret));
             let step = if let Some(longest) = here.map(|secret| secret.len()).max() {
                 out.push_str(REDACTED);
                 longest
@@ -99,7 +107,7 @@ impl Secrets {
         out
     }
 
-    /// A document in whose texts they are blacked out; keys stay, and what stands under those that `ours` names.
+    /// Returns the document with all secrets redacted in its texts. Keys stay, as do values under the keys in `ours`.
     #[must_use]
     pub fn redacted_json(&self, value: Value, ours: &[&str]) -> Value {
         let redacted = |value| self.redacted_json(value, ours);
@@ -121,7 +129,7 @@ impl Secrets {
         }
     }
 
-    /// A complaint in whose words they are blacked out.
+    /// Returns the diagnostic with all secrets redacted in its message and hint.
     #[must_use]
     pub fn redacted_diagnostic(&self, diagnostic: Diagnostic) -> Diagnostic {
         Diagnostic {
@@ -131,27 +139,28 @@ impl Secrets {
         }
     }
 
-    /// A value with the forms that it takes in logs: line by line, without blanks around it, in a URL.
+    /// Adds a value in its forms in logs: each line without surrounding blanks, also percent-encoded as in a URL.
     fn add(&mut self, value: &str) {
         for part in value.lines().map(str::trim) {
-            // What is part of the mark itself would be found in it again.
-            if part.len() >= SHORTEST && !REDACTED.contains(part) {
+            // A part of the replacement text would match it again.
+            if part.len() >= MIN_LENGTH && !REDACTED.contains(part) {
                 self.0.insert(part.to_owned());
-                self.0.insert(in_a_url(part));
+                self.0.insert(percent_encoded(part));
             }
         }
     }
 }
 
 impl Desired {
-    /// What must not leave: what the file reads from outside, and the values of variables whose name says that they are
-    /// secret. One service's is another's to log, so they count for the whole environment.
+    /// Returns the secrets of the environment: values of `{{env.…}}`, and values of variables with a secret name.
+    ///
+    /// They apply to the whole environment, because one service can log the secret of another.
     pub fn not_to_be_told(&self) -> Secrets {
         let mut secrets = self.secrets.clone();
         for service in self.services.values() {
-            secrets.join(&named(service));
+            secrets.join(&values_of_secret_variables(service));
         }
-        // What the file calls things is no secret, and without it nobody knows who is meant.
+        // Names are not secrets: without them a message would not identify its subject.
         let names = self.services.values().flat_map(|service| {
             let aliases = service.aliases.iter().map(String::as_str);
             aliases.chain([service.name.as_str(), service.container_name.as_str()])
@@ -163,8 +172,8 @@ impl Desired {
     }
 }
 
-/// Values of variables whose name says that they are secret.
-fn named(service: &Service) -> Secrets {
+/// Returns the values of variables with a secret name.
+fn values_of_secret_variables(service: &Service) -> Secrets {
     let mut secrets = Secrets::default();
     for (name, value) in &service.environment {
         if is_secret(name) {
@@ -174,33 +183,40 @@ fn named(service: &Service) -> Secrets {
     secrets
 }
 
-/// Whether the name of a variable, a header or a field says that its value is a secret.
+/// Returns whether the name of a variable, a header or a field marks its value as a secret.
+///
+/// ```
+/// use argus_core::secrets::is_secret;
+///
+/// assert!(is_secret("DB_PASSWORD"));
+/// assert!(!is_secret("LOG_LEVEL"));
+/// ```
 pub fn is_secret(name: &str) -> bool {
     let name = name.to_ascii_uppercase();
-    SECRET.iter().any(|word| name.contains(word))
+    SECRET_WORDS.iter().any(|word| name.contains(word))
 }
 
-/// A number or a truth value: it stands in too many places that have nothing to do with it.
+/// Returns whether the value is a number or a boolean, which occurs in many unrelated places.
 fn is_plain(value: &str) -> bool {
     let words = ["true", "false", "yes", "no", "on", "off", "null", "none"];
     value.parse::<f64>().is_ok() || words.iter().any(|word| value.eq_ignore_ascii_case(word))
 }
 
-fn in_a_url(text: &str) -> String {
+fn percent_encoded(text: &str) -> String {
     let mut out = String::new();
     for byte in text.bytes() {
         if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) {
             out.push(char::from(byte));
         } else {
-            // A string takes whatever is written.
+            // Writing to a `String` cannot fail.
             let _ = write!(out, "%{byte:02X}");
         }
     }
     out
 }
 
-/// The names in every `{{env.NAME}}` of a document.
-fn gather(value: &Value, to: &mut BTreeSet<String>) {
+/// Collects the names of every `{{env.NAME}}` in a document.
+fn collect_env_names(value: &Value, to: &mut BTreeSet<String>) {
     match value {
         Value::String(text) => {
             for piece in pieces(text) {
@@ -211,8 +227,8 @@ fn gather(value: &Value, to: &mut BTreeSet<String>) {
                 }
             }
         }
-        Value::Array(items) => items.iter().for_each(|item| gather(item, to)),
-        Value::Object(fields) => fields.values().for_each(|field| gather(field, to)),
+        Value::Array(items) => items.iter().for_each(|item| collect_env_names(item, to)),
+        Value::Object(fields) => fields.values().for_each(|field| collect_env_names(field, to)),
         Value::Null | Value::Bool(_) | Value::Number(_) => {}
     }
 }
@@ -232,7 +248,7 @@ mod tests {
     }
 
     #[test]
-    fn names_tell_what_is_secret() {
+    fn is_secret_decides_by_the_name() {
         for (name, secret) in [
             ("DB_PASSWORD", true),
             ("github_token", true),
@@ -245,9 +261,9 @@ mod tests {
     }
 
     #[test]
-    fn a_secret_goes_in_every_form_that_it_takes_in_a_log() {
+    fn secret_is_redacted_in_every_form() {
         let secrets = secrets(&["hunter", "hunter-two", "a b@c", "first line\nsecond line", "act"]);
-        for (text, told) in [
+        for (text, redacted) in [
             ("nothing of it", "nothing of it"),
             ("as hunter-two, as hunter", "as [redacted], as [redacted]"),
             ("http://u:a%20b%40c@db", "http://u:[redacted]@db"),
@@ -255,22 +271,22 @@ mod tests {
             ("é hunteré", "é [redacted]é"),
             ("an act", "an act"),
         ] {
-            assert_eq!(secrets.redacted(text), told);
-            assert_eq!(secrets.redacted(told), told, "once is as good as twice");
+            assert_eq!(secrets.redacted(text), redacted);
+            assert_eq!(secrets.redacted(redacted), redacted, "redaction is idempotent");
         }
     }
 
     #[test]
-    fn keys_of_a_document_stay_and_what_is_ours() {
+    fn json_redaction_keeps_keys_and_own_fields() {
         let secrets = secrets(&["line", "exit"]);
         let value = serde_json::json!({ "line": ["a line", 3, null], "kind": "exit" });
-        let told = secrets.redacted_json(value, &["kind"]);
+        let redacted = secrets.redacted_json(value, &["kind"]);
         let expected = serde_json::json!({ "line": ["a [redacted]", 3, null], "kind": "exit" });
-        assert_eq!(told, expected);
+        assert_eq!(redacted, expected);
     }
 
     #[test]
-    fn what_a_file_reads_from_outside_is_secret_unless_it_says_nothing() {
+    fn env_values_are_secret_unless_plain_or_names() {
         let text = "version: \"1\"\nproject: { name: shop }\nservices:\n  db:\n    image: \"x:{{ env.TAG }}\"\n    vars: { deep: \"{{env.DEEP}}\" }\n    \
                     container:\n      name: shop-db\n      environment: { URL: \"pg://{{env.USER}}:{{config.deep}}@db:{{env.PORT}}/{{env.ON}}{{env.ABC}}\", A_TOKEN: '1234' }\n";
         let written = argus_crds::yaml::read("e2e.yaml", text.as_bytes()).spec.unwrap();
@@ -283,13 +299,13 @@ mod tests {
             ("ABC", "abc"),
             ("UNUSED", "not read"),
         ];
-        let site = SpecContext {
+        let context = SpecContext {
             env_vars: variables
                 .map(|(name, value)| (name.to_owned(), value.to_owned()))
                 .into(),
             ..SpecContext::default()
         };
-        let desired = admit(&written, &site).desired.unwrap();
+        let desired = admit(&written, &context).desired.unwrap();
         let found = desired.not_to_be_told();
         assert_eq!(found, secrets(&["v1.2-rc", "swordfish", "1234"]));
         assert_eq!(format!("{found:?}"), "Secrets(3)");
@@ -301,16 +317,19 @@ mod tests {
     }
 
     #[test]
-    fn no_complaint_tells_a_secret() {
+    fn diagnostics_contain_no_secret() {
         let text = "version: \"1\"\nproject: { name: shop }\nservices:\n  db:\n    image: \"no image {{env.TAG}}\"\n    container: { name: shop-db }\n";
         let written = argus_crds::yaml::read("e2e.yaml", text.as_bytes()).spec.unwrap();
-        let site = SpecContext {
+        let context = SpecContext {
             env_vars: [("TAG".to_owned(), "swordfish".to_owned())].into(),
             ..SpecContext::default()
         };
-        let told = admit(&written, &site).diagnostics;
-        let message = &told[0].message;
-        assert!(message.contains("[redacted]"), "{told:?}");
-        assert!(!format!("{told:?}").contains("swordfish"), "{told:?}");
+        let diagnostics = admit(&written, &context).diagnostics;
+        let message = &diagnostics[0].message;
+        assert!(message.contains("[redacted]"), "{diagnostics:?}");
+        assert!(
+            !format!("{diagnostics:?}").contains("swordfish"),
+            "{diagnostics:?}"
+        );
     }
 }

@@ -1,4 +1,13 @@
-//! The only past the brain keeps: what was tried, what came of it, and what is expected to be seen.
+//! State of the planner between passes: attempted actions, their results, failed runs and expected effects.
+//!
+//! The planner is pure: everything that it knows about the past is in [`PlannerState`]. Two inputs change it:
+//!
+//! - [`observe`] folds observed containers and probe results into it (restarts, failures, one-shot completions).
+//! - [`action_results`] folds submitted and finished actions into it (in-flight calls, errors, evidence).
+//!
+//! [`breaker_registry`] holds the circuit breakers, [`restart`] decides about restarts, and [`expectation`] covers the
+//! time between the end of an action and its observed effect. `prune` keeps the state as small as the desired and
+//! observed environments.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -19,6 +28,7 @@ pub mod expectation;
 mod healthy_run;
 mod image_replaced;
 pub mod observe;
+mod port_labels;
 mod prune;
 mod reattach;
 pub mod restart;
@@ -28,149 +38,149 @@ pub use expectation::{Expectation, Proof};
 pub use healthy_run::HealthyRun;
 pub use reattach::Reattached;
 
-/// Memory of all environments on one engine.
+/// State of all environments on one engine.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct PlannerState {
-    /// By environment; kept as long as anything of it is desired or seen.
+    /// History by environment; kept while the environment is desired or observed.
     pub environments: BTreeMap<EnvName, EnvHistory>,
-    /// Acts that were handed to the hands and have not come back.
+    /// Submitted actions without a result.
     pub in_flight: BTreeMap<Subject, InFlight>,
-    /// Effects that are not seen yet.
+    /// Effects of finished actions that are not observed yet.
     pub expectations: BTreeMap<Subject, Expectation>,
-    /// The last failure per subject, until a success or a new input.
+    /// Last failure per subject, until a success or a new input.
     pub action_failures: BTreeMap<Subject, ActionFailure>,
-    /// Host ports that the engine refused lately.
+    /// Host ports that the engine refused recently.
     pub refused: BTreeMap<HostPort, RefusedPort>,
-    /// What is known of images, by the key of [`Subject::Image`].
+    /// State of images, by the key of [`Subject::Image`].
     pub images: BTreeMap<String, ImageState>,
-    /// Runs of containers that we stopped, or are about to, by their start where that is known: their end is no death.
+    /// Containers that Argus stopped or is about to stop, with the start of that run if known: its end is not a failure.
     pub stopped_by_us: BTreeMap<ContainerId, Option<Timestamp>>,
-    /// Containers that the engine, looked at closely, says are not ours: their labels came with their image.
+    /// Containers whose inspect shows that Argus does not own them: their labels are inherited from their image.
     pub not_ours: BTreeSet<ContainerId>,
-    /// When services were started again after a failure, over all environments; those of the last minute.
+    /// Times of restarts after a failure within the last minute, over all environments.
     pub restarts: Vec<Timestamp>,
-    /// Containers that were attached anew because somebody was out of reach, each with the look that showed it.
+    /// Containers that were reattached because a peer was unreachable, each with the causing connectivity check.
     pub reattached: BTreeMap<ContainerId, Reattached>,
-    /// The breakers.
+    /// Circuit breakers of the engine and of the environments.
     pub breakers: BreakerRegistry,
-    /// When the engine last said that no space is left, until something could be made again.
+    /// Time of the last error "no space left", until a later write succeeds.
     pub disk_full: Option<Timestamp>,
-    /// Volumes that were created or found; one without our labels is never seen, and never ours to remove.
+    /// Volumes that were created or found. One without Argus labels is never observed and never removed.
     pub volumes: BTreeSet<(EnvName, ResourceName)>,
 }
 
-/// What is remembered of one environment.
+/// History of one environment.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct EnvHistory {
     /// Assigned host ports; sticky.
     #[serde(with = "pairs")]
     pub ports: PortMap,
-    /// What the file wanted when a port was assigned, 0 for any: another wish is another assignment.
+    /// Preferred host ports at the time of the assignment, 0 for any. A changed preference causes a new assignment.
     #[serde(with = "pairs")]
     pub wanted: PortMap,
-    /// By service.
+    /// History by service.
     pub services: BTreeMap<ServiceName, ServiceHistory>,
-    /// Failures during tests, oldest first, bounded.
+    /// Failures during tests, oldest first, at most 100.
     pub disruptions: Vec<Disruption>,
-    /// Containers that a dead controller made and this one keeps: they are its own from then on.
+    /// Containers of dead controllers that this controller adopted.
     pub adopted: BTreeSet<ContainerId>,
-    /// Whether its last accepted file wants the volumes to go with it.
+    /// True if the last accepted file requests the removal of the volumes with the environment.
     pub delete_volumes: Option<bool>,
-    /// The last revision that became Ready.
+    /// Last revision that became Ready.
     pub last_good: Option<Revision>,
-    /// The revision that failures and restart counters belong to.
+    /// Revision of the recorded failures and restart counters.
     pub revision: Option<Revision>,
 }
 
-/// What is remembered of one service.
+/// History of one service.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct ServiceHistory {
-    /// Ends of its containers that nobody asked for, oldest first, bounded.
+    /// Failed runs, oldest first, at most 16.
     pub failures: Vec<FailedRun>,
-    /// Starts that followed a death, at this revision.
+    /// Number of restarts after failures at this revision.
     pub restarts: u32,
-    /// Failures so far; the newest has this number.
+    /// Number of failures so far; the newest failure has this number.
     pub failure_count: u64,
-    /// When its probe went from healthy to unhealthy or back, oldest first, bounded.
+    /// Times of changes between healthy and unhealthy, oldest first, at most 16.
     pub health_transitions: Vec<Timestamp>,
-    /// What its probe said last, when that was decided.
+    /// Last probe result other than `Starting`.
     pub health: Option<crate::probe::ProbeStatus>,
     /// Hash of the one-shot that exited with 0.
     pub completed: Option<SpecHash>,
-    /// The run whose end was forgiven: it is not counted when it is seen again.
+    /// Run whose end a retry forgave; its end is not counted again.
     pub reset_baseline: Option<(ContainerId, Option<Timestamp>)>,
-    /// Since when it is stopped or paused by somebody else.
+    /// Time since which the service is stopped or paused externally.
     pub stopped_externally_since: Option<Timestamp>,
-    /// The run that its probe calls healthy, as long as it does.
+    /// Current healthy run.
     pub healthy_run: Option<HealthyRun>,
-    /// The container that its file was put into last, and the digest of that.
+    /// Container that received the service's file last, and the digest of that file.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub copied_files: Option<(ContainerId, SpecHash)>,
 }
 
-/// One failure: an end of a container that nobody asked for, or a probe that failed past its retries.
+/// A failed run: an unexpected end of a container, or a probe that failed past its retries.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 #[allow(clippy::struct_excessive_bools, reason = "each is a fact of its own")]
 pub struct FailedRun {
-    /// Which container.
+    /// Container of the run.
     pub container: ContainerId,
-    /// When it had been started.
+    /// Start of the run.
     pub started_at: Option<Timestamp>,
-    /// When it ended, by the engine's clock, or when that was seen.
+    /// End of the run by the engine's clock, or the time of its observation.
     pub at: Timestamp,
-    /// When it was seen, by our own clock; delays count from here, for the engine's clock may be another.
+    /// Time of the observation by the controller's clock. Delays count from here, because the clocks may differ.
     #[serde(default)]
     pub observed_at: Option<Timestamp>,
-    /// Exit code; 255 may mean that the engine lost it.
+    /// Exit code; 255 may mean that the engine lost the real one.
     pub exit_code: i64,
-    /// The engine's flag.
+    /// `OOMKilled` flag of the engine.
     pub oom_killed: bool,
-    /// The kernel told of want of memory during this run.
+    /// True if the kernel reported out of memory during this run.
     #[serde(default)]
     pub oom_event: bool,
-    /// How it failed.
+    /// Kind of the failure.
     #[serde(default)]
     pub cause: FailureCause,
-    /// What the container was made from; another hash is another try.
+    /// Spec hash of the container; another hash is another try.
     #[serde(default)]
     pub hash: Option<SpecHash>,
-    /// Which failure of the service it is, from 1; names its evidence.
+    /// Number of the failure within its service, from 1; names its evidence.
     #[serde(default)]
     pub number: u64,
-    /// Memory limit in bytes; `None`: none.
+    /// Memory limit in bytes; `None` without a limit.
     #[serde(default)]
     pub memory_limit: Option<u64>,
-    /// What the engine said of it.
+    /// Error text of the engine.
     #[serde(default)]
     pub error: String,
-    /// What its probe said last, oldest first, where that is how it failed.
+    /// Last outputs of the probe, oldest first; empty unless the probe caused the failure.
     #[serde(default)]
     pub probe_output: Vec<String>,
-    /// Since when its probe failed, where that is how it failed and the probe is ours.
+    /// Time since which Argus' own probe failed; `None` for other failures and for the engine's health check.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub failing_since: Option<Timestamp>,
-    /// What it left; `None` until it was taken.
+    /// Saved evidence; `None` until it is collected.
     #[serde(default)]
     pub evidence: Option<Evidence>,
-    /// A later run was seen.
+    /// True after a later run was observed.
     #[serde(default)]
     pub followed_by_run: bool,
-    /// It was given up, and the name of its image stands for another image by now: that one is tried as if for the first time.
+    /// True if Argus gave up and the image name now refers to another image, which is tried like a first run.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub image_replaced: bool,
-    /// When its probe found it healthy again, before anything was done.
+    /// Time of a recovery without a restart.
     #[serde(default)]
     pub recovered_at: Option<Timestamp>,
-    /// How long the run was healthy before it failed; `None` where nothing but running is asked of it.
+    /// Healthy time of the run before the failure; `None` for a service without a health check.
     #[serde(default)]
     pub healthy_for: Option<Duration>,
 }
 
 impl FailedRun {
-    /// A death of which nothing is known but when.
+    /// Creates a failure whose time is the only known fact.
     pub fn of(container: ContainerId, at: Timestamp) -> Self {
         Self {
             container,
@@ -195,18 +205,18 @@ impl FailedRun {
         }
     }
 
-    /// When it was seen to fail.
+    /// Time of the observation of the failure.
     pub fn seen(&self) -> Timestamp {
         self.observed_at.unwrap_or(self.at)
     }
 
-    /// How long it ran.
+    /// Duration of the run.
     pub fn ran_for(&self) -> Duration {
         self.started_at
             .map_or(Duration::ZERO, |start| self.at.since(start))
     }
 
-    /// The most memory it used, in bytes; the limit at least, where that ended it.
+    /// Memory peak in bytes; at least the limit if the run was out of memory.
     pub fn peak(&self) -> Option<u64> {
         let measured = self.evidence.as_ref().and_then(|evidence| evidence.memory_peak);
         let reached = self.memory_limit.filter(|_| self.oom_killed || self.oom_event);
@@ -214,68 +224,68 @@ impl FailedRun {
     }
 }
 
-/// A failure while a test held a lease on its environment.
+/// A failure while a test held a lease on the environment.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Disruption {
-    /// The test case.
+    /// Test case.
     pub case: String,
-    /// The service.
+    /// Failed service.
     pub service: ServiceName,
-    /// Which failure of the service.
+    /// Number of the failure within the service.
     pub number: u64,
-    /// When.
+    /// Time of the failure.
     pub at: Timestamp,
-    /// Whose doing it was.
+    /// Origin of the failure.
     pub attribution: Attribution,
 }
 
-/// Whose doing a failure during a test was.
+/// Origin of a failure during a test.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Attribution {
-    /// The engine's, or that of somebody beside the test.
+    /// The engine, or an actor outside the test.
     Infrastructure,
-    /// That of the tested service itself.
+    /// The tested service.
     Test,
 }
 
-/// An act that has not come back.
+/// A submitted action without a result.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct InFlight {
-    /// The environment it was planned for.
+    /// Environment that the action was planned for.
     pub environment: EnvName,
-    /// Its verb.
+    /// Verb of the action.
     pub verb: &'static str,
-    /// Since when.
+    /// Time of the submission.
     pub since: Timestamp,
-    /// Of a start: the newest earlier run that was known then. Eyes may be faster than hands, so that the new run
-    /// is seen before the answer comes.
+    /// Of a start: start time of the newest earlier run known at the submission. The informer may report the new run
+    /// before the call returns.
     pub run_before: Option<Timestamp>,
 }
 
 /// A host port that the engine refused.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RefusedPort {
-    /// When.
+    /// Time of the last refusal.
     pub at: Timestamp,
-    /// What was seen right after.
+    /// Observation of the port right after the refusal.
     pub refusal: PortRefusal,
-    /// How often it was refused lately.
+    /// Number of recent refusals.
     pub times: u32,
 }
 
-/// What is known of an image.
+/// Last known state of an image.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ImageState {
-    /// A create said that it is not there.
+    /// A create failed because the image is missing.
     Missing,
-    /// It was pulled or built.
+    /// The image was pulled or built.
     Present,
 }
 
 impl EnvHistory {
-    /// Keeps an assignment, with what the file wanted at that time.
+    /// Stores an assignment together with the preferences of the file.
     pub fn remember_ports(&mut self, desired: &Desired, ports: &PortMap) {
         self.ports.clone_from(ports);
         self.wanted.clear();
@@ -296,7 +306,7 @@ impl EnvHistory {
 }
 
 mod pairs {
-    //! A map whose keys are not text, as a list of pairs.
+    //! Serde adapter: a map with structured keys as a list of pairs.
 
     use serde::{Deserialize, Deserializer, Serialize, Serializer};
 

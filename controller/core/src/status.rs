@@ -1,4 +1,4 @@
-//! How an environment is, in the words of its status file: a pure view of what the brain knows.
+//! Status of an environment: a pure view of the planner's inputs and results, in the form of the status file.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -41,96 +41,96 @@ pub use orphan::{leftovers, orphan_errors, orphans};
 pub use port::env_file;
 pub use wait::{holder as port_holder, words};
 
-/// Everything that a status is made of.
+/// Inputs of the status of one environment.
 #[derive(Debug, Clone, Copy)]
 pub struct StatusInput<'a> {
-    /// Which environment.
+    /// Environment of the status.
     pub env: &'a EnvName,
-    /// Its accepted revision; `None` when its file is gone or was never accepted.
+    /// Accepted revision; `None` if the file was removed or never accepted.
     pub accepted: Option<&'a Accepted>,
-    /// Its file as it stands now, when that is refused; the accepted revision keeps running.
+    /// Current content of the file if it is rejected; the accepted revision keeps running.
     pub rejected: Option<Rejection<'a>>,
-    /// Other files that claim to be this environment, which another file describes.
+    /// Other files that claim the name of the environment.
     pub rivals: &'a [Rejection<'a>],
-    /// Complaints about an accepted file: warnings.
+    /// Warnings about an accepted file.
     pub warnings: &'a [Diagnostic],
-    /// What people and agents asked for.
+    /// Requests of people and agents.
     pub requests: &'a UserRequests,
-    /// Another revision than the accepted one was ready for long enough to go back to.
+    /// True if a rollback to another good revision is possible.
     pub can_roll_back: bool,
-    /// Why the spec folder cannot be read; `None` when it can.
+    /// Read error of the specs folder; `None` if the folder is readable.
     pub specs_gone: Option<&'a str>,
-    /// The engine as last seen.
+    /// Last observed state of the engine.
     pub engine: EngineView<'a>,
-    /// The breakers.
+    /// Circuit breakers.
     pub breakers: &'a BreakerRegistry,
-    /// Recent times without an engine.
+    /// Recent outages of the engine.
     pub outages: &'a [Outage],
-    /// What of the environment is there.
+    /// Observed objects of the environment.
     pub observed: &'a Observed,
-    /// What is done and waited for; `None` before the first turn.
+    /// Last plan; `None` before the first pass.
     pub plan: Option<&'a Plan>,
-    /// Verdicts of the probes.
+    /// Probe results by container.
     pub health: &'a HealthStates,
-    /// What is remembered of it.
+    /// History of the environment.
     pub state: &'a EnvHistory,
-    /// Host ports that the engine refused lately, with who holds them.
+    /// Host ports that the engine refused recently, with their owners.
     pub refused: &'a BTreeMap<HostPort, RefusedPort>,
-    /// The last line each pull or build said.
+    /// Last output line of each pull and build in progress.
     pub progress: &'a BTreeMap<Subject, String>,
-    /// The last look at engine and disk; `None`: nobody looks.
+    /// Last preflight snapshot; `None` without a preflight task.
     pub preflight: Option<&'a PreflightSnapshot>,
-    /// Who was seen to reach whom.
+    /// Last connectivity check of every environment.
     pub links: &'a CheckResults,
-    /// When the engine last said that no space is left, until something could be made again.
+    /// Time of the last error "no space left", until a later write succeeds.
     pub disk_full: Option<Timestamp>,
-    /// The status as it was written last.
+    /// Last written status.
     pub previous: Option<&'a EnvironmentStatus>,
-    /// Where ports are published when the file names no address.
+    /// Host address of published ports where the file names none.
     pub publish_address: IpAddr,
-    /// What the controller may do at present.
+    /// Current mode of the controller.
     pub mode: Mode,
-    /// Why it does nothing at all; `None` when it does.
+    /// Reason of mode `Safe`; `None` in every other mode.
     pub safe: Option<&'a str>,
-    /// Where the controller keeps what it knows.
+    /// State directory of the controller.
     pub state_dir: &'a str,
-    /// The time.
+    /// Current time.
     pub now: Timestamp,
 }
 
-/// A file that is refused as it stands.
+/// A rejected spec file.
 #[derive(Debug, Clone, Copy)]
 pub struct Rejection<'a> {
-    /// The file.
+    /// Path of the file.
     pub spec_path: &'a str,
-    /// `SPEC_INVALID` or `SPEC_CONFLICT`; a complaint that speaks of the policy is `POLICY_VIOLATION` whatever stands here.
+    /// `SPEC_INVALID` or `SPEC_CONFLICT`. A diagnostic about the policy becomes `POLICY_VIOLATION` regardless of this code.
     pub code: Code,
-    /// All that is wrong with it.
+    /// Diagnostics of the file.
     pub diagnostics: &'a [Diagnostic],
 }
 
-/// The engine as a status needs it.
+/// Connection state of the engine.
 #[derive(Debug, Clone, Copy)]
 pub struct EngineView<'a> {
-    /// It answered when it was asked last.
+    /// True if the engine answered the last request.
     pub reachable: bool,
-    /// It was listed completely at least once, and answers.
+    /// True if the engine answers and has been listed completely.
     pub synced: bool,
-    /// Why it does not answer.
+    /// Last connection error; empty if there was none.
     pub reason: &'a str,
-    /// How it is reached.
+    /// Address of the engine.
     pub endpoint: &'a str,
-    /// Since when it does not answer.
+    /// Start of the current outage.
     pub since: Option<Timestamp>,
-    /// How it is looked for meanwhile.
+    /// State of the reconnects.
     pub retry: Option<RetryState<'a>>,
 }
 
-/// The status of an environment. What did not change keeps its `asOf` and its transition times, so that two equal states are two
-/// equal files.
+/// Builds the status of an environment. Unchanged parts keep their `asOf` and transition times, so that two equal states
+/// give two equal files.
 pub fn environment(input: &StatusInput<'_>) -> EnvironmentStatus {
     let services = service::all(input);
-    let phase = phase::of(input, &services);
+    let phase = phase::phase_of(input, &services);
     let errors = error::all(input, &services);
     let mut status = EnvironmentStatus {
         schema_version: STATUS_VERSION,
@@ -180,21 +180,21 @@ pub fn environment(input: &StatusInput<'_>) -> EnvironmentStatus {
     status
 }
 
-/// Whether two statuses tell the same, whenever they were told.
+/// Compares two statuses without their times.
 pub fn same(one: &EnvironmentStatus, other: &EnvironmentStatus) -> bool {
     let timeless = |status: &EnvironmentStatus| {
         let mut status = EnvironmentStatus {
             as_of: String::new(),
             ..status.clone()
         };
-        // They are told apart, and so are not in what was written.
+        // Call traces are reported separately and are not in the file.
         status.take_calls();
         status
     };
     timeless(one) == timeless(other)
 }
 
-/// The errors of a refused file, one a complaint; for files whose environment cannot be told, too.
+/// Errors of a rejected file, one per diagnostic; also for files without a readable environment name.
 pub fn spec_errors(
     environment: Option<&str>,
     rejection: Rejection<'_>,
@@ -203,7 +203,7 @@ pub fn spec_errors(
     error::of_spec(environment, rejection, at)
 }
 
-/// Of the test that runs, or ran last.
+/// Number of disruptions of the current test, or of the last one.
 fn restarts_during_run(input: &StatusInput<'_>) -> u32 {
     let all = &input.state.disruptions;
     let count = |is: &dyn Fn(&Disruption) -> bool| {
@@ -226,8 +226,9 @@ fn project(input: &StatusInput<'_>) -> String {
             .values()
             .find_map(|container| container.owner())
     };
-    let told = input.accepted.map(|accepted| accepted.desired.project.clone());
-    told.or_else(|| input.previous.map(|previous| previous.project.clone()))
+    let declared = input.accepted.map(|accepted| accepted.desired.project.clone());
+    declared
+        .or_else(|| input.previous.map(|previous| previous.project.clone()))
         .filter(|project| !project.is_empty())
         .or_else(|| seen().map(|owner| owner.project))
         .unwrap_or_default()
@@ -242,7 +243,7 @@ fn spec_path(input: &StatusInput<'_>) -> String {
         .unwrap_or_default()
 }
 
-/// The service a status row is about, as the spec has it.
+/// Desired service of a status row.
 fn desired<'a>(input: &StatusInput<'a>, row: &ServiceStatus) -> Option<&'a crate::desired::Service> {
     let services = &input.accepted?.desired.services;
     services

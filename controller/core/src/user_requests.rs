@@ -1,4 +1,4 @@
-//! What people and agents asked for beside the specs: holds and test leases.
+//! Requests of people and agents, in addition to the spec files: holds, test leases and orphan removal.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -8,99 +8,99 @@ use serde::{Deserialize, Serialize};
 use crate::ident::{EnvName, ServiceName};
 use crate::time::Timestamp;
 
-/// A lease that ran out is known for so long: whoever ends its test wants the report.
+/// Time that an expired test lease is kept, so that the end of its test can still return the report.
 const EXPIRED_LIMIT: Duration = Duration::from_secs(3_600);
 
-/// Everything that was asked for and is not over.
+/// Requests that have not ended.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct UserRequests {
-    /// What is left alone.
+    /// Holds on environments and services.
     pub holds: Vec<Hold>,
-    /// Tests that run.
+    /// Leases of running tests.
     pub leases: Vec<TestLease>,
-    /// Projects whose orphans are removed whatever the settings say, each until then.
+    /// Projects whose orphans are removed regardless of the settings, each with the end of that permission.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub cleaning: BTreeMap<String, Timestamp>,
-    /// Environments that are not desired because their time is over; kept with what is down.
+    /// Environments whose `ttl` has ended, and which are therefore not desired. The overrides persist them.
     #[serde(skip)]
     pub expired: BTreeSet<EnvName>,
-    /// What nobody asked for, but the controller's own state forbids; not kept.
+    /// Restrictions that follow from the state of the controller; never persisted.
     #[serde(skip)]
     pub restrictions: Restrictions,
 }
 
-/// What must not be done as things stand with the controller itself.
+/// Actions that the state of the controller itself forbids.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Restrictions {
-    /// Why nothing at all is done: mode `Safe`.
+    /// Reason of mode `Safe`, in which no action is performed; `None` in other modes.
     pub safe: Option<String>,
-    /// Environments that nobody desires as far as is known; a file that could not be read yet may.
+    /// Undesired environments that an unreadable spec file may describe. Argus does not remove them.
     pub incomplete: BTreeSet<EnvName>,
 }
 
-/// An environment or a service that is left as it is.
+/// Hold: Argus does not change the environment or service.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Hold {
-    /// Environment.
+    /// Name of the environment.
     pub environment: EnvName,
-    /// One service of it; `None`: all of it.
+    /// Service under hold; `None` for the whole environment.
     pub service: Option<ServiceName>,
-    /// Since when.
+    /// Start time.
     pub since: Timestamp,
-    /// Until when; `None`: until somebody resumes it.
+    /// End time; `None` until a resume request.
     pub until: Option<Timestamp>,
-    /// Why, in somebody's words.
+    /// Reason, as the requester gave it.
     pub reason: String,
-    /// Who asked for it, in their own words.
+    /// Requester, as it named itself.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub holder: Option<String>,
 }
 
-/// A test case that wants its services left running.
+/// Lease of a running test case: Argus does not disrupt its services.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct TestLease {
-    /// Environment.
+    /// Name of the environment.
     pub environment: EnvName,
     /// Name of the test case.
     pub case: String,
-    /// Since when.
+    /// Start time.
     pub since: Timestamp,
-    /// It ends by itself then.
+    /// End time, unless the test ends earlier.
     pub until: Timestamp,
-    /// Who runs it, in their own words.
+    /// Runner of the test, as it named itself.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub holder: Option<String>,
-    /// What for.
+    /// Purpose of the test.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub purpose: Option<String>,
 }
 
 impl UserRequests {
-    /// Whether somebody asked for the orphans of a project to be removed.
+    /// Returns whether the removal of the orphans of a project was requested.
     pub fn is_cleaning(&self, project: &str, now: Timestamp) -> bool {
         self.cleaning.get(project).is_some_and(|until| *until > now)
     }
 
-    /// The hold that an environment is under as a whole.
+    /// Returns the hold on the whole environment.
     pub fn environment_hold(&self, env: &EnvName, now: Timestamp) -> Option<&Hold> {
         self.holds
             .iter()
-            .find(|hold| hold.environment == *env && hold.service.is_none() && lasts(hold.until, now))
+            .find(|hold| hold.environment == *env && hold.service.is_none() && is_active(hold.until, now))
     }
 
-    /// The hold that a service is under, by itself or with its environment.
+    /// Returns the hold on a service, or on its environment.
     pub fn hold(&self, env: &EnvName, service: &ServiceName, now: Timestamp) -> Option<&Hold> {
         let own = |hold: &&Hold| {
-            hold.environment == *env && hold.service.as_ref() == Some(service) && lasts(hold.until, now)
+            hold.environment == *env && hold.service.as_ref() == Some(service) && is_active(hold.until, now)
         };
         self.environment_hold(env, now)
             .or_else(|| self.holds.iter().find(own))
     }
 
-    /// The test that runs longest on an environment.
+    /// Returns the test lease of an environment that ends last.
     pub fn lease(&self, env: &EnvName, now: Timestamp) -> Option<&TestLease> {
         self.leases
             .iter()
@@ -108,13 +108,13 @@ impl UserRequests {
             .max_by_key(|lease| lease.until)
     }
 
-    /// Begins a test, or begins it anew.
+    /// Starts a test, or restarts it with a new lease.
     pub fn begin(&mut self, lease: TestLease) {
         self.end(&lease.environment, &lease.case);
         self.leases.push(lease);
     }
 
-    /// Ends a test; the lease, if there was one.
+    /// Ends a test and returns its lease, if it had one.
     pub fn end(&mut self, env: &EnvName, case: &str) -> Option<TestLease> {
         let at = self
             .leases
@@ -123,13 +123,13 @@ impl UserRequests {
         Some(self.leases.remove(at))
     }
 
-    /// Holds something, in place of an earlier hold of the same.
+    /// Adds a hold, which replaces an earlier hold on the same subject.
     pub fn hold_back(&mut self, hold: Hold) {
         self.resume(&hold.environment, hold.service.as_ref());
         self.holds.push(hold);
     }
 
-    /// Lets a hold go; an environment's with those of its services. Tells whether there was one.
+    /// Removes a hold; for an environment, those of its services as well. Returns whether there was one.
     pub fn resume(&mut self, env: &EnvName, service: Option<&ServiceName>) -> bool {
         let before = self.holds.len();
         self.holds.retain(|hold| {
@@ -138,14 +138,14 @@ impl UserRequests {
         self.holds.len() < before
     }
 
-    /// Forgets what is over; a lease that ran out only after a while, so that its test can still be ended.
+    /// Removes ended requests. An expired test lease stays for one hour, so that its test can still be ended.
     pub fn expire(&mut self, now: Timestamp) {
-        self.holds.retain(|hold| lasts(hold.until, now));
+        self.holds.retain(|hold| is_active(hold.until, now));
         self.leases.retain(|lease| lease.until + EXPIRED_LIMIT > now);
         self.cleaning.retain(|_, until| *until > now);
     }
 
-    /// When the next of them is over by itself.
+    /// Returns the next time at which a request ends.
     pub fn next_end(&self, now: Timestamp) -> Option<Timestamp> {
         let holds = self.holds.iter().filter_map(|hold| hold.until);
         let leases = self.leases.iter().map(|lease| lease.until);
@@ -154,7 +154,7 @@ impl UserRequests {
     }
 }
 
-fn lasts(until: Option<Timestamp>, now: Timestamp) -> bool {
+fn is_active(until: Option<Timestamp>, now: Timestamp) -> bool {
     until.is_none_or(|until| until > now)
 }
 
@@ -182,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn a_hold_covers_what_it_names_until_it_is_over() {
+    fn hold_covers_its_subject_until_it_ends() {
         let mut requests = UserRequests::default();
         requests.hold_back(hold(Some("web"), Some(100)));
         let held = |requests: &UserRequests, name: &str, at: i64| {
@@ -204,10 +204,10 @@ mod tests {
     }
 
     #[test]
-    fn what_was_kept_before_there_were_holders_is_still_read() {
-        let kept = r#"{"holds":[{"environment":"shop","service":null,"since":0,"until":null,"reason":"look"}],
+    fn stored_requests_without_holder_are_read() {
+        let stored = r#"{"holds":[{"environment":"shop","service":null,"since":0,"until":null,"reason":"look"}],
             "leases":[{"environment":"shop","case":"a","since":0,"until":10}]}"#;
-        let requests: UserRequests = serde_json::from_str(kept).unwrap();
+        let requests: UserRequests = serde_json::from_str(stored).unwrap();
         assert_eq!(
             (&requests.holds[0].holder, &requests.leases[0].purpose),
             (&None, &None)
@@ -217,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn a_lease_ends_by_itself_or_by_its_name() {
+    fn test_lease_ends_on_expiry_or_by_request() {
         let lease = |case: &str, until| TestLease {
             environment: env("shop"),
             case: case.to_owned(),
@@ -230,7 +230,7 @@ mod tests {
         requests.begin(lease("a", 10));
         requests.begin(lease("b", 20));
         requests.begin(lease("a", 15));
-        assert_eq!(requests.leases.len(), 2, "begun anew, not twice");
+        assert_eq!(requests.leases.len(), 2, "restarted, not added twice");
         let current = |requests: &UserRequests, at| {
             requests
                 .lease(&env("shop"), Timestamp(at))

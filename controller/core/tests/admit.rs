@@ -1,6 +1,6 @@
-//! What a revision depends on, what two files cannot both have, and the defaults of a bare file.
+//! Admission: dependencies of the revision, conflicts between files, and defaults.
 
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+#![allow(clippy::unwrap_used, reason = "a failed precondition fails the test")]
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -24,11 +24,9 @@ fn context() -> SpecContext {
 }
 
 fn admission(text: &str, context: &SpecContext) -> Admission {
-    let reading = yaml::read("e2e.yaml", text.as_bytes());
+    let parsed = yaml::read("e2e.yaml", text.as_bytes());
     admit(
-        &reading
-            .spec
-            .unwrap_or_else(|| panic!("{:#?}", reading.diagnostics)),
+        &parsed.spec.unwrap_or_else(|| panic!("{:#?}", parsed.diagnostics)),
         context,
     )
 }
@@ -53,7 +51,7 @@ services:
 "#;
 
 #[test]
-fn a_bare_file_gets_the_defaults_of_the_format() {
+fn minimal_file_gets_all_defaults() {
     let desired = desired(
         "project: {name: My Shop}\nservice: {image: demo, container: {name: app}}",
         &context(),
@@ -87,7 +85,7 @@ fn a_bare_file_gets_the_defaults_of_the_format() {
 }
 
 #[test]
-fn the_order_of_keys_does_not_change_the_revision() {
+fn key_order_does_not_change_the_revision() {
     let other = r#"
 services:
   db:
@@ -106,7 +104,7 @@ project: {name: shop}
 }
 
 #[test]
-fn the_short_and_the_long_form_of_one_service_are_the_same_revision() {
+fn short_and_long_forms_have_the_same_revision() {
     let short = "project: {name: shop}\nservice: {image: demo, container: {name: app}}";
     let list = "project: {name: shop}\nservices: [{name: app, image: demo, container: {name: app}}]";
     let map = "project: {name: shop}\nservices: {app: {image: demo, container: {name: app}}}";
@@ -121,7 +119,7 @@ fn the_short_and_the_long_form_of_one_service_are_the_same_revision() {
 }
 
 #[test]
-fn one_variable_changes_its_own_service_and_the_revision_only() {
+fn changed_variable_affects_one_service_and_the_revision() {
     let before = desired(TWO, &context());
     let after = desired(&TWO.replace("A: \"1\"", "A: \"2\""), &context());
     assert_ne!(before.revision, after.revision);
@@ -144,7 +142,7 @@ fn one_variable_changes_its_own_service_and_the_revision_only() {
 }
 
 #[test]
-fn what_the_site_gives_changes_what_names_it_and_nothing_else() {
+fn context_values_affect_only_their_users() {
     let base = context();
     let changed = |change: &dyn Fn(&mut SpecContext)| {
         let mut context = base.clone();
@@ -175,14 +173,14 @@ fn what_the_site_gives_changes_what_names_it_and_nothing_else() {
 }
 
 #[test]
-fn notes_say_nothing_about_what_has_to_run() {
+fn notes_do_not_affect_the_revision() {
     let noted = format!("{TWO}\ndashboard: {{port: 1}}\n");
     let (plain, noted) = (desired(TWO, &context()), desired(&noted, &context()));
     assert_eq!((noted.notes.len(), plain.revision), (1, noted.revision));
 }
 
 #[test]
-fn a_file_may_say_how_tightly_its_containers_are_confined_and_who_says_nothing_runs_as_before() {
+fn policy_changes_the_hash_only_when_not_default() {
     let rendered = |desired: &Desired| {
         let context = ControllerIdentity {
             controller: "c".to_owned(),
@@ -197,8 +195,9 @@ fn a_file_may_say_how_tightly_its_containers_are_confined_and_who_says_nothing_r
     };
     let with = |policy: &str| desired(&format!("{TWO}argus: {{policy: {policy}}}\n"), &context());
     let plain = desired(TWO, &context());
-    let usual = with("{init: true, noNewPrivileges: true, pidsLimit: 512, logMaxSize: 10MB, logMaxFiles: 3}");
-    // What is hashed holds nothing of it: an upgrade replaces nothing.
+    let defaults =
+        with("{init: true, noNewPrivileges: true, pidsLimit: 512, logMaxSize: 10MB, logMaxFiles: 3}");
+    // Hashes omit the defaults, so an upgrade replaces no container.
     assert!(serde_json::to_value(&plain).unwrap().get("confinement").is_none());
     assert!(
         serde_json::to_value(rendered(&plain).0)
@@ -207,7 +206,7 @@ fn a_file_may_say_how_tightly_its_containers_are_confined_and_who_says_nothing_r
             .is_none()
     );
     assert_eq!(
-        (&usual.revision, rendered(&usual)),
+        (&defaults.revision, rendered(&defaults)),
         (&plain.revision, rendered(&plain))
     );
 
@@ -223,7 +222,7 @@ fn a_file_may_say_how_tightly_its_containers_are_confined_and_who_says_nothing_r
 }
 
 #[test]
-fn a_build_is_another_when_its_contents_its_arguments_or_its_dockerfile_are() {
+fn build_digest_covers_context_arguments_and_dockerfile() {
     let text =
         "project: {name: shop}\nservice: {build: {context: ., args: {V: \"1\"}}, container: {name: app}}";
     let digest = |text: &str, contents: Option<&str>| {
@@ -250,7 +249,7 @@ fn a_build_is_another_when_its_contents_its_arguments_or_its_dockerfile_are() {
 }
 
 #[test]
-fn templates_cannot_grow_a_file_without_bound() {
+fn template_growth_is_limited() {
     let mut vars = format!("v0: \"{}\"", "x".repeat(100));
     for n in 1..30 {
         use std::fmt::Write;
@@ -277,7 +276,7 @@ fn templates_cannot_grow_a_file_without_bound() {
 }
 
 #[test]
-fn a_chain_of_500_services_is_admitted_and_one_more_is_not() {
+fn chain_of_500_services_is_admitted_but_not_501() {
     let chain = |length: usize| {
         let mut text = "project: {name: chain}\nservices:\n".to_owned();
         for n in 0..length {
@@ -292,11 +291,11 @@ fn a_chain_of_500_services_is_admitted_and_one_more_is_not() {
         text
     };
     assert_eq!(desired(&chain(500), &context()).services.len(), 500);
-    let circle = chain(500).replace("s0: {image: demo, ", "s0: {image: demo, dependsOn: [s499], ");
-    assert!(admission(&circle, &context()).desired.is_none());
-    let reading = yaml::read("e2e.yaml", chain(501).as_bytes());
+    let cycle = chain(500).replace("s0: {image: demo, ", "s0: {image: demo, dependsOn: [s499], ");
+    assert!(admission(&cycle, &context()).desired.is_none());
+    let parsed = yaml::read("e2e.yaml", chain(501).as_bytes());
     assert!(
-        reading
+        parsed
             .spec
             .is_none_or(|spec| admit(&spec, &context()).desired.is_none())
     );
@@ -317,7 +316,7 @@ fn accepted(files: &[(&str, &str)]) -> BTreeMap<EnvName, Accepted> {
 }
 
 #[test]
-fn what_another_file_holds_is_refused_with_the_name_of_that_file() {
+fn name_in_use_by_another_file_is_rejected() {
     let file = |name: &str, container: &str, volume: &str, network: &str| {
         format!(
             "project: {{name: {name}}}\nnetwork: {{name: {network}}}\nservice: {{image: demo, container: {{name: {container}, volumes: [\"{volume}:/d\"]}}}}"
@@ -327,19 +326,19 @@ fn what_another_file_holds_is_refused_with_the_name_of_that_file() {
     let cases = [
         (
             file("a", "other", "other", "other"),
-            "environment `a` is already described by `a.e2e.yaml`",
+            "environment `a` is already defined by `a.e2e.yaml`",
         ),
         (
             file("b", "app", "x", "y"),
-            "the container name `app` of service `app` is held by environment `a` in `a.e2e.yaml`",
+            "the container name `app` of service `app` is in use by environment `a` in `a.e2e.yaml`",
         ),
         (
             file("b", "x", "data", "y"),
-            "the volume `data` is held by environment `a` in `a.e2e.yaml`",
+            "the volume `data` is in use by environment `a` in `a.e2e.yaml`",
         ),
         (
             file("b", "x", "y", "net"),
-            "the network `net` is held by environment `a` in `a.e2e.yaml`",
+            "the network `net` is in use by environment `a` in `a.e2e.yaml`",
         ),
     ];
     for (text, expected) in cases {
@@ -374,7 +373,7 @@ fn what_another_file_holds_is_refused_with_the_name_of_that_file() {
 }
 
 #[test]
-fn a_file_does_not_conflict_with_its_own_earlier_revision() {
+fn file_does_not_conflict_with_its_earlier_revision() {
     let held = accepted(&[("a.e2e.yaml", TWO)]);
     assert_eq!(conflicts(&held, &desired(TWO, &context()), "a.e2e.yaml"), []);
     let renamed = desired(&TWO.replace("name: shop}", "name: store}"), &context());
@@ -383,7 +382,7 @@ fn a_file_does_not_conflict_with_its_own_earlier_revision() {
 }
 
 #[test]
-fn two_work_trees_of_one_project_live_side_by_side() {
+fn work_trees_with_namespaces_do_not_conflict() {
     let tree = |name: &str| format!("{TWO}\nisolation: {{namespace: {name}}}\n");
     let held = accepted(&[("a.e2e.yaml", &tree("one"))]);
     assert_eq!(

@@ -1,6 +1,6 @@
-//! Whole files through reading and admission, compared with what stands beside them; `UPDATE=1` writes that anew.
+//! Golden tests of parsing and admission. `UPDATE=1` rewrites the expected files.
 
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+#![allow(clippy::unwrap_used, reason = "a failed precondition fails the test")]
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -24,10 +24,11 @@ fn context() -> SpecContext {
         own_image: "/state/own-image".to_owned(),
         documents: BTreeMap::new(),
         allow_mounts: vec!["/opt/shared/".to_owned()],
+        host: argus_core::desired::host::HostPaths::default(),
     }
 }
 
-/// The files of one folder of the corpus, sorted.
+/// Returns the spec files of one folder of the corpus, sorted.
 fn files(folder: &str) -> Vec<PathBuf> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR"))
         .join("tests/corpus")
@@ -36,34 +37,34 @@ fn files(folder: &str) -> Vec<PathBuf> {
         .unwrap()
         .map(|entry| entry.unwrap().path())
         .collect();
-    files.retain(|path| path.extension().is_some_and(|ending| ending == "yaml"));
+    files.retain(|path| path.extension().is_some_and(|extension| extension == "yaml"));
     files.sort();
     files
 }
 
-/// What came of a file, and all complaints about it with their places, in the order of the file.
-fn process(path: &Path) -> (Admission, Vec<Diagnostic>, String) {
+/// Admits a file; returns the admission, all diagnostics with locations in the order of the file, and their text.
+fn admit_file(path: &Path) -> (Admission, Vec<Diagnostic>, String) {
     let text = std::fs::read_to_string(path).unwrap();
-    let reading = yaml::read(FILE, text.as_bytes());
-    let spec = reading
+    let parsed = yaml::read(FILE, text.as_bytes());
+    let spec = parsed
         .spec
-        .unwrap_or_else(|| panic!("{}: {:#?}", path.display(), reading.diagnostics));
+        .unwrap_or_else(|| panic!("{}: {:#?}", path.display(), parsed.diagnostics));
     let admission = admit(&spec, &context());
-    let mut all = reading.diagnostics;
+    let mut all = parsed.diagnostics;
     all.extend(
         admission
             .diagnostics
             .iter()
-            .map(|diagnostic| reading.source.placed(diagnostic.clone())),
+            .map(|diagnostic| parsed.source.placed(diagnostic.clone())),
     );
     all.sort_by_key(|diagnostic| diagnostic.location);
     let rendered = argus_crds::render(FILE, &text, &all);
     (admission, all, rendered)
 }
 
-/// Compares with the file beside it; collects what differs.
-fn compare(path: &Path, ending: &str, found: &str, differing: &mut Vec<String>) {
-    let golden = path.with_extension(ending);
+/// Compares the output with the expected file next to `path`, and collects differences.
+fn compare(path: &Path, extension: &str, found: &str, differing: &mut Vec<String>) {
+    let golden = path.with_extension(extension);
     if std::env::var_os("UPDATE").is_some() {
         std::fs::write(&golden, found).unwrap();
         return;
@@ -78,20 +79,23 @@ fn compare(path: &Path, ending: &str, found: &str, differing: &mut Vec<String>) 
 }
 
 #[test]
-fn a_refused_file_says_everything_that_is_wrong_with_it() {
+fn rejected_file_reports_all_problems() {
     let mut differing = Vec::new();
     let files = files("refused");
     assert!(files.len() >= 60, "{} files", files.len());
     for path in files {
-        let (admission, diagnostics, rendered) = process(&path);
+        let (admission, diagnostics, rendered) = admit_file(&path);
         let name = path.display();
         assert!(admission.desired.is_none(), "{name} is admitted");
         assert!(
             admission.diagnostics.iter().any(Diagnostic::is_error),
-            "{name} is refused without a word"
+            "{name} is rejected without an error"
         );
         for diagnostic in &diagnostics {
-            assert!(diagnostic.location.is_some(), "{name}: no place: {diagnostic:?}");
+            assert!(
+                diagnostic.location.is_some(),
+                "{name}: no location: {diagnostic:?}"
+            );
             assert!(diagnostic.hint.is_some(), "{name}: no hint: {diagnostic:?}");
         }
         compare(&path, "txt", &rendered, &mut differing);
@@ -100,10 +104,10 @@ fn a_refused_file_says_everything_that_is_wrong_with_it() {
 }
 
 #[test]
-fn a_warned_file_is_admitted_all_the_same() {
+fn file_with_warnings_is_admitted() {
     let mut differing = Vec::new();
     for path in files("warned") {
-        let (admission, diagnostics, rendered) = process(&path);
+        let (admission, diagnostics, rendered) = admit_file(&path);
         let name = path.display();
         assert!(admission.desired.is_some(), "{name}: {rendered}");
         assert!(!diagnostics.is_empty(), "{name} has no warning");
@@ -117,10 +121,10 @@ fn a_warned_file_is_admitted_all_the_same() {
 }
 
 #[test]
-fn an_admitted_file_becomes_what_stands_beside_it() {
+fn admitted_file_matches_its_expected_state() {
     let mut differing = Vec::new();
     for path in files("admitted") {
-        let (admission, diagnostics, rendered) = process(&path);
+        let (admission, diagnostics, rendered) = admit_file(&path);
         assert!(diagnostics.is_empty(), "{}: {rendered}", path.display());
         let desired = admission.desired.unwrap();
         let json = serde_json::to_string_pretty(&desired).unwrap() + "\n";
@@ -130,15 +134,18 @@ fn an_admitted_file_becomes_what_stands_beside_it() {
 }
 
 #[test]
-fn complaints_keep_the_style_of_words_for_people() {
+fn diagnostics_follow_the_message_style() {
     for path in files("refused").into_iter().chain(files("warned")) {
-        let (admission, _, _) = process(&path);
+        let (admission, _, _) = admit_file(&path);
         for Diagnostic { message, hint, .. } in admission.diagnostics {
             let hint = hint.unwrap_or_default();
             for text in [&message, &hint] {
-                let shout = text.starts_with("POLICY_VIOLATION") || text.starts_with("SPEC_CONFLICT");
+                let has_code = text.starts_with("POLICY_VIOLATION") || text.starts_with("SPEC_CONFLICT");
                 let first = text.chars().next().unwrap();
-                assert!(shout || !first.is_uppercase() && !text.ends_with('.'), "{text}");
+                assert!(
+                    has_code || !first.is_uppercase() && !text.ends_with('.'),
+                    "{text}"
+                );
                 assert!(!text.contains('\n') && text.chars().count() < 300, "{text}");
             }
         }
@@ -146,7 +153,7 @@ fn complaints_keep_the_style_of_words_for_people() {
 }
 
 #[test]
-fn every_example_is_admitted_without_a_word() {
+fn every_example_is_admitted_without_diagnostics() {
     let examples = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples");
     let mut folders = vec![examples];
     let mut seen = 0;
@@ -158,7 +165,7 @@ fn every_example_is_admitted_without_a_word() {
             if entry.is_dir() {
                 folders.push(entry);
             } else if entry.to_string_lossy().ends_with("e2e.yaml") {
-                let (admission, diagnostics, rendered) = process(&entry);
+                let (admission, diagnostics, rendered) = admit_file(&entry);
                 assert!(
                     admission.desired.is_some() && diagnostics.is_empty(),
                     "{}: {rendered}",

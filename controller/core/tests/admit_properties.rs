@@ -1,6 +1,6 @@
-//! What holds for every file, however it was mangled.
+//! Properties of admission that hold for every file, including mutated ones.
 
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+#![allow(clippy::unwrap_used, reason = "a failed precondition fails the test")]
 
 use std::path::Path;
 
@@ -11,7 +11,7 @@ use argus_crds::{Diagnostic, E2eSpec, yaml};
 use proptest::prelude::*;
 use serde_json::Value;
 
-const NASTY: [&str; 28] = [
+const EDGE_CASES: [&str; 28] = [
     "",
     " ",
     "../x",
@@ -53,7 +53,7 @@ fn seeds() -> Vec<(String, Value)> {
     files.into_iter().map(read).collect()
 }
 
-/// Changes the `at`-th leaf below a value.
+/// Replaces leaf number `at` below a value.
 fn change(value: &mut Value, at: &mut usize, new: &str) {
     match value {
         Value::Array(items) => items.iter_mut().for_each(|item| change(item, at, new)),
@@ -79,14 +79,14 @@ fn context() -> SpecContext {
     }
 }
 
-/// What the rest of the brain relies on.
-fn trusted(desired: &Desired) {
+/// Asserts the invariants that the rest of this crate relies on.
+fn check_invariants(desired: &Desired) {
     assert_eq!(desired.revision, revision_of(desired));
     let json = serde_json::to_string(desired).unwrap();
     assert_eq!(
         &serde_json::from_str::<Desired>(&json).unwrap(),
         desired,
-        "every name passes its own check"
+        "stored names pass validation again"
     );
     let mut containers = std::collections::BTreeSet::new();
     for (name, service) in &desired.services {
@@ -111,7 +111,7 @@ fn trusted(desired: &Desired) {
     assert!(desired.ports.low <= desired.ports.high && desired.ports.low >= 1024);
 }
 
-fn look(spec: &E2eSpec) {
+fn check_admission(spec: &E2eSpec) {
     let admission = admit(spec, &context());
     assert_eq!(
         admission,
@@ -126,7 +126,7 @@ fn look(spec: &E2eSpec) {
         admission.diagnostics
     );
     if let Some(desired) = &admission.desired {
-        trusted(desired);
+        check_invariants(desired);
     }
 }
 
@@ -134,10 +134,10 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 512, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn no_text_in_any_place_makes_admission_panic(
+    fn replaced_leaf_never_panics_admission(
         seed in 0..4usize,
         changes in prop::collection::vec((0..160usize, prop_oneof![
-            prop::sample::select(NASTY.to_vec()).prop_map(str::to_owned), ".{0,40}", "[a-z0-9:./\\-\\[\\]{} ]{0,20}",
+            prop::sample::select(EDGE_CASES.to_vec()).prop_map(str::to_owned), ".{0,40}", "[a-z0-9:./\\-\\[\\]{} ]{0,20}",
         ]), 1..6),
     ) {
         let mut value = seeds().swap_remove(seed).1;
@@ -145,20 +145,20 @@ proptest! {
             change(&mut value, &mut at, &new);
         }
         if let Ok(spec) = serde_json::from_value::<E2eSpec>(value) {
-            look(&spec);
+            check_admission(&spec);
         }
     }
 
     #[test]
-    fn no_mangled_file_makes_admission_panic(
+    fn mangled_file_never_panics_admission(
         seed in 0..4usize,
         cuts in prop::collection::vec((any::<prop::sample::Index>(), 0..4u8), 1..5),
     ) {
         let text = seeds().swap_remove(seed).0;
         let mut lines: Vec<String> = text.lines().map(str::to_owned).collect();
-        for (at, how) in cuts {
+        for (at, operation) in cuts {
             let at = at.index(lines.len());
-            match how {
+            match operation {
                 0 => drop(lines.remove(at)),
                 1 => lines.insert(at, lines[at].clone()),
                 2 => lines.truncate(at + 1),
@@ -172,7 +172,7 @@ proptest! {
             }
         }
         if let Some(spec) = yaml::read("e2e.yaml", lines.join("\n").as_bytes()).spec {
-            look(&spec);
+            check_admission(&spec);
         }
     }
 }

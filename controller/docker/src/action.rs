@@ -1,6 +1,7 @@
 //! Every action as exactly one change of the engine, with the reads that make the action idempotent.
 
 mod container;
+pub(crate) mod mounts;
 mod network;
 mod port;
 mod volume;

@@ -59,6 +59,8 @@ pub struct Options {
     pub process_env: BTreeMap<String, String>,
     /// Folders outside a file's own that it may mount.
     pub allow_mounts: Vec<String>,
+    /// The engine's socket, which no container may have; `None` where it has none.
+    pub engine_socket: Option<PathBuf>,
     /// The image of this program, which serves mocks.
     pub own_image: OwnImage,
     /// Where ports are published when the file names no address.

@@ -45,6 +45,7 @@ fn options(dir: &std::path::Path) -> Options {
         env_allow: Vec::new(),
         process_env: BTreeMap::new(),
         allow_mounts: Vec::new(),
+        engine_socket: None,
         helpers: true,
         own_image: OwnImage {
             folder: "/nowhere/own-image".into(),

@@ -16,10 +16,12 @@ pub mod debounce;
 pub mod digest;
 pub mod env_vars;
 mod incomplete;
+mod links;
 pub mod loader;
 pub mod nudge;
 pub mod registry;
 pub mod scan;
+pub mod surroundings;
 pub mod sync_barrier;
 
 pub use loader::{Rules, SpecLoader, StartingPoint};

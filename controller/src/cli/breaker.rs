@@ -1,4 +1,4 @@
-//! `argus breaker`: how the circuit breakers stand, and the engine tried at once.
+//! `argus breaker`: shows circuit breakers, and resets them.
 
 use std::collections::BTreeMap;
 
@@ -20,7 +20,7 @@ const HEAD: &[&str] = &[
     "BREAKER",
     "STATE",
     "FAILURES",
-    "OPENINGS",
+    "OPENED",
     "RETRY AT",
     "LAST FAILURE",
 ];
@@ -33,17 +33,17 @@ pub(crate) struct Breaker {
 
 #[derive(Debug, Subcommand)]
 enum Verb {
-    /// Show whether the engine is left alone, since when and why
-    Status(Which),
-    /// Try the engine at once instead of when the pause is over
-    Reset(Which),
+    /// Show the state of the breakers, with the last failure
+    Status(BreakerArgs),
+    /// Test the engine immediately instead of after the cooldown
+    Reset(BreakerArgs),
 }
 
 #[derive(Debug, Args)]
-struct Which {
-    /// Environment; the engine's and all of them without
+struct BreakerArgs {
+    /// Environment name [default: the engine and all environments]
     environment: Option<String>,
-    /// Format
+    /// Output format [default: table]
     #[arg(short, long, value_enum)]
     output: Option<Format>,
 }
@@ -56,7 +56,7 @@ impl Breaker {
         }
     }
 
-    /// The format that was asked for.
+    /// Requested output format.
     pub(crate) fn output(&self) -> Option<Format> {
         match &self.verb {
             Verb::Status(which) | Verb::Reset(which) => which.output,
@@ -64,16 +64,16 @@ impl Breaker {
     }
 }
 
-impl Which {
+impl BreakerArgs {
     fn show(&self, options: &Options) -> Result<Exit, Failure> {
         let settings = Settings::resolve(options, &SpecOptions::default())?;
         let state = StateDir::at(settings.state);
-        status::say_if_alone(&state);
-        let told = self.breakers(&state)?;
-        let breakers = told.rows();
+        status::note_if_not_running(&state);
+        let report = self.breakers(&state)?;
+        let breakers = report.rows();
         match self.output {
-            Some(Format::Json) => output::json(&told)?,
-            Some(Format::Yaml) => output::yaml(&told)?,
+            Some(Format::Json) => output::json(&report)?,
+            Some(Format::Yaml) => output::yaml(&report)?,
             Some(Format::Name) => output::data(&output::lines(breakers.iter().map(|(name, _)| name)))?,
             Some(Format::Table | Format::Wide) | None => {
                 let rows: Vec<_> = breakers.iter().map(row).collect();
@@ -92,7 +92,7 @@ impl Which {
             scope: BreakerScope::Environment,
             ..BreakerStatus::default()
         });
-        // An environment shows the engine's breaker where that is not closed.
+        // The status of an environment contains the engine's breaker if that one is not closed.
         Ok(match own.scope {
             BreakerScope::Engine => BreakerReport {
                 engine: Some(own),
@@ -107,40 +107,40 @@ impl Which {
 
     fn reset(self, options: &Options) -> Result<Exit, Failure> {
         let environment = self.environment.as_deref().map(status::named).transpose()?;
-        let whose = environment.as_ref().map_or_else(
+        let name = environment.as_ref().map_or_else(
             || "every breaker".to_owned(),
             |env| format!("the breaker of {env}"),
         );
         let command = Command::ResetBreaker { environment };
-        let say = |taken: &CommandReply| {
-            let reset = taken.circuit();
+        let message = |reply: &CommandReply| {
+            let reset = reply.circuit();
             if reset.was_closed() {
-                format!("{whose} is closed already\n")
+                format!("{name} is already closed\n")
             } else if reset.changed {
-                format!("{whose} lets one call through now\n")
+                format!("{name} allows one test call now\n")
             } else {
                 format!(
-                    "the breaker of {} is still as it was; the engine is looked for\n",
+                    "the breaker of {} is unchanged; Argus is reconnecting to the engine\n",
                     reset.breaker
                 )
             }
         };
-        client::one(options, &command, self.output, say)
+        client::one(options, &command, self.output, message)
     }
 }
 
-/// How the breakers stand, for programs.
+/// States of the breakers, for `-o json` and `-o yaml`.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct BreakerReport {
-    /// The engine's; none where it is not asked for, or no controller ever ran.
+    /// Breaker of the engine. `None` if not requested, or if no controller ever ran.
     engine: Option<BreakerStatus>,
-    /// Those of the environments that ever counted something, by name.
+    /// Breakers of the environments that ever counted a call, by environment name.
     environments: BTreeMap<String, BreakerStatus>,
 }
 
 impl BreakerReport {
-    /// All there are.
+    /// Collects the engine's breaker and those of the environments.
     pub(crate) fn of<'a>(
         engine: Option<BreakerStatus>,
         statuses: impl IntoIterator<Item = &'a EnvironmentStatus>,
@@ -156,7 +156,7 @@ impl BreakerReport {
         }
     }
 
-    /// The engine's first.
+    /// All breakers with their names; the engine's comes first.
     fn rows(&self) -> Vec<(&str, &BreakerStatus)> {
         let engine = self.engine.iter().map(|engine| ("engine", engine));
         let environments = self.environments.iter();
@@ -181,7 +181,8 @@ fn row((name, breaker): &(&str, &BreakerStatus)) -> Vec<String> {
     ]
 }
 
-/// Refuses what needs the engine while a controller at work leaves it alone, with the last that is known of it.
+/// Rejects a command that needs the engine while a live controller has the engine's breaker open. The error contains
+/// the last known state of the breaker.
 pub(crate) fn guard(state: &StateDir) -> Result<(), Failure> {
     let Some(controller) = status::controller(state).ok().flatten() else {
         return Ok(());
@@ -195,8 +196,8 @@ pub(crate) fn guard(state: &StateDir) -> Result<(), Failure> {
     if !status::is_alive(state) {
         return Ok(());
     }
-    let why = breaker.last_failure.clone().unwrap_or_default();
-    let message = format!("the circuit breaker of the engine is not closed: {why}");
+    let cause = breaker.last_failure.clone().unwrap_or_default();
+    let message = format!("the circuit breaker of the engine is not closed: {cause}");
     let mut error = StructuredError::new(Code::CircuitOpen, message).details(json!({
         "breaker": breaker,
         "stale": true,
@@ -210,5 +211,5 @@ pub(crate) fn guard(state: &StateDir) -> Result<(), Failure> {
     if let Some(left) = left {
         error = error.retry_after(left);
     }
-    Err(Failure::new(error).hint("`argus breaker reset` tries it at once"))
+    Err(Failure::new(error).hint("test the engine now with `argus breaker reset`"))
 }

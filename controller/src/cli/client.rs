@@ -1,4 +1,4 @@
-//! Telling a running controller something, and what becomes of the answer.
+//! Client of a running controller: sends commands and prints replies.
 
 use argus_core::ident::EnvName;
 use argus_crds::error::{Code, Reason};
@@ -12,60 +12,60 @@ use crate::exit::{Exit, Failure};
 use crate::http::client::{self, ClientError};
 use crate::settings::{Options, Settings, SpecOptions};
 
-/// Tells a running controller to do something.
+/// Sends a command to a running controller.
 pub(crate) async fn send(state: &StateDir, command: &Command) -> Result<CommandReply, ClientError> {
-    let answer = client::post(&crate::client::socket(state), crate::http::ACTIONS, command).await?;
-    serde_json::from_slice(&answer).map_err(|error| ClientError::Broken(error.to_string()))
+    let reply = client::post(&crate::client::socket(state), crate::http::ACTIONS, command).await?;
+    serde_json::from_slice(&reply).map_err(|error| ClientError::Broken(error.to_string()))
 }
 
-/// A conversation that failed, as the end of a command.
+/// Converts a client error to the failure of a command.
 pub(crate) fn failure(error: ClientError) -> Failure {
     match error {
         ClientError::Refused(error) if error.code == Code::PrereqMissing && error.environment.is_some() => {
             Failure::new(*error).hint(status::LIST)
         }
         ClientError::Refused(error) => Failure::new(*error),
-        ClientError::Away(why) => {
-            let message = format!("controller is not running: {why}");
+        ClientError::Away(cause) => {
+            let message = format!("controller is not running: {cause}");
             Failure::missing(Reason::NotRunning, message)
                 .exit(Exit::Unexpected)
-                .hint("start it: `argus run`")
+                .hint("start a controller with `argus run`")
         }
-        ClientError::Broken(ref why) => {
-            let details = serde_json::json!({ "doing": "asking the controller", "reason": why });
+        ClientError::Broken(ref cause) => {
+            let details = serde_json::json!({ "doing": "asking the controller", "reason": cause });
             Failure::of(Code::Internal, error.to_string()).about(details)
         }
     }
 }
 
-/// Tells one thing and shows the answer: as it is in JSON and YAML, in the words of `say` for people.
+/// Sends one command and prints the reply: as it is in JSON and YAML, else as formatted by `message`.
 pub(crate) fn one(
     options: &Options,
     command: &Command,
     format: Option<Format>,
-    say: impl FnOnce(&CommandReply) -> String,
+    message: impl FnOnce(&CommandReply) -> String,
 ) -> Result<Exit, Failure> {
     let settings = Settings::resolve(options, &SpecOptions::default())?;
     let state = StateDir::at(settings.state);
-    let answer = super::block_on(async { send(&state, command).await.map_err(failure) })?;
-    show(command, &answer, format, say)?;
+    let reply = super::block_on(async { send(&state, command).await.map_err(failure) })?;
+    show(command, &reply, format, message)?;
     Ok(Exit::Done)
 }
 
-/// Shows what a command was answered with.
+/// Prints the reply to a command.
 pub(crate) fn show(
     command: &Command,
-    taken: &CommandReply,
+    reply: &CommandReply,
     format: Option<Format>,
-    say: impl FnOnce(&CommandReply) -> String,
+    message: impl FnOnce(&CommandReply) -> String,
 ) -> Result<(), Failure> {
     match format {
-        Some(Format::Json) => output::json(taken),
-        Some(Format::Yaml) => output::yaml(taken),
+        Some(Format::Json) => output::json(reply),
+        Some(Format::Yaml) => output::yaml(reply),
         Some(Format::Name) => {
             let name = command.environment().map_or("controller", EnvName::as_str);
             output::data(&format!("{name}\n"))
         }
-        Some(Format::Table | Format::Wide) | None => output::data(&say(taken)),
+        Some(Format::Table | Format::Wide) | None => output::data(&message(reply)),
     }
 }

@@ -1,4 +1,4 @@
-//! `argus completions`: a script that lets a shell complete commands.
+//! `argus completions`: prints a completion script for a shell.
 
 use clap::{Args, CommandFactory};
 use clap_complete::Shell;
@@ -8,7 +8,7 @@ use crate::exit::{Exit, Failure};
 
 #[derive(Debug, Args)]
 pub(crate) struct Completions {
-    /// Shell
+    /// Target shell
     #[arg(value_enum)]
     shell: Shell,
 }

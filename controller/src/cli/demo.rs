@@ -1,4 +1,4 @@
-//! `argus demo-service`: a small HTTP service that examples and tests run in an image of nothing but this binary.
+//! `argus demo-service`: a small HTTP service for examples and tests. Its image contains only this binary.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -21,25 +21,25 @@ use crate::exit::{Exit, Failure};
 
 #[derive(Debug, Args)]
 pub(crate) struct DemoService {
-    /// Where it listens
+    /// Listen address
     #[arg(long, env = "DEMO_LISTEN", default_value = "0.0.0.0:8080")]
     listen: SocketAddr,
-    /// What it says
+    /// Greeting in responses
     #[arg(long, env = "DEMO_GREETING", default_value = "hello")]
     greeting: String,
     /// Other services to reach: http://HOST:PORT/PATH or tcp://HOST:PORT
     #[arg(long, env = "DEMO_DEPENDS_ON", value_delimiter = ',')]
     depends_on: Vec<String>,
-    /// End by itself after this long
+    /// Exit after this time
     #[arg(long, env = "DEMO_CRASH_AFTER", value_parser = humantime::parse_duration)]
     crash_after: Option<Duration>,
-    /// Exit code of that end
+    /// Exit code after a crash
     #[arg(long, env = "DEMO_EXIT_WITH", default_value_t = 1)]
     exit_with: u8,
-    /// `GET /crash` ends it, and `GET /fill` takes memory until there is none
+    /// Enable `GET /crash` (exit) and `GET /fill` (exhaust memory)
     #[arg(long, env = "DEMO_BREAKABLE")]
     breakable: bool,
-    /// Check the dependencies once, say the greeting, and end with 0
+    /// Check the dependencies once, print the greeting, and exit with 0
     #[arg(long, env = "DEMO_RUN_ONCE")]
     run_once: bool,
 }
@@ -51,7 +51,7 @@ impl DemoService {
 
     async fn serve(self) -> Result<u8, Failure> {
         let fault = |doing: &str, error: std::io::Error| Failure::fault(doing, &error);
-        // As process 1 of a container nothing ends it but its own handlers.
+        // Process 1 of a container ignores signals without a handler.
         let signals = Signals::subscribe().map_err(|error| fault("cannot take signals", error))?;
         let stop = CancellationToken::new();
         if self.run_once {
@@ -67,10 +67,10 @@ impl DemoService {
             .route("/", get(hello))
             .route("/healthz", get(async || "ok\n"))
             .with_state(shared);
-        let asked = Arc::new(Notify::new());
+        let crash_request = Arc::new(Notify::new());
         if self.breakable {
-            let told = asked.clone();
-            let crash = async move || told.notify_one();
+            let sender = crash_request.clone();
+            let crash = async move || sender.notify_one();
             app = app
                 .route("/crash", get(crash))
                 .route("/fill", get(async || fill()));
@@ -88,8 +88,8 @@ impl DemoService {
                 Ok(0)
             }
             () = signals.second(stop) => Ok(130),
-            () = either(crash, asked.notified()) => {
-                output::note("crashing, as asked");
+            () = either(crash, crash_request.notified()) => {
+                output::note("crashing on request");
                 Ok(self.exit_with)
             }
         }
@@ -103,12 +103,12 @@ async fn either(one: impl Future<Output = ()>, other: impl Future<Output = ()>) 
     }
 }
 
-/// Does not come back: the kernel ends it.
+/// Allocates memory until the kernel kills the process. Never returns.
 fn fill() {
-    let mut taken = Vec::new();
+    let mut blocks = Vec::new();
     loop {
-        // What is only zero takes no memory until it is written.
-        taken.push(std::hint::black_box(vec![1_u8; 1 << 20]));
+        // A page of zeros uses no memory before the first write.
+        blocks.push(std::hint::black_box(vec![1_u8; 1 << 20]));
     }
 }
 
@@ -116,7 +116,7 @@ async fn hello(State(shared): State<Arc<(String, Vec<String>)>>) -> impl IntoRes
     let reached = reached(&shared.1).await;
     let all = reached
         .as_object()
-        .is_none_or(|map| map.values().all(|answer| answer == "ok"));
+        .is_none_or(|map| map.values().all(|result| result == "ok"));
     let status = if all {
         StatusCode::OK
     } else {
@@ -129,20 +129,20 @@ async fn hello(State(shared): State<Arc<(String, Vec<String>)>>) -> impl IntoRes
 }
 
 async fn reached(urls: &[String]) -> Value {
-    let mut answers = serde_json::Map::new();
+    let mut results = serde_json::Map::new();
     for url in urls {
-        let answer = match tokio::time::timeout(Duration::from_secs(2), ask(url)).await {
+        let result = match tokio::time::timeout(Duration::from_secs(2), check_url(url)).await {
             Ok(Ok(())) => "ok".to_owned(),
             Ok(Err(error)) => error.to_string(),
             Err(_) => "no answer in 2 s".to_owned(),
         };
-        answers.insert(url.clone(), Value::String(answer));
+        results.insert(url.clone(), Value::String(result));
     }
-    Value::Object(answers)
+    Value::Object(results)
 }
 
-/// Connects, and with HTTP asks, too.
-async fn ask(url: &str) -> std::io::Result<()> {
+/// Connects to the address. For HTTP it also sends a GET request and checks the status.
+async fn check_url(url: &str) -> std::io::Result<()> {
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
     let (http, rest) = match (url.strip_prefix("http://"), url.strip_prefix("tcp://")) {
         (Some(rest), _) => (true, rest),
@@ -160,13 +160,13 @@ async fn ask(url: &str) -> std::io::Result<()> {
     }
     let request = format!("GET /{path} HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n");
     stream.write_all(request.as_bytes()).await?;
-    let mut answer = [0; 12];
-    stream.read_exact(&mut answer).await?;
-    let good = answer.starts_with(b"HTTP/1.") && matches!(answer[9], b'2' | b'3');
-    let said = || String::from_utf8_lossy(&answer[9..]).into_owned();
+    let mut response = [0; 12];
+    stream.read_exact(&mut response).await?;
+    let good = response.starts_with(b"HTTP/1.") && matches!(response[9], b'2' | b'3');
+    let code = || String::from_utf8_lossy(&response[9..]).into_owned();
     if good {
         Ok(())
     } else {
-        Err(std::io::Error::other(format!("status {}", said())))
+        Err(std::io::Error::other(format!("status {}", code())))
     }
 }

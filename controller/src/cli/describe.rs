@@ -1,4 +1,4 @@
-//! `argus describe`: everything about one environment, for a person.
+//! `argus describe`: all details of one environment, for people.
 
 use std::fmt::Write as _;
 
@@ -15,9 +15,9 @@ use crate::settings::{Options, Settings, SpecOptions};
 
 #[derive(Debug, Args)]
 pub(crate) struct Describe {
-    /// Environment
+    /// Environment name
     environment: String,
-    /// Format
+    /// Output format [default: table]
     #[arg(short, long, value_enum)]
     pub(crate) output: Option<Format>,
 }
@@ -26,7 +26,7 @@ impl Describe {
     pub(crate) fn carry_out(self, options: &Options) -> Result<Exit, Failure> {
         let settings = Settings::resolve(options, &SpecOptions::default())?;
         let state = StateDir::at(settings.state);
-        status::say_if_alone(&state);
+        status::note_if_not_running(&state);
         let status = call_trace::shown(status::existing(&state, &self.environment)?);
         match self.output.unwrap_or(Format::Table) {
             Format::Json => output::json(&status)?,
@@ -89,7 +89,7 @@ fn text(status: &EnvironmentStatus) -> String {
     text
 }
 
-/// What a section leaves of the terminal's columns.
+/// Columns of the terminal inside an indented section.
 fn inner() -> Option<usize> {
     output::width().map(|width| width.saturating_sub(2))
 }

@@ -1,4 +1,4 @@
-//! `argus doctor`: everything that is wrong as far as can be found out, the worst first, and a bundle of it for others.
+//! `argus doctor`: diagnoses problems, most severe first, and writes a support bundle.
 
 use std::path::PathBuf;
 
@@ -25,21 +25,21 @@ mod machine;
 
 use findings::{Finding, FindingSeverity};
 
-const HEAD: &[&str] = &["GRAVITY", "WHERE", "FOUND", "CODE"];
+const HEAD: &[&str] = &["SEVERITY", "WHERE", "CODE", "PROBLEM"];
 
 #[derive(Debug, Args)]
 pub(crate) struct Doctor {
     #[command(flatten)]
     specs: SpecOptions,
-    /// Write a bundle for whoever is to help: a tar file without secrets and without the spec files
+    /// Write a support bundle: a tar file without secrets and spec files
     #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,
-    /// Format
+    /// Output format [default: table]
     #[arg(short, long, value_enum)]
     pub(crate) output: Option<Format>,
 }
 
-/// All that was found out; what could not be is told in words.
+/// Inputs of the findings: settings, status files, specs and the preflight report.
 struct DoctorInputs {
     settings: Settings,
     state: StateDir,
@@ -49,17 +49,17 @@ struct DoctorInputs {
     incidents: Vec<argus_crds::incident::Incident>,
     book: SpecRegistry,
     preflight: PreflightReport,
-    /// What is not told, of all files.
+    /// Secrets of all spec files. Redacted in the report and in the bundle.
     secrets: Secrets,
 }
 
-/// What goes into a bundle, and is no sign of anything by itself.
+/// Further contents of a bundle. They are not evaluated.
 struct OtherInputs {
     engine: Result<Value, String>,
     plan: Result<String, String>,
 }
 
-/// What is told, for programs.
+/// Report for `-o json`, `-o yaml` and HTTP.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct DoctorReport {
@@ -69,9 +69,9 @@ pub(crate) struct DoctorReport {
     bundle: Option<String>,
 }
 
-/// What is wrong.
+/// Diagnoses the controller, its engine and its environments.
 pub(crate) async fn told(settings: Settings) -> Result<DoctorReport, Failure> {
-    let findings = findings::of(&look(settings).await?);
+    let findings = findings::of(&gather(settings).await?);
     Ok(DoctorReport {
         healthy: findings.is_empty(),
         findings,
@@ -81,31 +81,31 @@ pub(crate) async fn told(settings: Settings) -> Result<DoctorReport, Failure> {
 
 impl Doctor {
     pub(crate) fn carry_out(self, options: &Options) -> Result<Exit, Failure> {
-        let seen = super::block_on(look(Settings::resolve(options, &self.specs)?))?;
-        let findings = findings::of(&seen);
+        let inputs = super::block_on(gather(Settings::resolve(options, &self.specs)?))?;
+        let findings = findings::of(&inputs);
         if let Some(out) = &self.out {
-            let beside = super::block_on(beside(&seen))?;
-            bundle::write(out, &seen, &beside, &findings)?;
+            let other = super::block_on(gather_other(&inputs))?;
+            bundle::write(out, &inputs, &other, &findings)?;
         }
-        let told = DoctorReport {
+        let report = DoctorReport {
             healthy: findings.is_empty(),
             findings,
             bundle: self.out.as_ref().map(|out| out.display().to_string()),
         };
-        let findings = &told.findings;
+        let findings = &report.findings;
         match self.output.unwrap_or(Format::Table) {
-            Format::Json => output::json(&told)?,
-            Format::Yaml => output::yaml(&told)?,
+            Format::Json => output::json(&report)?,
+            Format::Yaml => output::yaml(&report)?,
             Format::Name => output::data(&output::lines(findings.iter().map(|one| &one.place)))?,
             Format::Table | Format::Wide => output::data(&text(findings))?,
         }
         match &self.out {
             Some(out) => output::note(&format!(
-                "wrote `{}`; look into it before you give it away: `tar -tvf {0}`",
+                "wrote `{}`; inspect it with `tar -tvf {0}` before you share it",
                 out.display()
             )),
             None if !findings.is_empty() => output::note(&format!(
-                "{} `argus doctor --out support.tar` writes all of it down, without secrets",
+                "{} write a support bundle without secrets with `argus doctor --out support.tar`",
                 output::cyan("hint:")
             )),
             None => {}
@@ -114,7 +114,7 @@ impl Doctor {
     }
 }
 
-/// As the worst that was found would end; warnings are no failure.
+/// Exit code of the most severe finding; warnings alone are a success.
 fn exit(findings: &[Finding]) -> Exit {
     match findings
         .first()
@@ -125,20 +125,20 @@ fn exit(findings: &[Finding]) -> Exit {
     }
 }
 
-async fn look(settings: Settings) -> Result<DoctorInputs, Failure> {
+async fn gather(settings: Settings) -> Result<DoctorInputs, Failure> {
     let preflight = Box::pin(preflight::look(&settings, &[], false)).await?;
     blocking_io::read(move || read(settings, preflight)).await
 }
 
-/// What lies in files.
+/// Reads the inputs that are files.
 fn read(settings: Settings, preflight: PreflightReport) -> Result<DoctorInputs, Failure> {
     let state = StateDir::at(settings.state.clone());
-    let kept: StartingPoint = status::peek(&state.specs_json());
+    let stored: StartingPoint = status::peek(&state.specs_json());
     let identity = identity::peek(&state.identity()).unwrap_or_default();
-    let book = spec_files::folder(&settings, &settings.specs, &identity, kept)?;
+    let book = spec_files::folder(&settings, &settings.specs, &identity, stored)?;
     let mut secrets = Secrets::default();
-    let held = book.files.values().filter_map(|entry| entry.holds.as_ref());
-    for accepted in held.chain(book.environments.values()) {
+    let accepted = book.files.values().filter_map(|entry| entry.holds.as_ref());
+    for accepted in accepted.chain(book.environments.values()) {
         secrets.join(&accepted.desired.not_to_be_told());
     }
     Ok(DoctorInputs {
@@ -154,9 +154,9 @@ fn read(settings: Settings, preflight: PreflightReport) -> Result<DoctorInputs, 
     })
 }
 
-async fn beside(seen: &DoctorInputs) -> Result<OtherInputs, Failure> {
-    let docker = app::docker(&seen.settings)?;
-    let (engine, plan) = tokio::join!(docker.info(), plan::as_text(&seen.settings, &seen.book));
+async fn gather_other(inputs: &DoctorInputs) -> Result<OtherInputs, Failure> {
+    let docker = app::docker(&inputs.settings)?;
+    let (engine, plan) = tokio::join!(docker.info(), plan::as_text(&inputs.settings, &inputs.book));
     let engine = engine.map_err(|error| error.to_string()).map(|about| {
         serde_json::json!({
             "version": about.version,
@@ -174,16 +174,16 @@ async fn beside(seen: &DoctorInputs) -> Result<OtherInputs, Failure> {
 
 fn text(findings: &[Finding]) -> String {
     if findings.is_empty() {
-        return format!("{}\n", output::green("nothing is wrong"));
+        return format!("{}\n", output::green("no problems found"));
     }
     let row = |one: &Finding| {
-        let gravity = match one.severity {
+        let severity = match one.severity {
             FindingSeverity::Fail => output::red("fail"),
             FindingSeverity::Warn => output::yellow("warn"),
         };
         let code = one.code.map(|code| code.to_string());
         vec![
-            gravity,
+            severity,
             one.place.clone(),
             code.unwrap_or_default(),
             one.message.clone(),
@@ -191,9 +191,9 @@ fn text(findings: &[Finding]) -> String {
     };
     let rows: Vec<_> = findings.iter().map(row).collect();
     let mut lines = table::fitted(HEAD, &rows, output::width());
-    let mut said = std::collections::BTreeSet::new();
+    let mut printed = std::collections::BTreeSet::new();
     let hints = findings.iter().flat_map(|one| &one.remedies);
-    for hint in hints.filter(|hint| said.insert(hint.as_str())) {
+    for hint in hints.filter(|hint| printed.insert(hint.as_str())) {
         lines.push(format!("{} {hint}", output::cyan("hint:")));
     }
     output::lines(lines)

@@ -19,16 +19,16 @@ mod offline;
 
 #[derive(Debug, Args)]
 pub(crate) struct Down {
-    /// Environments
+    /// Environment names
     #[arg(required_unless_present = "all", conflicts_with = "all")]
     environments: Vec<String>,
     /// All environments of this state directory
     #[arg(long)]
     all: bool,
-    /// How long to wait until they are gone
+    /// Maximum time until they are gone
     #[arg(long, default_value = "120s", value_parser = crate::settings::span)]
     timeout: Duration,
-    /// Format
+    /// Output format [default: table]
     #[arg(short, long, value_enum)]
     pub(crate) output: Option<Format>,
 }
@@ -65,18 +65,18 @@ impl Down {
     }
 }
 
-/// By the controller that runs.
+/// Removes environments through the running controller.
 async fn through(state: &StateDir, names: &[String], timeout: Duration) -> Result<(), Failure> {
     for name in names {
         let environment = status::named(name)?;
-        let told = status::one(state, name)?;
-        let held = told.as_ref().and_then(wait::leased).cloned();
-        if let Some(held) = held {
-            return Err(Failure::new(held));
+        let status = status::one(state, name)?;
+        let lease_error = status.as_ref().and_then(wait::leased).cloned();
+        if let Some(lease_error) = lease_error {
+            return Err(Failure::new(lease_error));
         }
         match send(state, &Command::Down { environment }).await {
             Ok(_) => {}
-            // It knows none of that name, yet some of it is left: it is on its way out already.
+            // The controller does not know the environment, but remains of it exist: its removal is in progress.
             Err(ClientError::Refused(_))
                 if status::one(state, name)?.is_some_and(|left| left.revision.is_none()) => {}
             Err(error) => return Err(failure(error)),
@@ -84,13 +84,13 @@ async fn through(state: &StateDir, names: &[String], timeout: Duration) -> Resul
     }
     let known = status::controller(state)?.unwrap_or_default();
     if known.engine.is_some_and(|engine| !engine.reachable) {
-        let mut told = known.errors.into_iter();
-        let told = told.find(|error| error.code == Code::DockerUnavailable);
-        let message = "the engine does not answer; what was asked for is done when it is back";
-        // With how it is looked for, and when next.
+        let mut errors = known.errors.into_iter();
+        let outage = errors.find(|error| error.code == Code::DockerUnavailable);
+        let message = "the engine does not answer; Argus removes the environments when it is back";
+        // The status error contains the reconnect attempts and the time of the next one.
         return Err(Failure::new(StructuredError {
             message: message.to_owned(),
-            ..told.unwrap_or_else(|| StructuredError::new(Code::DockerUnavailable, message))
+            ..outage.unwrap_or_else(|| StructuredError::new(Code::DockerUnavailable, message))
         }));
     }
     wait::until(state, Some(names), Goal::Gone, timeout, |_| {})

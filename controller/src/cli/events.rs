@@ -1,4 +1,4 @@
-//! `argus events`: what happened, as it stands in the journal, with or without a controller.
+//! `argus events`: lists the events of the journal, and follows them. It needs no controller.
 
 use std::path::Path;
 use std::time::Duration;
@@ -22,40 +22,40 @@ mod words;
 
 use words::Words;
 
-/// How often the journal is looked at with `--follow`.
-const LOOK: Duration = Duration::from_millis(100);
-/// Subjects begin with the name of their environment.
+/// Interval of reads of the journal with `--follow`.
+const POLL_INTERVAL: Duration = Duration::from_millis(100);
+/// Columns of the table. A subject begins with the name of its environment.
 const HEAD: &[&str] = &["AT", "EVENT", "SUBJECT", "WHAT"];
 const WIDE: &[&str] = &["AT", "ENVIRONMENT", "EVENT", "SUBJECT", "NUMBER", "RUN", "WHAT"];
 
 #[derive(Debug, Args)]
 pub(crate) struct Events {
-    /// Environment; everything without
+    /// Environment name [default: all events]
     environment: Option<String>,
-    /// Go on with what happens
+    /// Wait for further events
     #[arg(short, long)]
     follow: bool,
-    /// Only what happened in this time up to now, as in `10m`
+    /// Only events of this last period, such as `10m`
     #[arg(long, value_name = "TIME", value_parser = crate::settings::span)]
     since: Option<Duration>,
-    /// Only events of these names, with commas between them, as in `restart_attempt,error`
+    /// Only events with these names, such as `restart_attempt,error`
     #[arg(long = "type", value_name = "NAME", value_delimiter = ',', value_parser = Record::known_name)]
     types: Vec<&'static str>,
-    /// Only what came after this number, which `last` in JSON tells
+    /// Only events after this sequence number (`last` in JSON)
     #[arg(long, value_name = "N")]
     after: Option<u64>,
-    /// Only the last ones of what happened up to now
+    /// Only the last N events before now
     #[arg(long, value_name = "N")]
     tail: Option<usize>,
-    /// No header line
+    /// Omit the header line
     #[arg(long)]
     no_headers: bool,
-    /// Format
+    /// Output format [default: table]
     #[arg(short, long, value_enum)]
     pub(crate) output: Option<Format>,
 }
 
-/// A record that is shown, with what can be said of it only with those before.
+/// A record with its subject and its description. Both may depend on earlier records.
 struct Event {
     record: Record,
     subject: String,
@@ -71,7 +71,7 @@ impl Events {
         let state = StateDir::at(settings.state);
         let journal = state.journal();
         readable(&journal)?;
-        status::say_if_alone(&state);
+        status::note_if_not_running(&state);
         let (mut tail, mut words) = (Tail::of(journal.clone()), Words::default());
         let records = more(&mut tail, &journal)?;
         let last = records.last().map_or(0, |record| record.seq);
@@ -88,17 +88,17 @@ impl Events {
             screen.show_all(&events)?;
             return Ok(Exit::Done);
         }
-        screen.go_on(&events)?;
+        screen.append(&events)?;
         super::block_on(async {
             loop {
-                tokio::time::sleep(LOOK).await;
+                tokio::time::sleep(POLL_INTERVAL).await;
                 let events = self.chosen(more(&mut tail, &journal)?, &mut words, false);
-                screen.go_on(&events)?;
+                screen.append(&events)?;
             }
         })
     }
 
-    /// Those that are asked for; the words know all of them.
+    /// Selects the requested records. `words` sees all of them, because later descriptions need them.
     fn chosen(&self, records: Vec<Record>, words: &mut Words, past: bool) -> Vec<Event> {
         let wanted = EventFilter {
             environments: self.environment.iter().cloned().collect(),
@@ -125,14 +125,14 @@ impl Events {
     }
 }
 
-/// Who may not read it is told so, and not that nothing happened.
+/// Checks read permission, so that a missing permission is not reported as an empty journal.
 fn readable(journal: &Path) -> Result<(), Failure> {
     match std::fs::File::open(journal) {
         Err(error) if error.kind() == std::io::ErrorKind::PermissionDenied => {
-            let message = format!("cannot read `{}`: it is another user's", journal.display());
+            let message = format!("cannot read `{}`: it belongs to another user", journal.display());
             Err(Failure::missing(Reason::Forbidden, message)
                 .exit(Exit::Unexpected)
-                .hint("the controller's user may read it, and `/events` over HTTP tells the same"))
+                .hint("run this as the controller's user, or read `/events` over HTTP"))
         }
         Ok(_) | Err(_) => Ok(()),
     }
@@ -143,37 +143,37 @@ fn more(tail: &mut Tail, journal: &Path) -> Result<Vec<Record>, Failure> {
     tail.more().map_err(|error| Failure::fault(&doing(), &error))
 }
 
-/// Where events are shown.
+/// Printer of events.
 struct Screen {
     format: Format,
     columns: Columns,
-    /// There is a header, or none is wanted.
+    /// True if the header is printed already, or not wanted.
     headed: bool,
-    /// The number of the newest record there was.
+    /// Sequence number of the newest record.
     last: u64,
 }
 
 impl Screen {
-    /// All there are.
+    /// Prints a complete list.
     fn show_all(&mut self, events: &[Event]) -> Result<(), Failure> {
-        let told = || page::EventsPage {
+        let page = || page::EventsPage {
             items: events.iter().map(value).collect(),
             last: self.last,
             missed: None,
         };
         match self.format {
-            Format::Json => output::json(&told()),
-            Format::Yaml => output::yaml(&told()),
+            Format::Json => output::json(&page()),
+            Format::Yaml => output::yaml(&page()),
             Format::Table | Format::Wide if events.is_empty() => {
                 output::note("no events");
                 Ok(())
             }
-            Format::Table | Format::Wide | Format::Name => self.go_on(events),
+            Format::Table | Format::Wide | Format::Name => self.append(events),
         }
     }
 
-    /// Those that came: a line each.
-    fn go_on(&mut self, events: &[Event]) -> Result<(), Failure> {
+    /// Prints further events, one line each.
+    fn append(&mut self, events: &[Event]) -> Result<(), Failure> {
         if events.is_empty() {
             return Ok(());
         }

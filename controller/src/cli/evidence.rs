@@ -1,4 +1,4 @@
-//! `argus evidence`: what a failed run left, also after its container is gone.
+//! `argus evidence`: shows the crash report of a failed run, also after the removal of its container.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -20,20 +20,20 @@ use crate::settings::{Options, Settings, SpecOptions};
 pub(crate) struct Evidence {
     /// Environment, or ENVIRONMENT/SERVICE
     target: String,
-    /// Service; all of them without
+    /// Service name [default: all services, as a list]
     service: Option<String>,
-    /// Which failed run; the newest without
-    number: Option<u64>,
-    /// List what is kept
+    /// Number of the failed run [default: newest]
+    run: Option<u64>,
+    /// List the stored runs
     #[arg(short, long)]
     list: bool,
-    /// Only the last lines of each stream
+    /// Maximum number of lines of each stream
     #[arg(long, value_name = "N", default_value_t = 20)]
     tail: usize,
-    /// With the engine's time in front of each line
+    /// Prefix each line with the engine's timestamp
     #[arg(long)]
     timestamps: bool,
-    /// Format
+    /// Output format [default: table]
     #[arg(short, long, value_enum)]
     pub(crate) output: Option<Format>,
 }
@@ -45,13 +45,13 @@ impl Evidence {
         let state = StateDir::at(settings.state);
         match service {
             Some(service) if !self.list => {
-                let kept = evidence_store::chosen(&state, &env, &service, number)?;
-                self.show(&state, &kept)?;
+                let stored = evidence_store::chosen(&state, &env, &service, number)?;
+                self.show(&state, &stored)?;
             }
             service => {
                 if number.is_some() {
-                    let failure = Failure::usage("a list is of all runs, and one is named");
-                    return Err(failure.hint("leave out the number, or `--list`"));
+                    let failure = Failure::usage("cannot list one run: `--list` shows all runs");
+                    return Err(failure.hint("omit the run number or `--list`"));
                 }
                 self.show_list(&state, &env, service.as_deref())?;
             }
@@ -59,9 +59,9 @@ impl Evidence {
         Ok(Exit::Done)
     }
 
-    /// In `ENV/SERVICE N` the second word is the number.
+    /// Splits the arguments. In `ENV/SERVICE RUN`, the second word is the run.
     fn wanted(&self) -> Result<(String, Option<String>, Option<u64>), Failure> {
-        let whole = self.target.contains('/') && self.number.is_none();
+        let whole = self.target.contains('/') && self.run.is_none();
         if let (true, Some(word)) = (whole, &self.service)
             && let Ok(number) = word.parse()
         {
@@ -69,21 +69,21 @@ impl Evidence {
             return Ok((env, service, Some(number)));
         }
         let (env, service) = target::parts(&self.target, self.service.as_deref())?;
-        Ok((env, service, self.number))
+        Ok((env, service, self.run))
     }
 
-    fn show(&self, state: &StateDir, kept: &StoredRun) -> Result<(), Failure> {
+    fn show(&self, state: &StateDir, stored: &StoredRun) -> Result<(), Failure> {
         match self.output.unwrap_or(Format::Table) {
-            Format::Json => output::json(&told(state, kept, self.tail)?),
-            Format::Yaml => output::yaml(&told(state, kept, self.tail)?),
-            Format::Name => output::data(&format!("{}\n", kept.facts.run)),
+            Format::Json => output::json(&told(state, stored, self.tail)?),
+            Format::Yaml => output::yaml(&told(state, stored, self.tail)?),
+            Format::Name => output::data(&format!("{}\n", stored.facts.run)),
             Format::Table | Format::Wide => {
-                let ending = ending_of(state, kept)?;
-                let (stderr, stdout) = (kept.lines(true)?, kept.lines(false)?);
+                let ending = ending_of(state, stored)?;
+                let (stderr, stdout) = (stored.lines(true)?, stored.lines(false)?);
                 let (stderr, stdout) = (last(&stderr, self.tail), last(&stdout, self.tail));
-                let mut text = facts(kept, ending.as_ref());
-                self.section(&mut text, "Stderr", kept.facts.stderr_lines, stderr);
-                self.section(&mut text, "Stdout", kept.facts.stdout_lines, stdout);
+                let mut text = facts(stored, ending.as_ref());
+                self.section(&mut text, "Stderr", stored.facts.stderr_lines, stderr);
+                self.section(&mut text, "Stdout", stored.facts.stdout_lines, stdout);
                 output::data(&text)
             }
         }
@@ -92,8 +92,8 @@ impl Evidence {
     fn section(&self, text: &mut String, name: &str, all: usize, lines: &[Line]) {
         // Writing into a String cannot fail.
         let _ = match (all, lines.len()) {
-            (0, _) => writeln!(text, "{name}: nothing"),
-            (all, shown) if all > shown => writeln!(text, "{name} (the last {shown} of {all} lines):"),
+            (0, _) => writeln!(text, "{name}: empty"),
+            (all, shown) if all > shown => writeln!(text, "{name} (last {shown} of {all} lines):"),
             _ => writeln!(text, "{name}:"),
         };
         for line in lines {
@@ -119,14 +119,14 @@ impl Evidence {
     }
 }
 
-/// The failed runs of which something is kept, for programs.
+/// List of stored runs for programs.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct Listed {
-    /// Service by service, the oldest first.
+    /// Runs grouped by service, oldest first.
     pub(crate) items: Vec<Run>,
 }
 
-/// The failed runs of an environment, or of one service of it; there has to be one.
+/// Lists the stored runs of an environment or of one service. The list is never empty: without runs it is an error.
 pub(crate) fn listed(state: &StateDir, env: &str, service: Option<&str>) -> Result<Listed, Failure> {
     let services = match service {
         Some(service) => vec![service.to_owned()],
@@ -136,11 +136,11 @@ pub(crate) fn listed(state: &StateDir, env: &str, service: Option<&str>) -> Resu
     let mut items = Vec::new();
     for service in &services {
         let mut endings = failure::known(state, status.as_ref(), env, service);
-        let kept = evidence_store::all(state, env, service)?.into_iter();
-        items.extend(kept.map(|kept| {
-            let ending = endings.remove(&kept.facts.run);
-            let ending = ending.or_else(|| RunSummary::kept(&kept.facts));
-            row(&kept, ending.as_ref())
+        let stored = evidence_store::all(state, env, service)?.into_iter();
+        items.extend(stored.map(|stored| {
+            let ending = endings.remove(&stored.facts.run);
+            let ending = ending.or_else(|| RunSummary::from_evidence(&stored.facts));
+            row(&stored, ending.as_ref())
         }));
     }
     if items.is_empty() {
@@ -149,19 +149,19 @@ pub(crate) fn listed(state: &StateDir, env: &str, service: Option<&str>) -> Resu
     Ok(Listed { items })
 }
 
-/// A failed run of which something is kept.
+/// A failed run with stored evidence.
 #[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Run {
     environment: String,
     pub(crate) service: String,
-    /// Which failure of the service, from 1.
+    /// Number of the failed run, counted per service from 1.
     pub(crate) run: u64,
     container_id: String,
     started_at: Option<String>,
     exit_code: Option<i64>,
     taken_at: String,
-    /// How it ended.
+    /// End of the run: kind of failure, exit code, memory.
     ending: Option<RunSummary>,
     memory_peak: Option<u64>,
     stdout_lines: usize,
@@ -170,26 +170,30 @@ pub(crate) struct Run {
     folder: PathBuf,
 }
 
-/// All that is kept of a run, with the last lines of its streams, for programs.
+/// Evidence of a failed run, with the last lines of its streams.
 #[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct EvidenceReport {
     #[serde(flatten)]
     run: Run,
-    /// What its port answered, by what was asked.
+    /// Responses of its ports after the failure, by request.
     questions: BTreeMap<String, String>,
-    /// What could not be taken, and why.
+    /// Missing parts of the evidence, with the cause.
     missing: Vec<String>,
-    /// The last lines.
+    /// Last lines of stderr.
     stderr: Vec<Line>,
-    /// The last lines.
+    /// Last lines of stdout.
     stdout: Vec<Line>,
 }
 
-/// The same for people.
-pub(crate) fn words(state: &StateDir, kept: &StoredRun, told: &EvidenceReport) -> Result<String, Failure> {
-    let mut text = facts(kept, ending_of(state, kept)?.as_ref());
-    for (name, lines) in [("Stderr", &told.stderr), ("Stdout", &told.stdout)] {
+/// Evidence of a run as text.
+pub(crate) fn words(
+    state: &StateDir,
+    stored: &StoredRun,
+    report: &EvidenceReport,
+) -> Result<String, Failure> {
+    let mut text = facts(stored, ending_of(state, stored)?.as_ref());
+    for (name, lines) in [("Stderr", &report.stderr), ("Stdout", &report.stdout)] {
         for (index, line) in lines.iter().enumerate() {
             let head = if index == 0 {
                 format!("{name}:\n")
@@ -203,23 +207,23 @@ pub(crate) fn words(state: &StateDir, kept: &StoredRun, told: &EvidenceReport) -
     Ok(text)
 }
 
-/// All that is kept of a run, with the last lines of its streams.
-pub(crate) fn told(state: &StateDir, kept: &StoredRun, tail: usize) -> Result<EvidenceReport, Failure> {
-    let (stderr, stdout) = (kept.lines(true)?, kept.lines(false)?);
+/// Evidence of a run, with the last `tail` lines of each stream.
+pub(crate) fn told(state: &StateDir, stored: &StoredRun, tail: usize) -> Result<EvidenceReport, Failure> {
+    let (stderr, stdout) = (stored.lines(true)?, stored.lines(false)?);
     Ok(EvidenceReport {
-        run: row(kept, ending_of(state, kept)?.as_ref()),
-        questions: kept.facts.questions.clone(),
-        missing: kept.facts.missing.clone(),
+        run: row(stored, ending_of(state, stored)?.as_ref()),
+        questions: stored.facts.questions.clone(),
+        missing: stored.facts.missing.clone(),
         stderr: last(&stderr, tail).to_vec(),
         stdout: last(&stdout, tail).to_vec(),
     })
 }
 
-fn ending_of(state: &StateDir, kept: &StoredRun) -> Result<Option<RunSummary>, Failure> {
-    let (env, service) = (&kept.facts.environment, &kept.facts.service);
+fn ending_of(state: &StateDir, stored: &StoredRun) -> Result<Option<RunSummary>, Failure> {
+    let (env, service) = (&stored.facts.environment, &stored.facts.service);
     let mut endings = failure::known(state, status::one(state, env)?.as_ref(), env, service);
-    let ending = endings.remove(&kept.facts.run);
-    Ok(ending.or_else(|| RunSummary::kept(&kept.facts)))
+    let ending = endings.remove(&stored.facts.run);
+    Ok(ending.or_else(|| RunSummary::from_evidence(&stored.facts)))
 }
 
 const LIST: &[&str] = &["SERVICE", "N", "TAKEN AT", "ENDED", "STDOUT", "STDERR", "SIZE"];
@@ -237,15 +241,15 @@ fn cells(run: &Run) -> Vec<String> {
 }
 
 impl Run {
-    /// It in a line, for those who read no tables.
+    /// The run in one line of text.
     pub(crate) fn line(&self) -> String {
         let ended = self.ending.as_ref().map(RunSummary::words).unwrap_or_default();
         format!("{} run {}: {ended}\n", self.service, self.run)
     }
 }
 
-fn row(kept: &StoredRun, ending: Option<&RunSummary>) -> Run {
-    let facts = &kept.facts;
+fn row(stored: &StoredRun, ending: Option<&RunSummary>) -> Run {
+    let facts = &stored.facts;
     Run {
         environment: facts.environment.clone(),
         service: facts.service.clone(),
@@ -258,13 +262,13 @@ fn row(kept: &StoredRun, ending: Option<&RunSummary>) -> Run {
         memory_peak: facts.memory_peak,
         stdout_lines: facts.stdout_lines,
         stderr_lines: facts.stderr_lines,
-        bytes: kept.bytes,
-        folder: kept.folder.clone(),
+        bytes: stored.bytes,
+        folder: stored.folder.clone(),
     }
 }
 
-fn facts(kept: &StoredRun, ending: Option<&RunSummary>) -> String {
-    let facts = &kept.facts;
+fn facts(stored: &StoredRun, ending: Option<&RunSummary>) -> String {
+    let facts = &stored.facts;
     let mut text = String::new();
     let mut field = |name: &str, value: &str| {
         if !value.is_empty() {
@@ -272,7 +276,7 @@ fn facts(kept: &StoredRun, ending: Option<&RunSummary>) -> String {
         }
     };
     field("Service", &format!("{}/{}", facts.environment, facts.service));
-    field("Run", &format!("{} that failed", facts.run));
+    field("Run", &format!("{} (failed)", facts.run));
     field("Ended", &ending.map(RunSummary::words).unwrap_or_default());
     let memory = ending.and_then(RunSummary::memory).or_else(|| {
         let peak = facts.memory_peak?;
@@ -283,12 +287,12 @@ fn facts(kept: &StoredRun, ending: Option<&RunSummary>) -> String {
     field("Started", facts.started_at.as_deref().unwrap_or_default());
     field("Taken", &facts.taken_at);
     for (question, answer) in &facts.questions {
-        field("Asked", &format!("{question}: {answer}"));
+        field("Port check", &format!("{question}: {answer}"));
     }
     for missing in &facts.missing {
         field("Missing", missing);
     }
-    field("Folder", &kept.folder.display().to_string());
+    field("Folder", &stored.folder.display().to_string());
     text
 }
 

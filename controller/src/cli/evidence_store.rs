@@ -1,4 +1,4 @@
-//! What failed runs left, as commands find it in the state directory: with or without a controller.
+//! Evidence of failed runs in the state directory. Reading it needs no controller.
 
 mod lines;
 
@@ -14,19 +14,19 @@ pub(crate) use lines::Line;
 use super::{output, status};
 use crate::exit::{Exit, Failure};
 
-/// One failed run of which something is kept.
+/// Stored evidence of one failed run.
 #[derive(Debug)]
 pub(crate) struct StoredRun {
-    /// What is known of it.
+    /// Content of its facts file.
     pub(crate) facts: EvidenceFacts,
-    /// Where it lies.
+    /// Folder of its files.
     pub(crate) folder: PathBuf,
-    /// Size of all of it.
+    /// Total size of its files in bytes.
     pub(crate) bytes: u64,
 }
 
 impl StoredRun {
-    /// The lines of one of its streams.
+    /// Lines of one stream.
     pub(crate) fn lines(&self, stderr: bool) -> Result<Vec<Line>, Failure> {
         let path = self.folder.join(if stderr { "stderr.log" } else { "stdout.log" });
         let bytes = match std::fs::read(&path) {
@@ -37,30 +37,30 @@ impl StoredRun {
         Ok(lines::parse(&String::from_utf8_lossy(&bytes), stderr))
     }
 
-    /// The lines of both, in the order of the engine's times.
+    /// Lines of both streams, merged by the engine's timestamps.
     pub(crate) fn transcript(&self) -> Result<Vec<Line>, Failure> {
         Ok(lines::merged(self.lines(false)?, self.lines(true)?))
     }
 }
 
-/// The services of an environment that have a folder, by name.
+/// Services of an environment with an evidence folder, sorted by name.
 pub(crate) fn services(state: &StateDir, env: &str) -> Result<Vec<String>, Failure> {
     let mut names = entries(&state.evidence().join(env))?;
     names.sort();
     Ok(names)
 }
 
-/// The numbers of the failed runs of a service of which something is kept, oldest first.
+/// Numbers of the stored runs of a service, oldest first.
 pub(crate) fn numbers(state: &StateDir, env: &str, service: &str) -> Result<Vec<u64>, Failure> {
     let entries = entries(&state.evidence().join(env).join(service))?;
     let mut numbers: Vec<u64> = entries.iter().filter_map(|name| name.parse().ok()).collect();
-    // The facts are written last: without them it is being written, or was never finished.
+    // The facts file is written last. Without it, the evidence is incomplete.
     numbers.retain(|number| state.run(env, service, *number).join(FACTS).exists());
     numbers.sort_unstable();
     Ok(numbers)
 }
 
-/// What is kept of one run; `None` where nothing is.
+/// Evidence of one run, or `None` if it is not stored.
 pub(crate) fn one(
     state: &StateDir,
     env: &str,
@@ -74,8 +74,12 @@ pub(crate) fn one(
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
         Err(error) => return Err(unreadable(&path, &error)),
     };
-    let facts = serde_json::from_slice(&bytes)
-        .map_err(|error| Failure::bug(&format!("`{}` holds no facts of a run", path.display()), &error))?;
+    let facts = serde_json::from_slice(&bytes).map_err(|error| {
+        Failure::bug(
+            &format!("cannot parse `{}` as facts of a run", path.display()),
+            &error,
+        )
+    })?;
     let files = std::fs::read_dir(&folder).into_iter().flatten().flatten();
     let bytes = files
         .filter_map(|file| file.metadata().ok())
@@ -84,7 +88,7 @@ pub(crate) fn one(
     Ok(Some(StoredRun { facts, folder, bytes }))
 }
 
-/// All that is kept of a service, oldest first; what cannot be understood is told and left out.
+/// Evidence of all stored runs of a service, oldest first. Invalid evidence is skipped with a note on stderr.
 pub(crate) fn all(state: &StateDir, env: &str, service: &str) -> Result<Vec<StoredRun>, Failure> {
     let mut all = Vec::new();
     for number in numbers(state, env, service)? {
@@ -97,7 +101,7 @@ pub(crate) fn all(state: &StateDir, env: &str, service: &str) -> Result<Vec<Stor
     Ok(all)
 }
 
-/// The run that is asked for, or the newest; it has to be there.
+/// Evidence of the requested run, or of the newest one. It is an error if it is not stored.
 pub(crate) fn chosen(
     state: &StateDir,
     env: &str,
@@ -116,44 +120,42 @@ pub(crate) fn chosen(
     }
     let known: Vec<String> = numbers.iter().map(ToString::to_string).collect();
     let message = format!(
-        "run {} of `{env}/{service}` is not kept; there are: {}",
+        "run {} of `{env}/{service}` is not stored; stored runs: {}",
         wanted.unwrap_or_default(),
         known.join(", ")
     );
-    let hint = format!("`argus evidence {env} {service} --list` shows what is kept");
+    let hint = format!("list the stored runs with `argus evidence {env} {service} --list`");
     Err(missing(message).hint(hint))
 }
 
-/// That nothing is kept: because there is no such environment or service, or because none of its runs failed.
+/// Error for missing evidence: no such environment or service, or no recent failed run.
 pub(crate) fn nothing(state: &StateDir, env: &str, service: Option<&str>) -> Failure {
     let status = match status::existing(state, env) {
         Ok(status) => status,
         Err(failure) => return failure,
     };
     let Some(service) = service else {
-        let message = format!("nothing is kept of `{env}`: none of its runs failed lately");
-        return missing(message).hint(format!("`argus why {env}` tells how it is"));
+        let message = format!("no evidence for `{env}`: no recent failed run");
+        return missing(message).hint(format!("see its state with `argus why {env}`"));
     };
     if status.services.iter().any(|row| row.name == service) {
-        let message = format!("nothing is kept of `{env}/{service}`: none of its runs failed lately");
-        return missing(message).hint(format!(
-            "`argus logs {env} {service}` shows what its container writes"
-        ));
+        let message = format!("no evidence for `{env}/{service}`: no recent failed run");
+        return missing(message).hint(format!("read its logs with `argus logs {env} {service}`"));
     }
     no_service(&status, service)
 }
 
-/// That an environment has no service of this name.
+/// Error: the environment has no service of this name.
 pub(crate) fn no_service(status: &argus_crds::status::EnvironmentStatus, service: &str) -> Failure {
     let env = &status.environment;
     let names: Vec<&str> = status.services.iter().map(|row| row.name.as_str()).collect();
     let known = if names.is_empty() {
-        "it has none".to_owned()
+        "it has no services".to_owned()
     } else {
-        format!("there are: {}", names.join(", "))
+        format!("its services: {}", names.join(", "))
     };
     missing(format!("environment `{env}` has no service `{service}`; {known}"))
-        .hint(format!("`argus get {env}` shows its services"))
+        .hint(format!("list its services with `argus get {env}`"))
 }
 
 fn missing(message: String) -> Failure {
@@ -173,7 +175,7 @@ fn entries(folder: &Path) -> Result<Vec<String>, Failure> {
 fn unreadable(path: &Path, error: &io::Error) -> Failure {
     let failure = Failure::fault(&format!("cannot read `{}`", path.display()), error);
     if error.kind() == ErrorKind::PermissionDenied {
-        return failure.hint("what containers wrote is private to the controller's user: ask as that user");
+        return failure.hint("run this command as the controller's user, because evidence is private to it");
     }
     failure
 }

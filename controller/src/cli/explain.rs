@@ -1,4 +1,4 @@
-//! `argus explain`: what an error code means and what to do about it.
+//! `argus explain`: meaning and remedies of error codes.
 
 use argus_crds::error::{ActionId, Category, Class, Code, Remedy, Severity};
 use clap::Args;
@@ -12,9 +12,9 @@ use crate::exit::{Exit, Failure};
 
 #[derive(Debug, Args)]
 pub(crate) struct Explain {
-    /// Code, as in `PORT_CONFLICT`; all of them without
+    /// Error code, such as `PORT_CONFLICT` [default: list all codes]
     code: Option<String>,
-    /// Format
+    /// Output format [default: table]
     #[arg(short, long, value_enum)]
     pub(crate) output: Option<Format>,
 }
@@ -25,7 +25,7 @@ impl Explain {
         match &self.code {
             Some(text) => {
                 let code: Code = text.parse().map_err(|error: argus_crds::error::UnknownCode| {
-                    Failure::usage(error.to_string()).hint("`argus explain` lists all codes")
+                    Failure::usage(error.to_string()).hint("list all codes with `argus explain`")
                 })?;
                 match format {
                     Format::Json => output::json(&value(code))?,
@@ -43,7 +43,7 @@ impl Explain {
                 Format::Table | Format::Wide => {
                     let row = |code: &Code| vec![code.to_string(), code.about().summary.to_owned()];
                     let rows: Vec<_> = Code::ALL.iter().map(row).collect();
-                    output::data(&table::text(&["CODE", "MEANS"], &rows, output::width()))?;
+                    output::data(&table::text(&["CODE", "MEANING"], &rows, output::width()))?;
                 }
             },
         }
@@ -51,12 +51,12 @@ impl Explain {
     }
 }
 
-/// All codes, for programs.
+/// All codes with their meanings as JSON.
 pub(crate) fn all() -> Value {
     Code::ALL.iter().map(|code| value(*code)).collect()
 }
 
-/// What a code means, for programs.
+/// Meaning of an error code.
 #[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Meaning {
@@ -64,23 +64,23 @@ pub(crate) struct Meaning {
     category: Category,
     severity: Severity,
     class: Class,
-    /// Whether doing the same again may help.
+    /// True if a retry may succeed.
     retryable: bool,
-    /// How a command ends with it.
+    /// Exit code of commands that fail with this error.
     exit_code: u8,
     pub(crate) summary: &'static str,
     explanation: &'static str,
-    /// What can be done, as identifiers.
+    /// Identifiers of the suggested actions.
     suggested_actions: &'static [ActionId],
-    /// How that is done; `ENV` and `SERVICE` stand for what an error of this code names.
+    /// The actions as commands and MCP calls. `ENV` and `SERVICE` are placeholders for the names in the error.
     remedies: Vec<Remedy>,
 }
 
-/// What an error would name.
+/// Placeholders for the names that an error contains.
 const ENV: &str = "ENV";
 const SERVICE: &str = "SERVICE";
 
-/// What a code means.
+/// Returns the meaning of a code.
 pub(crate) fn meaning(code: Code) -> Meaning {
     let about = code.about();
     Meaning {
@@ -102,31 +102,31 @@ fn remedies(actions: &[ActionId]) -> Vec<Remedy> {
     actions.iter().map(of).collect()
 }
 
-/// What a code means, as a value.
+/// Meaning of a code as JSON.
 pub(crate) fn value(code: Code) -> Value {
     json!(meaning(code))
 }
 
-/// The same for people.
+/// Meaning of a code as text.
 pub(crate) fn page(code: Code) -> String {
-    let is = meaning(code);
+    let meaning = meaning(code);
     let word = |value: Value| value.as_str().unwrap_or_default().to_owned();
-    let todo = output::remedies(&is.remedies);
+    let actions = output::remedies(&meaning.remedies);
     format!(
         "{code}: {}\n\n{}\n\ncategory: {}   severity: {}\nclass: {}   retryable: {}   exit code: {}\n\n\
-         what to do ({ENV} and {SERVICE} stand for those that the error names):\n{}",
-        is.summary,
-        wrapped(is.explanation),
-        word(json!(is.category)),
-        word(json!(is.severity)),
-        word(json!(is.class)),
-        if is.retryable { "yes" } else { "no" },
-        is.exit_code,
-        output::lines(todo.iter().map(|line| format!("- {line}"))),
+         suggested actions ({ENV} and {SERVICE} are placeholders for the names in the error):\n{}",
+        meaning.summary,
+        wrapped(meaning.explanation),
+        word(json!(meaning.category)),
+        word(json!(meaning.severity)),
+        word(json!(meaning.class)),
+        if meaning.retryable { "yes" } else { "no" },
+        meaning.exit_code,
+        output::lines(actions.iter().map(|line| format!("- {line}"))),
     )
 }
 
-/// A text in lines of at most 100 characters.
+/// Wraps a text into lines of at most 100 characters.
 fn wrapped(text: &str) -> String {
     const WIDTH: usize = 100;
     let mut lines = vec![String::new()];

@@ -1,4 +1,4 @@
-//! How a failed run ended, as far as status files and the controller's memory tell.
+//! Ends of failed runs: from status files, from the saved state of the controller, and from evidence.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -15,38 +15,38 @@ use serde::{Deserialize, Serialize};
 
 use super::status;
 
-/// The end of one run, in the shape of the details of errors.
+/// End of one failed run. It has the shape of the `details` of errors about failed runs.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub(crate) struct RunSummary {
-    /// What kind of failure it was.
+    /// Kind of failure.
     #[schemars(with = "Option<String>")]
     pub(crate) kind: Option<FailureKind>,
-    /// Which failure of the service, from 1; names its evidence.
+    /// Number of the failed run, counted per service from 1. It identifies the evidence.
     pub(crate) run: u64,
-    /// When the run began (RFC 3339).
+    /// Start of the run (RFC 3339).
     pub(crate) started_at: Option<String>,
-    /// When it ended (RFC 3339).
+    /// End of the run (RFC 3339).
     pub(crate) ended_at: Option<String>,
-    /// Exit code.
+    /// Exit code, as the engine reports it.
     pub(crate) exit_code: Option<i64>,
-    /// Whether that is the process's own.
+    /// False if the engine lost the exit code of the process.
     pub(crate) is_exit_code_known: Option<bool>,
-    /// The signal behind it.
+    /// Name of the signal behind the exit code, such as `SIGKILL`.
     pub(crate) signal: Option<String>,
-    /// The engine's flag.
+    /// Out-of-memory flag of the engine.
     pub(crate) oom_killed: bool,
-    /// The kernel told of want of memory.
+    /// True if the kernel reported an out-of-memory event.
     pub(crate) oom_event: bool,
-    /// It looks like that, and nothing proves it.
+    /// True if memory exhaustion is likely, without proof.
     pub(crate) oom_suspected: bool,
-    /// In bytes.
+    /// Memory limit in bytes.
     pub(crate) memory_limit: Option<u64>,
-    /// In bytes.
+    /// Highest measured memory use in bytes.
     pub(crate) memory_peak: Option<u64>,
-    /// What it wrote last on stderr, without secrets.
+    /// Last line on stderr, without secrets.
     pub(crate) last_line: Option<String>,
-    /// What its port answered, by what was asked.
+    /// Responses of its ports after the failure, by request.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub(crate) questions: BTreeMap<String, String>,
 }
@@ -66,7 +66,7 @@ impl From<&FailedRun> for RunSummary {
             oom_suspected: diagnose::oom_suspected(failed_run),
             memory_limit: failed_run.memory_limit,
             memory_peak: failed_run.peak(),
-            // What a memory holds is raw.
+            // The saved state contains the line without redaction.
             last_line: None,
             questions: BTreeMap::new(),
         }
@@ -74,8 +74,8 @@ impl From<&FailedRun> for RunSummary {
 }
 
 impl RunSummary {
-    /// As far as the evidence itself tells, when nobody remembers the run any more.
-    pub(crate) fn kept(facts: &EvidenceFacts) -> Option<Self> {
+    /// Summary from the evidence alone, for runs that neither status nor saved state contain.
+    pub(crate) fn from_evidence(facts: &EvidenceFacts) -> Option<Self> {
         let exit_code = facts.exit_code?;
         Some(Self {
             run: facts.run,
@@ -86,18 +86,18 @@ impl RunSummary {
         })
     }
 
-    /// In words, as in `exit code 3 after 7s`.
+    /// End in words, such as `exit code 3 after 7s`.
     pub(crate) fn words(&self) -> String {
         let code = match self.exit_code {
             Some(_) if self.is_exit_code_known == Some(false) => "exit code lost by the engine".to_owned(),
             Some(code) => format!("exit code {code}"),
-            None => "exit code not known".to_owned(),
+            None => "unknown exit code".to_owned(),
         };
         let how = match (self.kind, self.signal.as_deref()) {
             (Some(FailureKind::OutOfMemory), _) => format!("out of memory ({code})"),
             (Some(FailureKind::Unhealthy), _) => "health check failed past its retries".to_owned(),
-            (Some(FailureKind::NotRunnable), _) => format!("command cannot be run ({code})"),
-            (Some(FailureKind::Signal), Some(signal)) => format!("ended by {signal} ({code})"),
+            (Some(FailureKind::NotRunnable), _) => format!("command not found or not executable ({code})"),
+            (Some(FailureKind::Signal), Some(signal)) => format!("killed by {signal} ({code})"),
             (Some(FailureKind::Signal | FailureKind::Exit) | None, _) => code,
         };
         match self.uptime() {
@@ -106,12 +106,12 @@ impl RunSummary {
         }
     }
 
-    /// What is known of its memory; nothing where nothing is.
+    /// Memory use and signs of exhaustion in words, if anything is known.
     pub(crate) fn memory(&self) -> Option<String> {
         let verdict = if self.oom_killed {
-            Some("the engine says out of memory")
+            Some("the engine reports out of memory")
         } else if self.oom_event {
-            Some("the kernel told of want of memory")
+            Some("the kernel reported out of memory")
         } else if self.oom_suspected {
             Some("out of memory is suspected, not proven")
         } else if self.signal.as_deref() == Some("SIGKILL") {
@@ -132,7 +132,7 @@ impl RunSummary {
     fn uptime(&self) -> Option<Duration> {
         let started = Timestamp::parse(self.started_at.as_deref()?)?;
         let ran = Timestamp::parse(self.ended_at.as_deref()?)?.since(started);
-        // Nobody counts the milliseconds of a minute.
+        // Milliseconds are only shown for runs shorter than a second.
         Some(if ran < Duration::from_secs(1) {
             ran
         } else {
@@ -141,11 +141,11 @@ impl RunSummary {
     }
 }
 
-/// The ends that an error tells of, oldest first.
-pub(crate) fn told(error: &StructuredError) -> Vec<RunSummary> {
+/// Summaries of the failed runs in the details of an error, oldest first.
+pub(crate) fn summaries_of(error: &StructuredError) -> Vec<RunSummary> {
     let details = serde_json::Value::Object(error.details.clone());
     let one = |value: &serde_json::Value| {
-        value["incarnation"].as_u64()?;
+        value["run"].as_u64()?;
         serde_json::from_value(value.clone()).ok()
     };
     match details["attempts"].as_array() {
@@ -154,7 +154,7 @@ pub(crate) fn told(error: &StructuredError) -> Vec<RunSummary> {
     }
 }
 
-/// The ends of the runs of a service by their numbers, as far as anything remembers them.
+/// Summaries of the known failed runs of a service, by number.
 pub(crate) fn known(
     state: &StateDir,
     status: Option<&EnvironmentStatus>,
@@ -162,26 +162,26 @@ pub(crate) fn known(
     service: &str,
 ) -> BTreeMap<u64, RunSummary> {
     let persisted: PersistedState = status::peek(&state.state_json());
-    let memory = persisted
+    let planner_state = persisted
         .environments
         .iter()
         .find(|(name, _)| name.as_str() == env)
-        .and_then(|(_, memory)| {
-            let mut services = memory.services.iter();
+        .and_then(|(_, planner_state)| {
+            let mut services = planner_state.services.iter();
             services.find(|(name, _)| name.as_str() == service)
         });
-    let failures = memory.map(|(_, memory)| memory.failures.as_slice());
+    let failures = planner_state.map(|(_, service)| service.failures.as_slice());
     let row = status.and_then(|status| status.services.iter().find(|row| row.name == service));
     let error = row.and_then(|row| row.last_error.as_ref());
-    // The status knows more of the same run: what the engine's outages did to it.
+    // The status also contains effects of engine outages on the run, so it replaces the saved state.
     let endings = failures.unwrap_or_default().iter().map(RunSummary::from);
     endings
-        .chain(error.map(told).unwrap_or_default())
+        .chain(error.map(summaries_of).unwrap_or_default())
         .map(|ending| (ending.run, ending))
         .collect()
 }
 
-/// A size as people read it: `63.4 MiB`.
+/// Size with a unit, such as `63.4 MiB`.
 pub(crate) fn size(bytes: u64) -> String {
     let units = [(1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB")];
     let Some((unit, name)) = units.into_iter().find(|(unit, _)| bytes >= *unit) else {
@@ -212,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn an_end_is_told_with_what_is_known_of_it() {
+    fn summary_contains_exit_and_memory() {
         let ending = RunSummary {
             kind: Some(FailureKind::Signal),
             exit_code: Some(137),
@@ -224,7 +224,7 @@ mod tests {
             oom_suspected: true,
             ..RunSummary::default()
         };
-        assert_eq!(ending.words(), "ended by SIGKILL (exit code 137) after 1m 7s");
+        assert_eq!(ending.words(), "killed by SIGKILL (exit code 137) after 1m 7s");
         assert_eq!(
             ending.memory().unwrap(),
             "out of memory is suspected, not proven; memory peak 64 MiB of 64 MiB"
@@ -232,7 +232,7 @@ mod tests {
         let nothing = RunSummary::default();
         assert_eq!(
             (nothing.words().as_str(), nothing.memory()),
-            ("exit code not known", None)
+            ("unknown exit code", None)
         );
     }
 }

@@ -1,4 +1,4 @@
-//! `argus get`: environments in a table, or the services of one.
+//! `argus get`: a table of environments, or of the services of one.
 
 use std::path::Path;
 use std::time::Duration;
@@ -15,20 +15,20 @@ use super::{status, table};
 use crate::exit::{Exit, Failure};
 use crate::settings::{Options, Settings, SpecOptions};
 
-/// How often the files are looked at with `--watch`.
-const LOOK: Duration = Duration::from_millis(100);
+/// Interval of checks for changed status files with `--watch`.
+const POLL_INTERVAL: Duration = Duration::from_millis(100);
 
 #[derive(Debug, Args)]
 pub(crate) struct Get {
-    /// Environment; all of them without
+    /// Environment name [default: all]
     environment: Option<String>,
-    /// Format
+    /// Output format [default: table]
     #[arg(short, long, value_enum)]
     pub(crate) output: Option<Format>,
-    /// No header line
+    /// Omit the header line
     #[arg(long)]
     no_headers: bool,
-    /// Go on and show each change
+    /// Watch for changes
     #[arg(short, long)]
     watch: bool,
 }
@@ -37,7 +37,7 @@ impl Get {
     pub(crate) fn carry_out(self, options: &Options) -> Result<Exit, Failure> {
         let settings = Settings::resolve(options, &SpecOptions::default())?;
         let state = StateDir::at(settings.state);
-        status::say_if_alone(&state);
+        status::note_if_not_running(&state);
         self.show(&state)?;
         if self.watch {
             super::block_on(self.follow(&state))?;
@@ -48,7 +48,7 @@ impl Get {
     async fn follow(&self, state: &StateDir) -> Result<(), Failure> {
         let mut shown = stamp(state);
         loop {
-            tokio::time::sleep(LOOK).await;
+            tokio::time::sleep(POLL_INTERVAL).await;
             let now = stamp(state);
             if now != shown {
                 shown = now;
@@ -97,7 +97,7 @@ impl Get {
 
     fn print(&self, head: &[&str], rows: &[Vec<String>]) -> Result<(), Failure> {
         let skip = usize::from(self.no_headers);
-        // Who asks for wide lines gets them, as from `kubectl`.
+        // Wide tables are not wrapped, as in `kubectl`.
         let width = output::width().filter(|_| self.output != Some(Format::Wide));
         output::data(&output::lines(table::fitted(head, rows, width).iter().skip(skip)))
     }
@@ -182,7 +182,7 @@ fn services(status: &EnvironmentStatus, wide: bool) -> Vec<Vec<String>> {
     status.services.iter().map(row).collect()
 }
 
-/// Who runs tests on an environment, or holds it; by the case or the reason where nobody said who.
+/// Holders of running tests and holds. Without a holder, the test case or the reason of the hold.
 fn used_by(status: &EnvironmentStatus) -> String {
     let tests = status
         .tests
@@ -200,42 +200,42 @@ fn used_by(status: &EnvironmentStatus) -> String {
     named.join(", ")
 }
 
-/// A test that runs, in words.
+/// Description of a running test.
 pub(crate) fn running(test: &RunningTest) -> String {
-    let whose = test.holder.as_ref().map(|holder| format!(" of {holder}"));
+    let owner = test.holder.as_ref().map(|holder| format!(" of {holder}"));
     let purpose = test.purpose.as_ref().map(|purpose| format!(": {purpose}"));
     format!(
         "test `{}`{} runs until {}{}",
         test.case,
-        whose.unwrap_or_default(),
+        owner.unwrap_or_default(),
         test.until,
         purpose.unwrap_or_default()
     )
 }
 
-/// What is held, in words.
+/// Description of a hold.
 pub(crate) fn holding(hold: &ActiveHold) -> String {
     hold.sentence("all of it")
 }
 
-/// What an environment waits for, in a word: its `Ready` condition where it is not ready, a file to be mended, and what was given
-/// up although it is ready.
+/// Summary of the waits of an environment: a rejected file, then the reason why it is not ready. A Ready environment
+/// contributes the message of its `Degraded` condition, such as a given-up service.
 pub(crate) fn waits(status: &EnvironmentStatus) -> String {
     let of = |kind: &str| status.conditions.iter().find(|it| it.kind == kind);
-    let refused = of("SpecAccepted").is_some_and(|accepted| accepted.status == Truth::False);
-    let mistakes = status.diagnostics.iter().filter(|it| it.is_error()).count();
-    let refused = refused.then(|| format!("file refused: {}", output::count(mistakes, "mistake")));
+    let rejected = of("SpecAccepted").is_some_and(|accepted| accepted.status == Truth::False);
+    let errors = status.diagnostics.iter().filter(|it| it.is_error()).count();
+    let rejected = rejected.then(|| format!("file rejected: {}", output::count(errors, "error")));
     let ready = of("Ready").filter(|ready| ready.status != Truth::True);
-    // Where nothing of it ever counted, the file is all that is waited for.
-    let ready = ready.filter(|_| refused.is_none() || status.revision.is_some());
+    // Without an accepted revision, the file is the only cause.
+    let ready = ready.filter(|_| rejected.is_none() || status.revision.is_some());
     let lost = of("Degraded").filter(|lost| status.phase == Phase::Ready && lost.status == Truth::True);
-    let waits = refused
+    let waits = rejected
         .into_iter()
-        .chain(ready.or(lost).map(|told| told.message.clone()));
+        .chain(ready.or(lost).map(|condition| condition.message.clone()));
     waits.collect::<Vec<_>>().join("; ")
 }
 
-/// Ports as `docker ps` has them: `127.0.0.1:8080->80/tcp`.
+/// Port mappings in the form of `docker ps`: `127.0.0.1:8080->80/tcp`.
 pub(crate) fn ports(mappings: &[PortMapping]) -> String {
     let one = |mapping: &PortMapping| {
         let host = mapping.host.as_deref().unwrap_or("127.0.0.1");
@@ -257,7 +257,7 @@ pub(crate) fn ports(mappings: &[PortMapping]) -> String {
     mappings.iter().map(one).collect::<Vec<_>>().join(",")
 }
 
-/// What tells that a status file changed, for all of them.
+/// Name, modification time and inode of each status file. A change of the result means a changed status.
 pub(crate) fn stamp(state: &StateDir) -> Vec<(String, Option<std::time::SystemTime>, u64)> {
     let of = |path: &Path| std::fs::metadata(path).ok();
     let names = status::names(state).unwrap_or_default();

@@ -1,4 +1,4 @@
-//! `argus hold`, `resume` and `cancel`: leave an environment or a service as it is, or no longer.
+//! `argus hold`, `argus resume` and `argus cancel`: leave an environment or a service unchanged, and continue.
 
 use std::time::Duration;
 
@@ -16,34 +16,34 @@ use crate::settings::Options;
 pub(crate) struct Hold {
     /// Environment, or ENVIRONMENT/SERVICE
     target: String,
-    /// End the hold by itself after this
+    /// Duration of the hold [default: until `argus resume`]
     #[arg(long = "for", value_name = "TIME", value_parser = crate::settings::span)]
     span: Option<Duration>,
-    /// Why, for whoever reads the status
+    /// Reason, shown in the status
     #[arg(long, default_value = "")]
     reason: String,
-    /// Who holds it, for others who want the environment
+    /// Name of the holder, shown to other users
     #[arg(long, env = "ARGUS_HOLDER", value_name = "NAME")]
     holder: Option<String>,
-    /// Format
+    /// Output format [default: table]
     #[arg(short, long, value_enum)]
     pub(crate) output: Option<Format>,
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct Resume {
-    /// Environment, or ENVIRONMENT/SERVICE; without, the controller goes on from mode Safe
+    /// Environment, or ENVIRONMENT/SERVICE [default: end mode Safe]
     target: Option<String>,
-    /// Format
+    /// Output format [default: table]
     #[arg(short, long, value_enum)]
     pub(crate) output: Option<Format>,
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct Cancel {
-    /// Environment
+    /// Environment name
     environment: String,
-    /// Format
+    /// Output format [default: table]
     #[arg(short, long, value_enum)]
     pub(crate) output: Option<Format>,
 }
@@ -69,12 +69,12 @@ impl Hold {
 impl Resume {
     pub(crate) fn carry_out(self, options: &Options) -> Result<Exit, Failure> {
         let Some(target) = self.target else {
-            let say = |_: &CommandReply| "controller goes on\n".to_owned();
-            return client::one(options, &Command::ResumeController, self.output, say);
+            let message = |_: &CommandReply| "controller resumed\n".to_owned();
+            return client::one(options, &Command::ResumeController, self.output, message);
         };
         let (environment, service) = named(&target)?;
         let command = Command::Resume { environment, service };
-        client::one(options, &command, self.output, |_| format!("{target} goes on\n"))
+        client::one(options, &command, self.output, |_| format!("{target} resumed\n"))
     }
 }
 
@@ -82,12 +82,13 @@ impl Cancel {
     pub(crate) fn carry_out(self, options: &Options) -> Result<Exit, Failure> {
         let environment = status::named(&self.environment)?;
         let name = self.environment;
-        let say = |_: &CommandReply| format!("{name} is cancelled and held until `argus resume {name}`\n");
-        client::one(options, &Command::Cancel { environment }, self.output, say)
+        let message =
+            |_: &CommandReply| format!("{name} is cancelled and held until `argus resume {name}`\n");
+        client::one(options, &Command::Cancel { environment }, self.output, message)
     }
 }
 
-/// `ENVIRONMENT` or `ENVIRONMENT/SERVICE`.
+/// Parses `ENVIRONMENT` or `ENVIRONMENT/SERVICE`.
 fn named(text: &str) -> Result<(EnvName, Option<ServiceName>), Failure> {
     match text.split_once('/') {
         None => Ok((status::named(text)?, None)),

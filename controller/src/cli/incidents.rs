@@ -1,4 +1,4 @@
-//! `argus incidents`: what was found after runs of the controller that did not end well.
+//! `argus incidents`: lists the reports that the controller writes after an unclean stop.
 
 use std::fmt::Write;
 use std::io::ErrorKind;
@@ -14,14 +14,14 @@ use super::table;
 use crate::exit::{Exit, Failure};
 use crate::settings::{Options, Settings, SpecOptions};
 
-const HEAD: &[&str] = &["ID", "AT", "LAST HEARD OF", "OPEN", "ADOPTED", "SET ASIDE"];
-const INTENTS: &[&str] = &["AT", "ACT", "SUBJECT", "SETTLED", "HOW"];
+const HEAD: &[&str] = &["ID", "AT", "LAST SEEN", "OPEN", "ADOPTED", "QUARANTINED"];
+const INTENTS: &[&str] = &["AT", "ACTION", "SUBJECT", "RESOLUTION", "REASON"];
 
 #[derive(Debug, Args)]
 pub(crate) struct Incidents {
-    /// One of them, by its id or the beginning of it; all of them without
+    /// Id of an incident, or its beginning [default: all]
     id: Option<String>,
-    /// Format
+    /// Output format [default: table]
     #[arg(short, long, value_enum)]
     pub(crate) output: Option<Format>,
 }
@@ -41,7 +41,7 @@ impl Incidents {
     }
 }
 
-/// All of them, the newest last; what is no incident is left out.
+/// Reads all incidents, oldest first. Files that are not incidents are ignored.
 pub(crate) fn read(state: &StateDir) -> Result<Vec<Incident>, Failure> {
     let folder = state.incidents();
     let entries = match std::fs::read_dir(&folder) {
@@ -56,15 +56,15 @@ pub(crate) fn read(state: &StateDir) -> Result<Vec<Incident>, Failure> {
     };
     let one = |entry: std::io::Result<std::fs::DirEntry>| {
         let path = entry.ok()?.path();
-        let ours = path.extension().is_some_and(|ext| ext == "json") && path.is_file();
-        serde_json::from_slice(&ours.then(|| std::fs::read(&path).ok())??).ok()
+        let is_json = path.extension().is_some_and(|ext| ext == "json") && path.is_file();
+        serde_json::from_slice(&is_json.then(|| std::fs::read(&path).ok())??).ok()
     };
     let mut all: Vec<Incident> = entries.filter_map(one).collect();
     all.sort_by(|one, other| one.id.cmp(&other.id));
     Ok(all)
 }
 
-/// The one whose id begins so.
+/// Returns the incident whose id begins with `id`. It is an error if there is none, or more than one.
 pub(crate) fn chosen(mut all: Vec<Incident>, id: &str) -> Result<Incident, Failure> {
     all.retain(|incident| incident.id.starts_with(id));
     match (all.pop(), all.len()) {
@@ -76,7 +76,7 @@ pub(crate) fn chosen(mut all: Vec<Incident>, id: &str) -> Result<Incident, Failu
             };
             Err(Failure::missing(Reason::NotFound, message)
                 .exit(Exit::Unexpected)
-                .hint("`argus incidents` lists them"))
+                .hint("list all incidents with `argus incidents`"))
         }
     }
 }
@@ -116,7 +116,7 @@ fn show(incident: &Incident, format: Option<Format>) -> Result<(), Failure> {
     }
 }
 
-/// An incident in words.
+/// Text of an incident for people.
 pub(crate) fn told(incident: &Incident) -> String {
     let mut text = String::new();
     let mut line = |name: &str, value: &str| {
@@ -126,21 +126,25 @@ pub(crate) fn told(incident: &Incident) -> String {
     line("incident", &incident.id);
     line("at", &incident.at);
     line(
-        "run before",
-        if incident.clean { "ended cleanly" } else { "died" },
+        "previous run",
+        if incident.clean {
+            "ended cleanly"
+        } else {
+            "crashed"
+        },
     );
     if let (Some(died), Some(at)) = (&incident.died, &incident.last_seen) {
-        line("last heard of", &format!("{at} (run {died})"));
+        line("last seen", &format!("{at} (run {died})"));
     }
     let journal = &incident.journal;
     let found = format!(
-        "{} records, {} damaged, {} of a newer version, {} bytes torn",
+        "{} records, {} damaged, {} of a newer version, {} incomplete bytes",
         journal.records, journal.damaged, journal.newer, journal.torn
     );
     line("journal", &found);
     for aside in &incident.set_aside {
-        let to = aside.to.as_deref().unwrap_or("it could not be moved");
-        line("set aside", &format!("{}: {} -> {to}", aside.path, aside.why));
+        let to = aside.to.as_deref().unwrap_or("could not be moved");
+        line("quarantined", &format!("{}: {} -> {to}", aside.path, aside.why));
     }
     for (service, restarts) in &incident.restarts {
         line("restarts", &format!("{service}: {restarts}"));

@@ -1,4 +1,4 @@
-//! `argus init`: a first file for a project, from what lies in its folder.
+//! `argus init`: writes a first spec file from the files of a project.
 
 use std::fs::{self, OpenOptions};
 use std::io::{ErrorKind, Write};
@@ -20,7 +20,7 @@ mod dockerfile;
 mod project;
 mod variables;
 
-/// What the file is called.
+/// Name of the written file.
 const NAME: &str = "e2e.yaml";
 const COMPOSE: &[&str] = &[
     "compose.yaml",
@@ -31,35 +31,36 @@ const COMPOSE: &[&str] = &[
 
 #[derive(Debug, Args)]
 pub(crate) struct Init {
-    /// Folder of the project
+    /// Folder of the project [default: current folder]
     #[arg(default_value = ".")]
     dir: PathBuf,
-    /// Write over a file that is there
+    /// Overwrite an existing file
     #[arg(long)]
     force: bool,
     #[command(flatten)]
     specs: SpecOptions,
-    /// Format
+    /// Output format [default: table]
     #[arg(short, long, value_enum)]
     pub(crate) output: Option<Format>,
 }
 
-/// A project, as the translators see it.
-struct Place<'a> {
-    /// Its folder.
+/// Facts about a project that the translators need.
+struct ProjectInfo<'a> {
+    /// Folder of the project.
     dir: &'a Path,
-    /// How its folder is reached from the file's.
+    /// Relative path from the folder of the spec file to the folder of the project.
     back: PathBuf,
-    /// What names are made of.
+    /// Prefix of container names.
     slug: &'a str,
 }
 
-/// What a file will say.
+/// Content of the spec file before it is written.
 #[derive(Debug, Default)]
 struct Draft {
     services: Vec<Value>,
-    /// What was found, and what could not be translated.
+    /// Name of the translated file.
     from: Option<String>,
+    /// Comments at the top of the file, such as keys without a translation.
     notes: Vec<String>,
 }
 
@@ -68,31 +69,31 @@ impl Init {
         let settings = Settings::resolve(options, &self.specs)?;
         let target = settings.specs.join(NAME);
         if !self.force && fs::symlink_metadata(&target).is_ok() {
-            return Err(already(&target));
+            return Err(already_exists(&target));
         }
         let dir = folder(&self.dir)?;
         fs::create_dir_all(&settings.specs).map_err(|error| {
-            Failure::fault(&format!("cannot make `{}`", settings.specs.display()), &error)
+            Failure::fault(&format!("cannot create `{}`", settings.specs.display()), &error)
         })?;
         let (name, draft) = draft(&dir, &folder(&settings.specs)?)?;
-        let text = written(&name, &draft)?;
+        let text = file_text(&name, &draft)?;
         self.write(&target, &text)?;
-        let looked = spec_files::file(&settings, &target);
-        let refused = looked.desired.is_none() || looked.diagnostics.iter().any(Diagnostic::is_error);
+        let checked = spec_files::file(&settings, &target);
+        let rejected = checked.desired.is_none() || checked.diagnostics.iter().any(Diagnostic::is_error);
         let services: Vec<&Value> = draft.services.iter().map(|service| &service["name"]).collect();
-        let told = json!({
+        let report = json!({
             "path": target,
             "project": name,
             "from": draft.from,
-            "environment": looked.desired.as_ref().map(|desired| &desired.env),
+            "environment": checked.desired.as_ref().map(|desired| &desired.env),
             "services": services,
             "notes": draft.notes,
-            "accepted": !refused,
-            "complaints": looked.diagnostics,
+            "accepted": !rejected,
+            "diagnostics": checked.diagnostics,
         });
         match self.output.unwrap_or(Format::Table) {
-            Format::Json => output::json(&told)?,
-            Format::Yaml => output::yaml(&told)?,
+            Format::Json => output::json(&report)?,
+            Format::Yaml => output::yaml(&report)?,
             Format::Name => output::data(&format!("{}\n", target.display()))?,
             Format::Table | Format::Wide => {
                 let from = draft.from.as_ref().map(|from| format!(" from `{from}`"));
@@ -104,26 +105,29 @@ impl Init {
         for note in &draft.notes {
             output::note(&format!("note: {note}"));
         }
-        if !looked.diagnostics.is_empty() {
+        if !checked.diagnostics.is_empty() {
             let name = target.display().to_string();
-            output::note(&diagnostic::render(&name, &looked.text, &looked.diagnostics));
+            output::note(&diagnostic::render(&name, &checked.text, &checked.diagnostics));
         }
         let specs = match &self.specs.specs {
             Some(specs) => format!(" --specs {}", specs.display()),
             None => String::new(),
         };
-        let next = if refused {
-            vec![format!("mend it, then `argus validate {}`", target.display())]
+        let next = if rejected {
+            vec![format!(
+                "fix the file, then check it with `argus validate {}`",
+                target.display()
+            )]
         } else {
             vec![
-                format!("`argus plan{specs}` shows what would be done"),
-                format!("`argus run{specs}` does it, and keeps it so"),
+                format!("show the planned actions with `argus plan{specs}`"),
+                format!("start a controller with `argus run{specs}`"),
             ]
         };
         for next in next {
             output::note(&format!("{} {next}", output::cyan("hint:")));
         }
-        Ok(if refused { Exit::Refused } else { Exit::Done })
+        Ok(if rejected { Exit::Refused } else { Exit::Done })
     }
 
     fn write(&self, target: &Path, text: &str) -> Result<(), Failure> {
@@ -138,16 +142,16 @@ impl Init {
             .open(target)
             .and_then(|mut file| file.write_all(text.as_bytes()));
         written.map_err(|error| match error.kind() {
-            ErrorKind::AlreadyExists => already(target),
+            ErrorKind::AlreadyExists => already_exists(target),
             _ => Failure::fault(&format!("cannot write `{}`", target.display()), &error),
         })
     }
 }
 
-fn already(target: &Path) -> Failure {
-    Failure::missing(Reason::Exists, format!("`{}` is there already", target.display()))
+fn already_exists(target: &Path) -> Failure {
+    Failure::missing(Reason::Exists, format!("`{}` already exists", target.display()))
         .exit(Exit::Usage)
-        .hint("`--force` writes over it, and `--specs` names another folder")
+        .hint("overwrite it with `--force`, or choose another folder with `--specs`")
 }
 
 fn folder(path: &Path) -> Result<PathBuf, Failure> {
@@ -159,11 +163,11 @@ fn folder(path: &Path) -> Result<PathBuf, Failure> {
         let message = format!("cannot read the folder `{}`: {error}", path.display());
         Failure::missing(Reason::Unreadable, message)
             .exit(Exit::Usage)
-            .hint("name the folder of the project")
+            .hint("pass the folder of the project as the argument")
     })
 }
 
-/// The name of the project and what its file says, from the best that is found.
+/// Name of the project and content of its spec file. A compose file takes precedence over a Dockerfile.
 fn draft(dir: &Path, specs: &Path) -> Result<(String, Draft), Failure> {
     let compose = COMPOSE
         .iter()
@@ -173,19 +177,19 @@ fn draft(dir: &Path, specs: &Path) -> Result<(String, Draft), Failure> {
     let named = document.as_ref().and_then(|document| document["name"].as_str());
     let name = named.map_or_else(|| project::name(dir), str::to_owned);
     let slug = EnvName::slug(&name).map_or_else(|_| "project".to_owned(), String::from);
-    let place = Place {
+    let project = ProjectInfo {
         dir,
         back: relative(specs, dir),
         slug: &slug,
     };
     let mut draft = match (&document, compose) {
         (Some(document), Some(path)) => {
-            let mut draft = compose::draft(document, &place);
+            let mut draft = compose::draft(document, &project);
             draft.from = path.file_name().map(|name| name.to_string_lossy().into_owned());
             draft
         }
-        _ if dir.join("Dockerfile").is_file() => dockerfile::draft(&place)?,
-        _ => nothing(&place),
+        _ if dir.join("Dockerfile").is_file() => dockerfile::draft(&project)?,
+        _ => nothing(&project),
     };
     let state_inside = draft
         .services
@@ -194,11 +198,11 @@ fn draft(dir: &Path, specs: &Path) -> Result<(String, Draft), Failure> {
         && specs.starts_with(dir);
     if state_inside && !ignores_us(dir) {
         draft.notes.push(
-            "whatever changes in a build context is a new image: `.dockerignore` should name `.argus`"
+            "Argus rebuilds the image when its build context changes, so `.dockerignore` should contain `.argus`"
                 .to_owned(),
         );
     }
-    // Of a name that cannot be one, what it becomes.
+    // A name without valid characters is replaced by its slug.
     let name = if EnvName::slug(&name).is_ok() { name } else { slug };
     Ok((name, draft))
 }
@@ -214,19 +218,18 @@ fn ignores_us(dir: &Path) -> bool {
     ignored.lines().any(ours)
 }
 
-/// A file that works, to be changed by whoever knows what is wanted.
-fn nothing(place: &Place<'_>) -> Draft {
+/// A working example for projects without a compose file and a Dockerfile.
+fn nothing(project: &ProjectInfo<'_>) -> Draft {
     let service = json!({
         "name": "web",
         "image": "nginx:1-alpine",
         "container": {
-            "name": format!("{}-web", place.slug),
+            "name": format!("{}-web", project.slug),
             "ports": ["8080:80"],
             "healthcheck": { "type": "http", "path": "/", "port": 80 },
         },
     });
-    let note =
-        "neither a compose file nor a Dockerfile is here: the service is an example, put yours in its place";
+    let note = "no compose file and no Dockerfile in this folder: replace this example service with your own";
     Draft {
         services: vec![service],
         from: None,
@@ -234,7 +237,7 @@ fn nothing(place: &Place<'_>) -> Draft {
     }
 }
 
-fn written(name: &str, draft: &Draft) -> Result<String, Failure> {
+fn file_text(name: &str, draft: &Draft) -> Result<String, Failure> {
     let value = json!({ "version": "1", "project": { "name": name }, "services": draft.services });
     let yaml =
         argus_crds::yaml::to_yaml(&value).map_err(|error| Failure::fault("cannot write YAML", &error))?;
@@ -243,15 +246,15 @@ fn written(name: &str, draft: &Draft) -> Result<String, Failure> {
         .as_ref()
         .map(|from| format!(" from {from}"))
         .unwrap_or_default();
-    let mut text = format!("# Written by `argus init`{from}. What else can stand here: `argus schema`.\n");
+    let mut text = format!("# Written by `argus init`{from}. All keys: `argus schema`.\n");
     for note in &draft.notes {
-        // A note is one line of a comment whatever it quotes.
+        // Control characters are replaced, so that a note stays a comment of one line.
         text.extend(["# ", &note.replace(char::is_control, " "), "\n"]);
     }
     Ok(text + &yaml)
 }
 
-/// How a folder is reached from another; both are canonical.
+/// Relative path between two canonical folders.
 fn relative(from: &Path, to: &Path) -> PathBuf {
     let (mut from, mut to) = (from.components().peekable(), to.components().peekable());
     while from.peek().is_some() && from.peek() == to.peek() {
@@ -272,7 +275,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_folder_is_reached_from_another() {
+    fn relative_path_between_folders() {
         for (from, to, path) in [
             ("/a/environments", "/a", ".."),
             ("/a", "/a", "."),

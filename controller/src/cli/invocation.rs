@@ -1,4 +1,4 @@
-//! What a command was asked for, for whoever wants to know what was called.
+//! The command line of this process as a [`Call`], for call traces.
 
 use std::collections::BTreeSet;
 
@@ -9,7 +9,7 @@ use serde_json::{Map, Value};
 
 use crate::call_trace;
 
-/// The command as it was understood: its verbs, and what was given by flag, word or variable.
+/// The invoked subcommands with the arguments that came from flags, positionals or variables.
 pub(super) fn command(matches: &ArgMatches, all: &Command) -> Call {
     let groups = groups(all);
     let (mut verbs, mut arguments) = ("argus".to_owned(), given(matches, &groups));
@@ -41,7 +41,7 @@ fn given(matches: &ArgMatches, groups: &BTreeSet<String>) -> Map<String, Value> 
     ids.map(|id| (id.to_string(), given(id))).collect()
 }
 
-/// Numbers and truth values are such.
+/// Parses numbers and booleans; other words are texts.
 fn value(word: &str) -> Value {
     match serde_json::from_str(word) {
         Ok(plain @ (Value::Number(_) | Value::Bool(_))) => plain,
@@ -49,7 +49,7 @@ fn value(word: &str) -> Value {
     }
 }
 
-/// Options that are defined together have a name together, which is no argument.
+/// Ids of argument groups. `ArgMatches` lists them although they are not arguments.
 fn groups(command: &Command) -> BTreeSet<String> {
     let own = command.get_groups().map(|group| group.get_id().to_string());
     let inside = command.get_subcommands().flat_map(groups);
@@ -66,15 +66,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_command_is_told_with_what_was_given_and_not_with_what_holds_anyway() {
+    fn call_contains_given_arguments_without_defaults() {
         let command_line = ["argus", "logs", "shop", "api", "--tail", "3", "--debug"];
         let all = crate::cli::Cli::command();
         let matches = all.clone().try_get_matches_from(command_line).unwrap();
         let call = command(&matches, &all);
         assert_eq!(call.operation, "argus logs");
-        let told: BTreeMap<String, Value> = call.arguments.into_iter().collect();
+        let given: BTreeMap<String, Value> = call.arguments.into_iter().collect();
         let wanted = json!({ "target": "shop", "service": "api", "tail": 3, "debug": true });
         let wanted: BTreeMap<String, Value> = serde_json::from_value(wanted).unwrap();
-        assert_eq!(told, wanted);
+        assert_eq!(given, wanted);
     }
 }

@@ -1,4 +1,4 @@
-//! `argus logs`: what the containers of an environment write.
+//! `argus logs`: prints the logs of the containers of an environment.
 
 use argus_backend::{Backend as _, LogLine, LogQuery};
 use argus_core::ident::ContainerId;
@@ -30,35 +30,35 @@ use crate::settings::{Options, Settings, SpecOptions};
 pub(crate) struct Logs {
     #[command(flatten)]
     target: Target,
-    /// Go on as long as the containers write
-    #[arg(short, long, conflicts_with_all = ["incarnation", "previous"])]
+    /// Wait for further lines
+    #[arg(short, long, conflicts_with_all = ["run", "previous"])]
     follow: bool,
-    /// What failed run N of a service wrote, as far as it is kept
+    /// Logs of failed run N of a service, if stored
     #[arg(long, value_name = "N", conflicts_with = "previous")]
     run: Option<u64>,
-    /// What the last failed run of a service wrote
+    /// Logs of the last failed run of a service
     #[arg(short, long)]
     previous: bool,
-    /// Only the last lines of each container
+    /// Maximum number of lines per container [default: all]
     #[arg(long, value_name = "N")]
     tail: Option<u32>,
-    /// With the engine's time in front
+    /// Prefix each line with the engine's timestamp
     #[arg(long)]
     timestamps: bool,
-    /// Format; with `--follow` a document a line
+    /// Output format; with `--follow` one document per line [default: table]
     #[arg(short, long, value_enum)]
     pub(crate) output: Option<Format>,
 }
 
-/// What containers wrote, for programs.
+/// Logs for programs.
 #[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct LogsResponse {
-    /// Service by service, the oldest first.
+    /// Lines grouped by service, oldest first.
     pub(crate) items: Vec<Written>,
 }
 
-/// A line.
+/// One line of the logs.
 #[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Written {
@@ -81,14 +81,14 @@ impl Written {
 /// Name of a service and its container.
 type Source = (String, ContainerId);
 
-/// Where lines come from, and what is black in them.
+/// Containers whose logs are read, and the secrets that are redacted in the lines.
 struct Sources {
     all: Vec<Source>,
     secrets: Secrets,
 }
 
 impl Sources {
-    fn told(&self, mut line: LogLine) -> LogLine {
+    fn redacted(&self, mut line: LogLine) -> LogLine {
         line.text = self.secrets.redacted(&line.text);
         line
     }
@@ -100,25 +100,25 @@ impl Logs {
         let (env, service) = self.target.parts()?;
         if self.previous || self.run.is_some() {
             let Some(service) = service else {
-                let failure = Failure::usage("failed runs are numbered by service, and none is named");
-                return Err(failure.hint(format!("`argus evidence {env} --list` shows what is kept")));
+                let failure = Failure::usage("failed runs are numbered per service, but no service is given");
+                return Err(failure.hint(format!("list the stored runs with `argus evidence {env} --list`")));
             };
             self.replay(&StateDir::at(settings.state), &env, &service)?;
         } else {
             let shown = super::block_on(self.show(&settings, &env, service.as_deref()));
             if let (Err(Failure::Error { .. }), Some(service)) = (&shown, &service) {
-                say_what_is_kept(&StateDir::at(settings.state), &env, service, None);
+                mention_stored_run(&StateDir::at(settings.state), &env, service, None);
             }
             shown?;
         }
         Ok(Exit::Done)
     }
 
-    /// A run that is over: no engine is needed, nor a container.
+    /// Prints the stored logs of a failed run. It needs neither the engine nor the container.
     fn replay(&self, state: &StateDir, env: &str, service: &str) -> Result<(), Failure> {
         let run = evidence_store::chosen(state, env, service, self.run)?;
         for missing in &run.facts.missing {
-            output::note(&format!("note: not kept: {missing}"));
+            output::note(&format!("note: not stored: {missing}"));
         }
         let lines = run.transcript()?;
         let tail = self.tail.and_then(|tail| usize::try_from(tail).ok());
@@ -143,7 +143,7 @@ impl Logs {
             ..LogQuery::default()
         };
         if let (Some(format), false) = (format, self.follow) {
-            return Box::pin(written(settings, env, service, query))
+            return Box::pin(read_lines(settings, env, service, query))
                 .await?
                 .print(format);
         }
@@ -151,7 +151,7 @@ impl Logs {
         let docker = app::docker(settings)?;
         let sources = sources(&docker, &state, env, service).await?;
         if let (Some(service), [(_, id)]) = (service, sources.all.as_slice()) {
-            say_what_is_kept(&state, env, service, Some(id));
+            mention_stored_run(&state, env, service, Some(id));
         }
         let width = sources.all.iter().map(|(name, _)| name.len()).max().unwrap_or(0);
         let many = sources.all.len() > 1;
@@ -163,7 +163,7 @@ impl Logs {
         let mut lines = select_all(sources.all.iter().map(stream));
         while let Some((name, line)) = lines.next().await {
             let line = line.map_err(|error| app::engine_failure("cannot read logs", &error))?;
-            let line = sources.told(line);
+            let line = sources.redacted(line);
             if format.is_some() {
                 output::data(&format!("{}\n", json!(Written::new(&name, line))))?;
                 continue;
@@ -179,8 +179,11 @@ impl Logs {
     }
 }
 
-/// Lines for people are as the containers wrote them, whatever is made of them.
-#[allow(clippy::trivially_copy_pass_by_ref, reason = "a filter asks that way")]
+/// Returns true for formats that wrap each line. All others print the lines as the containers wrote them.
+#[allow(
+    clippy::trivially_copy_pass_by_ref,
+    reason = "`Option::filter` passes a reference"
+)]
 fn is_for_programs(format: &Format) -> bool {
     match format {
         Format::Json | Format::Yaml => true,
@@ -188,7 +191,7 @@ fn is_for_programs(format: &Format) -> bool {
     }
 }
 
-/// What was written to stderr goes there.
+/// Prints a line to the stream on which the container wrote it.
 fn print(prefix: &str, line: &LogLine) -> Result<(), Failure> {
     let text = format!("{prefix}{}", line.text);
     if line.stderr {
@@ -207,7 +210,7 @@ impl LogsResponse {
     }
 }
 
-/// The last lines of what the containers of an environment, or of one service, wrote, each with its service.
+/// Last lines of the logs of an environment or of one service, each with its service.
 pub(crate) async fn tail(
     settings: &Settings,
     env: &str,
@@ -218,10 +221,10 @@ pub(crate) async fn tail(
         tail: Some(lines),
         ..LogQuery::default()
     };
-    written(settings, env, service, query).await
+    read_lines(settings, env, service, query).await
 }
 
-async fn written(
+async fn read_lines(
     settings: &Settings,
     env: &str,
     service: Option<&str>,
@@ -235,13 +238,13 @@ async fn written(
         let mut lines = docker.logs(id, query.clone());
         while let Some(line) = lines.next().await {
             let line = line.map_err(|error| app::engine_failure("cannot read logs", &error))?;
-            items.push(Written::new(name, sources.told(line)));
+            items.push(Written::new(name, sources.redacted(line)));
         }
     }
     Ok(LogsResponse { items })
 }
 
-/// The containers, by the status file, else by their labels.
+/// Containers to read: from the status file, else by their labels on the engine.
 async fn sources(
     docker: &Docker,
     state: &StateDir,
@@ -267,7 +270,7 @@ async fn sources(
             .await?
             .is_some()
         {
-            format!("`argus get {env}` shows its services")
+            format!("list its services with `argus get {env}`")
         } else {
             status::LIST.to_owned()
         };
@@ -280,19 +283,19 @@ async fn sources(
     Ok(sources)
 }
 
-/// What the environment reads from outside and what has a secret's name, as far as the controller's user may know it.
+/// Secrets of an environment, as far as the user may read the saved specs.
 pub(crate) fn secrets(state: &StateDir, env: &str) -> Secrets {
-    let kept: StartingPoint = status::peek(&state.specs_json());
+    let stored: StartingPoint = status::peek(&state.specs_json());
     let mut all = Secrets::default();
-    let held = kept.held.values();
-    for accepted in held.filter(|accepted| accepted.desired.env.as_str() == env) {
+    let accepted = stored.held.values();
+    for accepted in accepted.filter(|accepted| accepted.desired.env.as_str() == env) {
         all.join(&accepted.desired.not_to_be_told());
     }
     all
 }
 
-/// A container that was made anew says nothing of the run that failed: where that is kept is told.
-fn say_what_is_kept(state: &StateDir, env: &str, service: &str, shown: Option<&ContainerId>) {
+/// Prints a note about the stored logs of a failed run, because the logs of a recreated container do not contain them.
+fn mention_stored_run(state: &StateDir, env: &str, service: &str, shown: Option<&ContainerId>) {
     let row = status::one(state, env)
         .ok()
         .flatten()
@@ -305,12 +308,12 @@ fn say_what_is_kept(state: &StateDir, env: &str, service: &str, shown: Option<&C
         return;
     };
     output::note(&format!(
-        "note: run {} failed before: `argus logs {env} {service} --previous` shows what it wrote",
+        "note: run {} failed, see its logs with `argus logs {env} {service} --previous`",
         run.facts.run
     ));
 }
 
-/// By the status file: no look at the engine is needed.
+/// Containers in the status file.
 fn known(state: &StateDir, env: &str, service: Option<&str>) -> Result<Vec<Source>, Failure> {
     let Some(status) = status::one(state, env)? else {
         return Ok(Vec::new());
@@ -326,7 +329,7 @@ fn known(state: &StateDir, env: &str, service: Option<&str>) -> Result<Vec<Sourc
     Ok(wanted.filter_map(source).collect())
 }
 
-/// By the labels on the engine.
+/// Containers with matching labels on the engine.
 fn labelled(store: &Store, env: &str, service: Option<&str>) -> Vec<Source> {
     let source = |container: &std::sync::Arc<argus_core::observed::Container>| {
         let owner = container

@@ -1,4 +1,4 @@
-//! `argus man`: manual pages, one a command, made from the same source as `--help`.
+//! `argus man`: prints or writes manual pages, generated from the definitions of the command line.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -11,7 +11,7 @@ use crate::exit::{Exit, Failure};
 
 #[derive(Debug, Args)]
 pub(crate) struct Man {
-    /// Folder to write all pages to, as in `/usr/local/share/man/man1`; without one the page of `argus` is printed
+    /// Folder for all pages, created if missing [default: print the page of `argus`]
     dir: Option<PathBuf>,
 }
 
@@ -35,12 +35,13 @@ impl Man {
     }
 }
 
-/// Every page with the name of its file, that of the whole first.
+/// All pages with their file names. The page of `argus` comes first.
 fn pages() -> Result<Vec<(String, String)>, Failure> {
     let mut command = super::Cli::command().disable_help_subcommand(true);
     command.build();
     let mut pages = Vec::new();
-    add(&command, "argus", &mut pages).map_err(|error| Failure::fault("cannot make the pages", &error))?;
+    add(&command, "argus", &mut pages)
+        .map_err(|error| Failure::fault("cannot generate manual pages", &error))?;
     Ok(pages)
 }
 
@@ -64,7 +65,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_command_that_is_shown_has_a_page_that_names_it_and_its_options() {
+    fn every_visible_command_has_a_manual_page() {
         let pages = pages().unwrap();
         let page = |name: &str| {
             let found = pages.iter().find(|(file, _)| file == name);

@@ -1,4 +1,4 @@
-//! `argus mcp`: agents over stdin and stdout, in front of the controller of a state directory.
+//! `argus mcp`: serves MCP on stdin and stdout, for the controller of a state directory.
 
 use clap::Args;
 
@@ -16,7 +16,7 @@ pub(crate) struct Mcp {
 impl Mcp {
     pub(crate) fn carry_out(self, options: &Options) -> Result<Exit, Failure> {
         let settings = Settings::resolve(options, &self.specs)?;
-        // Stdout belongs to the protocol; stderr is shown by clients as our log.
+        // Stdout belongs to the protocol. MCP clients show stderr as the server's log.
         crate::telemetry::start(settings.log_format, "warn", None);
         super::block_on(mcp::stdio(ControllerClient::remote(settings)))?;
         Ok(Exit::Done)

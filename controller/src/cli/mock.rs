@@ -1,4 +1,4 @@
-//! `argus mock`: one mock served from its file, and what the mocks of an environment were asked.
+//! `argus mock`: serves a mock from its file, and shows the requests of a mock in an environment.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
@@ -28,32 +28,32 @@ pub(crate) struct Mock {
 
 #[derive(Debug, Subcommand)]
 enum Verb {
-    /// Serve one mock from its file, until stopped; what the containers of mocks run
+    /// Serve one mock from its file until stopped (used by mock containers)
     Serve(Serve),
-    /// Show what a mock of an environment was asked, and which route answered
+    /// Show the requests of a mock, and the route that matched each
     Requests(Requests),
 }
 
 #[derive(Debug, Args)]
 struct Serve {
-    /// The file with the mock, as JSON; it is read again when it is replaced, and on SIGHUP
+    /// File with the mock as JSON; reloaded on changes and on SIGHUP
     #[arg(long, env = "ARGUS_MOCK_CONFIG", value_name = "FILE")]
     config: PathBuf,
-    /// Where it listens [default: the mock's containerPort on all addresses]
+    /// Listen address [default: the mock's containerPort on all addresses]
     #[arg(long, env = "ARGUS_MOCK_LISTEN", value_name = "ADDRESS")]
     listen: Option<SocketAddr>,
 }
 
 #[derive(Debug, Args)]
 struct Requests {
-    /// Environment
+    /// Environment name
     environment: String,
-    /// Mock
+    /// Mock name
     mock: String,
-    /// Only the last requests
+    /// Maximum number of requests, newest last
     #[arg(long, value_name = "N", default_value_t = 20)]
     tail: usize,
-    /// Format
+    /// Output format [default: table]
     #[arg(short, long, value_enum)]
     output: Option<Format>,
 }
@@ -69,7 +69,7 @@ impl Mock {
         }
     }
 
-    /// The format that was asked for.
+    /// Requested output format.
     pub(crate) fn output(&self) -> Option<Format> {
         match &self.verb {
             Verb::Serve(_) => None,
@@ -78,37 +78,37 @@ impl Mock {
     }
 }
 
-/// The newest requests of a mock.
+/// Newest requests of a mock.
 #[derive(Debug, Serialize, Deserialize, JsonSchema)]
 pub(crate) struct MockRequestsPage {
-    /// How many there were since the mock was started.
+    /// Number of requests since the start of the mock.
     pub(crate) total: u64,
-    /// The newest of them, oldest first.
+    /// Newest requests, oldest first.
     pub(crate) requests: Vec<Request>,
 }
 
-/// One request, and what answered it, as the mock's journal has it: without secrets, and cut to a size.
+/// A request with its response, from the journal of the mock: without secrets, and truncated.
 #[derive(Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Request {
-    /// Its number, from 1.
+    /// Sequence number, from 1.
     pub(crate) number: u64,
-    /// When it was complete (RFC 3339).
+    /// End of the request (RFC 3339).
     pub(crate) time: String,
     pub(crate) method: String,
     pub(crate) path: String,
     pub(crate) query: Vec<(String, String)>,
     pub(crate) headers: Vec<(String, String)>,
-    /// The start of its body, where that is text.
+    /// Beginning of the body, if it is text.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) body: Option<String>,
-    /// How many bytes the whole body has.
+    /// Size of the whole body in bytes.
     pub(crate) body_bytes: u64,
-    /// What answered; nothing where nothing matched.
+    /// Route or operation that matched, if any.
     pub(crate) matched: Option<String>,
-    /// The status of the answer.
+    /// Status code of the response.
     pub(crate) status: u16,
-    /// How long the answer took, in milliseconds.
+    /// Time until the response in milliseconds.
     pub(crate) duration_ms: u64,
 }
 
@@ -126,7 +126,7 @@ impl Requests {
     }
 }
 
-/// What a mock of an environment was asked last; the mock itself tells.
+/// Newest requests of a mock, as reported by the mock itself.
 pub(crate) async fn asked(
     status: &EnvironmentStatus,
     mock: &str,
@@ -135,7 +135,7 @@ pub(crate) async fn asked(
     asked_after(status, mock, 0, tail).await
 }
 
-/// The newest of what it was asked after the request with this number.
+/// Newest requests of a mock after the given number.
 pub(crate) async fn asked_after(
     status: &EnvironmentStatus,
     mock: &str,
@@ -144,30 +144,34 @@ pub(crate) async fn asked_after(
 ) -> Result<MockRequestsPage, Failure> {
     let at = place(status, mock)?;
     let path = format!("{RESERVED}/requests?after={after}&limit={tail}");
-    let answer = client::ask(at, &path).await.map_err(|error| away(at, &error))?;
-    serde_json::from_slice(&answer).map_err(|error| {
+    let response = client::ask(at, &path)
+        .await
+        .map_err(|error| unavailable(at, &error))?;
+    serde_json::from_slice(&response).map_err(|error| {
         let error = client::ClientError::Broken(error.to_string());
-        away(at, &error)
+        unavailable(at, &error)
     })
 }
 
-/// Where its port is published.
+/// Published address of a mock.
 fn place(status: &EnvironmentStatus, mock: &str) -> Result<SocketAddr, Failure> {
     let row = status.services.iter().find(|row| row.name == mock);
     let row = row.ok_or_else(|| evidence_store::no_service(status, mock))?;
     let env = &status.environment;
     if row.role != ServiceRole::Mock {
-        let message = format!("`{mock}` is a service, and no mock");
+        let message = format!("`{mock}` is a service, not a mock");
         return Err(Failure::missing(Reason::NotPossible, message)
             .exit(Exit::Usage)
-            .hint(format!("`argus logs {env} {mock}` shows what a service writes")));
+            .hint(format!(
+                "read the logs of a service with `argus logs {env} {mock}`"
+            )));
     }
     let port = row.ports.iter().find(|port| port.actual_port != 0);
     let port = port.ok_or_else(|| {
-        let message = format!("mock `{mock}` has no port on the host yet");
+        let message = format!("cannot reach mock `{mock}`: it has no host port yet");
         Failure::missing(Reason::NotReady, message)
             .exit(Exit::Unexpected)
-            .hint(format!("`argus wait {env}` waits until it has"))
+            .hint(format!("wait for the environment with `argus wait {env}`"))
     })?;
     let host = port.host.as_deref().and_then(|host| host.parse::<IpAddr>().ok());
     let host = host.filter(|ip| !ip.is_unspecified());
@@ -177,12 +181,12 @@ fn place(status: &EnvironmentStatus, mock: &str) -> Result<SocketAddr, Failure> 
     ))
 }
 
-fn away(at: SocketAddr, error: &client::ClientError) -> Failure {
-    let message = format!("mock at {at} does not tell what it was asked: {error}");
+fn unavailable(at: SocketAddr, error: &client::ClientError) -> Failure {
+    let message = format!("cannot read the requests of the mock at {at}: {error}");
     Failure::of(Code::ConnectionLost, message)
         .about(serde_json::json!({ "address": at.to_string(), "reason": error.to_string() }))
         .exit(Exit::Unexpected)
-        .hint("only mocks with routes or `openapi` keep what they are asked")
+        .hint("define `routes` or `openapi`, only such mocks record requests")
 }
 
 fn text(page: &MockRequestsPage) -> String {

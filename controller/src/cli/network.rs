@@ -1,4 +1,4 @@
-//! `argus network`: who reaches whom inside an environment, as it was seen last or as it is seen now.
+//! `argus network`: shows the last results of the connectivity checks of an environment, or repeats the checks.
 
 use argus_core::connectivity::{Topology, errors, matrix};
 use argus_core::ident::EnvName;
@@ -14,40 +14,40 @@ use serde::Serialize;
 
 use super::offline::EngineObserver;
 use super::output::{self, Format};
-use super::preflight::Place;
+use super::preflight::FactCollector;
 use super::{status, table};
 use crate::exit::{Exit, Failure};
 use crate::settings::{Options, Settings, SpecOptions};
 
 #[derive(Debug, Args)]
 pub(crate) struct Network {
-    /// Environment
+    /// Environment name
     environment: String,
     #[command(flatten)]
     specs: SpecOptions,
-    /// Look now, with a helper in the network of each service, instead of telling what the controller saw last
+    /// Check now instead of showing the controller's last results
     #[arg(long)]
     verify: bool,
-    /// Format
+    /// Output format [default: table]
     #[arg(short, long, value_enum)]
     pub(crate) output: Option<Format>,
 }
 
-/// What is told, for programs.
+/// Connectivity of an environment for programs.
 #[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct NetworkReport {
     pub(crate) environment: String,
-    /// Every link works.
+    /// True if all links work.
     pub(crate) verified: bool,
-    /// What the controller says of it; none where it was looked at now.
+    /// `Verified` condition of the controller. `None` for a check of this command.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) condition: Option<Condition>,
-    /// Who reaches whom; none where it was never looked at.
+    /// Matrix of the links. `None` before the first check.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) connectivity: Option<Connectivity>,
-    /// Those of links that do not work, as `argus schema error` describes each.
-    // Their schema is longer than all the rest, and is published already.
+    /// Errors of broken links. `argus schema error` describes their form.
+    // The schema of an error is published separately, because it is longer than the rest of this schema.
     #[schemars(with = "Vec<serde_json::Map<String, serde_json::Value>>")]
     pub(crate) errors: Vec<StructuredError>,
 }
@@ -56,30 +56,30 @@ impl Network {
     pub(crate) fn carry_out(self, options: &Options) -> Result<Exit, Failure> {
         let settings = Settings::resolve(options, &self.specs)?;
         let env = status::named(&self.environment)?;
-        let told = if self.verify {
+        let report = if self.verify {
             super::block_on(Box::pin(now(&settings, &env)))?
         } else {
             let state = StateDir::at(settings.state);
-            status::say_if_alone(&state);
+            status::note_if_not_running(&state);
             last(status::existing(&state, env.as_str())?)
         };
         match self.output.unwrap_or(Format::Table) {
-            Format::Json => output::json(&told)?,
-            Format::Yaml => output::yaml(&told)?,
+            Format::Json => output::json(&report)?,
+            Format::Yaml => output::yaml(&report)?,
             Format::Name => {
-                let links = told.connectivity.iter().flat_map(|seen| &seen.links);
+                let links = report.connectivity.iter().flat_map(|matrix| &matrix.links);
                 let broken = links.filter(|link| link.error.is_some());
                 output::data(&output::lines(
                     broken.map(|link| format!("{}/{}", link.from, link.to)),
                 ))?;
             }
-            Format::Table | Format::Wide => output::data(&text(&told))?,
+            Format::Table | Format::Wide => output::data(&text(&report))?,
         }
-        Ok(exit(&told))
+        Ok(exit(&report))
     }
 }
 
-/// As the controller saw it last.
+/// Last results of the controller.
 pub(crate) fn last(status: EnvironmentStatus) -> NetworkReport {
     let of_a_link =
         |error: &StructuredError| matches!(error.code, Code::DnsResolutionFailed | Code::NetworkUnreachable);
@@ -98,11 +98,12 @@ pub(crate) fn last(status: EnvironmentStatus) -> NetworkReport {
     }
 }
 
-/// As it is: no controller is asked.
+/// Checks the connectivity now, without a controller.
 pub(crate) async fn now(settings: &Settings, env: &EnvName) -> Result<NetworkReport, Failure> {
-    let place = Place::of(settings)?;
-    let wanted = place.wanted().await;
-    let wanted = wanted.map_err(|why| Failure::missing(Reason::Unreadable, why).exit(Exit::Unexpected))?;
+    let collector = FactCollector::of(settings)?;
+    let wanted = collector.wanted().await;
+    let wanted =
+        wanted.map_err(|cause| Failure::missing(Reason::Unreadable, cause).exit(Exit::Unexpected))?;
     let Some(accepted) = wanted.get(env) else {
         let names: Vec<&EnvName> = wanted.keys().collect();
         let message = format!("no environment `{env}`; {}", status::listed(&names));
@@ -110,41 +111,44 @@ pub(crate) async fn now(settings: &Settings, env: &EnvName) -> Result<NetworkRep
             .exit(Exit::Usage)
             .hint(status::LIST));
     };
-    let mut eyes = EngineObserver::open(place.docker(), Some([env.clone()].into())).await?;
-    eyes.inspect().await?;
+    let mut observer = EngineObserver::open(collector.docker(), Some([env.clone()].into())).await?;
+    observer.inspect().await?;
     let (nothing, health) = (std::sync::Arc::default(), HealthStates::new());
-    let scene = Topology {
+    let topology = Topology {
         desired: &accepted.desired,
-        observed: eyes.store.of(env).unwrap_or(&nothing),
+        observed: observer.store.of(env).unwrap_or(&nothing),
         hashes: None,
         health: &health,
         outages: &[],
         epoch: None,
     };
-    let look = connectivity::look(place.docker(), scene.as_it_is(), Clock::system()).await;
-    let told = |error: StructuredError| error.environment(env.as_str());
+    let check = connectivity::look(collector.docker(), topology.as_it_is(), Clock::system()).await;
+    let in_environment = |error: StructuredError| error.environment(env.as_str());
     Ok(NetworkReport {
         environment: env.to_string(),
-        verified: look.is_good(),
+        verified: check.is_good(),
         condition: None,
-        errors: errors(&look, &scene).into_iter().map(told).collect(),
-        connectivity: Some(matrix(&look)),
+        errors: errors(&check, &topology)
+            .into_iter()
+            .map(in_environment)
+            .collect(),
+        connectivity: Some(matrix(&check)),
     })
 }
 
-/// Broken is broken; what was not looked at in full is not verified, and neither is it broken.
-fn exit(told: &NetworkReport) -> Exit {
-    match told.errors.first() {
+/// A broken link ends with the exit code of its error. An incomplete check without broken links ends with [`Exit::Late`].
+fn exit(report: &NetworkReport) -> Exit {
+    match report.errors.first() {
         Some(error) => Exit::of(error.code),
-        None if told.verified => Exit::Done,
+        None if report.verified => Exit::Done,
         None => Exit::Late,
     }
 }
 
-/// The same for people.
-pub(crate) fn text(told: &NetworkReport) -> String {
+/// Report as text for people.
+pub(crate) fn text(report: &NetworkReport) -> String {
     let mut text = Vec::new();
-    let links = told.connectivity.as_ref().map(|seen| seen.links.as_slice());
+    let links = report.connectivity.as_ref().map(|matrix| matrix.links.as_slice());
     let links = links.unwrap_or_default();
     if !links.is_empty() {
         let rows: Vec<Vec<String>> = links
@@ -158,16 +162,16 @@ pub(crate) fn text(told: &NetworkReport) -> String {
                         output::red("failed")
                     }
                 };
-                let unseen = link
+                let unchecked = link
                     .error
                     .as_ref()
-                    .is_some_and(|error| error.starts_with("not looked at"));
+                    .is_some_and(|error| error.starts_with("not checked"));
                 let (dns, tcp) = match link.port {
-                    _ if unseen => (String::new(), String::new()),
+                    _ if unchecked => (String::new(), String::new()),
                     Some(_) if link.dns => (mark(true), mark(link.tcp)),
                     Some(_) | None => (mark(link.dns), String::new()),
                 };
-                let said = link.error.clone().unwrap_or_default();
+                let error = link.error.clone().unwrap_or_default();
                 vec![
                     link.from.clone(),
                     link.to.clone(),
@@ -175,23 +179,24 @@ pub(crate) fn text(told: &NetworkReport) -> String {
                     port,
                     dns,
                     tcp,
-                    said,
+                    error,
                 ]
             })
             .collect();
         text.extend(table::lines(
-            &["FROM", "TO", "HOST", "PORT", "DNS", "TCP", "SAID"],
+            &["FROM", "TO", "HOST", "PORT", "DNS", "TCP", "ERROR"],
             &rows,
         ));
         text.push(String::new());
     }
     text.extend(
-        told.errors
+        report
+            .errors
             .iter()
             .map(|error| output::red(format!("{}: {}", error.code, error.message))),
     );
-    text.push(match (&told.condition, told.verified) {
-        (_, true) if links.is_empty() => "no service names another".to_owned(),
+    text.push(match (&report.condition, report.verified) {
+        (_, true) if links.is_empty() => "no service refers to another".to_owned(),
         (_, true) => output::green(format!("{} verified", output::count(links.len(), "link"))),
         (Some(condition), false) => output::yellow(format!(
             "not verified, {}: {}",
@@ -199,7 +204,7 @@ pub(crate) fn text(told: &NetworkReport) -> String {
         )),
         (None, false) => output::yellow("not verified"),
     });
-    let mut hints: Vec<String> = told.errors.iter().flat_map(output::hints).collect();
+    let mut hints: Vec<String> = report.errors.iter().flat_map(output::hints).collect();
     hints.sort();
     hints.dedup();
     text.extend(

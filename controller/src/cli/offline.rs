@@ -1,4 +1,4 @@
-//! The engine as commands without a controller see and use it.
+//! Engine access of commands without a controller.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -21,25 +21,25 @@ use futures::stream::BoxStream;
 use crate::app;
 use crate::exit::Failure;
 
-/// How long a command waits for the engine's first list.
-const LOOK: Duration = Duration::from_secs(10);
+/// Maximum time until the first complete list, or until all containers are inspected.
+const LIST_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// One act with its deadline.
+/// Runs one action with its deadline.
 pub(crate) async fn execute(docker: Docker, step: Step) -> (Step, Result<Done, ActionError>) {
     let limit = Deadlines::default()
         .of(&step.action)
         .unwrap_or(argus_backend::NO_PROGRESS);
-    let acted = tokio::time::timeout(limit, docker.execute(&step.action, &())).await;
-    let outcome = acted.unwrap_or_else(|_| {
+    let finished = tokio::time::timeout(limit, docker.execute(&step.action, &())).await;
+    let outcome = finished.unwrap_or_else(|_| {
         Err(ActionError::Unknown(format!(
-            "deadline of {} s passed",
+            "timed out after {} s",
             limit.as_secs()
         )))
     });
     (step, outcome)
 }
 
-/// Who else is at work on the engine, for a command that comes and goes beside no controller on this state directory.
+/// Reads the leases of other controllers. The command itself holds no lease.
 pub(crate) async fn leases(
     docker: &Docker,
     identity: &ControllerIdentity,
@@ -60,38 +60,40 @@ pub(crate) async fn leases(
     Ok(leases)
 }
 
-/// The engine, watched.
+/// Watches the engine and keeps a store of its objects.
 pub(crate) struct EngineObserver {
     events: BoxStream<'static, WatchEvent>,
     endpoint: String,
-    /// Only what belongs to these is seen; everything without.
+    /// Environments whose objects are stored. `None` means all objects.
     only: Option<BTreeSet<EnvName>>,
-    /// As last seen.
+    /// Last observed objects.
     pub(crate) store: Store,
 }
 
 impl EngineObserver {
-    /// Opens them and waits for the first complete list.
+    /// Starts the watch and waits for the first complete list.
     pub(crate) async fn open(docker: &Docker, only: Option<BTreeSet<EnvName>>) -> Result<Self, Failure> {
         let (events, endpoint) = (docker.watch(), docker.endpoint());
-        let mut eyes = Self {
+        let mut observer = Self {
             events,
             endpoint,
             only,
             store: Store::default(),
         };
         let first = async {
-            while !eyes.store.synced() {
-                eyes.see().await?;
+            while !observer.store.synced() {
+                observer.next_event().await?;
             }
             Ok(())
         };
-        let looked = tokio::time::timeout(LOOK, first).await;
-        looked.unwrap_or_else(|_| Err(eyes.away(&format!("no list within {} s", LOOK.as_secs()))))?;
-        Ok(eyes)
+        let synced = tokio::time::timeout(LIST_TIMEOUT, first).await;
+        synced.unwrap_or_else(|_| {
+            Err(observer.engine_failure(&format!("no list within {} s", LIST_TIMEOUT.as_secs())))
+        })?;
+        Ok(observer)
     }
 
-    /// Waits until everything that is seen was looked at closely, as far as that can be.
+    /// Waits until all stored containers are inspected, but not longer than the timeout.
     pub(crate) async fn inspect(&mut self) -> Result<(), Failure> {
         let all = async {
             while self
@@ -99,29 +101,29 @@ impl EngineObserver {
                 .containers()
                 .any(|container| container.inspect.is_none())
             {
-                self.see().await?;
+                self.next_event().await?;
             }
             Ok(())
         };
-        // What hangs is told as it was listed.
-        tokio::time::timeout(LOOK, all).await.unwrap_or(Ok(()))
+        // Containers whose inspect hangs keep the data of the list.
+        tokio::time::timeout(LIST_TIMEOUT, all).await.unwrap_or(Ok(()))
     }
 
-    /// Takes in what is seen next. May be dropped and called again.
-    pub(crate) async fn see(&mut self) -> Result<(), Failure> {
+    /// Applies the next watch event. Cancel safe.
+    pub(crate) async fn next_event(&mut self) -> Result<(), Failure> {
         let Some(event) = self.events.next().await else {
-            return Err(self.away("its events ended"));
+            return Err(self.engine_failure("its event stream ended"));
         };
-        if let WatchEvent::Disconnected(_, why) = &event {
-            return Err(self.away(why));
+        if let WatchEvent::Disconnected(_, reason) = &event {
+            return Err(self.engine_failure(reason));
         }
-        if self.counts(&event) {
+        if self.is_relevant(&event) {
             self.store.apply(event);
         }
         Ok(())
     }
 
-    fn counts(&self, event: &WatchEvent) -> bool {
+    fn is_relevant(&self, event: &WatchEvent) -> bool {
         let (Some(only), WatchEvent::Apply(object)) = (&self.only, event) else {
             return true;
         };
@@ -133,17 +135,17 @@ impl EngineObserver {
         owner.is_some_and(|owner| only.contains(&owner.environment))
     }
 
-    fn away(&self, why: &str) -> Failure {
+    fn engine_failure(&self, reason: &str) -> Failure {
         let now = clock::now();
         let engine = EngineView {
             reachable: false,
             synced: false,
-            reason: why,
+            reason,
             endpoint: &self.endpoint,
             since: Some(now),
             retry: None,
         };
-        let message = format!("engine `{}` does not answer: {why}", self.endpoint);
+        let message = format!("engine `{}` does not answer: {reason}", self.endpoint);
         Failure::new(unavailable(&engine, message, now))
     }
 }

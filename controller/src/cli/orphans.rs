@@ -1,4 +1,4 @@
-//! `argus orphans`: what dead controllers left, and its removal.
+//! `argus orphans`: lists or removes resources of dead controllers.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -18,24 +18,24 @@ use crate::settings::{Options, Settings, SpecOptions};
 
 mod offline;
 
-const HEAD: &[&str] = &["KIND", "NAME", "PROJECT", "RESULT", "WHY"];
-const WIDE: &[&str] = &["KIND", "NAME", "PROJECT", "CONTROLLER", "RESULT", "WHY"];
+const HEAD: &[&str] = &["KIND", "NAME", "PROJECT", "RESULT", "REASON"];
+const WIDE: &[&str] = &["KIND", "NAME", "PROJECT", "CONTROLLER", "RESULT", "REASON"];
 
-/// How often the controller's status is looked at.
-const LOOK: Duration = Duration::from_millis(50);
+/// Interval of checks of the controller's status.
+const POLL_INTERVAL: Duration = Duration::from_millis(50);
 
 #[derive(Debug, Args)]
 pub(crate) struct Orphans {
-    /// Remove them; without `--project` those of the projects whose specs this controller holds
+    /// Remove them; without `--project` those of the projects in the specs folder
     #[arg(long)]
     clean: bool,
-    /// Only those of this project; with `--clean`, whether a spec of it is held or not
+    /// Only orphans of these projects [default: all]
     #[arg(long, value_name = "NAME")]
     project: Vec<String>,
-    /// How long to wait until they are gone
+    /// Maximum time until they are gone
     #[arg(long, default_value = "60s", value_parser = crate::settings::span)]
     timeout: Duration,
-    /// Format
+    /// Output format [default: table]
     #[arg(short, long, value_enum)]
     pub(crate) output: Option<Format>,
 }
@@ -47,12 +47,12 @@ impl Orphans {
         let mut found = super::block_on(of(&settings, &self.project, clean))?;
         found.retain(|orphan| self.concerns(orphan));
         show(&found, self.output)?;
-        let left: Vec<&Orphan> = found.iter().filter(|orphan| stays(orphan)).collect();
-        if self.clean && !left.is_empty() {
-            let message = format!("{} could not be removed", output::count(left.len(), "orphan"));
+        let remaining: Vec<&Orphan> = found.iter().filter(|orphan| stays(orphan)).collect();
+        if self.clean && !remaining.is_empty() {
+            let message = format!("cannot remove {}", output::count(remaining.len(), "orphan"));
             let error = StructuredError::new(Code::CleanupFailed, message);
             return Err(Failure::new(
-                error.details(serde_json::json!({ "orphans": left })),
+                error.details(serde_json::json!({ "orphans": remaining })),
             ));
         }
         Ok(Exit::Done)
@@ -67,7 +67,7 @@ impl Orphans {
     }
 }
 
-/// What was left behind, as the controller says or as is seen from here; with a limit it is removed within that.
+/// Lists the orphans, from the controller's status or from the engine. With `clean`, removes them within this time.
 pub(crate) async fn of(
     settings: &Settings,
     projects: &[String],
@@ -81,27 +81,27 @@ pub(crate) async fn of(
     ) {
         (true, None) => listed(&state).await,
         (true, Some(limit)) => through(&state, projects, limit).await,
-        (false, clean) => offline::look(settings, projects, clean).await,
+        (false, clean) => offline::list_or_clean(settings, projects, clean).await,
     }
 }
 
-/// It was to go, and did not.
+/// Returns true if the removal of an orphan was requested and is not complete.
 pub(crate) fn stays(orphan: &Orphan) -> bool {
     matches!(orphan.result.as_str(), "failed" | "removing" | "waiting")
 }
 
-/// As the controller says.
+/// Orphans in the controller's status.
 async fn listed(state: &StateDir) -> Result<Vec<Orphan>, Failure> {
     let state = state.clone();
-    let told = blocking_io::read(move || status::controller(&state)).await?;
-    Ok(told.map(|status| status.orphans).unwrap_or_default())
+    let status = blocking_io::read(move || status::controller(&state)).await?;
+    Ok(status.map(|status| status.orphans).unwrap_or_default())
 }
 
-/// By the controller that runs.
+/// Removes orphans through the running controller.
 async fn through(state: &StateDir, projects: &[String], timeout: Duration) -> Result<Vec<Orphan>, Failure> {
     let before = listed(state).await?;
     let there = state.clone();
-    let asked: BTreeSet<String> = if projects.is_empty() {
+    let requested: BTreeSet<String> = if projects.is_empty() {
         blocking_io::read(move || status::all(&there))
             .await?
             .into_iter()
@@ -110,7 +110,7 @@ async fn through(state: &StateDir, projects: &[String], timeout: Duration) -> Re
     } else {
         projects.iter().cloned().collect()
     };
-    let is_asked = |orphan: &Orphan| orphan.project.as_ref().is_some_and(|of| asked.contains(of));
+    let is_requested = |orphan: &Orphan| orphan.project.as_ref().is_some_and(|of| requested.contains(of));
     let command = Command::CleanOrphans {
         projects: projects.to_vec(),
     };
@@ -118,15 +118,15 @@ async fn through(state: &StateDir, projects: &[String], timeout: Duration) -> Re
     let deadline = clock::now() + timeout;
     loop {
         let now = listed(state).await?;
-        let mut open = now.iter().filter(|orphan| is_asked(orphan));
+        let mut open = now.iter().filter(|orphan| is_requested(orphan));
         if open.all(is_decided) || clock::now() >= deadline {
             return Ok(outcome(before, now));
         }
-        tokio::time::sleep(LOOK).await;
+        tokio::time::sleep(POLL_INTERVAL).await;
     }
 }
 
-/// Nothing more comes of it: its removal failed, or it is a volume that was not made to go.
+/// Returns true if the result is final: the removal failed, or the orphan is a volume, which Argus only reports.
 fn is_decided(orphan: &Orphan) -> bool {
     match orphan.result.as_str() {
         "failed" => true,
@@ -135,7 +135,7 @@ fn is_decided(orphan: &Orphan) -> bool {
     }
 }
 
-/// What was there and is there no more was removed; the rest is as it is now.
+/// Orphans that disappeared get the result `removed`. The others have their current result.
 fn outcome(before: Vec<Orphan>, now: Vec<Orphan>) -> Vec<Orphan> {
     let there: BTreeSet<(String, String)> = now.iter().map(|o| (o.kind.clone(), o.id.clone())).collect();
     let mut all: Vec<Orphan> = before

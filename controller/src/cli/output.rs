@@ -1,4 +1,4 @@
-//! Data on stdout, all else on stderr.
+//! Output: data on stdout, everything else on stderr.
 
 use std::fmt::Display;
 use std::io::{ErrorKind, Write};
@@ -12,32 +12,32 @@ use serde::Serialize;
 use crate::call_trace;
 use crate::exit::{Exit, Failure};
 
-/// How data is written.
+/// Format of the data.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Format {
-    /// A table.
+    /// Table
     Table,
-    /// A table with more columns.
+    /// Table with more columns
     Wide,
-    /// JSON.
+    /// JSON
     Json,
-    /// YAML.
+    /// YAML
     Yaml,
-    /// Names alone.
+    /// Only names
     Name,
 }
 
-/// Writes data; whoever closed the pipe has seen enough.
+/// Writes data to stdout. A closed pipe is [`Failure::BrokenPipe`], which ends a command successfully.
 pub(crate) fn data(text: &str) -> Result<(), Failure> {
     let mut out = anstream::stdout().lock();
     let written = out.write_all(text.as_bytes()).and_then(|()| out.flush());
     written.map_err(|error| match error.kind() {
         ErrorKind::BrokenPipe => Failure::BrokenPipe,
-        _ => Failure::fault("cannot write", &error),
+        _ => Failure::fault("cannot write to stdout", &error),
     })
 }
 
-/// Writes a value as JSON.
+/// Writes a value as JSON to stdout.
 pub(crate) fn json<T: Serialize>(value: &T) -> Result<(), Failure> {
     let unwritten = |error| Failure::fault("cannot write JSON", &error);
     let value = serde_json::to_value(value).map_err(unwritten)?;
@@ -45,7 +45,7 @@ pub(crate) fn json<T: Serialize>(value: &T) -> Result<(), Failure> {
     data(&format!("{text}\n"))
 }
 
-/// Writes a value as YAML.
+/// Writes a value as YAML to stdout.
 pub(crate) fn yaml<T: Serialize>(value: &T) -> Result<(), Failure> {
     let unwritten = |error: &dyn std::error::Error| Failure::fault("cannot write YAML", error);
     let value = serde_json::to_value(value).map_err(|error| unwritten(&error))?;
@@ -53,13 +53,13 @@ pub(crate) fn yaml<T: Serialize>(value: &T) -> Result<(), Failure> {
     data(&text)
 }
 
-/// Says something beside the data.
+/// Writes a line to stderr.
 pub(crate) fn note(text: &str) {
-    // Where stderr is closed nobody wants to know.
+    // A closed stderr is ignored.
     drop(writeln!(anstream::stderr().lock(), "{text}"));
 }
 
-/// Shows a failure and tells the exit code.
+/// Prints a failure to stderr and returns its exit code.
 pub(crate) fn fail(failure: Failure, as_json: bool) -> Exit {
     let (error, exit, hint) = match failure {
         Failure::BrokenPipe => return Exit::Done,
@@ -79,7 +79,7 @@ pub(crate) fn fail(failure: Failure, as_json: bool) -> Exit {
     exit
 }
 
-/// A failure for programs: the one type of error.
+/// JSON text of a failure: a [`StructuredError`] with its call trace.
 pub(crate) fn as_text(failure: Failure) -> String {
     let error = failure.into_error();
     let debug = call_trace::led_to(&error);
@@ -87,12 +87,12 @@ pub(crate) fn as_text(failure: Failure) -> String {
     serde_json::to_string_pretty(&error).unwrap_or_else(|_| error.to_string())
 }
 
-/// What can be done about an error, in words, with commands where there are some.
+/// Hints of an error: its remedies in words, with their commands.
 pub(crate) fn hints(error: &argus_crds::error::StructuredError) -> Vec<String> {
     remedies(&error.remedies)
 }
 
-/// The same of remedies that stand alone.
+/// Remedies in words, with their commands.
 pub(crate) fn remedies(remedies: &[argus_crds::error::Remedy]) -> Vec<String> {
     let words = |remedy: &argus_crds::error::Remedy| match &remedy.command {
         Some(command) => format!("{}: `{command}`", remedy.summary),
@@ -106,46 +106,46 @@ fn styled(colour: AnsiColor, text: impl Display) -> String {
     format!("{style}{text}{style:#}")
 }
 
-/// Columns of the terminal that data goes to; `None` where it goes elsewhere, and lines may be of any length.
+/// Columns of the terminal on stdout. `None` without a terminal: lines may have any length.
 pub(crate) fn width() -> Option<usize> {
     let term = console::Term::stdout();
-    // A terminal that does not tell its size has 0 columns.
+    // A terminal of unknown size reports 0 columns.
     let columns = term.is_term().then(|| usize::from(term.size().1));
     columns.filter(|columns| *columns > 0)
 }
 
-/// Each on a line of its own.
+/// Joins items into lines.
 pub(crate) fn lines<T: Display>(items: impl IntoIterator<Item = T>) -> String {
     let lines: Vec<String> = items.into_iter().map(|item| item.to_string() + "\n").collect();
     lines.concat()
 }
 
-/// A number of things, as in `1 service` or `2 services`.
+/// Number with a noun, such as `1 service` or `2 services`.
 pub(crate) fn count(number: usize, thing: &str) -> String {
     format!("{number} {thing}{}", if number == 1 { "" } else { "s" })
 }
 
-/// In red.
+/// Styles a text red.
 pub(crate) fn red(text: impl Display) -> String {
     styled(AnsiColor::Red, text)
 }
 
-/// In cyan.
+/// Styles a text cyan.
 pub(crate) fn cyan(text: impl Display) -> String {
     styled(AnsiColor::Cyan, text)
 }
 
-/// In green.
+/// Styles a text green.
 pub(crate) fn green(text: impl Display) -> String {
     styled(AnsiColor::Green, text)
 }
 
-/// In yellow.
+/// Styles a text yellow.
 pub(crate) fn yellow(text: impl Display) -> String {
     styled(AnsiColor::Yellow, text)
 }
 
-/// A phase in its colour.
+/// Phase of an environment with its colour.
 pub(crate) fn phase(phase: Phase) -> String {
     let word = format!("{phase:?}");
     match phase {
@@ -156,7 +156,7 @@ pub(crate) fn phase(phase: Phase) -> String {
     }
 }
 
-/// A service's state in its colour.
+/// State of a service with its colour.
 pub(crate) fn state(state: ServiceState) -> String {
     let word = format!("{state:?}");
     match state {
@@ -173,7 +173,7 @@ pub(crate) fn state(state: ServiceState) -> String {
     }
 }
 
-/// A health verdict in its colour.
+/// Health of a service with its colour.
 pub(crate) fn health(health: Health) -> String {
     match health {
         Health::Healthy => green("Healthy"),
@@ -184,7 +184,7 @@ pub(crate) fn health(health: Health) -> String {
     }
 }
 
-/// The status of a condition as it is written.
+/// Status of a condition.
 pub(crate) fn truth(truth: Truth) -> String {
     format!("{truth:?}")
 }

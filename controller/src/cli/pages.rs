@@ -1,4 +1,4 @@
-//! Every `argus …` of the pages is a command line that is understood.
+//! Tests that every `argus …` command line in the docs is valid.
 
 use std::path::Path;
 
@@ -8,7 +8,7 @@ use super::Cli;
 
 mod commands;
 
-/// The pages, each with its name.
+/// Markdown pages with their paths.
 fn pages() -> Vec<(String, String)> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
     let docs = std::fs::read_dir(root.join("docs"))
@@ -27,8 +27,8 @@ fn pages() -> Vec<(String, String)> {
         .collect()
 }
 
-/// The command lines of shell blocks, and apart from them what stands between backticks.
-fn called(page: &str) -> (Vec<String>, Vec<String>) {
+/// Command lines in shell blocks, and commands between backticks in sentences.
+fn command_lines(page: &str) -> (Vec<String>, Vec<String>) {
     let (mut lines, mut words) = (Vec::new(), Vec::new());
     let mut block = None;
     for line in page.lines() {
@@ -68,25 +68,25 @@ fn called(page: &str) -> (Vec<String>, Vec<String>) {
 }
 
 #[test]
-fn every_command_line_of_a_block_is_understood() {
-    let mut understood = 0;
+fn command_lines_in_shell_blocks_are_valid() {
+    let mut valid = 0;
     for (page, text) in pages() {
-        for line in called(&text).0 {
+        for line in command_lines(&text).0 {
             if let Err(error) = Cli::try_parse_from(line.split_whitespace()) {
                 panic!("{page}: `{line}`: {error}");
             }
-            understood += 1;
+            valid += 1;
         }
     }
-    assert!(understood >= 15, "{understood} command lines");
+    assert!(valid >= 15, "{valid} command lines");
 }
 
-/// `[--flag X]` and `ENV[/SERVICE]` are how pages say that something may be left out.
+/// Pages write optional parts as `[--flag X]` and `ENV[/SERVICE]`.
 #[test]
-fn every_command_that_a_sentence_names_is_there_with_its_flags() {
+fn commands_named_in_sentences_exist_with_their_flags() {
     let (mut named, command) = (0, Cli::command());
     for (page, text) in pages() {
-        for call in called(&text).1 {
+        for call in command_lines(&text).1 {
             let mut at = &command;
             for word in call.replace(['[', ']', '(', ')'], " ").split_whitespace().skip(1) {
                 if let Some(below) = at.find_subcommand(word) {

@@ -1,4 +1,4 @@
-//! `argus plan`: what a controller would do now, and why.
+//! `argus plan`: shows the planned actions with their causes.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -38,27 +38,27 @@ use crate::settings::{Options, Settings, SpecOptions};
 
 #[derive(Debug, Args)]
 pub(crate) struct Plan {
-    /// Environment; all of them without
+    /// Environment name [default: all]
     environment: Option<String>,
     #[command(flatten)]
     specs: SpecOptions,
-    /// Format
+    /// Output format [default: table]
     #[arg(short, long, value_enum)]
     pub(crate) output: Option<Format>,
 }
 
-/// What lies ahead of one environment.
+/// Forecast of one environment.
 #[derive(Debug, Default)]
 struct Forecast {
-    /// The plan of this moment; none where nothing is desired or seen.
+    /// Plan of the current state. Empty if nothing is desired or observed.
     plan: Arc<core::Plan>,
-    /// Every step from here to rest, those of this moment first.
+    /// All steps until the environment is settled. The steps of the current plan come first.
     steps: Vec<core::Step>,
-    /// It was taken down, and nothing has brought it back yet.
+    /// True if the environment was removed by a user, or expired, and not started again.
     down: bool,
-    /// Nobody took it down: its time was over.
+    /// True if the environment expired after its `argus.ttl`.
     expired: bool,
-    /// What is not said.
+    /// Secrets that are redacted in the output.
     secrets: Secrets,
 }
 
@@ -70,44 +70,49 @@ impl Plan {
         if let Some(wanted) = &self.environment {
             status::named(wanted)?;
         }
-        let (book, refused) = folder(&settings)?;
-        tell_refused(&book);
-        let roads = super::block_on(ahead_of(&settings, &book, self.environment.as_deref(), refused))?;
+        let (registry, rejected) = folder(&settings)?;
+        print_rejected(&registry);
+        let forecasts = super::block_on(forecasts_for(
+            &settings,
+            &registry,
+            self.environment.as_deref(),
+            rejected,
+        ))?;
         match self.output.unwrap_or(Format::Table) {
-            Format::Json => output::json(&report::told(&roads))?,
-            Format::Yaml => output::yaml(&report::told(&roads))?,
-            Format::Name => output::data(&output::lines(roads.keys()))?,
-            Format::Table | Format::Wide => output::data(&table::prose(&text(&roads), output::width()))?,
+            Format::Json => output::json(&report::to_report(&forecasts))?,
+            Format::Yaml => output::yaml(&report::to_report(&forecasts))?,
+            Format::Name => output::data(&output::lines(forecasts.keys()))?,
+            Format::Table | Format::Wide => output::data(&table::prose(&text(&forecasts), output::width()))?,
         }
-        Ok(if refused { Exit::Refused } else { Exit::Done })
+        Ok(if rejected { Exit::Refused } else { Exit::Done })
     }
 }
 
-/// The folder of the specs as a controller would have it, and whether some file in it is refused.
+/// Reads the specs folder as a controller would. The flag is true if a file is rejected.
 fn folder(settings: &Settings) -> Result<(SpecRegistry, bool), Failure> {
     let state = StateDir::at(settings.state.clone());
-    let kept: StartingPoint = peek(&state.specs_json());
-    let book = spec_files::folder(
+    let stored: StartingPoint = peek(&state.specs_json());
+    let registry = spec_files::folder(
         settings,
         &settings.specs,
         &identity(settings, &state).controller,
-        kept,
+        stored,
     )?;
-    if let Some(why) = &book.unavailable {
-        let details = serde_json::json!({ "path": settings.specs, "reason": why });
-        return Err(Failure::of(Code::SpecInvalid, why.clone()).about(details));
+    if let Some(cause) = &registry.unavailable {
+        let details = serde_json::json!({ "path": settings.specs, "reason": cause });
+        return Err(Failure::of(Code::SpecInvalid, cause.clone()).about(details));
     }
-    let is_refused = |entry: &FileEntry| entry.diagnostics.iter().any(argus_crds::Diagnostic::is_error);
-    let refused = book.files.values().any(is_refused);
-    Ok((book, refused))
+    let is_rejected = |entry: &FileEntry| entry.diagnostics.iter().any(argus_crds::Diagnostic::is_error);
+    let rejected = registry.files.values().any(is_rejected);
+    Ok((registry, rejected))
 }
 
-/// What lies ahead of one environment, which has to be there, or of all.
-async fn ahead_of(
+/// Forecasts of the given environment, which must exist, or of all environments.
+async fn forecasts_for(
     settings: &Settings,
-    book: &SpecRegistry,
+    registry: &SpecRegistry,
     wanted: Option<&str>,
-    refused: bool,
+    rejected: bool,
 ) -> Result<Forecasts, Failure> {
     let (own, named) = (settings.clone(), wanted.map(str::to_owned));
     let (identity, persisted, known) = blocking_io::read(move || {
@@ -116,22 +121,22 @@ async fn ahead_of(
         Ok((identity(&own, &state), persisted(&state), known.is_some()))
     })
     .await?;
-    let mut roads = forecasts(settings, book, identity, persisted).await?;
+    let mut forecasts = forecasts(settings, registry, identity, persisted).await?;
     if let Some(wanted) = wanted {
-        if !known && !roads.keys().any(|env| env.as_str() == wanted) {
-            return Err(unknown(wanted, &roads, refused));
+        if !known && !forecasts.keys().any(|env| env.as_str() == wanted) {
+            return Err(unknown(wanted, &forecasts, rejected));
         }
-        roads.retain(|env, _| env.as_str() == wanted);
+        forecasts.retain(|env, _| env.as_str() == wanted);
     }
-    Ok(roads)
+    Ok(forecasts)
 }
 
-/// The same of all environments of a book, as people read it.
-pub(super) async fn as_text(settings: &Settings, book: &SpecRegistry) -> Result<String, Failure> {
+/// Forecasts of all environments as text.
+pub(super) async fn as_text(settings: &Settings, registry: &SpecRegistry) -> Result<String, Failure> {
     let state = StateDir::at(settings.state.clone());
     let identity = identity(settings, &state);
-    let roads = forecasts(settings, book, identity, persisted(&state)).await?;
-    Ok(text(&roads))
+    let forecasts = forecasts(settings, registry, identity, persisted(&state)).await?;
+    Ok(text(&forecasts))
 }
 
 fn identity(settings: &Settings, state: &StateDir) -> ControllerIdentity {
@@ -142,52 +147,52 @@ fn identity(settings: &Settings, state: &StateDir) -> ControllerIdentity {
     }
 }
 
-/// Another user's state is private: then nothing is remembered, as at a first start.
+/// Saved state of the controller. It is empty for other users, because the file is private.
 fn persisted(state: &StateDir) -> PersistedState {
     peek(&state.state_json())
 }
 
-fn unknown(wanted: &str, roads: &Forecasts, refused: bool) -> Failure {
-    let known: Vec<_> = roads.keys().collect();
-    let beside = if refused {
-        ", and files that are refused"
+fn unknown(wanted: &str, forecasts: &Forecasts, rejected: bool) -> Failure {
+    let known: Vec<_> = forecasts.keys().collect();
+    let suffix = if rejected {
+        ", and there are rejected files"
     } else {
         ""
     };
-    let message = format!("no environment `{wanted}`; {}{beside}", status::listed(&known));
+    let message = format!("no environment `{wanted}`; {}{suffix}", status::listed(&known));
     Failure::missing(Reason::NotFound, message)
         .exit(Exit::Usage)
-        .hint("`argus plan` is given the name of an environment, not of a file; without one it shows all")
+        .hint("pass the name of an environment instead of a file, or plan all with `argus plan`")
 }
 
 async fn forecasts(
     settings: &Settings,
-    book: &SpecRegistry,
+    registry: &SpecRegistry,
     identity: ControllerIdentity,
     persisted: PersistedState,
 ) -> Result<Forecasts, Failure> {
     let docker = app::docker(settings)?;
-    let mut eyes = EngineObserver::open(&docker, None).await?;
-    // A list does not tell how a container ended: what follows from that is not to be guessed.
-    eyes.inspect().await?;
-    let store = eyes.store;
+    let mut observer = EngineObserver::open(&docker, None).await?;
+    // A list does not contain exit codes, but plans depend on them.
+    observer.inspect().await?;
+    let store = observer.store;
     let leases = offline::leases(&docker, &identity, &StateDir::at(settings.state.clone())).await?;
     let preflight = PreflightSnapshot {
         host: docker.host_facts().await,
         at: Some(clock::now()),
         ..PreflightSnapshot::default()
     };
-    let memory = PlannerState {
+    let planner_state = PlannerState {
         environments: persisted.environments.clone(),
         ..PlannerState::default()
     };
-    let mut specs = book.environments.clone();
+    let mut specs = registry.environments.clone();
     let is_down = |env: &EnvName, accepted: &Accepted| {
         persisted.overrides.down.get(env) == Some(&accepted.desired.revision)
     };
     specs.retain(|env, accepted| !is_down(env, accepted));
-    let (planner, now) = (Planner::new(identity, memory), clock::now());
-    let health = health::told(settings, &store, now).await?;
+    let (planner, now) = (Planner::new(identity, planner_state), clock::now());
+    let health = health::states(settings, &store, now).await?;
     let inputs = Inputs {
         requests: &persisted.overrides.requests,
         leases: &leases,
@@ -199,7 +204,7 @@ async fn forecasts(
         now,
     };
     let plans = planner.clone().reconcile(&inputs).plans;
-    let mut roads: Forecasts = plans
+    let mut forecasts: Forecasts = plans
         .into_iter()
         .map(|(env, plan)| {
             (
@@ -211,24 +216,28 @@ async fn forecasts(
             )
         })
         .collect();
-    // Who is only seen, and not to be changed, is nobody's plan.
-    roads.retain(|env, road| specs.contains_key(env) || !road.plan.is_settled());
+    // Environments of other controllers are not planned.
+    forecasts.retain(|env, forecast| specs.contains_key(env) || !forecast.plan.is_settled());
     for step in core::forecast::forecast(planner, &specs, &store, &health, &leases, now) {
-        if let Some(env) = whose(&step.subject, &specs, &store) {
-            roads.entry(env).or_default().steps.push(step);
+        if let Some(env) = environment_of(&step.subject, &specs, &store) {
+            forecasts.entry(env).or_default().steps.push(step);
         }
     }
-    for (env, accepted) in &book.environments {
-        let road = roads.entry(env.clone()).or_default();
-        road.down = is_down(env, accepted);
-        road.expired = road.down && persisted.overrides.expired.contains(env);
-        road.secrets = accepted.desired.not_to_be_told();
+    for (env, accepted) in &registry.environments {
+        let forecast = forecasts.entry(env.clone()).or_default();
+        forecast.down = is_down(env, accepted);
+        forecast.expired = forecast.down && persisted.overrides.expired.contains(env);
+        forecast.secrets = accepted.desired.not_to_be_told();
     }
-    Ok(roads)
+    Ok(forecasts)
 }
 
-/// The environment that a subject belongs to; of a shared image the first that wants it.
-fn whose(subject: &Subject, specs: &BTreeMap<EnvName, Arc<Accepted>>, store: &Store) -> Option<EnvName> {
+/// Environment of a subject. For a shared image, the first environment that uses it.
+fn environment_of(
+    subject: &Subject,
+    specs: &BTreeMap<EnvName, Arc<Accepted>>,
+    store: &Store,
+) -> Option<EnvName> {
     match subject {
         Subject::Service { environment, .. }
         | Subject::Network { environment }
@@ -244,8 +253,8 @@ fn whose(subject: &Subject, specs: &BTreeMap<EnvName, Arc<Accepted>>, store: &St
     }
 }
 
-fn tell_refused(book: &SpecRegistry) {
-    for (path, entry) in &book.files {
+fn print_rejected(registry: &SpecRegistry) {
+    for (path, entry) in &registry.files {
         if entry.diagnostics.iter().any(argus_crds::Diagnostic::is_error) {
             let text = entry
                 .text
@@ -261,7 +270,7 @@ fn tell_refused(book: &SpecRegistry) {
     }
 }
 
-fn text(roads: &Forecasts) -> String {
+fn text(forecasts: &Forecasts) -> String {
     let mut lines = Vec::new();
     for (
         env,
@@ -272,17 +281,17 @@ fn text(roads: &Forecasts) -> String {
             expired,
             secrets,
         },
-    ) in roads
+    ) in forecasts
     {
-        let said = |subject: &Subject| secrets.redacted(&subject.to_string());
+        let name = |subject: &Subject| secrets.redacted(&subject.to_string());
         if *down {
             let by = if *expired {
-                "its `argus.ttl` is over"
+                "expired after its `argus.ttl`"
             } else {
-                "taken down by `argus down`"
+                "removed by `argus down`"
             };
             lines.push(format!(
-                "{env}: {by}; an edit of its file or `argus retry {env}` brings it back"
+                "{env}: {by}; start it again by editing its file or with `argus retry {env}`"
             ));
             if steps.is_empty() && plan.is_settled() {
                 continue;
@@ -297,21 +306,21 @@ fn text(roads: &Forecasts) -> String {
             lines.push(format!(
                 "  {} {} ({})",
                 output::green(step.action.verb()),
-                said(&step.subject),
+                name(&step.subject),
                 step.cause
             ));
         }
         for wait in &plan.waits {
-            let told = words(&wait.on);
+            let status = words(&wait.on);
             lines.push(format!(
                 "  {} {}: {}",
-                output::yellow("waits now"),
-                said(&wait.subject),
-                secrets.redacted(&told.message)
+                output::yellow("waiting"),
+                name(&wait.subject),
+                secrets.redacted(&status.message)
             ));
         }
     }
-    if roads.is_empty() {
+    if forecasts.is_empty() {
         lines.push("nothing to do".to_owned());
     }
     output::lines(lines)
@@ -322,26 +331,26 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_was_taken_down_is_said_as_such_and_who_is_unknown_is_an_error_of_usage() {
-        let road = Forecast {
+    fn removed_environment_is_marked_and_unknown_one_is_usage() {
+        let forecast = Forecast {
             down: true,
             ..Forecast::default()
         };
-        let roads = Forecasts::from([(EnvName::new("shop").unwrap(), road)]);
+        let forecasts = Forecasts::from([(EnvName::new("shop").unwrap(), forecast)]);
         assert_eq!(
-            text(&roads),
-            "shop: taken down by `argus down`; an edit of its file or `argus retry shop` brings it back\n"
+            text(&forecasts),
+            "shop: removed by `argus down`; start it again by editing its file or with `argus retry shop`\n"
         );
-        let road = Forecast {
+        let forecast = Forecast {
             down: true,
             expired: true,
             ..Forecast::default()
         };
         assert_eq!(
-            text(&Forecasts::from([(EnvName::new("shop").unwrap(), road)])),
-            "shop: its `argus.ttl` is over; an edit of its file or `argus retry shop` brings it back\n"
+            text(&Forecasts::from([(EnvName::new("shop").unwrap(), forecast)])),
+            "shop: expired after its `argus.ttl`; start it again by editing its file or with `argus retry shop`\n"
         );
-        let Failure::Error { error, exit, hint } = unknown("shpo", &roads, false) else {
+        let Failure::Error { error, exit, hint } = unknown("shpo", &forecasts, false) else {
             panic!("no error")
         };
         assert_eq!(

@@ -1,4 +1,4 @@
-//! `argus preflight`: whether engine, disk and the rest are fit for what the specs ask for.
+//! `argus preflight`: checks engine, disk and host against the specs.
 
 use argus_core::preflight::{Policy, PreflightFacts, report, verdicts};
 use argus_crds::error::{Code, StructuredError};
@@ -17,19 +17,19 @@ use crate::settings::{Options, Settings, SpecOptions};
 mod fix;
 mod gather;
 
-pub(super) use gather::{Place, Wanted, wanted};
+pub(super) use gather::{FactCollector, Wanted, wanted};
 
 #[derive(Debug, Args)]
 pub(crate) struct Preflight {
     #[command(flatten)]
     specs: SpecOptions,
-    /// Remove what dead runs of this controller left behind, then look again
+    /// Remove orphans of this controller's projects, then check again
     #[arg(long)]
     fix: bool,
-    /// Checks that are not made: engine, api, disk, orphans, ports, networks, images, journal, clock
+    /// Skip engine, api, disk, orphans, ports, networks, images, journal or clock
     #[arg(long, value_name = "CHECK", value_delimiter = ',', value_parser = check_name)]
     skip: Vec<CheckName>,
-    /// Format
+    /// Output format [default: table]
     #[arg(short, long, value_enum)]
     pub(crate) output: Option<Format>,
 }
@@ -48,25 +48,25 @@ impl Preflight {
     }
 }
 
-/// Looks at everything but what is skipped; mends what is safe to mend, if that is wanted, and looks again.
+/// Runs all checks except those in `skip`. With `fix`, removes orphans and runs the checks again.
 pub(crate) async fn look(
     settings: &Settings,
     skip: &[CheckName],
-    mend: bool,
+    fix: bool,
 ) -> Result<PreflightReport, Failure> {
-    let begun = clock::now();
+    let started = clock::now();
     let own = settings.clone();
-    let ground = blocking_io::read(move || Place::of(&own)).await?;
-    let told = |facts: &PreflightFacts, policy: &Policy| {
+    let collector = blocking_io::read(move || FactCollector::of(&own)).await?;
+    let run_checks = |facts: &PreflightFacts, policy: &Policy| {
         let now = clock::now();
         report(verdicts(facts, policy, skip, now), now)
     };
-    let (facts, policy) = Box::pin(ground.facts()).await;
-    let mut found = told(&facts, &policy);
-    if mend && !skip.contains(&CheckName::Orphans) {
+    let (facts, policy) = Box::pin(collector.facts()).await;
+    let mut found = run_checks(&facts, &policy);
+    if fix && !skip.contains(&CheckName::Orphans) {
         let fixed = fix::orphans(settings, &facts).await?;
         if !fixed.is_empty() {
-            let (facts, policy) = Box::pin(ground.facts()).await;
+            let (facts, policy) = Box::pin(collector.facts()).await;
             let before = found;
             found = PreflightReport {
                 before: Some(PreflightBefore {
@@ -75,20 +75,20 @@ pub(crate) async fn look(
                     as_of: before.as_of,
                 }),
                 fixed,
-                ..told(&facts, &policy)
+                ..run_checks(&facts, &policy)
             };
         }
     }
-    found.took_ms = u64::try_from(clock::now().since(begun).as_millis()).ok();
+    found.took_ms = u64::try_from(clock::now().since(started).as_millis()).ok();
     Ok(found)
 }
 
-/// A check by its name.
+/// Parses the name of a check.
 pub(crate) fn check_name(text: &str) -> Result<CheckName, String> {
     let found = CheckName::ALL.iter().find(|name| name.as_str() == text);
     found.copied().ok_or_else(|| {
         let names: Vec<&str> = CheckName::ALL.iter().map(|name| name.as_str()).collect();
-        format!("there are: {}", names.join(", "))
+        format!("expected one of {}", names.join(", "))
     })
 }
 
@@ -96,7 +96,7 @@ fn failed(checks: &[PreflightCheck]) -> impl Iterator<Item = &PreflightCheck> {
     checks.iter().filter(|check| check.result == CheckResult::Fail)
 }
 
-/// A report that is not unhealthy is a success; an unhealthy one ends as the first check that failed would.
+/// Healthy and degraded reports are a success. An unhealthy report ends with the exit code of its first failed check.
 fn exit(found: &PreflightReport) -> Exit {
     match failed(&found.checks).next() {
         None => Exit::Done,
@@ -119,7 +119,9 @@ fn text(found: &PreflightReport) -> String {
         .flat_map(|code| output::hints(&StructuredError::new(code, "")))
         .collect();
     if found.fixed.is_empty() && warns_of_orphans(&found.checks) {
-        hints.push("`argus preflight --fix` removes those of projects whose specs are held here; `argus orphans` lists all".to_owned());
+        hints.push(
+            "remove orphans of the projects in the specs folder with `argus preflight --fix`".to_owned(),
+        );
     }
     lines.extend(
         hints
@@ -140,7 +142,7 @@ fn rows(checks: &[PreflightCheck]) -> Vec<String> {
         ]
     };
     table::fitted(
-        &["CHECK", "RESULT", "CODE", "FOUND"],
+        &["CHECK", "RESULT", "CODE", "DETAILS"],
         &checks.iter().map(row).collect::<Vec<_>>(),
         output::width(),
     )
@@ -155,10 +157,10 @@ fn warns_of_orphans(checks: &[PreflightCheck]) -> bool {
 fn fix_line(fix: &PreflightFix) -> String {
     match (&fix.message, fix.removed) {
         (_, true) => format!("removed {} `{}`", fix.kind, fix.name),
-        (why, false) => {
-            let why = why.as_deref().unwrap_or("it is still there");
+        (message, false) => {
+            let message = message.as_deref().unwrap_or("it still exists");
             format!(
-                "{} {} `{}`: {why}",
+                "{} {} `{}`: {message}",
                 output::red("not removed:"),
                 fix.kind,
                 fix.name

@@ -1,4 +1,4 @@
-//! `argus probe`: what a helper container sees from where it is; a person has no use for it.
+//! `argus probe`: checks of a helper container from inside its network or file system. It is not for users.
 
 use argus_core::preflight::Disk;
 use clap::{Args, Subcommand};
@@ -16,13 +16,13 @@ pub(crate) struct Probe {
 
 #[derive(Debug, Subcommand)]
 enum Verb {
-    /// The file system under a path: in a container's root that is the engine's data root
+    /// Free space of the file system of a path, such as the engine's data root
     Disk {
-        /// The path
+        /// Path inside the container
         #[arg(default_value = "/")]
         path: String,
     },
-    /// Whether names resolve and ports take connections, all at once
+    /// Resolve names and connect to ports, in parallel
     Links {
         /// `HOST` or `HOST:PORT`
         #[arg(required = true)]
@@ -34,8 +34,9 @@ impl Probe {
     pub(crate) fn carry_out(self) -> Result<Exit, Failure> {
         match self.verb {
             Verb::Disk { path } => {
-                let found = rustix::fs::statvfs(path.as_str())
-                    .map_err(|error| Failure::fault(&format!("cannot look at `{path}`"), &error))?;
+                let found = rustix::fs::statvfs(path.as_str()).map_err(|error| {
+                    Failure::fault(&format!("cannot read the file system of `{path}`"), &error)
+                })?;
                 output::json(&Disk {
                     free: found.f_bavail * found.f_frsize,
                     total: found.f_blocks * found.f_frsize,
@@ -44,7 +45,7 @@ impl Probe {
                     reclaimable: None,
                 })?;
             }
-            Verb::Links { targets } => output::json(&links::look(&targets)?)?,
+            Verb::Links { targets } => output::json(&links::check(&targets)?)?,
         }
         Ok(Exit::Done)
     }

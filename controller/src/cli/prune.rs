@@ -1,4 +1,4 @@
-//! `argus prune`: gives disk space back, and says what goes before it goes.
+//! `argus prune`: frees disk space, after it has listed the images that it removes.
 
 use std::collections::BTreeSet;
 use std::io::{BufRead as _, IsTerminal as _};
@@ -11,7 +11,7 @@ use clap::Args;
 use serde::Serialize;
 
 use super::output::{self, Format};
-use super::preflight::Place;
+use super::preflight::FactCollector;
 use super::status::peek;
 use super::table;
 use crate::app::{self, engine_failure};
@@ -23,21 +23,21 @@ use crate::settings::{Options, Settings, SpecOptions};
 pub(crate) struct Prune {
     #[command(flatten)]
     specs: SpecOptions,
-    /// Only say what would go
+    /// Only list what would be removed
     #[arg(long, conflicts_with = "yes")]
     dry_run: bool,
-    /// Do it without asking
+    /// Remove without a prompt
     #[arg(long)]
     yes: bool,
-    /// Leave the builder's cache, which is everybody's on that engine
+    /// Keep the build cache, which all users of the engine share
     #[arg(long)]
     images_only: bool,
-    /// Format
+    /// Output format [default: table]
     #[arg(short, long, value_enum)]
     pub(crate) output: Option<Format>,
 }
 
-/// What can go, and what went.
+/// Removable images and cache, and the result of the removal.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct PruneReport {
@@ -45,7 +45,7 @@ pub(crate) struct PruneReport {
     images_bytes: u64,
     build_cache_bytes: u64,
     total_bytes: u64,
-    /// Whether it was done.
+    /// True after the removal.
     applied: bool,
 }
 
@@ -55,9 +55,9 @@ struct Row {
     id: String,
     built_as: String,
     created_at: String,
-    /// Whether it is gone.
+    /// True if the image was removed.
     removed: bool,
-    /// Why it is not.
+    /// Error of the removal.
     #[serde(skip_serializing_if = "Option::is_none")]
     message: Option<String>,
 }
@@ -71,10 +71,10 @@ impl Prune {
             output::data(&text(&found))?;
         }
         let anything = !found.images.is_empty() || found.build_cache_bytes > 0;
-        if anything && (self.yes || (is_text && !self.dry_run && asked()?)) {
+        if anything && (self.yes || (is_text && !self.dry_run && confirm()?)) {
             super::block_on(remove(&settings, self.images_only, &mut found))?;
         } else if anything && is_text {
-            output::note("nothing was removed; `argus prune --yes` does it");
+            output::note("nothing was removed; remove without a prompt with `argus prune --yes`");
         }
         let failed = found.applied && found.images.iter().any(|row| !row.removed);
         match self.output {
@@ -88,26 +88,26 @@ impl Prune {
     }
 }
 
-/// What can go.
+/// Finds superseded images and measures the build cache.
 pub(crate) async fn look(settings: &Settings, images_only: bool) -> Result<PruneReport, Failure> {
     let own = settings.clone();
-    let place = blocking_io::read(move || Place::of(&own)).await?;
-    let docker = place.docker();
+    let collector = blocking_io::read(move || FactCollector::of(&own)).await?;
+    let docker = collector.docker();
     let images = docker
         .built_images()
         .await
-        .map_err(|error| engine_failure("cannot look at the images", &error))?;
+        .map_err(|error| engine_failure("cannot list the images", &error))?;
     let cache = if images_only {
         0
     } else {
         docker
             .build_cache()
             .await
-            .map_err(|error| engine_failure("cannot look at the builder's cache", &error))?
+            .map_err(|error| engine_failure("cannot measure the build cache", &error))?
     };
-    let (wanted, known) = wanted(&place, settings).await?;
+    let (wanted, known) = wanted(&collector, settings).await?;
     let mut dead = dead(&images, &wanted);
-    // A file that cannot be read may want any image that has a name.
+    // An unreadable spec may use any tagged image, so only untagged images are removed.
     dead.retain(|image| known || image.tags.is_empty());
     let freed = bytes(&images, &dead);
     Ok(PruneReport {
@@ -119,44 +119,44 @@ pub(crate) async fn look(settings: &Settings, images_only: bool) -> Result<Prune
     })
 }
 
-/// Removes what was found.
+/// Removes the images and the build cache of a report, and records the results in it.
 pub(crate) async fn remove(
     settings: &Settings,
     images_only: bool,
     found: &mut PruneReport,
 ) -> Result<(), Failure> {
     let docker = app::docker(settings)?;
-    // The newest first: a build's steps go with the last build that has them.
+    // Newest first, because layers are removed together with the last image that contains them.
     for row in &mut found.images {
         row.message = docker
             .remove_image(&row.id)
             .await
             .err()
-            .map(|why| why.to_string());
+            .map(|error| error.to_string());
         row.removed = row.message.is_none();
     }
     if !images_only {
         let pruned = docker.prune_build_cache().await;
         found.build_cache_bytes =
-            pruned.map_err(|error| engine_failure("cannot empty the builder's cache", &error))?;
+            pruned.map_err(|error| engine_failure("cannot remove the build cache", &error))?;
     }
     found.applied = true;
     Ok(())
 }
 
-/// Everything that some accepted spec runs, or that a rollback would run; and whether the specs could be read.
-async fn wanted(place: &Place, settings: &Settings) -> Result<(BTreeSet<String>, bool), Failure> {
-    let memory = StateDir::at(settings.state.clone()).state_json();
-    let persisted: PersistedState = blocking_io::read(move || Ok(peek(&memory))).await?;
-    let standing = place.wanted().await;
-    let known = standing.is_ok();
-    let standing = standing.unwrap_or_default();
+/// References of all images in accepted specs and in rollback revisions. The flag is true if the specs are readable.
+async fn wanted(collector: &FactCollector, settings: &Settings) -> Result<(BTreeSet<String>, bool), Failure> {
+    let path = StateDir::at(settings.state.clone()).state_json();
+    let persisted: PersistedState = blocking_io::read(move || Ok(peek(&path))).await?;
+    let desired = collector.wanted().await;
+    let known = desired.is_ok();
+    let desired = desired.unwrap_or_default();
     let rollbacks = persisted
         .overrides
         .rollbacks
         .values()
         .map(|rollback| &rollback.to);
-    let all = standing
+    let all = desired
         .values()
         .chain(persisted.overrides.known_good.values().flatten())
         .chain(rollbacks);
@@ -191,7 +191,7 @@ fn text(found: &PruneReport) -> String {
         table::text(&["IMAGE", "BUILT AS", "CREATED"], &rows, output::width()) + "\n"
     };
     format!(
-        "{images}{} that newer builds followed: {}\nbuilder's cache that nothing uses: {}\n",
+        "{images}{} superseded by newer builds: {}\nunused build cache: {}\n",
         output::count(found.images.len(), "image"),
         size(found.images_bytes),
         size(found.build_cache_bytes)
@@ -204,17 +204,17 @@ fn result(found: &PruneReport) -> String {
         .images
         .iter()
         .filter_map(|row| Some((row, row.message.as_ref()?)));
-    let failed = failed.map(|(row, why)| format!("{} {}: {why}", output::red("not removed:"), row.id));
+    let failed = failed.map(|(row, error)| format!("{} {}: {error}", output::red("not removed:"), row.id));
     format!(
-        "{}{} removed, {} of the builder's cache\n",
+        "{}removed {} and {} of build cache\n",
         output::lines(failed),
         output::count(gone, "image"),
         size(found.build_cache_bytes)
     )
 }
 
-/// Asks a person, where there is one.
-fn asked() -> Result<bool, Failure> {
+/// Prompts for confirmation on a terminal. Without a terminal the answer is no.
+fn confirm() -> Result<bool, Failure> {
     if !std::io::stdin().is_terminal() {
         return Ok(false);
     }

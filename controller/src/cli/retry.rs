@@ -1,4 +1,4 @@
-//! `argus retry`: lets a running controller try again what it gave up.
+//! `argus retry`: lets a running controller retry given-up services.
 
 use argus_reconciler::Command;
 use argus_reconciler::state_dir::StateDir;
@@ -13,10 +13,10 @@ use crate::settings::{Options, Settings, SpecOptions};
 
 #[derive(Debug, Args)]
 pub(crate) struct Retry {
-    /// Environments
+    /// Environment names
     #[arg(required = true)]
     environments: Vec<String>,
-    /// Format
+    /// Output format [default: table]
     #[arg(short, long, value_enum)]
     pub(crate) output: Option<Format>,
 }
@@ -28,9 +28,9 @@ impl Retry {
         for env in &self.environments {
             let environment = status::named(env)?;
             let command = Command::Retry { environment };
-            let answer = super::block_on(async { send(&state, &command).await.map_err(failure) })?;
-            let say = |_: &CommandReply| format!("{env} is tried again\n");
-            show(&command, &answer, self.output, say)?;
+            let reply = super::block_on(async { send(&state, &command).await.map_err(failure) })?;
+            let message = |_: &CommandReply| format!("{env} is retried\n");
+            show(&command, &reply, self.output, message)?;
         }
         Ok(Exit::Done)
     }

@@ -1,4 +1,4 @@
-//! `argus rollback` and `fork`: the last good revision instead of this one, or this one beside itself.
+//! `argus rollback` and `argus fork`: return to the last good revision, or run a copy of an environment.
 
 use argus_reconciler::Command;
 use clap::Args;
@@ -11,20 +11,20 @@ use crate::settings::Options;
 
 #[derive(Debug, Args)]
 pub(crate) struct Rollback {
-    /// Environment
+    /// Environment name
     environment: String,
-    /// Format
+    /// Output format [default: table]
     #[arg(short, long, value_enum)]
     pub(crate) output: Option<Format>,
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct Fork {
-    /// Environment
+    /// Environment name
     environment: String,
-    /// Name of the copy; without it, the environment's with `-fork` behind it
+    /// Name of the copy [default: ENVIRONMENT-fork]
     to: Option<String>,
-    /// Format
+    /// Output format [default: table]
     #[arg(short, long, value_enum)]
     pub(crate) output: Option<Format>,
 }
@@ -33,12 +33,12 @@ impl Rollback {
     pub(crate) fn carry_out(self, options: &Options) -> Result<Exit, Failure> {
         let environment = status::named(&self.environment)?;
         let name = self.environment;
-        let say = |taken: &CommandReply| {
-            let revision = taken.value.as_ref().and_then(|value| value.as_str());
+        let message = |reply: &CommandReply| {
+            let revision = reply.value.as_ref().and_then(|value| value.as_str());
             let revision = revision.unwrap_or_default();
-            format!("{name} goes back to revision {revision}, until its file changes\n")
+            format!("{name} returns to revision {revision}, until its file changes\n")
         };
-        client::one(options, &Command::Rollback { environment }, self.output, say)
+        client::one(options, &Command::Rollback { environment }, self.output, message)
     }
 }
 
@@ -50,7 +50,8 @@ impl Fork {
             to: status::named(&to)?,
         };
         let name = self.environment;
-        let say = |_: &CommandReply| format!("{to} is a copy of {name}, until `argus down {to}`\n");
-        client::one(options, &command, self.output, say)
+        let message =
+            |_: &CommandReply| format!("{to} is a copy of {name}; remove it with `argus down {to}`\n");
+        client::one(options, &command, self.output, message)
     }
 }

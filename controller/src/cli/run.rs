@@ -1,4 +1,4 @@
-//! `argus run`: the controller, until it is stopped.
+//! `argus run`: runs a controller until it is stopped.
 
 use clap::Args;
 
@@ -14,7 +14,7 @@ pub(crate) struct Run {
     specs: SpecOptions,
     #[command(flatten)]
     times: TimeOptions,
-    /// Where to listen for HTTP: an address, a port of loopback, or `off` [default: 127.0.0.1:9470]
+    /// HTTP address, port on loopback, or `off` [default: 127.0.0.1:9470]
     #[arg(long, env = "ARGUS_LISTEN", value_name = "ADDRESS")]
     listen: Option<Listen>,
 }
@@ -27,7 +27,7 @@ impl Run {
         }
         settings.times = settings.times.under(&self.times);
         let screen = Screen::of_terminal();
-        // Where the table tells the story, the log only tells what is wrong.
+        // The live table shows progress already, so the log contains only warnings.
         let usual = if screen.is_some() { "warn" } else { "info" };
         telemetry::start(settings.log_format, usual, screen.as_ref());
         super::block_on(app::run(settings, screen))

@@ -1,4 +1,4 @@
-//! `argus schema`: what files look like, for editors and programs.
+//! `argus schema`: prints schemas for editors and programs.
 
 use argus_crds::schema;
 use clap::{Args, ValueEnum};
@@ -8,24 +8,24 @@ use crate::exit::{Exit, Failure};
 
 #[derive(Debug, Args)]
 pub(crate) struct Schema {
-    /// Which one
+    /// Schema to print
     #[arg(value_enum, default_value = "e2e")]
     which: Which,
 }
 
 #[derive(Debug, Clone, Copy, ValueEnum)]
 enum Which {
-    /// The JSON Schema of e2e.yaml
+    /// JSON Schema of e2e.yaml
     E2e,
-    /// The JSON Schema of the status files
+    /// JSON Schema of the status files
     Status,
-    /// The JSON Schema of errors
+    /// JSON Schema of errors
     Error,
-    /// The JSON Schema of incident files
+    /// JSON Schema of incident files
     Incident,
-    /// The JSON Schema of preflight reports
+    /// JSON Schema of preflight reports
     Preflight,
-    /// The Kubernetes CRD, as YAML
+    /// Kubernetes CRD as YAML
     Crd,
 }
 

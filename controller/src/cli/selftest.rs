@@ -1,4 +1,4 @@
-//! `argus selftest`: breaks an environment made for it in the ways that are to heal, on the engine of whoever asks, and counts.
+//! `argus selftest`: injects faults into a temporary environment on the user's engine, and counts recoveries.
 
 use std::time::Duration;
 
@@ -27,22 +27,22 @@ use fault::Fault;
 use fixture::{Fixture, RoundEnd};
 use report::Report;
 
-/// An image is built first, from this program, and the engine may be busy.
-const FIRST: Duration = Duration::from_secs(300);
-/// A healing that takes longer counts as none.
-const HEALED: Duration = Duration::from_secs(120);
-/// How long the controller may take to remove what it made; the rest is removed without it.
-const GONE: Duration = Duration::from_secs(60);
+/// Maximum time until the environment is ready. Its image is built first, and the engine may be busy.
+const READY_TIMEOUT: Duration = Duration::from_secs(300);
+/// Maximum time of a recovery.
+const RECOVERY_TIMEOUT: Duration = Duration::from_secs(120);
+/// Maximum time for the controller to remove the environment. The selftest removes the rest itself.
+const CLEANUP_TIMEOUT: Duration = Duration::from_secs(60);
 
 #[derive(Debug, Args)]
 pub(crate) struct Selftest {
-    /// How often each trouble is made
+    /// Number of injections per fault [default: 1]
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=100))]
     rounds: u32,
-    /// Only these troubles
-    #[arg(long, value_enum, value_name = "TROUBLE", value_delimiter = ',')]
+    /// Only these faults [default: all]
+    #[arg(long, value_enum, value_name = "FAULT", value_delimiter = ',')]
     only: Vec<Fault>,
-    /// Format
+    /// Output format [default: table]
     #[arg(short, long, value_enum)]
     pub(crate) output: Option<Format>,
 }
@@ -56,81 +56,91 @@ impl Selftest {
     async fn run(self, settings: &Settings) -> Result<Exit, Failure> {
         let signals = Signals::subscribe().map_err(|error| Failure::fault("cannot take signals", &error))?;
         let stop = CancellationToken::new();
-        let house = TestEnvironment::make(settings)?;
+        let test_env = TestEnvironment::create(settings)?;
         tokio::select! {
-            ended = self.work(&house, &stop) => ended,
+            ended = self.work(&test_env, &stop) => ended,
             () = signals.second(stop.clone()) => {
-                let name = house.env();
-                output::note(&format!("not cleaned up; `argus orphans --project {name} --clean` removes what is left"));
+                let name = test_env.env();
+                output::note(&format!("not cleaned up; remove the rest with `argus orphans --project {name} --clean`"));
                 Ok(Exit::Interrupted)
             }
         }
     }
 
-    /// Everything, with what was made for it gone at the end, however it ends.
-    async fn work(&self, house: &TestEnvironment, stop: &CancellationToken) -> Result<Exit, Failure> {
-        let docker = app::docker(house.settings())?;
-        // Before anything is made: an engine that is away is said at once.
-        let eyes =
-            EngineObserver::open(&docker, Some([house.env().clone(), house.stranger()].into())).await?;
-        let (handle, running) = app::run_offline(house.settings()).await?;
+    /// Runs all rounds. Removes the environment at the end, also after an error.
+    async fn work(&self, test_env: &TestEnvironment, stop: &CancellationToken) -> Result<Exit, Failure> {
+        let docker = app::docker(test_env.settings())?;
+        // The observer opens before anything is created, so that an unreachable engine is reported immediately.
+        let observer = EngineObserver::open(
+            &docker,
+            Some([test_env.env().clone(), test_env.stranger()].into()),
+        )
+        .await?;
+        let (handle, running) = app::run_offline(test_env.settings()).await?;
         let mut report = Report::new(self.rounds);
-        let tried = {
-            let mut scene = Fixture {
-                house,
+        let result = {
+            let mut fixture = Fixture {
+                test_env,
                 docker: docker.clone(),
                 handle: handle.clone(),
-                eyes,
+                observer,
                 stop,
             };
-            self.every_trouble(&mut scene, &mut report).await
+            self.run_rounds(&mut fixture, &mut report).await
         };
         output::note("cleaning up");
-        let left = clean(house, docker, handle, running).await;
-        house.remove();
-        match tried {
+        let remaining = clean(test_env, docker, handle, running).await;
+        test_env.remove();
+        match result {
             Ok(()) => {}
             Err(RoundEnd::Stopped) => {
-                told(&left)?;
+                check_cleanup(&remaining)?;
                 return Ok(Exit::Interrupted);
             }
             Err(RoundEnd::Failed(failure)) => {
-                if let Err(left) = told(&left) {
-                    output::fail(left, self.output == Some(Format::Json));
+                if let Err(cleanup) = check_cleanup(&remaining) {
+                    output::fail(cleanup, self.output == Some(Format::Json));
                 }
                 return Err(failure);
             }
         }
         report.show(self.output)?;
-        told(&left)?;
-        report.verdict()
+        check_cleanup(&remaining)?;
+        report.outcome()
     }
 
-    async fn every_trouble(&self, scene: &mut Fixture<'_>, report: &mut Report) -> Result<(), RoundEnd> {
+    async fn run_rounds(&self, fixture: &mut Fixture<'_>, report: &mut Report) -> Result<(), RoundEnd> {
         output::note(&format!(
-            "making environment `{}`, which is removed at the end; nothing else is touched",
-            scene.house.env()
+            "creating temporary environment `{}`; it is removed at the end, everything else stays unchanged",
+            fixture.test_env.env()
         ));
-        scene
-            .until(FIRST, Fixture::is_whole)
+        fixture
+            .until(READY_TIMEOUT, Fixture::is_healthy)
             .await?
-            .ok_or_else(|| scene.not_made("environment", FIRST))?;
-        for trouble in Fault::all() {
-            if !self.only.is_empty() && !self.only.contains(&trouble) {
+            .ok_or_else(|| fixture.timed_out("environment", READY_TIMEOUT))?;
+        for fault in Fault::all() {
+            if !self.only.is_empty() && !self.only.contains(&fault) {
                 continue;
             }
             for round in 1..=self.rounds {
-                let took = fault::round(trouble, round, scene, HEALED).await?;
-                let name = trouble.name();
+                let took = fault::round(fault, round, fixture, RECOVERY_TIMEOUT).await?;
+                let name = fault.name();
                 match &took {
-                    Ok(took) => output::note(&format!("{name}: whole after {:.1} s", took.as_secs_f64())),
-                    Err(why) => output::note(&format!("{name}: {} {why}", output::red("not recovered:"))),
+                    Ok(took) => output::note(&format!("{name}: recovered after {:.1} s", took.as_secs_f64())),
+                    Err(reason) => {
+                        output::note(&format!("{name}: {} {reason}", output::red("not recovered:")))
+                    }
                 }
                 let missed = took.is_err();
-                report.add(trouble, took);
-                // The next one begins with what is whole.
-                if missed && scene.until(HEALED, Fixture::is_whole).await?.is_none() {
-                    report.give_up(trouble);
+                report.add(fault, took);
+                // Each round begins with a healthy environment.
+                if missed
+                    && fixture
+                        .until(RECOVERY_TIMEOUT, Fixture::is_healthy)
+                        .await?
+                        .is_none()
+                {
+                    report.give_up(fault);
                     return Ok(());
                 }
             }
@@ -139,67 +149,76 @@ impl Selftest {
     }
 }
 
-/// What could not be removed, as the end of the command.
-fn told(left: &[String]) -> Result<(), Failure> {
-    if left.is_empty() {
+/// Error if some resources were not removed.
+fn check_cleanup(remaining: &[String]) -> Result<(), Failure> {
+    if remaining.is_empty() {
         return Ok(());
     }
-    let message = format!("{} could not be removed", output::count(left.len(), "thing"));
+    let message = format!("cannot remove {}", output::count(remaining.len(), "resource"));
     let error = StructuredError::new(Code::CleanupFailed, message);
-    Err(Failure::new(error.details(serde_json::json!({ "left": left }))))
+    Err(Failure::new(
+        error.details(serde_json::json!({ "left": remaining })),
+    ))
 }
 
-/// Removes all that was made: by the controller first, then what it left, by hand. Tells what stays, and why.
-async fn clean(house: &TestEnvironment, docker: Docker, handle: Handle, running: Running) -> Vec<String> {
-    let environment = house.env().clone();
-    let asked = handle.send(Command::Down { environment }).await.is_ok();
-    let both = || [house.env().clone(), house.stranger()].into();
-    let mut left = Vec::new();
-    match app::docker(house.settings()) {
-        Ok(own) if asked => {
-            if let Ok(mut eyes) = EngineObserver::open(&own, Some(both())).await {
-                let gone =
-                    async { while fixture::has(&eyes.store, house.env()) && eyes.see().await.is_ok() {} };
-                // What is not gone then is removed below.
-                drop(tokio::time::timeout(GONE, gone).await);
+/// Removes all resources of the selftest: first through the controller, then directly. Returns the remaining resources,
+/// each with the error.
+async fn clean(test_env: &TestEnvironment, docker: Docker, handle: Handle, running: Running) -> Vec<String> {
+    let environment = test_env.env().clone();
+    let accepted = handle.send(Command::Down { environment }).await.is_ok();
+    let both = || [test_env.env().clone(), test_env.stranger()].into();
+    let mut remaining = Vec::new();
+    match app::docker(test_env.settings()) {
+        Ok(own) if accepted => {
+            if let Ok(mut observer) = EngineObserver::open(&own, Some(both())).await {
+                let gone = async {
+                    while fixture::has(&observer.store, test_env.env()) && observer.next_event().await.is_ok()
+                    {
+                    }
+                };
+                // Resources that remain after the timeout are removed below.
+                drop(tokio::time::timeout(CLEANUP_TIMEOUT, gone).await);
             }
         }
         Ok(_) | Err(_) => {}
     }
     running.stop_token().cancel();
     drop(handle);
-    if let Err(died) = running.ended().await {
-        left.push(format!("the controller of the selftest: {died}"));
+    if let Err(error) = running.ended().await {
+        remaining.push(format!("the controller of the selftest: {error}"));
     }
-    match app::docker(house.settings()) {
+    match app::docker(test_env.settings()) {
         Ok(own) => match EngineObserver::open(&own, Some(both())).await {
-            Ok(eyes) => {
-                for act in rest(&eyes, house) {
-                    let done = tokio::time::timeout(GONE, Box::pin(docker.execute(&act, &()))).await;
+            Ok(observer) => {
+                for action in remaining_actions(&observer, test_env) {
+                    let done =
+                        tokio::time::timeout(CLEANUP_TIMEOUT, Box::pin(docker.execute(&action, &()))).await;
                     match done {
                         Ok(Ok(_)) => {}
-                        Ok(Err(error)) => left.push(format!("{} {}: {error}", act.verb(), house.env())),
-                        Err(_) => left.push(format!("{} {}: no answer", act.verb(), house.env())),
+                        Ok(Err(error)) => {
+                            remaining.push(format!("{} {}: {error}", action.verb(), test_env.env()))
+                        }
+                        Err(_) => remaining.push(format!("{} {}: timed out", action.verb(), test_env.env())),
                     }
                 }
             }
-            Err(_) => left.push(format!("all of `{}`: the engine does not answer", house.env())),
+            Err(_) => remaining.push(format!("all of `{}`: the engine does not answer", test_env.env())),
         },
-        Err(_) => left.push(format!("all of `{}`: no engine", house.env())),
+        Err(_) => remaining.push(format!("all of `{}`: no engine", test_env.env())),
     }
-    if let Err(error) = remove_image(&docker, house).await {
-        left.push(format!("image `{}`: {error}", house.image()));
+    if let Err(error) = remove_image(&docker, test_env).await {
+        remaining.push(format!("image `{}`: {error}", test_env.image()));
     }
-    left
+    remaining
 }
 
-/// Containers, then networks.
-fn rest(eyes: &EngineObserver, house: &TestEnvironment) -> Vec<Action> {
-    let names = [house.env().clone(), house.stranger()];
+/// Actions that remove the remaining resources: containers first, then networks.
+fn remaining_actions(observer: &EngineObserver, test_env: &TestEnvironment) -> Vec<Action> {
+    let names = [test_env.env().clone(), test_env.stranger()];
     let ours = |owner: Option<argus_core::labels::Owner>| {
         owner.is_some_and(|owner| names.contains(&owner.environment))
     };
-    let store = &eyes.store;
+    let store = &observer.store;
     let containers = store.containers().filter(|found| ours(found.owner()));
     let networks = names
         .iter()
@@ -223,10 +242,10 @@ fn rest(eyes: &EngineObserver, house: &TestEnvironment) -> Vec<Action> {
 
 async fn remove_image(
     docker: &Docker,
-    house: &TestEnvironment,
+    test_env: &TestEnvironment,
 ) -> Result<(), argus_core::outcome::ActionError> {
     for image in docker.built_images().await? {
-        if image.tags.contains(&house.image()) {
+        if image.tags.contains(&test_env.image()) {
             docker.remove_image(&image.id).await?;
         }
     }

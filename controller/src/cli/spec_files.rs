@@ -1,4 +1,4 @@
-//! Specs read once, with the same eyes as the controller's.
+//! Reads spec files with the rules of the controller.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -7,11 +7,13 @@ use std::time::Duration;
 
 use argus_core::desired::Desired;
 use argus_crds::diagnostic::{Diagnostic, DiagnosticSeverity};
+use argus_docker::Endpoint;
 use argus_reconciler::clock;
 use argus_reconciler::specs::admission::SpecAdmitter;
 use argus_reconciler::specs::admitter::{AdmissionInput, Admitter, OwnImage};
 use argus_reconciler::specs::digest::Digests;
 use argus_reconciler::specs::scan::{MAX_FILE, read_bounded};
+use argus_reconciler::specs::surroundings::Access;
 use argus_reconciler::specs::{Rules, SpecLoader, SpecRegistry, StartingPoint, env_vars};
 use argus_reconciler::state_dir::StateDir;
 use sha2::{Digest as _, Sha256};
@@ -20,20 +22,20 @@ use crate::exit::Failure;
 use crate::own_image;
 use crate::settings::Settings;
 
-/// One file that was looked at.
+/// A spec file that was read and checked.
 #[derive(Debug)]
 pub(crate) struct SpecFile {
-    /// As it was named.
+    /// Path as given.
     pub(crate) path: PathBuf,
-    /// Its contents, for snippets.
+    /// Content, for snippets in diagnostics.
     pub(crate) text: String,
-    /// What is wrong with it.
+    /// Errors and warnings.
     pub(crate) diagnostics: Vec<Diagnostic>,
-    /// What it asks for, unless it is refused.
+    /// Desired state. `None` for a rejected file.
     pub(crate) desired: Option<Desired>,
 }
 
-/// How the controller reads specs in this folder under these settings.
+/// Rules with which a controller reads this folder.
 pub(crate) fn rules(settings: &Settings, folder: &Path, controller: &str) -> Result<Rules, Failure> {
     let folder = std::path::absolute(folder)
         .map_err(|error| Failure::fault(&format!("cannot find `{}`", folder.display()), &error))?;
@@ -44,33 +46,34 @@ pub(crate) fn rules(settings: &Settings, folder: &Path, controller: &str) -> Res
         process_env: process_env(),
         controller: controller.to_owned(),
         own_image: own_image(settings),
-        admitter: Arc::new(judge(settings)),
+        admitter: Arc::new(admitter(settings)),
     })
 }
 
-/// The book of a folder, as a controller that starts on it would have it.
+/// Reads a folder like a starting controller, and returns its registry.
 pub(crate) fn folder(
     settings: &Settings,
     folder: &Path,
     controller: &str,
-    kept: StartingPoint,
+    stored: StartingPoint,
 ) -> Result<SpecRegistry, Failure> {
-    let mut desk = SpecLoader::new(rules(settings, folder, controller)?, kept);
+    let mut loader = SpecLoader::new(rules(settings, folder, controller)?, stored);
     let mut now = clock::now();
-    // A file counts when it reads the same twice; that some time lies between two reads is told, not waited for.
+    // The loader accepts a file after two equal reads with time between them. This loop passes a later time instead of
+    // waiting.
     for _ in 0..20 {
-        desk.scan_once(now);
-        if desk.registry().scanned || desk.registry().unavailable.is_some() {
+        loader.scan_once(now);
+        if loader.registry().scanned || loader.registry().unavailable.is_some() {
             break;
         }
         now = now + Duration::from_secs(1);
     }
-    Ok(desk.registry().clone())
+    Ok(loader.registry().clone())
 }
 
-/// One file, whatever its name.
+/// Reads and checks one file with any name.
 pub(crate) fn file(settings: &Settings, path: &Path) -> SpecFile {
-    let refused = |message: String| SpecFile {
+    let rejected = |message: String| SpecFile {
         path: path.to_owned(),
         text: String::new(),
         diagnostics: vec![Diagnostic::error("", message)],
@@ -78,19 +81,21 @@ pub(crate) fn file(settings: &Settings, path: &Path) -> SpecFile {
     };
     match read_bounded(path, MAX_FILE) {
         Ok(Some(bytes)) => text(settings, path, &bytes),
-        Ok(None) => refused(format!("file is longer than the {MAX_FILE} bytes that are read")),
-        Err(error) => refused(format!("file cannot be read: {error}")),
+        Ok(None) => rejected(format!("the file is larger than {MAX_FILE} bytes")),
+        Err(error) => rejected(format!("cannot read the file: {error}")),
     }
 }
 
-/// The contents of a file, as if they stood at this place.
+/// Checks the content of a file as if it were stored at this path.
 pub(crate) fn text(settings: &Settings, path: &Path, bytes: &[u8]) -> SpecFile {
-    let judge = judge(settings);
+    let admitter = admitter(settings);
     let absolute = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
-    let (variables, trouble) = env_vars::dotenv(&absolute);
+    let mut around = admitter.surroundings(&absolute);
+    around.resolve(&admitter.named(&around.file, bytes));
+    let (variables, warning) = env_vars::dotenv(&around);
     let mut digests = Digests::default();
     let variables = env_vars::passed(variables, &process_env(), &settings.env_allow);
-    let needs = judge.needs(&absolute, bytes, &variables);
+    let needs = admitter.needs(&around.file, bytes, &variables, &around.host);
     let own = own_image(settings);
     let digests = needs.builds.into_iter().filter_map(|build| {
         let digest = own.digest(&build, &mut digests)?;
@@ -99,38 +104,40 @@ pub(crate) fn text(settings: &Settings, path: &Path, bytes: &[u8]) -> SpecFile {
     let digests = digests.collect();
     let documents = needs.documents.into_iter();
     let documents = documents
-        .map(|(mock, at)| (mock, env_vars::document(&at)))
+        .map(|(mock, at)| (mock, env_vars::document(&at, &around)))
         .collect();
-    let reading = AdmissionInput {
-        path: &absolute,
+    let input = AdmissionInput {
+        path: &around.file,
         name: &path.display().to_string(),
         bytes,
         variables,
         digests,
         documents,
+        host: around.host.clone(),
         uuid: env_vars::uuid("", path, &Sha256::digest(bytes).into()),
         first_seen: clock::now(),
     };
-    let mut judged = judge.admit(&reading);
-    judged
+    let mut admission = admitter.admit(&input);
+    admission
         .diagnostics
-        .extend(trouble.map(|trouble| Diagnostic::warning("", trouble)));
+        .extend(warning.map(|warning| Diagnostic::warning("", warning)));
     if settings.strict {
-        judged
+        admission
             .diagnostics
             .iter_mut()
             .for_each(|diagnostic| diagnostic.severity = DiagnosticSeverity::Error);
     }
-    let refused = judged.diagnostics.iter().any(Diagnostic::is_error);
+    let rejected = admission.diagnostics.iter().any(Diagnostic::is_error);
     SpecFile {
         path: path.to_owned(),
         text: String::from_utf8_lossy(bytes).into_owned(),
-        diagnostics: judged.diagnostics,
-        desired: judged.desired.filter(|_| !refused),
+        diagnostics: admission.diagnostics,
+        desired: admission.desired.filter(|_| !rejected),
     }
 }
 
-/// Who never ran a controller has no image of this program, and its mocks are as good.
+/// Image of this program for mocks. Its folder is not filled here: it is missing before the first controller run, and mocks
+/// are still validated.
 fn own_image(settings: &Settings) -> OwnImage {
     OwnImage {
         folder: own_image::folder(&StateDir::at(settings.state.clone())),
@@ -138,16 +145,26 @@ fn own_image(settings: &Settings) -> OwnImage {
     }
 }
 
-fn judge(settings: &Settings) -> SpecAdmitter {
+fn admitter(settings: &Settings) -> SpecAdmitter {
     SpecAdmitter {
         own_image: own_image::folder(&StateDir::at(settings.state.clone())),
-        allow_mounts: allow_mounts(settings),
+        access: Access {
+            allow_mounts: allow_mounts(settings),
+            state: std::path::absolute(&settings.state).unwrap_or_else(|_| settings.state.clone()),
+            engine: engine_socket(settings),
+        },
     }
 }
 
-/// The folders outside a file's own that it may mount, absolute.
+/// Path of the engine's socket. `None` for engines over TCP and for invalid settings.
+pub(crate) fn engine_socket(settings: &Settings) -> Option<PathBuf> {
+    let endpoint = Endpoint::discover(settings.docker_host.as_deref()).ok()?;
+    endpoint.socket().map(Path::to_path_buf)
+}
+
+/// Absolute paths of the folders outside a file's own that it may mount.
 pub(crate) fn allow_mounts(settings: &Settings) -> Vec<String> {
-    // A folder that is not there yet cannot be mounted either; its name as written still says which one is meant.
+    // A missing folder cannot be made absolute. Its name as written still identifies it in messages.
     let absolute = |path: &PathBuf| {
         std::path::absolute(path)
             .unwrap_or_else(|_| path.clone())
@@ -157,7 +174,7 @@ pub(crate) fn allow_mounts(settings: &Settings) -> Vec<String> {
     settings.allow_mount.iter().map(absolute).collect()
 }
 
-/// The variables of this process, as far as they are text.
+/// Environment variables of this process that are valid text.
 pub(crate) fn process_env() -> BTreeMap<String, String> {
     let text = |(name, value): (std::ffi::OsString, std::ffi::OsString)| {
         Some((name.into_string().ok()?, value.into_string().ok()?))

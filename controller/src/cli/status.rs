@@ -1,4 +1,4 @@
-//! The status files as the commands read them: with or without a controller behind them.
+//! Status files, as commands read them. They exist with and without a running controller.
 
 use std::io::ErrorKind;
 use std::os::unix::net::UnixStream;
@@ -16,12 +16,12 @@ use super::output::note;
 use crate::exit::{Exit, Failure};
 use crate::http::client;
 
-/// No file of a controller is larger.
+/// Maximum size of a file that [`peek`] reads.
 const LARGEST: u64 = 256 << 20;
-/// What to do about an environment that is not known.
-pub(crate) const LIST: &str = "`argus get` lists the environments";
+/// Hint for errors about unknown environments.
+pub(crate) const LIST: &str = "list the environments with `argus get`";
 
-/// The environments that have a status, by name.
+/// Names of the environments with a status file, sorted.
 pub(crate) fn names(state: &StateDir) -> Result<Vec<String>, Failure> {
     let folder = state.environments();
     let entries = match std::fs::read_dir(&folder) {
@@ -44,25 +44,25 @@ pub(crate) fn names(state: &StateDir) -> Result<Vec<String>, Failure> {
     Ok(names)
 }
 
-/// A name that an environment can have.
+/// Parses the name of an environment.
 pub(crate) fn named(env: &str) -> Result<EnvName, Failure> {
     EnvName::new(env).map_err(|error| Failure::usage(error.to_string()).hint(LIST))
 }
 
-/// The status of one environment; `None` where it has none.
+/// Status of one environment. `None` without a status file.
 pub(crate) fn one(state: &StateDir, env: &str) -> Result<Option<EnvironmentStatus>, Failure> {
-    // A name is checked before it becomes a path.
+    // The name is validated before it becomes a path.
     named(env)?;
     let path = state.environments().join(format!("{env}.json"));
     read(&path).map_err(|failure| failure.environment(env))
 }
 
-/// The status of one environment that has to be there.
+/// Status of one environment. It is an error if it has no status file.
 pub(crate) fn existing(state: &StateDir, env: &str) -> Result<EnvironmentStatus, Failure> {
     if let Some(status) = one(state, env)? {
         return Ok(status);
     }
-    let back = format!("an edit of its file or `argus retry {env}` brings it back");
+    let back = format!("start it again by editing its file or with `argus retry {env}`");
     let persisted: PersistedState = peek(&state.state_json());
     let known = names(state)?;
     let (message, hint) = if persisted
@@ -71,10 +71,7 @@ pub(crate) fn existing(state: &StateDir, env: &str) -> Result<EnvironmentStatus,
         .iter()
         .any(|over| over.as_str() == env)
     {
-        (
-            format!("environment `{env}` was taken down: its `argus.ttl` is over"),
-            back,
-        )
+        (format!("environment `{env}` expired after its `argus.ttl`"), back)
     } else if persisted.overrides.down.keys().any(|down| down.as_str() == env) {
         (format!("environment `{env}` was removed by `argus down`"), back)
     } else {
@@ -84,7 +81,7 @@ pub(crate) fn existing(state: &StateDir, env: &str) -> Result<EnvironmentStatus,
                 "environment `{env}` has no status in `{root}`; {}",
                 listed(&known)
             ),
-            format!("{LIST}; where `argus down` removed it, {back}"),
+            format!("{LIST}, or start a removed one again with `argus retry {env}`"),
         )
     };
     Err(Failure::missing(Reason::NotFound, message)
@@ -93,54 +90,54 @@ pub(crate) fn existing(state: &StateDir, env: &str) -> Result<EnvironmentStatus,
         .hint(hint))
 }
 
-/// The environments that there are, in words.
+/// List of the known environments in words.
 pub(crate) fn listed<T: std::fmt::Display>(names: &[T]) -> String {
     let names: Vec<String> = names.iter().map(ToString::to_string).collect();
     if names.is_empty() {
-        "there is no environment".to_owned()
+        "there are no environments".to_owned()
     } else {
         format!("there are: {}", names.join(", "))
     }
 }
 
-/// A private file of the controller; as if there was none where another user's state is private.
+/// Reads a private file of the controller. Missing, unreadable and invalid files give the default.
 pub(crate) fn peek<T: Default + DeserializeOwned>(path: &Path) -> T {
     let about = std::fs::metadata(path).ok();
-    // What is no file may never end, and is none of the controller's.
-    let is_ours = about.is_some_and(|about| about.is_file() && about.len() <= LARGEST);
-    is_ours
+    // Special files are rejected, because reading them may block.
+    let is_readable = about.is_some_and(|about| about.is_file() && about.len() <= LARGEST);
+    is_readable
         .then(|| std::fs::read(path).ok())
         .flatten()
         .and_then(|bytes| serde_json::from_slice(&bytes).ok())
         .unwrap_or_default()
 }
 
-/// `2026-01-01T00:00:00Z` of a time that is told more exactly: in a table that is enough.
+/// Truncates a timestamp to seconds, such as `2026-01-01T00:00:00Z`, for tables.
 pub(crate) fn to_the_second(at: &str) -> String {
     const SECOND: usize = "2026-01-01T00:00:00".len();
     at.get(..SECOND)
         .map_or_else(|| at.to_owned(), |at| format!("{at}Z"))
 }
 
-/// The statuses of all environments.
+/// Statuses of all environments.
 pub(crate) fn all(state: &StateDir) -> Result<Vec<EnvironmentStatus>, Failure> {
     let mut statuses = Vec::new();
     for name in names(state)? {
-        // One that went away in between is gone.
+        // A status file may disappear between the two reads.
         statuses.extend(one(state, &name)?);
     }
     Ok(statuses)
 }
 
-/// The status of the controller.
+/// Status of the controller. `None` if no controller ever ran.
 pub(crate) fn controller(state: &StateDir) -> Result<Option<ControllerStatus>, Failure> {
     read(&state.controller_json())
 }
 
-/// Says on stderr that no controller keeps these files up to date, where that is so.
-pub(crate) fn say_if_alone(state: &StateDir) {
+/// Prints a note if no controller runs, because then the files are not updated, or if it is in mode Safe.
+pub(crate) fn note_if_not_running(state: &StateDir) {
     if is_alive(state) {
-        say_if_safe(state);
+        note_if_safe(state);
         return;
     }
     match controller(state) {
@@ -154,30 +151,31 @@ pub(crate) fn say_if_alone(state: &StateDir) {
     }
 }
 
-/// Says on stderr that a controller does nothing; it is asked, for on a full disk the files stay as they were.
-fn say_if_safe(state: &StateDir) {
-    let asked = super::block_on(async {
-        let answer = client::get(&crate::client::socket(state), crate::http::HEALTH).await;
-        Ok(answer.ok())
+/// Prints a note if the controller is in mode Safe. It asks the controller over HTTP, because a full disk may prevent the
+/// update of its status file.
+fn note_if_safe(state: &StateDir) {
+    let health = super::block_on(async {
+        let response = client::get(&crate::client::socket(state), crate::http::HEALTH).await;
+        Ok(response.ok())
     });
-    let Ok(Some(answer)) = asked else { return };
-    let Ok(health) = serde_json::from_slice::<crate::http::Health>(&answer) else {
+    let Ok(Some(response)) = health else { return };
+    let Ok(health) = serde_json::from_slice::<crate::http::Health>(&response) else {
         return;
     };
     if health.mode == Mode::Safe {
-        let why = health.mode_reason.unwrap_or_default();
+        let reason = health.mode_reason.unwrap_or_default();
         note(&format!(
-            "note: controller is in mode Safe and does nothing: {why}"
+            "note: controller is in mode Safe and performs no actions: {reason}"
         ));
-        note("hint: mend that, then `argus resume`");
+        note("hint: fix the cause, then run `argus resume`");
     }
 }
 
-/// Whether a controller answers on this state directory.
+/// Returns true if a controller listens on the socket of this state directory.
 pub(crate) fn is_alive(state: &StateDir) -> bool {
     match UnixStream::connect(crate::client::socket(state)) {
         Ok(_) => true,
-        // Another user's: its process tells.
+        // The socket belongs to another user. The controller's process shows that it runs.
         Err(error) if error.kind() == ErrorKind::PermissionDenied => {
             let pid = controller(state).ok().flatten().map(|status| status.pid);
             pid.is_some_and(|pid| Path::new(&format!("/proc/{pid}")).exists())
@@ -186,7 +184,7 @@ pub(crate) fn is_alive(state: &StateDir) -> bool {
     }
 }
 
-/// When it stopped; of one that was killed, when it wrote last.
+/// Time of the stop. For a killed controller, the time of its last status.
 fn last_sign(status: &ControllerStatus) -> &str {
     status.stopped_at.as_deref().unwrap_or(&status.as_of)
 }
@@ -202,7 +200,10 @@ fn read<T: DeserializeOwned>(path: &Path) -> Result<Option<T>, Failure> {
             ));
         }
     };
-    serde_json::from_slice(&bytes)
-        .map(Some)
-        .map_err(|error| Failure::bug(&format!("`{}` is not a status file", path.display()), &error))
+    serde_json::from_slice(&bytes).map(Some).map_err(|error| {
+        Failure::bug(
+            &format!("cannot parse `{}` as a status file", path.display()),
+            &error,
+        )
+    })
 }

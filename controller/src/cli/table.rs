@@ -1,34 +1,34 @@
-//! Tables as kubectl has them: no borders, columns aligned, no blanks at the ends of lines.
+//! Tables in the style of kubectl: no borders, aligned columns, no trailing blanks.
 
 use console::{measure_text_width, truncate_str};
 
 mod wrap;
 
 const GAP: usize = 3;
-/// Where it is tight.
+/// Gap between columns when the table is wider than the terminal.
 const SMALL_GAP: usize = 2;
-/// Columns of words narrower than this are not read; what has no blanks may be.
+/// Minimum width of a column that contains text with blanks.
 const NARROW: usize = 12;
 
-/// Lines of aligned columns; a cell that is empty is shown as `-`.
+/// Lines of aligned columns. Empty cells are shown as `-`.
 pub(crate) fn lines(head: &[&str], rows: &[Vec<String>]) -> Vec<String> {
     fitted(head, rows, None)
 }
 
-/// The same, none wider than `width`: cells wrap within their column, and what does not fit even then is cut.
+/// Lines of at most `width` columns: cells wrap within their column, and lines that are still too long are truncated.
 pub(crate) fn fitted(head: &[&str], rows: &[Vec<String>], width: Option<usize>) -> Vec<String> {
     let head: Vec<String> = head.iter().map(|&text| text.to_owned()).collect();
     let layout = Layout::of(&head, rows, width);
     let all = std::iter::once(&head).chain(rows);
-    all.flat_map(|row| layout.broken(row, width)).collect()
+    all.flat_map(|row| layout.wrapped_row(row, width)).collect()
 }
 
-/// The same as one text.
+/// Table as one text.
 pub(crate) fn text(head: &[&str], rows: &[Vec<String>], width: Option<usize>) -> String {
     crate::cli::output::lines(fitted(head, rows, width))
 }
 
-/// A text whose lines are no wider than `width`; what is to be copied stays as it is.
+/// Wraps the lines of a text to `width`. Lines with commands to copy stay whole.
 pub(crate) fn prose(text: &str, width: Option<usize>) -> String {
     let Some(width) = width else {
         return text.to_owned();
@@ -36,14 +36,14 @@ pub(crate) fn prose(text: &str, width: Option<usize>) -> String {
     crate::cli::output::lines(text.lines().flat_map(|line| wrap::hanging(line, width)))
 }
 
-/// Columns of a table whose rows come one after the other: they grow, and never shrink.
+/// Column widths of a table whose rows arrive over time. Widths never shrink.
 #[derive(Debug, Default)]
 pub(crate) struct Columns {
     widths: Vec<usize>,
 }
 
 impl Columns {
-    /// These rows as lines, aligned with those before as far as that can be; the last column takes what `width` leaves it.
+    /// Formats rows, aligned with earlier rows where possible. The last column gets the rest of `width`.
     pub(crate) fn lines(&mut self, rows: &[Vec<String>], width: Option<usize>) -> Vec<String> {
         for row in rows {
             self.widths.resize(self.widths.len().max(row.len()), 0);
@@ -55,48 +55,50 @@ impl Columns {
             widths: self.widths.clone(),
             gap: GAP,
         };
-        if let (Some(width), Some((last, before))) = (width, layout.widths.split_last_mut()) {
-            let taken: usize = before.iter().map(|width| width + GAP).sum();
-            *last = (*last).min(width.saturating_sub(taken).max(NARROW));
+        if let (Some(width), Some((last, others))) = (width, layout.widths.split_last_mut()) {
+            let used: usize = others.iter().map(|width| width + GAP).sum();
+            *last = (*last).min(width.saturating_sub(used).max(NARROW));
         }
-        rows.iter().flat_map(|row| layout.broken(row, width)).collect()
+        rows.iter()
+            .flat_map(|row| layout.wrapped_row(row, width))
+            .collect()
     }
 }
 
-/// How wide each column is, and how far the next one is.
+/// Width of each column, and the gap between columns.
 struct Layout {
     widths: Vec<usize>,
     gap: usize,
 }
 
 impl Layout {
-    /// Each column as wide as its widest cell, or as what is left of it so that all fit.
+    /// Each column has the width of its widest cell. If the table is too wide, columns shrink.
     fn of(head: &[String], rows: &[Vec<String>], width: Option<usize>) -> Self {
         let widest = |column: usize, of: fn(&str) -> usize| {
             let cells = rows.iter().filter_map(|row| row.get(column));
             cells.map(|cell| of(cell)).max().unwrap_or(0)
         };
-        let floors = |of: fn(&str) -> usize| -> Vec<usize> {
+        let minimums = |of: fn(&str) -> usize| -> Vec<usize> {
             let heads = head.iter().enumerate();
             heads
                 .map(|(column, head)| widest(column, of).max(measure_text_width(head)))
                 .collect()
         };
         let mut layout = Self {
-            widths: floors(measure_text_width),
+            widths: minimums(measure_text_width),
             gap: GAP,
         };
         let Some(width) = width else { return layout };
         if layout.total() > width {
             layout.gap = SMALL_GAP;
         }
-        // First where that breaks no word, then at the joints of names, then anywhere; a time stays whole.
+        // First without breaking words, then at joints of names, then anywhere. Timestamps stay whole.
         for of in [
             |cell: &str| wrap::longest_piece(cell).max(NARROW),
             |cell: &str| wrap::longest_part(cell).max(wrap::time(cell)),
             wrap::time,
         ] {
-            layout.shrink(&floors(of), width);
+            layout.shrink(&minimums(of), width);
         }
         layout
     }
@@ -105,14 +107,14 @@ impl Layout {
         self.widths.iter().sum::<usize>() + self.gap * self.widths.len().saturating_sub(1)
     }
 
-    /// Takes from the widest column as long as they do not fit and one is above its floor.
-    fn shrink(&mut self, floors: &[usize], width: usize) {
+    /// Shrinks the widest column until the table fits or all columns have their minimum width.
+    fn shrink(&mut self, minimums: &[usize], width: usize) {
         while self.total() > width {
             let able = self
                 .widths
                 .iter_mut()
-                .zip(floors)
-                .filter(|(width, floor)| **width > **floor);
+                .zip(minimums)
+                .filter(|(width, minimum)| **width > **minimum);
             let Some((widest, _)) = able.max_by_key(|(width, _)| **width) else {
                 return;
             };
@@ -120,8 +122,8 @@ impl Layout {
         }
     }
 
-    /// A row as the lines that it takes.
-    fn broken(&self, row: &[String], width: Option<usize>) -> Vec<String> {
+    /// Lines of one row.
+    fn wrapped_row(&self, row: &[String], width: Option<usize>) -> Vec<String> {
         let wrapped = |(cell, width): (&String, &usize)| {
             let cell = if cell.is_empty() { "-" } else { cell };
             wrap::wrapped(cell, *width)
@@ -159,7 +161,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn columns_are_aligned_whatever_their_colour_and_lines_have_no_blank_ends() {
+    fn columns_are_aligned_and_have_no_trailing_blanks() {
         let rows = vec![
             vec![
                 "shop".to_owned(),
@@ -173,15 +175,15 @@ mod tests {
     }
 
     #[test]
-    fn on_a_terminal_words_wrap_within_their_column_and_nothing_is_wider() {
+    fn cells_wrap_within_their_column_and_the_width() {
         let rows = [vec![
             "api".to_owned(),
             "127.0.0.1:18080->8080/tcp,127.0.0.1:18081->9090/tcp".to_owned(),
             "`db` to be healthy, then for its own first answer".to_owned(),
         ]];
-        let told = text(&["SERVICE", "PORTS", "WAITS FOR"], &rows, Some(60));
+        let table = text(&["SERVICE", "PORTS", "WAITS FOR"], &rows, Some(60));
         assert_eq!(
-            told,
+            table,
             "SERVICE  PORTS                       WAITS FOR\n\
              api      127.0.0.1:18080->8080/tcp,  `db` to be healthy,\n         \
              127.0.0.1:18081->9090/tcp   then for its own first\n                                     answer\n"
@@ -194,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn rows_that_come_one_after_the_other_wrap_in_their_last_column() {
+    fn later_rows_wrap_in_the_last_column() {
         let mut columns = Columns::default();
         let row = |what: &str| vec!["shop".to_owned(), what.to_owned()];
         assert_eq!(columns.lines(&[row("create")], Some(20)), ["shop   create"]);

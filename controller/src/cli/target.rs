@@ -1,4 +1,4 @@
-//! An environment or a service of one, as a command line names it.
+//! Target of a command: an environment, or one of its services.
 
 use argus_core::ident::ServiceName;
 use clap::Args;
@@ -6,35 +6,35 @@ use clap::Args;
 use super::status;
 use crate::exit::Failure;
 
-/// `ENV`, `ENV SERVICE` or `ENV/SERVICE`.
+/// Arguments `ENV`, `ENV SERVICE` or `ENV/SERVICE`.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct Target {
     /// Environment, or ENVIRONMENT/SERVICE
     target: String,
-    /// Service
+    /// Service name [default: all services]
     service: Option<String>,
 }
 
 impl Target {
-    /// The environment and the service; both are names, so that they may become a path.
+    /// Returns validated names of the environment and the service. They are safe as parts of a path.
     pub(crate) fn parts(&self) -> Result<(String, Option<String>), Failure> {
         parts(&self.target, self.service.as_deref())
     }
 }
 
-/// The same from two words.
+/// Splits and validates the two words of a target.
 pub(crate) fn parts(target: &str, service: Option<&str>) -> Result<(String, Option<String>), Failure> {
     let (env, service) = match (target.split_once('/'), service) {
         (Some((env, first)), Some(second)) => {
-            let message = format!("one service is asked for, and two are named: `{first}` and `{second}`");
-            return Err(Failure::usage(message).hint(format!("name one: `{env}/{first}`")));
+            let message = format!("expected one service, but two are given: `{first}` and `{second}`");
+            return Err(Failure::usage(message).hint(format!("pass only `{env}/{first}`")));
         }
         (Some((env, service)), None) => (env, Some(service)),
         (None, service) => (target, service),
     };
     status::named(env)?;
     if let Some(service) = service {
-        let hint = format!("`argus get {env}` shows its services");
+        let hint = format!("list its services with `argus get {env}`");
         ServiceName::new(service).map_err(|error| Failure::usage(error.to_string()).hint(hint))?;
     }
     Ok((env.to_owned(), service.map(str::to_owned)))
@@ -45,7 +45,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_service_is_named_in_one_word_or_in_two() {
+    fn target_is_one_word_or_two() {
         let of = |target, service| parts(target, service).ok();
         let shop = |service: Option<&str>| Some(("shop".to_owned(), service.map(str::to_owned)));
         assert_eq!(of("shop", None), shop(None));

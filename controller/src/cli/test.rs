@@ -1,4 +1,4 @@
-//! `argus test begin`, `end` and `run`: while a test runs, what it uses is left running.
+//! `argus test begin`, `end` and `run`: a test lease defers restarts and edits of an environment while a test runs.
 
 use std::fmt::Write;
 use std::time::Duration;
@@ -26,43 +26,43 @@ pub(crate) struct Test {
 
 #[derive(Debug, Subcommand)]
 enum Verb {
-    /// Say that a test begins: restarts of running containers wait for its end
+    /// Register a running test, which defers restarts of running containers
     Begin(Begin),
-    /// Say that a test ended, and show what happened meanwhile
+    /// End a test and show the failures of services during it
     End(End),
-    /// Run the suites of an environment's file, or a command, once it is ready
+    /// Run the suites of the spec file, or a command, once the environment is ready
     Run(run::Run),
 }
 
 #[derive(Debug, Args)]
 struct Begin {
-    /// Environment
+    /// Environment name
     environment: String,
     /// Name of the test case
     #[arg(long, value_name = "NAME")]
     case: String,
-    /// How long it may take; then it counts as ended
+    /// Maximum duration; afterwards the lease expires
     #[arg(long, value_name = "TIME", default_value = "10m", value_parser = crate::settings::span)]
     ttl: Duration,
-    /// Who runs it, for others who want the environment
+    /// Name of the holder, shown to other users
     #[arg(long, env = "ARGUS_HOLDER", value_name = "NAME")]
     holder: Option<String>,
-    /// What for
+    /// Purpose of the test, shown to other users
     #[arg(long, value_name = "WORDS")]
     purpose: Option<String>,
-    /// Format
+    /// Output format [default: table]
     #[arg(short, long, value_enum)]
     output: Option<Format>,
 }
 
 #[derive(Debug, Args)]
 struct End {
-    /// Environment
+    /// Environment name
     environment: String,
     /// Name of the test case
     #[arg(long, value_name = "NAME")]
     case: String,
-    /// Format
+    /// Output format [default: table]
     #[arg(short, long, value_enum)]
     output: Option<Format>,
 }
@@ -85,11 +85,11 @@ impl Test {
                     holder,
                     purpose,
                 };
-                let say = |_: &CommandReply| {
+                let message = |_: &CommandReply| {
                     let ttl = humantime::format_duration(ttl);
-                    format!("test `{case}` runs on {environment}, for {ttl} at most\n")
+                    format!("test `{case}` runs on {environment} for at most {ttl}\n")
                 };
-                client::one(options, &command, output, say)
+                client::one(options, &command, output, message)
             }
             Verb::End(End {
                 environment,
@@ -100,14 +100,14 @@ impl Test {
                     environment: status::named(&environment)?,
                     case,
                 };
-                let say = |taken: &CommandReply| report(taken).as_ref().map(told).unwrap_or_default();
-                client::one(options, &command, output, say)
+                let message = |reply: &CommandReply| report(reply).as_ref().map(told).unwrap_or_default();
+                client::one(options, &command, output, message)
             }
             Verb::Run(run) => run.carry_out(options),
         }
     }
 
-    /// The format that was asked for.
+    /// Requested output format.
     pub(crate) fn output(&self) -> Option<Format> {
         match &self.verb {
             Verb::Begin(begin) => begin.output,
@@ -117,12 +117,12 @@ impl Test {
     }
 }
 
-/// The report that a test's end is answered with.
-pub(crate) fn report(taken: &CommandReply) -> Option<TestReport> {
-    serde_json::from_value(taken.value.clone()?).ok()
+/// Report in the reply to the end of a test.
+pub(crate) fn report(reply: &CommandReply) -> Option<TestReport> {
+    serde_json::from_value(reply.value.clone()?).ok()
 }
 
-/// A report in words.
+/// Report in words.
 pub(crate) fn told(report: &TestReport) -> String {
     let TestReport {
         environment,
@@ -131,34 +131,34 @@ pub(crate) fn told(report: &TestReport) -> String {
         ..
     } = report;
     let failures = output::count(*count, "failure");
-    format!("test `{case}` on {environment} ended, {failures} of services during it\n") + &disruptions(report)
+    format!("test `{case}` on {environment} ended with {failures} of services\n") + &disruptions(report)
 }
 
-/// What failed while a test ran, a line each.
+/// Failures during a test, one line each.
 fn disruptions(report: &TestReport) -> String {
     let TestReport {
         environment,
         disruptions,
-        expired: ran_out,
+        expired: expired_at,
         ..
     } = report;
     let mut text = String::new();
-    if let Some(at) = ran_out {
-        // A string takes whatever is written.
+    if let Some(at) = expired_at {
+        // Writing into a String cannot fail.
         let _ = writeln!(
             text,
-            "  its lease ran out at {at}; what failed after that is not counted"
+            "  its lease expired at {at}; later failures are not counted"
         );
     }
     for found in disruptions {
-        let blame = match found.attribution {
+        let cause = match found.attribution {
             Attribution::Infrastructure => "infrastructure",
             Attribution::Test => "the service itself",
         };
-        // A string takes whatever is written.
+        // Writing into a String cannot fail.
         let _ = writeln!(
             text,
-            "  {} {} failed, by {blame}: argus evidence {environment} {} {}",
+            "  {} {} failed, caused by {cause}; see `argus evidence {environment} {} {}`",
             found.at, found.service, found.service, found.number
         );
     }
@@ -172,8 +172,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn one_failure_is_told_as_one() {
-        for (count, says) in [(0, "0 failures of"), (1, "1 failure of"), (2, "2 failures of")] {
+    fn report_counts_failures() {
+        for (count, expected) in [(0, "0 failures of"), (1, "1 failure of"), (2, "2 failures of")] {
             let report = TestReport {
                 environment: EnvName::new("shop").unwrap(),
                 case: "smoke".to_owned(),
@@ -183,7 +183,7 @@ mod tests {
                 restarts_during_run: count,
                 disruptions: Vec::new(),
             };
-            assert!(told(&report).contains(says), "{}", told(&report));
+            assert!(told(&report).contains(expected), "{}", told(&report));
         }
     }
 }

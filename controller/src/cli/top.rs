@@ -1,4 +1,4 @@
-//! `argus top`: everything at a glance, drawn anew as it changes.
+//! `argus top`: a live overview of all environments.
 
 use std::time::Duration;
 
@@ -13,13 +13,13 @@ use crate::exit::{Exit, Failure};
 use crate::live::screen::Screen;
 use crate::settings::{Options, Settings, SpecOptions};
 
-/// How often the files are looked at.
-const LOOK: Duration = Duration::from_millis(250);
+/// Interval of redraws.
+const REDRAW_INTERVAL: Duration = Duration::from_millis(250);
 const HEAD: &[&str] = &[
     "ENVIRONMENT",
     "SERVICE",
     "STATE",
-    "PROBE",
+    "HEALTH",
     "RESTARTS",
     "BREAKER",
     "WAITS FOR",
@@ -27,9 +27,9 @@ const HEAD: &[&str] = &[
 
 #[derive(Debug, Args)]
 pub(crate) struct Top {
-    /// Environment; all of them without
+    /// Environment name [default: all]
     environment: Option<String>,
-    /// Show it once, as it also is where there is no terminal
+    /// Show the overview once (always without a terminal)
     #[arg(long)]
     once: bool,
 }
@@ -43,9 +43,9 @@ impl Top {
         }
         match Screen::of_terminal().filter(|_| !self.once) {
             None => {
-                status::say_if_alone(&state);
+                status::note_if_not_running(&state);
                 output::data(&table::prose(
-                    &output::lines(self.look(&state, output::width())?),
+                    &output::lines(self.overview(&state, output::width())?),
                     output::width(),
                 ))?;
                 Ok(Exit::Done)
@@ -54,17 +54,17 @@ impl Top {
                 loop {
                     let width = screen.width();
                     let cut = |line: String| console::truncate_str(&line, width, "…").into_owned();
-                    screen.draw(self.look(&state, None)?.into_iter().map(cut).collect());
-                    tokio::time::sleep(LOOK).await;
+                    screen.draw(self.overview(&state, None)?.into_iter().map(cut).collect());
+                    tokio::time::sleep(REDRAW_INTERVAL).await;
                 }
             }),
         }
     }
 
-    fn look(&self, state: &StateDir, width: Option<usize>) -> Result<Vec<String>, Failure> {
+    fn overview(&self, state: &StateDir, width: Option<usize>) -> Result<Vec<String>, Failure> {
         let controller = status::controller(state)?;
         let all = match &self.environment {
-            // One that goes while it is looked at is no mistake.
+            // The environment may be removed while the overview is shown.
             Some(env) => status::one(state, env)?.into_iter().collect(),
             None => status::all(state)?,
         };
@@ -133,7 +133,7 @@ fn lines(
     lines
 }
 
-/// `mode Full, engine unix:///… 29.1, breaker closed; 2 environments, 1 ready, 4 restarts`.
+/// Header such as `mode Full, engine unix:///… 29.1, breaker closed; 2 environments, 1 ready, 4 restarts`.
 fn head(controller: Option<&ControllerStatus>, alive: bool, all: &[EnvironmentStatus]) -> String {
     let mut words = Vec::new();
     match controller.filter(|_| alive) {
@@ -152,7 +152,7 @@ fn head(controller: Option<&ControllerStatus>, alive: bool, all: &[EnvironmentSt
                 words.push(if engine.reachable {
                     named
                 } else {
-                    output::red(named + " is out of reach")
+                    output::red(named + " unreachable")
                 });
             }
             let closed = BreakerStatus::default();
@@ -186,7 +186,7 @@ fn breaker(breaker: &BreakerStatus) -> String {
         BreakerState::Closed => output::green("closed"),
         BreakerState::HalfOpen => output::yellow("half-open"),
         BreakerState::Open => {
-            let at = breaker.retry_at.as_ref().map(|at| format!(", tried at {at}"));
+            let at = breaker.retry_at.as_ref().map(|at| format!(", retry at {at}"));
             output::red(format!("open{}", at.unwrap_or_default()))
         }
     }
@@ -199,7 +199,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn states_probes_restarts_and_breakers_are_on_one_screen() {
+    fn overview_contains_states_restarts_and_breakers() {
         let web = ServiceStatus {
             name: "web".to_owned(),
             state: ServiceState::Ready,
@@ -228,7 +228,7 @@ mod tests {
             [
                 "mode Full, breaker closed; 1 environment, 1 ready, 2 restarts",
                 "",
-                "ENVIRONMENT   SERVICE   STATE   PROBE     RESTARTS   BREAKER   WAITS FOR",
+                "ENVIRONMENT   SERVICE   STATE   HEALTH    RESTARTS   BREAKER   WAITS FOR",
                 "shop          -         Ready   -         2          open      -",
                 "              web       Ready   Healthy   2                    -",
             ]

@@ -1,4 +1,4 @@
-//! What is wrong with a command line, in the words of all other errors.
+//! Errors of the command line itself, in the form of all other errors.
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Command, Error, ValueEnum as _};
@@ -7,17 +7,17 @@ use super::output;
 use crate::exit::{Exit, Failure};
 use crate::settings::Colour;
 
-/// A word this far from a command is another word.
-const FAR: usize = 3;
+/// Commands are suggested only below this edit distance.
+const MAX_DISTANCE: usize = 3;
 
-/// Says what is wrong, or shows the help that was asked for.
+/// Prints the error, or the requested help or version, and returns the exit code.
 pub(crate) fn end(error: &Error, command: &Command) -> Exit {
     let words: Vec<String> = std::env::args().skip(1).collect();
     colour(&words);
-    if let Some(failure) = told(error, command, &words) {
+    if let Some(failure) = failure_of(error, command, &words) {
         return output::fail(failure, wants_json(&words));
     }
-    // Help and version go to stdout; whoever closed it has seen enough.
+    // Help and version go to stdout. A closed pipe is ignored.
     drop(error.print());
     if error.use_stderr() {
         Exit::Usage
@@ -26,14 +26,14 @@ pub(crate) fn end(error: &Error, command: &Command) -> Exit {
     }
 }
 
-/// Errors are shown as JSON where data is asked for so; the words were not understood, so they are looked at as they are.
+/// Returns true if the arguments request JSON. They could not be parsed, so the raw words are searched.
 fn wants_json(words: &[String]) -> bool {
     let two = |pair: &[String]| matches!(pair[0].as_str(), "-o" | "--output") && pair[1] == "json";
     let one = |word: &String| matches!(word.as_str(), "-ojson" | "-o=json" | "--output=json");
     words.windows(2).any(two) || words.iter().any(one)
 }
 
-/// The choice of colour is told by the words that were understood, or by its variable.
+/// Sets the use of colour from the raw arguments, or from its variable.
 fn colour(words: &[String]) {
     let flag = words
         .iter()
@@ -48,7 +48,7 @@ fn colour(words: &[String]) {
     }
 }
 
-fn told(error: &Error, command: &Command, words: &[String]) -> Option<Failure> {
+fn failure_of(error: &Error, command: &Command, words: &[String]) -> Option<Failure> {
     let usage = text(error, ContextKind::Usage);
     let usage = usage.map(|usage| usage.trim_start_matches("Usage:").trim().to_owned());
     let path = path(command, words);
@@ -59,21 +59,24 @@ fn told(error: &Error, command: &Command, words: &[String]) -> Option<Failure> {
         ErrorKind::InvalidSubcommand => {
             let word = of(ContextKind::InvalidSubcommand);
             let nearest = nearest(&word, command, &path);
-            format!("`{path}` has no command `{word}`{}", but(nearest.as_deref()))
+            format!(
+                "`{path}` has no command `{word}`{}",
+                suggestion(nearest.as_deref())
+            )
         }
         ErrorKind::UnknownArgument if arg.starts_with('-') => {
             let nearest = text(error, ContextKind::SuggestedArg);
-            format!("`{path}` has no flag `{arg}`{}", but(nearest.as_deref()))
+            format!("`{path}` has no flag `{arg}`{}", suggestion(nearest.as_deref()))
         }
-        ErrorKind::UnknownArgument => format!("`{path}` takes no further word: `{arg}`"),
+        ErrorKind::UnknownArgument => format!("unexpected argument `{arg}` for `{path}`"),
         ErrorKind::InvalidValue if value.is_empty() => format!("`{flag}` has no value"),
         ErrorKind::InvalidValue => {
-            let there = list(error, ContextKind::ValidValue).join(", ");
-            format!("`{value}` is no value of `{flag}`; there are: {there}")
+            let valid = list(error, ContextKind::ValidValue).join(", ");
+            format!("`{value}` is not a valid value for `{flag}`; expected one of {valid}")
         }
         ErrorKind::ValueValidation => {
-            let why = std::error::Error::source(error).map_or_else(String::new, ToString::to_string);
-            format!("`{value}` is no value of `{flag}`: {why}")
+            let cause = std::error::Error::source(error).map_or_else(String::new, ToString::to_string);
+            format!("`{value}` is not a valid value for `{flag}`: {cause}")
         }
         ErrorKind::MissingRequiredArgument => {
             let missing = list(error, ContextKind::InvalidArg).join(" ");
@@ -85,15 +88,15 @@ fn told(error: &Error, command: &Command, words: &[String]) -> Option<Failure> {
         }
         _ => return None,
     };
-    let how = usage.map_or_else(String::new, |usage| format!("usage is `{usage}`; "));
-    Some(Failure::usage(message).hint(format!("{how}`{path} --help` tells the rest")))
+    let usage = usage.map_or_else(String::new, |usage| format!("usage is `{usage}`; "));
+    Some(Failure::usage(message).hint(format!("{usage}see all options with `{path} --help`")))
 }
 
-fn but(nearest: Option<&str>) -> String {
+fn suggestion(nearest: Option<&str>) -> String {
     nearest.map_or_else(String::new, |name| format!("; the nearest is `{name}`"))
 }
 
-/// The command that was understood, as in `argus breaker`.
+/// The recognized subcommands, such as `argus breaker`.
 fn path(command: &Command, words: &[String]) -> String {
     let (mut at, mut path) = (command, vec![command.get_name()]);
     for word in words {
@@ -105,7 +108,7 @@ fn path(command: &Command, words: &[String]) -> String {
     path.join(" ")
 }
 
-/// The command that was meant, most likely: letters in the wrong order are one slip.
+/// The most similar subcommand. A transposition of two letters counts as one edit.
 fn nearest(word: &str, command: &Command, path: &str) -> Option<String> {
     let mut names = path.split(' ').skip(1);
     let at = names.try_fold(command, |at, name| at.find_subcommand(name))?;
@@ -117,7 +120,7 @@ fn nearest(word: &str, command: &Command, path: &str) -> Option<String> {
                 command.get_name().to_owned(),
             )
         })
-        .filter(|(distance, name)| *distance < FAR.min(name.len()))
+        .filter(|(distance, name)| *distance < MAX_DISTANCE.min(name.len()))
         .min_by_key(|(distance, _)| *distance)
         .map(|(_, name)| name)
 }
@@ -142,39 +145,42 @@ mod tests {
     use super::*;
     use crate::cli::Cli;
 
-    fn said(words: &[&str]) -> String {
+    fn message(words: &[&str]) -> String {
         let error = Cli::try_parse_from(std::iter::once(&"argus").chain(words)).unwrap_err();
         let words: Vec<String> = words.iter().map(|&word| word.to_owned()).collect();
-        let failure = told(&error, &Cli::command(), &words).expect("words of our own");
+        let failure = failure_of(&error, &Cli::command(), &words).expect("a failure");
         failure.message().to_owned()
     }
 
     #[test]
-    fn what_was_meant_is_said() {
+    fn usage_errors_suggest_the_nearest_word() {
         assert_eq!(
-            said(&["gte"]),
+            message(&["gte"]),
             "`argus` has no command `gte`; the nearest is `get`"
         );
         assert_eq!(
-            said(&["breaker", "stauts"]),
+            message(&["breaker", "stauts"]),
             "`argus breaker` has no command `stauts`; the nearest is `status`"
         );
-        assert_eq!(said(&["kubernetes"]), "`argus` has no command `kubernetes`");
+        assert_eq!(message(&["kubernetes"]), "`argus` has no command `kubernetes`");
         assert_eq!(
-            said(&["get", "--outptu", "json"]),
+            message(&["get", "--outptu", "json"]),
             "`argus get` has no flag `--outptu`; the nearest is `--output`"
         );
-        assert_eq!(said(&["get", "a", "b"]), "`argus get` takes no further word: `b`");
-        assert_eq!(said(&["plan", "--specs"]), "`--specs` has no value");
         assert_eq!(
-            said(&["get", "-o", "xml"]),
-            "`xml` is no value of `--output`; there are: table, wide, json, yaml, name"
+            message(&["get", "a", "b"]),
+            "unexpected argument `b` for `argus get`"
         );
-        assert_eq!(said(&["describe"]), "`argus describe` needs <ENVIRONMENT>");
+        assert_eq!(message(&["plan", "--specs"]), "`--specs` has no value");
+        assert_eq!(
+            message(&["get", "-o", "xml"]),
+            "`xml` is not a valid value for `--output`; expected one of table, wide, json, yaml, name"
+        );
+        assert_eq!(message(&["describe"]), "`argus describe` needs <ENVIRONMENT>");
     }
 
     #[test]
-    fn programs_are_told_in_their_own_format() {
+    fn json_is_detected_in_raw_arguments() {
         let json = |words: &str| wants_json(&words.split(' ').map(str::to_owned).collect::<Vec<_>>());
         assert!(json("get --x -o json") && json("get -ojson") && json("get --output=json --x"));
         assert!(!json("get --x -o yaml") && !json("get json"));

@@ -1,4 +1,4 @@
-//! `argus validate`: all that is wrong with spec files, without an engine.
+//! `argus validate`: checks spec files and reports all errors, without an engine.
 
 use std::path::{Path, PathBuf};
 
@@ -16,11 +16,11 @@ use crate::settings::{Options, Settings, SpecOptions};
 
 #[derive(Debug, Args)]
 pub(crate) struct Validate {
-    /// Files, or folders as `argus run --specs` takes them [default: the specs folder]
+    /// Spec files or folders [default: the specs folder]
     paths: Vec<PathBuf>,
     #[command(flatten)]
     specs: SpecOptions,
-    /// Format
+    /// Output format [default: table]
     #[arg(short, long, value_enum)]
     pub(crate) output: Option<Format>,
 }
@@ -34,7 +34,7 @@ impl Validate {
             self.paths
         };
         let all = look(&settings, &paths)?;
-        let refused = all.iter().filter(|file| is_refused(file)).count();
+        let rejected = all.iter().filter(|file| is_refused(file)).count();
         match self.output.unwrap_or(Format::Table) {
             Format::Json => output::json(&told(&all))?,
             Format::Yaml => output::yaml(&told(&all))?,
@@ -45,13 +45,13 @@ impl Validate {
             Format::Table | Format::Wide => show(&all)?,
         }
         if all.is_empty() {
-            output::note("no spec files: they are called `e2e.yaml` or `NAME.e2e.yaml`");
+            output::note("no spec files; their names are `e2e.yaml` or `NAME.e2e.yaml`");
         }
-        Ok(if refused > 0 { Exit::Refused } else { Exit::Done })
+        Ok(if rejected > 0 { Exit::Refused } else { Exit::Done })
     }
 }
 
-/// Looks at files, and at all files of folders.
+/// Checks files, and all spec files of folders.
 pub(crate) fn look(settings: &Settings, paths: &[PathBuf]) -> Result<Vec<SpecFile>, Failure> {
     let mut all = Vec::new();
     for path in paths {
@@ -64,21 +64,22 @@ pub(crate) fn look(settings: &Settings, paths: &[PathBuf]) -> Result<Vec<SpecFil
     Ok(all)
 }
 
-/// It is not taken.
+/// Returns true if a file is rejected.
 pub(crate) fn is_refused(file: &SpecFile) -> bool {
     file.desired.is_none() || file.diagnostics.iter().any(Diagnostic::is_error)
 }
 
 fn folder(settings: &Settings, path: &Path) -> Result<Vec<SpecFile>, Failure> {
-    let book = spec_files::folder(settings, path, "", StartingPoint::default())?;
-    if let Some(why) = book.unavailable {
-        let details = serde_json::json!({ "path": path, "reason": why });
-        return Err(Failure::of(argus_crds::error::Code::SpecInvalid, why).about(details));
+    let registry = spec_files::folder(settings, path, "", StartingPoint::default())?;
+    if let Some(cause) = registry.unavailable {
+        let details = serde_json::json!({ "path": path, "reason": cause });
+        return Err(Failure::of(argus_crds::error::Code::SpecInvalid, cause).about(details));
     }
-    book.notes
+    registry
+        .notes
         .iter()
         .for_each(|note| output::note(&format!("note: {note}")));
-    let looked = |(name, entry): (PathBuf, argus_reconciler::specs::FileEntry)| SpecFile {
+    let file = |(name, entry): (PathBuf, argus_reconciler::specs::FileEntry)| SpecFile {
         path: path.join(name),
         text: entry
             .text
@@ -90,7 +91,7 @@ fn folder(settings: &Settings, path: &Path) -> Result<Vec<SpecFile>, Failure> {
             FileState::Unread | FileState::Rejected | FileState::Conflict { .. } => None,
         },
     };
-    Ok(book.files.into_iter().map(looked).collect())
+    Ok(registry.files.into_iter().map(file).collect())
 }
 
 fn show(all: &[SpecFile]) -> Result<(), Failure> {
@@ -114,8 +115,8 @@ fn show(all: &[SpecFile]) -> Result<(), Failure> {
                 .filter(|diagnostic| diagnostic.is_error())
                 .count();
             format!(
-                "{name}: {} {}\n",
-                output::red("refused"),
+                "{name}: {} ({})\n",
+                output::red("rejected"),
                 output::count(errors, "error")
             )
         };
@@ -124,30 +125,30 @@ fn show(all: &[SpecFile]) -> Result<(), Failure> {
     Ok(())
 }
 
-/// What came of it, for programs.
+/// Result of a validation for programs.
 #[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct ValidationReport {
-    /// All files are taken.
+    /// True if all files are accepted.
     pub(crate) accepted: bool,
     pub(crate) files: Vec<File>,
 }
 
-/// What came of one file.
+/// Result of one file.
 #[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct File {
     pub(crate) spec_path: String,
-    /// It is taken.
+    /// True if the file is accepted.
     pub(crate) accepted: bool,
     pub(crate) environment: Option<String>,
     pub(crate) revision: Option<String>,
     pub(crate) services: Option<Vec<String>>,
-    /// What is wrong with it, each with its place and what to do.
+    /// Errors and warnings with location and hint.
     pub(crate) diagnostics: Vec<Diagnostic>,
 }
 
-/// What came of files that were looked at.
+/// Report about checked files.
 pub(crate) fn told(all: &[SpecFile]) -> ValidationReport {
     let one = |file: &SpecFile| {
         let desired = file.desired.as_ref();

@@ -1,4 +1,4 @@
-//! `argus wait`: until environments are ready or gone, by their status files alone.
+//! `argus wait`: waits until environments are ready or gone. It only reads their status files.
 
 use std::time::Duration;
 
@@ -17,39 +17,39 @@ use crate::live::image_progress::{self, Paced};
 use crate::live::screen::Screen;
 use crate::settings::{Options, Settings, SpecOptions};
 
-/// What changes when a status does.
+/// Fingerprint of the status files.
 type Stamp = Vec<(String, Option<std::time::SystemTime>, u64)>;
-/// Statuses by name, as they were at a stamp.
-type News = (Stamp, Vec<Seen>);
+/// Fingerprint and statuses by environment name, after a change.
+type Changed = (Stamp, Vec<Seen>);
 
-/// How often the files are looked at: a look is a stat a file.
-const LOOK: Duration = Duration::from_millis(50);
+/// Interval of checks for changes. A check is one `stat` per status file.
+const POLL_INTERVAL: Duration = Duration::from_millis(50);
 
 #[derive(Debug, Args)]
 pub(crate) struct Wait {
-    /// Environments
+    /// Environment names
     #[arg(required_unless_present = "all", conflicts_with = "all")]
     environments: Vec<String>,
-    /// All environments that have a status
+    /// All environments with a status
     #[arg(long)]
     all: bool,
-    /// What to wait for
+    /// Goal of the wait
     #[arg(long = "for", value_enum, default_value = "ready")]
     goal: Goal,
-    /// How long
+    /// Maximum time to wait
     #[arg(long, default_value = "120s", value_parser = crate::settings::span)]
     timeout: Duration,
-    /// Format
+    /// Output format [default: table]
     #[arg(short, long, value_enum)]
     pub(crate) output: Option<Format>,
 }
 
-/// What is waited for.
+/// Goal of a wait.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Goal {
-    /// The phase is Ready at the revision that is wanted
+    /// Phase Ready at the desired revision
     Ready,
-    /// It has no status any more
+    /// No status file
     Gone,
 }
 
@@ -57,7 +57,7 @@ impl Wait {
     pub(crate) fn carry_out(self, options: &Options) -> Result<Exit, Failure> {
         let settings = Settings::resolve(options, &SpecOptions::default())?;
         let state = StateDir::at(settings.state);
-        status::say_if_alone(&state);
+        status::note_if_not_running(&state);
         let which = if self.all {
             None
         } else {
@@ -74,19 +74,19 @@ impl Wait {
                     .for_each(|line| output::note(line)),
             }
         };
-        let reached = super::block_on(async {
+        let result = super::block_on(async {
             if status::is_alive(&state) {
-                // An edit from just now counts. Who may not tell the controller anything waits by the files alone.
+                // The sync makes earlier edits effective. Without permission to use the socket, only the files are used.
                 drop(client::send(&state, &Command::Sync).await);
             }
             until(&state, which, self.goal, self.timeout, show).await
         });
-        // What was under way is over, or is nobody's any more who waits here.
+        // Clears the progress bars.
         if let Some(screen) = &screen {
             screen.draw(Vec::new());
         }
-        let reached = reached?;
-        for status in reached {
+        let result = result?;
+        for status in result {
             match self.output {
                 Some(Format::Json) => output::json(&status)?,
                 Some(Format::Yaml) => output::yaml(&status)?,
@@ -107,10 +107,10 @@ impl Wait {
     }
 }
 
-/// An environment, and its status where it has one.
+/// Name of an environment, and its status if it has one.
 pub(crate) type Seen = (String, Option<EnvironmentStatus>);
 
-/// Waits until all of `which` (or every environment) is there; ends early where one is given up. What is seen is shown as it changes.
+/// Waits until all of `which`, or all environments, reach the goal. Fails early after a give-up. Calls `show` on changes.
 pub(crate) async fn until(
     state: &StateDir,
     which: Option<&[String]>,
@@ -120,11 +120,11 @@ pub(crate) async fn until(
 ) -> Result<Vec<EnvironmentStatus>, Failure> {
     let deadline = clock::now() + timeout;
     let mut seen = None;
-    let mut left = Vec::new();
+    let mut pending = Vec::new();
     loop {
         let (there, which, before) = (state.clone(), which.map(<[String]>::to_vec), seen.clone());
         if let Some((stamp, statuses)) =
-            blocking_io::read(move || news(&there, which, before.as_ref())).await?
+            blocking_io::read(move || read_changed(&there, which, before.as_ref())).await?
         {
             show(&statuses);
             if goal == Goal::Ready {
@@ -133,31 +133,31 @@ pub(crate) async fn until(
                     .filter_map(|(_, status)| status.as_ref())
                     .try_for_each(given_up)?;
             }
-            left = statuses
+            pending = statuses
                 .iter()
-                .filter(|(_, status)| !is_there(status.as_ref(), goal))
+                .filter(|(_, status)| !is_reached(status.as_ref(), goal))
                 .cloned()
                 .collect();
-            // Waiting for all of nothing to be ready waits for the first one.
+            // Without any environment, the goal Ready waits for the first one.
             let nothing = statuses.is_empty() && goal == Goal::Ready;
-            if left.is_empty() && !nothing {
+            if pending.is_empty() && !nothing {
                 return Ok(statuses.into_iter().filter_map(|(_, status)| status).collect());
             }
             seen = Some(stamp);
         }
         if clock::now() >= deadline {
-            return Err(late(&left, goal, timeout));
+            return Err(late(&pending, goal, timeout));
         }
-        tokio::time::sleep(LOOK).await;
+        tokio::time::sleep(POLL_INTERVAL).await;
     }
 }
 
-/// All of `which` (or every environment) with its status, where anything is new since `before`.
-fn news(
+/// Statuses of `which`, or of all environments. `None` if nothing changed since `before`.
+fn read_changed(
     state: &StateDir,
     which: Option<Vec<String>>,
     before: Option<&Stamp>,
-) -> Result<Option<News>, Failure> {
+) -> Result<Option<Changed>, Failure> {
     let stamp = stamp(state);
     if before == Some(&stamp) {
         return Ok(None);
@@ -173,7 +173,7 @@ fn news(
     Ok(Some((stamp, statuses)))
 }
 
-fn is_there(status: Option<&EnvironmentStatus>, goal: Goal) -> bool {
+fn is_reached(status: Option<&EnvironmentStatus>, goal: Goal) -> bool {
     match goal {
         Goal::Gone => status.is_none(),
         Goal::Ready => status.is_some_and(|status| {
@@ -182,22 +182,22 @@ fn is_there(status: Option<&EnvironmentStatus>, goal: Goal) -> bool {
     }
 }
 
-/// An environment that is given up does not become ready by waiting.
+/// Fails for an environment that will not become ready without an intervention.
 fn given_up(status: &EnvironmentStatus) -> Result<(), Failure> {
     let worst = status.errors.first().cloned();
-    let refused = status.revision.is_none()
+    let rejected = status.revision.is_none()
         && worst
             .as_ref()
             .is_some_and(|error| Exit::of(error.code) == Exit::Refused);
-    if let Some(error) = leased(status).filter(|error| is_alive(error) && !status.stale) {
+    if let Some(error) = leased(status).filter(|error| is_live(error) && !status.stale) {
         return Err(Failure::new(error.clone()));
     }
-    // What is said of an engine that is away may be old; what is said of a file is not.
+    // With a stale status, only errors of the file are certainly current.
     let lost = status.phase == Phase::Failed || (status.phase == Phase::Degraded && has_lost(status));
-    if !lost || (status.stale && !refused) {
+    if !lost || (status.stale && !rejected) {
         return Ok(());
     }
-    let exit = if refused { Exit::Refused } else { Exit::GaveUp };
+    let exit = if rejected { Exit::Refused } else { Exit::GaveUp };
     Err(match worst {
         Some(mut error) => {
             let of = error
@@ -220,18 +220,18 @@ fn given_up(status: &EnvironmentStatus) -> Result<(), Failure> {
     })
 }
 
-/// Another controller is at work on it.
+/// Error of an environment that another controller manages.
 pub(crate) fn leased(status: &EnvironmentStatus) -> Option<&StructuredError> {
     status.errors.iter().find(|error| error.code == Code::LeaseHeld)
 }
 
-/// It surely lives: its end is not a matter of waiting.
-fn is_alive(leased: &StructuredError) -> bool {
+/// Returns true if the other controller is certainly alive, so that waiting does not help.
+fn is_live(leased: &StructuredError) -> bool {
     let holder = leased.details.get("holder");
     holder.is_some_and(|holder| holder["renews"] == true)
 }
 
-/// A service of it is given up, and it is one that counts: of one that the environment is ready without it is warned.
+/// Returns true if a required service is given up. A service with criticality warn is not required.
 fn has_lost(status: &EnvironmentStatus) -> bool {
     let blocked = status
         .conditions
@@ -241,16 +241,16 @@ fn has_lost(status: &EnvironmentStatus) -> bool {
         && status
             .services
             .iter()
-            .any(|row| row.state == ServiceState::Failed && !is_warned_of(row))
+            .any(|row| row.state == ServiceState::Failed && !is_warning(row))
 }
 
-fn is_warned_of(row: &ServiceStatus) -> bool {
+fn is_warning(row: &ServiceStatus) -> bool {
     row.last_error
         .as_ref()
         .is_some_and(|error| error.severity == Severity::Warning)
 }
 
-fn late(left: &[(String, Option<EnvironmentStatus>)], goal: Goal, timeout: Duration) -> Failure {
+fn late(pending: &[(String, Option<EnvironmentStatus>)], goal: Goal, timeout: Duration) -> Failure {
     let word = match goal {
         Goal::Ready => "ready",
         Goal::Gone => "gone",
@@ -260,27 +260,29 @@ fn late(left: &[(String, Option<EnvironmentStatus>)], goal: Goal, timeout: Durat
         Some(status) if goal == Goal::Gone => format!("`{name}` is {:?}", status.phase),
         Some(status) => format!("`{name}` is {:?}: {}", status.phase, waits(status)),
     };
-    let told = if left.is_empty() {
-        "there is no environment".to_owned()
+    let states = if pending.is_empty() {
+        "there are no environments".to_owned()
     } else {
-        left.iter().map(one).collect::<Vec<_>>().join("; ")
+        pending.iter().map(one).collect::<Vec<_>>().join("; ")
     };
     let waited = humantime::format_duration(timeout);
-    let about = left.first().map_or_else(
+    let command = pending.first().map_or_else(
         || "argus get".to_owned(),
         |(name, _)| format!("argus describe {name}"),
     );
     let details = serde_json::json!({
         "for": word,
         "waitedSeconds": timeout.as_secs(),
-        "environments": left.iter().map(|(name, _)| name).collect::<Vec<_>>(),
+        "environments": pending.iter().map(|(name, _)| name).collect::<Vec<_>>(),
     });
-    let error = Failure::of(Code::Timeout, format!("not {word} within {waited}: {told}")).about(details);
-    let mut held = left.iter().filter_map(|(_, status)| leased(status.as_ref()?));
+    let error = Failure::of(Code::Timeout, format!("not {word} within {waited}: {states}")).about(details);
+    let mut held = pending.iter().filter_map(|(_, status)| leased(status.as_ref()?));
     if let Some(held) = held.next() {
         return Failure::new(held.clone());
     }
-    error.exit(Exit::Late).hint(format!("look closer: `{about}`"))
+    error
+        .exit(Exit::Late)
+        .hint(format!("see details with `{command}`"))
 }
 
 #[cfg(test)]
@@ -299,7 +301,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_given_up_while_what_is_required_may_come_back() {
+    fn wait_continues_while_required_services_may_recover() {
         let lost = |severity| {
             let spent = StructuredError::new(Code::ContainerRestartExhausted, "gave up").service("side");
             let crash = StructuredError::new(Code::ContainerCrash, "exited with 1").service("api");

@@ -1,4 +1,4 @@
-//! `argus why`: the chain of causes behind an environment or a service, on one screen.
+//! `argus why`: explains a state as a chain of causes, on one screen.
 
 mod chain;
 
@@ -19,32 +19,32 @@ use crate::exit::{Exit, Failure};
 use crate::settings::{Options, Settings, SpecOptions};
 use chain::{Chain, Kind, Link};
 
-/// Earlier runs that are told; the rest is in the status file.
-const EARLIER: usize = 5;
+/// Maximum number of earlier runs in the text. The status file contains all of them.
+const MAX_EARLIER_RUNS: usize = 5;
 
-/// Before the first line of a link, and before as many more as are told.
+/// Prefix of the first line of a link, and of its further lines.
 const LEADS: [&str; 9] = ["<-", " |", " |", " |", " |", " |", " |", " |", " |"];
 
 #[derive(Debug, Args)]
 pub(crate) struct Why {
     #[command(flatten)]
     target: Target,
-    /// Format
+    /// Output format [default: table]
     #[arg(short, long, value_enum)]
     pub(crate) output: Option<Format>,
 }
 
-/// What is told, for programs.
+/// Chains of causes for programs.
 #[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct WhyReport {
     environment: String,
     phase: argus_crds::status::Phase,
-    /// When this was so (RFC 3339).
+    /// Time of the status (RFC 3339).
     as_of: String,
-    /// The one that was asked for; else the environment's own, and one for each service that is not where it shall be.
+    /// Chain of the requested service; else that of the environment, and one per service that is not ready.
     chains: Vec<Chain>,
-    /// Services that were restarted, however they are now.
+    /// Services with restarts, in any state.
     restarts: Vec<Restarted>,
 }
 
@@ -66,23 +66,23 @@ impl Why {
         let (env, service) = self.target.parts()?;
         let settings = Settings::resolve(options, &SpecOptions::default())?;
         let state = StateDir::at(settings.state);
-        status::say_if_alone(&state);
+        status::note_if_not_running(&state);
         let status = status::existing(&state, &env)?;
-        let told = told(&state, &status, service.as_deref())?;
+        let report = told(&state, &status, service.as_deref())?;
         match self.output.unwrap_or(Format::Table) {
-            Format::Json => output::json(&told)?,
-            Format::Yaml => output::yaml(&told)?,
+            Format::Json => output::json(&report)?,
+            Format::Yaml => output::yaml(&report)?,
             Format::Name => {
-                let names = told.chains.iter().filter_map(|chain| chain.service.as_ref());
+                let names = report.chains.iter().filter_map(|chain| chain.service.as_ref());
                 output::data(&output::lines(names.map(|name| format!("{env}/{name}"))))?;
             }
-            Format::Table | Format::Wide => output::data(&table::prose(&text(&told), output::width()))?,
+            Format::Table | Format::Wide => output::data(&table::prose(&text(&report), output::width()))?,
         }
         Ok(Exit::Done)
     }
 }
 
-/// The chains of causes of an environment, or of one service of it.
+/// Explains the state of an environment, or of one of its services.
 pub(crate) fn told(
     state: &StateDir,
     status: &EnvironmentStatus,
@@ -106,12 +106,12 @@ pub(crate) fn told(
 }
 
 impl WhyReport {
-    /// What can be done about what began it, each once.
+    /// Remedies of the root causes.
     pub(crate) fn remedies(&self) -> impl Iterator<Item = &argus_crds::error::Remedy> {
         self.chains.iter().flat_map(|chain| &chain.remedies)
     }
 
-    /// The newest failed run that the chains come to, by its service and number.
+    /// Newest failed run in the chains: service and number.
     pub(crate) fn run(&self) -> Option<(&str, u64)> {
         let links = self.chains.iter().flat_map(|chain| &chain.links);
         links.rev().find_map(|link| {
@@ -121,7 +121,8 @@ impl WhyReport {
     }
 }
 
-/// The environment's own first; then what waits for no other service, so that who waits for it can point there.
+/// Chain of the environment, then those of its services. Services without dependencies come first, so that later chains
+/// can refer to them.
 fn of_all(state: &StateDir, status: &EnvironmentStatus) -> Vec<Chain> {
     let unhealthy = status.services.iter().filter(|row| !chain::is_good(row));
     let mut chains: Vec<Chain> = unhealthy.map(|row| chain::of(state, status, row)).collect();
@@ -150,35 +151,36 @@ fn restarts(status: &EnvironmentStatus, service: Option<&str>) -> Vec<Restarted>
     .collect()
 }
 
-/// The same for people.
-pub(crate) fn text(told: &WhyReport) -> String {
+/// Report as text for people.
+pub(crate) fn text(report: &WhyReport) -> String {
     let mut text = String::new();
     let mut shown: Vec<&str> = Vec::new();
-    for chain in &told.chains {
-        write_chain(&mut text, &told.environment, chain, &shown);
+    for chain in &report.chains {
+        write_chain(&mut text, &report.environment, chain, &shown);
         if chain.service.is_none() {
-            write_restarts(&mut text, told);
+            write_restarts(&mut text, report);
         }
         shown.extend(chain.service.as_deref());
     }
     text
 }
 
-/// One line a service that is well again; the others have a chain that tells it.
-fn write_restarts(text: &mut String, told: &WhyReport) {
+/// One line per service that recovered. The others have a chain.
+fn write_restarts(text: &mut String, report: &WhyReport) {
     let has_chain = |name: &str| {
-        told.chains
+        report
+            .chains
             .iter()
             .any(|chain| chain.service.as_deref() == Some(name))
     };
-    for row in told.restarts.iter().filter(|row| !has_chain(&row.service)) {
+    for row in report.restarts.iter().filter(|row| !has_chain(&row.service)) {
         let times = output::count(usize::try_from(row.restarts).unwrap_or(usize::MAX), "restart");
         let last = match (row.code, &row.what) {
             (Some(code), Some(what)) => format!(", last {code}: {what}{}", stamp(row.at.as_deref())),
             _ => String::new(),
         };
         // Writing into a String cannot fail.
-        let _ = writeln!(text, "  `{}` is well after {times}{last}", row.service);
+        let _ = writeln!(text, "  `{}` recovered after {times}{last}", row.service);
     }
 }
 
@@ -196,9 +198,9 @@ fn write_chain(text: &mut String, env: &str, chain: &Chain, shown: &[&str]) {
         for (line, lead) in words(link).lines().zip(LEADS) {
             let _ = writeln!(text, "  {lead} {line}");
         }
-        let (told, rest) = link.before.split_at(link.before.len().min(EARLIER));
-        for run in told {
-            let _ = writeln!(text, "     before it, run {}: {}", run.run, run.words());
+        let (shown, rest) = link.before.split_at(link.before.len().min(MAX_EARLIER_RUNS));
+        for run in shown {
+            let _ = writeln!(text, "     earlier run {}: {}", run.run, run.words());
         }
         if !rest.is_empty() {
             let _ = writeln!(text, "     and {} earlier", output::count(rest.len(), "run"));
@@ -232,18 +234,18 @@ fn stamp(at: Option<&str>) -> String {
     at.map_or_else(String::new, |at| format!(" (at {at})"))
 }
 
-/// What can be done about what began it, and where to read on.
+/// Remedies of the root cause, and commands for details.
 fn hints(env: &str, chain: &Chain) -> Vec<String> {
-    let left = chain.links.iter().find(|link| link.evidence.is_some());
+    let evidence = chain.links.iter().find(|link| link.evidence.is_some());
     let run = chain.links.iter().find_map(|link| link.ending.as_ref());
     let read = |link: &Link, run: &RunSummary| {
         let service = link.service.as_deref()?;
         let number = run.run;
         Some(format!(
-            "read what run {number} left: `argus evidence {env} {service} {number}`"
+            "see the crash report of run {number} with `argus evidence {env} {service} {number}`"
         ))
     };
-    let read = left.zip(run).and_then(|(link, run)| read(link, run));
+    let read = evidence.zip(run).and_then(|(link, run)| read(link, run));
     read.into_iter()
         .chain(output::remedies(&chain.remedies))
         .collect()

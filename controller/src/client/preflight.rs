@@ -1,4 +1,4 @@
-//! Whether everything is fit, asked of a controller: one that is at work looks itself, and writes down that it did.
+//! Preflight checks through a controller: a running one performs them itself and records them in the journal.
 
 use std::time::Duration;
 
@@ -13,52 +13,52 @@ use crate::cli::{client as commands, preflight};
 use crate::exit::Failure;
 use crate::http::client::{self, ClientError};
 
-/// Where a controller is asked.
+/// HTTP path of the preflight checks.
 pub(crate) const PREFLIGHT: &str = "/api/v1/preflight";
-/// Two looks, and as long as removals between them are waited for; and one of somebody else before.
-const LONGEST: Duration = Duration::from_secs(150);
-/// It asks the engine and writes to the disk: one at a time, whoever asks.
-static LOOKS: Semaphore = Semaphore::const_new(1);
+/// Maximum time of a request: two check rounds with removals in between, after a run for another client.
+const TIMEOUT: Duration = Duration::from_secs(150);
+/// Allows one check run at a time, because a run calls the engine and writes to the disk.
+static CHECK_RUNS: Semaphore = Semaphore::const_new(1);
 
 impl ControllerClient {
-    /// Looks at everything but what is skipped; mends what is safe to mend, if that is wanted, and looks again.
-    pub(crate) async fn preflight(&self, skip: &[CheckName], mend: bool) -> Result<PreflightReport, Failure> {
+    /// Runs all checks except the skipped ones. With `fix`, it repairs safe problems and checks again.
+    pub(crate) async fn preflight(&self, skip: &[CheckName], fix: bool) -> Result<PreflightReport, Failure> {
         match &self.transport {
             Transport::InProcess(own) => {
                 // Never closed.
-                let _turn = LOOKS.acquire().await;
-                let mut asked = RunningPreflight::by(&own.handle, skip);
-                let report = self.look(skip, mend).await?;
-                asked.told(&report);
+                let _turn = CHECK_RUNS.acquire().await;
+                let mut run = RunningPreflight::start(&own.handle, skip);
+                let report = self.check(skip, fix).await?;
+                run.finish(&report);
                 Ok(report)
             }
             Transport::Remote => {
-                let body = json!({ "skip": skip, "fix": mend });
-                match client::post_within(LONGEST, &socket(&self.state), PREFLIGHT, &body).await {
+                let body = json!({ "skip": skip, "fix": fix });
+                match client::post_within(TIMEOUT, &socket(&self.state), PREFLIGHT, &body).await {
                     Ok(report) => serde_json::from_slice(&report)
                         .map_err(|error| commands::failure(ClientError::Broken(error.to_string()))),
-                    // Nobody has to be there for a look.
-                    Err(ClientError::Away(_)) => self.look(skip, mend).await,
+                    // The checks work without a controller.
+                    Err(ClientError::Away(_)) => self.check(skip, fix).await,
                     Err(error) => Err(commands::failure(error)),
                 }
             }
         }
     }
 
-    async fn look(&self, skip: &[CheckName], mend: bool) -> Result<PreflightReport, Failure> {
-        let settings = self.read(|client| Ok(client.looking())).await?;
-        Box::pin(preflight::look(&settings, skip, mend)).await
+    async fn check(&self, skip: &[CheckName], fix: bool) -> Result<PreflightReport, Failure> {
+        let settings = self.read(|client| Ok(client.query_settings())).await?;
+        Box::pin(preflight::look(&settings, skip, fix)).await
     }
 }
 
-/// A look that somebody asked for: what begins in the journal ends there as well.
+/// Check run in the journal: each recorded start gets a recorded end.
 struct RunningPreflight<'a> {
     handle: &'a Handle,
     ended: bool,
 }
 
 impl<'a> RunningPreflight<'a> {
-    fn by(handle: &'a Handle, skip: &[CheckName]) -> Self {
+    fn start(handle: &'a Handle, skip: &[CheckName]) -> Self {
         handle.note(Event::PreflightStart {
             asked: true,
             skip: skip.to_vec(),
@@ -66,7 +66,7 @@ impl<'a> RunningPreflight<'a> {
         Self { handle, ended: false }
     }
 
-    fn told(&mut self, report: &PreflightReport) {
+    fn finish(&mut self, report: &PreflightReport) {
         for note in looked(report) {
             self.handle.note(note);
         }
@@ -75,7 +75,7 @@ impl<'a> RunningPreflight<'a> {
 }
 
 impl Drop for RunningPreflight<'_> {
-    /// It failed, or whoever asked has gone: what could not be looked at is never fit.
+    /// Records an unfinished run as unhealthy: it failed, or the client disconnected.
     fn drop(&mut self) {
         if !self.ended {
             self.handle.note(Event::PreflightEnd {

@@ -1,4 +1,4 @@
-//! What changes something: the commands of the CLI, with the same words.
+//! Commands that change something, with the verbs of the CLI.
 
 use std::time::Duration;
 
@@ -13,56 +13,56 @@ use serde_json::{Map, Value, json};
 
 use super::params::Path;
 use super::problem::Problem;
-use super::{AppState, SLOWEST_BODY};
+use super::{AppState, BODY_TIMEOUT};
 
-/// How long a test may take where nobody says.
-const TEST: Duration = Duration::from_secs(600);
+/// Default maximum duration of a test.
+const DEFAULT_TEST_TTL: Duration = Duration::from_secs(600);
 
-/// A command with its verb in it.
-pub(super) async fn act(State(desk): State<AppState>, request: Request) -> Result<Response, Problem> {
+/// Runs a command whose verb is in the body.
+pub(super) async fn run_command(State(app): State<AppState>, request: Request) -> Result<Response, Problem> {
     let body = body(request).await?;
-    post_command(&desk, body).await
+    post_command(&app, body).await
 }
 
-/// A command whose verb is in the path.
-pub(super) async fn act_by_name(
-    State(desk): State<AppState>,
+/// Runs a command whose verb is in the path.
+pub(super) async fn run_named_command(
+    State(app): State<AppState>,
     Path(verb): Path<String>,
     request: Request,
 ) -> Result<Response, Problem> {
     let mut body = body(request).await?;
     body.insert("verb".to_owned(), Value::String(verb));
-    post_command(&desk, body).await
+    post_command(&app, body).await
 }
 
-async fn post_command(desk: &AppState, mut body: Map<String, Value>) -> Result<Response, Problem> {
-    words(&mut body)?;
+async fn post_command(app: &AppState, mut body: Map<String, Value>) -> Result<Response, Problem> {
+    normalize(&mut body)?;
     let command: Command = serde_json::from_value(Value::Object(body)).map_err(|error| {
-        Problem::asked(
+        Problem::new(
             StatusCode::BAD_REQUEST,
-            format!("this is no command: {}", error.to_string().to_lowercase()),
+            format!("invalid command: {}", error.to_string().to_lowercase()),
         )
     })?;
-    let gone = match command.environment() {
-        Some(env) => desk.client.find_environment(env.as_str()).await.is_err(),
+    let is_unknown = match command.environment() {
+        Some(env) => app.client.find_environment(env.as_str()).await.is_err(),
         None => false,
     };
-    match desk.client.execute(command).await {
-        Ok(answer) => Ok((StatusCode::ACCEPTED, Json(answer)).into_response()),
-        Err(failure) if gone => Err(Problem::from(failure).status(StatusCode::NOT_FOUND)),
+    match app.client.execute(command).await {
+        Ok(reply) => Ok((StatusCode::ACCEPTED, Json(reply)).into_response()),
+        Err(failure) if is_unknown => Err(Problem::from(failure).status(StatusCode::NOT_FOUND)),
         Err(failure) => Err(Problem::from(failure)),
     }
 }
 
-/// The words of the CLI and of MCP in those of the controller: spans for times, and what stands where something is left out.
-fn words(body: &mut Map<String, Value>) -> Result<(), Problem> {
+/// Converts CLI and MCP fields into those of [`Command`]: durations become times, and missing fields get their defaults.
+fn normalize(body: &mut Map<String, Value>) -> Result<(), Problem> {
     match body.get("verb").and_then(Value::as_str) {
         Some("hold") => {
             let span = seconds(body, "forSeconds")?;
             body.extend(span.map(|span| ("until".to_owned(), json!(clock::now() + span))));
         }
         Some("beginTest") => {
-            let span = seconds(body, "ttlSeconds")?.unwrap_or(TEST);
+            let span = seconds(body, "ttlSeconds")?.unwrap_or(DEFAULT_TEST_TTL);
             body.entry("ttl").or_insert_with(|| json!(span));
         }
         Some("fork") => {
@@ -75,7 +75,6 @@ fn words(body: &mut Map<String, Value>) -> Result<(), Problem> {
     Ok(())
 }
 
-/// A span, where one is named.
 fn seconds(body: &mut Map<String, Value>, name: &str) -> Result<Option<Duration>, Problem> {
     let Some(span) = body.remove(name) else {
         return Ok(None);
@@ -84,38 +83,41 @@ fn seconds(body: &mut Map<String, Value>, name: &str) -> Result<Option<Duration>
         .as_u64()
         .filter(|seconds| (1..=u64::from(u32::MAX)).contains(seconds));
     let seconds = seconds.ok_or_else(|| {
-        let message = format!("`{name}` is a number of seconds, and not `{span}`");
-        Problem::asked(StatusCode::BAD_REQUEST, message)
+        let message = format!("`{name}` must be a positive number of seconds, not `{span}`");
+        Problem::new(StatusCode::BAD_REQUEST, message)
     })?;
     Ok(Some(Duration::from_secs(seconds)))
 }
 
-/// An object in the body, or none; in its time.
+/// Reads the JSON object of the body within [`BODY_TIMEOUT`]; an empty body is an empty object.
 pub(super) async fn body(request: Request) -> Result<Map<String, Value>, Problem> {
-    let read = tokio::time::timeout(SLOWEST_BODY, Bytes::from_request(request, &())).await;
+    let read = tokio::time::timeout(BODY_TIMEOUT, Bytes::from_request(request, &())).await;
     let bytes = match read {
         Ok(Ok(bytes)) => bytes,
-        Ok(Err(rejection)) => return Err(refused(&rejection)),
+        Ok(Err(rejection)) => return Err(body_problem(&rejection)),
         Err(_) => {
-            let message = format!("the body did not come within {} s", SLOWEST_BODY.as_secs());
-            return Err(Problem::asked(StatusCode::REQUEST_TIMEOUT, message));
+            let message = format!(
+                "timed out after {} s reading the request body",
+                BODY_TIMEOUT.as_secs()
+            );
+            return Err(Problem::new(StatusCode::REQUEST_TIMEOUT, message));
         }
     };
     if bytes.iter().all(u8::is_ascii_whitespace) {
         return Ok(Map::new());
     }
     serde_json::from_slice(&bytes).map_err(|error| {
-        let message = format!("the body is no JSON object: {error}");
-        Problem::asked(StatusCode::BAD_REQUEST, message)
+        let message = format!("the body is not a JSON object: {error}");
+        Problem::new(StatusCode::BAD_REQUEST, message)
     })
 }
 
-fn refused(rejection: &BytesRejection) -> Problem {
+fn body_problem(rejection: &BytesRejection) -> Problem {
     let status = rejection.status();
     let message = if status == StatusCode::PAYLOAD_TOO_LARGE {
-        "the body is longer than is taken here".to_owned()
+        "the body exceeds the size limit".to_owned()
     } else {
         rejection.body_text().to_lowercase()
     };
-    Problem::asked(status, message)
+    Problem::new(status, message)
 }

@@ -1,4 +1,4 @@
-//! `?debug=true`: every error of an answer tells what was called.
+//! Parameter `?debug=true`: adds call traces to every error of a response.
 
 use argus_crds::error::{Call, StructuredError};
 use axum::body::{Body, HttpBody as _};
@@ -14,16 +14,16 @@ use crate::call_trace;
 use crate::client::ControllerClient;
 use crate::exit::Failure;
 
-/// Answers that are larger are told as they are.
-const LARGEST: u64 = 16 << 20;
-/// More of a path is nobody's.
-const LONGEST_PATH: usize = 200;
-/// Where tools are asked for it, each by itself.
-const TOOLS: &str = "/mcp";
+/// Maximum size of a response with call traces, in bytes; larger ones stay unchanged.
+const MAX_RESPONSE: u64 = 16 << 20;
+/// Maximum length of a path in a call trace, in characters.
+const MAX_PATH: usize = 200;
+/// Path of MCP, where each tool call has its own `debug` argument.
+const MCP_PATH: &str = "/mcp";
 
-/// Takes the question out of the query, so that no handler has to know it; behind the guard, which has the first word.
-pub(super) async fn ask(mut request: Request, next: Next) -> Response {
-    match taken(request.uri()) {
+/// Removes the parameter from the query, so that no handler has to know it. Runs after the guard, which rejects requests first.
+pub(super) async fn strip_parameter(mut request: Request, next: Next) -> Response {
+    match parse_parameter(request.uri()) {
         Ok((_, uri)) => {
             *request.uri_mut() = uri;
             next.run(request).await
@@ -32,40 +32,40 @@ pub(super) async fn ask(mut request: Request, next: Next) -> Response {
     }
 }
 
-/// Answers it, whoever told the error: before the guard, which tells some.
-pub(super) async fn tell(State(client): State<ControllerClient>, request: Request, next: Next) -> Response {
-    // What cannot be understood is refused further in.
-    let (asked, uri) = taken(request.uri()).unwrap_or((None, request.uri().clone()));
-    let asked = asked.unwrap_or(client.settings().debug) && uri.path() != TOOLS;
-    if !asked {
+/// Adds call traces to the response, also to errors of the guard, which runs after this layer.
+pub(super) async fn add(State(client): State<ControllerClient>, request: Request, next: Next) -> Response {
+    // `strip_parameter` rejects an invalid value.
+    let (debug, uri) = parse_parameter(request.uri()).unwrap_or((None, request.uri().clone()));
+    let debug = debug.unwrap_or(client.settings().debug) && uri.path() != MCP_PATH;
+    if !debug {
         return next.run(request).await;
     }
     let call = call(request.method(), &uri);
-    let answer = next.run(request).await;
-    let size = answer.body().size_hint().upper();
-    if is_json(&answer) && size.is_some_and(|size| size <= LARGEST) {
-        told(&client, answer, call).await
+    let response = next.run(request).await;
+    let size = response.body().size_hint().upper();
+    if is_json(&response) && size.is_some_and(|size| size <= MAX_RESPONSE) {
+        add_to_response(&client, response, call).await
     } else {
-        answer
+        response
     }
 }
 
-/// Whether it is asked for, and the address without it.
-fn taken(uri: &Uri) -> Result<(Option<bool>, Uri), Problem> {
+/// Returns the value of the parameter, and the URI without it.
+fn parse_parameter(uri: &Uri) -> Result<(Option<bool>, Uri), Problem> {
     let pairs: Vec<&str> = uri
         .query()
         .into_iter()
         .flat_map(|query| query.split('&'))
         .collect();
     let is_ours = |pair: &&&str| pair.split('=').next() == Some("debug");
-    let mut asked = None;
+    let mut debug = None;
     for pair in pairs.iter().filter(is_ours) {
-        asked = match pair.split_once('=').map(|(_, value)| value) {
+        debug = match pair.split_once('=').map(|(_, value)| value) {
             None | Some("true" | "1" | "") => Some(true),
             Some("false" | "0") => Some(false),
             Some(other) => {
-                let message = format!("`debug` is `true` or `false`, and not `{other}`");
-                return Err(Problem::asked(StatusCode::BAD_REQUEST, message));
+                let message = format!("`debug` must be `true` or `false`, not `{other}`");
+                return Err(Problem::new(StatusCode::BAD_REQUEST, message));
             }
         };
     }
@@ -79,9 +79,9 @@ fn taken(uri: &Uri) -> Result<(Option<bool>, Uri), Problem> {
         format!("{}?{}", uri.path(), rest.join("&"))
     };
     let mut parts = uri.clone().into_parts();
-    // What was part of an address is one.
+    // A part of a valid URI is valid.
     parts.path_and_query = PathAndQuery::try_from(path).ok();
-    Ok((asked, Uri::from_parts(parts).unwrap_or_else(|_| uri.clone())))
+    Ok((debug, Uri::from_parts(parts).unwrap_or_else(|_| uri.clone())))
 }
 
 fn call(method: &Method, uri: &Uri) -> Call {
@@ -91,23 +91,25 @@ fn call(method: &Method, uri: &Uri) -> Call {
         let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
         (name.to_owned(), Value::from(value))
     };
-    let path: String = uri.path().chars().take(LONGEST_PATH).collect();
+    let path: String = uri.path().chars().take(MAX_PATH).collect();
     Call::new(format!("{method} {path}"), call_trace::tame(pairs.map(argument)))
 }
 
-fn is_json(answer: &Response) -> bool {
-    let kind = answer.headers().get(header::CONTENT_TYPE);
+fn is_json(response: &Response) -> bool {
+    let kind = response.headers().get(header::CONTENT_TYPE);
     let kind = kind.and_then(|kind| kind.to_str().ok()).unwrap_or_default();
     ["application/json", "application/problem+json"]
         .iter()
         .any(|json| kind.starts_with(json))
 }
 
-async fn told(client: &ControllerClient, answer: Response, call: Call) -> Response {
-    let (mut parts, body) = answer.into_parts();
+async fn add_to_response(client: &ControllerClient, response: Response, call: Call) -> Response {
+    let (mut parts, body) = response.into_parts();
     let body = match body.collect().await {
         Ok(body) => body.to_bytes(),
-        Err(error) => return Problem::from(Failure::fault("cannot answer", &error)).into_response(),
+        Err(error) => {
+            return Problem::from(Failure::fault("cannot read the response body", &error)).into_response();
+        }
     };
     let Ok(value) = serde_json::from_slice::<Value>(&body) else {
         return Response::from_parts(parts, Body::from(body));
@@ -116,14 +118,14 @@ async fn told(client: &ControllerClient, answer: Response, call: Call) -> Respon
     let value = if parts.status.is_success() {
         filled
     } else {
-        before(filled, call)
+        with_request(filled, call)
     };
     parts.headers.remove(header::CONTENT_LENGTH);
     Response::from_parts(parts, Body::from(value.to_string()))
 }
 
-/// The error with what was asked of us in front of what that led to.
-fn before(mut error: Value, call: Call) -> Value {
+/// Puts the HTTP request in front of the other calls of the error.
+fn with_request(mut error: Value, call: Call) -> Value {
     let known = serde_json::from_value::<StructuredError>(error.clone());
     if let (Ok(known), Value::Object(fields)) = (known, &mut error) {
         let calls = known.with_call(call).debug;
@@ -137,8 +139,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_question_is_taken_out_of_the_query() {
-        for (asked, is_asked, rest) in [
+    fn debug_parameter_is_removed_from_the_query() {
+        for (given, expected, rest) in [
             ("/x", None, "/x"),
             ("/x?debug=true", Some(true), "/x"),
             ("/x?debug", Some(true), "/x"),
@@ -150,9 +152,9 @@ mod tests {
             ("/x?debug=false&tail=3", Some(false), "/x?tail=3"),
             ("/x?debugger=true", None, "/x?debugger=true"),
         ] {
-            let (found, uri) = taken(&asked.parse().unwrap()).unwrap();
-            assert_eq!((found, uri.to_string().as_str()), (is_asked, rest), "{asked}");
+            let (debug, uri) = parse_parameter(&given.parse().unwrap()).unwrap();
+            assert_eq!((debug, uri.to_string().as_str()), (expected, rest), "{given}");
         }
-        assert!(taken(&"/x?debug=perhaps".parse().unwrap()).is_err());
+        assert!(parse_parameter(&"/x?debug=perhaps".parse().unwrap()).is_err());
     }
 }

@@ -1,4 +1,4 @@
-//! Asking a running controller over its socket.
+//! HTTP client for a running controller over its socket, and for mocks over TCP.
 
 use std::future::Future;
 use std::io;
@@ -16,31 +16,31 @@ use hyper_util::rt::TokioIo;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpStream, UnixStream};
 
-/// A controller answers at once or is in trouble.
+/// Maximum time of a request. A healthy controller responds immediately.
 const DEADLINE: Duration = Duration::from_secs(10);
-/// Who answers with more than this is no controller and no mock of ours.
-const LARGEST: usize = 64 << 20;
+/// Maximum size of a response, in bytes. No controller and no mock of ours sends more.
+const MAX_RESPONSE: usize = 64 << 20;
 
-/// Why there is no answer, or not the one that was wanted.
+/// Error of a request.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum ClientError {
-    /// Nobody listens.
+    /// Nothing listens.
     #[error("controller is not running")]
     Away(#[source] io::Error),
-    /// The controller refuses.
+    /// The controller rejected the request.
     #[error(transparent)]
     Refused(Box<StructuredError>),
-    /// The conversation broke.
-    #[error("controller does not answer: {0}")]
+    /// The response is missing, incomplete or invalid.
+    #[error("no valid response from the controller: {0}")]
     Broken(String),
 }
 
-/// Asks.
+/// Sends a GET request.
 pub(crate) async fn get(socket: &Path, path: &str) -> Result<Bytes, ClientError> {
-    talk(socket, Method::GET, path, Bytes::new()).await
+    exchange_in_time(socket, Method::GET, path, Bytes::new()).await
 }
 
-/// Tells.
+/// Sends a POST request with a JSON body.
 pub(crate) async fn post(
     socket: &Path,
     path: &str,
@@ -49,7 +49,7 @@ pub(crate) async fn post(
     post_within(DEADLINE, socket, path, body).await
 }
 
-/// Tells something that takes longer than an answer should.
+/// Sends a POST request that can take longer than [`DEADLINE`].
 pub(crate) async fn post_within(
     limit: Duration,
     socket: &Path,
@@ -60,35 +60,46 @@ pub(crate) async fn post_within(
     within(limit, exchange(socket, Method::POST, path, body.into())).await
 }
 
-async fn talk(socket: &Path, method: Method, path: &str, body: Bytes) -> Result<Bytes, ClientError> {
+async fn exchange_in_time(
+    socket: &Path,
+    method: Method,
+    path: &str,
+    body: Bytes,
+) -> Result<Bytes, ClientError> {
     within(DEADLINE, exchange(socket, method, path, body)).await
 }
 
 async fn within(
     limit: Duration,
-    said: impl Future<Output = Result<Bytes, ClientError>>,
+    exchange: impl Future<Output = Result<Bytes, ClientError>>,
 ) -> Result<Bytes, ClientError> {
-    tokio::time::timeout(limit, said).await.unwrap_or_else(|_| {
-        let message = format!("no answer within {} s", limit.as_secs());
+    tokio::time::timeout(limit, exchange).await.unwrap_or_else(|_| {
+        let message = format!("no response within {} s", limit.as_secs());
         Err(ClientError::Broken(message))
     })
 }
 
 async fn exchange(socket: &Path, method: Method, path: &str, body: Bytes) -> Result<Bytes, ClientError> {
     let stream = UnixStream::connect(socket).await.map_err(ClientError::Away)?;
-    over(stream, "argus", method, path, body).await
+    send_over(stream, "argus", method, path, body).await
 }
 
-/// Asks somebody who listens on an address.
+/// Sends a GET request to a TCP address.
 pub(crate) async fn ask(at: SocketAddr, path: &str) -> Result<Bytes, ClientError> {
-    let asked = async {
+    let exchange = async {
         let stream = TcpStream::connect(at).await.map_err(ClientError::Away)?;
-        over(stream, &at.to_string(), Method::GET, path, Bytes::new()).await
+        send_over(stream, &at.to_string(), Method::GET, path, Bytes::new()).await
     };
-    within(DEADLINE, asked).await
+    within(DEADLINE, exchange).await
 }
 
-async fn over<S>(stream: S, host: &str, method: Method, path: &str, body: Bytes) -> Result<Bytes, ClientError>
+async fn send_over<S>(
+    stream: S,
+    host: &str,
+    method: Method,
+    path: &str,
+    body: Bytes,
+) -> Result<Bytes, ClientError>
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
@@ -103,22 +114,22 @@ where
         .header("content-type", "application/json")
         .body(Full::new(body))
         .map_err(|error| broken(&error))?;
-    let answer = pin!(async move {
-        let answer = sender
+    let response = pin!(async move {
+        let response = sender
             .send_request(request)
             .await
             .map_err(|error| broken(&error))?;
-        let status = answer.status();
-        let body = Limited::new(answer.into_body(), LARGEST).collect().await;
+        let status = response.status();
+        let body = Limited::new(response.into_body(), MAX_RESPONSE).collect().await;
         body.map(|body| (status, body.to_bytes()))
             .map_err(|error| ClientError::Broken(error.to_string()))
     });
-    // The connection works only while somebody drives it.
-    let answered = match select(answer, pin!(connection)).await {
-        Either::Left((answered, _)) => answered,
-        Either::Right((_, answer)) => answer.await,
+    // The connection makes progress only while its future is polled.
+    let completed = match select(response, pin!(connection)).await {
+        Either::Left((completed, _)) => completed,
+        Either::Right((_, response)) => response.await,
     };
-    let (status, body) = answered?;
+    let (status, body) = completed?;
     if status.is_success() {
         return Ok(body);
     }

@@ -1,4 +1,4 @@
-//! `/events`: a snapshot, then what happens, as it stands in the journal, and how environments change.
+//! Event stream `/events`: a snapshot, then journal records and changes of environments as they happen.
 
 use std::collections::BTreeSet;
 use std::convert::Infallible;
@@ -27,90 +27,90 @@ use super::problem::Problem;
 use crate::metrics::Listening;
 use crate::view::StatusDocuments;
 
-/// Records that are taken up at once: nothing else is kept for a client, so one that never reads costs no more than this.
-const PAGE: usize = 64;
-/// A comment is sent after this long without an event, so that both sides see that the other is there.
+/// Maximum number of records per read. Argus buffers nothing else for a client, so one that never reads costs no more than this.
+const PAGE_SIZE: usize = 64;
+/// Time without an event after which a comment is sent, so that both sides detect a broken connection.
 pub(super) const HEARTBEAT: Duration = Duration::from_secs(15);
 
-/// Events that are no records.
-const OTHERS: [&str; 4] = ["snapshot", "environment", "problem", "lagged"];
+/// Events that are not journal records.
+const OTHER_EVENTS: [&str; 4] = ["snapshot", "environment", "problem", "lagged"];
 
-/// What a client wants to hear.
+/// Query of the event stream.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct EventsQuery {
-    /// Environments, with commas between them; all without.
+    /// Environments, separated by commas; default: all.
     environment: Option<String>,
-    /// Names of events, with commas between them; all without.
+    /// Names of events, separated by commas; default: all.
     #[serde(rename = "type")]
     kind: Option<String>,
-    /// The last event that was heard, where a client cannot set headers.
+    /// Id of the last received event, for clients that cannot set headers.
     #[serde(rename = "lastEventId")]
     last_event_id: Option<String>,
 }
 
-/// One client: where it is in the journal, and what it knows.
+/// One client with its position in the journal and its last known statuses.
 struct Client {
-    wanted: EventFilter,
+    filter: EventFilter,
     feed: Feed,
     newest: watch::Receiver<u64>,
     shown: watch::Receiver<Arc<StatusDocuments>>,
     last: u64,
     known: Arc<StatusDocuments>,
-    /// It was not told yet how things are.
+    /// True until the client has received a snapshot.
     fresh: bool,
     trust: Trust,
     _listening: Listening,
 }
 
 pub(super) async fn events(
-    State(desk): State<AppState>,
-    Query(asked): Query<EventsQuery>,
+    State(app): State<AppState>,
+    Query(query): Query<EventsQuery>,
     Extension(trust): Extension<Trust>,
     headers: HeaderMap,
 ) -> Result<Response, Problem> {
-    let Some(own) = desk.client.in_process_parts() else {
-        return Err(Problem::asked(
+    let Some(parts) = app.client.in_process_parts() else {
+        return Err(Problem::new(
             StatusCode::SERVICE_UNAVAILABLE,
-            "no controller is here",
+            "no controller runs in this process",
         ));
     };
-    let last = last_heard(&headers, asked.last_event_id.as_deref())?;
-    let newest = own.feed.newest();
+    let last = last_event_id(&headers, query.last_event_id.as_deref())?;
+    let newest = parts.feed.newest();
     let now = *newest.borrow();
     let client = Client {
-        wanted: wanted(&asked)?,
+        filter: filter(&query)?,
         trust,
-        // One that is ahead speaks of another journal, which was lost.
+        // A larger number belongs to a lost journal.
         last: last.filter(|last| *last <= now).unwrap_or(now),
         fresh: true,
-        feed: own.feed.clone(),
+        feed: parts.feed.clone(),
         newest,
-        shown: own.shown.clone(),
+        shown: parts.shown.clone(),
         known: Arc::default(),
-        _listening: own.metrics.traffic().listening(),
+        _listening: parts.metrics.traffic().listening(),
     };
-    let stopped = desk.stop.clone().cancelled_owned();
-    let told = told(client).take_until(stopped);
+    let stopped = app.stop.clone().cancelled_owned();
+    let events = stream_of(client).take_until(stopped);
     let alive = KeepAlive::new().interval(HEARTBEAT).text("alive");
-    Ok(Sse::new(told).keep_alive(alive).into_response())
+    Ok(Sse::new(events).keep_alive(alive).into_response())
 }
 
-/// The last event that a client heard, by its header or else by its query.
-pub(super) fn last_heard(headers: &HeaderMap, asked: Option<&str>) -> Result<Option<u64>, Problem> {
+/// Returns the last event id of a client, from the header or else from the query.
+pub(super) fn last_event_id(headers: &HeaderMap, query: Option<&str>) -> Result<Option<u64>, Problem> {
     let header = headers.get("last-event-id").and_then(|id| id.to_str().ok());
-    let Some(id) = header.or(asked) else {
+    let Some(id) = header.or(query) else {
         return Ok(None);
     };
     let number = id.parse().map_err(|_| {
-        let message = format!("`{id}` is no event id");
-        Problem::asked(StatusCode::BAD_REQUEST, message)
+        let message = format!("`{id}` is not a valid event id");
+        Problem::new(StatusCode::BAD_REQUEST, message)
     })?;
     Ok(Some(number))
 }
 
-/// Events as the client takes them: the next are looked for when the last were taken.
-fn told(client: Client) -> impl Stream<Item = Result<Event, Infallible>> {
+/// Returns the events of a client as a stream. The next events are read only after the client has taken the previous ones.
+fn stream_of(client: Client) -> impl Stream<Item = Result<Event, Infallible>> {
     stream::unfold(client, |mut client| async move {
         let events = client.next().await?;
         Some((stream::iter(events.into_iter().map(Ok)), client))
@@ -119,14 +119,14 @@ fn told(client: Client) -> impl Stream<Item = Result<Event, Infallible>> {
 }
 
 impl Client {
-    /// What is new, once something is; `None` when the controller is gone.
+    /// Waits for new events and returns them; `None` when the controller has stopped.
     async fn next(&mut self) -> Option<Vec<Event>> {
         loop {
             let mut events = Vec::new();
             if std::mem::take(&mut self.fresh) {
                 events.extend(self.snapshot());
             } else {
-                let page = self.feed.after(self.last, PAGE).await;
+                let page = self.feed.after(self.last, PAGE_SIZE).await;
                 if page.missed > 0 {
                     let lagged = json!({ "missed": page.missed });
                     events.push(Event::default().event("lagged").data(lagged.to_string()));
@@ -134,11 +134,11 @@ impl Client {
                 }
                 for record in &page.records {
                     self.last = record.seq;
-                    events.extend(self.wanted.matches(record).then(|| event(record, self.trust)));
+                    events.extend(self.filter.matches(record).then(|| event(record, self.trust)));
                 }
                 events.extend(self.changes());
                 if !page.records.is_empty() && events.is_empty() {
-                    // All of it was for others.
+                    // The filter rejected all records.
                     continue;
                 }
             }
@@ -153,26 +153,26 @@ impl Client {
         }
     }
 
-    /// How everything is, and what is wrong: from here records tell what happens.
+    /// Returns the current state of everything, with all errors. Records continue from here.
     fn snapshot(&mut self) -> Vec<Event> {
         let shown = self.shown.borrow_and_update().clone();
         self.known = shown.clone();
-        let wanted = |(name, _): &(&String, &EnvironmentStatus)| self.wanted.matches_environment(Some(name));
-        let environments = shown.environments.iter().filter(wanted);
-        let told = json!({
+        let filter = |(name, _): &(&String, &EnvironmentStatus)| self.filter.matches_environment(Some(name));
+        let environments = shown.environments.iter().filter(filter);
+        let value = json!({
             "mode": shown.controller.mode,
             "modeReason": shown.controller.mode_reason,
             "environments": environments.map(|(_, status)| summary(status)).collect::<Vec<_>>(),
             "lastEventId": self.last.to_string(),
         });
-        let event = Event::default().event("snapshot").data(told.to_string());
-        // From here a client that comes back goes on.
-        let event = Some(event.id(self.last.to_string())).filter(|_| self.wanted.matches_name("snapshot"));
-        let problems = problems(&self.wanted, &StatusDocuments::default(), &shown);
+        let event = Event::default().event("snapshot").data(value.to_string());
+        // A client that reconnects resumes from this id.
+        let event = Some(event.id(self.last.to_string())).filter(|_| self.filter.matches_name("snapshot"));
+        let problems = problems(&self.filter, &StatusDocuments::default(), &shown);
         event.into_iter().chain(problems).collect()
     }
 
-    /// How environments changed since they were told.
+    /// Returns the changes of environments since the last call.
     fn changes(&mut self) -> Vec<Event> {
         let now = self.shown.borrow_and_update().clone();
         let before = std::mem::replace(&mut self.known, now.clone());
@@ -180,53 +180,53 @@ impl Client {
             return Vec::new();
         }
         let mut events = Vec::new();
-        let mut tell = |value: &Value| {
+        let mut push = |value: &Value| {
             events.push(Event::default().event("environment").data(value.to_string()));
         };
         for (name, status) in &now.environments {
             let old = before.environments.get(name);
-            if old != Some(status) && self.wanted.matches_environment(Some(name)) {
-                let told = summary(status);
-                if old.map(summary).as_ref() != Some(&told) {
-                    tell(&told);
+            if old != Some(status) && self.filter.matches_environment(Some(name)) {
+                let value = summary(status);
+                if old.map(summary).as_ref() != Some(&value) {
+                    push(&value);
                 }
             }
         }
         let names = before.environments.keys();
         let gone = names.filter(|name| !now.environments.contains_key(*name));
-        for name in gone.filter(|name| self.wanted.matches_environment(Some(name))) {
-            tell(&json!({ "environment": name, "phase": "Gone" }));
+        for name in gone.filter(|name| self.filter.matches_environment(Some(name))) {
+            push(&json!({ "environment": name, "phase": "Gone" }));
         }
-        if !self.wanted.matches_name("environment") {
+        if !self.filter.matches_name("environment") {
             events.clear();
         }
-        events.extend(problems(&self.wanted, &before, &now));
+        events.extend(problems(&self.filter, &before, &now));
         events
     }
 }
 
-/// Errors that were not there before, each whole: who listens need not ask what to do about them.
-fn problems(wanted: &EventFilter, before: &StatusDocuments, now: &StatusDocuments) -> Vec<Event> {
-    if !wanted.matches_name("problem") {
+/// Returns the errors that did not exist before, with all fields, so that a listener needs no further request.
+fn problems(filter: &EventFilter, before: &StatusDocuments, now: &StatusDocuments) -> Vec<Event> {
+    if !filter.matches_name("problem") {
         return Vec::new();
     }
     let named = |(name, status): (&String, &EnvironmentStatus)| {
         let known = before.environments.get(name);
         let known = known.map_or(&[][..], |status| &status.errors);
-        let is_wanted = wanted.matches_environment(Some(name));
+        let is_wanted = filter.matches_environment(Some(name));
         let news: Vec<_> = fresh(known, &status.errors).cloned().collect();
         is_wanted.then_some(news)
     };
     let of_environments = now.environments.iter().filter_map(named).flatten();
     let of_controller = fresh(&before.controller.errors, &now.controller.errors).cloned();
-    let of_controller = of_controller.filter(|_| wanted.matches_environment(None));
+    let of_controller = of_controller.filter(|_| filter.matches_environment(None));
     of_controller
         .chain(of_environments)
         .map(|error| Event::default().event("problem").data(json!(error).to_string()))
         .collect()
 }
 
-/// Those of `now` that are not among `known`: an occurrence is told once, however its words change.
+/// Returns the errors of `now` that are not in `known`. An occurrence is reported once, even if its message changes.
 fn fresh<'a>(
     known: &'a [StructuredError],
     now: &'a [StructuredError],
@@ -238,45 +238,46 @@ fn fresh<'a>(
     now.iter().filter(move |error| !is_known(error))
 }
 
-/// What is asked for, with commas between the names.
-fn wanted(asked: &EventsQuery) -> Result<EventFilter, Problem> {
-    let wanted = EventFilter {
-        environments: names(asked.environment.as_deref()),
-        names: names(asked.kind.as_deref()),
+/// Builds the filter of a query; its names are separated by commas.
+fn filter(query: &EventsQuery) -> Result<EventFilter, Problem> {
+    let filter = EventFilter {
+        environments: names(query.environment.as_deref()),
+        names: names(query.kind.as_deref()),
     };
-    known(&wanted.names, &OTHERS)?;
-    Ok(wanted)
+    known(&filter.names, &OTHER_EVENTS)?;
+    Ok(filter)
 }
 
-/// A list with commas between its words.
+/// Splits a list at its commas.
 pub(super) fn names(list: Option<&str>) -> BTreeSet<String> {
     let words = list.unwrap_or_default().split(',').map(str::trim);
     words.filter(|word| !word.is_empty()).map(str::to_owned).collect()
 }
 
-/// Whether there are events of all these names: records, and those `others`.
+/// Checks that all names are names of records or in `others`.
 pub(super) fn known(names: &BTreeSet<String>, others: &[&str]) -> Result<(), Problem> {
     let records = names.iter().filter(|name| !others.contains(&name.as_str()));
     for name in records {
         Record::known_name(name).map_err(|why| {
             let message = [&[why.as_str()], others].concat().join(", ");
-            Problem::asked(StatusCode::BAD_REQUEST, message)
+            Problem::new(StatusCode::BAD_REQUEST, message)
         })?;
     }
     Ok(())
 }
 
-/// Names and images may hold what a file reads from outside: what is done to what is told to the controller's user only.
+/// Converts a record to JSON. Names and images can contain values of environment variables, so only the controller's user sees
+/// the details of actions.
 pub(super) fn shown(record: &Record, trust: Trust) -> Value {
-    let mut told = json!(record);
-    if trust == Trust::Nobody && matches!(record.entry, Entry::Intent(_)) {
-        let verb = told["act"]["verb"].clone();
-        told["act"] = json!({ "verb": verb });
+    let mut value = json!(record);
+    if trust == Trust::Anyone && matches!(record.entry, Entry::Intent(_)) {
+        let verb = value["action"]["verb"].clone();
+        value["action"] = json!({ "verb": verb });
         for private in ["subject", "cause"] {
-            told.as_object_mut().and_then(|told| told.remove(private));
+            value.as_object_mut().and_then(|value| value.remove(private));
         }
     }
-    told
+    value
 }
 
 fn event(record: &Record, trust: Trust) -> Event {

@@ -1,4 +1,4 @@
-//! Who may ask what: everybody on this machine may look, and only who proves to be the controller's user may change.
+//! Access control: every process on this machine can read, but only the controller's user can change anything.
 
 use std::io::{self, Read as _};
 use std::net::{IpAddr, SocketAddr};
@@ -14,34 +14,34 @@ use sha2::{Digest as _, Sha256};
 
 use super::problem::Problem;
 
-/// What a listener asks of those who come.
+/// Access rules of a listener.
 #[derive(Debug, Clone)]
 pub(crate) enum Guard {
-    /// A socket in a folder that only its user enters: whoever is in may do everything.
+    /// Socket in a folder of its user: every client has full access.
     Socket,
-    /// An address that any process, and any page in a browser, can reach.
+    /// Address that any process, and any page in a browser, can reach.
     Address {
-        /// Where it listens.
+        /// Listen address.
         at: SocketAddr,
-        /// What a change has to come with.
+        /// Token that changes require.
         token: Arc<str>,
     },
 }
 
-/// What is known of who asks.
+/// Trust in a client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Trust {
-    /// It is the controller's user, or has its token.
+    /// The controller's user, or a client with its token.
     User,
-    /// Anybody on this machine.
-    Nobody,
+    /// Any other process on this machine.
+    Anyone,
 }
 
-/// The token of a state directory, made where there is none.
+/// Returns the token of a state directory; creates it if it does not exist.
 pub(crate) fn token(state: &StateDir) -> io::Result<Arc<str>> {
     let path = state.private().join("token");
-    if let Some(kept) = kept(&path) {
-        return Ok(kept);
+    if let Some(token) = read_token(&path) {
+        return Ok(token);
     }
     let mut random = [0_u8; 32];
     std::fs::File::open("/dev/urandom")?.read_exact(&mut random)?;
@@ -52,15 +52,15 @@ pub(crate) fn token(state: &StateDir) -> io::Result<Arc<str>> {
     Ok(fresh.into())
 }
 
-fn kept(path: &Path) -> Option<Arc<str>> {
+fn read_token(path: &Path) -> Option<Arc<str>> {
     let text = std::fs::read_to_string(path).ok()?;
     let text = text.trim();
     (text.len() >= 32).then(|| text.into())
 }
 
-/// Lets in, or says why not.
+/// Passes an allowed request on, or responds with an error.
 pub(super) async fn check(State(guard): State<Guard>, mut request: Request, next: Next) -> Response {
-    match guard.may(request.method(), request.uri().path(), request.headers()) {
+    match guard.authorize(request.method(), request.uri().path(), request.headers()) {
         Ok(trust) => {
             request.extensions_mut().insert(trust);
             next.run(request).await
@@ -70,45 +70,41 @@ pub(super) async fn check(State(guard): State<Guard>, mut request: Request, next
 }
 
 impl Guard {
-    fn may(&self, method: &Method, path: &str, headers: &HeaderMap) -> Result<Trust, Problem> {
+    fn authorize(&self, method: &Method, path: &str, headers: &HeaderMap) -> Result<Trust, Problem> {
         let Self::Address { at, token } = self else {
             return Ok(Trust::User);
         };
         let text = |name| headers.get(name).map(|value| value.to_str().unwrap_or("?"));
-        // A name that was bound to this address by somebody else is theirs: its pages must not read here.
+        // DNS rebinding: pages of a foreign name that resolves to this address must not read from it.
         let host = text(header::HOST).unwrap_or("?");
         if !is_ours(host, *at) {
-            let message = format!("host `{host}` is not served here; ask `{at}`");
-            return Err(Problem::asked(StatusCode::MISDIRECTED_REQUEST, message));
+            let message = format!("host `{host}` is not served here; use `{at}`");
+            return Err(Problem::new(StatusCode::MISDIRECTED_REQUEST, message));
         }
         if let Some(origin) = text(header::ORIGIN) {
             let host = origin.strip_prefix("http://").unwrap_or("?");
             if !is_ours(host, *at) {
-                let message = format!("pages of `{origin}` may not ask this controller");
-                return Err(Problem::asked(StatusCode::FORBIDDEN, message));
+                let message = format!("requests from pages of `{origin}` are not allowed");
+                return Err(Problem::new(StatusCode::FORBIDDEN, message));
             }
         }
-        // Who is not on this machine proves more.
+        // Remote clients need the token for reading as well.
         let open = at.ip().is_loopback() || path == "/healthz" || path == "/readyz";
         let open = method.is_safe() && open && !is_private(path);
-        let given = text(header::AUTHORIZATION).and_then(|value| value.strip_prefix("Bearer "));
-        match given {
-            Some(given) if is_same(given, token) => Ok(Trust::User),
-            _ if open => Ok(Trust::Nobody),
-            Some(_) => Err(Problem::asked(
-                StatusCode::UNAUTHORIZED,
-                "the token is another one",
-            )),
+        let sent = text(header::AUTHORIZATION).and_then(|value| value.strip_prefix("Bearer "));
+        match sent {
+            Some(sent) if is_same(sent, token) => Ok(Trust::User),
+            _ if open => Ok(Trust::Anyone),
+            Some(_) => Err(Problem::new(StatusCode::UNAUTHORIZED, "wrong token")),
             None => {
-                let message =
-                    "this needs the token in `private/token` of the state directory, or the socket beside it";
-                Err(Problem::asked(StatusCode::UNAUTHORIZED, message))
+                let message = "missing token: send the one in `private/token` of the state directory, or use the socket next to it";
+                Err(Problem::new(StatusCode::UNAUTHORIZED, message))
             }
         }
     }
 }
 
-/// What containers wrote lies in private files, and is private here.
+/// True for paths with output of containers, whose files are private as well.
 pub(super) fn is_private(path: &str) -> bool {
     let parts: Vec<&str> = path.trim_matches('/').split('/').collect();
     matches!(
@@ -127,7 +123,7 @@ pub(super) fn is_private(path: &str) -> bool {
     )
 }
 
-/// The address itself, or `localhost` where it is on loopback.
+/// True for the listen address itself, and for `localhost` on a loopback address.
 fn is_ours(host: &str, at: SocketAddr) -> bool {
     if host.parse() == Ok(at) {
         return true;
@@ -139,17 +135,17 @@ fn is_ours(host: &str, at: SocketAddr) -> bool {
         .parse::<IpAddr>();
     let everywhere = at.ip().is_unspecified();
     let named = match number {
-        // Nobody can bind a number to another address.
+        // DNS cannot rebind a numeric address.
         Ok(ip) => everywhere || (at.ip().is_loopback() && ip.is_loopback()),
         Err(_) => name == "localhost" && (everywhere || at.ip().is_loopback()),
     };
     named && port.parse() == Ok(at.port())
 }
 
-/// In the same time, however much of it is right.
-fn is_same(given: &str, token: &str) -> bool {
+/// Compares in constant time.
+fn is_same(sent: &str, token: &str) -> bool {
     let digest = |text: &str| Sha256::digest(text.as_bytes());
-    let (one, other) = (digest(given), digest(token));
+    let (one, other) = (digest(sent), digest(token));
     let differences = one.iter().zip(other.iter()).map(|(a, b)| a ^ b);
     differences.fold(0, |all, one| all | one) == 0
 }
@@ -159,26 +155,26 @@ mod tests {
     use super::*;
 
     #[test]
-    fn everybody_here_may_look_and_who_has_the_token_may_change() {
+    fn local_clients_read_and_token_holders_change() {
         let at: SocketAddr = "127.0.0.1:9470".parse().unwrap();
         let guard = Guard::Address {
             at,
             token: "a-token".into(),
         };
-        let may = |method: &Method, headers: &[(&'static str, &str)]| {
+        let authorize = |method: &Method, headers: &[(&'static str, &str)]| {
             let map = headers.iter().map(|(name, value)| {
                 let name: header::HeaderName = (*name).parse().unwrap();
                 (name, value.parse().unwrap())
             });
-            let answer = guard.may(method, "/api/v1/environments", &map.collect());
-            answer
+            let response = guard.authorize(method, "/api/v1/environments", &map.collect());
+            response
                 .map(drop)
                 .map_err(|problem| problem.into_response().status().as_u16())
         };
         let local = ("host", "127.0.0.1:9470");
-        assert_eq!(may(&Method::GET, &[local]), Ok(()));
-        assert_eq!(may(&Method::GET, &[("host", "localhost:9470")]), Ok(()));
-        assert_eq!(may(&Method::GET, &[("host", "[::1]:9470")]), Ok(()));
+        assert_eq!(authorize(&Method::GET, &[local]), Ok(()));
+        assert_eq!(authorize(&Method::GET, &[("host", "localhost:9470")]), Ok(()));
+        assert_eq!(authorize(&Method::GET, &[("host", "[::1]:9470")]), Ok(()));
         for other in [
             "evil.test:9470",
             "evil.test",
@@ -187,21 +183,21 @@ mod tests {
             "127.0.0.1.evil.test:9470",
             "10.0.0.1:9470",
         ] {
-            assert_eq!(may(&Method::GET, &[("host", other)]), Err(421), "{other}");
+            assert_eq!(authorize(&Method::GET, &[("host", other)]), Err(421), "{other}");
         }
-        assert_eq!(may(&Method::GET, &[]), Err(421), "no host at all");
+        assert_eq!(authorize(&Method::GET, &[]), Err(421), "missing host");
         assert_eq!(
-            may(&Method::GET, &[local, ("origin", "http://localhost:9470")]),
+            authorize(&Method::GET, &[local, ("origin", "http://localhost:9470")]),
             Ok(())
         );
         for origin in ["http://evil.test", "null", "https://127.0.0.1:9470", "file://"] {
             assert_eq!(
-                may(&Method::GET, &[local, ("origin", origin)]),
+                authorize(&Method::GET, &[local, ("origin", origin)]),
                 Err(403),
                 "{origin}"
             );
         }
-        assert_eq!(may(&Method::POST, &[local]), Err(401));
+        assert_eq!(authorize(&Method::POST, &[local]), Err(401));
         for path in [
             "/api/v1/environments/logs",
             "/api/v1/environments/a/services/evidence",
@@ -219,30 +215,33 @@ mod tests {
         ] {
             let path = format!("/api/v1/environments/shop/{private}");
             let headers = HeaderMap::from_iter([(header::HOST, "localhost:9470".parse().unwrap())]);
-            assert!(guard.may(&Method::GET, &path, &headers).is_err(), "{private}");
+            assert!(
+                guard.authorize(&Method::GET, &path, &headers).is_err(),
+                "{private}"
+            );
         }
         assert_eq!(
-            may(&Method::POST, &[local, ("authorization", "Bearer a-toke")]),
+            authorize(&Method::POST, &[local, ("authorization", "Bearer a-toke")]),
             Err(401)
         );
         assert_eq!(
-            may(&Method::POST, &[local, ("authorization", "a-token")]),
+            authorize(&Method::POST, &[local, ("authorization", "a-token")]),
             Err(401)
         );
         assert_eq!(
-            may(&Method::POST, &[local, ("authorization", "Bearer a-token")]),
+            authorize(&Method::POST, &[local, ("authorization", "Bearer a-token")]),
             Ok(())
         );
         assert_eq!(
             Guard::Socket
-                .may(&Method::POST, "/api/v1/actions", &HeaderMap::new())
+                .authorize(&Method::POST, "/api/v1/actions", &HeaderMap::new())
                 .map_err(|problem| problem.into_response().status()),
             Ok(Trust::User)
         );
     }
 
     #[test]
-    fn who_listens_everywhere_is_asked_by_number_and_by_no_other_name() {
+    fn wildcard_address_accepts_only_numeric_hosts_and_localhost() {
         let at: SocketAddr = "0.0.0.0:9470".parse().unwrap();
         for host in [
             "10.0.0.7:9470",
@@ -263,7 +262,7 @@ mod tests {
     }
 
     #[test]
-    fn a_token_is_made_once_and_nobody_else_reads_it() {
+    fn token_is_created_once_and_is_private() {
         use std::os::unix::fs::PermissionsExt as _;
         let dir = tempfile::tempdir().unwrap();
         let state = StateDir::prepare(&dir.path().join("state"), &dir.path().join("specs")).unwrap();
@@ -274,6 +273,6 @@ mod tests {
         let mode = std::fs::metadata(&path).unwrap().permissions().mode();
         assert_eq!(mode & 0o777, 0o600);
         std::fs::write(&path, "").unwrap();
-        assert_ne!(token(&state).unwrap(), first, "a torn one is made anew");
+        assert_ne!(token(&state).unwrap(), first, "an incomplete token is replaced");
     }
 }

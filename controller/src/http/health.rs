@@ -1,4 +1,4 @@
-//! Whether the controller lives, and whether it can do its work.
+//! Liveness and readiness of the controller.
 
 use argus_crds::status::Mode;
 use axum::Json;
@@ -9,21 +9,21 @@ use serde::{Deserialize, Serialize};
 
 use super::AppState;
 
-/// How a controller is: it answers, and what it may do.
+/// Response of the liveness check.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Health {
-    /// `ok`, for it answers.
+    /// Always `ok`.
     pub(crate) status: String,
-    /// What it may do at present.
+    /// Mode of the controller.
     pub(crate) mode: Mode,
-    /// Why it is in that mode.
+    /// Reason of the mode.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) mode_reason: Option<String>,
 }
 
-pub(super) async fn healthz(State(desk): State<AppState>) -> Json<Health> {
-    let (mode, mode_reason) = mode(&desk);
+pub(super) async fn healthz(State(app): State<AppState>) -> Json<Health> {
+    let (mode, mode_reason) = mode(&app);
     Json(Health {
         status: "ok".to_owned(),
         mode,
@@ -31,12 +31,12 @@ pub(super) async fn healthz(State(desk): State<AppState>) -> Json<Health> {
     })
 }
 
-/// As the Kubernetes API server answers: a line a check, and 503 where one does not hold.
-pub(super) async fn readyz(State(desk): State<AppState>) -> Response {
-    let Some(own) = desk.client.in_process_parts() else {
+/// Responds like the Kubernetes API server: one line per check, and 503 if a check fails.
+pub(super) async fn readyz(State(app): State<AppState>) -> Response {
+    let Some(parts) = app.client.in_process_parts() else {
         return StatusCode::SERVICE_UNAVAILABLE.into_response();
     };
-    let snapshot = own.handle.snapshot();
+    let snapshot = parts.handle.snapshot();
     let checks = [
         ("engine", snapshot.store.reachable()),
         ("list", snapshot.store.last_complete() > 0),
@@ -61,11 +61,11 @@ pub(super) async fn readyz(State(desk): State<AppState>) -> Response {
     (status, text).into_response()
 }
 
-/// Of the controller itself and not of its files: on a full disk those stay as they were.
-fn mode(desk: &AppState) -> (Mode, Option<String>) {
-    match desk.client.in_process_parts() {
-        Some(own) => {
-            let snapshot = own.handle.snapshot();
+/// Returns the mode from memory, not from the status files, which stay outdated on a full disk.
+fn mode(app: &AppState) -> (Mode, Option<String>) {
+    match app.client.in_process_parts() {
+        Some(parts) => {
+            let snapshot = parts.handle.snapshot();
             (snapshot.mode, snapshot.mode_reason())
         }
         None => (Mode::default(), None),

@@ -1,4 +1,4 @@
-//! What happened: pages of the journal, incidents, and the failed runs of which something is kept.
+//! Pages of the journal, incidents, and failed runs with stored evidence.
 
 use argus_core::journal::EventFilter;
 use axum::extract::State;
@@ -18,91 +18,91 @@ use super::problem::Problem;
 use crate::cli::events::page::{EventsPage, page};
 use crate::cli::{evidence, evidence_store, incidents as cli_incidents};
 
-/// Records where nobody says how many, and the most.
-const EVENTS: usize = 100;
-const MOST: usize = 1_000;
+/// Default and maximum number of records.
+const DEFAULT_EVENTS: usize = 100;
+const MAX_EVENTS: usize = 1_000;
 
-/// It may read the whole journal: one at a time, whoever asks.
+/// Allows one request at a time, because it can read the whole journal.
 static PAGES: Semaphore = Semaphore::const_new(1);
 
-/// Which records are wanted.
+/// Query of the recorded events.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct HistoryQuery {
-    /// Environments, with commas between them; all without.
+    /// Environments, separated by commas; default: all.
     environment: Option<String>,
-    /// Names of records, with commas between them; all without.
+    /// Names of records, separated by commas; default: all.
     #[serde(rename = "type")]
     kind: Option<String>,
-    /// Only what came after this number, oldest first; the newest without.
+    /// Only records after this number, oldest first; default: the newest records.
     after: Option<u64>,
-    /// How many at most.
+    /// Maximum number of records.
     tail: Option<usize>,
 }
 
-/// Whose failed runs are wanted.
+/// Query of the failed runs.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct ServiceQuery {
-    /// One service; all of them without.
+    /// Service name; default: all.
     service: Option<String>,
 }
 
 pub(super) async fn events(
-    State(desk): State<AppState>,
-    Query(asked): Query<HistoryQuery>,
+    State(app): State<AppState>,
+    Query(query): Query<HistoryQuery>,
     Extension(trust): Extension<Trust>,
 ) -> Result<Response, Problem> {
-    let wanted = EventFilter {
-        environments: names(asked.environment.as_deref()),
-        names: names(asked.kind.as_deref()),
+    let filter = EventFilter {
+        environments: names(query.environment.as_deref()),
+        names: names(query.kind.as_deref()),
     };
-    super::events::known(&wanted.names, &[])?;
-    let most = asked.tail.unwrap_or(EVENTS).clamp(1, MOST);
+    super::events::known(&filter.names, &[])?;
+    let most = query.tail.unwrap_or(DEFAULT_EVENTS).clamp(1, MAX_EVENTS);
     // Never closed.
     let _turn = PAGES.acquire().await;
-    let page = page(&desk.client.feed(), &wanted, asked.after, most).await;
-    let told = |record: &std::sync::Arc<argus_core::journal::Record>| {
-        let mut told = shown(record, trust);
-        told["event"] = json!(record.name());
-        told
+    let page = page(&app.client.feed(), &filter, query.after, most).await;
+    let to_json = |record: &std::sync::Arc<argus_core::journal::Record>| {
+        let mut value = shown(record, trust);
+        value["event"] = json!(record.name());
+        value
     };
-    let told = EventsPage {
-        items: page.records.iter().map(told).collect(),
+    let response = EventsPage {
+        items: page.records.iter().map(to_json).collect(),
         last: page.last,
         missed: page.missed,
     };
-    Ok(Json(told).into_response())
+    Ok(Json(response).into_response())
 }
 
-pub(super) async fn incidents(State(desk): State<AppState>) -> Result<Response, Problem> {
-    let read = desk.client.read(|client| cli_incidents::read(client.state()));
+pub(super) async fn incidents(State(app): State<AppState>) -> Result<Response, Problem> {
+    let read = app.client.read(|client| cli_incidents::read(client.state()));
     Ok(Json(json!({ "items": read.await? })).into_response())
 }
 
 pub(super) async fn incident(
-    State(desk): State<AppState>,
+    State(app): State<AppState>,
     Path(id): Path<String>,
 ) -> Result<Response, Problem> {
-    let all = desk.client.read(|client| cli_incidents::read(client.state()));
+    let all = app.client.read(|client| cli_incidents::read(client.state()));
     let one = cli_incidents::chosen(all.await?, &id);
-    let one = one.map_err(|none| Problem::from(none).status(StatusCode::NOT_FOUND))?;
+    let one = one.map_err(|unknown_id| Problem::from(unknown_id).status(StatusCode::NOT_FOUND))?;
     Ok(Json(one).into_response())
 }
 
 pub(super) async fn evidence(
-    State(desk): State<AppState>,
+    State(app): State<AppState>,
     Path(env): Path<String>,
-    Query(whose): Query<ServiceQuery>,
+    Query(query): Query<ServiceQuery>,
 ) -> Result<Response, Problem> {
-    let status = environment(&desk, &env).await?;
-    // A name becomes a path: only those that there are.
+    let status = environment(&app, &env).await?;
+    // A name becomes part of a path, so only existing names are allowed.
     let unknown = |name: &&String| !status.services.iter().any(|row| row.name == **name);
-    if let Some(name) = whose.service.as_ref().filter(unknown) {
+    if let Some(name) = query.service.as_ref().filter(unknown) {
         return Err(Problem::from(evidence_store::no_service(&status, name)).status(StatusCode::NOT_FOUND));
     }
-    let read = desk.client.read(move |client| {
-        let service = whose.service.as_deref();
+    let read = app.client.read(move |client| {
+        let service = query.service.as_deref();
         Ok(evidence::listed(client.state(), &env, service))
     });
     let missing = |failure| Problem::from(failure).status(StatusCode::NOT_FOUND);

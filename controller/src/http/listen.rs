@@ -1,4 +1,4 @@
-//! Connections: taken in up to a number, given little time for their heads, and ended in good order.
+//! Listeners: limits on the number of connections and on slow clients, and a graceful shutdown.
 
 use std::io;
 use std::net::SocketAddr;
@@ -21,71 +21,71 @@ use tokio_util::sync::CancellationToken;
 
 use super::write_timeout::WriteTimeout;
 
-/// Connections at once; who comes after that waits in the kernel's queue.
-const CONNECTIONS: usize = 1_024;
-/// A head that is not here after this is not waited for.
-const HEAD: Duration = Duration::from_secs(5);
-/// Who takes nothing of an answer for this long is not waited for.
-const UNREAD: Duration = Duration::from_secs(30);
-/// What is under way when the controller stops gets this long.
+/// Maximum number of connections; more wait in the kernel's queue.
+const MAX_CONNECTIONS: usize = 1_024;
+/// Maximum time to read the head of a request.
+const HEAD_TIMEOUT: Duration = Duration::from_secs(5);
+/// Maximum time that a client can read nothing of a response.
+const WRITE_TIMEOUT: Duration = Duration::from_secs(30);
+/// Grace period for requests in progress when the controller stops.
 const GRACE: Duration = Duration::from_secs(2);
-/// An address that is taken is tried again after this.
-const AGAIN: Duration = Duration::from_secs(5);
+/// Delay before the next attempt to bind an address that is in use.
+const RETRY_DELAY: Duration = Duration::from_secs(5);
 
-/// Serves on a unix socket until it is stopped.
+/// Serves on a unix socket until `stop`.
 pub(crate) async fn socket(path: PathBuf, app: Router, stop: CancellationToken) -> io::Result<()> {
     let listener = bind(&path)?;
     serve(listener, app, stop).await;
-    // Whoever finds no socket knows that nobody listens.
+    // A missing socket shows clients that no controller runs.
     drop(std::fs::remove_file(&path));
     Ok(())
 }
 
-/// Serves on an address until it is stopped; `told` says where, as long as it does.
+/// Serves on an address until `stop`; `bound` contains the address during that time.
 pub(crate) async fn address(
     wanted: SocketAddr,
     app: impl Fn(SocketAddr) -> Router,
-    told: watch::Sender<Option<SocketAddr>>,
+    bound: watch::Sender<Option<SocketAddr>>,
     stop: CancellationToken,
 ) {
-    let mut said = false;
+    let mut is_logged = false;
     let listener = loop {
         match TcpListener::bind(wanted).await {
             Ok(listener) => break listener,
-            Err(error) if !said => {
-                tracing::warn!(%wanted, %error, "cannot listen for HTTP; trying again, the socket serves");
-                said = true;
+            Err(error) if !is_logged => {
+                tracing::warn!(%wanted, %error, "cannot listen for HTTP; retrying, the unix socket still works");
+                is_logged = true;
             }
             Err(_) => {}
         }
         tokio::select! {
             () = stop.cancelled() => return,
-            () = tokio::time::sleep(AGAIN) => {}
+            () = tokio::time::sleep(RETRY_DELAY) => {}
         }
     };
     let at = listener.local_addr().unwrap_or(wanted);
-    told.send_replace(Some(at));
+    bound.send_replace(Some(at));
     tracing::info!(address = %at, "HTTP");
-    // Small answers go at once.
+    // Send small responses without delay.
     let listener = listener.tap_io(|stream| drop(stream.set_nodelay(true)));
     serve(listener, app(at), stop).await;
-    told.send_replace(None);
+    bound.send_replace(None);
 }
 
-/// The lock is ours, so a socket that lies there is a dead controller's.
+/// Binds the socket. The controller holds the lock, so an existing socket belongs to a dead controller.
 fn bind(path: &Path) -> io::Result<UnixListener> {
     match std::fs::remove_file(path) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
         Ok(()) | Err(_) => {}
     }
     let listener = UnixListener::bind(path)?;
-    // The folder is 0700 already: between bind and this nobody else gets in.
+    // The folder has mode 0700, so no other user can connect between bind and chmod.
     std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o600))?;
     Ok(listener)
 }
 
 async fn serve(mut listener: impl Listener, app: Router, stop: CancellationToken) {
-    let permits = Arc::new(Semaphore::new(CONNECTIONS));
+    let permits = Arc::new(Semaphore::new(MAX_CONNECTIONS));
     let mut tasks = JoinSet::new();
     loop {
         let next = async {
@@ -97,9 +97,9 @@ async fn serve(mut listener: impl Listener, app: Router, stop: CancellationToken
             () = stop.cancelled() => break,
             Some(_) = tasks.join_next(), if !tasks.is_empty() => {}
             (permit, stream) = next => {
-                let talk = talk(stream, app.clone(), stop.clone());
+                let connection = serve_connection(stream, app.clone(), stop.clone());
                 tasks.spawn(async move {
-                    talk.await;
+                    connection.await;
                     drop(permit);
                 });
             }
@@ -109,19 +109,19 @@ async fn serve(mut listener: impl Listener, app: Router, stop: CancellationToken
     drop(tokio::time::timeout(GRACE, all).await);
 }
 
-async fn talk<S>(stream: S, app: Router, stop: CancellationToken)
+async fn serve_connection<S>(stream: S, app: Router, stop: CancellationToken)
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
     let connection = http1::Builder::new()
         .timer(TokioTimer::new())
-        .header_read_timeout(HEAD)
+        .header_read_timeout(HEAD_TIMEOUT)
         .serve_connection(
-            TokioIo::new(WriteTimeout::new(stream, UNREAD)),
+            TokioIo::new(WriteTimeout::new(stream, WRITE_TIMEOUT)),
             TowerToHyperService::new(app),
         );
     let mut connection = pin!(connection);
-    // How a conversation ends is the other side's business.
+    // Errors of a connection concern only its client.
     tokio::select! {
         _ended = connection.as_mut() => {}
         () = stop.cancelled() => {

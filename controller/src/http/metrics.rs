@@ -1,4 +1,4 @@
-//! `/metrics`: for a Prometheus.
+//! `/metrics`, for Prometheus.
 
 use axum::extract::State;
 use axum::http::{StatusCode, header};
@@ -9,15 +9,15 @@ use super::AppState;
 use super::problem::Problem;
 use crate::exit::Failure;
 
-pub(super) async fn metrics(State(desk): State<AppState>) -> Result<Response, Problem> {
-    let Some(own) = desk.client.in_process_parts() else {
-        return Err(Problem::asked(
+pub(super) async fn metrics(State(app): State<AppState>) -> Result<Response, Problem> {
+    let Some(parts) = app.client.in_process_parts() else {
+        return Err(Problem::new(
             StatusCode::SERVICE_UNAVAILABLE,
-            "no controller is here",
+            "no controller runs in this process",
         ));
     };
-    let metrics = own.metrics.clone();
-    // Hundreds of environments are tens of thousands of lines: nobody else waits for them to be written.
+    let metrics = parts.metrics.clone();
+    // Hundreds of environments are tens of thousands of lines, so the text is written on another thread.
     let text = tokio::task::spawn_blocking(move || metrics.text()).await;
     let failed =
         |error: &dyn std::error::Error| Problem::from(Failure::fault("cannot write the metrics", error));

@@ -1,4 +1,4 @@
-//! What mocks were asked, as they tell it themselves: the last requests, or each as it comes.
+//! Requests that mocks received, as the mocks report them: the latest ones, or a stream of new ones.
 
 use std::convert::Infallible;
 use std::time::Duration;
@@ -13,75 +13,75 @@ use serde::Deserialize;
 use serde_json::json;
 
 use super::AppState;
-use super::events::last_heard;
+use super::events::last_event_id;
 use super::params::{Path, Query};
 use super::problem::Problem;
 use crate::cli::{evidence_store, mock};
 
-/// Requests where nobody says how many, and the most: a mock keeps no more.
-const REQUESTS: usize = 20;
-const MOST: usize = 1_000;
-/// How often a mock is asked what is new, as long as somebody listens.
-const LOOK: Duration = Duration::from_millis(250);
+/// Default and maximum number of requests; a mock stores no more than the maximum.
+const DEFAULT_REQUESTS: usize = 20;
+const MAX_REQUESTS: usize = 1_000;
+/// Interval between queries of a mock while a client follows its requests.
+const POLL_INTERVAL: Duration = Duration::from_millis(250);
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Tail {
-    /// The last requests.
+    /// Number of the latest requests.
     tail: Option<usize>,
-    /// And then each as it comes, as server-sent events.
+    /// Also stream new requests, as server-sent events.
     #[serde(default)]
     follow: bool,
 }
 
-/// Somebody who hears of each request.
+/// Client that follows the requests of a mock.
 struct Listener {
-    desk: AppState,
+    app: AppState,
     env: String,
     mock: String,
-    /// The last one that was told.
+    /// Number of the last sent request.
     after: u64,
-    /// What was asked for already, and is to be told first.
+    /// First page, which was already queried.
     page: Option<mock::MockRequestsPage>,
 }
 
 pub(super) async fn requests(
-    State(desk): State<AppState>,
+    State(app): State<AppState>,
     Path((env, name)): Path<(String, String)>,
-    Query(asked): Query<Tail>,
+    Query(query): Query<Tail>,
     headers: HeaderMap,
 ) -> Result<Response, Problem> {
     let not_found = |failure| Problem::from(failure).status(StatusCode::NOT_FOUND);
-    let status = desk.client.find_environment(&env).await.map_err(not_found)?;
+    let status = app.client.find_environment(&env).await.map_err(not_found)?;
     if !status.services.iter().any(|row| row.name == name) {
         return Err(not_found(evidence_store::no_service(&status, &name)));
     }
-    let tail = asked.tail.unwrap_or(REQUESTS).min(MOST);
-    let heard = if asked.follow {
-        last_heard(&headers, None)?
+    let tail = query.tail.unwrap_or(DEFAULT_REQUESTS).min(MAX_REQUESTS);
+    let last_event = if query.follow {
+        last_event_id(&headers, None)?
     } else {
         None
     };
-    let (after, tail) = heard.map_or((0, tail), |heard| (heard, MOST));
+    let (after, tail) = last_event.map_or((0, tail), |last_event| (last_event, MAX_REQUESTS));
     let page = Box::pin(mock::asked_after(&status, &name, after, tail)).await?;
-    if !asked.follow {
+    if !query.follow {
         return Ok(Json(page).into_response());
     }
     let listener = Listener {
-        desk: desk.clone(),
+        app: app.clone(),
         env,
         mock: name,
         after,
         page: Some(page),
     };
-    let told = listener.told().take_until(desk.stop.clone().cancelled_owned());
+    let events = listener.events().take_until(app.stop.clone().cancelled_owned());
     let alive = KeepAlive::new().interval(super::events::HEARTBEAT).text("alive");
-    Ok(Sse::new(told).keep_alive(alive).into_response())
+    Ok(Sse::new(events).keep_alive(alive).into_response())
 }
 
 impl Listener {
-    /// Events as they are taken: a mock is asked for the next when the last were taken.
-    fn told(self) -> impl Stream<Item = Result<Event, Infallible>> {
+    /// Returns events as a stream. The mock is queried again only after the client has taken the previous events.
+    fn events(self) -> impl Stream<Item = Result<Event, Infallible>> {
         stream::unfold(self, |mut listener| async move {
             let events = listener.next().await?;
             Some((stream::iter(events.into_iter().map(Ok)), listener))
@@ -89,21 +89,21 @@ impl Listener {
         .flatten()
     }
 
-    /// What is new, once something is; `None` when the environment is gone.
+    /// Waits for new requests and returns them; `None` when the environment is gone.
     async fn next(&mut self) -> Option<Vec<Event>> {
         loop {
             let page = if let Some(page) = self.page.take() {
                 Some(page)
             } else {
-                let status = self.desk.client.find_environment(&self.env).await.ok()?;
-                // One that is being restarted, or moved to another port, tells later.
-                mock::asked_after(&status, &self.mock, self.after, MOST)
+                let status = self.app.client.find_environment(&self.env).await.ok()?;
+                // A mock that restarts or moves to another port responds later.
+                mock::asked_after(&status, &self.mock, self.after, MAX_REQUESTS)
                     .await
                     .ok()
             };
             if let Some(page) = page {
                 if page.total < self.after {
-                    // It was started anew, and counts from 1 again.
+                    // A restarted mock counts from 1 again.
                     self.after = 0;
                     continue;
                 }
@@ -123,13 +123,13 @@ impl Listener {
                     return Some(events);
                 }
             }
-            tokio::time::sleep(LOOK).await;
+            tokio::time::sleep(POLL_INTERVAL).await;
         }
     }
 }
 
 fn event(request: &mock::Request) -> Event {
     let event = Event::default().event("request").id(request.number.to_string());
-    // Our own type has text keys only: it can always be written.
+    // Our own type has only text keys, so it always serializes.
     event.data(serde_json::to_string(request).unwrap_or_default())
 }

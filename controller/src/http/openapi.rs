@@ -1,4 +1,4 @@
-//! `/api/v1/openapi.json`: what can be asked, for programs that make clients; one table, which the tests walk.
+//! OpenAPI document `/api/v1/openapi.json`, from one table of operations, which the tests use as well.
 
 use argus_crds::error::StructuredError;
 use argus_crds::incident::Incident;
@@ -9,15 +9,15 @@ use serde_json::{Map, Value, json};
 
 use super::guard::is_private;
 
-/// One thing that can be asked.
+/// One operation of the interface.
 pub(super) struct Operation {
     pub(super) method: &'static str,
     pub(super) path: &'static str,
     summary: &'static str,
-    /// Parameters in the query.
+    /// Names of the query parameters.
     pub(super) query: &'static [&'static str],
-    /// The media type of the answer, and its schema where it has one.
-    answer: (&'static str, Option<&'static str>),
+    /// Media type of the response, and the name of its schema if it has one.
+    response: (&'static str, Option<&'static str>),
 }
 
 const JSON: &str = "application/json";
@@ -25,13 +25,13 @@ const TEXT: &str = "text/plain";
 
 macro_rules! operations {
     ($($method:ident $path:literal $query:tt $kind:ident $($schema:ident)? : $summary:literal;)+) => {
-        /// Everything that can be asked.
+        /// All operations.
         pub(super) const OPERATIONS: &[Operation] = &[$(Operation {
             method: stringify!($method),
             path: $path,
             summary: $summary,
             query: &$query,
-            answer: ($kind, operations!(@ $($schema)?)),
+            response: ($kind, operations!(@ $($schema)?)),
         }),+];
     };
     (@) => { None };
@@ -39,50 +39,50 @@ macro_rules! operations {
 }
 
 operations! {
-    get "/healthz" [] JSON: "whether the controller lives, and in which mode";
-    get "/readyz" [] TEXT: "whether it can do its work: a line a check, 503 where one fails";
-    get "/metrics" [] TEXT: "what a Prometheus reads of this controller";
-    get "/events" ["environment", "type", "lastEventId"] TEXT: "server-sent events: a snapshot, then what happens";
-    get "/api/v1/controller" [] JSON ControllerStatus: "how the controller is";
-    get "/api/v1/environments" ["detail", "phase"] JSON: "all environments, in a few words or whole";
-    get "/api/v1/environments/{env}" [] JSON EnvironmentStatus: "how an environment is";
-    get "/api/v1/environments/{env}/why" [] JSON: "the chain of causes of what is not ready; needs the token";
-    get "/api/v1/environments/{env}/network" [] JSON: "who reaches whom inside it, as it was seen last";
-    post "/api/v1/environments/{env}/network" [] JSON: "the same, looked at now with a helper in the network of each service";
-    get "/api/v1/environments/{env}/wait" ["for", "timeoutSeconds"] JSON EnvironmentStatus: "answers when it is `ready` at the revision that is wanted, or with `for=gone` when it is gone; with the error as soon as it is given up";
-    get "/api/v1/environments/{env}/logs" ["tail"] JSON: "the last lines of each of its containers; needs the token";
-    get "/api/v1/environments/{env}/evidence" ["service"] JSON: "the failed runs of which something is kept; needs the token";
-    get "/api/v1/environments/{env}/services/{service}" [] JSON ServiceStatus: "how a service is";
-    get "/api/v1/environments/{env}/services/{service}/why" [] JSON: "the chain of causes of how it is; needs the token";
-    get "/api/v1/environments/{env}/services/{service}/logs" ["tail"] JSON: "the last lines of its container; needs the token";
-    get "/api/v1/environments/{env}/services/{service}/evidence" ["run", "tail"] JSON: "what a failed run of it left; needs the token";
-    get "/api/v1/environments/{env}/mocks/{mock}/requests" ["tail", "follow"] JSON: "what a mock was asked last, and what answered, with `follow=true` each as it comes (server-sent events); needs the token";
-    get "/api/v1/breaker" [] JSON: "how the circuit breakers stand";
-    get "/api/v1/orphans" [] JSON: "what dead controllers left";
-    get "/api/v1/preflight" ["skip"] JSON PreflightReport: "looks whether engine, disk and the rest are fit";
-    post "/api/v1/preflight" [] JSON PreflightReport: "the same; with `fix` it removes what was left behind and looks again";
-    get "/api/v1/plan" ["environment"] JSON: "what would be done now, and why, and what waits; needs the token";
-    get "/api/v1/validate" [] JSON: "what is wrong with the files of the specs folder";
-    post "/api/v1/validate" [] JSON: "what is wrong with the text of a file, given as `content`";
-    get "/api/v1/doctor" [] JSON: "everything that is wrong, the worst first";
-    get "/api/v1/prune" ["imagesOnly"] JSON: "what of the engine's disk can be given back";
-    post "/api/v1/prune" [] JSON: "gives it back; with `imagesOnly` not the builder's cache, which is everybody's on that engine";
-    get "/api/v1/events" ["environment", "type", "after", "tail"] JSON: "what happened: the newest of the journal, or with `after` what came since";
-    get "/api/v1/incidents" [] JSON: "what was found after runs of the controller that did not end well";
-    get "/api/v1/incidents/{id}" [] JSON Incident: "one of them, by its id or the beginning of it";
-    get "/api/v1/errors" [] JSON: "what all codes mean";
-    get "/api/v1/errors/{code}" [] JSON: "what a code means";
+    get "/healthz" [] JSON: "liveness and mode of the controller";
+    get "/readyz" [] TEXT: "readiness: one line per check, 503 if a check fails";
+    get "/metrics" [] TEXT: "metrics for Prometheus";
+    get "/events" ["environment", "type", "lastEventId"] TEXT: "server-sent events: a snapshot, then events as they happen";
+    get "/api/v1/controller" [] JSON ControllerStatus: "status of the controller";
+    get "/api/v1/environments" ["detail", "phase"] JSON: "all environments, as summaries or status documents";
+    get "/api/v1/environments/{env}" [] JSON EnvironmentStatus: "status of an environment";
+    get "/api/v1/environments/{env}/why" [] JSON: "chain of causes of services that are not ready; needs the token";
+    get "/api/v1/environments/{env}/network" [] JSON: "last connectivity check of an environment";
+    post "/api/v1/environments/{env}/network" [] JSON: "checks now, with a helper container in the network of each service";
+    get "/api/v1/environments/{env}/wait" ["for", "timeoutSeconds"] JSON EnvironmentStatus: "responds when the environment is Ready at the desired revision, or with `for=gone` when it is removed; with the error when Argus gives up";
+    get "/api/v1/environments/{env}/logs" ["tail"] JSON: "last lines of each container; needs the token";
+    get "/api/v1/environments/{env}/evidence" ["service"] JSON: "failed runs with stored evidence; needs the token";
+    get "/api/v1/environments/{env}/services/{service}" [] JSON ServiceStatus: "status of a service";
+    get "/api/v1/environments/{env}/services/{service}/why" [] JSON: "chain of causes of the state of a service; needs the token";
+    get "/api/v1/environments/{env}/services/{service}/logs" ["tail"] JSON: "last lines of the container; needs the token";
+    get "/api/v1/environments/{env}/services/{service}/evidence" ["run", "tail"] JSON: "evidence of a failed run; needs the token";
+    get "/api/v1/environments/{env}/mocks/{mock}/requests" ["tail", "follow"] JSON: "latest requests to a mock with their routes; `follow=true` streams new ones as server-sent events; needs the token";
+    get "/api/v1/breaker" [] JSON: "circuit breakers";
+    get "/api/v1/orphans" [] JSON: "resources of dead controllers";
+    get "/api/v1/preflight" ["skip"] JSON PreflightReport: "checks engine, disk, orphans, ports and more";
+    post "/api/v1/preflight" [] JSON PreflightReport: "the same checks; `fix` removes orphans and checks again";
+    get "/api/v1/plan" ["environment"] JSON: "planned actions with causes, and waits; needs the token";
+    get "/api/v1/validate" [] JSON: "mistakes in the files of the specs folder";
+    post "/api/v1/validate" [] JSON: "mistakes in a text, given as `content`";
+    get "/api/v1/doctor" [] JSON: "all problems, most severe first";
+    get "/api/v1/prune" ["imagesOnly"] JSON: "images and build cache that can be removed";
+    post "/api/v1/prune" [] JSON: "removes them; `imagesOnly` keeps the build cache, which all users of the engine share";
+    get "/api/v1/events" ["environment", "type", "after", "tail"] JSON: "newest records of the journal, or with `after` the following ones";
+    get "/api/v1/incidents" [] JSON: "recovery reports of controller runs without a clean stop";
+    get "/api/v1/incidents/{id}" [] JSON Incident: "one recovery report, by its id or a prefix of it";
+    get "/api/v1/errors" [] JSON: "all error codes";
+    get "/api/v1/errors/{code}" [] JSON: "explanation of an error code";
     get "/api/v1/openapi.json" [] JSON: "this document";
-    post "/api/v1/actions" [] JSON: "a command: `verb` and what it takes";
-    post "/api/v1/actions/{verb}" [] JSON: "a command by its verb";
-    post "/mcp" [] JSON: "MCP for agents (streamable HTTP): a JSON-RPC message, answered as JSON; it wants `Accept: application/json, text/event-stream`";
+    post "/api/v1/actions" [] JSON: "runs the command `verb`, with its fields";
+    post "/api/v1/actions/{verb}" [] JSON: "runs the command of the path";
+    post "/mcp" [] JSON: "MCP for agents (streamable HTTP): a JSON-RPC message with a JSON response; requires `Accept: application/json, text/event-stream`";
 }
 
 pub(super) async fn document() -> Json<Value> {
-    Json(described())
+    Json(to_json())
 }
 
-fn described() -> Value {
+fn to_json() -> Value {
     let mut settings = SchemaSettings::draft2020_12();
     settings.definitions_path = "/components/schemas".into();
     let mut generator = settings.into_generator();
@@ -97,14 +97,14 @@ fn described() -> Value {
         let at = paths
             .entry(operation.path)
             .or_insert_with(|| Value::Object(Map::new()));
-        at[operation.method] = operation.described();
+        at[operation.method] = operation.to_json();
     }
     json!({
         "openapi": "3.1.0",
         "info": {
             "title": "Argus",
             "version": env!("CARGO_PKG_VERSION"),
-            "description": "Reading is open on loopback. Changes, and what tells what containers wrote or what is to be done to them, need the bearer token in `private/token` of the state directory, or the unix socket `private/argus.sock`.",
+            "description": "Reading needs no token on loopback. Changes, output of containers and plans need the bearer token in `private/token` of the state directory, or the unix socket `private/argus.sock`.",
         },
         "paths": paths,
         "components": {
@@ -115,7 +115,7 @@ fn described() -> Value {
 }
 
 impl Operation {
-    fn described(&self) -> Value {
+    fn to_json(&self) -> Value {
         let in_path = self
             .path
             .split('/')
@@ -125,25 +125,25 @@ impl Operation {
             .query
             .iter()
             .map(|name| json!({ "name": name, "in": "query", "schema": { "type": "string" } }));
-        let (kind, schema) = self.answer;
-        let tells = kind == JSON && self.path != super::MCP;
-        let debug = tells.then(|| {
+        let (kind, schema) = self.response;
+        let has_errors = kind == JSON && self.path != super::MCP;
+        let debug = has_errors.then(|| {
             json!({
                 "name": "debug", "in": "query", "schema": { "type": "boolean" },
-                "description": "errors tell what was called",
+                "description": "add call traces to errors",
             })
         });
         let schema = schema.map_or_else(
             || json!({}),
             |name| json!({ "schema": { "$ref": format!("#/components/schemas/{name}") } }),
         );
-        let mut described = json!({
+        let mut value = json!({
             "summary": self.summary,
             "parameters": in_path.chain(in_query).chain(debug).collect::<Vec<_>>(),
             "responses": {
-                "2XX": { "description": "so it is", "content": { kind: schema } },
+                "2XX": { "description": "success", "content": { kind: schema } },
                 "default": {
-                    "description": "the error, as everywhere",
+                    "description": "structured error",
                     "content": { "application/problem+json": {
                         "schema": { "$ref": "#/components/schemas/StructuredError" },
                     } },
@@ -151,11 +151,11 @@ impl Operation {
             },
         });
         if self.method == "post" {
-            described["requestBody"] = json!({ "content": { JSON: { "schema": { "type": "object" } } } });
+            value["requestBody"] = json!({ "content": { JSON: { "schema": { "type": "object" } } } });
         }
         if self.method == "post" || is_private(self.path) {
-            described["security"] = json!([{ "token": [] }]);
+            value["security"] = json!([{ "token": [] }]);
         }
-        described
+        value
     }
 }

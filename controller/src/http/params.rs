@@ -1,4 +1,4 @@
-//! What stands in a path and in a query, refused in the one form of error where it is not as it shall be.
+//! Parameters of the path and of the query; an invalid one leads to a structured error.
 
 use axum::extract::{self, FromRequestParts};
 use axum::http::request::Parts;
@@ -6,10 +6,10 @@ use serde::de::DeserializeOwned;
 
 use super::problem::Problem;
 
-/// What stands behind the question mark.
+/// Query parameters.
 pub(super) struct Query<T>(pub(super) T);
 
-/// What stands in the variable parts of the path.
+/// Path parameters.
 pub(super) struct Path<T>(pub(super) T);
 
 impl<S: Send + Sync, T: DeserializeOwned> FromRequestParts<S> for Query<T> {
@@ -17,8 +17,11 @@ impl<S: Send + Sync, T: DeserializeOwned> FromRequestParts<S> for Query<T> {
 
     async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Problem> {
         match extract::Query::from_request_parts(parts, state).await {
-            Ok(extract::Query(asked)) => Ok(Self(asked)),
-            Err(bad) => Err(Problem::asked(bad.status(), bad.body_text().to_lowercase())),
+            Ok(extract::Query(parsed)) => Ok(Self(parsed)),
+            Err(rejection) => Err(Problem::new(
+                rejection.status(),
+                rejection.body_text().to_lowercase(),
+            )),
         }
     }
 }
@@ -28,8 +31,11 @@ impl<S: Send + Sync, T: DeserializeOwned + Send> FromRequestParts<S> for Path<T>
 
     async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Problem> {
         match extract::Path::from_request_parts(parts, state).await {
-            Ok(extract::Path(asked)) => Ok(Self(asked)),
-            Err(bad) => Err(Problem::asked(bad.status(), bad.body_text().to_lowercase())),
+            Ok(extract::Path(parsed)) => Ok(Self(parsed)),
+            Err(rejection) => Err(Problem::new(
+                rejection.status(),
+                rejection.body_text().to_lowercase(),
+            )),
         }
     }
 }

@@ -1,4 +1,4 @@
-//! What is found out when it is asked for: the preflight, and what codes mean.
+//! Preflight checks and explanations of error codes.
 
 use argus_crds::error::Code;
 use argus_crds::status::CheckName;
@@ -14,52 +14,52 @@ use super::problem::Problem;
 use super::{AppState, actions};
 use crate::cli::{explain, preflight as cli_preflight};
 
-/// What is left out.
+/// Query of a preflight.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct SkipQuery {
-    /// Checks, with commas between them.
+    /// Names of checks to skip, separated by commas.
     skip: Option<String>,
 }
 
-/// The same in a body.
+/// Body of a preflight that can fix problems.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 struct FixRequest {
-    /// Checks that are not made.
+    /// Names of checks to skip.
     #[serde(default)]
     skip: Vec<String>,
-    /// Remove what dead runs left, then look again.
+    /// Remove orphans, then check again.
     #[serde(default)]
     fix: bool,
 }
 
 pub(super) async fn preflight(
-    State(desk): State<AppState>,
+    State(app): State<AppState>,
     Query(skip): Query<SkipQuery>,
 ) -> Result<Response, Problem> {
     let skip = skip.skip.unwrap_or_default();
     let names = skip.split(',').filter(|name| !name.is_empty());
-    look(&desk, checks(names)?, false).await
+    run_preflight(&app, checks(names)?, false).await
 }
 
-pub(super) async fn mend(State(desk): State<AppState>, request: Request) -> Result<Response, Problem> {
+pub(super) async fn fix(State(app): State<AppState>, request: Request) -> Result<Response, Problem> {
     let body = Value::Object(actions::body(request).await?);
-    let wanted: FixRequest = serde_json::from_value(body)
-        .map_err(|error| Problem::asked(StatusCode::BAD_REQUEST, error.to_string().to_lowercase()))?;
-    let skip = checks(wanted.skip.iter().map(String::as_str))?;
-    look(&desk, skip, wanted.fix).await
+    let body: FixRequest = serde_json::from_value(body)
+        .map_err(|error| Problem::new(StatusCode::BAD_REQUEST, error.to_string().to_lowercase()))?;
+    let skip = checks(body.skip.iter().map(String::as_str))?;
+    run_preflight(&app, skip, body.fix).await
 }
 
 fn checks<'a>(names: impl Iterator<Item = &'a str>) -> Result<Vec<CheckName>, Problem> {
     names
         .map(|name| cli_preflight::check_name(name.trim()))
         .collect::<Result<_, _>>()
-        .map_err(|why| Problem::asked(StatusCode::BAD_REQUEST, format!("no such check; {why}")))
+        .map_err(|why| Problem::new(StatusCode::BAD_REQUEST, format!("unknown check; {why}")))
 }
 
-async fn look(desk: &AppState, skip: Vec<CheckName>, mend: bool) -> Result<Response, Problem> {
-    let report = desk.client.preflight(&skip, mend).await?;
+async fn run_preflight(app: &AppState, skip: Vec<CheckName>, fix: bool) -> Result<Response, Problem> {
+    let report = app.client.preflight(&skip, fix).await?;
     Ok(Json(report).into_response())
 }
 
@@ -69,7 +69,7 @@ pub(super) async fn codes() -> Json<Value> {
 
 pub(super) async fn code(Path(code): Path<String>) -> Result<Json<Value>, Problem> {
     let code: Code = code.parse().map_err(|error: argus_crds::error::UnknownCode| {
-        Problem::asked(StatusCode::NOT_FOUND, error.to_string())
+        Problem::new(StatusCode::NOT_FOUND, error.to_string())
     })?;
     Ok(Json(explain::value(code)))
 }

@@ -1,4 +1,4 @@
-//! An error on its way out: the one type of error, with the members that RFC 9457 asks for.
+//! Error responses: the structured error with the members of RFC 9457.
 
 use argus_crds::error::{Code, Reason, StructuredError};
 use axum::http::{HeaderValue, StatusCode, Uri, header};
@@ -7,14 +7,14 @@ use serde::Serialize;
 
 use crate::exit::{Failure, stamped};
 
-/// An answer that is an error.
+/// Error response.
 #[derive(Debug)]
 pub(crate) struct Problem {
     status: StatusCode,
     error: Box<StructuredError>,
 }
 
-/// What stands in the body.
+/// Body of the response.
 #[derive(Serialize)]
 struct Body<'a> {
     #[serde(rename = "type")]
@@ -27,7 +27,7 @@ struct Body<'a> {
 }
 
 impl Problem {
-    /// With the status that its code has.
+    /// Creates a problem with the status of its error code.
     pub(crate) fn of(error: StructuredError) -> Self {
         Self {
             status: status(&error),
@@ -35,20 +35,20 @@ impl Problem {
         }
     }
 
-    /// Whoever asked has to ask otherwise.
-    pub(crate) fn asked(status: StatusCode, message: impl Into<String>) -> Self {
+    /// Creates a problem of the request or of the server, with the given status.
+    pub(crate) fn new(status: StatusCode, message: impl Into<String>) -> Self {
         Self {
             status,
             error: Box::new(StructuredError::missing(reason(status), message)),
         }
     }
 
-    /// Whether it is of this kind.
+    /// True if the error has this code.
     pub(super) fn is_of(&self, code: Code) -> bool {
         self.error.code == code
     }
 
-    /// The same with another status.
+    /// Sets the status.
     pub(crate) fn status(self, status: StatusCode) -> Self {
         Self { status, ..self }
     }
@@ -66,7 +66,7 @@ impl From<Failure> for Problem {
     }
 }
 
-/// The word for it: bodies are read where nobody looks at numbers.
+/// Returns the reason for a status, for programs that read only the body.
 fn reason(status: StatusCode) -> Reason {
     match status {
         StatusCode::UNAUTHORIZED => Reason::Unauthorized,
@@ -81,7 +81,7 @@ fn reason(status: StatusCode) -> Reason {
     }
 }
 
-/// What is not there because nobody has it is told by the code that a command would end with.
+/// Returns the default status of an error. Handlers replace it by 404 for missing subjects, which have the code `PREREQ_MISSING`.
 fn status(error: &StructuredError) -> StatusCode {
     match error.code {
         Code::SpecInvalid | Code::SpecConflict | Code::PolicyViolation => StatusCode::UNPROCESSABLE_ENTITY,
@@ -137,32 +137,32 @@ impl IntoResponse for Problem {
             detail: &error.message,
             error: &error,
         };
-        // Our own types have text keys and no foreign serializers: they can always be written.
+        // Our own types have text keys and no foreign serializers, so they always serialize.
         let text = serde_json::to_string(&body).unwrap_or_default();
         let kind = HeaderValue::from_static("application/problem+json");
-        let mut answer = (self.status, [(header::CONTENT_TYPE, kind)], text).into_response();
+        let mut response = (self.status, [(header::CONTENT_TYPE, kind)], text).into_response();
         if let Some(after) = error.retry_after {
-            answer.headers_mut().insert(header::RETRY_AFTER, after.into());
+            response.headers_mut().insert(header::RETRY_AFTER, after.into());
         }
         if self.status == StatusCode::UNAUTHORIZED {
             let scheme = HeaderValue::from_static("Bearer realm=\"argus\"");
-            answer.headers_mut().insert(header::WWW_AUTHENTICATE, scheme);
+            response.headers_mut().insert(header::WWW_AUTHENTICATE, scheme);
         }
-        answer
+        response
     }
 }
 
-/// There is nothing of this name.
-pub(super) async fn nowhere(uri: Uri) -> Problem {
+/// Responds to an unknown path.
+pub(super) async fn not_found(uri: Uri) -> Problem {
     let message = format!(
-        "nothing is at `{}`; `/api/v1/openapi.json` tells what there is",
+        "unknown path `{}`; `/api/v1/openapi.json` lists all paths",
         uri.path()
     );
-    Problem::asked(StatusCode::NOT_FOUND, message)
+    Problem::new(StatusCode::NOT_FOUND, message)
 }
 
-/// It is there, and does not take this method.
-pub(super) async fn not_so(uri: Uri) -> Problem {
-    let message = format!("`{}` does not take this method", uri.path());
-    Problem::asked(StatusCode::METHOD_NOT_ALLOWED, message)
+/// Responds to a known path with an unsupported method.
+pub(super) async fn method_not_allowed(uri: Uri) -> Problem {
+    let message = format!("`{}` does not support this method", uri.path());
+    Problem::new(StatusCode::METHOD_NOT_ALLOWED, message)
 }

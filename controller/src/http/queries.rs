@@ -1,4 +1,4 @@
-//! What a look finds out: plans, links, files, findings, disk space; each as the command of the same name tells it.
+//! Queries with the results of the commands of the same name: plan, network, validate, doctor, prune.
 
 use argus_crds::error::Code;
 use argus_reconciler::specs::scan::MAX_FILE;
@@ -20,59 +20,59 @@ use crate::cli::{doctor, network as cli_network, plan as cli_plan, prune as cli_
 use crate::client::ControllerClient;
 use crate::exit::Failure;
 
-/// A file as long as any that is read, as JSON.
-const LARGEST_SPEC: usize = 4 << 20;
-const _: () = assert!(LARGEST_SPEC as u64 >= 2 * MAX_FILE);
+/// Maximum size of a body with a spec file, in bytes.
+const MAX_SPEC_BODY: usize = 4 << 20;
+const _: () = assert!(MAX_SPEC_BODY as u64 >= 2 * MAX_FILE);
 
-/// Lets in bodies that have a file in them.
-pub(super) fn file_sized() -> DefaultBodyLimit {
-    DefaultBodyLimit::max(LARGEST_SPEC)
+/// Allows bodies with a spec file.
+pub(super) fn spec_body_limit() -> DefaultBodyLimit {
+    DefaultBodyLimit::max(MAX_SPEC_BODY)
 }
 
-/// They ask the engine for a lot: one of each kind at a time, whoever asks.
+/// Limits of one request per kind at a time, because these queries make many calls to the engine.
 static PLANS: Semaphore = Semaphore::const_new(1);
 static NETWORKS: Semaphore = Semaphore::const_new(1);
 static DOCTORS: Semaphore = Semaphore::const_new(1);
 static PRUNES: Semaphore = Semaphore::const_new(1);
 
-/// Which environment is meant.
+/// Query with an optional environment.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Which {
-    /// All of them without.
+pub(super) struct EnvironmentQuery {
+    /// Environment name; default: all.
     environment: Option<String>,
 }
 
-/// The text of a file.
+/// Body with the text of a spec file.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Spec {
     content: String,
 }
 
-/// How much of the disk is given back.
+/// Options of a prune.
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub(super) struct HowMuch {
-    /// Leave the builder's cache, which is everybody's on that engine.
+pub(super) struct PruneOptions {
+    /// Keep the build cache, which all users of the engine share.
     #[serde(default)]
     images_only: bool,
 }
 
-/// Nothing stands in such a body.
+/// Empty body.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Nothing {}
+struct EmptyBody {}
 
-/// What a body says.
-async fn told<T: DeserializeOwned>(request: Request) -> Result<T, Problem> {
+/// Reads the body as `T`.
+async fn read_body<T: DeserializeOwned>(request: Request) -> Result<T, Problem> {
     let body = Value::Object(actions::body(request).await?);
     serde_json::from_value(body)
-        .map_err(|error| Problem::asked(StatusCode::BAD_REQUEST, error.to_string().to_lowercase()))
+        .map_err(|error| Problem::new(StatusCode::BAD_REQUEST, error.to_string().to_lowercase()))
 }
 
-/// What is asked for is not there, where that is what is wrong.
-fn missing(failure: Failure) -> Problem {
+/// Converts a not_found_problem subject into 404.
+fn not_found_problem(failure: Failure) -> Problem {
     match Problem::from(failure) {
         problem if problem.is_of(Code::PrereqMissing) => problem.status(StatusCode::NOT_FOUND),
         problem => problem,
@@ -80,48 +80,48 @@ fn missing(failure: Failure) -> Problem {
 }
 
 pub(super) async fn plan(
-    State(desk): State<AppState>,
-    Query(which): Query<Which>,
+    State(app): State<AppState>,
+    Query(query): Query<EnvironmentQuery>,
 ) -> Result<Response, Problem> {
-    let named = which.environment.as_deref().map(status::named).transpose();
+    let named = query.environment.as_deref().map(status::named).transpose();
     named.map_err(|bad| Problem::from(bad).status(StatusCode::BAD_REQUEST))?;
     // Never closed.
     let _turn = PLANS.acquire().await;
-    let settings = desk.client.read(|client| Ok(client.looking())).await?;
-    let ahead = Box::pin(cli_plan::plan_report(&settings, which.environment.as_deref())).await;
-    Ok(Json(ahead.map_err(missing)?).into_response())
+    let settings = app.client.read(|client| Ok(client.query_settings())).await?;
+    let report = Box::pin(cli_plan::plan_report(&settings, query.environment.as_deref())).await;
+    Ok(Json(report.map_err(not_found_problem)?).into_response())
 }
 
 pub(super) async fn network(
-    State(desk): State<AppState>,
+    State(app): State<AppState>,
     Path(env): Path<String>,
 ) -> Result<Response, Problem> {
-    let status = environment(&desk, &env).await?;
+    let status = environment(&app, &env).await?;
     Ok(Json(cli_network::last(status)).into_response())
 }
 
 pub(super) async fn verify(
-    State(desk): State<AppState>,
+    State(app): State<AppState>,
     Path(env): Path<String>,
     request: Request,
 ) -> Result<Response, Problem> {
-    let Nothing {} = told(request).await?;
+    let EmptyBody {} = read_body(request).await?;
     let env = status::named(&env).map_err(|bad| Problem::from(bad).status(StatusCode::NOT_FOUND))?;
     let _turn = NETWORKS.acquire().await;
-    let settings = desk.client.read(|client| Ok(client.looking())).await?;
-    let seen = Box::pin(cli_network::now(&settings, &env)).await;
-    Ok(Json(seen.map_err(missing)?).into_response())
+    let settings = app.client.read(|client| Ok(client.query_settings())).await?;
+    let report = Box::pin(cli_network::now(&settings, &env)).await;
+    Ok(Json(report.map_err(not_found_problem)?).into_response())
 }
 
-pub(super) async fn folder(State(desk): State<AppState>) -> Result<Response, Problem> {
+pub(super) async fn validate_folder(State(app): State<AppState>) -> Result<Response, Problem> {
     let read = |client: &ControllerClient| cli_validate::look(client.settings(), &[client.specs()]);
-    let looked = desk.client.read(read).await?;
-    Ok(Json(cli_validate::told(&looked)).into_response())
+    let files = app.client.read(read).await?;
+    Ok(Json(cli_validate::told(&files)).into_response())
 }
 
-pub(super) async fn validate(State(desk): State<AppState>, request: Request) -> Result<Response, Problem> {
-    let spec: Spec = told(request).await?;
-    let looked = desk.client.read(move |client| {
+pub(super) async fn validate(State(app): State<AppState>, request: Request) -> Result<Response, Problem> {
+    let spec: Spec = read_body(request).await?;
+    let files = app.client.read(move |client| {
         let place = client.specs().join("e2e.yaml");
         Ok(spec_files::text(
             client.settings(),
@@ -129,32 +129,32 @@ pub(super) async fn validate(State(desk): State<AppState>, request: Request) -> 
             spec.content.as_bytes(),
         ))
     });
-    Ok(Json(cli_validate::told(&[looked.await?])).into_response())
+    Ok(Json(cli_validate::told(&[files.await?])).into_response())
 }
 
-pub(super) async fn doctor(State(desk): State<AppState>) -> Result<Response, Problem> {
+pub(super) async fn doctor(State(app): State<AppState>) -> Result<Response, Problem> {
     let _turn = DOCTORS.acquire().await;
-    let settings = desk.client.read(|client| Ok(client.looking())).await?;
+    let settings = app.client.read(|client| Ok(client.query_settings())).await?;
     Ok(Json(Box::pin(doctor::told(settings)).await?).into_response())
 }
 
 pub(super) async fn prune_report(
-    State(desk): State<AppState>,
-    Query(how): Query<HowMuch>,
+    State(app): State<AppState>,
+    Query(options): Query<PruneOptions>,
 ) -> Result<Response, Problem> {
-    prune_with(&desk, &how, false).await
+    prune_with(&app, &options, false).await
 }
 
-pub(super) async fn prune(State(desk): State<AppState>, request: Request) -> Result<Response, Problem> {
-    prune_with(&desk, &told(request).await?, true).await
+pub(super) async fn prune(State(app): State<AppState>, request: Request) -> Result<Response, Problem> {
+    prune_with(&app, &read_body(request).await?, true).await
 }
 
-async fn prune_with(desk: &AppState, how: &HowMuch, remove: bool) -> Result<Response, Problem> {
+async fn prune_with(app: &AppState, options: &PruneOptions, remove: bool) -> Result<Response, Problem> {
     let _turn = PRUNES.acquire().await;
-    let settings = desk.client.read(|client| Ok(client.looking())).await?;
-    let mut found = Box::pin(cli_prune::look(&settings, how.images_only)).await?;
+    let settings = app.client.read(|client| Ok(client.query_settings())).await?;
+    let mut report = Box::pin(cli_prune::look(&settings, options.images_only)).await?;
     if remove {
-        cli_prune::remove(&settings, how.images_only, &mut found).await?;
+        cli_prune::remove(&settings, options.images_only, &mut report).await?;
     }
-    Ok(Json(found).into_response())
+    Ok(Json(report).into_response())
 }

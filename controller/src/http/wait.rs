@@ -1,4 +1,4 @@
-//! Waiting over HTTP: an answer that comes when an environment is as it was waited for, or cannot become so.
+//! Waiting over HTTP: responds when an environment has reached the goal, or cannot reach it.
 
 use std::time::Duration;
 
@@ -18,12 +18,12 @@ use super::problem::Problem;
 use crate::cli::status;
 use crate::cli::wait::{Goal, until};
 
-/// Each looks at the files again and again: more at once than people and their scripts need are turned away.
+/// Limits concurrent waits, because each one polls the status files.
 static WAITS: Semaphore = Semaphore::const_new(64);
-/// Longer than this no client waits.
-const LONGEST: u64 = 3_600;
+/// Maximum wait, in seconds.
+const MAX_TIMEOUT: u64 = 3_600;
 
-/// What is waited for.
+/// Goal of a wait.
 #[derive(Debug, Clone, Copy, Default, Deserialize)]
 #[serde(rename_all = "camelCase")]
 enum For {
@@ -32,7 +32,7 @@ enum For {
     Gone,
 }
 
-/// What is waited for, and how long.
+/// Query of a wait.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(super) struct WaitQuery {
@@ -47,32 +47,32 @@ fn timeout() -> u64 {
 }
 
 pub(super) async fn wait(
-    State(desk): State<AppState>,
+    State(app): State<AppState>,
     Path(env): Path<String>,
-    Query(asked): Query<WaitQuery>,
+    Query(query): Query<WaitQuery>,
     Extension(trust): Extension<Trust>,
 ) -> Result<Response, Problem> {
-    let not_found = |bad| Problem::from(bad).status(StatusCode::NOT_FOUND);
+    let not_found = |failure| Problem::from(failure).status(StatusCode::NOT_FOUND);
     status::named(&env).map_err(not_found)?;
-    let Ok(_place) = WAITS.try_acquire() else {
-        let message = "too many wait already; `/events` tells any number what changes";
-        return Err(Problem::asked(StatusCode::SERVICE_UNAVAILABLE, message));
+    let Ok(_permit) = WAITS.try_acquire() else {
+        let message = "too many waiting requests; use `/events` instead";
+        return Err(Problem::new(StatusCode::SERVICE_UNAVAILABLE, message));
     };
     if trust == Trust::User {
-        // An edit from just now counts.
-        drop(desk.client.execute(Command::Sync).await);
+        // The wait takes effect after all earlier edits.
+        drop(app.client.execute(Command::Sync).await);
     }
-    let goal = match asked.goal {
+    let goal = match query.goal {
         For::Ready => Goal::Ready,
         For::Gone => Goal::Gone,
     };
-    let limit = Duration::from_secs(asked.timeout_seconds.min(LONGEST));
+    let limit = Duration::from_secs(query.timeout_seconds.min(MAX_TIMEOUT));
     let names = [env.clone()];
     let reached = tokio::select! {
-        reached = until(desk.client.state(), Some(&names), goal, limit, |_| {}) => reached,
-        () = desk.stop.cancelled() => {
+        reached = until(app.client.state(), Some(&names), goal, limit, |_| {}) => reached,
+        () = app.stop.cancelled() => {
             let message = "the controller is stopping";
-            return Err(Problem::asked(StatusCode::SERVICE_UNAVAILABLE, message));
+            return Err(Problem::new(StatusCode::SERVICE_UNAVAILABLE, message));
         }
     };
     match reached?.pop() {

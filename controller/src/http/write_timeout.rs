@@ -1,4 +1,4 @@
-//! A connection whose other side takes nothing of an answer is not kept for ever.
+//! Write timeout: closes a connection whose client reads nothing.
 
 use std::io::{self, IoSlice};
 use std::pin::Pin;
@@ -8,35 +8,35 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::{Sleep, sleep};
 
-/// A stream that breaks when nothing could be written for a while.
+/// Stream that fails if nothing can be written for a while.
 #[derive(Debug)]
 pub(super) struct WriteTimeout<S> {
     stream: S,
-    patience: Duration,
-    /// Runs from when a write had to wait until one does not.
-    waiting: Option<Pin<Box<Sleep>>>,
+    limit: Duration,
+    /// Timer of the pending write.
+    timer: Option<Pin<Box<Sleep>>>,
 }
 
 impl<S> WriteTimeout<S> {
-    /// With this long for the other side to take something.
-    pub(super) fn new(stream: S, patience: Duration) -> Self {
+    /// Creates a stream with the maximum time of a pending write.
+    pub(super) fn new(stream: S, limit: Duration) -> Self {
         Self {
             stream,
-            patience,
-            waiting: None,
+            limit,
+            timer: None,
         }
     }
 
-    /// What came of a write, or that it has waited for too long.
-    fn told<T>(&mut self, cx: &mut Context<'_>, wrote: Poll<io::Result<T>>) -> Poll<io::Result<T>> {
-        if wrote.is_ready() {
-            self.waiting = None;
-            return wrote;
+    /// Passes the result of a write on, or fails after the timeout.
+    fn check<T>(&mut self, cx: &mut Context<'_>, result: Poll<io::Result<T>>) -> Poll<io::Result<T>> {
+        if result.is_ready() {
+            self.timer = None;
+            return result;
         }
-        let patience = self.patience;
-        let waiting = self.waiting.get_or_insert_with(|| Box::pin(sleep(patience)));
-        ready!(waiting.as_mut().poll(cx));
-        let why = format!("nothing was read for {} s", patience.as_secs());
+        let limit = self.limit;
+        let timer = self.timer.get_or_insert_with(|| Box::pin(sleep(limit)));
+        ready!(timer.as_mut().poll(cx));
+        let why = format!("the client read nothing for {} s", limit.as_secs());
         Poll::Ready(Err(io::Error::new(io::ErrorKind::TimedOut, why)))
     }
 }
@@ -53,8 +53,8 @@ impl<S: AsyncRead + Unpin> AsyncRead for WriteTimeout<S> {
 
 impl<S: AsyncWrite + Unpin> AsyncWrite for WriteTimeout<S> {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
-        let wrote = Pin::new(&mut self.stream).poll_write(cx, bytes);
-        self.told(cx, wrote)
+        let result = Pin::new(&mut self.stream).poll_write(cx, bytes);
+        self.check(cx, result)
     }
 
     fn poll_write_vectored(
@@ -62,8 +62,8 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for WriteTimeout<S> {
         cx: &mut Context<'_>,
         parts: &[IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
-        let wrote = Pin::new(&mut self.stream).poll_write_vectored(cx, parts);
-        self.told(cx, wrote)
+        let result = Pin::new(&mut self.stream).poll_write_vectored(cx, parts);
+        self.check(cx, result)
     }
 
     fn is_write_vectored(&self) -> bool {
@@ -72,12 +72,12 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for WriteTimeout<S> {
 
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         let flushed = Pin::new(&mut self.stream).poll_flush(cx);
-        self.told(cx, flushed)
+        self.check(cx, flushed)
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         let ended = Pin::new(&mut self.stream).poll_shutdown(cx);
-        self.told(cx, ended)
+        self.check(cx, ended)
     }
 }
 
@@ -88,20 +88,20 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn who_takes_something_is_waited_for_and_who_takes_nothing_is_not() {
+    async fn slow_reader_is_served_and_stalled_reader_times_out() {
         let (stream, mut other) = duplex(64);
         let mut patient = WriteTimeout::new(stream, Duration::from_millis(200));
-        let told = async {
+        let writing = async {
             patient.write_all(&[7; 64 * 6]).await.unwrap();
             patient.write_all(&[7; 64]).await.unwrap_err().kind()
         };
-        let taken = async {
+        let reading = async {
             let mut some = [0; 64 * 5];
             other.read_exact(&mut some).await.unwrap();
             other
         };
-        // It stays open, and takes no more.
-        let (ended, _other) = tokio::join!(told, taken);
+        // The reader stays connected but reads no more.
+        let (ended, _other) = tokio::join!(writing, reading);
         assert_eq!(ended, io::ErrorKind::TimedOut);
     }
 }

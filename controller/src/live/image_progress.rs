@@ -1,4 +1,4 @@
-//! Images that are being pulled or built, as their services tell it: a bar each on a terminal, now and then a line elsewhere.
+//! Progress of image pulls and builds: bars on terminals, occasional lines elsewhere.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -6,23 +6,23 @@ use std::time::Duration;
 use argus_core::time::Timestamp;
 use argus_crds::status::{EnvironmentStatus, ServiceState, ServiceStatus};
 
-/// Of one image a line is written at most this often.
-const PACE: Duration = Duration::from_secs(5);
-/// Columns of a bar, and of the name before it at most.
+/// Minimum time between two lines about one image.
+const LINE_INTERVAL: Duration = Duration::from_secs(5);
+/// Columns of a bar, and maximum columns of an image name.
 const BAR: usize = 20;
 const NAME: usize = 32;
 
-/// One image that is under way.
+/// Progress of one image.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct ImageProgress {
     image: String,
     /// `pulled` or `built`.
     becomes: String,
-    /// What was said last of it.
-    told: String,
+    /// Last reported progress.
+    progress: String,
 }
 
-/// All that are under way; services that wait for the same image wait for one work.
+/// Images in progress, sorted by name. Services that wait for the same image share one entry.
 pub(crate) fn of<'a>(all: impl IntoIterator<Item = &'a EnvironmentStatus>) -> Vec<ImageProgress> {
     let rows = all.into_iter().flat_map(|status| &status.services);
     let by_image: BTreeMap<String, ImageProgress> = rows
@@ -36,17 +36,17 @@ fn work(row: &ServiceStatus) -> Option<ImageProgress> {
     if !matches!(row.state, ServiceState::Pulling | ServiceState::Building) {
         return None;
     }
-    let said = row.waiting_on.as_ref()?.message.strip_prefix("image `")?;
-    let (image, rest) = said.split_once("` is being ")?;
-    let (becomes, told) = rest.split_once(": ").unwrap_or((rest, ""));
+    let message = row.waiting_on.as_ref()?.message.strip_prefix("image `")?;
+    let (image, rest) = message.split_once("` is being ")?;
+    let (becomes, progress) = rest.split_once(": ").unwrap_or((rest, ""));
     Some(ImageProgress {
         image: image.to_owned(),
         becomes: becomes.to_owned(),
-        told: told.to_owned(),
+        progress: progress.to_owned(),
     })
 }
 
-/// A line each with a bar, none wider than the terminal.
+/// One line with a bar per image, truncated to `width`.
 pub(crate) fn bars(works: &[ImageProgress], width: usize) -> Vec<String> {
     let names = works.iter().map(|work| console::measure_text_width(&work.image));
     let name = names.max().unwrap_or(0).min(NAME);
@@ -65,22 +65,22 @@ impl ImageProgress {
         format!("{:<BAR$}", "=".repeat(full) + head)
     }
 
-    /// What was told, the amount first: that is what is left where it is narrow.
+    /// Progress with the amount first, because narrow terminals truncate the end.
     fn words(&self) -> String {
-        let words: Vec<&str> = self.told.split(' ').collect();
+        let words: Vec<&str> = self.progress.split(' ').collect();
         match words.as_slice() {
             ["layer", layers, done, "MB", "of", all, "MB"] => format!("{done} of {all} MB, layer {layers}"),
-            _ => self.told.clone(),
+            _ => self.progress.clone(),
         }
     }
 
-    /// How much of how much is done: bytes where they are told, else layers or steps.
+    /// Completed and total amount: bytes if known, else layers or steps.
     fn share(&self) -> Option<(u64, u64)> {
-        let words: Vec<&str> = self.told.split(' ').collect();
+        let words: Vec<&str> = self.progress.split(' ').collect();
         match words.as_slice() {
             ["layer", _, done, "MB", "of", all, "MB"] => Some((tenths(done)?, tenths(all)?)),
             ["layer", layers, ..] => numbers(layers),
-            // The step that is told has only begun.
+            // The reported step is in progress, so it is not counted.
             ["Step", steps, ..] => numbers(steps).map(|(step, all)| (step.saturating_sub(1), all)),
             _ => None,
         }
@@ -98,31 +98,31 @@ fn numbers(text: &str) -> Option<(u64, u64)> {
     Some((done.parse().ok()?, all.parse().ok()?))
 }
 
-/// `12.1` as 121: the numbers of megabytes have one decimal.
+/// Parses `12.1` as 121. Megabytes have one decimal.
 fn tenths(text: &str) -> Option<u64> {
     text.replace('.', "").parse().ok()
 }
 
-/// What was written last of each image, and when.
+/// Last printed progress of each image, with the time of its line.
 #[derive(Debug, Default)]
 pub(crate) struct Paced {
-    said: BTreeMap<String, (Timestamp, String)>,
+    printed: BTreeMap<String, (Timestamp, String)>,
 }
 
 impl Paced {
-    /// Lines for what went on; that something began is said by its service.
+    /// Lines about progress since the last line. The start of an image is reported by its service.
     pub(crate) fn news(&mut self, works: &[ImageProgress], now: Timestamp) -> Vec<String> {
-        self.said
+        self.printed
             .retain(|image, _| works.iter().any(|work| work.image == *image));
         let mut lines = Vec::new();
         for work in works {
-            let begun = || (now, work.told.clone());
-            let (at, told) = self.said.entry(work.image.clone()).or_insert_with(begun);
-            if *told != work.told && now.since(*at) >= PACE {
-                (*at, *told) = begun();
+            let current = || (now, work.progress.clone());
+            let (at, progress) = self.printed.entry(work.image.clone()).or_insert_with(current);
+            if *progress != work.progress && now.since(*at) >= LINE_INTERVAL {
+                (*at, *progress) = current();
                 lines.push(format!(
                     "image `{}` is being {}: {}",
-                    work.image, work.becomes, work.told
+                    work.image, work.becomes, work.progress
                 ));
             }
         }
@@ -136,24 +136,24 @@ mod tests {
 
     use super::*;
 
-    fn works(told: &[&str]) -> Vec<ImageProgress> {
-        let row = |told: &&str| ServiceStatus {
+    fn works(messages: &[&str]) -> Vec<ImageProgress> {
+        let row = |message: &&str| ServiceStatus {
             state: ServiceState::Building,
             waiting_on: Some(WaitingOn {
-                message: (*told).to_owned(),
+                message: (*message).to_owned(),
                 ..WaitingOn::default()
             }),
             ..ServiceStatus::default()
         };
         let status = EnvironmentStatus {
-            services: told.iter().map(row).collect(),
+            services: messages.iter().map(row).collect(),
             ..EnvironmentStatus::default()
         };
         of([&status])
     }
 
     #[test]
-    fn an_image_has_one_bar_that_shows_bytes_layers_or_steps() {
+    fn bar_shows_bytes_layers_or_steps() {
         let works = works(&[
             "image `db:1` is being pulled: layer 1/2 12.1 MB of 40.0 MB",
             "image `api:test` is being built: Step 3/4 : RUN make",
@@ -174,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn a_log_gets_a_line_an_image_now_and_then() {
+    fn lines_about_an_image_are_paced() {
         let mut paced = Paced::default();
         let at = |seconds: i64| Timestamp(seconds * 1000);
         let step = |step: u8| works(&[&format!("image `a` is being built: Step {step}/9 : RUN x")]);
@@ -184,7 +184,7 @@ mod tests {
             paced.news(&step(3), at(5)),
             ["image `a` is being built: Step 3/9 : RUN x"]
         );
-        assert!(paced.news(&step(3), at(60)).is_empty(), "nothing went on");
+        assert!(paced.news(&step(3), at(60)).is_empty(), "no progress");
         assert!(paced.news(&step(4), at(60)).len() == 1);
     }
 }

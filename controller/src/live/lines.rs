@@ -1,4 +1,4 @@
-//! One line each time something changes: for logs, pipes and CI.
+//! One line per change, for logs, pipes and CI.
 
 use std::collections::BTreeMap;
 
@@ -9,19 +9,19 @@ use argus_crds::status::{
 
 use crate::view::StatusDocuments;
 
-/// What was said last of each environment and service.
+/// Last printed state of each environment and service.
 #[derive(Debug, Default)]
 pub(crate) struct Lines {
-    said: BTreeMap<String, String>,
+    printed: BTreeMap<String, String>,
 }
 
 impl Lines {
-    /// The lines that tell what is new; progress alone is not.
+    /// Lines for changed states. Progress alone is not a change.
     pub(crate) fn news(&mut self, shown: &StatusDocuments) -> Vec<String> {
         let mut now = BTreeMap::new();
         let mut lines = Vec::new();
         for (subject, line) in of_controller(&shown.controller) {
-            if self.said.get(&subject) != Some(&line) {
+            if self.printed.get(&subject) != Some(&line) {
                 lines.push(line.clone());
             }
             now.insert(subject, line);
@@ -35,7 +35,7 @@ impl Lines {
                     .map(|on| on.reason.as_str())
                     .unwrap_or_default();
                 let key = format!("{:?} {reason} {}", row.state, addresses(row));
-                if self.said.get(&subject) != Some(&key) {
+                if self.printed.get(&subject) != Some(&key) {
                     lines.push(format!("{subject} {}", of_service(row)));
                 }
                 now.insert(subject, key);
@@ -45,42 +45,42 @@ impl Lines {
                 status.phase,
                 status.errors.iter().map(|e| e.code).collect::<Vec<_>>()
             );
-            if self.said.get(&status.environment) != Some(&key) {
+            if self.printed.get(&status.environment) != Some(&key) {
                 lines.push(of_environment(status));
             }
             now.insert(status.environment.clone(), key);
         }
         let gone = self
-            .said
+            .printed
             .keys()
             .filter(|subject| !subject.contains(' ') && !now.contains_key(*subject));
         lines.extend(gone.map(|subject| format!("{subject} Gone")));
-        self.said = now;
+        self.printed = now;
         lines
     }
 }
 
-/// What concerns no environment: the engine, the folder, files that cannot be told apart. Subjects hold a blank, names never do.
+/// Conditions and errors of the controller itself. Their subjects contain a blank, which names never do.
 fn of_controller(status: &ControllerStatus) -> Vec<(String, String)> {
     let conditions = status
         .conditions
         .iter()
         .filter(|condition| condition.status != Truth::Unknown);
-    let told =
+    let conditions =
         conditions.map(|condition| (format!("condition {}", condition.kind), condition.message.clone()));
-    // An engine that is away has its condition, and a journal that cannot be written ends what is going on.
-    let told_elsewhere = [Code::DockerUnavailable, Code::JournalUnwritable];
-    let refused = status
+    // A condition reports an unreachable engine, and an unwritable journal ends the current actions.
+    let excluded = [Code::DockerUnavailable, Code::JournalUnwritable];
+    let errors = status
         .errors
         .iter()
-        .filter(|error| !told_elsewhere.contains(&error.code));
-    let refused = refused.map(|error| {
+        .filter(|error| !excluded.contains(&error.code));
+    let errors = errors.map(|error| {
         (
             format!("error {}", error.message),
             format!("{}: {}", error.code, error.message),
         )
     });
-    told.chain(refused).collect()
+    conditions.chain(errors).collect()
 }
 
 fn of_service(row: &ServiceStatus) -> String {
@@ -99,7 +99,7 @@ fn of_environment(status: &EnvironmentStatus) -> String {
     format!("{} {:?}{tail}", status.environment, status.phase)
 }
 
-/// Where a service is reached, as in `http 127.0.0.1:8080, udp 127.0.0.1:53`.
+/// Addresses of a service, such as `http 127.0.0.1:8080, udp 127.0.0.1:53`.
 fn addresses(row: &ServiceStatus) -> String {
     let one = |mapping: &PortMapping| {
         let host = mapping.host.as_deref().unwrap_or("127.0.0.1");
@@ -120,7 +120,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_change_is_said_once_and_progress_is_not_a_change() {
+    fn change_is_printed_once_and_progress_is_not() {
         let mut lines = Lines::default();
         let port = PortMapping {
             service: "web".to_owned(),

@@ -1,11 +1,11 @@
-//! A block of lines at the end of a terminal that is drawn over itself, with logs above it.
+//! A block of lines at the bottom of the terminal that is redrawn in place. Logs appear above it.
 
 use std::io::Write as _;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use console::Term;
 
-/// The block; its copies are one.
+/// Handle of the block. Clones share the same block.
 #[derive(Debug, Clone)]
 pub(crate) struct Screen {
     inner: Arc<Mutex<Inner>>,
@@ -15,12 +15,12 @@ pub(crate) struct Screen {
 struct Inner {
     term: Term,
     coloured: bool,
-    /// The lines that stand there now.
+    /// Currently drawn lines.
     shown: Vec<String>,
 }
 
 impl Screen {
-    /// The block of this process's terminal; `None` where stdout or stderr is none.
+    /// Block on the terminal of this process. `None` if stdout or stderr is not a terminal.
     pub(crate) fn of_terminal() -> Option<Self> {
         let term = Term::stderr();
         let both = term.is_term() && Term::stdout().is_term();
@@ -39,7 +39,7 @@ impl Screen {
         usize::from(inner.term.size().1)
     }
 
-    /// Draws these lines in place of those that stand there.
+    /// Replaces the drawn lines.
     pub(crate) fn draw(&self, lines: Vec<String>) {
         let mut inner = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
         if inner.shown == lines {
@@ -54,7 +54,7 @@ impl Screen {
     pub(crate) fn above(&self, bytes: &[u8]) {
         let mut inner = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
         inner.clear();
-        // A terminal that went away takes no more, and needs no more.
+        // Errors of a closed terminal are ignored.
         drop((&inner.term).write_all(bytes));
         inner.show();
     }
@@ -76,7 +76,7 @@ impl Inner {
         drop(self.term.flush());
     }
 
-    /// As much as the window takes: what has scrolled out cannot be drawn over.
+    /// Lines that fit into the window. Lines that scrolled out cannot be redrawn.
     fn visible(&self) -> &[String] {
         let rows = usize::from(self.term.size().0).saturating_sub(1).max(1);
         &self.shown[..self.shown.len().min(rows)]

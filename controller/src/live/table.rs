@@ -1,4 +1,4 @@
-//! The live table: environment, service, state, what it waits for, ports.
+//! The live table of `argus run`: environments and services with state, waits and ports.
 
 use argus_crds::status::{EnvironmentStatus, ServiceStatus};
 
@@ -8,7 +8,7 @@ use crate::view::StatusDocuments;
 
 const HEAD: &[&str] = &["ENVIRONMENT", "SERVICE", "STATE", "WAITS FOR", "PORTS"];
 
-/// The table's lines, none wider than the terminal.
+/// Lines of the table, truncated to `width`.
 pub(crate) fn draw(shown: &StatusDocuments, note: &str, width: usize) -> Vec<String> {
     let mut rows = Vec::new();
     for status in shown.environments.values() {
@@ -40,9 +40,9 @@ pub(crate) fn draw(shown: &StatusDocuments, note: &str, width: usize) -> Vec<Str
 
 fn of_environment(status: &EnvironmentStatus) -> Vec<String> {
     let error = status.errors.first();
-    let told = error.map(|error| output::red(format!("{}: {}", error.code, error.message)));
-    // The services say what they wait for; the environment speaks where there are none, or where something is wrong.
-    let waits = told.unwrap_or_else(|| {
+    let error = error.map(|error| output::red(format!("{}: {}", error.code, error.message)));
+    // Services have their own waits. The row of an environment shows an error, or its wait if it has no services.
+    let waits = error.unwrap_or_else(|| {
         if status.services.is_empty() {
             crate::cli::waits(status)
         } else {

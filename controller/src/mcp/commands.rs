@@ -1,4 +1,4 @@
-//! Tools that change something: the commands of the CLI, with the same words.
+//! Tools that change something, with the verbs of the CLI.
 
 use std::fmt::Write as _;
 use std::time::Duration;
@@ -18,16 +18,16 @@ use crate::cli::{running, status, target, test, wait};
 use crate::command_reply::CommandReply;
 use crate::exit::Failure;
 
-/// What a command changed is in the status within this, or nothing of it is.
-const SEEN: Duration = Duration::from_secs(3);
-const LOOK: Duration = Duration::from_millis(20);
+/// Maximum time until the status shows the effect of a command.
+const STATUS_TIMEOUT: Duration = Duration::from_secs(3);
+const POLL_INTERVAL: Duration = Duration::from_millis(20);
 
-/// Tells the controller, and says it in words.
+/// Sends a command; `text` describes it in the output.
 async fn send_command(call: &Call, command: Command, text: String) -> Result<Output<CommandReply>, Failure> {
     Ok(Output::new(call.client.command(command).await?, text))
 }
 
-/// Returns when the status is another one than before the command: who waits at once would hear of the failure that is forgotten.
+/// Waits until the status differs from `before`. Otherwise, an immediate `argus_wait` would return the old failure.
 pub(super) async fn wait_for_status(
     call: &Call,
     env: &str,
@@ -37,20 +37,20 @@ pub(super) async fn wait_for_status(
     let Some(before) = before.filter(given_up) else {
         return Ok(());
     };
-    let deadline = clock::now() + SEEN;
+    let deadline = clock::now() + STATUS_TIMEOUT;
     while clock::now() < deadline {
         let now = call.status(env).await?;
         if now.is_none_or(|now| (now.phase, &now.errors) != (before.phase, &before.errors)) {
             break;
         }
-        tokio::time::sleep(LOOK).await;
+        tokio::time::sleep(POLL_INTERVAL).await;
     }
     Ok(())
 }
 
 fn wait_for(env: &str) -> NextStep {
     let env = json!({ "environment": env });
-    NextStep::new("returns when it is ready or given up", "argus_wait", env)
+    NextStep::new("wait until it is ready or fails", "argus_wait", env)
 }
 
 fn named_service(service: Option<String>) -> Result<Option<ServiceName>, Failure> {
@@ -61,26 +61,26 @@ fn named_service(service: Option<String>) -> Result<Option<ServiceName>, Failure
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(super) struct Retry {
-    /// Environment
+    /// Environment name
     environment: String,
 }
 
 impl Tool for Retry {
     const NAME: &'static str = "argus_retry";
-    const TITLE: &'static str = "Try again";
-    const ABOUT: &'static str = "Tries again what was given up, with the same file: counters of failures begin anew. It also brings back \
-what `argus_down` removed, and takes back a rollback that nobody asked for; one that `argus_rollback` made stays until the file changes. Not needed after a file changed: that is taken up by itself.";
-    const EFFECT: Effect = Effect::Adds;
+    const TITLE: &'static str = "Retry";
+    const ABOUT: &'static str = "Retries services that Argus gave up, with the same file and with failure counters at zero. It also restores what \
+`argus_down` removed, and ends an automatic rollback; a rollback by `argus_rollback` stays until the file changes. Not needed after an edit, which takes effect automatically.";
+    const EFFECT: Effect = Effect::Additive;
     type Output = CommandReply;
 
     async fn call(self, call: Call) -> Result<Output<CommandReply>, Failure> {
         let environment = status::named(&self.environment)?;
         let env = self.environment;
         let before = call.status(&env).await?;
-        let text = format!("{env} is tried again");
-        let said = send_command(&call, Command::Retry { environment }, text).await?;
+        let text = format!("{env} is retried");
+        let output = send_command(&call, Command::Retry { environment }, text).await?;
         wait_for_status(&call, &env, before.as_ref()).await?;
-        Ok(said.then(wait_for(&env)))
+        Ok(output.then(wait_for(&env)))
     }
 }
 
@@ -89,31 +89,31 @@ what `argus_down` removed, and takes back a rollback that nobody asked for; one 
 pub(super) struct Hold {
     /// Environment, or ENVIRONMENT/SERVICE
     environment: String,
-    /// One service of it; all of it without
+    /// Service name [default: the whole environment]
     service: Option<String>,
-    /// The hold ends by itself after this; without, it lasts until `argus_resume`
+    /// Duration [default: until `argus_resume`]
     #[schemars(range(min = 1))]
     for_seconds: Option<u32>,
-    /// Why, for whoever reads the status
+    /// Reason, shown in the status
     #[serde(default)]
     reason: String,
-    /// Who you are, for others who want the environment
+    /// Your name, for other users of the environment
     holder: Option<String>,
 }
 
 impl Tool for Hold {
     const NAME: &'static str = "argus_hold";
-    const TITLE: &'static str = "Leave it as it is";
-    const ABOUT: &'static str = "Holds an environment or a service: the act in flight ends, nothing new begins, nothing is repaired, \
-until `argus_resume` or `forSeconds` are over. For looking at something broken in peace. For a test run use `argus_test`.";
-    const EFFECT: Effect = Effect::Adds;
+    const TITLE: &'static str = "Hold";
+    const ABOUT: &'static str = "Holds an environment or a service: running actions complete, then Argus starts and repairs nothing there until \
+`argus_resume` or the end of `forSeconds`. Use it to inspect a failure. For a test run, use `argus_test`.";
+    const EFFECT: Effect = Effect::Additive;
     type Output = CommandReply;
 
     async fn call(self, call: Call) -> Result<Output<CommandReply>, Failure> {
         let (env, service) = target::parts(&self.environment, self.service.as_deref())?;
-        let mut back = json!({ "environment": env });
+        let mut resume = json!({ "environment": env });
         if let Some(service) = &service {
-            back["service"] = json!(service);
+            resume["service"] = json!(service);
         }
         let span = self.for_seconds.map(u64::from).map(Duration::from_secs);
         let command = Command::Hold {
@@ -127,31 +127,31 @@ until `argus_resume` or `forSeconds` are over. For looking at something broken i
             Some(seconds) => format!("{} is held for {seconds} s", self.environment),
             None => format!("{} is held until argus_resume", self.environment),
         };
-        let said = send_command(&call, command, text).await?;
-        Ok(said.then(NextStep::new("ends the hold", "argus_resume", back)))
+        let output = send_command(&call, command, text).await?;
+        Ok(output.then(NextStep::new("end the hold", "argus_resume", resume)))
     }
 }
 
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(super) struct Resume {
-    /// Environment, or ENVIRONMENT/SERVICE; without, the controller goes on from mode Safe
+    /// Environment, or ENVIRONMENT/SERVICE; without it, ends mode Safe of the controller
     environment: Option<String>,
-    /// One service of it; all of it without
+    /// Service name [default: the whole environment]
     service: Option<String>,
 }
 
 impl Tool for Resume {
     const NAME: &'static str = "argus_resume";
-    const TITLE: &'static str = "Let it go on";
-    const ABOUT: &'static str = "Ends a hold of an environment or a service. Without `environment` it ends mode Safe of the controller, \
-once what led to it (a journal that cannot be written) is mended.";
-    const EFFECT: Effect = Effect::Adds;
+    const TITLE: &'static str = "Resume";
+    const ABOUT: &'static str = "Ends the hold of an environment or a service. Without `environment`, it ends mode Safe of the controller, \
+after its cause (a journal that cannot be written) is fixed.";
+    const EFFECT: Effect = Effect::Additive;
     type Output = CommandReply;
 
     async fn call(self, call: Call) -> Result<Output<CommandReply>, Failure> {
         let Some(environment) = self.environment else {
-            let text = "the controller goes on".to_owned();
+            let text = "the controller resumes".to_owned();
             return send_command(&call, Command::ResumeController, text).await;
         };
         let (env, service) = target::parts(&environment, self.service.as_deref())?;
@@ -159,78 +159,77 @@ once what led to it (a journal that cannot be written) is mended.";
             environment: status::named(&env)?,
             service: named_service(service)?,
         };
-        let said = send_command(&call, command, format!("{environment} goes on")).await?;
-        Ok(said.then(wait_for(&env)))
+        let output = send_command(&call, command, format!("{environment} resumes")).await?;
+        Ok(output.then(wait_for(&env)))
     }
 }
 
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(super) struct Cancel {
-    /// Environment
+    /// Environment name
     environment: String,
 }
 
 impl Tool for Cancel {
     const NAME: &'static str = "argus_cancel";
-    const TITLE: &'static str = "Abandon pulls and builds";
+    const TITLE: &'static str = "Cancel pulls and builds";
     const ABOUT: &'static str =
-        "Abandons pulls and builds of an environment that are under way, and holds it until `argus_resume`.";
-    const EFFECT: Effect = Effect::Replaces;
+        "Cancels running pulls and builds of an environment, and holds it until `argus_resume`.";
+    const EFFECT: Effect = Effect::Destructive;
     type Output = CommandReply;
 
     async fn call(self, call: Call) -> Result<Output<CommandReply>, Failure> {
         let environment = status::named(&self.environment)?;
         let env = self.environment;
         let text = format!("{env} is cancelled and held until argus_resume");
-        let said = send_command(&call, Command::Cancel { environment }, text).await?;
-        let back = json!({ "environment": env });
-        Ok(said.then(NextStep::new("lets it go on", "argus_resume", back)))
+        let output = send_command(&call, Command::Cancel { environment }, text).await?;
+        let resume = json!({ "environment": env });
+        Ok(output.then(NextStep::new("end the hold", "argus_resume", resume)))
     }
 }
 
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(super) struct Rollback {
-    /// Environment
+    /// Environment name
     environment: String,
 }
 
 impl Tool for Rollback {
     const NAME: &'static str = "argus_rollback";
-    const TITLE: &'static str = "Back to the last good revision";
-    const ABOUT: &'static str = "Goes back to the last other revision that was ready, with the images it ran, until the file \
-changes; `argus_retry` keeps it. For when a change of the file broke the environment and it is needed now.";
-    const EFFECT: Effect = Effect::Replaces;
+    const TITLE: &'static str = "Roll back";
+    const ABOUT: &'static str = "Returns to the last other revision that was ready, with the same images, until the file changes; \
+`argus_retry` keeps it. Use it if an edit broke an environment that is needed now.";
+    const EFFECT: Effect = Effect::Destructive;
     type Output = CommandReply;
 
     async fn call(self, call: Call) -> Result<Output<CommandReply>, Failure> {
         let environment = status::named(&self.environment)?;
         let env = self.environment;
-        let text =
-            format!("{env} goes back to the last other revision that was ready, until its file changes");
+        let text = format!("{env} returns to its last other revision that was ready, until its file changes");
         let before = call.status(&env).await?;
-        let said = send_command(&call, Command::Rollback { environment }, text).await?;
+        let output = send_command(&call, Command::Rollback { environment }, text).await?;
         wait_for_status(&call, &env, before.as_ref()).await?;
-        Ok(said.then(wait_for(&env)))
+        Ok(output.then(wait_for(&env)))
     }
 }
 
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(super) struct Fork {
-    /// Environment
+    /// Environment name
     environment: String,
-    /// Name of the copy; without it, the environment's with `-fork` behind it
+    /// Name of the copy [default: the environment name with `-fork`]
     to: Option<String>,
 }
 
 impl Tool for Fork {
     const NAME: &'static str = "argus_fork";
-    const TITLE: &'static str = "Run a copy beside it";
-    const ABOUT: &'static str = "Runs the same revision beside itself under another name and on other ports, until `argus_down` of the \
-copy. For trying something without disturbing others.";
-    const EFFECT: Effect = Effect::AddsAgain;
+    const TITLE: &'static str = "Run a copy";
+    const ABOUT: &'static str = "Runs a copy of the same revision under another name and on other ports, until `argus_down` of the copy. \
+Use it for experiments without effects on other users.";
+    const EFFECT: Effect = Effect::NonIdempotent;
     type Output = CommandReply;
 
     async fn call(self, call: Call) -> Result<Output<CommandReply>, Failure> {
@@ -240,17 +239,17 @@ copy. For trying something without disturbing others.";
             environment: status::named(&env)?,
             to: status::named(&to)?,
         };
-        let said = send_command(
+        let output = send_command(
             &call,
             command,
-            format!("{to} is a copy of {env}, until argus_down of it"),
+            format!("{to} is a copy of {env}, until argus_down {to}"),
         )
         .await?;
-        Ok(said.then(wait_for(&to)))
+        Ok(output.then(wait_for(&to)))
     }
 }
 
-/// Whether a test begins or ended.
+/// Start or end of a test.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub(super) enum Moment {
@@ -261,19 +260,19 @@ pub(super) enum Moment {
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(super) struct Test {
-    /// `begin` before the run, `end` after it
+    /// `begin` before the test run, `end` after it
     action: Moment,
-    /// Environment
+    /// Environment name
     environment: String,
     /// Name of the test case; the same for begin and end
     case: String,
-    /// How long it may take; then it counts as ended
+    /// Maximum duration; afterwards the test counts as ended
     #[serde(default = "ttl")]
     #[schemars(range(min = 1))]
     ttl_seconds: u32,
-    /// Of `begin`: who you are, for others who want the environment
+    /// For `begin`: your name, for other users of the environment
     holder: Option<String>,
-    /// Of `begin`: what the run is for
+    /// For `begin`: purpose of the test run
     purpose: Option<String>,
 }
 
@@ -283,11 +282,11 @@ fn ttl() -> u32 {
 
 impl Tool for Test {
     const NAME: &'static str = "argus_test";
-    const TITLE: &'static str = "Say that a test begins or ended";
-    const ABOUT: &'static str = "Call it with `begin` before you run tests against an environment and with `end` after: in between, \
-running containers are not restarted under the test, and `argus_status` shows others who runs it and until when. `end` tells which services failed meanwhile and whether that was the \
-infrastructure's doing: then a failed test proves nothing about the code.";
-    const EFFECT: Effect = Effect::Adds;
+    const TITLE: &'static str = "Start or end a test";
+    const ABOUT: &'static str = "Call it with `begin` before a test run against an environment, and with `end` after it. In between, Argus does \
+not restart running containers, and `argus_status` shows the holder and the end time to others. `end` returns the services that failed during the test, and whether \
+the infrastructure caused it; in that case, a failed test proves nothing about the code.";
+    const EFFECT: Effect = Effect::Additive;
     type Output = CommandReply;
 
     async fn call(self, call: Call) -> Result<Output<CommandReply>, Failure> {
@@ -306,26 +305,26 @@ infrastructure's doing: then a failed test proves nothing about the code.";
                 let mut text = format!("test `{case}` runs on {env}, for {} s at most", self.ttl_seconds);
                 let others = before.map(|status| status.tests).unwrap_or_default();
                 for other in others.iter().filter(|other| other.case != case) {
-                    // A string takes whatever is written.
-                    let _ = write!(text, "\nbeside it {}", running(other));
+                    // Writing to a string cannot fail.
+                    let _ = write!(text, "\nalso: {}", running(other));
                 }
                 let end = json!({ "action": "end", "environment": env, "case": case });
-                let said = send_command(&call, command, text).await?;
-                Ok(said.then(NextStep::new("when the run is over", Self::NAME, end)))
+                let output = send_command(&call, command, text).await?;
+                Ok(output.then(NextStep::new("end the test after the run", Self::NAME, end)))
             }
             Moment::End => {
-                let mut said =
+                let mut output =
                     send_command(&call, Command::EndTest { environment, case }, String::new()).await?;
-                if let Some(report) = test::report(&said.data) {
-                    said.text = test::told(&report);
+                if let Some(report) = test::report(&output.data) {
+                    output.text = test::told(&report);
                     let first = report.disruptions.first();
-                    said.next.extend(first.map(|found| {
+                    output.next.extend(first.map(|found| {
                         let run =
                             json!({ "environment": env, "service": found.service, "run": found.number });
-                        NextStep::new("what that run left", "argus_evidence", run)
+                        NextStep::new("evidence of the failed run", "argus_evidence", run)
                     }));
                 }
-                Ok(said)
+                Ok(output)
             }
         }
     }
@@ -334,7 +333,7 @@ infrastructure's doing: then a failed test proves nothing about the code.";
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(super) struct Down {
-    /// Environment
+    /// Environment name
     environment: String,
 }
 
@@ -342,25 +341,25 @@ impl Tool for Down {
     const NAME: &'static str = "argus_down";
     const TITLE: &'static str = "Remove an environment";
     const ABOUT: &'static str = "Removes the containers and networks of an environment from the engine; named volumes and the file stay. \
-It stays away until its file changes or `argus_retry`. When you are done with an environment.";
-    const EFFECT: Effect = Effect::Replaces;
+An edit of the file or `argus_retry` restores it. Call it when you no longer need the environment.";
+    const EFFECT: Effect = Effect::Destructive;
     type Output = CommandReply;
 
     async fn call(self, call: Call) -> Result<Output<CommandReply>, Failure> {
         let environment = status::named(&self.environment)?;
         let env = self.environment;
-        let told = call.status(&env).await?;
-        if let Some(held) = told.as_ref().and_then(wait::leased) {
-            // What another controller works on is not ours to remove.
+        let current = call.status(&env).await?;
+        if let Some(held) = current.as_ref().and_then(wait::leased) {
+            // An environment of another controller must not be removed.
             return Err(Failure::new(held.clone()));
         }
-        let said = send_command(
+        let output = send_command(
             &call,
             Command::Down { environment },
             format!("{env} is being removed"),
         )
         .await?;
         let gone = json!({ "environment": env, "for": "gone" });
-        Ok(said.then(NextStep::new("returns when it is gone", "argus_wait", gone)))
+        Ok(output.then(NextStep::new("wait until it is removed", "argus_wait", gone)))
     }
 }

@@ -1,4 +1,4 @@
-//! What a tool has while it is called: the controller, and the way to say how it goes.
+//! Context of a tool call: the controller, and the channel for progress.
 
 use argus_crds::status::EnvironmentStatus;
 use rmcp::model::{ProgressNotificationParam, ProgressToken};
@@ -8,17 +8,17 @@ use crate::cli::status;
 use crate::client::ControllerClient;
 use crate::exit::Failure;
 
-/// One call.
+/// Context of one tool call.
 #[derive(Debug, Clone)]
 pub(super) struct Call {
-    /// What is asked of the controller.
+    /// Client of the controller.
     pub(super) client: ControllerClient,
-    /// Where progress is told, where the client wants to hear of it.
+    /// Receiver of progress notifications, if the client requested them.
     listener: Option<(ProgressToken, Peer<RoleServer>)>,
 }
 
 impl Call {
-    /// A call that came over a connection.
+    /// Creates the context of a call from a connection.
     pub(super) fn new(client: ControllerClient, context: &RequestContext<RoleServer>) -> Self {
         let token = context.meta.get_progress_token();
         Self {
@@ -27,16 +27,16 @@ impl Call {
         }
     }
 
-    /// A call that nobody listens to.
+    /// Creates the context of a call without progress notifications.
     #[cfg(test)]
-    pub(super) fn unheard(client: ControllerClient) -> Self {
+    pub(super) fn without_progress(client: ControllerClient) -> Self {
         Self {
             client,
             listener: None,
         }
     }
 
-    /// The status of an environment; `None` where it has none.
+    /// Returns the status of an environment; `None` if it has none.
     pub(super) async fn status(&self, env: &str) -> Result<Option<EnvironmentStatus>, Failure> {
         let env = env.to_owned();
         self.client
@@ -44,18 +44,19 @@ impl Call {
             .await
     }
 
-    /// Whether anybody listens.
-    pub(super) fn is_heard(&self) -> bool {
+    /// True if the client requested progress notifications.
+    pub(super) fn has_listener(&self) -> bool {
         self.listener.is_some()
     }
 
-    /// Says how it goes; `done` grows from call to call.
+    /// Sends a progress notification; `done` must increase with each one.
     pub(super) async fn progress(&self, done: u32, message: String) {
         let Some((token, peer)) = &self.listener else {
             return;
         };
-        let told = ProgressNotificationParam::new(token.clone(), f64::from(done)).with_message(message);
-        // Whoever went away hears nothing.
-        drop(peer.notify_progress(told).await);
+        let notification =
+            ProgressNotificationParam::new(token.clone(), f64::from(done)).with_message(message);
+        // A disconnected client receives nothing.
+        drop(peer.notify_progress(notification).await);
     }
 }

@@ -1,4 +1,4 @@
-//! Tools about the engine: whether it is fit, its circuit breakers, what was left behind on it.
+//! Tools for the engine: preflight checks, circuit breakers and orphans.
 
 use std::fmt::Write as _;
 use std::time::Duration;
@@ -21,33 +21,33 @@ use crate::exit::Failure;
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 #[allow(
     clippy::struct_excessive_bools,
-    reason = "each is an argument that is known under this name"
+    reason = "each is an established name of an argument"
 )]
 pub(super) struct Preflight {
-    /// Checks that are not made
+    /// Names of checks to skip
     #[serde(default)]
     skip: Vec<CheckName>,
-    /// The same as `disk` in `skip`
+    /// Same as `disk` in `skip`
     #[serde(default)]
     skip_disk_check: bool,
-    /// The same as `orphans` in `skip`
+    /// Same as `orphans` in `skip`
     #[serde(default)]
     skip_orphan_check: bool,
-    /// The same as `networks` in `skip`
+    /// Same as `networks` in `skip`
     #[serde(default)]
     skip_network_check: bool,
-    /// Remove what dead runs left, then look again; the answer has both looks
+    /// Remove orphans, then check again; the result has both rounds
     #[serde(default)]
     auto_fix: bool,
 }
 
 impl Tool for Preflight {
     const NAME: &'static str = "argus_preflight_check";
-    const TITLE: &'static str = "Check engine, disk and the rest";
-    const ABOUT: &'static str = "Checks whether engine, API version, disk, orphans, ports, networks, images, journal and clock are fit for \
-what the specs ask for; each is pass, warn, fail or skipped with its reason. Needs no environment and no running controller. Call it \
-when nothing starts, or before the first environment.";
-    const EFFECT: Effect = Effect::Replaces;
+    const TITLE: &'static str = "Check engine, disk and more";
+    const ABOUT: &'static str = "Checks engine, API version, disk, orphans, ports, networks, images, journal and clock against the needs of \
+the specs; each result is pass, warn, fail or skipped, with a reason. Needs no environment and no running controller. Call it if \
+nothing starts, or before the first environment.";
+    const EFFECT: Effect = Effect::Destructive;
     type Output = PreflightReport;
 
     async fn call(self, call: Call) -> Result<Output<PreflightReport>, Failure> {
@@ -68,7 +68,7 @@ when nothing starts, or before the first environment.";
             if check.result != CheckResult::Pass {
                 let code = check.code.map(|code| format!(" {code}")).unwrap_or_default();
                 let result = format!("{:?}", check.result).to_lowercase();
-                // A string takes whatever is written.
+                // Writing to a string cannot fail.
                 let _ = writeln!(text, "{}: {result}{code}: {}", check.name, check.message);
             }
         }
@@ -86,88 +86,94 @@ when nothing starts, or before the first environment.";
             .filter(|check| check.result == CheckResult::Fail);
         let explain: Vec<NextStep> = codes
             .filter_map(|check| check.code)
-            .map(|code| NextStep::new("what to do about it", "argus_explain", json!({ "code": code })))
+            .map(|code| {
+                NextStep::new(
+                    "explanation and remedies",
+                    "argus_explain",
+                    json!({ "code": code }),
+                )
+            })
             .collect();
-        let mut said = Output::new(report, text);
+        let mut output = Output::new(report, text);
         if orphaned && !self.auto_fix {
-            said = said.then(NextStep::new(
-                "removes them and looks again",
+            output = output.then(NextStep::new(
+                "remove them and check again",
                 Self::NAME,
                 json!({ "autoFix": true }),
             ));
         }
-        let fit = said.data.overall != PreflightOverall::Unhealthy;
-        said.next.extend(explain.into_iter().filter(|_| !fit));
-        Ok(said)
+        let fit = output.data.overall != PreflightOverall::Unhealthy;
+        output.next.extend(explain.into_iter().filter(|_| !fit));
+        Ok(output)
     }
 }
 
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(super) struct ResetCircuit {
-    /// One environment's; the engine's and all of them without
+    /// Environment name [default: the engine and all environments]
     environment: Option<String>,
 }
 
-/// A breaker was reset.
+/// Result of a breaker reset.
 #[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct BreakerResetOutput {
-    /// The command in a word.
+    /// The command in one word.
     verb: String,
-    /// The environment that was named.
+    /// The requested environment.
     #[serde(skip_serializing_if = "Option::is_none")]
     environment: Option<String>,
-    /// What kind of answer it is: `circuit`.
+    /// Kind of the value: `circuit`.
     kind: String,
-    /// What came of it.
+    /// The breaker before and after.
     value: BreakerReset,
 }
 
 impl Tool for ResetCircuit {
     const NAME: &'static str = "argus_reset_circuit";
-    const TITLE: &'static str = "Try the engine at once";
-    const ABOUT: &'static str = "Ends the pause of an open circuit breaker: the engine is tried at once by a full list and one call, \
-instead of after `retryAfter`. Call it after `CIRCUIT_OPEN` once the engine is mended; it does nothing to a closed breaker, and shows \
-how it stands and why it opened.";
-    const EFFECT: Effect = Effect::Adds;
+    const TITLE: &'static str = "Test the engine immediately";
+    const ABOUT: &'static str = "Ends the pause of an open circuit breaker: the controller tests the engine immediately with a full list and \
+one call, instead of after `retryAfter`. Call it after `CIRCUIT_OPEN`, once the engine is fixed. It does not change a closed breaker, \
+and returns its state and history.";
+    const EFFECT: Effect = Effect::Additive;
     type Output = BreakerResetOutput;
 
     async fn call(self, call: Call) -> Result<Output<BreakerResetOutput>, Failure> {
         let env = self.environment.as_deref();
         let environment = env.map(status::named).transpose()?;
-        let taken = call.client.command(Command::ResetBreaker { environment }).await?;
-        let reset = taken.circuit();
-        let (whose, state) = (&reset.breaker, reset.current.as_ref().map(|now| now.state));
+        let reply = call.client.command(Command::ResetBreaker { environment }).await?;
+        let reset = reply.circuit();
+        let (owner, state) = (&reset.breaker, reset.current.as_ref().map(|now| now.state));
         let state = state.unwrap_or_default();
         let text = if reset.was_closed() {
-            format!("the breaker of {whose} is closed; there was nothing to do")
+            format!("the breaker of {owner} is closed; nothing changed")
         } else if reset.changed {
-            format!("the breaker of {whose} was open and is {state:?} now; the engine is tried")
+            format!("the breaker of {owner} was open and is {state:?} now; the controller tests the engine")
         } else {
-            format!("the breaker of {whose} is {state:?} still; the engine is looked for")
+            format!("the breaker of {owner} is still {state:?}; the controller reconnects to the engine")
         };
-        let told = BreakerResetOutput {
-            verb: taken.verb,
-            environment: taken.environment,
-            kind: taken.kind,
+        let output = BreakerResetOutput {
+            verb: reply.verb,
+            environment: reply.environment,
+            kind: reply.kind,
             value: reset,
         };
         let arguments = env.map_or_else(|| json!({}), |env| json!({ "environment": env }));
-        Ok(Output::new(told, text).then(NextStep::new("how it is now", "argus_status", arguments)))
+        Ok(Output::new(output, text).then(NextStep::new("current status", "argus_status", arguments)))
     }
 }
 
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(super) struct Orphans {
-    /// Remove them; without `projects` those of the projects whose specs this controller holds
+    /// Remove the orphans [default projects: those with a spec in this controller]
     #[serde(default)]
     clean: bool,
-    /// Only those of these projects
+    /// Names of projects [default: all]
     #[serde(default)]
     projects: Vec<String>,
-    /// How long to wait until they are gone
+    /// Maximum wait for the removal
     #[serde(default = "limit")]
     #[schemars(range(min = 1, max = 600))]
     timeout_seconds: u64,
@@ -177,7 +183,7 @@ fn limit() -> u64 {
     60
 }
 
-/// What dead controllers left.
+/// Resources of dead controllers.
 #[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct OrphansOutput {
@@ -186,10 +192,10 @@ pub(super) struct OrphansOutput {
 
 impl Tool for Orphans {
     const NAME: &'static str = "argus_orphans";
-    const TITLE: &'static str = "What dead controllers left";
-    const ABOUT: &'static str = "Lists containers, networks and volumes that dead controllers left on the engine, and what becomes of each; \
-with `clean: true` removes them and tells each result. Never touches what is not labelled as ours or has a living controller.";
-    const EFFECT: Effect = Effect::Replaces;
+    const TITLE: &'static str = "List or remove orphans";
+    const ABOUT: &'static str = "Lists containers, networks and volumes of dead controllers on the engine, each with its planned treatment. \
+`clean: true` removes them and returns each result. Never changes resources without Argus labels or with a live controller.";
+    const EFFECT: Effect = Effect::Destructive;
     type Output = OrphansOutput;
 
     async fn call(self, call: Call) -> Result<Output<OrphansOutput>, Failure> {
@@ -204,9 +210,9 @@ with `clean: true` removes them and tells each result. Never touches what is not
                 .is_some_and(|of| self.projects.contains(of))
         };
         found.retain(|orphan| self.projects.is_empty() || wanted(orphan));
-        let left = found.iter().filter(|orphan| orphans::stays(orphan)).count();
-        if self.clean && left > 0 {
-            let message = format!("{} could not be removed", output::count(left, "orphan"));
+        let remaining = found.iter().filter(|orphan| orphans::stays(orphan)).count();
+        if self.clean && remaining > 0 {
+            let message = format!("cannot remove {}", output::count(remaining, "orphan"));
             let error = StructuredError::new(Code::CleanupFailed, message);
             return Err(Failure::new(error.details(json!({ "orphans": found }))));
         }
@@ -223,18 +229,18 @@ with `clean: true` removes them and tells each result. Never touches what is not
             "no orphans\n".clone_into(&mut text);
         }
         let some = !found.is_empty();
-        let said = Output::new(OrphansOutput { items: found }, text);
+        let output = Output::new(OrphansOutput { items: found }, text);
         if some && !self.clean {
             let mut arguments = json!({ "clean": true });
             if !self.projects.is_empty() {
                 arguments["projects"] = json!(self.projects);
             }
-            return Ok(said.then(NextStep::new(
-                "removes those of our projects",
+            return Ok(output.then(NextStep::new(
+                "remove those of this controller's projects",
                 Self::NAME,
                 arguments,
             )));
         }
-        Ok(said)
+        Ok(output)
     }
 }

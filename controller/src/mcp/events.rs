@@ -1,4 +1,4 @@
-//! `argus_events`: what happened, as it stands in the journal.
+//! Tool `argus_events`: events from the journal.
 
 use std::collections::BTreeSet;
 
@@ -14,66 +14,66 @@ use crate::cli::events::page::page;
 use crate::cli::status;
 use crate::exit::Failure;
 
-/// Records where nobody says how many, and the most.
-const EVENTS: usize = 30;
-const MOST: usize = 200;
+/// Default and maximum number of records.
+const DEFAULT_EVENTS: usize = 30;
+const MAX_EVENTS: usize = 200;
 
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(super) struct Events {
-    /// Environment; all of them without
+    /// Environment name [default: all]
     environment: Option<String>,
-    /// Only these, as in `phase`, `error`, `port_conflict`, `restart_attempt`, `restart_success`, `restart_exhausted`, `port_reassigned`, `circuit_open`; `intent` and `result` are the acts
+    /// Filter by type, such as `phase`, `error`, `port_conflict`, `restart_attempt`, `restart_success`, `restart_exhausted`, `port_reassigned`, `circuit_open`; `intent` and `result` are actions
     #[serde(default)]
     types: BTreeSet<String>,
-    /// Only what came after this number, oldest first; the newest without
+    /// Only events after this number, oldest first [default: the newest events]
     after: Option<u64>,
-    /// How many at most, up to 200
+    /// Maximum number of events, up to 200
     #[serde(default = "limit")]
     #[schemars(range(min = 1, max = 200))]
     limit: usize,
 }
 
 fn limit() -> usize {
-    EVENTS
+    DEFAULT_EVENTS
 }
 
-/// What happened.
+/// Events of the journal.
 #[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct EventsOutput {
-    /// Oldest first.
+    /// Events, oldest first.
     items: Vec<Event>,
-    /// The number to go on after.
+    /// Number for the next `after`.
     last: u64,
-    /// How many between are kept nowhere any more.
+    /// Number of records in between that are no longer stored.
     #[serde(skip_serializing_if = "Option::is_none")]
     missed: Option<u64>,
 }
 
-/// One thing that happened.
+/// One event.
 #[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Event {
-    /// Its number; grows by one a record.
+    /// Record number; increases by one per record.
     seq: u64,
-    /// When (RFC 3339).
+    /// Time of the record (RFC 3339).
     at: String,
-    /// What, in a word.
+    /// Name of the event.
     #[serde(rename = "event")]
     name: &'static str,
-    /// What belongs to it.
+    /// Fields of the event.
     #[serde(flatten)]
     rest: Map<String, Value>,
 }
 
 impl Tool for Events {
     const NAME: &'static str = "argus_events";
-    const TITLE: &'static str = "What happened";
-    const ABOUT: &'static str = "Lists what happened, from the journal: phases, errors, restarts, recoveries, moved ports, what was given \
-up, and each act with its cause. The newest `limit`, or with `after` what came since. Without a running controller it reads the \
-journal's files.";
-    const EFFECT: Effect = Effect::Looks;
+    const TITLE: &'static str = "Recent events";
+    const ABOUT: &'static str = "Lists events from the journal: phases, errors, restarts, recoveries, moved ports, given-up services, and \
+each action with its cause. Returns the newest `limit` events, or with `after` the following ones. Without a running controller, it \
+reads the journal files.";
+    const EFFECT: Effect = Effect::ReadOnly;
     type Output = EventsOutput;
 
     async fn call(self, call: Call) -> Result<Output<EventsOutput>, Failure> {
@@ -83,31 +83,31 @@ journal's files.";
         for name in &self.types {
             Record::known_name(name).map_err(Failure::usage)?;
         }
-        let wanted = EventFilter {
+        let filter = EventFilter {
             environments: self.environment.iter().cloned().collect(),
             names: self.types.clone(),
         };
-        let most = self.limit.clamp(1, MOST);
-        let page = page(&call.client.feed(), &wanted, self.after, most).await;
+        let most = self.limit.clamp(1, MAX_EVENTS);
+        let page = page(&call.client.feed(), &filter, self.after, most).await;
         let (last, missed) = (page.last, page.missed);
         let events: Vec<Event> = page.records.iter().map(|record| Event::of(record)).collect();
         let mut text: String = events.iter().map(Event::line).collect();
         if events.is_empty() {
-            "nothing happened\n".clone_into(&mut text);
+            "no events\n".clone_into(&mut text);
         }
-        let mut on = json!({ "after": last });
+        let mut arguments = json!({ "after": last });
         if let Some(env) = &self.environment {
-            on["environment"] = json!(env);
+            arguments["environment"] = json!(env);
         }
         if !self.types.is_empty() {
-            on["types"] = json!(self.types);
+            arguments["types"] = json!(self.types);
         }
-        let told = EventsOutput {
+        let output = EventsOutput {
             items: events,
             last,
             missed,
         };
-        Ok(Output::new(told, text).then(NextStep::new("what comes after these", Self::NAME, on)))
+        Ok(Output::new(output, text).then(NextStep::new("later events", Self::NAME, arguments)))
     }
 }
 
@@ -117,8 +117,8 @@ impl Event {
             Ok(Value::Object(rest)) => rest,
             Ok(_) | Err(_) => Map::new(),
         };
-        for told in ["v", "seq", "at", "run", "kind", "note"] {
-            rest.remove(told);
+        for shown in ["v", "seq", "at", "run", "kind", "event"] {
+            rest.remove(shown);
         }
         Self {
             seq: record.seq,

@@ -1,4 +1,4 @@
-//! `argus_explain`: what an error code means.
+//! Tool `argus_explain`: explanations of error codes.
 
 use argus_crds::error::{Code, Reason};
 use schemars::JsonSchema;
@@ -13,28 +13,28 @@ use crate::exit::Failure;
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(super) struct Explain {
-    /// Code, as in `PORT_CONFLICT`; the list of all codes without
+    /// Error code, such as `PORT_CONFLICT` [default: list all codes]
     code: Option<String>,
 }
 
-/// What a code means, or what codes there are.
+/// Explanation of one code, or the list of all codes.
 #[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct ExplainOutput {
-    /// With `code`.
+    /// Explanation, for calls with `code`.
     #[serde(flatten)]
     meaning: Option<explain::Meaning>,
-    /// All codes, each with what it means in a line.
+    /// All codes with one-line summaries.
     #[serde(skip_serializing_if = "Option::is_none")]
     codes: Option<std::collections::BTreeMap<String, &'static str>>,
 }
 
 impl Tool for Explain {
     const NAME: &'static str = "argus_explain";
-    const TITLE: &'static str = "What an error code means";
-    const ABOUT: &'static str = "Explains an error code of Argus: what it means, whether trying again helps, what to do. Without `code` it \
+    const TITLE: &'static str = "Explain an error code";
+    const ABOUT: &'static str = "Explains an error code of Argus: its meaning, its remedies, and whether a retry helps. Without `code`, it \
 lists all codes.";
-    const EFFECT: Effect = Effect::Looks;
+    const EFFECT: Effect = Effect::ReadOnly;
     type Output = ExplainOutput;
 
     async fn call(self, _call: Call) -> Result<Output<ExplainOutput>, Failure> {
@@ -45,11 +45,11 @@ lists all codes.";
             let text = Code::ALL
                 .iter()
                 .map(|code| format!("{code}: {}\n", code.about().summary));
-            let told = ExplainOutput {
+            let output = ExplainOutput {
                 meaning: None,
                 codes: Some(codes.collect()),
             };
-            return Ok(Output::new(told, text.collect::<String>()));
+            return Ok(Output::new(output, text.collect::<String>()));
         };
         let code: Code =
             text.trim()
@@ -57,14 +57,14 @@ lists all codes.";
                 .parse()
                 .map_err(|error: argus_crds::error::UnknownCode| {
                     let all: Vec<String> = Code::ALL.iter().map(ToString::to_string).collect();
-                    let message = format!("{error}; there are: {}", all.join(", "));
+                    let message = format!("{error}; available codes: {}", all.join(", "));
                     Failure::missing(Reason::NotFound, message).quiet()
                 })?;
-        let told = ExplainOutput {
+        let output = ExplainOutput {
             meaning: Some(explain::meaning(code)),
             codes: None,
         };
         let text = anstream::adapter::strip_str(&explain::page(code)).to_string();
-        Ok(Output::new(told, text))
+        Ok(Output::new(output, text))
     }
 }

@@ -1,4 +1,4 @@
-//! `/mcp`: one request, one answer; no sessions, so that nothing is lost when the controller starts anew.
+//! Endpoint `/mcp`: one response per request, without sessions, so that a restart of the controller loses nothing.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,43 +14,46 @@ use tokio_util::sync::CancellationToken;
 use super::Server;
 use crate::client::ControllerClient;
 
-/// A spec file of the greatest length, as JSON.
-const LARGEST: usize = 4 * 1024 * 1024;
-/// A body that is not here after this is not waited for.
-const SLOWEST: Duration = Duration::from_secs(10);
+/// Maximum size of a request body, in bytes: a spec file of the maximum length as JSON.
+const MAX_BODY: usize = 4 * 1024 * 1024;
+/// Maximum time to read a request body.
+const BODY_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Answers one request; whoever came this far may ask. A body that cannot be taken is told with its status and why.
+/// Handles one request, which the guard has already authorized. An unreadable body leads to a status and a message.
 pub(crate) async fn serve(
     client: ControllerClient,
     stop: CancellationToken,
     request: Request,
 ) -> Result<Response, (StatusCode, String)> {
     let (head, body) = request.into_parts();
-    let read = tokio::time::timeout(SLOWEST, body::to_bytes(body, LARGEST)).await;
+    let read = tokio::time::timeout(BODY_TIMEOUT, body::to_bytes(body, MAX_BODY)).await;
     let bytes = match read {
         Ok(Ok(bytes)) => bytes,
         Ok(Err(_)) => {
-            let message = format!("the body is longer than {LARGEST} bytes, or ended early");
+            let message = format!("the body exceeds {MAX_BODY} bytes, or ended early");
             return Err((StatusCode::PAYLOAD_TOO_LARGE, message));
         }
         Err(_) => {
-            let message = format!("the body did not come within {} s", SLOWEST.as_secs());
+            let message = format!(
+                "timed out after {} s reading the request body",
+                BODY_TIMEOUT.as_secs()
+            );
             return Err((StatusCode::REQUEST_TIMEOUT, message));
         }
     };
-    // Host and origin are looked at before anything comes here.
+    // The guard has already checked `Host` and `Origin`.
     let settings = StreamableHttpServerConfig::default()
         .with_legacy_session_mode(false)
         .with_json_response(true)
         .disable_allowed_hosts()
-        .with_max_request_body_bytes(LARGEST)
+        .with_max_request_body_bytes(MAX_BODY)
         .with_cancellation_token(stop.child_token());
     let service = StreamableHttpService::new(
         move || Ok(Server::new(client.clone())),
         Arc::new(NeverSessionManager::default()),
         settings,
     );
-    let answer = service.handle(Request::from_parts(head, Body::from(bytes))).await;
-    let (head, body) = answer.into_parts();
+    let response = service.handle(Request::from_parts(head, Body::from(bytes))).await;
+    let (head, body) = response.into_parts();
     Ok(Response::from_parts(head, Body::new(body)))
 }

@@ -1,4 +1,4 @@
-//! `argus_incidents`: what was found after runs of the controller that did not end well.
+//! Tool `argus_incidents`: recovery reports of controller runs without a clean stop.
 
 use argus_crds::incident::Incident;
 use schemars::JsonSchema;
@@ -12,98 +12,98 @@ use crate::cli::incidents;
 use crate::client::ControllerClient;
 use crate::exit::Failure;
 
-/// Incidents that are told at once.
-const MOST: usize = 20;
+/// Maximum number of listed incidents.
+const MAX_INCIDENTS: usize = 20;
 
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(super) struct Incidents {
-    /// One of them, whole, by its id or the beginning of it; the newest in a line each without
+    /// Id of an incident, or a prefix of it, for the complete report [default: list the newest]
     id: Option<String>,
 }
 
-/// What was found.
+/// A list of incidents, or one report.
 #[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct IncidentsOutput {
-    /// The newest first, in a line each.
+    /// Incidents, newest first.
     #[serde(skip_serializing_if = "Option::is_none")]
     items: Option<Vec<Row>>,
-    /// How many older ones there are.
+    /// Number of older incidents.
     #[serde(skip_serializing_if = "Option::is_none")]
     more: Option<usize>,
-    /// All of one, as `argus schema incident` describes it.
+    /// The complete report, as described by `argus schema incident`.
     #[serde(flatten)]
-    // Its schema is published already.
+    // The schema is already published.
     #[schemars(with = "serde_json::Map<String, serde_json::Value>")]
     incident: Option<Incident>,
 }
 
-/// One in a line.
+/// Summary of an incident.
 #[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 struct Row {
     id: String,
-    /// When it was settled (RFC 3339).
+    /// Time of the recovery (RFC 3339).
     at: String,
-    /// When the run that died was heard of last.
+    /// Time of the last sign of life of the dead run.
     #[serde(skip_serializing_if = "Option::is_none")]
-    last_heard: Option<String>,
-    /// Acts that it had begun and not ended.
+    last_seen: Option<String>,
+    /// Number of unfinished actions of the dead run.
     open_intents: usize,
-    /// Containers that it left and that go on.
+    /// Number of adopted containers.
     adopted: usize,
-    /// Files of the state directory that could not be used.
+    /// Number of unusable state files.
     set_aside: usize,
 }
 
 impl Tool for Incidents {
     const NAME: &'static str = "argus_incidents";
-    const TITLE: &'static str = "How the controller recovered";
-    const ABOUT: &'static str = "Lists what was found when the controller started after a run that was killed or crashed: the acts that \
-were under way and how each was settled, the containers that were gone on with, damaged files. Call it when the controller restarted \
-under you, or a service was touched that nobody asked for.";
-    const EFFECT: Effect = Effect::Looks;
+    const TITLE: &'static str = "Recovery reports";
+    const ABOUT: &'static str = "Lists recovery reports: the controller writes one when it starts after a killed or crashed run. A report has \
+the unfinished actions with their outcomes, the adopted containers and the damaged files. Call it after a restart of the controller, \
+or after an unexpected change of a service.";
+    const EFFECT: Effect = Effect::ReadOnly;
     type Output = IncidentsOutput;
 
     async fn call(self, call: Call) -> Result<Output<IncidentsOutput>, Failure> {
-        call.client.read(move |client| self.told(client)).await
+        call.client.read(move |client| self.load(client)).await
     }
 }
 
 impl Incidents {
-    fn told(&self, client: &ControllerClient) -> Result<Output<IncidentsOutput>, Failure> {
+    fn load(&self, client: &ControllerClient) -> Result<Output<IncidentsOutput>, Failure> {
         let mut all = incidents::read(client.state())?;
         if let Some(id) = &self.id {
             let one = incidents::chosen(all, id)?;
             let text = incidents::told(&one);
-            let told = IncidentsOutput {
+            let output = IncidentsOutput {
                 items: None,
                 more: None,
                 incident: Some(one),
             };
-            return Ok(Output::new(told, text));
+            return Ok(Output::new(output, text));
         }
         all.reverse();
-        let more = all.len().saturating_sub(MOST);
-        let rows: Vec<Row> = all.iter().take(MOST).map(Row::of).collect();
+        let more = all.len().saturating_sub(MAX_INCIDENTS);
+        let rows: Vec<Row> = all.iter().take(MAX_INCIDENTS).map(Row::of).collect();
         let mut text: String = rows.iter().map(Row::line).collect();
         if rows.is_empty() {
-            "no incidents: every run ended well\n".clone_into(&mut text);
+            "no incidents: every run stopped cleanly\n".clone_into(&mut text);
         }
         let newest = rows.first().map(|row| {
             let id = json!({ "id": row.id });
-            NextStep::new("all of the newest", Self::NAME, id)
+            NextStep::new("the newest report in full", Self::NAME, id)
         });
-        let told = IncidentsOutput {
+        let output = IncidentsOutput {
             items: Some(rows),
             more: (more > 0).then_some(more),
             incident: None,
         };
-        let said = Output::new(told, text);
+        let output = Output::new(output, text);
         Ok(match newest {
-            Some(newest) => said.then(newest),
-            None => said,
+            Some(newest) => output.then(newest),
+            None => output,
         })
     }
 }
@@ -113,7 +113,7 @@ impl Row {
         Self {
             id: incident.id.clone(),
             at: incident.at.clone(),
-            last_heard: incident.last_seen.clone(),
+            last_seen: incident.last_seen.clone(),
             open_intents: incident.open_intents.len(),
             adopted: incident.adopted.len(),
             set_aside: incident.set_aside.len(),

@@ -1,4 +1,4 @@
-//! `argus_mock_requests`: what a mock was asked.
+//! Tool `argus_mock_requests`: requests that a mock received.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -11,42 +11,42 @@ use super::tool::{Effect, Tool};
 use crate::cli::{mock, target};
 use crate::exit::Failure;
 
-/// Requests where nobody says how many, and the most.
-const REQUESTS: usize = 20;
-const MOST: usize = 200;
-/// How much of a path and of a body is told.
-const PATH: usize = 300;
-const BODY: usize = 500;
+/// Default and maximum number of requests.
+const DEFAULT_REQUESTS: usize = 20;
+const MAX_REQUESTS: usize = 200;
+/// Maximum length of a path and of a body, in characters.
+const MAX_PATH: usize = 300;
+const MAX_BODY: usize = 500;
 
 fn tail() -> usize {
-    REQUESTS
+    DEFAULT_REQUESTS
 }
 
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(super) struct MockRequests {
-    /// Environment
+    /// Environment name
     environment: String,
-    /// Mock
+    /// Mock name
     mock: String,
-    /// Last requests, at most 200
+    /// Number of latest requests, at most 200
     #[serde(default = "tail")]
     #[schemars(range(max = 200))]
     tail: usize,
-    /// Headers as well
+    /// Include the headers
     #[serde(default)]
     headers: bool,
 }
 
-/// What a mock was asked.
+/// Requests that a mock received.
 #[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct MockRequestsOutput {
     environment: String,
     mock: String,
-    /// How many requests there were since the mock was started.
+    /// Number of requests since the start of the mock.
     total: u64,
-    /// The last of them, oldest first.
+    /// The latest requests, oldest first.
     requests: Vec<Row>,
 }
 
@@ -54,9 +54,9 @@ pub(super) struct MockRequestsOutput {
 #[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 struct Row {
-    /// Its number, from 1.
+    /// Number of the request, from 1.
     number: u64,
-    /// When it was complete (RFC 3339).
+    /// Time of the complete request (RFC 3339).
     time: String,
     method: String,
     path: String,
@@ -64,50 +64,50 @@ struct Row {
     query: Vec<(String, String)>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     headers: Vec<(String, String)>,
-    /// The start of its body.
+    /// Beginning of the body.
     #[serde(skip_serializing_if = "Option::is_none")]
     body: Option<String>,
-    /// What answered; nothing matched where it is not there.
+    /// Matching route; absent if nothing matched.
     #[serde(skip_serializing_if = "Option::is_none")]
     matched: Option<String>,
-    /// The status of the answer.
+    /// Status of the response.
     status: u16,
     duration_ms: u64,
 }
 
 impl Tool for MockRequests {
     const NAME: &'static str = "argus_mock_requests";
-    const TITLE: &'static str = "What a mock was asked";
-    const ABOUT: &'static str = "Shows the last requests that a mock of an environment got: method, path, body without secrets, which \
-route answered and with what. For when a service gets another answer than you expect, or to see that it called at all. The mock itself \
-is asked, on its published port.";
-    const EFFECT: Effect = Effect::Looks;
+    const TITLE: &'static str = "Requests to a mock";
+    const ABOUT: &'static str = "Returns the latest requests to a mock of an environment: method, path, body without secrets, matching route \
+and status. Use it if a service receives an unexpected response, or to check that it sends requests at all. It queries the mock on its \
+published port.";
+    const EFFECT: Effect = Effect::ReadOnly;
     type Output = MockRequestsOutput;
 
     async fn call(self, call: Call) -> Result<Output<MockRequestsOutput>, Failure> {
         let (env, _) = target::parts(&self.environment, None)?;
         let status = call.client.find_environment(&env).await?;
-        let asked = Box::pin(mock::asked(&status, &self.mock, self.tail.min(MOST))).await?;
-        let rows = asked.requests.into_iter().map(|request| self.row(request));
+        let page = Box::pin(mock::asked(&status, &self.mock, self.tail.min(MAX_REQUESTS))).await?;
+        let rows = page.requests.into_iter().map(|request| self.row(request));
         let rows: Vec<Row> = rows.collect();
         let mut text: String = rows.iter().map(Row::line).collect();
         if rows.is_empty() {
-            "nothing was asked\n".clone_into(&mut text);
+            "no requests\n".clone_into(&mut text);
         }
         let unanswered = rows.iter().any(|row| row.matched.is_none());
-        let told = MockRequestsOutput {
+        let output = MockRequestsOutput {
             environment: env,
             mock: self.mock,
-            total: asked.total,
+            total: page.total,
             requests: rows,
         };
-        let said = Output::new(told, text);
+        let output = Output::new(output, text);
         if unanswered {
             let code = json!({ "code": "MOCK_NO_ROUTE" });
-            let why = "what to do about requests that nothing matched";
-            return Ok(said.then(NextStep::new(why, "argus_explain", code)));
+            let why = "remedies for unmatched requests";
+            return Ok(output.then(NextStep::new(why, "argus_explain", code)));
         }
-        Ok(said)
+        Ok(output)
     }
 }
 
@@ -117,10 +117,10 @@ impl MockRequests {
             number: request.number,
             time: request.time,
             method: request.method,
-            path: clipped(&request.path, PATH),
+            path: clipped(&request.path, MAX_PATH),
             query: request.query,
             headers: if self.headers { request.headers } else { Vec::new() },
-            body: request.body.map(|body| clipped(&body, BODY)),
+            body: request.body.map(|body| clipped(&body, MAX_BODY)),
             matched: request.matched,
             status: request.status,
             duration_ms: request.duration_ms,

@@ -1,4 +1,4 @@
-//! `argus_network`: who reaches whom inside an environment.
+//! Tool `argus_network`: connectivity check of an environment.
 
 use argus_crds::error::StructuredError;
 use schemars::JsonSchema;
@@ -14,47 +14,47 @@ use crate::exit::Failure;
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(super) struct Network {
-    /// Environment
+    /// Environment name
     environment: String,
-    /// Look now, instead of telling what the controller saw last
+    /// Check now, instead of the last result of the controller
     #[serde(default)]
     verify: bool,
 }
 
 impl Tool for Network {
     const NAME: &'static str = "argus_network";
-    const TITLE: &'static str = "Who reaches whom";
-    const ABOUT: &'static str = "Shows for each service whether it resolves the names of the others that it names and connects to their \
-ports, seen from inside its own network: nothing is needed in its image. As the controller saw it last; with `verify: true` it is \
-looked at now, by short-lived helper containers. Call it when services run and do not reach each other.";
-    const EFFECT: Effect = Effect::Looks;
+    const TITLE: &'static str = "Connectivity check";
+    const ABOUT: &'static str = "Returns for each service whether it can resolve the names of the services that it uses and connect to their \
+ports, checked inside its network without tools in its image. By default, it returns the last check of the controller; `verify: true` \
+checks now with short-lived helper containers. Call it if running services cannot reach each other.";
+    const EFFECT: Effect = Effect::ReadOnly;
     type Output = network::NetworkReport;
 
     async fn call(self, call: Call) -> Result<Output<network::NetworkReport>, Failure> {
         let env = status::named(&self.environment)?;
-        let told = if self.verify {
-            let settings = call.client.read(|client| Ok(client.looking())).await?;
+        let report = if self.verify {
+            let settings = call.client.read(|client| Ok(client.query_settings())).await?;
             Box::pin(network::now(&settings, &env)).await?
         } else {
             network::last(call.client.find_environment(env.as_str()).await?)
         };
-        let text = anstream::adapter::strip_str(&network::text(&told)).to_string();
-        // What can be called is told as calls, not as commands as well.
+        let text = anstream::adapter::strip_str(&network::text(&report)).to_string();
+        // The calls of hints are in `nextSteps`, so their commands are omitted.
         let lines = text.lines().filter(|line| !line.starts_with("hint:"));
         let text = crate::cli::output::lines(lines);
         let mut next = Vec::new();
-        if !told.verified && !self.verify {
+        if !report.verified && !self.verify {
             let now = json!({ "environment": self.environment, "verify": true });
-            next.push(NextStep::new("looks at it now", Self::NAME, now));
+            next.push(NextStep::new("check now", Self::NAME, now));
         }
-        let calls = told.errors.iter().flat_map(steps);
+        let calls = report.errors.iter().flat_map(steps);
         for step in calls.filter(|step| step.tool != Self::NAME) {
             if next.len() < 5 && !next.contains(&step) {
                 next.push(step);
             }
         }
         Ok(Output {
-            data: told,
+            data: report,
             text,
             next,
         })

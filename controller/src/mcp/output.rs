@@ -1,4 +1,4 @@
-//! What containers wrote: those that run, and those that failed.
+//! Tools for the output of running containers, and for the evidence of failed runs.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -11,26 +11,26 @@ use super::tool::{Effect, Tool};
 use crate::cli::{evidence, evidence_store, logs, target};
 use crate::exit::Failure;
 
-/// Lines where nobody says how many, and the most.
-const LINES: u32 = 50;
-const MOST_LINES: u32 = 1_000;
-/// How long a line is.
-const LINE: usize = 2_000;
+/// Default and maximum number of lines.
+const DEFAULT_LINES: u32 = 50;
+const MAX_LINES: u32 = 1_000;
+/// Maximum length of a line, in characters.
+const MAX_LINE: usize = 2_000;
 
 fn tail() -> u32 {
-    LINES
+    DEFAULT_LINES
 }
 
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(super) struct Evidence {
-    /// Environment
+    /// Environment name
     environment: String,
-    /// Service; without, the runs are listed of which something is kept
+    /// Service name [default: list the failed runs]
     service: Option<String>,
-    /// Which failed run; the newest without
+    /// Number of the failed run [default: the newest]
     run: Option<u64>,
-    /// Last lines of each stream, at most 1000
+    /// Number of last lines per stream, at most 1000
     #[serde(default = "tail")]
     #[schemars(range(max = 1000))]
     tail: u32,
@@ -38,53 +38,53 @@ pub(super) struct Evidence {
 
 impl Tool for Evidence {
     const NAME: &'static str = "argus_evidence";
-    const TITLE: &'static str = "What a failed run left";
-    const ABOUT: &'static str = "Shows what a failed run of a service left, taken before anything was done to its container and kept \
-after it is gone: exit code, signal, memory, health checks, the last lines of stderr and stdout. For what runs now: `argus_logs`.";
-    const EFFECT: Effect = Effect::Looks;
+    const TITLE: &'static str = "Evidence of a failed run";
+    const ABOUT: &'static str = "Returns the crash report of a failed run, collected before any change of its container and kept after its \
+removal: exit code, signal, memory, health checks, last lines of stderr and stdout. For running containers, use `argus_logs`.";
+    const EFFECT: Effect = Effect::ReadOnly;
     type Output = EvidenceOutput;
 
     async fn call(self, call: Call) -> Result<Output<EvidenceOutput>, Failure> {
         let (env, service) = target::parts(&self.environment, self.service.as_deref())?;
         let Some(service) = service else {
-            return listed(&call, env).await;
+            return list_runs(&call, env).await;
         };
-        let tail = usize::try_from(self.tail.min(MOST_LINES)).unwrap_or(usize::MAX);
+        let tail = usize::try_from(self.tail.min(MAX_LINES)).unwrap_or(usize::MAX);
         let again = json!({ "environment": env });
         let read = call.client.read(move |client| {
             let state = client.state();
             let run = evidence_store::chosen(state, &env, &service, self.run)?;
-            let told = evidence::told(state, &run, tail)?;
-            let text = evidence::words(state, &run, &told)?;
-            Ok((told, text))
+            let report = evidence::told(state, &run, tail)?;
+            let text = evidence::words(state, &run, &report)?;
+            Ok((report, text))
         });
-        let (told, text) = read.await?;
+        let (report, text) = read.await?;
         let step = NextStep::new(
-            "once the cause is mended and its file or image did not change",
+            "after fixing a cause outside the file and the image",
             "argus_retry",
             again,
         );
-        let told = EvidenceOutput {
+        let output = EvidenceOutput {
             items: None,
-            run: Some(told),
+            run: Some(report),
         };
-        Ok(Output::new(told, text).then(step))
+        Ok(Output::new(output, text).then(step))
     }
 }
 
-/// What failed runs left.
+/// A list of failed runs, or the evidence of one.
 #[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct EvidenceOutput {
-    /// All of which something is kept, where no service is named.
+    /// Failed runs with stored evidence, for calls without a service.
     #[serde(skip_serializing_if = "Option::is_none")]
     items: Option<Vec<evidence::Run>>,
-    /// All of one.
+    /// Evidence of one run.
     #[serde(flatten)]
     run: Option<evidence::EvidenceReport>,
 }
 
-async fn listed(call: &Call, env: String) -> Result<Output<EvidenceOutput>, Failure> {
+async fn list_runs(call: &Call, env: String) -> Result<Output<EvidenceOutput>, Failure> {
     let named = env.clone();
     let read = call
         .client
@@ -93,16 +93,16 @@ async fn listed(call: &Call, env: String) -> Result<Output<EvidenceOutput>, Fail
     let newest = found.items.last();
     let next = newest.map(|run| {
         let of = json!({ "environment": env, "service": run.service, "run": run.run });
-        NextStep::new("all that this run left", Evidence::NAME, of)
+        NextStep::new("evidence of this run", Evidence::NAME, of)
     });
     let text: String = found.items.iter().map(evidence::Run::line).collect();
-    let told = EvidenceOutput {
+    let output = EvidenceOutput {
         items: Some(found.items),
         run: None,
     };
-    let mut said = Output::new(told, text);
-    said.next.extend(next);
-    Ok(said)
+    let mut output = Output::new(output, text);
+    output.next.extend(next);
+    Ok(output)
 }
 
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -110,9 +110,9 @@ async fn listed(call: &Call, env: String) -> Result<Output<EvidenceOutput>, Fail
 pub(super) struct Logs {
     /// Environment, or ENVIRONMENT/SERVICE
     environment: String,
-    /// Service; all of them without
+    /// Service name [default: all]
     service: Option<String>,
-    /// Last lines of each container, at most 1000
+    /// Number of last lines per container, at most 1000
     #[serde(default = "tail")]
     #[schemars(range(max = 1000))]
     tail: u32,
@@ -120,10 +120,10 @@ pub(super) struct Logs {
 
 impl Tool for Logs {
     const NAME: &'static str = "argus_logs";
-    const TITLE: &'static str = "What containers write";
-    const ABOUT: &'static str = "Shows the last lines that the containers of an environment, or of one service, wrote. It asks the engine. \
-A container that was made anew says nothing of the run that failed: that is in `argus_evidence`.";
-    const EFFECT: Effect = Effect::Looks;
+    const TITLE: &'static str = "Container logs";
+    const ABOUT: &'static str = "Returns the last log lines of the containers of an environment or of one service, from the engine. The logs \
+of a recreated container do not contain the failed run; use `argus_evidence` for it.";
+    const EFFECT: Effect = Effect::ReadOnly;
     type Output = logs::LogsResponse;
 
     async fn call(self, call: Call) -> Result<Output<logs::LogsResponse>, Failure> {
@@ -135,10 +135,10 @@ A container that was made anew says nothing of the run that failed: that is in `
         {
             return Err(evidence_store::no_service(&status, name));
         }
-        let tail = self.tail.min(MOST_LINES);
-        let mut told = Box::pin(logs::tail(client.settings(), &env, service.as_deref(), tail)).await?;
-        for line in &mut told.items {
-            line.text = clipped(&line.text, LINE);
+        let tail = self.tail.min(MAX_LINES);
+        let mut output = Box::pin(logs::tail(client.settings(), &env, service.as_deref(), tail)).await?;
+        for line in &mut output.items {
+            line.text = clipped(&line.text, MAX_LINE);
         }
         let many = service.is_none();
         let shown = |line: &logs::Written| {
@@ -148,19 +148,23 @@ A container that was made anew says nothing of the run that failed: that is in `
                 format!("{}\n", line.text)
             }
         };
-        let mut text: String = told.items.iter().map(shown).collect();
-        if told.items.is_empty() {
-            "nothing is written\n".clone_into(&mut text);
+        let mut text: String = output.items.iter().map(shown).collect();
+        if output.items.is_empty() {
+            "no output\n".clone_into(&mut text);
         }
-        let mut said = Output::new(told, text);
-        let Some(service) = service else { return Ok(said) };
+        let mut output = Output::new(output, text);
+        let Some(service) = service else { return Ok(output) };
         let (of_env, of_service) = (env.clone(), service.clone());
         let read =
             client.read(move |client| evidence_store::chosen(client.state(), &of_env, &of_service, None));
         if read.await.is_ok() {
             let of = json!({ "environment": env, "service": service });
-            said = said.then(NextStep::new("what its last failed run left", Evidence::NAME, of));
+            output = output.then(NextStep::new(
+                "evidence of its last failed run",
+                Evidence::NAME,
+                of,
+            ));
         }
-        Ok(said)
+        Ok(output)
     }
 }

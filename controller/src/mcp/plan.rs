@@ -1,4 +1,4 @@
-//! `argus_plan`: what would be done now, and why.
+//! Tool `argus_plan`: planned actions with causes, and waits.
 
 use std::fmt::Write as _;
 
@@ -13,89 +13,89 @@ use crate::cli::plan::{self, EnvironmentPlan};
 use crate::client::ControllerClient;
 use crate::exit::Failure;
 
-/// Environments that are told at once, and steps and waits of each.
-const MOST: usize = 20;
+/// Maximum number of environments, and of actions and waits per environment.
+const MAX_ITEMS: usize = 20;
 
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(super) struct Plan {
-    /// Environment; all of them without
+    /// Environment name [default: all]
     environment: Option<String>,
 }
 
-/// What lies ahead.
+/// Plans of the environments.
 #[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct PlanOutput {
     environments: Vec<EnvironmentPlan>,
-    /// How many more there are; ask for each by its name.
+    /// Number of omitted environments; request them by name.
     #[serde(skip_serializing_if = "Option::is_none")]
     more_environments: Option<usize>,
 }
 
 impl Tool for Plan {
     const NAME: &'static str = "argus_plan";
-    const TITLE: &'static str = "What would be done";
-    const ABOUT: &'static str = "Shows what would be done to bring environments to what their files say, step by step with the cause of \
-each, and what has to wait and why. It reads the specs folder and asks the engine, and changes nothing; it needs no running controller. \
-Call it to see what an edit will do, or why nothing moves.";
-    const EFFECT: Effect = Effect::Looks;
+    const TITLE: &'static str = "Planned actions";
+    const ABOUT: &'static str = "Returns the actions that would bring environments to the state of their files, each with its cause, and the \
+waits with their reasons. It reads the specs folder and queries the engine, changes nothing, and needs no running controller. Call it \
+to preview an edit, or if nothing progresses.";
+    const EFFECT: Effect = Effect::ReadOnly;
     type Output = PlanOutput;
 
     async fn call(self, call: Call) -> Result<Output<PlanOutput>, Failure> {
-        let of_controller = |client: &ControllerClient| Ok((client.looking(), client.is_alive()));
+        let of_controller = |client: &ControllerClient| Ok((client.query_settings(), client.is_alive()));
         let (settings, alive) = call.client.read(of_controller).await?;
         let all = Box::pin(plan::plan_report(&settings, self.environment.as_deref()))
             .await?
             .environments;
-        let more = all.len().saturating_sub(MOST);
-        let environments: Vec<EnvironmentPlan> =
-            all.into_iter().take(MOST).map(|ahead| ahead.cut(MOST)).collect();
-        let mut text: String = environments.iter().map(words).collect();
+        let more = all.len().saturating_sub(MAX_ITEMS);
+        let environments: Vec<EnvironmentPlan> = all
+            .into_iter()
+            .take(MAX_ITEMS)
+            .map(|forecast| forecast.cut(MAX_ITEMS))
+            .collect();
+        let mut text: String = environments.iter().map(text_of).collect();
         if environments.is_empty() {
-            "there is no environment, and nothing to do\n".clone_into(&mut text);
+            "no environments and no planned actions\n".clone_into(&mut text);
         }
-        let moving = environments.iter().filter(|ahead| alive && !ahead.settled);
-        let next = moving.take(3).map(|ahead| {
-            let env = json!({ "environment": ahead.environment });
-            if ahead.down {
-                NextStep::new("brings it back", "argus_retry", env)
+        let moving = environments.iter().filter(|forecast| alive && !forecast.settled);
+        let next = moving.take(3).map(|forecast| {
+            let env = json!({ "environment": forecast.environment });
+            if forecast.down {
+                NextStep::new("restore the environment", "argus_retry", env)
             } else {
-                NextStep::new("returns when it is ready or given up", "argus_wait", env)
+                NextStep::new("wait until it is ready or fails", "argus_wait", env)
             }
         });
         let next = next.collect();
-        let told = PlanOutput {
+        let output = PlanOutput {
             environments,
             more_environments: (more > 0).then_some(more),
         };
         Ok(Output {
-            data: told,
+            data: output,
             text,
             next,
         })
     }
 }
 
-fn words(ahead: &EnvironmentPlan) -> String {
-    let mut text = format!("{}:", ahead.environment);
-    // A string takes whatever is written.
-    let _ = match (ahead.down, ahead.settled) {
-        (true, _) => writeln!(
-            text,
-            " taken down; an edit of its file or argus_retry brings it back"
-        ),
-        (false, true) => writeln!(text, " nothing to do"),
+fn text_of(forecast: &EnvironmentPlan) -> String {
+    let mut text = format!("{}:", forecast.environment);
+    // Writing to a string cannot fail.
+    let _ = match (forecast.down, forecast.settled) {
+        (true, _) => writeln!(text, " removed; an edit of its file or argus_retry restores it"),
+        (false, true) => writeln!(text, " no actions"),
         (false, false) => writeln!(text),
     };
-    for step in &ahead.steps {
+    for step in &forecast.steps {
         let when = if step.now { "now" } else { "then" };
         let _ = writeln!(text, "  {when} {} {} ({})", step.verb, step.text, step.why);
     }
-    if let Some(more) = ahead.more_steps {
+    if let Some(more) = forecast.more_steps {
         let _ = writeln!(text, "  and {more} more");
     }
-    for wait in &ahead.waits {
+    for wait in &forecast.waits {
         let _ = writeln!(text, "  waits: {}: {}", wait.text, wait.waiting_on.message);
     }
     text

@@ -1,4 +1,4 @@
-//! What a tool answers: data for programs, a few words for the model, and what to do next.
+//! Output of a tool: structured data, short text for the model, and next steps.
 
 use std::fmt::Write as _;
 
@@ -14,20 +14,20 @@ use crate::cli::output;
 use crate::client::ControllerClient;
 use crate::exit::Failure;
 
-/// Something to do next, callable as it stands.
+/// A next step as a complete call.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct NextStep {
-    /// Why.
+    /// Purpose of the step.
     pub(super) why: String,
     /// Name of the tool.
     pub(super) tool: String,
-    /// What it is called with.
+    /// Arguments of the call.
     pub(super) arguments: Map<String, Value>,
 }
 
 impl NextStep {
-    /// A step in words, with its call.
+    /// Creates a step from its purpose and its call.
     pub(super) fn new(why: impl Into<String>, tool: &str, arguments: Value) -> Self {
         Self {
             why: why.into(),
@@ -39,7 +39,7 @@ impl NextStep {
         }
     }
 
-    /// The step that a remedy names.
+    /// Creates the step of a remedy.
     pub(super) fn of(why: &str, call: &ToolCall) -> Self {
         Self {
             why: why.to_owned(),
@@ -54,74 +54,70 @@ impl NextStep {
     }
 }
 
-/// A good answer.
+/// Successful output of a tool.
 #[derive(Debug)]
 pub(super) struct Output<T> {
-    /// For programs.
+    /// Structured data.
     pub(super) data: T,
-    /// For the model.
+    /// Text for the model.
     pub(super) text: String,
-    /// What to do next.
+    /// Next steps.
     pub(super) next: Vec<NextStep>,
 }
 
 impl<T> Output<T> {
-    /// Data, and the words for it.
-    pub(super) fn new(told: T, text: impl Into<String>) -> Self {
+    /// Creates an output without next steps.
+    pub(super) fn new(data: T, text: impl Into<String>) -> Self {
         Self {
-            data: told,
+            data,
             text: text.into(),
             next: Vec::new(),
         }
     }
 
-    /// The same with something to do next.
+    /// Adds a next step.
     pub(super) fn then(mut self, step: NextStep) -> Self {
         self.next.push(step);
         self
     }
 }
 
-/// What stands in the structured content.
+/// Structured content of a result.
 #[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Reply<T> {
     #[serde(flatten)]
     output: T,
-    /// What to do next, callable as it stands.
+    /// Next steps as complete calls.
     next_steps: Vec<NextStep>,
 }
 
-/// A good answer as it is sent.
-pub(super) fn good<T: Serialize>(said: Output<T>) -> CallToolResult {
-    let Output {
-        data: told,
-        text,
-        next,
-    } = said;
+/// Converts an output into a result.
+pub(super) fn success_result<T: Serialize>(output: Output<T>) -> CallToolResult {
+    let Output { data, text, next } = output;
     let mut text = text.trim_end().to_owned() + "\n";
     text.extend(next.iter().map(NextStep::line));
-    let answer = Reply {
-        output: told,
+    let reply = Reply {
+        output: data,
         next_steps: next,
     };
-    // Our own types have text keys and no foreign serializers: they can always be written.
-    let value = serde_json::to_value(answer).unwrap_or_default();
+    // Our own types have text keys and no foreign serializers, so they always serialize.
+    let value = serde_json::to_value(reply).unwrap_or_default();
     let mut result = CallToolResult::structured(value);
     result.content = vec![ContentBlock::text(text)];
     result
 }
 
-/// A failure as it is sent: the one type of error, and the same in words.
-pub(super) fn bad(failure: Failure) -> CallToolResult {
+/// Converts a failure into a result, with the structured error and the same as text.
+pub(super) fn error_result(failure: Failure) -> CallToolResult {
     let error = failure.into_error();
     let mut text = format!("{error}\n");
     if let Some(hint) = error.details.get("hint").and_then(Value::as_str) {
-        // A string takes whatever is written.
+        // Writing to a string cannot fail.
         let _ = writeln!(text, "hint: {hint}");
     }
-    let written = summary::tail(&error);
-    for line in written.iter().flat_map(|written| written.lines()) {
+    let tail = summary::tail(&error);
+    for line in tail.iter().flat_map(|tail| tail.lines()) {
         let _ = writeln!(text, "  | {line}");
     }
     if let Some(after) = error.retry_after {
@@ -140,7 +136,7 @@ pub(super) fn bad(failure: Failure) -> CallToolResult {
     result
 }
 
-/// An answer in which every error tells what was called; of a refusal `made` as well, which led to it.
+/// Adds call traces to every error of a result. An error result also gets the tool call itself, `made`.
 pub(super) async fn with_calls(
     mut result: CallToolResult,
     client: &ControllerClient,
@@ -166,14 +162,14 @@ pub(super) async fn with_calls(
     result
 }
 
-/// Arguments that a tool does not take: what is wrong with them, and what it takes.
-pub(super) fn invalid_arguments(tool: &str, why: &str, takes: &Value) -> CallToolResult {
-    let names: Vec<&str> = takes["properties"]
+/// Creates the result for invalid arguments, with the valid ones.
+pub(super) fn invalid_arguments(tool: &str, why: &str, schema: &Value) -> CallToolResult {
+    let names: Vec<&str> = schema["properties"]
         .as_object()
         .map(|all| all.keys().map(String::as_str).collect())
         .unwrap_or_default();
-    let required = takes["required"].as_array().cloned().unwrap_or_default();
-    let takes = names
+    let required = schema["required"].as_array().cloned().unwrap_or_default();
+    let expected = names
         .iter()
         .map(|name| {
             let needed = required.iter().any(|required| required == name);
@@ -185,14 +181,14 @@ pub(super) fn invalid_arguments(tool: &str, why: &str, takes: &Value) -> CallToo
         })
         .collect::<Vec<_>>()
         .join(", ");
-    let takes = if takes.is_empty() {
-        "nothing".to_owned()
+    let expected = if expected.is_empty() {
+        "no arguments".to_owned()
     } else {
-        takes
+        expected
     };
-    let message = format!("these are no arguments of `{tool}`: {why}; it takes {takes}");
+    let message = format!("invalid arguments for `{tool}`: {why}; expected {expected}");
     let error = StructuredError::missing(Reason::BadRequest, message);
-    bad(Failure::new(
+    error_result(Failure::new(
         error.details(json!({ "tool": tool, "takes": names })),
     ))
 }

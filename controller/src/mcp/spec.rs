@@ -1,4 +1,4 @@
-//! Tools about spec files: what is wrong with them, and putting one where the controller reads it.
+//! Tools for spec files: validation, and writing to the specs folder.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -20,13 +20,13 @@ use crate::exit::Failure;
 
 mod place;
 
-use place::{held, safe, taken_by_another, write};
+use place::{conflict, held, safe, write};
 
-/// A file is read twice within this, or the controller does not read at present.
-const TAKEN: Duration = Duration::from_secs(5);
-const LOOK: Duration = Duration::from_millis(50);
+/// Maximum time until the controller has read a file. A stable file is read twice within this time.
+const READ_TIMEOUT: Duration = Duration::from_secs(5);
+const POLL_INTERVAL: Duration = Duration::from_millis(50);
 
-/// A file that a model can begin with.
+/// Example of a small spec file for the model.
 macro_rules! small {
     () => {
         "version: \"1\"\nproject: {name: shop}\nservices:\n  db: {image: \"postgres:17\", container: {name: shop-db}}\n  web:\n    \
@@ -35,34 +35,34 @@ port: 80}}\n"
     };
 }
 
-/// The same for those who hold that it is taken.
+/// The example, for tests that it is valid.
 #[cfg(test)]
 pub(super) const SMALL: &str = small!();
 
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(super) struct Validate {
-    /// The text of an e2e.yaml; without it the files of the specs folder are looked at
+    /// Text of an e2e.yaml [default: all files of the specs folder]
     content: Option<String>,
 }
 
 impl Tool for Validate {
     const NAME: &'static str = "argus_validate";
-    const TITLE: &'static str = "What is wrong with a file";
-    const ABOUT: &'static str = "Checks an e2e.yaml given as `content`, or all files of the specs folder, without an engine and without \
-changing anything: all mistakes at once, each with line, column and a hint. `argus_apply` checks the same before it writes.";
-    const EFFECT: Effect = Effect::Looks;
+    const TITLE: &'static str = "Validate spec files";
+    const ABOUT: &'static str = "Validates an e2e.yaml given as `content`, or all files of the specs folder. Returns all mistakes together, each \
+with line, column and hint. Needs no engine and changes nothing. `argus_apply` validates as well before it writes.";
+    const EFFECT: Effect = Effect::ReadOnly;
     type Output = validate::ValidationReport;
 
     async fn call(self, call: Call) -> Result<Output<validate::ValidationReport>, Failure> {
-        call.client.read(move |client| self.told(client)).await
+        call.client.read(move |client| self.validate(client)).await
     }
 }
 
 impl Validate {
-    fn told(&self, client: &ControllerClient) -> Result<Output<validate::ValidationReport>, Failure> {
+    fn validate(&self, client: &ControllerClient) -> Result<Output<validate::ValidationReport>, Failure> {
         let (settings, specs) = (client.settings(), client.specs());
-        let looked = match &self.content {
+        let parsed = match &self.content {
             Some(content) => vec![spec_files::text(
                 settings,
                 &specs.join("e2e.yaml"),
@@ -70,14 +70,14 @@ impl Validate {
             )],
             None => validate::look(settings, &[specs])?,
         };
-        let told = validate::told(&looked);
+        let output = validate::told(&parsed);
         let mut text = String::new();
-        for file in &told.files {
+        for file in &output.files {
             let name = self
                 .content
                 .as_ref()
                 .map_or(file.spec_path.as_str(), |_| "content");
-            let word = if file.accepted { "ok" } else { "refused" };
+            let word = if file.accepted { "ok" } else { "rejected" };
             let env = file
                 .environment
                 .as_deref()
@@ -85,14 +85,14 @@ impl Validate {
             text.extend([format!("{name}: {word}{}\n", env.unwrap_or_default())]);
             text.extend(file.diagnostics.iter().map(line));
         }
-        if told.files.is_empty() {
+        if output.files.is_empty() {
             text.push_str("no spec files; argus_apply writes one\n");
         }
-        Ok(Output::new(told, text))
+        Ok(Output::new(output, text))
     }
 }
 
-/// A complaint in a line.
+/// Formats a diagnostic as one line.
 fn line(diagnostic: &Diagnostic) -> String {
     let place = diagnostic
         .location
@@ -109,48 +109,47 @@ fn line(diagnostic: &Diagnostic) -> String {
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(super) struct Apply {
-    /// The whole text of the e2e.yaml
+    /// Complete text of the e2e.yaml
     content: String,
-    /// Name of the file in the specs folder, as in `shop.e2e.yaml`; without it the file that holds the environment already, else the
-    /// environment's name
+    /// File name in the specs folder, such as `shop.e2e.yaml` [default: the environment's current file, else ENVIRONMENT.e2e.yaml]
     name: Option<String>,
 }
 
-/// Where it was written, and what is to be waited for.
+/// Result of a write, with the environment to wait for.
 #[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Applied {
     environment: String,
     spec_path: String,
-    /// Whether the file is another one now.
+    /// True if the content of the file changed.
     changed: bool,
-    /// Whether the controller has read it; if not, it does so by itself later.
+    /// True if the controller has read the file; otherwise it reads the file later.
     accepted: bool,
-    /// The revision that the controller wants now.
+    /// The desired revision of the environment.
     revision: Option<String>,
-    /// What is not refused and yet to be looked at.
+    /// Warnings about the file.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     warnings: Vec<Diagnostic>,
 }
 
 impl Tool for Apply {
     const NAME: &'static str = "argus_apply";
-    const TITLE: &'static str = "Make or change an environment";
+    const TITLE: &'static str = "Create or change an environment";
     const ABOUT: &'static str = concat!(
-        "Checks an e2e.yaml and writes it into the specs folder, from where the controller takes it up and makes \
-or changes the environment. A file with mistakes is refused as SPEC_INVALID with line, column and hint of each, and nothing is written. \
-Then call `argus_wait`. A small file, in which each line may grow:\n\n",
+        "Validates an e2e.yaml and writes it to the specs folder. The controller reads it there and creates or changes \
+the environment. A file with mistakes is rejected as SPEC_INVALID with line, column and hint of each, and nothing is written. Then \
+call `argus_wait`. A small example:\n\n",
         small!()
     );
-    const EFFECT: Effect = Effect::Replaces;
+    const EFFECT: Effect = Effect::Destructive;
     type Output = Applied;
 
     async fn call(self, call: Call) -> Result<Output<Applied>, Failure> {
         let client = &call.client;
         let written = client.read(move |client| self.write(client)).await?;
-        let revision = taken(&call, &written).await?;
+        let revision = wait_until_read(&call, &written).await?;
         let (alive, start) = client
-            .read(|client| Ok((client.is_alive(), client.how_to_start())))
+            .read(|client| Ok((client.is_alive(), client.start_command())))
             .await?;
         let WrittenSpec {
             env,
@@ -164,21 +163,21 @@ Then call `argus_wait`. A small file, in which each line may grow:\n\n",
             if changed { "wrote" } else { "unchanged:" },
             path.display()
         );
-        let what = match (&revision, alive) {
-            (Some(_), _) => format!("; the controller works on environment {env}\n"),
-            (None, true) => format!("; the controller has not read it yet, environment {env}\n"),
+        let outcome = match (&revision, alive) {
+            (Some(_), _) => format!("; the controller reconciles environment {env}\n"),
+            (None, true) => format!("; the controller has not read environment {env} yet\n"),
             (None, false) => {
-                format!("; no controller is running: nothing happens until one is started: {start}\n")
+                format!("; no controller is running; start one with `{start}`\n")
             }
         };
-        text.push_str(&what);
+        text.push_str(&outcome);
         text.extend(warnings.iter().map(line));
         let step = NextStep::new(
-            "returns when it is ready or given up",
+            "wait until it is ready or fails",
             "argus_wait",
             json!({ "environment": env }),
         );
-        let told = Applied {
+        let output = Applied {
             environment: env,
             spec_path: path.display().to_string(),
             changed,
@@ -186,36 +185,36 @@ Then call `argus_wait`. A small file, in which each line may grow:\n\n",
             revision,
             warnings,
         };
-        let said = Output::new(told, text);
-        Ok(if alive { said.then(step) } else { said })
+        let output = Output::new(output, text);
+        Ok(if alive { output.then(step) } else { output })
     }
 }
 
-/// A file as it was written.
+/// A written spec file.
 struct WrittenSpec {
     env: String,
     path: PathBuf,
     changed: bool,
-    /// The revision that the controller wanted before.
-    was: Option<String>,
-    /// The revision that it is, as far as that can be known from here.
-    wanted: Option<String>,
+    /// Desired revision before the write.
+    previous_revision: Option<String>,
+    /// Revision of the file, as far as this process can compute it.
+    expected_revision: Option<String>,
     warnings: Vec<Diagnostic>,
 }
 
 impl Apply {
-    /// Looks at the text, and writes it where that is right.
+    /// Validates the text, and writes it if it is valid.
     fn write(&self, client: &ControllerClient) -> Result<WrittenSpec, Failure> {
         if self.content.len() as u64 > MAX_FILE {
-            let message = format!("file is longer than the {MAX_FILE} bytes that are read");
+            let message = format!("the file exceeds the limit of {MAX_FILE} bytes");
             let details = json!({ "bytes": self.content.len(), "most": MAX_FILE });
             return Err(Failure::of(Code::SpecInvalid, message).about(details));
         }
         let specs = client.specs();
         let guess = specs.join("e2e.yaml");
-        let looked = spec_files::text(client.settings(), &guess, self.content.as_bytes());
-        let Some(desired) = looked.desired.as_ref().filter(|_| !validate::is_refused(&looked)) else {
-            return Err(refused(&looked.diagnostics));
+        let parsed = spec_files::text(client.settings(), &guess, self.content.as_bytes());
+        let Some(desired) = parsed.desired.as_ref().filter(|_| !validate::is_refused(&parsed)) else {
+            return Err(rejection(&parsed.diagnostics));
         };
         let env = desired.env.to_string();
         let before = status::one(client.state(), &env)?;
@@ -226,25 +225,25 @@ impl Apply {
                 .clone()
                 .unwrap_or_else(|| specs.join(format!("{env}.e2e.yaml"))),
         };
-        if let Some(why) = taken_by_another(client, &env, &path, holder.as_deref()) {
+        if let Some(why) = conflict(client, &env, &path, holder.as_deref()) {
             return Err(Failure::new(
                 StructuredError::new(Code::SpecConflict, why)
                     .details(json!({ "specPath": path, "holder": holder }))
                     .suggest(&[]),
             ));
         }
-        // Mounts and contexts are told by the place of the file.
-        let looked = spec_files::text(client.settings(), &path, self.content.as_bytes());
-        if validate::is_refused(&looked) {
-            return Err(refused(&looked.diagnostics));
+        // The paths of mounts and build contexts depend on the folder of the file.
+        let parsed = spec_files::text(client.settings(), &path, self.content.as_bytes());
+        if validate::is_refused(&parsed) {
+            return Err(rejection(&parsed.diagnostics));
         }
         let changed = write(&specs, &path, self.content.as_bytes())
             .map_err(|error| Failure::fault(&format!("cannot write `{}`", path.display()), &error))?;
-        let wanted = looked.desired.as_ref();
+        let expected_revision = parsed.desired.as_ref();
         Ok(WrittenSpec {
-            wanted: wanted.map(|desired| desired.revision.to_string()),
-            was: before.and_then(|status| status.revision),
-            warnings: looked.diagnostics,
+            expected_revision: expected_revision.map(|desired| desired.revision.to_string()),
+            previous_revision: before.and_then(|status| status.revision),
+            warnings: parsed.diagnostics,
             env,
             path,
             changed,
@@ -252,38 +251,38 @@ impl Apply {
     }
 }
 
-/// The revision that the controller wants once it has read the file.
-async fn taken(call: &Call, written: &WrittenSpec) -> Result<Option<String>, Failure> {
+/// Waits until the controller has read the file, and returns the desired revision.
+async fn wait_until_read(call: &Call, written: &WrittenSpec) -> Result<Option<String>, Failure> {
     let WrittenSpec {
         env,
         changed,
-        was,
-        wanted,
+        previous_revision,
+        expected_revision,
         ..
     } = written;
-    let deadline = clock::now() + TAKEN;
+    let deadline = clock::now() + READ_TIMEOUT;
     while call.client.read(|client| Ok(client.is_alive())).await? {
         let Ok(now) = call.status(env).await else {
             return Ok(None);
         };
         let now = now.and_then(|status| status.revision);
-        // A comment makes no other revision; what reads the clock or counts makes one that is not known here.
-        let read = now.is_some() && (!changed || now != *was || now == *wanted);
+        // A change of a comment keeps the revision. With time or counter variables, this process cannot predict it.
+        let read = now.is_some() && (!changed || now != *previous_revision || now == *expected_revision);
         if read {
             return Ok(now);
         }
         if clock::now() >= deadline {
             return Ok(None);
         }
-        tokio::time::sleep(LOOK).await;
+        tokio::time::sleep(POLL_INTERVAL).await;
     }
     Ok(None)
 }
 
-fn refused(diagnostics: &[Diagnostic]) -> Failure {
+fn rejection(diagnostics: &[Diagnostic]) -> Failure {
     let mistakes: Vec<&Diagnostic> = diagnostics.iter().filter(|it| it.is_error()).collect();
     let mut message = format!(
-        "nothing is written: {} in it",
+        "cannot write the file: {} in it",
         crate::cli::output::count(mistakes.len(), "mistake")
     );
     for mistake in mistakes.iter().take(20) {
@@ -291,7 +290,7 @@ fn refused(diagnostics: &[Diagnostic]) -> Failure {
         message.push_str(line(mistake).trim_end());
     }
     let error =
-        StructuredError::new(Code::SpecInvalid, message).details(json!({ "complaints": diagnostics }));
-    // What is in the folder is not what is wrong.
+        StructuredError::new(Code::SpecInvalid, message).details(json!({ "diagnostics": diagnostics }));
+    // The mistakes are in the given text, not in the folder.
     Failure::new(error.suggest(&[]))
 }

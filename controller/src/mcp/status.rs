@@ -1,4 +1,4 @@
-//! `argus_status`: how everything is, in few words.
+//! Tool `argus_status`: summaries of the controller and of environments.
 
 use argus_crds::status::{EnvironmentStatus, Mode};
 use schemars::JsonSchema;
@@ -12,10 +12,10 @@ use super::tool::{Effect, Tool};
 use crate::client::ControllerClient;
 use crate::exit::Failure;
 
-/// Environments that are told at once.
-const MOST: usize = 50;
+/// Maximum number of environments in one result.
+const MAX_ENVIRONMENTS: usize = 50;
 
-/// How much is told.
+/// Level of detail.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub(super) enum Detail {
@@ -27,70 +27,70 @@ pub(super) enum Detail {
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(super) struct Status {
-    /// Environment; all of them without
+    /// Environment name [default: all]
     environment: Option<String>,
-    /// `full`: the whole status document beside the summary
+    /// `full` adds the status documents
     #[serde(default)]
     detail: Detail,
 }
 
-/// How the controller is.
+/// Summary of the controller.
 #[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Controller {
-    /// A controller is at work; if not, all of this is the last that is known.
+    /// True if a controller runs; otherwise everything is the last known state.
     alive: bool,
     mode: Mode,
     #[serde(skip_serializing_if = "Option::is_none")]
     mode_reason: Option<String>,
-    /// The engine answers.
+    /// True if the engine responds.
     #[serde(skip_serializing_if = "Option::is_none")]
     engine_reachable: Option<bool>,
-    /// The folder that it watches.
+    /// Watched specs folder.
     specs: String,
-    /// Files in it that are refused.
+    /// Rejected files in this folder.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     rejected: Vec<String>,
-    /// How many resources of dead runs were found.
+    /// Number of orphans.
     #[serde(skip_serializing_if = "Option::is_none")]
     orphans: Option<usize>,
-    /// The command that starts one, where none is at work.
+    /// Command that starts a controller, if none runs.
     #[serde(skip_serializing_if = "Option::is_none")]
     start: Option<String>,
 }
 
-/// How everything is.
+/// Summaries of the controller and of environments.
 #[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct StatusOutput {
     controller: Controller,
     environments: Vec<Summary>,
-    /// How many more there are; ask for each by its name.
+    /// Number of omitted environments; request them by name.
     #[serde(skip_serializing_if = "Option::is_none")]
     more_environments: Option<usize>,
-    /// With `detail: "full"`, the whole documents, as `argus schema status` describes them.
+    /// With `detail: "full"`, the documents as described by `argus schema status`.
     #[serde(skip_serializing_if = "Option::is_none")]
-    // Their schema is longer than that of all tools together, and is published already.
+    // Their schema is longer than those of all tools together, and is already published.
     #[schemars(with = "Option<Vec<serde_json::Map<String, serde_json::Value>>>")]
     full: Option<Vec<EnvironmentStatus>>,
 }
 
 impl Tool for Status {
     const NAME: &'static str = "argus_status";
-    const TITLE: &'static str = "How environments are";
-    const ABOUT: &'static str = "Shows how test environments are: phase, ready services, where published ports are reached, what is \
-waited for, what is wrong and what to do about it. Call it first. Without `environment` it lists all, with it it tells more about one. \
-Works without a running controller: it then shows the last that is known, and says so.";
-    const EFFECT: Effect = Effect::Looks;
+    const TITLE: &'static str = "Status of environments";
+    const ABOUT: &'static str = "Returns the status of test environments: phase, ready services, addresses of published ports, waits, errors and \
+remedies. Call it first. Without `environment`, it lists all; with it, it returns more details. Without a running controller, it \
+returns the last known state and marks it.";
+    const EFFECT: Effect = Effect::ReadOnly;
     type Output = StatusOutput;
 
     async fn call(self, call: Call) -> Result<Output<StatusOutput>, Failure> {
-        call.client.read(move |client| self.told(client)).await
+        call.client.read(move |client| self.summarize(client)).await
     }
 }
 
 impl Status {
-    fn told(&self, client: &ControllerClient) -> Result<Output<StatusOutput>, Failure> {
+    fn summarize(&self, client: &ControllerClient) -> Result<Output<StatusOutput>, Failure> {
         let controller = controller(client)?;
         let statuses = match &self.environment {
             Some(env) => vec![client.environment(env)?],
@@ -98,35 +98,36 @@ impl Status {
         };
         let one = self.environment.is_some() || statuses.len() == 1;
         let mut text = controller.text();
-        let mut environments: Vec<Summary> = statuses.iter().take(MOST).map(Summary::of).collect();
+        let mut environments: Vec<Summary> =
+            statuses.iter().take(MAX_ENVIRONMENTS).map(Summary::of).collect();
         let mut next = Vec::new();
         if one {
             next.extend(environments.iter().flat_map(Summary::next));
         } else {
             environments = environments.into_iter().map(Summary::in_short).collect();
-            let unhealthy = environments.iter().filter(|brief| brief.error.is_some());
-            next.extend(unhealthy.take(3).map(|brief| {
-                let env = json!({ "environment": brief.environment });
-                NextStep::new("tells more about it", Self::NAME, env)
+            let unhealthy = environments.iter().filter(|summary| summary.error.is_some());
+            next.extend(unhealthy.take(3).map(|summary| {
+                let env = json!({ "environment": summary.environment });
+                NextStep::new("details", Self::NAME, env)
             }));
         }
         if !controller.alive {
-            // Nothing of this changes anything until somebody starts one.
+            // Without a controller, other calls change nothing.
             next.retain(|step| matches!(step.tool.as_str(), "argus_why" | "argus_evidence" | Self::NAME));
         }
         text.extend(environments.iter().map(Summary::text));
         if environments.is_empty() {
-            text.push_str("there is no environment; argus_apply makes one from an e2e.yaml\n");
+            text.push_str("no environments; argus_apply creates one from an e2e.yaml\n");
         }
-        let more = statuses.len().saturating_sub(MOST);
-        let told = StatusOutput {
+        let more = statuses.len().saturating_sub(MAX_ENVIRONMENTS);
+        let output = StatusOutput {
             controller,
             environments,
             more_environments: (more > 0).then_some(more),
             full: (self.detail == Detail::Full).then_some(statuses),
         };
         Ok(Output {
-            data: told,
+            data: output,
             text,
             next,
         })
@@ -137,7 +138,7 @@ fn controller(client: &ControllerClient) -> Result<Controller, Failure> {
     let shown = client.shown()?;
     let status = &shown.controller;
     let (alive, specs) = (client.is_alive(), client.specs());
-    let start = client.how_to_start();
+    let start = client.start_command();
     let orphans = status.orphans.len();
     Ok(Controller {
         alive,
@@ -161,7 +162,7 @@ impl Controller {
         let mut lines = Vec::new();
         if let Some(start) = &self.start {
             lines.push(format!(
-                "no controller is running, so this is the last that is known and nothing is repaired; start it: {start}"
+                "no controller is running, so this is the last known state and nothing is repaired; start one with `{start}`"
             ));
         } else if self.mode != Mode::Full {
             let why = self.mode_reason.as_deref().unwrap_or_default();
@@ -169,7 +170,7 @@ impl Controller {
         }
         if !self.rejected.is_empty() {
             lines.push(format!(
-                "refused files: {}; argus_validate says why",
+                "rejected files: {}; see argus_validate",
                 self.rejected.join(", ")
             ));
         }

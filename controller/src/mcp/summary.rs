@@ -1,4 +1,4 @@
-//! An environment in few words: small enough that a model can ask as often as it likes.
+//! Summary of an environment, small enough for frequent requests by a model.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -14,70 +14,70 @@ use serde_json::json;
 use super::reply::NextStep;
 use crate::cli::{holding, output, ports, running, waits};
 
-/// Services that are not ready and are named; the rest is counted.
-const UNWELL: usize = 8;
-/// Published ports that are named.
-const ENDPOINTS: usize = 12;
-/// Tests and holds that are told.
-const CLAIMS: usize = 4;
-/// Things to do that are told.
-const REMEDIES: usize = 4;
-/// Lines of what a container wrote last, and how long they are together.
-const TAIL_LINES: usize = 12;
-const TAIL: usize = 1_000;
-/// How long a message is.
-const MESSAGE: usize = 400;
-/// How long one of many messages is.
-const SHORT: usize = 120;
+/// Maximum number of listed unhealthy services; the rest is counted.
+const MAX_UNHEALTHY: usize = 8;
+/// Maximum number of listed ports.
+const MAX_ENDPOINTS: usize = 12;
+/// Maximum number of listed tests and of holds.
+const MAX_CLAIMS: usize = 4;
+/// Maximum number of remedies.
+const MAX_REMEDIES: usize = 4;
+/// Maximum number of last output lines, and their total length in characters.
+const MAX_TAIL_LINES: usize = 12;
+const MAX_TAIL: usize = 1_000;
+/// Maximum length of a message, in characters.
+const MAX_MESSAGE: usize = 400;
+/// Maximum length of a message in a list, in characters.
+const MAX_SHORT_MESSAGE: usize = 120;
 
-/// An environment.
+/// Summary of an environment.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Summary {
     pub(super) environment: String,
     pub(super) phase: Phase,
-    /// The revision that is wanted, its first 12 characters.
+    /// First 12 characters of the desired revision.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) revision: Option<String>,
-    /// How many services are where they shall be.
+    /// Number of services in their desired state.
     pub(super) ready: usize,
-    /// How many there are.
+    /// Number of services.
     pub(super) services: usize,
-    /// How often services were restarted, in all.
+    /// Total number of restarts.
     #[serde(skip_serializing_if = "is_zero")]
     pub(super) restarts: u32,
-    /// Where published ports are reached, by `SERVICE:PORT` in the container.
+    /// Addresses of published ports, by `SERVICE:CONTAINER_PORT`.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub(super) endpoints: BTreeMap<String, String>,
-    /// Ports that are not where the file asks for them.
+    /// Ports that differ from the file.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(super) moved: Vec<String>,
-    /// What is waited for.
+    /// Reasons why services are not ready yet.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub(super) waiting_for: String,
-    /// Services that are not where they shall be.
+    /// Services that are not in their desired state.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(super) unhealthy_services: Vec<UnhealthyService>,
-    /// Tests that run on it: until they end, what runs is left running.
+    /// Running tests; until they end, Argus does not restart running containers.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(super) tests: Vec<RunningTest>,
-    /// What of it somebody holds.
+    /// Active holds.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(super) holds: Vec<ActiveHold>,
-    /// What is wrong, the worst of it.
+    /// The most severe error.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) error: Option<Problem>,
-    /// How much more is wrong; `detail: "full"` has all of it.
+    pub(super) error: Option<ErrorSummary>,
+    /// Number of further errors; `detail: "full"` has all of them.
     #[serde(skip_serializing_if = "is_none")]
     pub(super) more_errors: usize,
-    /// This is the last that is known and not what is.
+    /// True if this is the last known state, because the current one is unknown.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub(super) stale: bool,
-    /// When this was so (RFC 3339).
+    /// Time of this state (RFC 3339).
     pub(super) as_of: String,
 }
 
-/// A service that is not where it shall be.
+/// A service that is not in its desired state.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct UnhealthyService {
@@ -85,17 +85,17 @@ pub(super) struct UnhealthyService {
     state: ServiceState,
     #[serde(skip_serializing_if = "is_zero")]
     restarts: u32,
-    /// Why nothing is done at present.
+    /// Reason why no action is possible yet.
     #[serde(skip_serializing_if = "Option::is_none")]
     waiting_for: Option<String>,
 }
 
-/// An error, as much of it as is needed to decide.
+/// Summary of an error, sufficient for a decision.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct Problem {
+pub(super) struct ErrorSummary {
     pub(super) code: Code,
-    /// Which occurrence it is.
+    /// Id of the occurrence.
     #[serde(skip_serializing_if = "Option::is_none")]
     error_id: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -106,15 +106,15 @@ pub(super) struct Problem {
     retry_after: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     exit_code: Option<i64>,
-    /// The last that its container wrote.
+    /// Last output lines of the container.
     #[serde(skip_serializing_if = "Option::is_none")]
     tail: Option<String>,
-    /// What can be done, callable as it stands.
+    /// Remedies as complete calls.
     pub(super) remedies: Vec<Remedy>,
 }
 
 impl Summary {
-    /// Of a status; what a model needs to decide what to do.
+    /// Creates the summary of a status.
     pub(super) fn of(status: &EnvironmentStatus) -> Self {
         let unhealthy: Vec<&ServiceStatus> = status.services.iter().filter(|row| !is_good(row)).collect();
         let moved = status.port_mappings.iter().filter(|mapping| mapping.reassigned);
@@ -131,56 +131,56 @@ impl Summary {
             endpoints: status
                 .port_mappings
                 .iter()
-                .take(ENDPOINTS)
+                .take(MAX_ENDPOINTS)
                 .map(endpoint)
                 .collect(),
-            moved: moved.take(ENDPOINTS).map(moved_words).collect(),
-            waiting_for: clipped(&waits(status), MESSAGE),
+            moved: moved.take(MAX_ENDPOINTS).map(moved_words).collect(),
+            waiting_for: clipped(&waits(status), MAX_MESSAGE),
             unhealthy_services: unhealthy
                 .into_iter()
-                .take(UNWELL)
+                .take(MAX_UNHEALTHY)
                 .map(UnhealthyService::of)
                 .collect(),
-            tests: status.tests.iter().take(CLAIMS).cloned().collect(),
-            holds: status.holds.iter().take(CLAIMS).cloned().collect(),
-            error: status.errors.first().map(Problem::of),
+            tests: status.tests.iter().take(MAX_CLAIMS).cloned().collect(),
+            holds: status.holds.iter().take(MAX_CLAIMS).cloned().collect(),
+            error: status.errors.first().map(ErrorSummary::of),
             more_errors: status.errors.len().saturating_sub(1),
             stale: status.stale,
             as_of: status.as_of.clone(),
         }
     }
 
-    /// The same in a line, as one of many.
+    /// Shortens the summary for a list of environments.
     pub(super) fn in_short(self) -> Self {
-        let problem = self.error.map(|problem| Problem {
-            message: clipped(&problem.message, SHORT),
+        let error = self.error.map(|error| ErrorSummary {
+            message: clipped(&error.message, MAX_SHORT_MESSAGE),
             tail: None,
             remedies: Vec::new(),
-            ..problem
+            ..error
         });
         Self {
             endpoints: BTreeMap::new(),
             moved: Vec::new(),
-            waiting_for: clipped(&self.waiting_for, SHORT),
+            waiting_for: clipped(&self.waiting_for, MAX_SHORT_MESSAGE),
             unhealthy_services: Vec::new(),
-            error: problem,
+            error,
             ..self
         }
     }
 
-    /// In words.
+    /// Formats the summary as text.
     pub(super) fn text(&self) -> String {
         let mut text = format!(
             "{} is {:?}: {}/{} services ready",
             self.environment, self.phase, self.ready, self.services
         );
         if self.restarts > 0 {
-            // A string takes whatever is written.
+            // Writing to a string cannot fail.
             let many = usize::try_from(self.restarts).unwrap_or(usize::MAX);
             let _ = write!(text, ", {}", output::count(many, "restart"));
         }
         if self.stale {
-            let _ = write!(text, "; the last that is known, of {}", self.as_of);
+            let _ = write!(text, "; last known state, as of {}", self.as_of);
         }
         for (what, place) in &self.endpoints {
             let _ = write!(text, "\n{what} is at {place}");
@@ -199,32 +199,32 @@ impl Summary {
         {
             let _ = write!(text, "\n{claim}");
         }
-        if let Some(problem) = &self.error {
-            let of = problem.service.as_deref().unwrap_or(&self.environment);
-            let _ = write!(text, "\n{of}: {}: {}", problem.code, problem.message);
-            for line in problem.tail.iter().flat_map(|tail| tail.lines()) {
+        if let Some(error) = &self.error {
+            let of = error.service.as_deref().unwrap_or(&self.environment);
+            let _ = write!(text, "\n{of}: {}: {}", error.code, error.message);
+            for line in error.tail.iter().flat_map(|tail| tail.lines()) {
                 let _ = write!(text, "\n  | {line}");
             }
-            let told = problem.remedies.iter().filter(|remedy| remedy.mcp.is_none());
-            for remedy in told {
+            let manual = error.remedies.iter().filter(|remedy| remedy.mcp.is_none());
+            for remedy in manual {
                 let _ = write!(text, "\ndo: {}", remedy.summary);
             }
         }
         text + "\n"
     }
 
-    /// What to do next.
+    /// Returns the next steps.
     pub(super) fn next(&self) -> Vec<NextStep> {
         let env = json!({ "environment": self.environment });
-        let wait = || NextStep::new("returns when it is ready or given up", "argus_wait", env.clone());
+        let wait = || NextStep::new("wait until it is ready or fails", "argus_wait", env.clone());
         let why = || NextStep::new("the chain of causes", "argus_why", env.clone());
         match self.phase {
             Phase::Terminating => Vec::new(),
             Phase::Ready if self.error.is_none() => Vec::new(),
-            Phase::Held => vec![NextStep::new("lets it go on", "argus_resume", env)],
+            Phase::Held => vec![NextStep::new("end the hold", "argus_resume", env)],
             Phase::Pending | Phase::Progressing if self.error.is_none() => vec![wait()],
             Phase::Ready | Phase::Pending | Phase::Progressing | Phase::Degraded | Phase::Failed => {
-                let remedies = self.error.iter().flat_map(|problem| &problem.remedies);
+                let remedies = self.error.iter().flat_map(|error| &error.remedies);
                 let mut steps = vec![why()];
                 steps.extend(
                     remedies.filter_map(|remedy| Some(NextStep::of(&remedy.summary, remedy.mcp.as_ref()?))),
@@ -241,23 +241,26 @@ impl UnhealthyService {
             service: row.name.clone(),
             state: row.state,
             restarts: row.restarts,
-            waiting_for: row.waiting_on.as_ref().map(|on| clipped(&on.message, SHORT)),
+            waiting_for: row
+                .waiting_on
+                .as_ref()
+                .map(|on| clipped(&on.message, MAX_SHORT_MESSAGE)),
         }
     }
 }
 
-impl Problem {
+impl ErrorSummary {
     fn of(error: &StructuredError) -> Self {
         Self {
             code: error.code,
             error_id: error.error_id.clone(),
             service: error.service.clone(),
-            message: clipped(&error.message, MESSAGE),
+            message: clipped(&error.message, MAX_MESSAGE),
             retryable: error.retryable,
             retry_after: error.retry_after,
             exit_code: error.exit_code,
             tail: tail(error),
-            remedies: error.remedies.iter().take(REMEDIES).cloned().collect(),
+            remedies: error.remedies.iter().take(MAX_REMEDIES).cloned().collect(),
         }
     }
 }
@@ -286,7 +289,7 @@ fn moved_words(mapping: &PortMapping) -> String {
     )
 }
 
-/// The last that the container of an error wrote: on stderr, if anything.
+/// Returns the last output lines of an error's container: of stderr, or of stdout if stderr is empty.
 pub(super) fn tail(error: &StructuredError) -> Option<String> {
     let written = error.stderr_tail.as_deref();
     let written = written.filter(|tail| !tail.trim().is_empty());
@@ -294,15 +297,15 @@ pub(super) fn tail(error: &StructuredError) -> Option<String> {
     written.map(last_lines).filter(|tail| !tail.is_empty())
 }
 
-/// The end of what was written.
+/// Returns the end of a text.
 fn last_lines(text: &str) -> String {
     let lines: Vec<&str> = text.trim_end().lines().collect();
-    let kept = lines[lines.len().saturating_sub(TAIL_LINES)..].join("\n");
-    let cut = kept.chars().count().saturating_sub(TAIL);
+    let kept = lines[lines.len().saturating_sub(MAX_TAIL_LINES)..].join("\n");
+    let cut = kept.chars().count().saturating_sub(MAX_TAIL);
     kept.chars().skip(cut).collect()
 }
 
-/// The beginning of a text.
+/// Returns the beginning of a text.
 pub(super) fn clipped(text: &str, most: usize) -> String {
     if text.chars().count() <= most {
         return text.to_owned();
@@ -310,12 +313,12 @@ pub(super) fn clipped(text: &str, most: usize) -> String {
     text.chars().take(most).chain("…".chars()).collect()
 }
 
-#[allow(clippy::trivially_copy_pass_by_ref, reason = "serde asks that way")]
+#[allow(clippy::trivially_copy_pass_by_ref, reason = "serde requires this signature")]
 fn is_zero(number: &u32) -> bool {
     *number == 0
 }
 
-#[allow(clippy::trivially_copy_pass_by_ref, reason = "serde asks that way")]
+#[allow(clippy::trivially_copy_pass_by_ref, reason = "serde requires this signature")]
 fn is_none(number: &usize) -> bool {
     *number == 0
 }

@@ -1,4 +1,4 @@
-//! What a model sees: tools that say what they do, and answers that are small and can be acted upon.
+//! Tests of the tools: their descriptions, and small outputs with next steps.
 
 use std::sync::Arc;
 
@@ -14,15 +14,15 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::cli::spec_files;
-use crate::client::tests::{full_of_errors, published, raised, whole};
+use crate::client::tests::{assert_complete, assert_valid, full_of_errors, raised};
 use crate::settings::{Options, Settings, SpecOptions};
 
-/// A state directory without a controller.
-struct Stage {
+/// A state directory and a specs folder without a controller.
+struct Fixture {
     dir: tempfile::TempDir,
 }
 
-impl Stage {
+impl Fixture {
     fn new(statuses: &[EnvironmentStatus]) -> Self {
         let dir = tempfile::tempdir().unwrap();
         let (state, specs) = (dir.path().join("state"), dir.path().join("specs"));
@@ -51,36 +51,36 @@ impl Stage {
         ControllerClient::remote(Settings::resolve(&options, &specs).unwrap())
     }
 
-    /// Calls a tool; a good answer is as its schema says.
+    /// Calls a tool, and checks the result against its schema.
     async fn call(&self, tool: &str, arguments: Value) -> CallToolResult {
         let entry = tools().iter().find(|entry| entry.described.name == tool).unwrap();
         let arguments = arguments.as_object().cloned().unwrap();
-        let answer = (entry.call)(arguments, Call::unheard(self.client())).await;
-        let told = answer.structured_content.clone().unwrap();
-        conforms(tool, &told).unwrap();
-        if answer.is_error == Some(true) {
-            serde_json::from_value::<StructuredError>(told).unwrap();
+        let result = (entry.call)(arguments, Call::without_progress(self.client())).await;
+        let content = result.structured_content.clone().unwrap();
+        validate_output(tool, &content).unwrap();
+        if result.is_error == Some(true) {
+            serde_json::from_value::<StructuredError>(content).unwrap();
         }
-        answer
+        result
     }
 }
 
-fn conforms(tool: &str, told: &Value) -> Result<(), String> {
+fn validate_output(tool: &str, content: &Value) -> Result<(), String> {
     let entry = tools().iter().find(|entry| entry.described.name == tool);
     let entry = entry.ok_or_else(|| format!("no tool `{tool}`"))?;
     let schema = entry.described.output_schema.clone().unwrap();
     let schema = Value::Object(Arc::unwrap_or_clone(schema));
-    jsonschema::validate(&schema, told).map_err(|error| error.to_string())
+    jsonschema::validate(&schema, content).map_err(|error| error.to_string())
 }
 
-fn text(answer: &CallToolResult) -> String {
-    json!(answer.content)[0]["text"].as_str().unwrap().to_owned()
+fn text(result: &CallToolResult) -> String {
+    json!(result.content)[0]["text"].as_str().unwrap().to_owned()
 }
 
-/// All that a model may get to read of it, in characters.
-fn size(answer: &CallToolResult) -> usize {
-    let told = answer.structured_content.as_ref().unwrap().to_string();
-    told.chars().count() + text(answer).chars().count()
+/// Returns the total length of a result for a model, in characters.
+fn size(result: &CallToolResult) -> usize {
+    let content = result.structured_content.as_ref().unwrap().to_string();
+    content.chars().count() + text(result).chars().count()
 }
 
 fn row(name: &str, state: ServiceState) -> ServiceStatus {
@@ -116,29 +116,35 @@ fn environment(phase: Phase, services: Vec<ServiceStatus>) -> EnvironmentStatus 
 }
 
 #[tokio::test]
-async fn a_healthy_environment_is_told_in_less_than_400_tokens() {
+async fn healthy_environment_takes_less_than_400_tokens() {
     let services = ["db", "cache", "api", "worker", "web"].map(|name| row(name, ServiceState::Ready));
-    let stage = Stage::new(&[environment(Phase::Ready, services.to_vec())]);
-    let answer = stage.call("argus_status", json!({ "environment": "shop" })).await;
-    assert!(size(&answer) < 1_600, "{}: {answer:?}", size(&answer));
+    let fixture = Fixture::new(&[environment(Phase::Ready, services.to_vec())]);
+    let result = fixture
+        .call("argus_status", json!({ "environment": "shop" }))
+        .await;
+    assert!(size(&result) < 1_600, "{}: {result:?}", size(&result));
     assert!(
-        text(&answer).contains("shop is Ready: 5/5 services ready"),
-        "{answer:?}"
+        text(&result).contains("shop is Ready: 5/5 services ready"),
+        "{result:?}"
     );
     assert!(
-        text(&answer).contains("web:8080 is at 127.0.0.1:8084"),
-        "{answer:?}"
+        text(&result).contains("web:8080 is at 127.0.0.1:8084"),
+        "{result:?}"
     );
     let full = json!({ "environment": "shop", "detail": "full" });
-    let full = stage.call("argus_status", full).await.structured_content.unwrap();
+    let full = fixture
+        .call("argus_status", full)
+        .await
+        .structured_content
+        .unwrap();
     assert_eq!(
         full["full"][0]["services"][0]["name"], "db",
-        "all of it is had on request"
+        "full detail has all of it"
     );
 }
 
 #[tokio::test]
-async fn a_failed_environment_is_told_with_its_cause_in_less_than_1500_tokens_however_much_is_wrong() {
+async fn failed_environment_takes_less_than_1500_tokens() {
     let error = |service: &str| {
         let tail = "\"panic\": cannot reach db:5432\n".repeat(150);
         StructuredError::new(
@@ -172,36 +178,35 @@ async fn a_failed_environment_is_told_with_its_cause_in_less_than_1500_tokens_ho
         message: "waits ".repeat(500),
         last_transition_time: "2026-11-21T19:00:00Z".to_owned(),
     }];
-    let stage = Stage::new(&[status.clone()]);
-    let answer = stage.call("argus_status", json!({})).await;
-    let told = answer.structured_content.as_ref().unwrap();
-    let problem = &told["environments"][0]["problem"];
-    assert_eq!(problem["code"], "CONTAINER_RESTART_EXHAUSTED");
+    let fixture = Fixture::new(&[status.clone()]);
+    let result = fixture.call("argus_status", json!({})).await;
+    let content = result.structured_content.as_ref().unwrap();
+    let error = &content["environments"][0]["error"];
+    assert_eq!(error["code"], "CONTAINER_RESTART_EXHAUSTED");
     assert!(
-        problem["tail"]
-            .as_str()
-            .unwrap()
-            .ends_with("cannot reach db:5432"),
-        "{problem}"
+        error["tail"].as_str().unwrap().ends_with("cannot reach db:5432"),
+        "{error}"
     );
-    assert!(!problem["remedies"].as_array().unwrap().is_empty(), "{problem}");
+    assert!(!error["remedies"].as_array().unwrap().is_empty(), "{error}");
     assert!(
-        text(&answer).contains("cannot reach db:5432"),
-        "who reads only the text knows as well"
+        text(&result).contains("cannot reach db:5432"),
+        "the text has the cause, too"
     );
-    let each = (told.to_string().chars().count(), text(&answer).chars().count());
+    let each = (content.to_string().chars().count(), text(&result).chars().count());
     assert!(each.0 < 6_000 && each.1 < 6_000, "{each:?}");
-    // As environments are: two services, one of them failed.
+    // A typical environment has two services, one of them failed.
     status.services.truncate(2);
     status.errors.truncate(1);
     status.port_mappings.truncate(2);
-    let stage = Stage::new(&[status]);
-    let answer = stage.call("argus_status", json!({ "environment": "shop" })).await;
-    assert!(size(&answer) < 6_000, "{}: {answer:?}", size(&answer));
+    let fixture = Fixture::new(&[status]);
+    let result = fixture
+        .call("argus_status", json!({ "environment": "shop" }))
+        .await;
+    assert!(size(&result) < 6_000, "{}: {result:?}", size(&result));
 }
 
 #[tokio::test]
-async fn what_is_told_to_be_done_next_can_be_called() {
+async fn next_steps_are_valid_calls() {
     for phase in Phase::ALL {
         for code in Code::ALL {
             let mut status = environment(*phase, vec![row("api", ServiceState::Failed)]);
@@ -216,7 +221,7 @@ async fn what_is_told_to_be_done_next_can_be_called() {
             }
         }
     }
-    let stage = Stage::new(&[environment(Phase::Failed, vec![row("api", ServiceState::Failed)])]);
+    let fixture = Fixture::new(&[environment(Phase::Failed, vec![row("api", ServiceState::Failed)])]);
     for (tool, arguments) in [
         ("argus_status", json!({})),
         ("argus_why", json!({ "environment": "shop" })),
@@ -225,8 +230,8 @@ async fn what_is_told_to_be_done_next_can_be_called() {
             json!({ "environment": "shop", "types": ["restart_attempt"] }),
         ),
     ] {
-        let answer = stage.call(tool, arguments).await;
-        for step in answer.structured_content.unwrap()["nextSteps"]
+        let result = fixture.call(tool, arguments).await;
+        for step in result.structured_content.unwrap()["nextSteps"]
             .as_array()
             .unwrap()
         {
@@ -237,7 +242,7 @@ async fn what_is_told_to_be_done_next_can_be_called() {
 }
 
 #[test]
-fn every_tool_says_what_it_is_for_and_what_it_takes() {
+fn every_tool_has_a_description_and_schemas() {
     let names: Vec<&str> = tools()
         .iter()
         .map(|entry| entry.described.name.as_ref())
@@ -272,7 +277,7 @@ fn every_tool_says_what_it_is_for_and_what_it_takes() {
         assert_eq!(tool["outputSchema"]["type"], "object", "{tool}");
         for (name, argument) in tool["inputSchema"]["properties"].as_object().unwrap() {
             assert!(argument["description"].is_string(), "{}: {name}", tool["name"]);
-            // Not every model is shown all of JSON Schema.
+            // Some models support only a part of JSON Schema.
             assert!(
                 argument["type"].is_string() && argument.get("$ref").is_none(),
                 "{argument}"
@@ -288,9 +293,9 @@ fn every_tool_says_what_it_is_for_and_what_it_takes() {
         .split(|c| !letters(c))
         .filter(|word| word.starts_with("argus_"))
     {
-        assert!(names.contains(&word), "`{word}` is spoken of and is no tool");
+        assert!(names.contains(&word), "unknown tool `{word}`");
     }
-    // What a model reads before it does anything; what clients alone read is not counted.
+    // Only descriptions and input schemas count: a model reads them before it acts.
     let read = |entry: &Entry| {
         let tool = json!(entry.described);
         tool["description"].to_string().len() + tool["inputSchema"].to_string().len()
@@ -300,8 +305,8 @@ fn every_tool_says_what_it_is_for_and_what_it_takes() {
 }
 
 #[test]
-fn every_error_is_within_the_schema_of_every_tool() {
-    // The official TypeScript client holds errors against it as well.
+fn every_error_matches_every_output_schema() {
+    // The official TypeScript client validates error results as well.
     for code in Code::ALL {
         let error = StructuredError::new(*code, "x")
             .environment("shop")
@@ -318,24 +323,24 @@ fn every_error_is_within_the_schema_of_every_tool() {
             .retry_after(1)
             .with_call(argus_crds::error::Call::new("x", serde_json::Map::new()));
         for entry in tools() {
-            conforms(&entry.described.name, &json!(error)).unwrap();
+            validate_output(&entry.described.name, &json!(error)).unwrap();
         }
     }
     for entry in tools() {
         assert!(
-            conforms(&entry.described.name, &json!({})).is_err(),
-            "nothing is no answer"
+            validate_output(&entry.described.name, &json!({})).is_err(),
+            "an empty object is invalid"
         );
     }
 }
 
 #[tokio::test]
-async fn an_error_of_every_code_is_told_whole_as_an_answer_as_a_status_and_as_a_resource() {
+async fn every_error_code_reaches_results_statuses_and_resources() {
     for code in Code::ALL {
-        let answer = reply::bad(Failure::new(raised(*code)));
-        assert_eq!(answer.is_error, Some(true));
-        whole(*code, answer.structured_content.as_ref().unwrap());
-        let words = text(&answer);
+        let result = reply::error_result(Failure::new(raised(*code)));
+        assert_eq!(result.is_error, Some(true));
+        assert_complete(*code, result.structured_content.as_ref().unwrap());
+        let words = text(&result);
         assert!(
             words.contains(code.as_str()) && words.contains("try again in 7 s"),
             "{words}"
@@ -350,27 +355,31 @@ async fn an_error_of_every_code_is_told_whole_as_an_answer_as_a_status_and_as_a_
             );
         }
     }
-    let stage = Stage::new(&[full_of_errors()]);
+    let fixture = Fixture::new(&[full_of_errors()]);
     let all = json!({ "environment": "shop", "detail": "full" });
-    let status = stage.call("argus_status", all).await.structured_content.unwrap();
-    let read = resources::read(&stage.client(), "argus://environments/shop")
+    let status = fixture
+        .call("argus_status", all)
+        .await
+        .structured_content
+        .unwrap();
+    let read = resources::read(&fixture.client(), "argus://environments/shop")
         .await
         .unwrap();
     let read = json!(read)["contents"][0]["text"].as_str().unwrap().to_owned();
     let read: Value = serde_json::from_str(&read).unwrap();
     for document in [&status["full"][0], &read] {
-        published("status.schema.json", document);
+        assert_valid("status.schema.json", document);
         for (index, code) in Code::ALL.iter().enumerate() {
-            whole(*code, &document["errors"][index]);
-            whole(*code, &document["services"][index]["lastError"]);
+            assert_complete(*code, &document["errors"][index]);
+            assert_complete(*code, &document["services"][index]["lastError"]);
         }
     }
 }
 
 #[tokio::test]
-async fn arguments_that_are_none_are_told_with_those_that_there_are() {
-    let stage = Stage::new(&[environment(Phase::Ready, Vec::new())]);
-    for (tool, arguments, said) in [
+async fn invalid_arguments_are_rejected_with_the_valid_ones() {
+    let fixture = Fixture::new(&[environment(Phase::Ready, Vec::new())]);
+    for (tool, arguments, expected) in [
         ("argus_wait", json!({ "env": "shop" }), "`environment`"),
         ("argus_wait", json!({ "for": "soon" }), "`ready`"),
         (
@@ -385,47 +394,51 @@ async fn arguments_that_are_none_are_told_with_those_that_there_are() {
         (
             "argus_why",
             json!({ "environment": "shop", "service": "x" }),
-            "it has none",
+            "it has no services",
         ),
     ] {
-        let answer = stage.call(tool, arguments.clone()).await;
-        assert_eq!(answer.is_error, Some(true), "{tool} {arguments}");
+        let result = fixture.call(tool, arguments.clone()).await;
+        assert_eq!(result.is_error, Some(true), "{tool} {arguments}");
         assert!(
-            text(&answer).contains(said),
+            text(&result).contains(expected),
             "{tool} {arguments}: {}",
-            text(&answer)
+            text(&result)
         );
     }
 }
 
 #[tokio::test]
-async fn who_tries_again_is_answered_when_the_failure_is_no_longer_told() {
+async fn retry_returns_after_the_old_failure_is_gone() {
     let failed = environment(Phase::Failed, vec![row("api", ServiceState::Failed)]);
-    let stage = Stage::new(std::slice::from_ref(&failed));
-    let path = stage.dir.path().join("state/environments/shop.json");
-    let call = Call::unheard(stage.client());
-    let forgotten = std::cell::Cell::new(false);
-    let answered = async {
+    let fixture = Fixture::new(std::slice::from_ref(&failed));
+    let path = fixture.dir.path().join("state/environments/shop.json");
+    let call = Call::without_progress(fixture.client());
+    let replaced = std::cell::Cell::new(false);
+    let waiting = async {
         commands::wait_for_status(&call, "shop", Some(&failed))
             .await
             .unwrap();
-        assert!(forgotten.get(), "who waits now would hear of the old failure");
+        assert!(replaced.get(), "the wait ended before the status changed");
     };
-    let told = async {
+    let changing = async {
         let again = environment(Phase::Progressing, vec![row("api", ServiceState::Restarting)]);
-        let beside = path.with_extension("new");
-        std::fs::write(&beside, serde_json::to_vec(&again).unwrap()).unwrap();
-        forgotten.set(true);
-        std::fs::rename(&beside, &path).unwrap();
+        let temporary = path.with_extension("new");
+        std::fs::write(&temporary, serde_json::to_vec(&again).unwrap()).unwrap();
+        replaced.set(true);
+        std::fs::rename(&temporary, &path).unwrap();
     };
-    tokio::join!(answered, told);
+    tokio::join!(waiting, changing);
 }
 
 #[tokio::test]
-async fn alone_it_looks_and_says_what_it_needs_to_act() {
-    let stage = Stage::new(&[environment(Phase::Ready, Vec::new())]);
+async fn without_a_controller_only_queries_work() {
+    let fixture = Fixture::new(&[environment(Phase::Ready, Vec::new())]);
     for tool in ["argus_status", "argus_validate", "argus_explain", "argus_events"] {
-        assert_eq!(stage.call(tool, json!({})).await.is_error, Some(false), "{tool}");
+        assert_eq!(
+            fixture.call(tool, json!({})).await.is_error,
+            Some(false),
+            "{tool}"
+        );
     }
     let shop = json!({ "environment": "shop" });
     for tool in [
@@ -439,26 +452,29 @@ async fn alone_it_looks_and_says_what_it_needs_to_act() {
         "argus_wait",
         "argus_reset_circuit",
     ] {
-        let answer = stage.call(tool, shop.clone()).await;
-        assert_eq!(answer.is_error, Some(true), "{tool}");
+        let result = fixture.call(tool, shop.clone()).await;
+        assert_eq!(result.is_error, Some(true), "{tool}");
         assert!(
-            text(&answer).contains("argus run --specs"),
+            text(&result).contains("argus run --specs"),
             "{tool}: {}",
-            text(&answer)
+            text(&result)
         );
     }
 }
 
 #[tokio::test]
-async fn a_file_is_written_when_it_is_right_and_only_then() {
-    let stage = Stage::new(&[]);
-    let specs = stage.dir.path().join("specs");
+async fn apply_writes_only_valid_files() {
+    let fixture = Fixture::new(&[]);
+    let specs = fixture.dir.path().join("specs");
     let wrong = "version: \"1\"\nproject: { name: shop }\nservices: { web: { image: \"x:1\" } }\n";
-    let answer = stage.call("argus_apply", json!({ "content": wrong })).await;
-    let error = answer.structured_content.unwrap();
+    let result = fixture.call("argus_apply", json!({ "content": wrong })).await;
+    let error = result.structured_content.unwrap();
     assert_eq!(error["code"], "SPEC_INVALID");
-    assert_eq!(error["details"]["complaints"][0]["place"]["line"], 3, "{error}");
-    assert!(error["details"]["complaints"][0]["hint"].is_string(), "{error}");
+    assert_eq!(
+        error["details"]["diagnostics"][0]["location"]["line"], 3,
+        "{error}"
+    );
+    assert!(error["details"]["diagnostics"][0]["hint"].is_string(), "{error}");
     assert_eq!(std::fs::read_dir(&specs).unwrap().count(), 0);
     for name in [
         "../shop.e2e.yaml",
@@ -466,46 +482,50 @@ async fn a_file_is_written_when_it_is_right_and_only_then() {
         "shop.yaml",
         "a/b/e2e.yaml",
     ] {
-        let answer = stage
+        let result = fixture
             .call("argus_apply", json!({ "content": spec::SMALL, "name": name }))
             .await;
-        assert_eq!(answer.is_error, Some(true), "{name}");
+        assert_eq!(result.is_error, Some(true), "{name}");
     }
     assert_eq!(std::fs::read_dir(&specs).unwrap().count(), 0);
-    let answer = stage.call("argus_apply", json!({ "content": spec::SMALL })).await;
-    assert_eq!(answer.is_error, Some(false), "{answer:?}");
+    let result = fixture
+        .call("argus_apply", json!({ "content": spec::SMALL }))
+        .await;
+    assert_eq!(result.is_error, Some(false), "{result:?}");
     assert_eq!(
         std::fs::read_to_string(specs.join("shop.e2e.yaml")).unwrap(),
         spec::SMALL
     );
-    let again = stage.call("argus_apply", json!({ "content": spec::SMALL })).await;
+    let again = fixture
+        .call("argus_apply", json!({ "content": spec::SMALL }))
+        .await;
     assert_eq!(again.structured_content.unwrap()["changed"], false);
     let other = spec::SMALL.replace("name: shop}", "name: other}");
     let onto = json!({ "content": other, "name": "shop.e2e.yaml" });
-    let answer = stage.call("argus_apply", onto).await;
+    let result = fixture.call("argus_apply", onto).await;
     assert_eq!(
-        answer.structured_content.unwrap()["code"],
+        result.structured_content.unwrap()["code"],
         "SPEC_CONFLICT",
         "it would remove `shop`"
     );
 }
 
 #[test]
-fn the_file_that_is_shown_to_models_is_taken() {
-    let stage = Stage::new(&[]);
-    let looked = spec_files::text(
-        stage.client().settings(),
+fn example_of_apply_is_valid() {
+    let fixture = Fixture::new(&[]);
+    let parsed = spec_files::text(
+        fixture.client().settings(),
         std::path::Path::new("e2e.yaml"),
         spec::SMALL.as_bytes(),
     );
     assert!(
-        looked.desired.is_some() && looked.diagnostics.is_empty(),
-        "{looked:?}"
+        parsed.desired.is_some() && parsed.diagnostics.is_empty(),
+        "{parsed:?}"
     );
 }
 
 #[tokio::test]
-async fn what_the_page_shows_is_what_is_answered() {
+async fn examples_of_the_page_are_valid() {
     let page = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/mcp.md")).unwrap();
     let mut shown = 0;
     for block in page.split("```json").skip(1) {
@@ -513,7 +533,7 @@ async fn what_the_page_shows_is_what_is_answered() {
         let body: Value = serde_json::from_str(rest.split("```").next().unwrap()).unwrap();
         let tool = head.trim();
         if tool.is_empty() {
-            // How clients are set up, or a mistake in a file.
+            // Settings of a client, or a diagnostic.
             let mistake = body.get("severity").is_some();
             assert!(
                 !mistake || serde_json::from_value::<Diagnostic>(body.clone()).is_ok(),
@@ -532,10 +552,10 @@ async fn what_the_page_shows_is_what_is_answered() {
             assert_eq!(
                 error.remedies,
                 remedies.collect::<Vec<_>>(),
-                "the page's remedies are those that are told"
+                "the page has the current remedies"
             );
         } else {
-            conforms(tool, &body).unwrap_or_else(|error| panic!("{body}: {error}"));
+            validate_output(tool, &body).unwrap_or_else(|error| panic!("{body}: {error}"));
         }
     }
     assert!(shown > 3, "{shown}");
@@ -548,7 +568,7 @@ async fn what_the_page_shows_is_what_is_answered() {
     }
 }
 
-/// What a tool has to be called with, and what makes it look at an environment.
+/// Returns arguments for a call of a tool that reads the status of `hung`.
 fn arguments(entry: &Entry) -> Value {
     let schema = json!(entry.described)["inputSchema"].clone();
     let fits = |(name, value): (&str, Value)| {
@@ -572,8 +592,8 @@ fn arguments(entry: &Entry) -> Value {
     Value::Object(all)
 }
 
-/// Gives whoever reads it the contents of a file, again and again, until `done`; not before `may`, but for that long.
-fn served(path: &std::path::Path, bytes: &[u8], may: &Latch, done: &Latch) -> bool {
+/// Writes the contents of a pipe again and again until `done`, but not before `may`; false if `may` came too late.
+fn serve_pipe(path: &std::path::Path, bytes: &[u8], may: &Latch, done: &Latch) -> bool {
     use std::os::unix::fs::OpenOptionsExt as _;
     let in_time = may.wait(std::time::Duration::from_secs(20));
     let nonblocking = i32::try_from(rustix::fs::OFlags::NONBLOCK.bits()).unwrap();
@@ -582,13 +602,13 @@ fn served(path: &std::path::Path, bytes: &[u8], may: &Latch, done: &Latch) -> bo
             .write(true)
             .custom_flags(nonblocking)
             .open(path);
-        // Nobody reads at this moment, or somebody who has enough.
+        // At this moment, nothing reads, or the reader has closed the pipe.
         drop(reader.and_then(|mut reader| std::io::Write::write_all(&mut reader, bytes)));
     }
     in_time
 }
 
-/// Something that happens once, for threads.
+/// One-time event between threads.
 #[derive(Default)]
 struct Latch(std::sync::Mutex<bool>, std::sync::Condvar);
 
@@ -606,40 +626,40 @@ impl Latch {
 }
 
 #[tokio::test]
-async fn no_tool_holds_up_others_while_a_file_hangs() {
+async fn hanging_file_delays_only_its_own_tool() {
     let status = EnvironmentStatus {
         environment: "hung".to_owned(),
         ..environment(Phase::Ready, vec![row("api", ServiceState::Ready)])
     };
     for entry in tools() {
-        let stage = Stage::new(&[]);
+        let fixture = Fixture::new(&[]);
         let name = entry.described.name.as_ref();
-        let path = stage.dir.path().join("state/environments/hung.json");
+        let path = fixture.dir.path().join("state/environments/hung.json");
         let made = std::process::Command::new("mkfifo").arg(&path).status().unwrap();
         assert!(made.success());
         let (may, done) = (Arc::<Latch>::default(), Arc::<Latch>::default());
         let bytes = serde_json::to_vec(&status).unwrap();
         let disk = std::thread::spawn({
             let (may, done) = (may.clone(), done.clone());
-            move || served(&path, &bytes, &may, &done)
+            move || serve_pipe(&path, &bytes, &may, &done)
         });
         let arguments = arguments(entry).as_object().cloned().unwrap();
-        let slow = (entry.call)(arguments, Call::unheard(stage.client()));
-        // There is one thread here: a tool that reads on it is waited for by what comes after it.
-        let (answer, ()) = tokio::join!(slow, async { may.set() });
-        assert!(answer.structured_content.is_some(), "{name}");
+        let slow = (entry.call)(arguments, Call::without_progress(fixture.client()));
+        // The runtime has one thread: a tool that reads on it would delay the code after it.
+        let (result, ()) = tokio::join!(slow, async { may.set() });
+        assert!(result.structured_content.is_some(), "{name}");
         done.set();
         let in_time = disk.join().unwrap();
-        assert!(in_time, "{name} held up the others");
+        assert!(in_time, "{name} delayed other requests");
     }
 }
 
 #[tokio::test]
-async fn incidents_are_told_the_newest_first_and_one_of_them_whole() {
-    let stage = Stage::new(&[]);
-    let folder = stage.dir.path().join("state/incidents");
+async fn incidents_are_listed_newest_first_and_read_in_full() {
+    let fixture = Fixture::new(&[]);
+    let folder = fixture.dir.path().join("state/incidents");
     std::fs::create_dir_all(&folder).unwrap();
-    let none = stage.call("argus_incidents", json!({})).await;
+    let none = fixture.call("argus_incidents", json!({})).await;
     assert!(text(&none).contains("no incidents"), "{none:?}");
     for number in 0..30 {
         let incident = Incident {
@@ -651,26 +671,26 @@ async fn incidents_are_told_the_newest_first_and_one_of_them_whole() {
         let path = folder.join(format!("{}.json", incident.id));
         std::fs::write(path, serde_json::to_vec(&incident).unwrap()).unwrap();
     }
-    let answer = stage.call("argus_incidents", json!({})).await;
-    let told = answer.structured_content.clone().unwrap();
-    assert_eq!(told["items"][0]["id"], "01M7ZT8NQ3JK5CY13HJAQAY029");
+    let result = fixture.call("argus_incidents", json!({})).await;
+    let content = result.structured_content.clone().unwrap();
+    assert_eq!(content["items"][0]["id"], "01M7ZT8NQ3JK5CY13HJAQAY029");
     assert_eq!(
-        (&told["items"][0]["openIntents"], &told["more"]),
+        (&content["items"][0]["openIntents"], &content["more"]),
         (&json!(40), &json!(10))
     );
-    assert!(size(&answer) < 6_000, "{}", size(&answer));
-    let next = &told["nextSteps"][0];
-    let one = stage
+    assert!(size(&result) < 6_000, "{}", size(&result));
+    let next = &content["nextSteps"][0];
+    let one = fixture
         .call(next["tool"].as_str().unwrap(), next["arguments"].clone())
         .await;
-    let whole = one.structured_content.unwrap();
-    let mut incident = whole.clone();
+    let report = one.structured_content.unwrap();
+    let mut incident = report.clone();
     incident.as_object_mut().unwrap().remove("nextSteps");
-    published("incident.schema.json", &incident);
+    assert_valid("incident.schema.json", &incident);
     assert_eq!(incident["openIntents"].as_array().unwrap().len(), 40);
-    for (id, said) in [("nothing", "no incident"), ("01M7", "30 incidents begin")] {
-        let answer = stage.call("argus_incidents", json!({ "id": id })).await;
-        assert_eq!(answer.is_error, Some(true));
-        assert!(text(&answer).contains(said), "{}", text(&answer));
+    for (id, expected) in [("nothing", "no incident"), ("01M7", "30 incidents begin")] {
+        let result = fixture.call("argus_incidents", json!({ "id": id })).await;
+        assert_eq!(result.is_error, Some(true));
+        assert!(text(&result).contains(expected), "{}", text(&result));
     }
 }

@@ -1,4 +1,4 @@
-//! The table of tools: each is the type of its arguments.
+//! Table of the tools; each is the type of its arguments.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -21,50 +21,50 @@ use super::{
 use crate::call_trace;
 use crate::exit::Failure;
 
-/// What every tool takes beside its own arguments.
+/// Argument that every tool accepts.
 const DEBUG: &str = "debug";
 
-/// What a call does to the world.
+/// Effect of a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Effect {
-    /// Nothing.
-    Looks,
-    /// It adds or lets go on; again it does nothing more.
-    Adds,
-    /// It adds something else each time.
-    AddsAgain,
-    /// It ends or replaces what is there; again it does nothing more.
-    Replaces,
+    /// Changes nothing.
+    ReadOnly,
+    /// Adds or resumes something; repeated calls change nothing more.
+    Additive,
+    /// Adds something else each time.
+    NonIdempotent,
+    /// Ends or replaces something; repeated calls change nothing more.
+    Destructive,
 }
 
-/// A tool: the type of its arguments, and what is done with them.
+/// A tool: the type of its arguments, with its implementation.
 pub(super) trait Tool: DeserializeOwned + JsonSchema + Send + 'static {
-    /// Its name.
+    /// Name of the tool.
     const NAME: &'static str;
-    /// Its name for people.
+    /// Title for people.
     const TITLE: &'static str;
-    /// What it does and when to call it, for the model.
+    /// Description for the model: purpose and occasion of a call.
     const ABOUT: &'static str;
-    /// What a call does to the world.
+    /// Effect of a call.
     const EFFECT: Effect;
-    /// What it answers.
+    /// Structured data of the output.
     type Output: Serialize + JsonSchema + 'static;
 
-    /// Does it.
+    /// Runs the tool.
     fn call(self, call: Call) -> impl Future<Output = Result<Output<Self::Output>, Failure>> + Send;
 }
 
 type Work = Pin<Box<dyn Future<Output = CallToolResult> + Send>>;
 
-/// A tool as the server has it.
+/// A tool of the server.
 pub(super) struct Entry {
-    /// As clients see it.
+    /// Description for clients.
     pub(super) described: Described,
-    /// Reads the arguments, does it, and tells.
+    /// Parses the arguments, runs the tool and returns its result.
     pub(super) call: fn(JsonObject, Call) -> Work,
 }
 
-/// All tools, the ones to begin with first.
+/// Returns all tools, the most important first.
 pub(super) fn all() -> Vec<Entry> {
     vec![
         entry::<status::Status>(),
@@ -95,26 +95,26 @@ pub(super) fn all() -> Vec<Entry> {
 }
 
 fn entry<T: Tool>() -> Entry {
-    let takes = input_schema::<T>();
-    let described = Described::new(T::NAME, T::ABOUT, takes)
+    let schema_of_arguments = input_schema::<T>();
+    let described = Described::new(T::NAME, T::ABOUT, schema_of_arguments)
         .with_title(T::TITLE)
         .with_raw_output_schema(output_schema::<T>())
         .with_annotations(annotations(T::EFFECT));
     Entry {
         described,
-        call: |arguments, call| Box::pin(carried_out::<T>(arguments, call)),
+        call: |arguments, call| Box::pin(run_with_debug::<T>(arguments, call)),
     }
 }
 
-/// Without references and without `null` beside a type: some models are shown less than all of JSON Schema.
+/// Creates the schema of the arguments, without references and without `null` as a type, because some models support less.
 fn input_schema<T: Tool>() -> Arc<JsonObject> {
     let settings = SchemaSettings::draft2020_12().with(|settings| settings.inline_subschemas = true);
     let schema = settings.into_generator().into_root_schema_for::<T>();
     let mut schema = schema.as_object().cloned().unwrap_or_default();
-    for told in ["$schema", "title", "description"] {
-        schema.remove(told);
+    for removed in ["$schema", "title", "description"] {
+        schema.remove(removed);
     }
-    // An object without properties is one, too.
+    // An empty object also needs the field.
     schema.entry("properties").or_insert_with(|| json!({}));
     if let Some(properties) = schema.get_mut("properties").and_then(Value::as_object_mut) {
         for (_, property) in properties.iter_mut() {
@@ -123,20 +123,20 @@ fn input_schema<T: Tool>() -> Arc<JsonObject> {
                 property["type"] = one;
             }
         }
-        let debug = json!({ "type": "boolean", "description": "Errors tell what was called" });
+        let debug = json!({ "type": "boolean", "description": "Adds call traces to errors" });
         properties.insert(DEBUG.to_owned(), debug);
     }
     Arc::new(without_formats(schema))
 }
 
-/// What is answered: what the tool tells, or the error. Clients hold the content of errors against this schema as well.
+/// Creates the schema of the result: the output or the error, because clients validate errors against it as well.
 fn output_schema<T: Tool>() -> Arc<JsonObject> {
     let mut schema = Arc::unwrap_or_clone(schema_for_output::<Reply<T::Output>>());
-    let told = schema.remove("required").unwrap_or_default();
+    let required = schema.remove("required").unwrap_or_default();
     let text = json!({ "type": "string" });
     let error = json!({
         "title": "error",
-        "description": "with `isError`: what went wrong and what to do about it, as `argus schema error` describes it",
+        "description": "with `isError`: the structured error, as described by `argus schema error`",
         "properties": {
             "code": text,
             "message": text,
@@ -146,12 +146,12 @@ fn output_schema<T: Tool>() -> Arc<JsonObject> {
         },
         "required": ["code", "category", "severity", "class", "message", "suggestedActions", "remedies", "retryable"],
     });
-    schema.insert("anyOf".to_owned(), json!([{ "required": told }, error]));
+    schema.insert("anyOf".to_owned(), json!([{ "required": required }, error]));
     schema.remove("$schema");
     Arc::new(without_formats(schema))
 }
 
-/// Without `uint32` and the like, which are no formats of JSON Schema.
+/// Removes `uint32` and the like, which are not formats of JSON Schema.
 fn without_formats(schema: JsonObject) -> JsonObject {
     let inside = |value| match value {
         Value::Object(inside) => Value::Object(without_formats(inside)),
@@ -169,52 +169,52 @@ fn without_formats(schema: JsonObject) -> JsonObject {
 }
 
 fn annotations(effect: Effect) -> ToolAnnotations {
-    // All that it touches is the engine and the folders of this controller.
+    // The tools affect only the engine and the folders of this controller.
     let hints = ToolAnnotations::new().open_world(false);
     match effect {
-        Effect::Looks => hints.read_only(true).destructive(false).idempotent(true),
-        Effect::Adds => hints.read_only(false).destructive(false).idempotent(true),
-        Effect::AddsAgain => hints.read_only(false).destructive(false).idempotent(false),
-        Effect::Replaces => hints.read_only(false).destructive(true).idempotent(true),
+        Effect::ReadOnly => hints.read_only(true).destructive(false).idempotent(true),
+        Effect::Additive => hints.read_only(false).destructive(false).idempotent(true),
+        Effect::NonIdempotent => hints.read_only(false).destructive(false).idempotent(false),
+        Effect::Destructive => hints.read_only(false).destructive(true).idempotent(true),
     }
 }
 
-async fn carried_out<T: Tool>(mut arguments: JsonObject, call: Call) -> CallToolResult {
-    let asked = match arguments.remove(DEBUG) {
+async fn run_with_debug<T: Tool>(mut arguments: JsonObject, call: Call) -> CallToolResult {
+    let debug = match arguments.remove(DEBUG) {
         None | Some(Value::Null) => call.client.settings().debug,
-        Some(Value::Bool(asked)) => asked,
+        Some(Value::Bool(debug)) => debug,
         Some(other) => {
-            let takes = Value::Object(Arc::unwrap_or_clone(input_schema::<T>()));
+            let schema_of_arguments = Value::Object(Arc::unwrap_or_clone(input_schema::<T>()));
             return reply::invalid_arguments(
                 T::NAME,
-                &format!("`debug` is true or false, and not {other}"),
-                &takes,
+                &format!("`debug` must be true or false, not {other}"),
+                &schema_of_arguments,
             );
         }
     };
-    if !asked {
-        return answered::<T>(arguments, call).await;
+    if !debug {
+        return run::<T>(arguments, call).await;
     }
-    let (client, made) = (call.client.clone(), called(T::NAME, &arguments));
-    reply::with_calls(answered::<T>(arguments, call).await, &client, made).await
+    let (client, trace) = (call.client.clone(), trace_call(T::NAME, &arguments));
+    reply::with_calls(run::<T>(arguments, call).await, &client, trace).await
 }
 
-/// What the client asked for, as it is told to it.
-fn called(tool: &str, arguments: &JsonObject) -> Made {
+/// Describes the tool call for a call trace.
+fn trace_call(tool: &str, arguments: &JsonObject) -> Made {
     let seconds = arguments.get("timeoutSeconds").and_then(Value::as_u64);
     Made::new(tool, call_trace::tame(arguments.clone())).within(seconds.map(Duration::from_secs))
 }
 
-async fn answered<T: Tool>(arguments: JsonObject, call: Call) -> CallToolResult {
+async fn run<T: Tool>(arguments: JsonObject, call: Call) -> CallToolResult {
     let read: T = match serde_json::from_value(Value::Object(arguments)) {
         Ok(read) => read,
         Err(error) => {
-            let takes = Value::Object(Arc::unwrap_or_clone(input_schema::<T>()));
-            return reply::invalid_arguments(T::NAME, &error.to_string(), &takes);
+            let schema_of_arguments = Value::Object(Arc::unwrap_or_clone(input_schema::<T>()));
+            return reply::invalid_arguments(T::NAME, &error.to_string(), &schema_of_arguments);
         }
     };
     match Box::pin(read.call(call)).await {
-        Ok(said) => reply::good(said),
-        Err(failure) => reply::bad(failure),
+        Ok(output) => reply::success_result(output),
+        Err(failure) => reply::error_result(failure),
     }
 }

@@ -1,4 +1,4 @@
-//! `argus_wait`: until environments are ready or gone, telling how it goes.
+//! Tool `argus_wait`: waits until environments are ready or gone, with progress.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -16,12 +16,12 @@ use crate::cli::{status, wait, waits};
 use crate::client::ControllerClient;
 use crate::exit::Failure;
 
-/// Longer than this no client waits.
-const LONGEST: u64 = 3_600;
-/// How often it is looked whether there is something to tell.
-const LOOK: Duration = Duration::from_millis(100);
+/// Maximum wait, in seconds.
+const MAX_TIMEOUT: u64 = 3_600;
+/// Interval between checks for progress.
+const POLL_INTERVAL: Duration = Duration::from_millis(100);
 
-/// What is waited for.
+/// Goal of a wait.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub(super) enum Goal {
@@ -33,12 +33,12 @@ pub(super) enum Goal {
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(super) struct Wait {
-    /// Environment; all of them without
+    /// Environment name [default: all]
     environment: Option<String>,
-    /// `ready`: Ready at the revision that is wanted; `gone`: removed
+    /// `ready`: Ready at the desired revision; `gone`: removed
     #[serde(default, rename = "for")]
     goal: Goal,
-    /// How long at most
+    /// Maximum wait
     #[serde(default = "timeout")]
     #[schemars(range(max = 3600))]
     timeout_seconds: u64,
@@ -48,7 +48,7 @@ fn timeout() -> u64 {
     120
 }
 
-/// It is as it was waited for.
+/// Environments that reached the goal.
 #[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct WaitOutput {
@@ -58,18 +58,19 @@ pub(super) struct WaitOutput {
 
 impl Tool for Wait {
     const NAME: &'static str = "argus_wait";
-    const TITLE: &'static str = "Wait until it is ready";
-    const ABOUT: &'static str = "Waits until an environment (or all) is Ready, or with `for: \"gone\"` until it is removed; tells progress. \
-Ends early with the error where it is given up: waiting longer would not help. Too late is the error TIMEOUT, with what is still waited \
-for; calling it again goes on waiting. Better than asking `argus_status` again and again.";
-    const EFFECT: Effect = Effect::Looks;
+    const TITLE: &'static str = "Wait";
+    const ABOUT: &'static str = "Waits until an environment (or all) is Ready, or with `for: \"gone\"` until it is removed; reports progress. \
+Fails early with the error if Argus gives up. After the timeout, it fails with TIMEOUT and the remaining waits; call it again to wait \
+longer. Use it instead of repeated calls of `argus_status`.";
+    const EFFECT: Effect = Effect::ReadOnly;
     type Output = WaitOutput;
 
     async fn call(self, call: Call) -> Result<Output<WaitOutput>, Failure> {
         let client = &call.client;
-        let away = |client: &ControllerClient| Ok((!client.is_alive()).then(|| client.how_to_start()));
-        if let Some(start) = client.read(away).await? {
-            let message = "no controller is running, so nothing changes by waiting";
+        let start_if_stopped =
+            |client: &ControllerClient| Ok((!client.is_alive()).then(|| client.start_command()));
+        if let Some(start) = client.read(start_if_stopped).await? {
+            let message = "no controller is running, so waiting has no effect";
             return Err(Failure::missing(Reason::NotRunning, message).hint(start));
         }
         let names = match &self.environment {
@@ -83,25 +84,25 @@ for; calling it again goes on waiting. Better than asking `argus_status` again a
             Goal::Ready => wait::Goal::Ready,
             Goal::Gone => wait::Goal::Gone,
         };
-        let begun = clock::now();
-        // An edit from just now counts.
+        let started = clock::now();
+        // The wait takes effect after all earlier edits.
         drop(client.execute(Command::Sync).await);
-        let limit = Duration::from_secs(self.timeout_seconds.min(LONGEST));
+        let limit = Duration::from_secs(self.timeout_seconds.min(MAX_TIMEOUT));
         let reached = tokio::select! {
             reached = wait::until(client.state(), names.as_deref(), goal, limit, |_| {}) => reached?,
-            () = tell(&call, names.as_deref()), if call.is_heard() => Vec::new(),
+            () = report_progress(&call, names.as_deref()), if call.has_listener() => Vec::new(),
         };
         let environments: Vec<Summary> = reached.iter().map(Summary::of).collect();
         let many = environments.len() > 1;
         let environments: Vec<Summary> = environments
             .into_iter()
-            .map(|brief| if many { brief.in_short() } else { brief })
+            .map(|summary| if many { summary.in_short() } else { summary })
             .collect();
         let mut text: String = environments.iter().map(Summary::text).collect();
         if self.goal == Goal::Gone {
             "gone\n".clone_into(&mut text);
         }
-        let waited_ms = u64::try_from(clock::now().since(begun).as_millis()).unwrap_or(u64::MAX);
+        let waited_ms = u64::try_from(clock::now().since(started).as_millis()).unwrap_or(u64::MAX);
         Ok(Output::new(
             WaitOutput {
                 environments,
@@ -112,10 +113,10 @@ for; calling it again goes on waiting. Better than asking `argus_status` again a
     }
 }
 
-/// Tells each change of phases and of what is waited for; for ever.
-async fn tell(call: &Call, names: Option<&[String]>) {
+/// Sends a progress notification for each change of phases and waits; never returns.
+async fn report_progress(call: &Call, names: Option<&[String]>) {
     let mut known: BTreeMap<String, String> = BTreeMap::new();
-    let mut told = 0;
+    let mut sent = 0;
     loop {
         let all = call.client.read(|client| status::all(client.state()));
         let all = all.await.unwrap_or_default();
@@ -131,11 +132,11 @@ async fn tell(call: &Call, names: Option<&[String]>) {
                 message.push_str(&waits);
             }
             if known.get(name) != Some(&message) {
-                told += 1;
-                call.progress(told, message.clone()).await;
+                sent += 1;
+                call.progress(sent, message.clone()).await;
                 known.insert(name.clone(), message);
             }
         }
-        tokio::time::sleep(LOOK).await;
+        tokio::time::sleep(POLL_INTERVAL).await;
     }
 }

@@ -1,4 +1,4 @@
-//! `argus_why`: the chain of causes.
+//! Tool `argus_why`: the chain of causes.
 
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -16,17 +16,17 @@ use crate::exit::Failure;
 pub(super) struct Why {
     /// Environment, or ENVIRONMENT/SERVICE
     environment: String,
-    /// Service; all that are not ready without
+    /// Service name [default: all that are not ready]
     service: Option<String>,
 }
 
 impl Tool for Why {
     const NAME: &'static str = "argus_why";
-    const TITLE: &'static str = "Why something is as it is";
-    const ABOUT: &'static str = "Tells why an environment or a service is not ready, or was restarted, as one chain of causes: what is, \
-what it waits for, what failed, how that run ended and what it wrote last; and what to do. Call it when `argus_status` or `argus_wait` \
-shows anything but Ready.";
-    const EFFECT: Effect = Effect::Looks;
+    const TITLE: &'static str = "Chain of causes";
+    const ABOUT: &'static str = "Returns why an environment or a service is not ready or was restarted, as a chain of causes: its state, its \
+waits, the failure, the end and the last output of that run; and the remedies. Call it if `argus_status` or `argus_wait` returns a \
+phase other than Ready.";
+    const EFFECT: Effect = Effect::ReadOnly;
     type Output = why::WhyReport;
 
     async fn call(self, call: Call) -> Result<Output<why::WhyReport>, Failure> {
@@ -36,18 +36,18 @@ shows anything but Ready.";
             let status = client.environment(&named)?;
             why::told(client.state(), &status, service.as_deref())
         });
-        let told = read.await?;
-        let text = anstream::adapter::strip_str(&why::text(&told)).to_string();
-        // What can be called is told as calls, not as commands as well.
+        let report = read.await?;
+        let text = anstream::adapter::strip_str(&why::text(&report)).to_string();
+        // The calls of hints are in `nextSteps`, so their commands are omitted.
         let is_command = |line: &&str| line.trim_start().starts_with("hint:") && line.contains("`argus ");
         let lines = text.lines().filter(|line| !is_command(line));
         let text = output::lines(lines);
         let mut next: Vec<NextStep> = Vec::new();
-        if let Some((service, run)) = told.run() {
+        if let Some((service, run)) = report.run() {
             let run = json!({ "environment": env, "service": service, "run": run });
-            next.push(NextStep::new("all that this run left", Evidence::NAME, run));
+            next.push(NextStep::new("evidence of this run", Evidence::NAME, run));
         }
-        for remedy in told.remedies() {
+        for remedy in report.remedies() {
             let Some(mcp) = &remedy.mcp else { continue };
             let step = NextStep::of(&remedy.summary, mcp);
             if next.len() < 5 && !next.contains(&step) {
@@ -55,7 +55,7 @@ shows anything but Ready.";
             }
         }
         Ok(Output {
-            data: told,
+            data: report,
             text,
             next,
         })

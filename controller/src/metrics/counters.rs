@@ -1,4 +1,4 @@
-//! What happened, added up from the records of the journal.
+//! Counters and histograms, derived from the records of the journal.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -17,7 +17,7 @@ use crate::view::StatusDocuments;
 
 mod record;
 
-/// The acts that change something on an engine.
+/// Verbs of the actions that change something on an engine.
 pub(super) const VERBS: [&str; 15] = [
     "create-network",
     "remove-network",
@@ -35,7 +35,7 @@ pub(super) const VERBS: [&str; 15] = [
     "connect-network",
     "disconnect-network",
 ];
-/// What people and agents can command.
+/// Verbs of the commands of people and agents.
 pub(super) const COMMANDS: [&str; 12] = [
     "down",
     "retry",
@@ -51,7 +51,7 @@ pub(super) const COMMANDS: [&str; 12] = [
     "resumeController",
 ];
 
-/// How a run of a container fails: by these, times to detect and to recover are told apart.
+/// Codes of failed runs; they label the times to detect and to recover.
 const FAILURES: [Code; 4] = [
     Code::ContainerOom,
     Code::ContainerCrash,
@@ -59,7 +59,7 @@ const FAILURES: [Code; 4] = [
     Code::HealthCheckTimeout,
 ];
 
-/// The counters; cheap to clone.
+/// The counters and histograms; cheap to clone.
 #[derive(Debug, Clone)]
 pub(crate) struct Counters {
     actions: IntCounterVec,
@@ -77,19 +77,19 @@ pub(crate) struct Counters {
     detect_seconds: HistogramVec,
     recover_seconds: HistogramVec,
     ready_seconds: Histogram,
-    past: Arc<Mutex<Past>>,
+    history: Arc<Mutex<History>>,
 }
 
-/// What is kept between records.
+/// State between records.
 #[derive(Debug, Default)]
-struct Past {
-    /// The last record that was entered.
+struct History {
+    /// Number of the last counted record.
     last: u64,
-    /// Since when services are not well, and what was first wrong with them.
+    /// Start and first error code of each unresolved failure, by service.
     unhealthy: BTreeMap<(EnvName, String), (Timestamp, Code)>,
-    /// When environments became ready last: what was unwell before is not any more.
+    /// Time at which each environment became ready last; it resolves earlier failures.
     ready: BTreeMap<EnvName, Timestamp>,
-    /// Every series with a service in it.
+    /// Labels of all series with a service.
     restarts: BTreeSet<[String; 3]>,
 }
 
@@ -98,80 +98,80 @@ impl Default for Counters {
         let counters = Self {
             actions: make::counters(
                 "argus_actions_total",
-                "Acts on the engine that came back, by verb and how they ended.",
+                "Completed actions on the engine, by verb and result.",
                 &["verb", "result"],
             ),
             action_seconds: make::histograms(
                 "argus_action_duration_seconds",
-                "From the intent of an act on disk to its end, the wait for a permit included.",
+                "Time from the intent of an action on disk to its end, including the wait for a permit.",
                 &["verb"],
                 make::CALLS,
             ),
             records: make::counters(
                 "argus_journal_records_total",
-                "Records that were written to the journal.",
+                "Records written to the journal, by kind.",
                 &["kind"],
             ),
             restarts: make::counters(
                 "argus_container_restarts_total",
-                "Restarts of services that failed, by the code of the failure.",
+                "Restarts of failed services, by error code.",
                 &["environment", "service", "reason"],
             ),
             recovered: make::counter(
                 "argus_recoveries_total",
-                "Services that were well again after a restart.",
+                "Services that recovered after a restart.",
             ),
             given_up: make::counter(
                 "argus_services_given_up_total",
-                "Services that are not tried any more until a person or a new revision comes.",
+                "Services given up until a retry or a new revision.",
             ),
             errors: make::counters(
                 "argus_errors_total",
-                "Errors that were told in a status, each once, by code.",
+                "Errors reported in a status, each once, by code.",
                 &["code"],
             ),
             ports: make::counter(
                 "argus_ports_moved_total",
-                "Published ports that got another place on the host than before, or than was wanted.",
+                "Published ports that moved to another host port than before or than requested.",
             ),
             breakers: make::counters(
                 "argus_circuit_breaker_transitions_total",
-                "Changes of circuit breakers, by whose they are and what they changed to.",
+                "State changes of circuit breakers, by scope and new state.",
                 &["scope", "state"],
             ),
             orphans_found: make::counters(
                 "argus_orphans_found_total",
-                "Things that dead controllers left and that were found, by kind.",
+                "Orphaned resources found, by kind.",
                 &["kind"],
             ),
             orphans_removed: make::counters(
                 "argus_orphans_removed_total",
-                "Things that dead controllers left and that are gone, by kind.",
+                "Orphaned resources removed, by kind.",
                 &["kind"],
             ),
             commands: make::counters(
                 "argus_commands_total",
-                "Commands of people and agents, by verb and what became of them.",
+                "Commands of people and agents, by verb and result.",
                 &["verb", "result"],
             ),
             detect_seconds: make::histograms(
                 "argus_time_to_detect_seconds",
-                "From the end of a container, by the engine's clock, or from the first of the probes that failed, until its error is in the status; by its code.",
+                "Time from the end of a container (engine clock) or from its first failed probe until its error is in the status, by error code.",
                 &["reason"],
                 make::LONG,
             ),
             recover_seconds: make::histograms(
                 "argus_time_to_recover_seconds",
-                "From the first failure of a service until it is well again by a restart; by the code of that failure.",
+                "Time from the first failure of a service until its recovery by a restart, by error code of that failure.",
                 &["reason"],
                 make::LONG,
             ),
             ready_seconds: make::histogram(
                 "argus_time_to_ready_seconds",
-                "From the acceptance of a revision until its environment is ready for the first time.",
+                "Time from the acceptance of a revision until its environment is ready for the first time.",
                 make::LONG,
             ),
-            past: Arc::default(),
+            history: Arc::default(),
         };
         counters.touch();
         counters
@@ -179,7 +179,7 @@ impl Default for Counters {
 }
 
 impl Counters {
-    /// Everything in it, for a registry.
+    /// Returns all metrics, for a registry.
     pub(super) fn collectors(&self) -> Vec<Box<dyn Collector>> {
         let all = self.clone();
         vec![
@@ -201,15 +201,15 @@ impl Counters {
         ]
     }
 
-    /// What can be counted is there from the start, at zero.
+    /// Creates all series with known labels at zero.
     fn touch(&self) {
         for verb in VERBS {
             self.action_seconds.with_label_values(&[verb]);
-            for end in [Outcome::Done, Outcome::Failed, Outcome::Unknown] {
-                self.actions.with_label_values(&[verb, &word(end)]);
+            for result in [Outcome::Done, Outcome::Failed, Outcome::Unknown] {
+                self.actions.with_label_values(&[verb, &word(result)]);
             }
         }
-        for kind in ["intent", "result", "note"] {
+        for kind in ["intent", "result", "event"] {
             self.records.with_label_values(&[kind]);
         }
         for code in Code::ALL {
@@ -236,31 +236,33 @@ impl Counters {
     }
 
     pub(super) fn begin_after(&self, seq: u64) {
-        self.past().last = seq;
+        self.history().last = seq;
     }
 
     pub(super) fn last(&self) -> u64 {
-        self.past().last
+        self.history().last
     }
 
-    /// Series of services that are not there any more go with them.
-    pub(super) fn forget_all_but(&self, shown: &StatusDocuments) {
-        let is_there = |env: &str, service: &str| {
+    /// Removes the series and the state of services that no longer exist.
+    pub(super) fn retain_existing(&self, shown: &StatusDocuments) {
+        let exists = |env: &str, service: &str| {
             let status = shown.environments.get(env);
             status.is_some_and(|status| status.services.iter().any(|row| row.name == service))
         };
-        let mut past = self.past();
-        past.restarts.retain(|labels| {
-            let there = is_there(&labels[0], &labels[1]);
-            if !there {
-                // One that is not there any more is what is wanted.
+        let mut history = self.history();
+        history.restarts.retain(|labels| {
+            let is_existing = exists(&labels[0], &labels[1]);
+            if !is_existing {
+                // An error only means that the series is already removed.
                 drop(self.restarts.remove_label_values(labels));
             }
-            there
+            is_existing
         });
-        past.unhealthy
-            .retain(|(env, service), _| is_there(env.as_str(), service));
-        past.ready
+        history
+            .unhealthy
+            .retain(|(env, service), _| exists(env.as_str(), service));
+        history
+            .ready
             .retain(|env, _| shown.environments.contains_key(env.as_str()));
     }
 
@@ -269,7 +271,7 @@ impl Counters {
         self.records.with_label_values(&[kind]).get()
     }
 
-    fn past(&self) -> MutexGuard<'_, Past> {
-        self.past.lock().unwrap_or_else(PoisonError::into_inner)
+    fn history(&self) -> MutexGuard<'_, History> {
+        self.history.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

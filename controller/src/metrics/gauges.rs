@@ -1,4 +1,4 @@
-//! How things are, read off when somebody asks: what is gone has no series, and nothing here can be stale.
+//! Gauges of the current state, built on each scrape, so that no series is outdated or belongs to a removed resource.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -19,19 +19,19 @@ use tokio::sync::watch;
 
 use crate::view::StatusDocuments;
 
-/// What can be left behind.
+/// Kinds of orphans.
 pub(super) const KINDS: [&str; 3] = ["container", "network", "volume"];
-/// What becomes of it.
-const FATES: [&str; 4] = ["reported", "waiting", "removing", "failed"];
-/// What came of spec files.
-const STANDINGS: [&str; 4] = ["unread", "accepted", "rejected", "conflict"];
+/// Results of orphans.
+const ORPHAN_RESULTS: [&str; 4] = ["reported", "waiting", "removing", "failed"];
+/// States of spec files.
+const FILE_STATES: [&str; 4] = ["unread", "accepted", "rejected", "conflict"];
 
-/// The collector of how things are.
+/// Collector of the gauges.
 #[derive(Debug)]
 pub(super) struct Gauges {
     snapshots: watch::Receiver<Arc<Snapshot>>,
     shown: watch::Receiver<Arc<StatusDocuments>>,
-    /// Without any series: what there is to be told of.
+    /// Gauges without series, for the descriptions.
     blank: GaugeSet,
 }
 
@@ -55,18 +55,18 @@ impl Collector for Gauges {
 
     fn collect(&self) -> Vec<MetricFamily> {
         let (snapshot, shown) = (self.snapshots.borrow().clone(), self.shown.borrow().clone());
-        let picture = GaugeSet::default();
-        picture.controller(&snapshot, &shown.controller);
-        picture.plans(&snapshot);
-        picture.specs(&snapshot);
-        picture.environments(&shown);
-        picture.all().into_iter().flat_map(Collector::collect).collect()
+        let set = GaugeSet::default();
+        set.controller(&snapshot, &shown.controller);
+        set.plans(&snapshot);
+        set.specs(&snapshot);
+        set.environments(&shown);
+        set.all().into_iter().flat_map(Collector::collect).collect()
     }
 }
 
-macro_rules! picture {
+macro_rules! gauge_set {
     ($($field:ident $name:literal $labels:tt: $help:literal;)+) => {
-        /// One look at everything.
+        /// The gauges of one scrape.
         #[derive(Debug)]
         struct GaugeSet { $($field: IntGaugeVec),+ }
 
@@ -84,29 +84,29 @@ macro_rules! picture {
     };
 }
 
-picture! {
+gauge_set! {
     build "argus_build_info" ["version"]:
         "1, with the version of the controller.";
     engine_info "argus_engine_info" ["version", "api_version"]:
-        "1, with what the engine says of itself; no series before it did.";
+        "1, with the version of the engine; no series before the first response.";
     engine "argus_engine_reachable" []:
-        "1 while the engine answers.";
+        "1 while the engine responds.";
     mode "argus_mode" ["mode"]:
         "1 for the mode of the controller, 0 for all others.";
     writable "argus_journal_writable" []:
-        "1 while the journal can be written; without it nothing is done.";
+        "1 while the journal is writable; otherwise Argus performs no actions.";
     breakers "argus_circuit_breaker_state" ["scope", "environment", "state"]:
         "1 for the state of a circuit breaker, 0 for all others; the engine's has no environment.";
     checks "argus_preflight_check" ["check", "result"]:
-        "1 for what a check of engine, disk and the rest came to, 0 for all others.";
+        "1 for the result of a preflight check, 0 for all others.";
     orphans "argus_orphans" ["kind", "result"]:
-        "What dead controllers left and is there now, by kind and what becomes of it.";
+        "Current orphaned resources, by kind and result.";
     in_flight "argus_actions_in_flight" ["verb"]:
-        "Acts on the engine that are on their way.";
+        "Actions on the engine that are in progress.";
     waits "argus_waiting" ["environment", "reason"]:
-        "What waits, by environment and reason; no series where nothing does.";
+        "Current waits, by environment and reason; no series without a wait.";
     spec_files "argus_spec_files" ["state"]:
-        "Files of the spec folder, by what came of them.";
+        "Files of the spec folder, by state.";
     specs_available "argus_specs_available" []:
         "1 while the spec folder can be read.";
     phases "argus_environments" ["phase"]:
@@ -118,9 +118,9 @@ picture! {
     services "argus_services" ["environment", "state"]:
         "Services and mocks of an environment, by state.";
     ready "argus_service_ready" ["environment", "service"]:
-        "1 while a service is ready, or completed where it is to complete.";
+        "1 while a service is ready or has completed as expected.";
     links "argus_connectivity_links" ["environment", "result"]:
-        "Links between services that were looked at, by whether they work; no series before the first look.";
+        "Checked links between services, by result; no series before the first connectivity check.";
 }
 
 impl GaugeSet {
@@ -145,8 +145,8 @@ impl GaugeSet {
             }
         }
         for kind in KINDS {
-            for fate in FATES {
-                self.orphans.with_label_values(&[kind, fate]);
+            for result in ORPHAN_RESULTS {
+                self.orphans.with_label_values(&[kind, result]);
             }
         }
         for orphan in &controller.orphans {
@@ -159,8 +159,8 @@ impl GaugeSet {
         for verb in super::counters::VERBS {
             self.in_flight.with_label_values(&[verb]);
         }
-        for flying in snapshot.state.in_flight.values() {
-            self.in_flight.with_label_values(&[flying.verb]).inc();
+        for action in snapshot.state.in_flight.values() {
+            self.in_flight.with_label_values(&[action.verb]).inc();
         }
         for (env, plan) in snapshot.plans.iter() {
             for wait in &plan.waits {
@@ -172,17 +172,17 @@ impl GaugeSet {
 
     fn specs(&self, snapshot: &Snapshot) {
         one(&self.specs_available, snapshot.specs.unavailable.is_none());
-        for standing in STANDINGS {
-            self.spec_files.with_label_values(&[standing]);
+        for state in FILE_STATES {
+            self.spec_files.with_label_values(&[state]);
         }
         for file in snapshot.specs.files.values() {
-            let standing = match file.state {
+            let state = match file.state {
                 FileState::Unread => "unread",
                 FileState::Accepted => "accepted",
                 FileState::Rejected => "rejected",
                 FileState::Conflict { .. } => "conflict",
             };
-            self.spec_files.with_label_values(&[standing]).inc();
+            self.spec_files.with_label_values(&[state]).inc();
         }
     }
 
@@ -220,11 +220,11 @@ impl GaugeSet {
             let series = self.ready.with_label_values(&[name, &service.name]);
             series.set(i64::from(ready));
         }
-        if let Some(seen) = &status.connectivity {
+        if let Some(connectivity) = &status.connectivity {
             for result in ["working", "broken"] {
                 self.links.with_label_values(&[name, result]);
             }
-            for link in &seen.links {
+            for link in &connectivity.links {
                 let result = if link.error.is_some() { "broken" } else { "working" };
                 self.links.with_label_values(&[name, result]).inc();
             }
@@ -237,7 +237,7 @@ impl GaugeSet {
         );
     }
 
-    /// One that was never told of is closed.
+    /// Sets the series of a breaker. A missing breaker is closed.
     fn breaker(&self, scope: BreakerScope, name: &str, breaker: Option<&BreakerStatus>) {
         let now = breaker.map_or(BreakerState::Closed, |breaker| breaker.state);
         for state in BreakerState::ALL {
@@ -252,7 +252,7 @@ fn one(gauge: &IntGaugeVec, holds: bool) {
     gauge.with_label_values::<&str>(&[]).set(i64::from(holds));
 }
 
-/// As it is written in the status files: one word for one thing, wherever it is read.
+/// Returns the same word as the status files.
 pub(super) fn word(value: impl Serialize) -> String {
     let value = serde_json::to_value(value).unwrap_or_default();
     value.as_str().unwrap_or("unknown").to_owned()

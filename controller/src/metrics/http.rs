@@ -1,4 +1,4 @@
-//! What is asked over HTTP, how often, and how long an answer takes.
+//! Metrics of the HTTP interface: number of requests, response times, event streams.
 
 use argus_reconciler::clock::Stopwatch;
 use argus_reconciler::metrics::make;
@@ -9,7 +9,7 @@ use axum::response::Response;
 use prometheus::core::Collector;
 use prometheus::{HistogramVec, IntCounterVec, IntGauge};
 
-/// The counters; cheap to clone.
+/// The metrics; cheap to clone.
 #[derive(Debug, Clone)]
 pub(crate) struct HttpMetrics {
     requests: IntCounterVec,
@@ -17,7 +17,7 @@ pub(crate) struct HttpMetrics {
     streams: IntGauge,
 }
 
-/// Somebody who listens to events, until it is dropped.
+/// Counts an event stream as open until it is dropped.
 #[derive(Debug)]
 pub(crate) struct Listening(IntGauge);
 
@@ -32,22 +32,22 @@ impl Default for HttpMetrics {
         Self {
             requests: make::counters(
                 "argus_http_requests_total",
-                "Requests that were answered, by the path as the documentation has it.",
+                "HTTP requests, by path template, method and status code.",
                 &["path", "method", "code"],
             ),
             request_seconds: make::histograms(
                 "argus_http_request_duration_seconds",
-                "From the head of a request to the head of its answer.",
+                "Time from the head of a request to the head of its response.",
                 &["path"],
                 make::FAST,
             ),
-            streams: make::gauge("argus_event_streams", "Clients that listen to events at present."),
+            streams: make::gauge("argus_event_streams", "Open event streams."),
         }
     }
 }
 
 impl HttpMetrics {
-    /// Everything in it, for a registry.
+    /// Returns all metrics, for a registry.
     pub(super) fn collectors(&self) -> Vec<Box<dyn Collector>> {
         let all = self.clone();
         vec![
@@ -57,14 +57,14 @@ impl HttpMetrics {
         ]
     }
 
-    /// Somebody listens to events now.
+    /// Counts a new event stream.
     pub(crate) fn listening(&self) -> Listening {
         self.streams.inc();
         Listening(self.streams.clone())
     }
 
-    /// Counts a request with its answer. What was asked for in vain has one name: the world has many.
-    pub(crate) async fn count(State(traffic): State<Self>, request: Request, next: Next) -> Response {
+    /// Middleware that counts a request. All unknown paths share one label value, because their number is unlimited.
+    pub(crate) async fn count(State(metrics): State<Self>, request: Request, next: Next) -> Response {
         let path = request.extensions().get::<MatchedPath>();
         let path = path.map_or_else(|| "other".to_owned(), |path| path.as_str().to_owned());
         let method = match *request.method() {
@@ -74,15 +74,15 @@ impl HttpMetrics {
             _ => "other",
         };
         let watch = Stopwatch::start();
-        let answer = next.run(request).await;
-        let status = answer.status();
-        traffic.answered([&path, method, status.as_str()], watch);
-        answer
+        let response = next.run(request).await;
+        let status = response.status();
+        metrics.observe_request([&path, method, status.as_str()], watch);
+        response
     }
 
-    fn answered(&self, labels: [&str; 3], watch: Stopwatch) {
+    fn observe_request(&self, labels: [&str; 3], watch: Stopwatch) {
         self.requests.with_label_values(&labels).inc();
-        let took = self.request_seconds.with_label_values(&labels[..1]);
-        took.observe(watch.seconds());
+        let seconds = self.request_seconds.with_label_values(&labels[..1]);
+        seconds.observe(watch.seconds());
     }
 }

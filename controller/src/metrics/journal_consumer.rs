@@ -1,14 +1,14 @@
-//! Reads along in the journal and enters what happened into the ledger: every record once, however slow it is.
+//! Consumer of the journal that updates the counters: it counts every record once, even if it is slow.
 
 use argus_reconciler::journal::Feed;
 use tokio_util::sync::CancellationToken;
 
 use super::counters::Counters;
 
-/// Records that are taken up at once.
-const PAGE: usize = 256;
+/// Maximum number of records per read.
+const PAGE_SIZE: usize = 256;
 
-/// The one who reads along; cheap to clone, and each clone goes on where the last one was.
+/// The consumer; cheap to clone. Each clone continues after the last counted record.
 #[derive(Debug, Clone)]
 pub(crate) struct JournalConsumer {
     feed: Feed,
@@ -16,18 +16,18 @@ pub(crate) struct JournalConsumer {
 }
 
 impl JournalConsumer {
-    /// One that begins with what was written after this record.
-    pub(super) fn new(feed: Feed, begun: u64, counters: Counters) -> Self {
-        counters.begin_after(begun);
+    /// Creates a consumer that starts after record `previous_newest`.
+    pub(super) fn new(feed: Feed, previous_newest: u64, counters: Counters) -> Self {
+        counters.begin_after(previous_newest);
         Self { feed, counters }
     }
 
-    /// Reads until it is stopped.
+    /// Counts records until `stop`.
     pub(crate) async fn run(self, stop: CancellationToken) {
         let mut newest = self.feed.newest();
         loop {
             let last = self.counters.last();
-            let page = self.feed.after(last, PAGE).await;
+            let page = self.feed.after(last, PAGE_SIZE).await;
             for record in &page.records {
                 self.counters.enter(record);
             }

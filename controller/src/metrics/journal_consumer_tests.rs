@@ -1,4 +1,4 @@
-//! Whoever reads along late, or anew, enters every record once.
+//! A late or restarted consumer counts every record once.
 
 use std::time::Duration;
 
@@ -9,12 +9,12 @@ use tokio::task::JoinSet;
 
 use super::*;
 
-/// More than the feed keeps in memory.
+/// More records than the feed keeps in memory.
 const MANY: u64 = 6_000;
-/// Fewer than the journal takes at once.
+/// Fewer records than the journal accepts in one batch.
 const SOME: u64 = 1_000;
 
-async fn entered(counters: &Counters, last: u64) {
+async fn wait_until_counted(counters: &Counters, last: u64) {
     let all = async {
         while counters.last() < last {
             tokio::task::yield_now().await;
@@ -24,7 +24,7 @@ async fn entered(counters: &Counters, last: u64) {
 }
 
 #[tokio::test]
-async fn one_that_comes_late_and_is_started_anew_counts_every_record_once() {
+async fn late_and_restarted_consumer_counts_each_record_once() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("journal.jsonl");
     let (journal, writer, ..) = handle::open(&path, "RUN", Clock::system(), handle::LIMIT);
@@ -32,10 +32,10 @@ async fn one_that_comes_late_and_is_started_anew_counts_every_record_once() {
     tasks.spawn(writer.run());
     let feed = journal.feed();
     let mut newest = feed.newest();
-    // What another run wrote is not counted.
+    // Records of a previous run are not counted.
     journal.record_event(Event::Resumed);
     newest.wait_for(|newest| *newest == 1).await.unwrap();
-    let meter = JournalConsumer::new(feed, 1, Counters::default());
+    let consumer = JournalConsumer::new(feed, 1, Counters::default());
     let mut last = 1;
     while last < 1 + MANY {
         for _ in 0..SOME {
@@ -47,12 +47,12 @@ async fn one_that_comes_late_and_is_started_anew_counts_every_record_once() {
     assert_eq!(journal.dropped(), 0);
 
     let stop = CancellationToken::new();
-    let first = tasks.spawn(meter.clone().run(stop.clone()));
-    entered(&meter.counters, last).await;
-    assert_eq!(meter.counters.records_of("note"), MANY);
+    let first = tasks.spawn(consumer.clone().run(stop.clone()));
+    wait_until_counted(&consumer.counters, last).await;
+    assert_eq!(consumer.counters.records_of("event"), MANY);
     first.abort();
-    tasks.spawn(meter.clone().run(stop));
+    tasks.spawn(consumer.clone().run(stop));
     journal.record_event(Event::Writable);
-    entered(&meter.counters, last + 1).await;
-    assert_eq!(meter.counters.records_of("note"), MANY + 1);
+    wait_until_counted(&consumer.counters, last + 1).await;
+    assert_eq!(consumer.counters.records_of("event"), MANY + 1);
 }

@@ -1,4 +1,4 @@
-//! Every metric is documented, every name that rules, dashboard and docs use exists, and records add up.
+//! Tests that all metrics are documented, that rules, dashboard and docs use existing names, and that records are counted.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
@@ -18,7 +18,7 @@ use super::*;
 const BEGIN: &str = "<!-- the table is generated: UPDATE=1 cargo test -p argus metrics -->\n";
 const END: &str = "<!-- end of the table -->\n";
 
-/// One metric as it is documented.
+/// Documentation of one metric.
 struct Row {
     name: String,
     kind: MetricType,
@@ -26,14 +26,14 @@ struct Row {
     help: String,
 }
 
-struct Stage {
+struct Fixture {
     metrics: Metrics,
     tally: Tally,
     snapshots: watch::Receiver<Arc<Snapshot>>,
-    shown: watch::Sender<Arc<StatusDocuments>>,
+    statuses: watch::Sender<Arc<StatusDocuments>>,
 }
 
-fn stage() -> Stage {
+fn fixture() -> Fixture {
     let identity = ControllerIdentity {
         controller: "C".to_owned(),
         run: "R".to_owned(),
@@ -41,21 +41,21 @@ fn stage() -> Stage {
     };
     let blank = Snapshot::blank(identity, PlannerState::default(), Timestamp(0));
     let snapshots = watch::channel(Arc::new(blank)).1;
-    let (shown, seen) = watch::channel(Arc::<StatusDocuments>::default());
+    let (statuses, status_receiver) = watch::channel(Arc::<StatusDocuments>::default());
     let tally = Tally::default();
-    Stage {
-        metrics: Metrics::new(&tally, snapshots.clone(), seen),
+    Fixture {
+        metrics: Metrics::new(&tally, snapshots.clone(), status_receiver),
         tally,
         snapshots,
-        shown,
+        statuses,
     }
 }
 
 fn rows() -> Vec<Row> {
-    let stage = stage();
-    let scene = Gauges::new(stage.snapshots, stage.shown.subscribe());
+    let fixture = fixture();
+    let gauges = Gauges::new(fixture.snapshots, fixture.statuses.subscribe());
     let mut rows = Vec::new();
-    for collector in stage.metrics.collectors(&stage.tally, scene) {
+    for collector in fixture.metrics.collectors(&fixture.tally, gauges) {
         let kinds: BTreeMap<String, MetricType> = collector
             .collect()
             .iter()
@@ -83,7 +83,7 @@ fn read(path: &str) -> String {
 }
 
 #[test]
-fn the_documentation_has_every_metric() {
+fn documentation_lists_every_metric() {
     let mut table = "\n| metric | type | labels | meaning |\n|---|---|---|---|\n".to_owned();
     for row in rows() {
         let labels: Vec<String> = row.labels.iter().map(|label| format!("`{label}`")).collect();
@@ -100,14 +100,14 @@ fn the_documentation_has_every_metric() {
     }
     assert!(
         std::env::var_os("UPDATE").is_some(),
-        "docs/metrics.md is not what there is; hint: UPDATE=1 cargo test -p argus metrics"
+        "docs/metrics.md is outdated; hint: UPDATE=1 cargo test -p argus metrics"
     );
-    let whole = format!("{head}{BEGIN}{table}{END}{tail}");
-    std::fs::write(root().join("docs/metrics.md"), whole).unwrap();
+    let page = format!("{head}{BEGIN}{table}{END}{tail}");
+    std::fs::write(root().join("docs/metrics.md"), page).unwrap();
 }
 
 #[test]
-fn names_labels_and_units_are_as_prometheus_wants_them() {
+fn metric_names_follow_prometheus_conventions() {
     let rows = rows();
     assert!(rows.len() > 50, "{} metrics", rows.len());
     for Row {
@@ -156,7 +156,7 @@ fn names_labels_and_units_are_as_prometheus_wants_them() {
     }
 }
 
-/// Everything in a text that looks like a metric of ours, or like a recorded one.
+/// Returns all names of metrics and of recorded series in a text.
 fn names(text: &str) -> BTreeSet<String> {
     let is_part = |char: char| char.is_ascii_alphanumeric() || char == '_' || char == ':';
     text.split(|char| !is_part(char))
@@ -171,7 +171,7 @@ fn names(text: &str) -> BTreeSet<String> {
 }
 
 #[test]
-fn rules_dashboard_and_docs_name_only_what_exists() {
+fn rules_dashboard_and_docs_use_existing_metrics() {
     let rules = read("charts/prometheus/argus.rules.yml");
     let recorded: BTreeSet<&str> = rules
         .lines()
@@ -202,20 +202,20 @@ fn rules_dashboard_and_docs_name_only_what_exists() {
     ] {
         let named = names(&read(path));
         let unknown: Vec<_> = named.iter().filter(|name| !exists(name)).collect();
-        assert!(unknown.is_empty(), "{path} names {unknown:?}");
+        assert!(unknown.is_empty(), "{path} uses unknown names: {unknown:?}");
         used.extend(named.into_iter().filter(|_| shows));
     }
-    // A metric that nobody looks at is one that nobody needs.
-    let shown = |row: &&Row| !used.iter().any(|name| name.starts_with(&row.name));
-    let unseen: Vec<_> = rows.iter().filter(shown).map(|row| &row.name).collect();
+    // Every metric must be on the dashboard or in a rule.
+    let is_unused = |row: &&Row| !used.iter().any(|name| name.starts_with(&row.name));
+    let unused: Vec<_> = rows.iter().filter(is_unused).map(|row| &row.name).collect();
     assert!(
-        unseen.is_empty(),
-        "neither in the rules nor on the dashboard: {unseen:?}"
+        unused.is_empty(),
+        "neither in the rules nor on the dashboard: {unused:?}"
     );
 }
 
 #[test]
-fn every_alert_has_a_section_that_says_what_to_do() {
+fn every_alert_has_a_runbook_section() {
     let (rules, docs) = (read("charts/prometheus/argus.rules.yml"), read("docs/metrics.md"));
     let tests = read("charts/prometheus/argus.rules.test.yml");
     let alerts: Vec<&str> = rules
@@ -225,32 +225,32 @@ fn every_alert_has_a_section_that_says_what_to_do() {
     assert!(alerts.len() > 10, "{alerts:?}");
     for alert in alerts {
         let anchor = format!("runbook: docs/metrics.md#{}", alert.to_lowercase());
-        assert!(rules.contains(&anchor), "{alert} names no page");
+        assert!(rules.contains(&anchor), "{alert} has no runbook");
         assert!(
             docs.contains(&format!("\n### {alert}\n")),
             "docs/metrics.md has no `### {alert}`"
         );
-        assert!(tests.contains(&anchor), "no test lets {alert} fire");
+        assert!(tests.contains(&anchor), "no test for {alert}");
     }
 }
 
-/// The words that a type of our own is read from, in the order of its code.
+/// Returns the names that a type is deserialized from, in the order of its declaration.
 fn variants<T: serde::de::DeserializeOwned>() -> Vec<String> {
-    let refused = serde_json::from_str::<T>(r#"{ "verb": "?" }"#)
+    let error = serde_json::from_str::<T>(r#"{ "verb": "?" }"#)
         .map(drop)
         .unwrap_err();
-    let words = refused.to_string();
+    let words = error.to_string();
     let quoted: Vec<String> = words.split('`').skip(1).step_by(2).map(str::to_owned).collect();
     quoted[1..].to_vec()
 }
 
 #[test]
-fn every_verb_has_its_series_from_the_start() {
+fn every_verb_has_a_series_from_the_start() {
     let mut commands: BTreeSet<String> = variants::<argus_reconciler::Command>().into_iter().collect();
-    // It changes nothing, so the journal does not tell of it.
+    // It changes nothing, so the journal has no record of it.
     assert!(commands.remove("sync"));
     assert_eq!(commands, counters::COMMANDS.map(str::to_owned).into());
-    let mut acts: BTreeSet<String> = variants::<argus_core::plan::Action>()
+    let mut actions: BTreeSet<String> = variants::<argus_core::plan::Action>()
         .iter()
         .map(|verb| {
             let small = |char: char| format!("-{}", char.to_ascii_lowercase());
@@ -264,15 +264,15 @@ fn every_verb_has_its_series_from_the_start() {
             verb.chars().map(part).collect()
         })
         .collect();
-    // It changes nothing, and is not in the journal.
-    assert!(acts.remove("collect-evidence"));
-    assert_eq!(acts, counters::VERBS.map(str::to_owned).into());
+    // It changes nothing on the engine, so the journal has no record of it.
+    assert!(actions.remove("collect-evidence"));
+    assert_eq!(actions, counters::VERBS.map(str::to_owned).into());
 }
 
 #[test]
-fn the_dashboard_asks_whatever_source_one_chooses() {
+fn dashboard_panels_use_the_chosen_data_source() {
     let dashboard: serde_json::Value = serde_json::from_str(&read("charts/grafana/argus.json")).unwrap();
-    assert_eq!(dashboard["uid"], "argus-controller", "links to it stay");
+    assert_eq!(dashboard["uid"], "argus-controller", "the uid must not change");
     let names = |list: &serde_json::Value, key: &str| -> Vec<serde_json::Value> {
         list.as_array()
             .unwrap()
@@ -296,17 +296,17 @@ fn the_dashboard_asks_whatever_source_one_chooses() {
     }
 }
 
-struct Told<'a> {
+struct RecordWriter<'a> {
     counters: &'a Counters,
     seq: u64,
 }
 
-impl Told<'_> {
-    fn tell(&mut self, seconds: i64, note: Event) {
-        self.enter(seconds, Entry::Event(note));
+impl RecordWriter<'_> {
+    fn write_event(&mut self, seconds: i64, note: Event) {
+        self.write(seconds, Entry::Event(note));
     }
 
-    fn enter(&mut self, seconds: i64, entry: Entry) {
+    fn write(&mut self, seconds: i64, entry: Entry) {
         self.seq += 1;
         self.counters.enter(&Record {
             v: JOURNAL_VERSION,
@@ -318,7 +318,7 @@ impl Told<'_> {
     }
 }
 
-fn died(env: &EnvName, after_ms: u64) -> Event {
+fn crashed(env: &EnvName, after_ms: u64) -> Event {
     failed(env, Code::ContainerCrash, after_ms)
 }
 
@@ -332,9 +332,9 @@ fn failed(env: &EnvName, code: Code, after_ms: u64) -> Event {
     }
 }
 
-/// With an environment `shop` that has a service `api`.
-fn shop() -> (Stage, EnvName) {
-    let stage = stage();
+/// Creates an environment `shop` with a service `api`.
+fn shop() -> (Fixture, EnvName) {
+    let fixture = fixture();
     let api = ServiceStatus {
         name: "api".to_owned(),
         ..ServiceStatus::default()
@@ -343,12 +343,12 @@ fn shop() -> (Stage, EnvName) {
         services: vec![api],
         ..EnvironmentStatus::default()
     };
-    stage.shown.send_modify(|shown| {
-        Arc::make_mut(shown)
+    fixture.statuses.send_modify(|statuses| {
+        Arc::make_mut(statuses)
             .environments
             .insert("shop".to_owned(), status);
     });
-    (stage, EnvName::new("shop").unwrap())
+    (fixture, EnvName::new("shop").unwrap())
 }
 
 fn recovered(env: &EnvName) -> Event {
@@ -359,8 +359,8 @@ fn recovered(env: &EnvName) -> Event {
 }
 
 #[test]
-fn what_is_told_adds_up_and_goes_with_its_environment() {
-    let (stage, env) = shop();
+fn records_are_counted_until_the_environment_is_gone() {
+    let (fixture, env) = shop();
     let restart = |times| Event::Restart {
         environment: env.clone(),
         service: "api".to_owned(),
@@ -368,16 +368,16 @@ fn what_is_told_adds_up_and_goes_with_its_environment() {
         times,
         code: Some(Code::ContainerCrash),
     };
-    let mut told = Told {
-        counters: &stage.metrics.counters,
+    let mut writer = RecordWriter {
+        counters: &fixture.metrics.counters,
         seq: 0,
     };
-    // It dies, dies again, and is well 10 s after it died first.
-    told.tell(101, died(&env, 1_000));
-    told.tell(105, died(&env, 500));
-    told.tell(109, restart(2));
-    told.tell(110, recovered(&env));
-    told.tell(
+    // It fails twice, and recovers 10 s after the first failure.
+    writer.write_event(101, crashed(&env, 1_000));
+    writer.write_event(105, crashed(&env, 500));
+    writer.write_event(109, restart(2));
+    writer.write_event(110, recovered(&env));
+    writer.write_event(
         111,
         Event::Circuit {
             environment: None,
@@ -386,7 +386,7 @@ fn what_is_told_adds_up_and_goes_with_its_environment() {
         },
     );
     let (what, id) = ("network".to_owned(), "n".to_owned());
-    told.tell(
+    writer.write_event(
         111,
         Event::OrphanFound {
             what: what.clone(),
@@ -395,8 +395,8 @@ fn what_is_told_adds_up_and_goes_with_its_environment() {
             project: None,
         },
     );
-    told.tell(111, Event::OrphanRemoved { what, id });
-    told.enter(
+    writer.write_event(111, Event::OrphanRemoved { what, id });
+    writer.write(
         112,
         Entry::Result {
             of: 1,
@@ -407,7 +407,7 @@ fn what_is_told_adds_up_and_goes_with_its_environment() {
             ms: 250,
         },
     );
-    let text = stage.metrics.text().unwrap();
+    let text = fixture.metrics.text().unwrap();
     for line in [
         r#"argus_container_restarts_total{environment="shop",reason="CONTAINER_CRASH",service="api"} 2"#,
         r#"argus_errors_total{code="CONTAINER_CRASH"} 2"#,
@@ -421,7 +421,7 @@ fn what_is_told_adds_up_and_goes_with_its_environment() {
         r#"argus_circuit_breaker_transitions_total{scope="engine",state="halfOpen"} 1"#,
         r#"argus_actions_total{result="failed",verb="start-container"} 1"#,
         r#"argus_action_duration_seconds_sum{verb="start-container"} 0.25"#,
-        r#"argus_journal_records_total{kind="note"} 7"#,
+        r#"argus_journal_records_total{kind="event"} 7"#,
         r#"argus_services{environment="shop",state="Unknown"} 1"#,
         r#"argus_mode{mode="Minimal"} 1"#,
         r#"argus_orphans_found_total{kind="network"} 1"#,
@@ -432,21 +432,21 @@ fn what_is_told_adds_up_and_goes_with_its_environment() {
     ] {
         assert!(text.lines().any(|found| found == line), "no `{line}` in\n{text}");
     }
-    stage.shown.send_replace(Arc::default());
-    let text = stage.metrics.text().unwrap();
+    fixture.statuses.send_replace(Arc::default());
+    let text = fixture.metrics.text().unwrap();
     assert!(!text.contains("shop"), "{text}");
 }
 
 #[test]
-fn what_was_made_well_in_another_way_is_not_unwell_since_then() {
-    let (stage, env) = shop();
-    let mut told = Told {
-        counters: &stage.metrics.counters,
+fn ready_environment_resolves_earlier_failures() {
+    let (fixture, env) = shop();
+    let mut writer = RecordWriter {
+        counters: &fixture.metrics.counters,
         seq: 0,
     };
-    // As by a new revision.
-    told.tell(200, died(&env, 0));
-    told.tell(
+    // Such as by a new revision.
+    writer.write_event(200, crashed(&env, 0));
+    writer.write_event(
         201,
         Event::Phase {
             environment: env.clone(),
@@ -456,25 +456,25 @@ fn what_was_made_well_in_another_way_is_not_unwell_since_then() {
             after_ms: None,
         },
     );
-    told.tell(300, died(&env, 0));
-    told.tell(305, recovered(&env));
-    let text = stage.metrics.text().unwrap();
+    writer.write_event(300, crashed(&env, 0));
+    writer.write_event(305, recovered(&env));
+    let text = fixture.metrics.text().unwrap();
     let line = "argus_time_to_recover_seconds_sum{reason=\"CONTAINER_CRASH\"} 5\n";
     assert!(text.contains(line), "{text}");
 }
 
 #[test]
-fn a_recovery_is_counted_with_what_was_wrong_first() {
-    let (stage, env) = shop();
-    let mut told = Told {
-        counters: &stage.metrics.counters,
+fn recovery_is_counted_by_its_first_failure() {
+    let (fixture, env) = shop();
+    let mut writer = RecordWriter {
+        counters: &fixture.metrics.counters,
         seq: 0,
     };
-    // Its probe failed for 20 s; the restart for that crashed, and the next was well.
-    told.tell(100, failed(&env, Code::HealthCheckTimeout, 20_000));
-    told.tell(110, failed(&env, Code::ContainerCrash, 500));
-    told.tell(120, recovered(&env));
-    let text = stage.metrics.text().unwrap();
+    // Its probe failed for 20 s. The restart crashed, and the next one recovered it.
+    writer.write_event(100, failed(&env, Code::HealthCheckTimeout, 20_000));
+    writer.write_event(110, failed(&env, Code::ContainerCrash, 500));
+    writer.write_event(120, recovered(&env));
+    let text = fixture.metrics.text().unwrap();
     for line in [
         r#"argus_time_to_detect_seconds_sum{reason="HEALTH_CHECK_TIMEOUT"} 20"#,
         r#"argus_time_to_detect_seconds_sum{reason="CONTAINER_CRASH"} 0.5"#,

@@ -1,4 +1,4 @@
-//! What a mock answers about itself, under `/__argus`.
+//! Admin API of a mock, under `/__argus`.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use serde_json::json;
 
 use super::state::Shared;
 
-pub(super) async fn answer(request: &Request, shared: &Shared) -> MockReply {
+pub(super) async fn respond(request: &Request, shared: &Shared) -> MockReply {
     let page = request
         .path
         .trim_end_matches('/')
@@ -19,18 +19,18 @@ pub(super) async fn answer(request: &Request, shared: &Shared) -> MockReply {
     match (request.method.as_str(), page) {
         ("GET" | "HEAD", "/health") => health(shared, 200),
         ("POST", "/reload") => {
-            shared.look(true).await;
-            let good = shared.current().problem.is_none();
-            health(shared, if good { 200 } else { 422 })
+            shared.reload(true).await;
+            let is_valid = shared.current().problem.is_none();
+            health(shared, if is_valid { 200 } else { 422 })
         }
         ("GET" | "HEAD", "/requests") => {
             let number = |name: &str| request.queried(name).next().and_then(|text| text.parse().ok());
-            let most = number("limit").and_then(|most: u64| usize::try_from(most).ok());
+            let limit = number("limit").and_then(|limit: u64| usize::try_from(limit).ok());
             json(
                 200,
                 &shared
                     .journal()
-                    .page(number("after").unwrap_or(0), most.unwrap_or(usize::MAX)),
+                    .page(number("after").unwrap_or(0), limit.unwrap_or(usize::MAX)),
             )
         }
         ("DELETE", "/requests") => {
@@ -43,7 +43,7 @@ pub(super) async fn answer(request: &Request, shared: &Shared) -> MockReply {
                 .iter()
                 .map(|page| page.replace(" /", &format!(" {RESERVED}/")))
                 .collect();
-            let message = format!("the mock itself does not answer `{method} {}`", request.path);
+            let message = format!("unknown admin request `{method} {}`", request.path);
             MockReply::refusal(404, Code::MockNoRoute, &message, &json!({ "there are": pages }))
         }
     }
@@ -64,7 +64,7 @@ fn json<T: Serialize>(status: u16, value: &T) -> MockReply {
     MockReply {
         status,
         headers: vec![("content-type".to_owned(), "application/json".to_owned())],
-        // Our own types, with texts as keys: always JSON.
+        // Our own types have text keys, so they always serialize.
         body: Bytes::from(serde_json::to_vec(value).unwrap_or_default()),
         delay: Duration::ZERO,
         by: None,

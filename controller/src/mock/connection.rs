@@ -1,4 +1,4 @@
-//! One connection to a mock: its requests one after the other, each read whole, answered and kept in the journal.
+//! Connection to a mock: reads its requests one after the other, responds, and records them in the request journal.
 
 use std::convert::Infallible;
 use std::pin::pin;
@@ -23,30 +23,30 @@ use tokio_util::sync::CancellationToken;
 use super::state::Shared;
 use super::{admin, proxy};
 
-/// The largest body that is taken, in bytes.
-const LARGEST: usize = 10 << 20;
-/// The largest head of a request, in bytes; a larger one gets 431.
-const HEAD: usize = 64 * 1024;
-/// How long the head of a request may take, from the end of the one before it.
-const HEAD_TIME: Duration = Duration::from_secs(30);
-/// How long a body may take.
-const BODY_TIME: Duration = Duration::from_secs(30);
-/// How long a client may leave sent bytes unread.
-const UNREAD_MS: u32 = 30_000;
+/// Maximum size of a body, in bytes.
+const MAX_BODY: usize = 10 << 20;
+/// Maximum size of the head of a request, in bytes; a larger one leads to 431.
+const MAX_HEAD: usize = 64 * 1024;
+/// Maximum time to read the head of a request, from the end of the previous request.
+const HEAD_TIMEOUT: Duration = Duration::from_secs(30);
+/// Maximum time to read a body.
+const BODY_TIMEOUT: Duration = Duration::from_secs(30);
+/// Maximum time that a client can leave sent bytes unacknowledged, in milliseconds.
+const UNACKNOWLEDGED_MS: u32 = 30_000;
 
-/// Answers the requests of a connection until either side ends it.
+/// Serves the requests of a connection until either side closes it.
 pub(super) async fn serve(stream: TcpStream, shared: Arc<Shared>, stop: CancellationToken) {
-    // Neither is there on every system; a connection without them works as well.
+    // Some systems lack these options; a connection works without them.
     let _slower = stream.set_nodelay(true);
-    let _longer = rustix::net::sockopt::set_tcp_user_timeout(&stream, UNREAD_MS);
+    let _longer = rustix::net::sockopt::set_tcp_user_timeout(&stream, UNACKNOWLEDGED_MS);
     let service = service_fn(|request| {
         let shared = shared.clone();
         async move { Ok::<_, Infallible>(respond(request, &shared).await) }
     });
     let connection = http1::Builder::new()
         .timer(TokioTimer::new())
-        .header_read_timeout(HEAD_TIME)
-        .max_buf_size(HEAD)
+        .header_read_timeout(HEAD_TIMEOUT)
+        .max_buf_size(MAX_HEAD)
         .serve_connection(TokioIo::new(stream), service);
     let mut connection = pin!(connection);
     let ended = tokio::select! {
@@ -57,21 +57,21 @@ pub(super) async fn serve(stream: TcpStream, shared: Arc<Shared>, stop: Cancella
         }
     };
     if let Err(error) = ended {
-        tracing::debug!(%error, "a connection broke");
+        tracing::debug!(%error, "connection error");
     }
 }
 
 async fn respond(request: hyper::Request<Incoming>, shared: &Shared) -> Response<Full<Bytes>> {
-    let began = clock::now();
+    let started = clock::now();
     let (head, body) = request.into_parts();
-    let read = tokio::time::timeout(BODY_TIME, Limited::new(body, LARGEST).collect()).await;
+    let read = tokio::time::timeout(BODY_TIMEOUT, Limited::new(body, MAX_BODY).collect()).await;
     let (body, refusal) = match read {
         Ok(Ok(body)) => (body.to_bytes(), None),
         Ok(Err(error)) if error.is::<LengthLimitError>() => {
-            (Bytes::new(), Some((413, "the body is larger than 10 MiB")))
+            (Bytes::new(), Some((413, "the body exceeds 10 MiB")))
         }
-        Ok(Err(_)) => (Bytes::new(), Some((400, "the body cannot be read"))),
-        Err(_) => (Bytes::new(), Some((408, "the body was not complete within 30 s"))),
+        Ok(Err(_)) => (Bytes::new(), Some((400, "cannot read the body"))),
+        Err(_) => (Bytes::new(), Some((408, "timed out after 30 s reading the body"))),
     };
     let headers = head.headers.iter().map(|(name, value)| {
         (
@@ -81,38 +81,40 @@ async fn respond(request: hyper::Request<Incoming>, shared: &Shared) -> Response
     });
     let target = head.uri.path_and_query().map_or("/", |target| target.as_str());
     let request = Request::new(head.method.as_str(), target, headers.collect(), body);
-    shared.look(false).await;
-    let answer = match refusal {
+    shared.reload(false).await;
+    let reply = match refusal {
         Some((status, why)) => {
-            let mut answer = MockReply::refusal(status, Code::MockNoAnswer, why, &json!({}));
-            // What is left of the body is not waited for.
-            answer
+            let mut reply = MockReply::refusal(status, Code::MockNoAnswer, why, &json!({}));
+            // The rest of the body is not read.
+            reply
                 .headers
                 .push((CONNECTION.as_str().to_owned(), "close".to_owned()));
-            answer
+            reply
         }
-        None if is_reserved(&request) => return response(admin::answer(&request, shared).await),
+        None if is_reserved(&request) => return response(admin::respond(&request, shared).await),
         None => {
             let current = shared.current();
             match current.served.decide(&request, shared.moment()) {
-                Decision::Reply(answer) => answer,
-                Decision::Forward(to) => proxy::pass_on(&request, target, to, &current.folder).await,
+                Decision::Reply(reply) => reply,
+                Decision::Forward(to) => proxy::forward(&request, target, to, &current.folder).await,
             }
         }
     };
-    if !answer.delay.is_zero() {
-        tokio::time::sleep(answer.delay).await;
+    if !reply.delay.is_zero() {
+        tokio::time::sleep(reply.delay).await;
     }
     let now = clock::now();
-    shared.journal().keep(&request, &answer, began, now.since(began));
-    response(answer)
+    shared
+        .journal()
+        .keep(&request, &reply, started, now.since(started));
+    response(reply)
 }
 
-fn response(answer: MockReply) -> Response<Full<Bytes>> {
-    let mut response = Response::new(Full::new(answer.body));
-    *response.status_mut() = StatusCode::from_u16(answer.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
-    for (name, value) in answer.headers {
-        // Names and values of a file were looked at when it was read; those of a recording are left out.
+fn response(reply: MockReply) -> Response<Full<Bytes>> {
+    let mut response = Response::new(Full::new(reply.body));
+    *response.status_mut() = StatusCode::from_u16(reply.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+    for (name, value) in reply.headers {
+        // Headers of a file are valid, because they were validated on load; invalid ones of a recording are omitted.
         if let (Ok(name), Ok(value)) = (HeaderName::try_from(name), HeaderValue::try_from(value)) {
             response.headers_mut().append(name, value);
         }

@@ -1,4 +1,4 @@
-//! Passes a request on to the real service, and records what it answers.
+//! Proxy of a mock: forwards a request to the real service, and records the response.
 
 use std::path::Path;
 use std::time::Duration;
@@ -16,53 +16,53 @@ use tokio::net::TcpStream;
 
 use super::recordings;
 
-/// How long the real service may take.
+/// Maximum time for a response of the real service.
 const LIMIT: Duration = Duration::from_secs(30);
-/// The largest answer that is taken, in bytes.
-const LARGEST: usize = 10 << 20;
+/// Maximum size of a response body, in bytes.
+const MAX_BODY: usize = 10 << 20;
 
-/// What the target answers, after it is recorded; `asked` is the path with the query, as it was sent.
-pub(super) async fn pass_on(request: &Request, asked: &str, to: &Target, folder: &Path) -> MockReply {
-    let said = tokio::time::timeout(LIMIT, ask(request, asked, to)).await;
-    let answer = match said.unwrap_or_else(|_| Err(format!("no answer within {} s", LIMIT.as_secs()).into()))
-    {
-        Ok(answer) => answer,
-        Err(error) => {
-            let message = format!("the target `{}` does not answer: {error}", to.authority);
-            return MockReply::refusal(
-                502,
-                Code::MockNoAnswer,
-                &message,
-                &json!({ "target": to.authority }),
-            );
-        }
-    };
-    let pair = Pair::new(request, &answer, clock::now());
+/// Forwards a request, records the response and returns it; `path` is the path with the query, as the client sent it.
+pub(super) async fn forward(request: &Request, path: &str, to: &Target, folder: &Path) -> MockReply {
+    let response = tokio::time::timeout(LIMIT, send(request, path, to)).await;
+    let reply =
+        match response.unwrap_or_else(|_| Err(format!("no response within {} s", LIMIT.as_secs()).into())) {
+            Ok(reply) => reply,
+            Err(error) => {
+                let message = format!("no response from the target `{}`: {error}", to.authority);
+                return MockReply::refusal(
+                    502,
+                    Code::MockNoAnswer,
+                    &message,
+                    &json!({ "target": to.authority }),
+                );
+            }
+        };
+    let pair = Pair::new(request, &reply, clock::now());
     if let Err(error) = recordings::write(folder, &pair).await {
-        tracing::error!(folder = %folder.display(), %error, "an answer cannot be recorded");
+        tracing::error!(folder = %folder.display(), %error, "cannot record a response");
     }
-    answer
+    reply
 }
 
-type Broken = Box<dyn std::error::Error + Send + Sync>;
+type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
-async fn ask(request: &Request, asked: &str, to: &Target) -> Result<MockReply, Broken> {
+async fn send(request: &Request, path: &str, to: &Target) -> Result<MockReply, BoxError> {
     let stream = TcpStream::connect((to.address.0.as_str(), to.address.1)).await?;
     let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await?;
-    // Dropped with this function, and the connection with it.
-    let mut carrier: TaskSet<(), _> = TaskSet::default();
-    carrier.start((), connection);
-    let mut passed = hyper::Request::builder()
+    // Dropped with this function, which closes the connection.
+    let mut connection_task: TaskSet<(), _> = TaskSet::default();
+    connection_task.start((), connection);
+    let mut forwarded = hyper::Request::builder()
         .method(request.method.as_str())
-        .uri(to.path(asked));
+        .uri(to.path(path));
     for (name, value) in to.headers(request) {
-        passed = passed.header(name, value);
+        forwarded = forwarded.header(name, value);
     }
     let response = sender
-        .send_request(passed.body(Full::new(request.body.clone()))?)
+        .send_request(forwarded.body(Full::new(request.body.clone()))?)
         .await?;
     let (head, body) = response.into_parts();
-    let body: Bytes = Limited::new(body, LARGEST).collect().await?.to_bytes();
+    let body: Bytes = Limited::new(body, MAX_BODY).collect().await?.to_bytes();
     let headers = head.headers.iter().map(|(name, value)| {
         (
             name.as_str().to_owned(),

@@ -1,4 +1,4 @@
-//! The file of a mock: read when it is another than before.
+//! Reload of a mock's file after a change.
 
 use std::fmt::{self, Write as _};
 use std::os::unix::fs::MetadataExt;
@@ -12,17 +12,17 @@ use sha2::{Digest, Sha256};
 use super::recordings;
 use crate::exit::{Failure, chain};
 
-/// A document has at most 1 MiB, and as a text in JSON it may grow by its quotes and line ends.
-const LARGEST: u64 = argus_crds::mock::config::LARGEST as u64;
+/// Maximum size of the file, in bytes: documents of at most 1 MiB, which grow in JSON by escaped quotes and line ends.
+const MAX_FILE: u64 = argus_crds::mock::config::LARGEST as u64;
 
 pub(super) struct ConfigReloader {
     file: PathBuf,
-    seen: Option<Print>,
+    last_read: Option<Fingerprint>,
 }
 
-/// What tells one file at a path from the next.
+/// Identity of a file version at the path.
 #[derive(PartialEq, Eq)]
-struct Print {
+struct Fingerprint {
     inode: u64,
     size: u64,
     changed: (i64, i64),
@@ -34,63 +34,70 @@ pub(super) struct Loaded {
     pub(super) name: String,
     pub(super) port: u16,
     pub(super) hash: String,
-    /// Where recordings lie.
+    /// Folder of the recordings.
     pub(super) folder: PathBuf,
 }
 
-/// Why a file cannot be served.
+/// Error of a file that cannot be served.
 #[derive(Debug)]
-pub(super) struct Refused {
+pub(super) struct LoadError {
     file: PathBuf,
-    why: Why,
+    why: Cause,
 }
 
 #[derive(Debug)]
-enum Why {
+enum Cause {
     Unreadable(std::io::Error),
-    NoConfig(String),
-    Complaints(Vec<Diagnostic>),
+    NotAConfig(String),
+    Invalid(Vec<Diagnostic>),
 }
 
 impl ConfigReloader {
     pub(super) fn new(file: PathBuf) -> Self {
-        Self { file, seen: None }
+        Self {
+            file,
+            last_read: None,
+        }
     }
 
-    /// Whether the file is another than the one read last.
+    /// True if the file changed since the last read.
     pub(super) fn changed(&self) -> bool {
-        self.print() != self.seen
+        self.fingerprint() != self.last_read
     }
 
-    /// Reads the file as it is now.
-    pub(super) async fn read(&mut self) -> Result<Loaded, Refused> {
-        // Before its content: what is written while it is read is seen at the next look.
-        self.seen = self.print();
-        let refused = |why| Refused {
+    /// Reads the current file.
+    pub(super) async fn read(&mut self) -> Result<Loaded, LoadError> {
+        // Taken before the content, so that a write during the read is noticed at the next check.
+        self.last_read = self.fingerprint();
+        let load_error = |why| LoadError {
             file: self.file.clone(),
             why,
         };
-        if self.seen.as_ref().is_some_and(|print| print.size > LARGEST) {
-            return Err(refused(Why::NoConfig(format!(
-                "it is larger than {} MiB",
-                LARGEST >> 20
+        if self
+            .last_read
+            .as_ref()
+            .is_some_and(|fingerprint| fingerprint.size > MAX_FILE)
+        {
+            return Err(load_error(Cause::NotAConfig(format!(
+                "it exceeds {} MiB",
+                MAX_FILE >> 20
             ))));
         }
         let bytes = tokio::fs::read(&self.file)
             .await
-            .map_err(|error| refused(Why::Unreadable(error)))?;
-        let config = MockConfig::parse(&bytes).map_err(|why| refused(Why::NoConfig(why)))?;
+            .map_err(|error| load_error(Cause::Unreadable(error)))?;
+        let config = MockConfig::parse(&bytes).map_err(|why| load_error(Cause::NotAConfig(why)))?;
         let recordings = recordings::read(&self.folder(&config)).await;
         let (served, diagnostics) = CompiledMock::new(&config, recordings);
         let Some(served) = served else {
-            return Err(refused(Why::Complaints(diagnostics)));
+            return Err(load_error(Cause::Invalid(diagnostics)));
         };
         for diagnostic in diagnostics {
             tracing::warn!(path = diagnostic.path, "{}", diagnostic.message);
         }
         let mut hash = String::with_capacity(64);
         for byte in Sha256::digest(&bytes) {
-            // A text takes all that is written to it.
+            // Writing to a string cannot fail.
             let _infallible = write!(hash, "{byte:02x}");
         }
         let port = config.mock.container_port.unwrap_or(config.mock.port);
@@ -104,45 +111,45 @@ impl ConfigReloader {
         })
     }
 
-    /// Where the recordings lie: a relative path is relative to the file.
+    /// Returns the folder of the recordings; a relative path is relative to the file.
     fn folder(&self, config: &MockConfig) -> PathBuf {
-        let beside = self.file.parent().unwrap_or(Path::new("."));
-        beside.join(&config.mock.recordings_dir)
+        let parent = self.file.parent().unwrap_or(Path::new("."));
+        parent.join(&config.mock.recordings_dir)
     }
 
-    fn print(&self) -> Option<Print> {
-        // Some microseconds; handing it to another thread costs ten times that, and every answer waits for it.
-        let found = std::fs::metadata(&self.file).ok()?;
-        // The time of the change cannot be set from outside, unlike that of the content.
-        Some(Print {
-            inode: found.ino(),
-            size: found.size(),
-            changed: (found.ctime(), found.ctime_nsec()),
+    fn fingerprint(&self) -> Option<Fingerprint> {
+        // This call takes some microseconds. Another thread would cost ten times as much, and every response waits for it.
+        let metadata = std::fs::metadata(&self.file).ok()?;
+        // The change time cannot be set from outside, unlike the modification time.
+        Some(Fingerprint {
+            inode: metadata.ino(),
+            size: metadata.size(),
+            changed: (metadata.ctime(), metadata.ctime_nsec()),
         })
     }
 }
 
-impl fmt::Display for Refused {
+impl fmt::Display for LoadError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.why {
-            Why::Unreadable(error) => write!(f, "cannot read `{}`: {}", self.file.display(), chain(error)),
-            Why::NoConfig(why) => write!(f, "`{}` is no mock: {why}", self.file.display()),
-            Why::Complaints(diagnostics) => {
+            Cause::Unreadable(error) => write!(f, "cannot read `{}`: {}", self.file.display(), chain(error)),
+            Cause::NotAConfig(why) => write!(f, "`{}` is not a valid mock: {why}", self.file.display()),
+            Cause::Invalid(diagnostics) => {
                 let errors = diagnostics.iter().filter(|diagnostic| diagnostic.is_error());
-                let said: Vec<String> = errors
+                let messages: Vec<String> = errors
                     .map(|error| format!("`{}`: {}", error.path, error.message))
                     .collect();
-                f.write_str(&said.join("; "))
+                f.write_str(&messages.join("; "))
             }
         }
     }
 }
 
-impl Refused {
+impl LoadError {
     pub(super) fn into_failure(self) -> Failure {
         match &self.why {
-            Why::Unreadable(_) => Failure::missing(Reason::Unreadable, self.to_string()),
-            Why::NoConfig(_) | Why::Complaints(_) => Failure::of(Code::SpecInvalid, self.to_string()),
+            Cause::Unreadable(_) => Failure::missing(Reason::Unreadable, self.to_string()),
+            Cause::NotAConfig(_) | Cause::Invalid(_) => Failure::of(Code::SpecInvalid, self.to_string()),
         }
     }
 }

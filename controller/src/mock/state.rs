@@ -1,4 +1,4 @@
-//! What all connections of a mock server share: the mock as it is now, its journal, and chance.
+//! State that all connections of a mock server share: the current mock, its request journal, and the random seed.
 
 use std::hash::{BuildHasher, RandomState};
 use std::path::PathBuf;
@@ -11,7 +11,7 @@ use argus_mock::{CompiledMock, Moment};
 use argus_reconciler::clock;
 use tokio::sync::watch;
 
-use super::reload::{ConfigReloader, Loaded, Refused};
+use super::reload::{ConfigReloader, LoadError, Loaded};
 use crate::exit::Failure;
 
 pub(super) struct Shared {
@@ -19,36 +19,36 @@ pub(super) struct Shared {
     current: watch::Sender<Arc<Current>>,
     journal: Mutex<Journal>,
     seed: RandomState,
-    drawn: AtomicU64,
+    request_number: AtomicU64,
     name: String,
     port: u16,
 }
 
-/// The mock as it is now.
+/// The current mock.
 pub(super) struct Current {
     pub(super) served: Arc<CompiledMock>,
-    /// Where recordings lie.
+    /// Folder of the recordings.
     pub(super) folder: PathBuf,
-    /// The SHA-256 of the file it was made from.
+    /// SHA-256 of its file.
     pub(super) hash: String,
     pub(super) since: Timestamp,
-    /// Why a newer file is not served.
+    /// Error of a newer file that cannot be served.
     pub(super) problem: Option<String>,
 }
 
 impl Shared {
-    /// Reads the file for the first time; without a mock there is nothing to serve.
+    /// Reads the file for the first time; an invalid file is an error.
     pub(super) async fn load(file: PathBuf) -> Result<Self, Failure> {
-        let mut keeper = ConfigReloader::new(file);
-        let loaded = keeper.read().await.map_err(Refused::into_failure)?;
+        let mut reloader = ConfigReloader::new(file);
+        let loaded = reloader.read().await.map_err(LoadError::into_failure)?;
         let (name, port) = (loaded.name.clone(), loaded.port);
         let (current, _) = watch::channel(Arc::new(Current::new(loaded, clock::now())));
         Ok(Self {
-            reloader: tokio::sync::Mutex::new(keeper),
+            reloader: tokio::sync::Mutex::new(reloader),
             current,
             journal: Mutex::default(),
             seed: RandomState::new(),
-            drawn: AtomicU64::new(0),
+            request_number: AtomicU64::new(0),
             name,
             port,
         })
@@ -58,7 +58,7 @@ impl Shared {
         &self.name
     }
 
-    /// The port on which the file's first reading wanted it.
+    /// Returns the port of the first version of the file.
     pub(super) fn port(&self) -> u16 {
         self.port
     }
@@ -71,23 +71,23 @@ impl Shared {
         self.journal.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What one request is told of the world.
+    /// Returns the time and the random number for one request.
     pub(super) fn moment(&self) -> Moment {
-        let number = self.drawn.fetch_add(1, Ordering::Relaxed);
-        let half = |which: u8| u128::from(self.seed.hash_one((which, number)));
+        let number = self.request_number.fetch_add(1, Ordering::Relaxed);
+        let half = |part: u8| u128::from(self.seed.hash_one((part, number)));
         Moment {
             now: clock::now(),
             chance: (half(0) << 64) | half(1),
         }
     }
 
-    /// Serves what is in the file now, where it changed (or where somebody asked) and can be served.
-    pub(super) async fn look(&self, asked: bool) {
-        let mut keeper = self.reloader.lock().await;
-        if !asked && !keeper.changed() {
+    /// Loads the file if it changed or if `force` is set; keeps the current mock if the file is invalid.
+    pub(super) async fn reload(&self, force: bool) {
+        let mut reloader = self.reloader.lock().await;
+        if !force && !reloader.changed() {
             return;
         }
-        match keeper.read().await {
+        match reloader.read().await {
             Ok(loaded) => {
                 if loaded.hash != self.current().hash {
                     tracing::info!(mock = loaded.name, hash = loaded.hash, "serving a new file");
@@ -95,10 +95,10 @@ impl Shared {
                 self.current
                     .send_replace(Arc::new(Current::new(loaded, clock::now())));
             }
-            Err(refused) => {
+            Err(error) => {
                 tracing::error!(
-                    reason = refused.to_string(),
-                    "the file cannot be served, the last good one still is"
+                    reason = error.to_string(),
+                    "cannot serve the file; the last valid one stays in use"
                 );
                 let current = self.current();
                 self.current.send_replace(Arc::new(Current {
@@ -106,7 +106,7 @@ impl Shared {
                     folder: current.folder.clone(),
                     hash: current.hash.clone(),
                     since: current.since,
-                    problem: Some(refused.to_string()),
+                    problem: Some(error.to_string()),
                 }));
             }
         }

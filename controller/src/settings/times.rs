@@ -1,4 +1,4 @@
-//! How long things may take, and when the engine is left alone: by flags, variables or the settings file, within bounds.
+//! Deadlines and breaker settings: from flags, variables or the settings file, within bounds.
 
 use std::time::Duration;
 
@@ -8,30 +8,30 @@ use clap::Args;
 
 use super::span;
 
-/// Options of who runs a controller.
+/// Time options of commands that run a controller.
 #[derive(Debug, Clone, Default, Args)]
 pub(crate) struct TimeOptions {
-    /// Deadline of calls that an engine answers at once, at most 60s [default: 10s]
-    #[arg(long, env = "ARGUS_TIMEOUT_QUICK", value_name = "TIME", value_parser = quick)]
+    /// Deadline of short engine calls, at most 60s [default: 10s]
+    #[arg(long, env = "ARGUS_TIMEOUT_SHORT", value_name = "TIME", value_parser = short)]
     timeout_short: Option<Duration>,
-    /// Deadline of calls that take their time; of pulls and builds, how long they may make no progress [default: 120s]
-    #[arg(long, env = "ARGUS_TIMEOUT_HEAVY", value_name = "TIME", value_parser = bounded)]
+    /// Deadline of long engine calls, or of pulls without progress [default: 120s]
+    #[arg(long, env = "ARGUS_TIMEOUT_LONG", value_name = "TIME", value_parser = bounded)]
     timeout_long: Option<Duration>,
-    /// How long a stop waits for the calls in flight [default: 30s]
+    /// Maximum wait for calls in flight on a stop [default: 30s]
     #[arg(long, env = "ARGUS_STOP_GRACE", value_name = "TIME", value_parser = bounded)]
     stop_grace: Option<Duration>,
-    /// After how many failed calls in a row the engine is left alone [default: 5]
+    /// Failed calls in a row that open the engine's breaker [default: 5]
     #[arg(long, env = "ARGUS_BREAKER_THRESHOLD", value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
     breaker_threshold: Option<u32>,
-    /// For how long it is, the first time [default: 30s]
+    /// Initial cooldown of the engine's breaker [default: 30s]
     #[arg(long, env = "ARGUS_BREAKER_COOLDOWN", value_name = "TIME", value_parser = cooldown)]
     breaker_cooldown: Option<Duration>,
-    /// After how long without a renewal other controllers call this one dead
+    /// Time without a renewal until the lease expires [default: 90s]
     #[arg(long, env = "ARGUS_LEASE_TTL", value_parser = lease, hide = true)]
     lease_ttl: Option<Duration>,
 }
 
-/// The same in the settings file, as written.
+/// The same settings in the settings file, unparsed.
 #[derive(Debug, Clone, Default)]
 pub(super) struct TimesOfFile {
     pub(super) timeout_short: Option<String>,
@@ -41,7 +41,7 @@ pub(super) struct TimesOfFile {
     pub(super) breaker_cooldown: Option<String>,
 }
 
-/// What holds.
+/// Resolved times of a controller.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Times {
     pub(crate) deadlines: Deadlines,
@@ -62,21 +62,21 @@ impl Default for Times {
 }
 
 impl TimesOfFile {
-    /// The file's over the defaults; what is out of bounds, in words.
+    /// Merges the file with the defaults. The error names the setting that is out of bounds.
     pub(super) fn read(&self) -> Result<Times, String> {
         let usual = Times::default();
         let threshold = self.breaker_threshold.unwrap_or(usual.breaker.threshold);
         if !(1..=1000).contains(&threshold) {
             return Err("`breaker-threshold` must be between 1 and 1000".to_owned());
         }
-        let span = |name: &str, text: &Option<String>, read: Reader, usual| match text {
-            Some(text) => read(text).map_err(|why| format!("`{name}`: {why}")),
-            None => Ok(usual),
+        let span = |name: &str, text: &Option<String>, read: Reader, default| match text {
+            Some(text) => read(text).map_err(|cause| format!("`{name}`: {cause}")),
+            None => Ok(default),
         };
         Ok(Times {
             deadlines: Deadlines {
-                short: span("timeout-quick", &self.timeout_short, quick, usual.deadlines.short)?,
-                long: span("timeout-heavy", &self.timeout_long, bounded, usual.deadlines.long)?,
+                short: span("timeout-short", &self.timeout_short, short, usual.deadlines.short)?,
+                long: span("timeout-long", &self.timeout_long, bounded, usual.deadlines.long)?,
             },
             stop_grace: span("stop-grace", &self.stop_grace, bounded, usual.stop_grace)?,
             breaker: Breaker {
@@ -93,11 +93,11 @@ impl TimesOfFile {
     }
 }
 
-/// Reads a span within its bounds.
+/// Parses a duration and checks its bounds.
 type Reader = fn(&str) -> Result<Duration, String>;
 
 impl Times {
-    /// Flags and variables over what the file says.
+    /// Merges flags and variables with the settings of the file. Flags and variables win.
     pub(crate) fn under(self, options: &TimeOptions) -> Self {
         Self {
             deadlines: Deadlines {
@@ -115,7 +115,7 @@ impl Times {
 }
 
 fn bounded(text: &str) -> Result<Duration, String> {
-    // A bare number is taken for seconds: in variables people leave the unit out.
+    // A bare number means seconds, because variables often omit the unit.
     let seconds = text.parse().map(Duration::from_secs).ok();
     let span = seconds.map_or_else(|| span(text), Ok)?;
     let good = span > Duration::ZERO && span <= Duration::from_secs(24 * 3600);
@@ -135,11 +135,11 @@ fn lease(text: &str) -> Result<Duration, String> {
     }
 }
 
-fn quick(text: &str) -> Result<Duration, String> {
+fn short(text: &str) -> Result<Duration, String> {
     at_most(text, Duration::from_secs(60))
 }
 
-/// It doubles up to five minutes.
+/// Initial cooldown. It doubles after each failed test call, up to five minutes.
 fn cooldown(text: &str) -> Result<Duration, String> {
     at_most(text, Duration::from_secs(300))
 }
@@ -161,15 +161,15 @@ mod tests {
     fn times_have_units_and_bounds() {
         assert_eq!(bounded("90"), Ok(Duration::from_secs(90)));
         assert_eq!(bounded("2m"), Ok(Duration::from_secs(120)));
-        assert_eq!(quick("60s"), Ok(Duration::from_secs(60)));
+        assert_eq!(short("60s"), Ok(Duration::from_secs(60)));
         for bad in ["0", "25h", "x", "-1s"] {
             assert!(bounded(bad).is_err(), "{bad}");
         }
-        assert!(quick("61s").is_err() && cooldown("6m").is_err() && lease("4s").is_err());
+        assert!(short("61s").is_err() && cooldown("6m").is_err() && lease("4s").is_err());
     }
 
     #[test]
-    fn a_flag_goes_before_the_file_and_what_is_out_of_bounds_is_said() {
+    fn flag_overrides_file_and_bounds_are_reported() {
         let file = TimesOfFile {
             timeout_long: Some("5m".to_owned()),
             breaker_threshold: Some(9),
@@ -191,7 +191,7 @@ mod tests {
             timeout_short: Some("2m".to_owned()),
             ..TimesOfFile::default()
         };
-        assert_eq!(bad.read().unwrap_err(), "`timeout-quick`: must be at most 60s");
+        assert_eq!(bad.read().unwrap_err(), "`timeout-short`: must be at most 60s");
         let none = TimesOfFile {
             breaker_threshold: Some(0),
             ..TimesOfFile::default()

@@ -1,16 +1,16 @@
-//! The calls that are kept beside a status.
+//! Stored calls behind the errors of a status.
 
 use argus_crds::status::{Calls, Phase};
 
-/// So many of errors that are told no more are kept: whoever read of one a moment ago may ask now.
+/// Maximum number of errors that were resolved and whose calls are merged, for readers of an earlier status.
 const EARLIER: usize = 16;
 
-/// The calls of the errors that are told now, with the newest of those before; none of an environment that is well.
+/// Adds the newest earlier calls to the current ones. A ready environment without errors has none.
 pub(super) fn with_earlier(now: Calls, before: Option<&Calls>, phase: Phase) -> Calls {
     if now.is_empty() && phase == Phase::Ready {
         return now;
     }
-    // An id begins with its time.
+    // An error id begins with its time.
     let earlier = before.into_iter().flatten().rev();
     let earlier = earlier.filter(|(id, _)| !now.contains_key(*id)).take(EARLIER);
     let mut calls: Calls = earlier.map(|(id, calls)| (id.clone(), calls.clone())).collect();
@@ -31,19 +31,19 @@ mod tests {
     }
 
     #[test]
-    fn what_was_told_a_moment_ago_is_still_found_and_not_for_ever() {
+    fn earlier_calls_are_kept_up_to_a_limit() {
         let before = calls(0..40);
-        let kept = with_earlier(calls([40]), Some(&before), Phase::Degraded);
-        assert_eq!(kept, calls(24..=40));
+        let merged = with_earlier(calls([40]), Some(&before), Phase::Degraded);
+        assert_eq!(merged, calls(24..=40));
         assert_eq!(
-            with_earlier(calls([40]), Some(&kept), Phase::Degraded),
-            kept,
-            "and nothing is written for that"
+            with_earlier(calls([40]), Some(&merged), Phase::Degraded),
+            merged,
+            "the file stays unchanged"
         );
         assert_eq!(
-            with_earlier(calls([]), Some(&kept), Phase::Progressing),
+            with_earlier(calls([]), Some(&merged), Phase::Progressing),
             calls(25..=40)
         );
-        assert_eq!(with_earlier(calls([]), Some(&kept), Phase::Ready), calls([]));
+        assert_eq!(with_earlier(calls([]), Some(&merged), Phase::Ready), calls([]));
     }
 }

@@ -1,10 +1,10 @@
-//! `controller.json`: how the controller is.
+//! Status of the controller: `controller.json`.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
-use argus_backend::EngineInfo as EngineAbout;
+use argus_backend::EngineInfo;
 use argus_core::preflight::Policy;
 use argus_core::status::{breaker, lasting, orphan_errors, orphans, spec_errors, unavailable, unwritable};
 use argus_core::time::Timestamp;
@@ -16,26 +16,26 @@ use argus_crds::status::{
 use argus_reconciler::Snapshot;
 use tokio::sync::watch;
 
-/// What does not change while the controller runs, and what the engine says of itself.
+/// Facts of this run that do not change, and the current data of the engine and the listener.
 #[derive(Debug, Clone)]
 pub(crate) struct About {
-    /// When this run started.
+    /// Start of this run.
     pub(crate) started_at: Timestamp,
-    /// The spec folder.
+    /// Specs folder.
     pub(crate) specs: PathBuf,
-    /// The state directory.
+    /// State directory.
     pub(crate) state: String,
-    /// How the engine is reached.
+    /// Address of the engine.
     pub(crate) endpoint: String,
-    /// What the engine said when it was asked last.
-    pub(crate) engine: watch::Receiver<Option<EngineAbout>>,
-    /// Where it listens for HTTP.
+    /// Engine data of the last query; `None` before the first one.
+    pub(crate) engine: watch::Receiver<Option<EngineInfo>>,
+    /// Address of the HTTP listener; `None` without one.
     pub(crate) http: watch::Receiver<Option<SocketAddr>>,
-    /// Errors tell of the calls behind them wherever they are told.
+    /// True if errors always contain their call traces.
     pub(crate) debug: bool,
 }
 
-/// The controller's status.
+/// Builds the controller's status.
 pub(super) fn status(
     snapshot: &Snapshot,
     environments: &BTreeMap<String, EnvironmentStatus>,
@@ -43,11 +43,11 @@ pub(super) fn status(
     previous: Option<&ControllerStatus>,
 ) -> ControllerStatus {
     let engine = about.engine.borrow().clone();
-    let seen = || snapshot.plans.values().flat_map(|plan| orphans(plan)).collect();
+    let current = || snapshot.plans.values().flat_map(|plan| orphans(plan)).collect();
     let orphans: Vec<Orphan> = match previous {
-        // Before the first list nobody knows what is gone.
+        // Before the first list, missing orphans are unknown, not gone.
         Some(previous) if !snapshot.is_complete() => previous.orphans.clone(),
-        Some(_) | None => seen(),
+        Some(_) | None => current(),
     };
     let mut status = ControllerStatus {
         schema_version: STATUS_VERSION,
@@ -115,7 +115,7 @@ fn conditions(snapshot: &Snapshot, previous: Option<&ControllerStatus>) -> Vec<C
         (Some(why), _) => (
             Truth::False,
             "FolderUnavailable",
-            format!("nothing is torn down: {why}"),
+            format!("no environment is removed: {why}"),
         ),
         (None, true) => (Truth::True, "Scanned", "the spec folder is read".to_owned()),
         (None, false) => (
@@ -147,7 +147,7 @@ fn rejected(snapshot: &Snapshot) -> Vec<RejectedSpec> {
         super::rejection(&path, entry)?;
         let held = entry.holds.as_ref().map(|held| held.desired.env.to_string());
         Some(RejectedSpec {
-            environment: held.or_else(|| super::named(entry).map(Into::into)),
+            environment: held.or_else(|| super::claimed_environment(entry).map(Into::into)),
             diagnostics: entry.diagnostics.clone(),
             spec_path: path,
         })
@@ -155,20 +155,21 @@ fn rejected(snapshot: &Snapshot) -> Vec<RejectedSpec> {
     snapshot.specs.files.iter().filter_map(one).collect()
 }
 
-/// The engine, what dead controllers left, and files whose environment cannot be told; everything else is in the environments' files.
+/// Returns errors of the engine, of the journal, of orphans, and of rejected files of unknown environments.
+/// The statuses of the environments contain all other errors.
 fn errors(
     snapshot: &Snapshot,
     about: &About,
     orphans: &[Orphan],
     previous: Option<&ControllerStatus>,
 ) -> Vec<StructuredError> {
-    let told = previous.map_or(&[][..], |previous| &previous.errors);
+    let previous_errors = previous.map_or(&[][..], |previous| &previous.errors);
     let mut errors = Vec::new();
     if !snapshot.store.reachable() && !snapshot.store.unreachable_reason().is_empty() {
         let engine = super::engine(snapshot, about);
         let error = lasting(
             unavailable(&engine, snapshot.engine_words(), snapshot.as_of),
-            told,
+            previous_errors,
         );
         let at = engine.since.unwrap_or(snapshot.as_of);
         let id = argus_core::status::error_id("", None, error.code, &error.message, at);
@@ -183,7 +184,7 @@ fn errors(
         let path = path.display().to_string();
         if let Some(rejection) = super::rejection(&path, entry)
             && entry.holds.is_none()
-            && super::named(entry).is_none()
+            && super::claimed_environment(entry).is_none()
         {
             errors.extend(spec_errors(None, rejection, snapshot.as_of));
         }
@@ -194,7 +195,7 @@ fn errors(
     }
     for error in &mut errors {
         let alike = |old: &&StructuredError| old.code == error.code && old.message == error.message;
-        let mut alike = told.iter().filter(alike);
+        let mut alike = previous_errors.iter().filter(alike);
         if let Some(old) = alike.next() {
             error.error_id.clone_from(&old.error_id);
             error.timestamp.clone_from(&old.timestamp);

@@ -54,14 +54,14 @@ fn desired(project: &str, services: usize) -> Desired {
 }
 
 /// Specs, the world and the time, as a brain sees them.
-struct House {
+struct HttpFixture {
     specs: BTreeMap<EnvName, Arc<Accepted>>,
     store: Store,
     health: HealthStates,
     now: Timestamp,
 }
 
-impl House {
+impl HttpFixture {
     /// So many environments of so many services each, on an engine that is listed and empty.
     fn new(environments: usize, services: usize) -> Self {
         let accept = |index| {
@@ -164,12 +164,12 @@ pub(crate) fn run(figures: &mut Vec<Figure>) {
 
 fn at_rest(figures: &mut Vec<Figure>) {
     for (environments, goal) in [(10, ("≤ 1 ms", 1.0)), (100, ("≤ 10 ms", 10.0))] {
-        let mut house = House::new(environments, 10);
+        let mut fixture = HttpFixture::new(environments, 10);
         let mut planner = Planner::new(site(), PlannerState::default());
-        house.settle(&mut planner);
-        assert_eq!(house.containers(), environments * 10, "everything runs");
+        fixture.settle(&mut planner);
+        assert_eq!(fixture.containers(), environments * 10, "everything runs");
         let took = milliseconds(300, || {
-            let turn = house.turn(&mut planner);
+            let turn = fixture.turn(&mut planner);
             assert!(turn.actions.is_empty(), "nothing is to do: {:?}", turn.actions);
             turn
         });
@@ -179,30 +179,30 @@ fn at_rest(figures: &mut Vec<Figure>) {
         );
         figures.push(Figure::new(what, "ms", took).goal(goal));
         if environments == 100 {
-            one_changed(&mut house, &mut planner, figures);
+            one_changed(&mut fixture, &mut planner, figures);
         }
     }
 }
 
-fn one_changed(house: &mut House, planner: &mut Planner, figures: &mut Vec<Figure>) {
-    let any = house.store.containers().next().expect("one").clone();
-    let mut last = house.turn(planner);
+fn one_changed(fixture: &mut HttpFixture, planner: &mut Planner, figures: &mut Vec<Figure>) {
+    let any = fixture.store.containers().next().expect("one").clone();
+    let mut last = fixture.turn(planner);
     let mut took = Vec::new();
     for round in 1..=300 {
         let mut changed = (*any).clone();
         changed.created_at = Timestamp(any.created_at.0 - round);
-        house
+        fixture
             .store
             .apply(WatchEvent::Apply(Object::Container(Arc::new(changed))));
-        let (time, turn) = wait::timed(|| house.turn(planner));
+        let (time, turn) = wait::timed(|| fixture.turn(planner));
         took.push(time.as_secs_f64() * 1e3);
         assert!(turn.actions.is_empty(), "nothing is to do: {:?}", turn.actions);
-        let anew = turn
+        let again = turn
             .plans
             .iter()
             .filter(|(env, plan)| !last.plans.get(*env).is_some_and(|old| Arc::ptr_eq(old, plan)))
             .count();
-        assert_eq!(anew, 1, "only the changed environment is planned again");
+        assert_eq!(again, 1, "only the changed environment is planned again");
         last = turn;
     }
     let what =
@@ -211,18 +211,18 @@ fn one_changed(house: &mut House, planner: &mut Planner, figures: &mut Vec<Figur
 }
 
 fn from_scratch(figures: &mut Vec<Figure>) {
-    let mut house = House::new(200, 50);
+    let mut fixture = HttpFixture::new(200, 50);
     let fresh = |memory: &PlannerState| Planner::new(site(), memory.clone());
     let goal = ("≤ 100 ms", 100.0);
     let nothing = PlannerState::default();
-    let took = milliseconds(9, || house.turn(&mut fresh(&nothing)));
+    let took = milliseconds(9, || fixture.turn(&mut fresh(&nothing)));
     figures.push(Figure::new("10,000 containers planned from scratch, empty engine", "ms", took).goal(goal));
     let mut planner = fresh(&nothing);
-    house.settle(&mut planner);
-    assert_eq!(house.containers(), 10_000, "everything runs");
+    fixture.settle(&mut planner);
+    assert_eq!(fixture.containers(), 10_000, "everything runs");
     let memory = planner.state().clone();
     let took = milliseconds(9, || {
-        let turn = house.turn(&mut fresh(&memory));
+        let turn = fixture.turn(&mut fresh(&memory));
         assert!(
             turn.actions.is_empty(),
             "nothing is to do: {:?}",

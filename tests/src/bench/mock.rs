@@ -81,13 +81,13 @@ fn paced(mock: &MockServer, figures: &mut Vec<Figure>) {
 /// As fast as they can.
 #[allow(clippy::disallowed_methods, reason = "a measurement asks the time")]
 fn flat(mock: &MockServer, figures: &mut Vec<Figure>) {
-    let asked = AtomicUsize::new(0);
+    let request = AtomicUsize::new(0);
     let until = |all: usize| {
         std::thread::scope(|threads| {
             for _ in 0..CLIENTS {
                 threads.spawn(|| {
                     let mut connection = mock.connect();
-                    while asked.fetch_add(1, Ordering::Relaxed) < all {
+                    while request.fetch_add(1, Ordering::Relaxed) < all {
                         let answer = connection.ask("GET", "/kind7/1", &[], "").expect("an answer");
                         assert_eq!(answer.status, 200);
                     }

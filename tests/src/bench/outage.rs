@@ -92,14 +92,14 @@ fn gate(calls: usize) -> Vec<f64> {
     runtime.block_on(async {
         let mut took = Vec::with_capacity(calls);
         for _ in 0..calls {
-            let (timed, asked) = wait::timed(|| gated.info());
+            let (timed, request) = wait::timed(|| gated.info());
             // The answer is there when the call is polled first: nothing is awaited on the way.
-            let begun = wait::timed(|| futures::FutureExt::now_or_never(asked));
+            let started = wait::timed(|| futures::FutureExt::now_or_never(request));
             assert!(
-                matches!(begun.1, Some(Err(ActionError::CircuitOpen))),
+                matches!(started.1, Some(Err(ActionError::CircuitOpen))),
                 "it is refused at once"
             );
-            took.push(ms(timed + begun.0) * 1e3);
+            took.push(ms(timed + started.0) * 1e3);
         }
         took
     })
@@ -122,8 +122,8 @@ fn commands(engine: &PrivateEngine, count: usize) -> (Vec<f64>, Vec<f64>) {
     let (mut refused, mut plain) = (Vec::new(), Vec::new());
     for _ in 0..count {
         let (took, output) = wait::timed(|| controller.cli(&["logs", "barred", "s0"]));
-        let said = String::from_utf8_lossy(&output.stderr).into_owned();
-        assert!(said.contains("circuit breaker"), "{said}");
+        let text = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(text.contains("circuit breaker"), "{text}");
         refused.push(ms(took));
         let (took, output) = wait::timed(|| controller.cli(&["--version"]));
         assert!(output.status.success(), "argus --version");
@@ -186,7 +186,7 @@ pub(crate) fn orphans(engine: &PrivateEngine, pairs: usize, figures: &mut Vec<Fi
     let (mut floors, mut ours, mut ratios) = (vec![], vec![], vec![]);
     for _ in 0..pairs {
         plant(engine, COUNT, NETWORKS);
-        let (floor, ()) = wait::timed(|| raw::clean(engine, "orphan", COUNT, NETWORKS));
+        let (baseline, ()) = wait::timed(|| raw::clean(engine, "orphan", COUNT, NETWORKS));
         assert!(engine.containers_with(label).is_empty(), "all went");
         plant(engine, COUNT, NETWORKS);
         let clean = ["orphans", "--clean", "--project", "orphaned"];
@@ -197,12 +197,12 @@ pub(crate) fn orphans(engine: &PrivateEngine, pairs: usize, figures: &mut Vec<Fi
             String::from_utf8_lossy(&output.stderr)
         );
         assert!(engine.containers_with(label).is_empty(), "all went");
-        floors.push(ms(floor));
+        floors.push(ms(baseline));
         ours.push(ms(took));
-        ratios.push(took.as_secs_f64() / floor.as_secs_f64());
+        ratios.push(took.as_secs_f64() / baseline.as_secs_f64());
     }
-    let floor = "floor: a raw client stops and removes 20 containers, 8 at once, then 4 networks";
-    push(figures, Figure::new(floor, "ms", floors));
+    let baseline = "floor: a raw client stops and removes 20 containers, 8 at once, then 4 networks";
+    push(figures, Figure::new(baseline, "ms", floors));
     let what = "`argus orphans --clean`: 20 containers with 4 networks, from its start to its end";
     push(figures, Figure::new(what, "ms", ours));
     let ratio = Figure::new("ratio, removal of 20 orphans with 4 networks", "×", ratios);
@@ -245,7 +245,7 @@ pub(crate) fn recovery(engine: &PrivateEngine, pairs: usize, figures: &mut Vec<F
         let count = 2 * usize::from(ENVIRONMENTS);
         raw::up(engine, "bareback", count, Some(FIRST));
         engine.restart();
-        let (floor, ()) = wait::timed(|| raw::again(engine, "bareback", count, FIRST));
+        let (baseline, ()) = wait::timed(|| raw::again(engine, "bareback", count, FIRST));
         raw::down(engine, "bareback", count);
 
         let controller = Controller::start(engine, RunOptions::default());
@@ -275,12 +275,12 @@ pub(crate) fn recovery(engine: &PrivateEngine, pairs: usize, figures: &mut Vec<F
         for name in &names {
             crate::argus_down_file(engine, &controller, name, &format!("{name}.e2e.yaml"));
         }
-        floors.push(ms(floor));
+        floors.push(ms(baseline));
         ours.push(ms(took));
-        ratios.push(took.as_secs_f64() / floor.as_secs_f64());
+        ratios.push(took.as_secs_f64() / baseline.as_secs_f64());
     }
-    let floor = "floor: a raw client starts 20 containers after an engine restart, four in flight, and asks each until it answers";
-    push(figures, Figure::new(floor, "ms", floors));
+    let baseline = "floor: a raw client starts 20 containers after an engine restart, four in flight, and asks each until it answers";
+    push(figures, Figure::new(baseline, "ms", floors));
     let what = "10 environments (20 services) Ready again, from the engine's first answer after a restart";
     push(figures, Figure::new(what, "ms", ours));
     push(

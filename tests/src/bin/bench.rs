@@ -195,16 +195,16 @@ fn ready(engine: &PrivateEngine, pairs: usize, count: usize, health: bool, figur
     for pair in 0..pairs {
         let ports = health.then_some(21_000);
         let project = format!("floor{count}{}{pair}", if health { "h" } else { "p" });
-        let (floor, ()) = wait::timed(|| raw::up(engine, &project, count, ports));
-        let floor = floor.as_secs_f64() * 1e3;
+        let (baseline, ()) = wait::timed(|| raw::up(engine, &project, count, ports));
+        let baseline = baseline.as_secs_f64() * 1e3;
         raw::down(engine, &project, count);
         let project = project.replace("floor", "argus");
         let took = argus_up(&controller, &project, &spec(&project, count, ports));
         argus_down(engine, &controller, &project);
-        floors.push(floor);
+        floors.push(baseline);
         ours.push(took);
-        ratios.push(took / floor);
-        bare.push((took - QUIET) / floor);
+        ratios.push(took / baseline);
+        bare.push((took - QUIET) / baseline);
     }
     let kind = if health {
         "with http health"
@@ -216,7 +216,7 @@ fn ready(engine: &PrivateEngine, pairs: usize, count: usize, health: bool, figur
     } else {
         ("≤ 1.10 × floor", 1.10)
     };
-    let floor = Figure::new(format!("floor, {count} services {kind}"), "ms", floors);
+    let baseline = Figure::new(format!("floor, {count} services {kind}"), "ms", floors);
     let bare = Figure::new(
         format!("ratio, {count} services {kind}, less the quiet time"),
         "×",
@@ -224,10 +224,10 @@ fn ready(engine: &PrivateEngine, pairs: usize, count: usize, health: bool, figur
     );
     let why = format!(
         "the quiet time alone is {:.0} % of the floor; without it {:.2} ×",
-        QUIET / floor.median() * 100.0,
+        QUIET / baseline.median() * 100.0,
         bare.median()
     );
-    push(figures, floor);
+    push(figures, baseline);
     let took = Figure::new(format!("time to Ready, {count} services {kind}"), "ms", ours);
     push(figures, took);
     let ratio = Figure::new(format!("ratio, {count} services {kind}"), "×", ratios);
@@ -370,7 +370,7 @@ fn heal(engine: &PrivateEngine, figures: &mut Vec<Figure>) {
     const COUNT: usize = 10;
     raw::up(engine, "bare", COUNT, None);
     let (ready, is_ready) = std::sync::mpsc::channel();
-    let floor = std::thread::scope(|scope| {
+    let baseline = std::thread::scope(|scope| {
         scope.spawn(move || raw::heal(engine, "bare", COUNT, &ready));
         is_ready.recv().expect("the events begin");
         kill_each(engine, "bare", COUNT)
@@ -385,7 +385,7 @@ fn heal(engine: &PrivateEngine, figures: &mut Vec<Figure>) {
         Figure::new(
             "floor of self-heal, `die` → `start`: a raw client that starts what dies",
             "ms",
-            floor,
+            baseline,
         ),
         Figure::new(
             "self-heal, `die` → `start`, evidence included, without a delay",

@@ -25,7 +25,7 @@ const RATIONED: Duration = Duration::from_secs(240);
 const RESTART: &str = "daemon-restart";
 
 /// One way to break an environment.
-struct Trouble {
+struct Fault {
     name: &'static str,
     /// What is done to the environment, whose name is given, in this round.
     inject: fn(&Bench<'_>, &str, u32),
@@ -34,38 +34,38 @@ struct Trouble {
     limit: Duration,
 }
 
-const TROUBLES: &[Trouble] = &[
-    Trouble {
+const FAULTS: &[Fault] = &[
+    Fault {
         name: "exit-crash",
         inject: |bench, env, _| bench.exec(env, "kill -9 -1"),
         restarts: true,
         limit: RATIONED,
     },
-    Trouble {
+    Fault {
         name: "oom-crash",
         inject: |bench, env, _| bench.exec(env, "touch /tmp/boom"),
         restarts: true,
         limit: RATIONED,
     },
-    Trouble {
+    Fault {
         name: "stopped",
         inject: |bench, env, _| bench.docker(&["stop", "-t", "0", &web(env)]),
         restarts: true,
         limit: HEALED_WITHIN,
     },
-    Trouble {
+    Fault {
         name: "paused",
         inject: |bench, env, _| bench.docker(&["pause", &web(env)]),
         restarts: false,
         limit: HEALED_WITHIN,
     },
-    Trouble {
+    Fault {
         name: "removed",
         inject: |bench, env, _| bench.docker(&["rm", "-f", &web(env)]),
         restarts: true,
         limit: HEALED_WITHIN,
     },
-    Trouble {
+    Fault {
         name: "detached",
         inject: |bench, env, _| {
             let network = bench.network(env).expect("its network");
@@ -74,7 +74,7 @@ const TROUBLES: &[Trouble] = &[
         restarts: false,
         limit: HEALED_WITHIN,
     },
-    Trouble {
+    Fault {
         name: "stale-network",
         inject: |bench, env, _| {
             // At once: each of these alone would be mended before the next.
@@ -86,7 +86,7 @@ const TROUBLES: &[Trouble] = &[
         restarts: false,
         limit: HEALED_WITHIN,
     },
-    Trouble {
+    Fault {
         name: "port-conflict",
         inject: |bench, env, round| {
             let port = bench.port(env);
@@ -101,7 +101,7 @@ const TROUBLES: &[Trouble] = &[
         restarts: true,
         limit: HEALED_WITHIN,
     },
-    Trouble {
+    Fault {
         name: "orphan",
         inject: |bench, env, round| {
             let donor = bench.engine.inspect(&web(env)).expect("web runs");
@@ -238,15 +238,15 @@ impl Bench<'_> {
     }
 
     /// How long the environment took to be whole again; `None`: too long.
-    fn healed(&self, env: &str, trouble: &Trouble, round: u32) -> Option<Duration> {
+    fn healed(&self, env: &str, fault: &Fault, round: u32) -> Option<Duration> {
         let before = self.run(env);
-        let begun = now();
-        (trouble.inject)(self, env, round);
-        wait::poll(trouble.limit, || {
-            let again = !trouble.restarts || self.run(env) != before;
+        let started = now();
+        (fault.inject)(self, env, round);
+        wait::poll(fault.limit, || {
+            let again = !fault.restarts || self.run(env) != before;
             (again && self.is_whole(env)).then_some(())
         })?;
-        now().duration_since(begun).ok()
+        now().duration_since(started).ok()
     }
 }
 
@@ -272,28 +272,28 @@ fn main() -> ExitCode {
     };
     let is_wanted = |name: &str| only.as_deref().is_none_or(|only| only == name);
     // A restart of the daemon is lived through by all environments.
-    let all: Vec<&Trouble> = TROUBLES
+    let all: Vec<&Fault> = FAULTS
         .iter()
-        .filter(|trouble| is_wanted(trouble.name) || is_wanted(RESTART))
+        .filter(|fault| is_wanted(fault.name) || is_wanted(RESTART))
         .collect();
     assert!(
         !all.is_empty() || is_wanted(disk::NAME),
         "--only names no trouble"
     );
-    let wanted: Vec<&Trouble> = all
+    let wanted: Vec<&Fault> = all
         .iter()
         .copied()
-        .filter(|trouble| is_wanted(trouble.name))
+        .filter(|fault| is_wanted(fault.name))
         .collect();
-    for (number, trouble) in all.iter().enumerate() {
-        let env = format!("st-{}", trouble.name);
+    for (number, fault) in all.iter().enumerate() {
+        let env = format!("st-{}", fault.name);
         argus.write_spec(
-            &format!("{}/e2e.yaml", trouble.name),
+            &format!("{}/e2e.yaml", fault.name),
             &spec(&env, 18600 + number, "20MB"),
         );
     }
-    for trouble in &all {
-        argus.wait_ready(&format!("st-{}", trouble.name), LIMIT);
+    for fault in &all {
+        argus.wait_ready(&format!("st-{}", fault.name), LIMIT);
     }
     let rows = Mutex::new(Vec::new());
     let done = |row: Row| {
@@ -303,16 +303,16 @@ fn main() -> ExitCode {
     std::thread::scope(|scope| {
         let (bench, done) = (&bench, &done);
         if is_wanted(disk::NAME) {
-            scope.spawn(move || done(disk::rounds(bench.engine, 18600 + TROUBLES.len(), rounds)));
+            scope.spawn(move || done(disk::rounds(bench.engine, 18600 + FAULTS.len(), rounds)));
         }
-        for trouble in &wanted {
+        for fault in &wanted {
             scope.spawn(move || {
-                let env = format!("st-{}", trouble.name);
+                let env = format!("st-{}", fault.name);
                 let times = (0..rounds)
-                    .filter_map(|round| bench.healed(&env, trouble, round))
+                    .filter_map(|round| bench.healed(&env, fault, round))
                     .collect();
                 done(Row {
-                    name: trouble.name,
+                    name: fault.name,
                     rounds,
                     times,
                 });
@@ -330,19 +330,16 @@ fn main() -> ExitCode {
 }
 
 /// All environments together, through a restart of the daemon.
-fn daemon_restarts(bench: &Bench<'_>, troubles: &[&Trouble], rounds: u32) -> Row {
-    let envs: Vec<String> = troubles
-        .iter()
-        .map(|trouble| format!("st-{}", trouble.name))
-        .collect();
+fn daemon_restarts(bench: &Bench<'_>, faults: &[&Fault], rounds: u32) -> Row {
+    let envs: Vec<String> = faults.iter().map(|fault| format!("st-{}", fault.name)).collect();
     let mut times = Vec::new();
     for _ in 0..rounds {
-        let begun = now();
+        let started = now();
         bench.engine.restart();
         let whole = wait::poll(HEALED_WITHIN, || {
             envs.iter().all(|env| bench.is_whole(env)).then_some(())
         });
-        times.extend(whole.and_then(|()| now().duration_since(begun).ok()));
+        times.extend(whole.and_then(|()| now().duration_since(started).ok()));
     }
     Row {
         name: RESTART,

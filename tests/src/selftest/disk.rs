@@ -40,18 +40,18 @@ fn round(bench: &Bench<'_>, port: usize) -> Option<Duration> {
     fill(bench.engine, &ballast);
     bench.argus.start_again();
     bench.argus.write_spec(FILE, &spec(ENV, port, "300MB"));
-    let told = wait::poll(LIMIT, || says_low(bench));
+    let output = wait::poll(LIMIT, || says_low(bench));
     let untouched = bench.engine.containers_with(&label()).is_empty();
     std::fs::remove_file(&ballast).expect("the ballast is there");
-    let begun = now();
+    let started = now();
     let whole = wait::poll(HEALED_WITHIN, || bench.is_whole(ENV).then_some(()));
-    let took = now().duration_since(begun).ok();
+    let took = now().duration_since(started).ok();
     bench.argus.remove_spec(FILE);
     let gone = wait::poll(LIMIT, || {
         bench.engine.containers_with(&label()).is_empty().then_some(())
     });
     bench.argus.stop();
-    told.and(whole).and(gone).and(untouched.then_some(())).and(took)
+    output.and(whole).and(gone).and(untouched.then_some(())).and(took)
 }
 
 fn label() -> String {

@@ -17,12 +17,12 @@ pub(crate) struct Case {
     /// What its details tell, by name; each of them is something.
     pub(crate) details: &'static [&'static str],
     /// What its message says.
-    pub(crate) says: &'static str,
+    pub(crate) text: &'static str,
 }
 
 impl Case {
     /// Waits until the status file tells it, then asks everybody.
-    pub(crate) fn is_told_everywhere(&self, argus: &Controller<'_>) {
+    pub(crate) fn is_reported_everywhere(&self, argus: &Controller<'_>) {
         argus.wait_status(self.env, LIMIT, &format!("tells {}", self.code), |now| {
             self.of(now).is_some()
         });
@@ -30,7 +30,7 @@ impl Case {
         let alike = wait::poll(LIMIT, || {
             // Between two answers something may have happened.
             last = queries::status(argus, self.env)
-                .map(|(name, told)| (name, self.of(&told).cloned()))
+                .map(|(name, output)| (name, self.of(&output).cloned()))
                 .to_vec();
             let first = last[0].1.clone()?;
             last.iter()
@@ -46,7 +46,7 @@ impl Case {
         errors.filter(|error| error["code"] == self.code).find(|error| {
             error["message"]
                 .as_str()
-                .is_some_and(|said| said.contains(self.says))
+                .is_some_and(|text| text.contains(self.text))
         })
     }
 
@@ -57,7 +57,7 @@ impl Case {
         let about = read.code.about();
         let shown = format!("{}: {error:#}", self.code);
         assert_eq!(read.code.as_str(), self.code, "{shown}");
-        assert!(read.message.contains(self.says), "{shown}");
+        assert!(read.message.contains(self.text), "{shown}");
         assert_eq!(
             (read.category, read.severity, read.class),
             (about.category, about.severity, about.class),
@@ -67,8 +67,8 @@ impl Case {
         let details = error["details"].as_object().filter(|details| !details.is_empty());
         let details = details.unwrap_or_else(|| panic!("no details: {shown}"));
         for name in self.details {
-            let told = details.get(*name).filter(|told| !told.is_null());
-            assert!(told.is_some(), "no `{name}` in the details: {shown}");
+            let output = details.get(*name).filter(|output| !output.is_null());
+            assert!(output.is_some(), "no `{name}` in the details: {shown}");
         }
         assert!(
             !read.suggested_actions.is_empty(),

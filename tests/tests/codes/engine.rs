@@ -18,7 +18,7 @@ fn spec(env: &str) -> String {
 }
 
 #[test]
-fn an_engine_that_is_too_old_is_told_whole_and_alike_on_every_surface() {
+fn old_engine_is_reported_alike_on_every_interface() {
     let engine = engine();
     let (proxy, argus) = proxied(engine, "codes-old");
     proxy.inject("GET /version", Fault::Answer(OLD), 100_000);
@@ -28,16 +28,16 @@ fn an_engine_that_is_too_old_is_told_whole_and_alike_on_every_surface() {
         code: "API_TOO_OLD",
         service: None,
         details: &["apiVersion", "needed"],
-        says: "1.40",
+        text: "1.40",
     }
-    .is_told_everywhere(&argus);
+    .is_reported_everywhere(&argus);
     assert!(engine.inspect("codes-old-app").is_none(), "nothing is made on it");
     proxy.heal();
     argus.wait_ready("codes-old", LIMIT);
 }
 
 #[test]
-fn what_cannot_be_removed_and_an_engine_that_does_not_come_back_are_told_whole_and_alike_on_every_surface() {
+fn failed_removals_and_outages_are_reported_alike() {
     let engine = engine();
     let (proxy, argus) = proxied(engine, "codes-gone");
     argus.write_spec("e2e.yaml", &spec("codes-gone"));
@@ -51,22 +51,22 @@ fn what_cannot_be_removed_and_an_engine_that_does_not_come_back_are_told_whole_a
         code: "CLEANUP_FAILED",
         service: Some("app"),
         details: &["verb", "reason"],
-        says: "failed to remove root filesystem",
+        text: "failed to remove root filesystem",
     }
-    .is_told_everywhere(&argus);
+    .is_reported_everywhere(&argus);
 
     proxy.refuse();
     // Nobody has to wait for the pauses between tries: a reset looks for the engine at once.
     argus.wait_until(LIMIT, "it was looked for ten times", || {
         argus.cli(&["breaker", "reset"]);
         let errors = argus.status("codes-gone")["errors"].clone();
-        let told = errors
+        let output = errors
             .as_array()?
             .iter()
             .any(|error| error["code"] == "RETRY_EXHAUSTED");
-        told.then_some(())
+        output.then_some(())
     });
-    for (code, says, details) in [
+    for (code, text, details) in [
         (
             "RETRY_EXHAUSTED",
             "attempts",
@@ -83,9 +83,9 @@ fn what_cannot_be_removed_and_an_engine_that_does_not_come_back_are_told_whole_a
             code,
             service: None,
             details,
-            says,
+            text,
         }
-        .is_told_everywhere(&argus);
+        .is_reported_everywhere(&argus);
     }
     proxy.heal();
     argus.cli(&["breaker", "reset"]);

@@ -15,49 +15,49 @@ const CASES: &[Case] = &[
         code: "BUILD_FAILED",
         service: Some("app"),
         details: &["message", "log"],
-        says: "returned a non-zero code: 3",
+        text: "returned a non-zero code: 3",
     },
     Case {
         env: "codes-policy",
         code: "POLICY_VIOLATION",
         service: None,
         details: &["specPath", "path", "hint"],
-        says: "privileged",
+        text: "privileged",
     },
     Case {
         env: "codes-twin",
         code: "SPEC_CONFLICT",
         service: None,
         details: &["specPath", "path", "hint"],
-        says: "first.e2e.yaml",
+        text: "first.e2e.yaml",
     },
     Case {
         env: "codes-private",
         code: "AUTH_REQUIRED",
         service: Some("app"),
         details: &["verb", "reason"],
-        says: "registry refused access",
+        text: "registry refused access",
     },
     Case {
         env: "codes-busy",
         code: "REGISTRY_RATE_LIMITED",
         service: Some("app"),
         details: &["verb", "reason"],
-        says: "toomanyrequests",
+        text: "toomanyrequests",
     },
     Case {
         env: "codes-broken",
         code: "IMAGE_PULL_FAILED",
         service: Some("app"),
         details: &["verb", "reason"],
-        says: "500 Internal Server Error",
+        text: "500 Internal Server Error",
     },
     Case {
         env: "codes-stuck",
         code: "NETWORK_STUCK",
         service: None,
         details: &["verb", "reason"],
-        says: "codes-stranger",
+        text: "codes-stranger",
     },
 ];
 
@@ -68,7 +68,7 @@ fn app(env: &str, what: &str) -> String {
 }
 
 #[test]
-fn what_files_and_images_are_refused_for_is_told_whole_and_alike_on_every_surface() {
+fn file_and_image_rejections_are_reported_alike() {
     let engine = engine();
     registry::refuse(engine);
     let argus = Controller::start(engine, RunOptions::default());
@@ -109,13 +109,13 @@ fn what_files_and_images_are_refused_for_is_told_whole_and_alike_on_every_surfac
     engine.docker_ok(&on);
     argus.cli(&["down", "codes-stuck", "--timeout", "1s"]);
     for case in CASES {
-        case.is_told_everywhere(&argus);
+        case.is_reported_everywhere(&argus);
     }
     engine.docker_ok(&["rm", "-f", "codes-stranger"]);
 }
 
 #[test]
-fn a_status_that_nobody_understands_is_told_alike_by_whoever_reads_it() {
+fn unreadable_status_is_reported_alike() {
     let argus = Controller::start(engine(), RunOptions::default());
     argus.wait_until(LIMIT, "it listens", || {
         argus.state.join("private/argus.sock").exists().then_some(())
@@ -129,9 +129,9 @@ fn a_status_that_nobody_understands_is_told_alike_by_whoever_reads_it() {
         code: "INTERNAL",
         service: None,
         details: &["doing", "reason"],
-        says: "codes-odd.json",
+        text: "codes-odd.json",
     };
-    let told = [
+    let output = [
         queries::cli(&argus, &["get", "codes-odd"]),
         queries::http(&argus, "/api/v1/environments/codes-odd"),
         queries::mcp(&argus, "argus_status", &json!({ "environment": "codes-odd" })),
@@ -143,7 +143,7 @@ fn a_status_that_nobody_understands_is_told_alike_by_whoever_reads_it() {
         fields.retain(|name, _| !["errorId", "timestamp"].contains(&name.as_str()));
         error
     };
-    let [cli, http, mcp] = told.map(timeless);
+    let [cli, http, mcp] = output.map(timeless);
     assert_eq!(cli, http);
     assert_eq!(cli, mcp);
 }

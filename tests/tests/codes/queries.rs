@@ -10,13 +10,13 @@ const PROBLEM: [&str; 4] = ["type", "title", "status", "detail"];
 
 /// What the CLI says in JSON: on stdout, or as an error on stderr.
 pub(crate) fn cli(argus: &Controller<'_>, words: &[&str]) -> Value {
-    let said = argus.cli(&[words, &["-o", "json"]].concat());
-    let out = String::from_utf8_lossy(&said.stdout).into_owned();
-    let err = String::from_utf8_lossy(&said.stderr).into_owned();
+    let text = argus.cli(&[words, &["-o", "json"]].concat());
+    let out = String::from_utf8_lossy(&text.stdout).into_owned();
+    let err = String::from_utf8_lossy(&text.stderr).into_owned();
     // Notes stand before it.
-    let told = if out.trim().is_empty() { &err } else { &out };
-    let told = told.find('{').map_or("", |at| &told[at..]);
-    serde_json::from_str(told).unwrap_or_else(|why| panic!("argus {words:?}: {why}: {out}{err}"))
+    let output = if out.trim().is_empty() { &err } else { &out };
+    let output = output.find('{').map_or("", |at| &output[at..]);
+    serde_json::from_str(output).unwrap_or_else(|why| panic!("argus {words:?}: {why}: {out}{err}"))
 }
 
 /// What HTTP answers, without what it adds to an error.
@@ -29,8 +29,8 @@ pub(crate) fn sent(argus: &Controller<'_>, method: &str, path: &str, body: &str)
     let socket = argus.state.join("private/argus.sock");
     let answer =
         request(&socket, method, path, "application/json", body.as_bytes(), LIMIT).expect("an answer");
-    let mut told = answer.json();
-    let fields = told
+    let mut output = answer.json();
+    let fields = output
         .as_object_mut()
         .unwrap_or_else(|| panic!("{path}: {answer:?}"));
     if !answer.ok() {
@@ -38,7 +38,7 @@ pub(crate) fn sent(argus: &Controller<'_>, method: &str, path: &str, body: &str)
             fields.remove(name);
         }
     }
-    told
+    output
 }
 
 /// The structured content of a tool's answer.

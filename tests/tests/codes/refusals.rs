@@ -26,17 +26,17 @@ fn cases() -> Vec<(By, &'static str)> {
     let get = |path| By::Http("GET", path, String::new());
     let act = |body: &str| By::Http("POST", "/api/v1/actions", body.to_owned());
     let long = format!(r#"{{"verb":"retry","environment":"{}"}}"#, "x".repeat(100_000));
-    let nobody = || json!({ "environment": "nobody" });
+    let no_one = || json!({ "environment": "nobody" });
     vec![
         (By::Cli(&["get", "nobody"]), "notFound"),
         (get("/api/v1/environments/nobody"), "notFound"),
-        (By::Mcp("argus_status", nobody()), "notFound"),
+        (By::Mcp("argus_status", no_one()), "notFound"),
         (By::Cli(&["retry", "nobody"]), "notFound"),
         (act(r#"{"verb":"retry","environment":"nobody"}"#), "notFound"),
-        (By::Mcp("argus_retry", nobody()), "notFound"),
+        (By::Mcp("argus_retry", no_one()), "notFound"),
         (By::Cli(&["plan", "nobody"]), "notFound"),
         (get("/api/v1/plan?environment=nobody"), "notFound"),
-        (By::Mcp("argus_plan", nobody()), "notFound"),
+        (By::Mcp("argus_plan", no_one()), "notFound"),
         (get("/api/v1/errors/NOTHING"), "notFound"),
         (By::Mcp("argus_explain", json!({ "code": "NOTHING" })), "notFound"),
         (get("/nowhere"), "notFound"),
@@ -70,8 +70,8 @@ fn cases() -> Vec<(By, &'static str)> {
 }
 
 fn over_tcp(argus: &Controller<'_>, method: &str, path: &str, head: &str) -> Value {
-    let told = argus.controller_status()["http"].clone();
-    let at = told.as_str().and_then(|told| told.strip_prefix("http://"));
+    let output = argus.controller_status()["http"].clone();
+    let at = output.as_str().and_then(|output| output.strip_prefix("http://"));
     let at = at.expect("it says where it listens");
     let host = if head.contains("Host:") {
         String::new()
@@ -87,13 +87,13 @@ fn over_tcp(argus: &Controller<'_>, method: &str, path: &str, head: &str) -> Val
     exchange(stream, text.as_bytes()).expect("an answer").json()
 }
 
-fn reason(told: &Value) -> &Value {
-    assert!(told["code"].is_string(), "{told:#}");
-    &told["details"]["reason"]
+fn reason(output: &Value) -> &Value {
+    assert!(output["code"].is_string(), "{output:#}");
+    &output["details"]["reason"]
 }
 
 #[test]
-fn what_cannot_be_had_has_the_same_word_on_every_surface() {
+fn missing_objects_have_one_reason_on_every_interface() {
     let argus = Controller::start(
         engine(),
         RunOptions {
@@ -106,7 +106,7 @@ fn what_cannot_be_had_has_the_same_word_on_every_surface() {
     });
     let words: Vec<Value> = Reason::ALL.iter().map(|reason| json!(reason)).collect();
     for (by, word) in cases() {
-        let (told, how) = match &by {
+        let (output, how) = match &by {
             By::Cli(words) => (queries::cli(&argus, words), format!("{words:?}")),
             By::Http(method, path, body) => (
                 queries::sent(&argus, method, path, body),
@@ -121,7 +121,7 @@ fn what_cannot_be_had_has_the_same_word_on_every_surface() {
                 format!("{tool} {arguments}"),
             ),
         };
-        assert_eq!(reason(&told), word, "{how}: {told:#}");
+        assert_eq!(reason(&output), word, "{how}: {output:#}");
         assert!(words.contains(&json!(word)), "`{word}` is no word of `Reason`");
     }
     argus.stop();
@@ -130,7 +130,7 @@ fn what_cannot_be_had_has_the_same_word_on_every_surface() {
 }
 
 #[test]
-fn every_word_for_why_something_cannot_be_had_is_in_the_docs_and_the_schema() {
+fn every_reason_is_in_docs_and_schema() {
     let root = concat!(env!("CARGO_MANIFEST_DIR"), "/..");
     let page = fs::read_to_string(format!("{root}/docs/http.md")).expect("a page");
     let schema = fs::read_to_string(format!("{root}/crds/error.schema.json")).expect("a schema");

@@ -44,11 +44,11 @@ fn serve(listener: &TcpListener, refusal: &'static str) {
 /// Who hangs up early has heard enough.
 fn answer(mut client: TcpStream, refusal: &str) -> Option<()> {
     let mut head = BufReader::new(client.try_clone().ok()?).lines();
-    let asked = head.next()?.ok()?;
+    let request = head.next()?.ok()?;
     while !head.next()?.ok()?.is_empty() {}
     // Its greeting: it is a registry, and wants no login for that.
     let greeting = "200 OK\r\nContent-Type: application/json\r\n\r\n{}";
-    let said = if asked.starts_with("GET /v2/ ") {
+    let said = if request.starts_with("GET /v2/ ") {
         greeting
     } else {
         refusal

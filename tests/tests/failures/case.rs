@@ -79,10 +79,10 @@ impl Case {
 
     /// Waits until the failing service tells of this error; the error.
     pub(crate) fn wait_error(&self, code: &str) -> Value {
-        let told = self.wait(&format!("tells of {code}"), |bad| {
+        let output = self.wait(&format!("tells of {code}"), |bad| {
             bad["lastError"]["code"] == code
         });
-        told["lastError"].clone()
+        output["lastError"].clone()
     }
 
     /// Waits until its next restart waits for its delay; the service then.
@@ -102,14 +102,14 @@ impl Case {
     /// Like [`Self::wait`], with all runs that ended meanwhile, oldest first.
     pub(crate) fn runs_until(&self, what: &str, holds: impl Fn(&Value) -> bool) -> (Value, Vec<Run>) {
         let seen = RefCell::new(BTreeMap::new());
-        let told = self.wait(what, |bad| {
+        let output = self.wait(what, |bad| {
             let found = holds(bad);
             if let Some(run) = self.inspect().as_ref().and_then(ended) {
                 seen.borrow_mut().insert(run.started, run);
             }
             found
         });
-        (told, seen.into_inner().into_values().collect())
+        (output, seen.into_inner().into_values().collect())
     }
 
     /// When its container began to run, once it does so after `after`.

@@ -11,10 +11,10 @@ use rustix::process::Signal;
 use crate::case::{Case, SLACK, assert_delay, once, shell, started};
 
 #[test]
-fn a_crash_is_told_with_its_last_words_and_comes_back() {
+fn crash_is_reported_with_last_lines_and_restarted() {
     let script = once("echo working; echo out of ideas >&2; exit 1");
     let case = Case::shell("crashes", "restartDelay: 1s", &script);
-    let (told, runs) = case.runs_until("runs again", |bad| {
+    let (output, runs) = case.runs_until("runs again", |bad| {
         bad["restarts"] == 1 && bad["state"] == "Ready"
     });
     let first = runs.first().expect("its end was seen");
@@ -27,8 +27,8 @@ fn a_crash_is_told_with_its_last_words_and_comes_back() {
         "a first failure costs no new container"
     );
 
-    let error = &told["lastError"];
-    assert_eq!(error["code"], "CONTAINER_CRASH", "{told:#}");
+    let error = &output["lastError"];
+    assert_eq!(error["code"], "CONTAINER_CRASH", "{output:#}");
     assert_eq!(error["exitCode"], 1);
     assert_eq!(text(&error["stderrTail"]).trim_end(), "out of ideas");
     assert_eq!(text(&error["stdoutTail"]).trim_end(), "working");
@@ -48,7 +48,7 @@ fn a_crash_is_told_with_its_last_words_and_comes_back() {
     );
     let facts: serde_json::Value = serde_json::from_str(&kept("evidence.json")).expect("whole JSON");
     assert_eq!(
-        (&facts["service"], &facts["incarnation"]),
+        (&facts["service"], &facts["run"]),
         (&"bad".into(), &1.into()),
         "{facts:#}"
     );
@@ -63,7 +63,7 @@ fn a_crash_is_told_with_its_last_words_and_comes_back() {
 }
 
 #[test]
-fn an_end_without_an_error_is_restarted_unless_the_service_is_a_one_shot() {
+fn exit_zero_is_restarted_unless_one_shot() {
     let case = Case::start(
         "ends",
         "restartDelay: 1s",
@@ -72,9 +72,9 @@ fn an_end_without_an_error_is_restarted_unless_the_service_is_a_one_shot() {
             shell("ends", &once("exit 0"), "")
         ),
     );
-    let told = case.wait_restarted(1);
-    assert_eq!(told["lastError"]["code"], "CONTAINER_CRASH", "{told:#}");
-    assert_eq!(told["lastError"]["exitCode"], 0);
+    let output = case.wait_restarted(1);
+    assert_eq!(output["lastError"]["code"], "CONTAINER_CRASH", "{output:#}");
+    assert_eq!(output["lastError"]["exitCode"], 0);
     let status = case.argus.wait_ready("ends", argus_tests::fixture::LIMIT);
     let job = Controller::service(&status, "job");
     assert_eq!(
@@ -85,7 +85,7 @@ fn an_end_without_an_error_is_restarted_unless_the_service_is_a_one_shot() {
 }
 
 #[test]
-fn what_cannot_be_run_is_not_tried_again() {
+fn unrunnable_command_is_not_retried() {
     let ending = shell("unrunnable", "echo sh: no such thing >&2; exit 127", "");
     let others = [
         ("absent", r#"["no-such-program"]"#),
@@ -126,7 +126,7 @@ fn what_cannot_be_run_is_not_tried_again() {
 }
 
 #[test]
-fn what_its_file_calls_recoverable_is_a_warning_once_it_is_given_up() {
+fn given_up_recoverable_service_is_a_warning() {
     let ending = shell("warned", "exit 127", "criticality: recoverable");
     let fine = "\n  fine:\n    image: busybox:local\n    command: [\"sleep\", \"3600\"]\n    container: { name: warned-fine }";
     let case = Case::start("warned", "restartDelay: 1s", &(ending + fine));
@@ -150,7 +150,7 @@ fn what_its_file_calls_recoverable_is_a_warning_once_it_is_given_up() {
 }
 
 #[test]
-fn what_the_engine_refuses_to_start_is_no_crash() {
+fn refused_start_is_not_a_crash() {
     let case = Case::start(
         "refused",
         "restartDelay: 1s",
@@ -162,20 +162,20 @@ fn what_the_engine_refuses_to_start_is_no_crash() {
 }
 
 #[test]
-fn a_signal_is_told_by_its_name() {
+fn signal_is_reported_by_name() {
     let case = Case::shell("segv", "restartDelay: 1s", &once("kill -SEGV $$"));
-    let told = case.wait_restarted(1);
-    let details = &told["lastError"]["details"];
-    assert_eq!(told["lastError"]["code"], "CONTAINER_CRASH", "{told:#}");
+    let output = case.wait_restarted(1);
+    let details = &output["lastError"]["details"];
+    assert_eq!(output["lastError"]["code"], "CONTAINER_CRASH", "{output:#}");
     assert_eq!(
         (&details["signal"], &details["oomKilled"]),
         (&"SIGSEGV".into(), &false.into())
     );
-    assert_eq!(told["lastError"]["exitCode"], 139);
+    assert_eq!(output["lastError"]["exitCode"], 139);
 }
 
 #[test]
-fn a_kill_from_outside_is_no_want_of_memory() {
+fn external_kill_is_not_an_oom() {
     let case = Case::start(
         "killed",
         "restartDelay: 1s",
@@ -183,9 +183,9 @@ fn a_kill_from_outside_is_no_want_of_memory() {
     );
     case.wait_restarted(0);
     case.signal(Signal::KILL);
-    let told = case.wait_restarted(1);
-    let error = &told["lastError"];
-    assert_eq!(error["code"], "CONTAINER_CRASH", "{told:#}");
+    let output = case.wait_restarted(1);
+    let error = &output["lastError"];
+    assert_eq!(error["code"], "CONTAINER_CRASH", "{output:#}");
     assert_eq!(error["exitCode"], 137);
     assert_eq!(error["details"]["signal"], "SIGKILL");
     assert_eq!(error["details"]["oomKilled"], false);
@@ -219,11 +219,11 @@ fn takes_long_to_stop(name: &'static str, stopped_before: bool) {
 }
 
 #[test]
-fn what_takes_long_to_stop_has_its_time_when_it_is_taken_down_as_well() {
+fn slow_stop_gets_its_grace_on_removal() {
     takes_long_to_stop("slowend", false);
 }
 
 #[test]
-fn what_takes_long_to_stop_has_its_time_without_a_controller_as_well() {
+fn slow_stop_gets_its_grace_without_a_controller() {
     takes_long_to_stop("slowalone", true);
 }

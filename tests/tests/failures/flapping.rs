@@ -9,7 +9,7 @@ use crate::case::{Case, started};
 use crate::health::web;
 
 #[test]
-fn what_flaps_is_told_and_restarted_later_than_it_would_be() {
+fn flapping_service_is_reported_and_delayed() {
     let case = Case::start(
         "flaps",
         "maxRestarts: 9, restartDelay: 11s, restartBackoff: linear",
@@ -57,13 +57,13 @@ fn what_flaps_is_told_and_restarted_later_than_it_would_be() {
     );
 
     turn("rm", "Unhealthy");
-    let told = case.wait("waits for its delay", |bad| {
+    let output = case.wait("waits for its delay", |bad| {
         bad["waitingOn"]["reason"] == "Unhealthy" && bad["waitingOn"]["until"].is_string()
     });
     let time = |value: &serde_json::Value| value.as_str().and_then(Timestamp::parse).expect("a time");
-    let delay = time(&told["waitingOn"]["until"]).since(time(&told["lastError"]["timestamp"]));
+    let delay = time(&output["waitingOn"]["until"]).since(time(&output["lastError"]["timestamp"]));
     // The third failure waits three times as long; two flips too many make that five times.
-    assert_eq!(delay, Duration::from_secs(55), "{told:#}");
+    assert_eq!(delay, Duration::from_secs(55), "{output:#}");
     assert_eq!(
         case.inspect().as_ref().and_then(started),
         before,

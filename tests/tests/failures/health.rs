@@ -20,7 +20,7 @@ pub(crate) fn web(name: &str, port: u16, path: &str, more: &str) -> String {
 }
 
 #[test]
-fn what_becomes_unhealthy_is_restarted_and_then_made_anew() {
+fn unhealthy_service_is_restarted_and_then_recreated() {
     let case = Case::start(
         "sickens",
         "restartDelay: 1s",
@@ -30,22 +30,22 @@ fn what_becomes_unhealthy_is_restarted_and_then_made_anew() {
     let first = text(&case.inspect().expect("it runs")["Id"]);
     case.engine
         .docker_ok(&["exec", "sickens-bad", "rm", "/www/healthz"]);
-    let told = case.wait("tells that it is unhealthy", |bad| {
+    let output = case.wait("tells that it is unhealthy", |bad| {
         bad["lastError"]["code"] == "HEALTH_CHECK_TIMEOUT"
             && bad["lastError"]["details"]["questions"].is_object()
     });
-    let error = &told["lastError"];
+    let error = &output["lastError"];
     let questions = error["details"]["questions"].as_object().expect("questions");
-    let asked = |what: &str| {
+    let request = |what: &str| {
         let found = questions.iter().find(|(question, _)| question.starts_with(what));
         found.map_or_else(
             || panic!("{what} was not asked: {error:#}"),
             |(_, answer)| text(answer),
         )
     };
-    assert_eq!(asked("tcp "), "connected");
+    assert_eq!(request("tcp "), "connected");
     assert!(
-        asked("dns on argusai-sickens-network").contains("bad"),
+        request("dns on argusai-sickens-network").contains("bad"),
         "{error:#}"
     );
     let facts = fs::read(case.evidence(error).join("evidence.json")).expect("evidence");
@@ -55,30 +55,30 @@ fn what_becomes_unhealthy_is_restarted_and_then_made_anew() {
         text(&error["details"]["probeOutput"]).contains("404"),
         "{error:#}"
     );
-    let log = facts["probeSaid"].as_array().expect("what the probe said");
+    let log = facts["probeOutput"].as_array().expect("what the probe said");
     assert!(
-        log.len() >= 3 && facts["probeSaid"] == error["details"]["probeLog"],
+        log.len() >= 3 && facts["probeOutput"] == error["details"]["probeLog"],
         "{facts:#}"
     );
 
     // A restart brings the file back only with a new container, which the second failure in a row makes.
-    let told = case.wait_restarted(2);
-    assert_eq!(told["health"], "Healthy", "{told:#}");
-    assert_ne!(told["containerId"], first.as_str());
+    let output = case.wait_restarted(2);
+    assert_eq!(output["health"], "Healthy", "{output:#}");
+    assert_ne!(output["containerId"], first.as_str());
     case.argus.wait_ready("sickens", LIMIT);
 }
 
 #[test]
-fn what_never_becomes_healthy_is_given_up_within_its_budget() {
+fn never_healthy_service_is_given_up_within_budget() {
     let case = Case::start(
         "neverwell",
         "maxRestarts: 2, restartDelay: 1s",
         &web("neverwell", 18331, "/nowhere", ""),
     );
-    let (told, runs) = case.runs_until("gives up", |bad| bad["waitingOn"]["reason"] == "GaveUp");
-    let error = &told["lastError"];
-    assert_eq!(error["code"], "CONTAINER_RESTART_EXHAUSTED", "{told:#}");
-    assert_eq!(told["restarts"], 2, "{runs:#?}");
+    let (output, runs) = case.runs_until("gives up", |bad| bad["waitingOn"]["reason"] == "GaveUp");
+    let error = &output["lastError"];
+    assert_eq!(error["code"], "CONTAINER_RESTART_EXHAUSTED", "{output:#}");
+    assert_eq!(output["restarts"], 2, "{runs:#?}");
     let attempts = error["details"]["attempts"].as_array().expect("attempts");
     assert_eq!(attempts.len(), 3, "{error:#}");
     assert!(
@@ -90,7 +90,7 @@ fn what_never_becomes_healthy_is_given_up_within_its_budget() {
 }
 
 #[test]
-fn a_check_that_the_image_does_not_have_is_said_and_not_waited_for() {
+fn missing_image_healthcheck_is_an_error() {
     let service = format!(
         "image: {IMAGE}\n    container: {{ name: unchecked-bad, healthcheck: {{ type: docker }} }}\n"
     );
@@ -109,7 +109,7 @@ fn a_check_that_the_image_does_not_have_is_said_and_not_waited_for() {
 }
 
 #[test]
-fn what_ignores_its_stop_signal_is_restarted_all_the_same() {
+fn service_that_ignores_sigterm_is_restarted() {
     let command = r#"command: ["sh", "-c", "trap '' TERM; exec httpd -f -p 8080 -h /www"]"#;
     let more = format!("{command}\n    stopGrace: 1s");
     let case = Case::start("deaf", "restartDelay: 1s", &web("deaf", 18332, "/healthz", &more));
@@ -118,10 +118,10 @@ fn what_ignores_its_stop_signal_is_restarted_all_the_same() {
     case.engine.docker_ok(&["exec", "deaf-bad", "rm", "/www/healthz"]);
     let again = case.started_after(before);
     assert!(again > before);
-    let told = case.wait_restarted(2);
+    let output = case.wait_restarted(2);
     assert_eq!(
-        told["lastError"]["code"], "HEALTH_CHECK_TIMEOUT",
-        "a kill of our own is no crash: {told:#}"
+        output["lastError"]["code"], "HEALTH_CHECK_TIMEOUT",
+        "a kill of our own is no crash: {output:#}"
     );
     case.argus.wait_ready("deaf", LIMIT);
 }
@@ -140,12 +140,12 @@ fn sick(name: &'static str, port: u16) -> (Case, Timestamp) {
 }
 
 #[test]
-fn what_recovers_within_its_delay_is_not_restarted() {
+fn service_recovered_within_its_delay_is_not_restarted() {
     let (case, before) = sick("recovers", 18333);
     case.engine
         .docker_ok(&["exec", "recovers-bad", "touch", "/www/healthz"]);
-    let told = case.wait_restarted(0);
-    assert_eq!(told["health"], "Healthy", "{told:#}");
+    let output = case.wait_restarted(0);
+    assert_eq!(output["health"], "Healthy", "{output:#}");
     wait::all_the_while(Duration::from_secs(8), "it runs on", || {
         case.inspect().as_ref().and_then(started) == Some(before)
     });
@@ -153,16 +153,16 @@ fn what_recovers_within_its_delay_is_not_restarted() {
 }
 
 #[test]
-fn a_death_within_the_delay_is_no_second_failure() {
+fn exit_within_the_delay_is_one_failure() {
     let (case, before) = sick("diestoo", 18334);
     case.signal(Signal::KILL);
     let again = case.started_after(before);
-    let told = case.wait("tells of one restart", |bad| bad["restarts"] == 1);
-    let error = &told["lastError"];
+    let output = case.wait("tells of one restart", |bad| bad["restarts"] == 1);
+    let error = &output["lastError"];
     assert_eq!(
-        (&error["code"], &error["details"]["incarnation"]),
+        (&error["code"], &error["details"]["run"]),
         (&"CONTAINER_CRASH".into(), &1.into()),
-        "{told:#}"
+        "{output:#}"
     );
     let failed = error["timestamp"]
         .as_str()
@@ -172,17 +172,17 @@ fn a_death_within_the_delay_is_no_second_failure() {
 }
 
 #[test]
-fn a_killed_controller_makes_no_second_failure_of_one_that_is_unhealthy() {
+fn killed_controller_counts_an_unhealthy_service_once() {
     let (case, before) = sick("sickamnesia", 18335);
     case.argus.kill9();
     case.argus.start_again();
     let again = case.started_after(before);
-    let told = case.wait("tells of one restart", |bad| bad["restarts"] == 1);
-    let error = &told["lastError"];
+    let output = case.wait("tells of one restart", |bad| bad["restarts"] == 1);
+    let error = &output["lastError"];
     assert_eq!(
-        (&error["code"], &error["details"]["incarnation"]),
+        (&error["code"], &error["details"]["run"]),
         (&"HEALTH_CHECK_TIMEOUT".into(), &1.into()),
-        "{told:#}"
+        "{output:#}"
     );
     let failed = error["timestamp"]
         .as_str()
@@ -192,7 +192,7 @@ fn a_killed_controller_makes_no_second_failure_of_one_that_is_unhealthy() {
 }
 
 #[test]
-fn no_secret_leaves_in_the_words_of_a_probe() {
+fn probe_output_contains_no_secret() {
     let health = "{ type: exec, command: [\"sh\", \"-c\", \"echo $DB_PASSWORD refused; false\"], interval: 500ms, \
                   timeout: 2s, retries: 2, startPeriod: 0s }";
     let container = format!(

@@ -26,8 +26,8 @@ fn end(case: &Case, test: &str) -> Value {
     let output = case
         .argus
         .cli(&["test", "end", case.name, "--case", test, "-o", "json"]);
-    let said = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{said}");
+    let text = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{text}");
     serde_json::from_slice(&output.stdout).expect("JSON")
 }
 
@@ -35,18 +35,18 @@ fn end(case: &Case, test: &str) -> Value {
 fn sicken(case: &Case, test: &str) -> Value {
     case.engine
         .docker_ok(&["exec", &case.container(), "rm", "/www/healthz"]);
-    let told = case.wait("is left to the test", |bad| {
+    let output = case.wait("is left to the test", |bad| {
         bad["waitingOn"]["reason"] == "TestLease"
     });
-    let message = told["waitingOn"]["message"].to_string();
+    let message = output["waitingOn"]["message"].to_string();
     assert!(message.contains(test), "{message}");
-    assert_eq!(told["health"], "Unhealthy", "{told:#}");
-    assert_eq!(told["lastError"]["code"], "HEALTH_CHECK_TIMEOUT", "{told:#}");
-    told
+    assert_eq!(output["health"], "Unhealthy", "{output:#}");
+    assert_eq!(output["lastError"]["code"], "HEALTH_CHECK_TIMEOUT", "{output:#}");
+    output
 }
 
 /// Until it is healthy again, in a container of its own.
-fn mended(case: &Case, before: Timestamp) -> Timestamp {
+fn recovered(case: &Case, before: Timestamp) -> Timestamp {
     let again = case.started_after(before);
     case.argus.wait_ready(case.name, LIMIT);
     again
@@ -66,7 +66,7 @@ fn sick(name: &'static str, port: u16) -> (Case, Timestamp) {
 }
 
 #[test]
-fn an_unhealthy_service_is_left_running_until_the_test_ends() {
+fn unhealthy_service_runs_until_the_test_ends() {
     let (case, before) = sick("deferred", 18341);
     begin(&case, "buy", "5m");
     sicken(&case, "buy");
@@ -76,32 +76,32 @@ fn an_unhealthy_service_is_left_running_until_the_test_ends() {
     let report = end(&case, "buy");
     let report = &report["value"];
     assert_eq!(report["restartsDuringRun"], 1, "{report:#}");
-    let found = &report["disturbances"][0];
+    let found = &report["disruptions"][0];
     assert_eq!(
         (&found["service"], &found["blame"]),
         (&"bad".into(), &"test".into()),
         "{report:#}"
     );
-    mended(&case, before);
+    recovered(&case, before);
 }
 
 #[test]
-fn a_lease_that_runs_out_ends_by_itself() {
+fn expired_test_lease_ends() {
     let (case, before) = sick("forgotten", 18342);
     begin(&case, "sell", "8s");
-    let told = sicken(&case, "sell");
-    let until = told["waitingOn"]["until"]
+    let output = sicken(&case, "sell");
+    let until = output["waitingOn"]["until"]
         .as_str()
         .and_then(Timestamp::parse)
         .expect("until when");
-    let again = mended(&case, before);
+    let again = recovered(&case, before);
     assert!(again >= until, "not before it ran out: {again:?} < {until:?}");
     let status = case.argus.status(case.name);
     assert!(!status.to_string().contains("TestLease"), "{status:#}");
 }
 
 #[test]
-fn what_is_gone_or_dumb_is_of_no_use_to_a_test() {
+fn test_is_refused_on_missing_or_unverified_services() {
     let (case, before) = sick("useless", 18343);
     begin(&case, "ask", "5m");
     sicken(&case, "ask");
@@ -114,9 +114,9 @@ fn what_is_gone_or_dumb_is_of_no_use_to_a_test() {
     let stop = "kill -STOP $(busybox pidof httpd)";
     case.engine
         .docker_ok(&["exec", &case.container(), "sh", "-c", stop]);
-    mended(&case, again);
+    recovered(&case, again);
     let report = end(&case, "ask");
-    let services = report["value"]["disturbances"].as_array().expect("what failed");
+    let services = report["value"]["disruptions"].as_array().expect("what failed");
     assert!(services.len() >= 2, "{report:#}");
     assert_eq!(report["value"]["restartsDuringRun"], services.len(), "{report:#}");
 }

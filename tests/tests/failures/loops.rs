@@ -12,9 +12,9 @@ use crate::case::{Case, SLACK, assert_delays, ended, shell};
 pub(crate) const BABBLE: &str = "busybox tr -dc g-z </dev/urandom | head -c 12 >&2; echo >&2; exit 1";
 
 #[test]
-fn restarts_wait_longer_each_time_until_they_are_spent() {
+fn restart_delays_grow_until_the_budget_is_spent() {
     let case = Case::shell("spent", "maxRestarts: 3", BABBLE);
-    let (told, runs) = case.runs_until("gives up", |bad| bad["waitingOn"]["reason"] == "GaveUp");
+    let (output, runs) = case.runs_until("gives up", |bad| bad["waitingOn"]["reason"] == "GaveUp");
     assert_delays(&runs, &[2, 4, 8].map(Duration::from_secs), SLACK);
     assert_eq!(
         runs[0].id, runs[1].id,
@@ -27,9 +27,12 @@ fn restarts_wait_longer_each_time_until_they_are_spent() {
         "from the second failure in a row on it is made anew: {runs:#?}"
     );
 
-    let error = &told["lastError"];
-    assert_eq!(error["code"], "CONTAINER_RESTART_EXHAUSTED", "{told:#}");
-    assert_eq!((&told["restarts"], &told["state"]), (&3.into(), &"Failed".into()));
+    let error = &output["lastError"];
+    assert_eq!(error["code"], "CONTAINER_RESTART_EXHAUSTED", "{output:#}");
+    assert_eq!(
+        (&output["restarts"], &output["state"]),
+        (&3.into(), &"Failed".into())
+    );
     let attempts = error["details"]["attempts"].as_array().expect("attempts");
     assert_eq!(attempts.len(), 4, "{error:#}");
     for (attempt, run) in attempts.iter().zip(&runs) {
@@ -54,14 +57,17 @@ fn restarts_wait_longer_each_time_until_they_are_spent() {
 }
 
 #[test]
-fn the_same_failure_three_times_halts_with_budget_left() {
+fn same_failure_three_times_halts_with_budget_left() {
     let script = "echo \"cannot reach db at 10.0.0.$$: refused\" >&2; exit 3";
     let case = Case::shell("halts", "maxRestarts: 9, restartDelay: 1s", script);
-    let (told, runs) = case.runs_until("halts", |bad| bad["waitingOn"]["reason"] == "LoopHalted");
+    let (output, runs) = case.runs_until("halts", |bad| bad["waitingOn"]["reason"] == "LoopHalted");
     assert_delays(&runs, &[1, 2].map(Duration::from_secs), SLACK);
-    let error = &told["lastError"];
-    assert_eq!(error["code"], "LOOP_HALTED", "{told:#}");
-    assert_eq!((&told["restarts"], &told["state"]), (&2.into(), &"Failed".into()));
+    let error = &output["lastError"];
+    assert_eq!(error["code"], "LOOP_HALTED", "{output:#}");
+    assert_eq!(
+        (&output["restarts"], &output["state"]),
+        (&2.into(), &"Failed".into())
+    );
     let fingerprint = &error["details"]["fingerprint"];
     assert_eq!(fingerprint["exitCode"], 3, "{error:#}");
     assert_eq!(fingerprint["line"], "cannot reach db at #.#.#.#: refused");
@@ -81,19 +87,19 @@ fn the_same_failure_three_times_halts_with_budget_left() {
 }
 
 #[test]
-fn a_run_that_was_long_enough_forgives_what_was_before_it() {
+fn long_run_resets_the_budget() {
     let more = "\nargus: { restart: { resetAfter: 1s } }";
     let service = shell("forgiven", "sleep 2; exit 1", more);
     let case = Case::start("forgiven", "maxRestarts: 1, restartDelay: 500ms", &service);
-    let told = case.wait("is restarted beyond its budget", |bad| {
+    let output = case.wait("is restarted beyond its budget", |bad| {
         assert_ne!(bad["waitingOn"]["reason"], "GaveUp", "{bad:#}");
         bad["restarts"] == 3
     });
-    assert_eq!(told["lastError"]["code"], "CONTAINER_CRASH", "{told:#}");
+    assert_eq!(output["lastError"]["code"], "CONTAINER_CRASH", "{output:#}");
 }
 
 #[test]
-fn a_spent_budget_ends_with_a_new_revision() {
+fn new_revision_resets_a_spent_budget() {
     let case = Case::shell("revised", "maxRestarts: 0", "exit 4");
     let error = case.wait_error("CONTAINER_RESTART_EXHAUSTED");
     assert_eq!(
@@ -111,17 +117,17 @@ fn a_spent_budget_ends_with_a_new_revision() {
 }
 
 #[test]
-fn what_is_not_to_be_restarted_stays_down() {
+fn service_without_restart_policy_stays_down() {
     let case = Case::shell(
         "staysdown",
         "restartOnFailure: false",
         "echo the reason >&2; exit 4",
     );
-    let told = case.wait("stays down", |bad| {
+    let output = case.wait("stays down", |bad| {
         bad["waitingOn"]["reason"] == "NotRestarted" && bad["lastError"]["stderrTail"].is_string()
     });
-    assert_eq!(told["lastError"]["code"], "CONTAINER_CRASH", "{told:#}");
-    assert_eq!(told["lastError"]["exitCode"], 4);
+    assert_eq!(output["lastError"]["code"], "CONTAINER_CRASH", "{output:#}");
+    assert_eq!(output["lastError"]["exitCode"], 4);
     let down = case.inspect().as_ref().and_then(ended).expect("it ended");
     wait::all_the_while(Duration::from_secs(4), "it stays down", || {
         case.inspect().as_ref().and_then(ended).as_ref() == Some(&down)
@@ -129,7 +135,7 @@ fn what_is_not_to_be_restarted_stays_down() {
 }
 
 #[test]
-fn no_secret_leaves_in_the_words_of_a_failure() {
+fn failure_output_contains_no_secret() {
     let script =
         "echo \"login as $DB_PASSWORD refused\" | tee /dev/stderr; exit 1".replace("tee", "busybox tee");
     let service = shell("secret", &script, "").replace(
@@ -142,12 +148,12 @@ fn no_secret_leaves_in_the_words_of_a_failure() {
         status.to_string().contains("LOOP_HALTED")
     });
     let bad = Controller::service(&status, "bad");
-    let said = "login as [redacted] refused";
+    let text = "login as [redacted] refused";
     assert_eq!(
         bad["lastError"]["stderrTail"].as_str().map(str::trim_end),
-        Some(said),
+        Some(text),
         "{bad:#}"
     );
-    assert_eq!(bad["lastError"]["details"]["fingerprint"]["line"], said);
+    assert_eq!(bad["lastError"]["details"]["fingerprint"]["line"], text);
     assert!(!case.argus.logs().contains("hunter"), "nor in the log");
 }

@@ -10,7 +10,7 @@ const LIMIT_BYTES: u64 = 32 * 1024 * 1024;
 const GROW: &str = "x=aaaaaaaaaaaaaaaa; while :; do x=$x$x; done";
 
 #[test]
-fn a_process_that_outgrows_its_memory_is_told_so() {
+fn process_over_its_memory_is_reported_as_oom() {
     let case = Case::start(
         "outgrows",
         "maxRestarts: 8, restartDelay: 1s, restartBackoff: linear",
@@ -33,7 +33,7 @@ fn a_process_that_outgrows_its_memory_is_told_so() {
 }
 
 #[test]
-fn a_child_that_outgrows_its_memory_does_not_condemn_its_parent() {
+fn child_oom_is_not_its_parents_oom() {
     let script = once(&format!("sh -c '{GROW}'; exit 0"));
     let case = Case::start(
         "childoom",

@@ -17,14 +17,14 @@ const TAKING: Duration = Duration::from_secs(5);
 /// Lets a container say `script` and crash; the error that is told once it runs again in time.
 fn crash(name: &'static str, script: &str) -> (Case, Value) {
     let case = Case::shell(name, "restartDelay: 1s", &once(&format!("{script}; exit 1")));
-    let (told, runs) = case.runs_until("runs again", |bad| {
+    let (output, runs) = case.runs_until("runs again", |bad| {
         bad["restarts"] == 1 && bad["state"] == "Ready"
     });
     let again = case.inspect().as_ref().and_then(started).expect("it runs");
     let took = again.since(runs[0].finished);
     assert!(took <= TAKING + SLACK + SLACK, "{name} was held up for {took:?}");
-    let error = told["lastError"].clone();
-    assert_eq!(error["code"], "CONTAINER_CRASH", "{told:#}");
+    let error = output["lastError"].clone();
+    assert_eq!(error["code"], "CONTAINER_CRASH", "{output:#}");
     assert_eq!(
         error["details"]["missing"].as_array().map(Vec::len),
         Some(0),
@@ -45,7 +45,7 @@ fn kept(case: &Case, error: &Value, log: &str) -> String {
 }
 
 #[test]
-fn silence_is_kept_as_silence() {
+fn empty_output_is_stored_as_empty() {
     let (case, error) = crash("silent", "true");
     assert!(
         error["stderrTail"].is_null() && error["stdoutTail"].is_null(),
@@ -56,7 +56,7 @@ fn silence_is_kept_as_silence() {
 }
 
 #[test]
-fn a_line_of_a_mebibyte_is_cut() {
+fn line_of_a_mebibyte_is_cut() {
     let (case, error) = crash(
         "longline",
         "head -c 1048576 /dev/zero | busybox tr '\\0' x >&2; echo >&2; echo the end >&2",
@@ -66,7 +66,7 @@ fn a_line_of_a_mebibyte_is_cut() {
 }
 
 #[test]
-fn a_million_lines_hold_no_restart_up() {
+fn million_lines_delay_no_restart() {
     let (case, error) = crash("million", "busybox seq 1000000");
     let tail = text(&error["stdoutTail"]);
     assert_eq!(tail.lines().last(), Some("1000000"), "{tail}");
@@ -74,7 +74,7 @@ fn a_million_lines_hold_no_restart_up() {
 }
 
 #[test]
-fn much_on_stdout_does_not_hide_what_stderr_said_before() {
+fn long_stdout_keeps_earlier_stderr() {
     let (case, error) = crash(
         "hidden",
         "echo the reason >&2; busybox usleep 100000; busybox seq 5000",

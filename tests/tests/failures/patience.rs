@@ -9,7 +9,7 @@ use crate::case::{Case, SLACK, assert_delay, assert_delays, ended, shell, starte
 use crate::loops::BABBLE;
 
 #[test]
-fn a_container_removed_in_its_delay_does_not_come_back_sooner() {
+fn removed_container_keeps_its_restart_delay() {
     let case = Case::shell("impatient", "restartDelay: 6s", BABBLE);
     case.wait_backoff(1);
     let finished = case
@@ -25,23 +25,25 @@ fn a_container_removed_in_its_delay_does_not_come_back_sooner() {
 }
 
 #[test]
-fn a_killed_controller_keeps_delay_and_budget() {
+fn killed_controller_keeps_delay_and_budget() {
     let case = Case::shell("amnesia", "maxRestarts: 2, restartDelay: 3s", BABBLE);
     let (_, mut runs) = case.runs_until("waits for its second restart", |bad| {
         bad["waitingOn"]["reason"] == "RestartBackoff" && bad["restarts"] == 1
     });
     case.argus.kill9();
     case.argus.start_again();
-    let (told, rest) = case.runs_until("gives up", |bad| bad["waitingOn"]["reason"] == "GaveUp");
+    let (output, rest) = case.runs_until("gives up", |bad| bad["waitingOn"]["reason"] == "GaveUp");
     runs.extend(rest);
     runs.sort_by_key(|run| run.started);
     runs.dedup();
     assert_delays(&runs, &[3, 6].map(Duration::from_secs), LIMIT);
-    assert_eq!(told["restarts"], 2, "{told:#}");
+    assert_eq!(output["restarts"], 2, "{output:#}");
     assert_eq!(
-        told["lastError"]["details"]["attempts"].as_array().map(Vec::len),
+        output["lastError"]["details"]["attempts"]
+            .as_array()
+            .map(Vec::len),
         Some(3),
-        "{told:#}"
+        "{output:#}"
     );
 
     // In good order, too.
@@ -54,15 +56,15 @@ fn a_killed_controller_keeps_delay_and_budget() {
         .wait_until(LIMIT, "the new controller tells of itself", || {
             (pid() != before).then_some(())
         });
-    let told = case.wait("has given up still", |bad| bad["waitingOn"]["reason"] == "GaveUp");
-    assert_eq!(told["restarts"], 2, "{told:#}");
+    let output = case.wait("has given up still", |bad| bad["waitingOn"]["reason"] == "GaveUp");
+    assert_eq!(output["restarts"], 2, "{output:#}");
     wait::all_the_while(Duration::from_secs(3), "a spent budget is spent", || {
         case.inspect().as_ref().and_then(started) == last
     });
 }
 
 #[test]
-fn a_new_revision_does_not_wait_for_the_delay_of_the_old_one() {
+fn new_revision_skips_the_old_delay() {
     let case = Case::shell("hurried", "restartDelay: 50s", BABBLE);
     case.wait_backoff(1);
     let finished = case
@@ -74,31 +76,33 @@ fn a_new_revision_does_not_wait_for_the_delay_of_the_old_one() {
     case.write("restartDelay: 50s", &shell("hurried", "exec sleep 3600", ""));
     let again = case.started_after(finished);
     assert!(again.since(finished) < Duration::from_secs(30), "it waited");
-    let told = case.wait_restarted(0);
-    assert!(told["lastError"].is_null(), "{told:#}");
+    let output = case.wait_restarted(0);
+    assert!(output["lastError"].is_null(), "{output:#}");
 }
 
 #[test]
-fn a_spent_budget_under_slow_retry_still_allows_a_try_a_minute() {
+fn slow_retry_restarts_once_per_minute() {
     let more = "\nargus: { restart: { mode: slowRetry } }";
     let case = Case::start(
         "slowly",
         "maxRestarts: 1, restartDelay: 500ms",
         &shell("slowly", BABBLE, more),
     );
-    let (told, runs) = case.runs_until("has spent its budget", |bad| {
+    let (output, runs) = case.runs_until("has spent its budget", |bad| {
         bad["lastError"]["code"] == "CONTAINER_RESTART_EXHAUSTED"
     });
     assert_eq!(
-        (&told["restarts"], &told["waitingOn"]["reason"]),
+        (&output["restarts"], &output["waitingOn"]["reason"]),
         (&1.into(), &"RestartBackoff".into()),
-        "{told:#}"
+        "{output:#}"
     );
-    assert_eq!(told["waitingOn"]["error"], "CONTAINER_RESTART_EXHAUSTED");
+    assert_eq!(output["waitingOn"]["error"], "CONTAINER_RESTART_EXHAUSTED");
     assert_eq!(
-        told["lastError"]["details"]["attempts"].as_array().map(Vec::len),
+        output["lastError"]["details"]["attempts"]
+            .as_array()
+            .map(Vec::len),
         Some(2),
-        "{told:#}"
+        "{output:#}"
     );
     let last = runs.last().expect("two runs").clone();
     let minute = Duration::from_secs(60);
@@ -114,13 +118,13 @@ fn a_spent_budget_under_slow_retry_still_allows_a_try_a_minute() {
 }
 
 #[test]
-fn a_registry_that_says_nothing_is_waited_for_as_long_as_was_said() {
+fn silent_registry_is_waited_for_until_the_limit() {
     let engine = engine();
     let _silent = PortHolder::silent(engine, 18396);
     let argus = Controller::start(
         engine,
         RunOptions {
-            env: vec![("ARGUS_TIMEOUT_HEAVY".to_owned(), "2s".to_owned())],
+            env: vec![("ARGUS_TIMEOUT_LONG".to_owned(), "2s".to_owned())],
             ..RunOptions::default()
         },
     );
@@ -131,9 +135,9 @@ fn a_registry_that_says_nothing_is_waited_for_as_long_as_was_said() {
             "version: \"1\"\nproject: {{ name: silent }}\nservice: {{ image: \"{image}\", container: {{ name: silent-web }} }}\n"
         ),
     );
-    let told = argus.wait_status("silent", LIMIT, "gives the pull up", |status| {
+    let output = argus.wait_status("silent", LIMIT, "gives the pull up", |status| {
         status["errors"].to_string().contains("IMAGE_PULL_FAILED")
     });
-    let told = told["errors"].to_string();
-    assert!(told.contains("no progress for 2 s"), "{told}");
+    let output = output["errors"].to_string();
+    assert!(output.contains("no progress for 2 s"), "{output}");
 }

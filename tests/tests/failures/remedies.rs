@@ -62,8 +62,8 @@ impl Case {
     fn error(&self, status: &Value) -> Option<Value> {
         let of_bad = Controller::service(status, "bad")["lastError"].clone();
         let all = status["errors"].as_array().cloned().unwrap_or_default();
-        let mut told = std::iter::once(of_bad).chain(all);
-        told.find(|error| error["code"] == self.code)
+        let mut output = std::iter::once(of_bad).chain(all);
+        output.find(|error| error["code"] == self.code)
     }
 
     fn container(&self) -> String {
@@ -87,22 +87,23 @@ const LATE: &str = "resilience: { container: { restartDelay: 55s } }";
 const FLAP: &str = "command: [\"sh\", \"-c\", \"httpd -p 8080 -h /www; while :; do rm /www/healthz; sleep 3; touch /www/healthz; sleep 3; done\"]";
 
 fn cases(absent: &str) -> Vec<Case> {
-    let say = |name: &str, script: &str, more: &str| shell(name, &format!("echo its words; {script}"), more);
+    let report =
+        |name: &str, script: &str, more: &str| shell(name, &format!("echo its words; {script}"), more);
     let published = |name: &str, port: u16| {
         format!("image: {IMAGE}\n    container: {{ name: {name}-bad, ports: [\"{port}:8080\"] }}")
     };
     let grow = "x=aaaaaaaaaaaaaaaa; while :; do x=$x$x; done";
     vec![
-        Case::of("cure-oom", "CONTAINER_OOM", say("cure-oom", grow, "memory: 32m"), &[VALIDATE, LOGS])
+        Case::of("cure-oom", "CONTAINER_OOM", report("cure-oom", grow, "memory: 32m"), &[VALIDATE, LOGS])
             .with("resilience: { container: { maxRestarts: 8, restartDelay: 1s, restartBackoff: linear } }")
             .logging("its words"),
-        Case::of("cure-crash", "CONTAINER_CRASH", say("cure-crash", "exit 3", ""), &[LOGS, EVIDENCE])
+        Case::of("cure-crash", "CONTAINER_CRASH", report("cure-crash", "exit 3", ""), &[LOGS, EVIDENCE])
             .with(NEVER)
             .logging("its words"),
         Case::of(
             "cure-spent",
             "CONTAINER_RESTART_EXHAUSTED",
-            say("cure-spent", "exit 3", ""),
+            report("cure-spent", "exit 3", ""),
             // Nothing was ever good, so there is nothing to go back to.
             &[LOGS, EVIDENCE, RETRY],
         )
@@ -111,7 +112,7 @@ fn cases(absent: &str) -> Vec<Case> {
         Case::of(
             "cure-loop",
             "LOOP_HALTED",
-            say("cure-loop", "echo no table >&2; exit 3", ""),
+            report("cure-loop", "echo no table >&2; exit 3", ""),
             &[LOGS, EVIDENCE, RETRY],
         )
         .with("resilience: { container: { restartDelay: 300ms } }")
@@ -189,7 +190,7 @@ fn run(argus: &Controller<'_>, engine: &PrivateEngine, command: &str) -> Output 
 }
 
 #[test]
-fn every_remedy_of_a_failure_can_be_carried_out_as_it_is_printed() {
+fn failure_remedies_run_as_printed() {
     let engine = engine();
     let registry = Registry::start(engine, 5051);
     let cases = cases(&format!("{}/absent:1", registry.address));
@@ -226,15 +227,15 @@ fn every_remedy_of_a_failure_can_be_carried_out_as_it_is_printed() {
                 argus.wait_until(LIMIT, "it is kept", || kept.is_file().then_some(()));
             }
             let output = run(&argus, engine, command);
-            let mut said = String::from_utf8_lossy(&output.stdout).into_owned();
-            write!(said, "{}", String::from_utf8_lossy(&output.stderr)).expect("a string");
+            let mut text = String::from_utf8_lossy(&output.stdout).into_owned();
+            write!(text, "{}", String::from_utf8_lossy(&output.stderr)).expect("a string");
             // Who logs in types; without a terminal that is said. A look ends as the worst that it finds: here ports.
             let good = output.status.success()
-                || (command == "docker login" && said.contains("TTY"))
-                || (command == PREFLIGHT && said.contains("PORT_CONFLICT"));
-            assert!(good, "{}: `{command}`: {said}", case.code);
+                || (command == "docker login" && text.contains("TTY"))
+                || (command == PREFLIGHT && text.contains("PORT_CONFLICT"));
+            assert!(good, "{}: `{command}`: {text}", case.code);
             if command.starts_with("argus logs") || command.starts_with("argus evidence") {
-                assert!(said.contains(case.log), "{}: `{command}`: {said}", case.code);
+                assert!(text.contains(case.log), "{}: `{command}`: {text}", case.code);
             }
             let runs_again = ["CONTAINER_RESTART_EXHAUSTED", "LOOP_HALTED"].contains(&case.code);
             if command.starts_with("argus retry") && runs_again {

@@ -15,7 +15,7 @@ const SERVICES: usize = 14;
 const ALLOWED: usize = 10;
 
 #[test]
-fn ten_restarts_a_minute_and_the_others_say_that_they_wait() {
+fn eleventh_restart_in_a_minute_waits() {
     let engine = engine();
     let mut spec =
         "project: { name: storm }\nresilience: { container: { restartDelay: 1s } }\nservices:\n".to_owned();

@@ -29,7 +29,7 @@ fn leaks(folder: &Path) -> Vec<String> {
 }
 
 #[test]
-fn what_a_file_reads_from_outside_is_told_nowhere() {
+fn external_variables_appear_on_no_interface() {
     let argus = Controller::start(engine(), RunOptions::default());
     fs::write(
         argus.specs.join(".env"),
@@ -48,7 +48,7 @@ fn what_a_file_reads_from_outside_is_told_nowhere() {
              absent:\n    image: busybox:local\n    command: [\"{{{{env.TOOL}}}}\"]\n    container: {{ name: veiled-absent }}\n"
         ),
     );
-    let look = |when: &str| {
+    let check = |when: &str| {
         let status = argus.wait_status("veiled", LIMIT, "both are given up", |now| {
             let code = |name| Controller::service(now, name)["lastError"]["code"].clone();
             code("bad") == "LOOP_HALTED" && code("absent") == "ENTRYPOINT_NOT_FOUND"
@@ -77,29 +77,35 @@ fn what_a_file_reads_from_outside_is_told_nowhere() {
         ] {
             for format in ["table", "json"] {
                 let output = argus.cli(&[words, &["-o", format]].concat());
-                let told = [output.stdout, output.stderr].concat();
-                let told = String::from_utf8_lossy(&told);
+                let printed = [output.stdout, output.stderr].concat();
+                let printed = String::from_utf8_lossy(&printed);
                 // A plan also tells that the file is refused.
                 let good = output.status.success() || (words == ["plan"] && output.status.code() == Some(3));
-                assert!(good, "{words:?}: {told}");
+                assert!(good, "{words:?}: {printed}");
                 assert!(
-                    !told.contains(SECRET),
-                    "{when}: argus {words:?} -o {format}: {told}"
+                    !printed.contains(SECRET),
+                    "{when}: argus {words:?} -o {format}: {printed}"
                 );
             }
         }
         let output = argus.cli(&["logs", "veiled", "bad", "--previous"]);
-        let told = [output.stdout, output.stderr].concat();
-        let told = String::from_utf8_lossy(&told);
-        assert!(told.contains("cannot open pg://app:[redacted]@db"), "{told}");
+        let printed = [output.stdout, output.stderr].concat();
+        let printed = String::from_utf8_lossy(&printed);
+        assert!(
+            printed.contains("cannot open pg://app:[redacted]@db"),
+            "{printed}"
+        );
         assert_eq!(leaks(&argus.state), [""; 0], "{when}");
         assert!(!argus.logs().contains(SECRET), "{when}: {}", argus.logs());
     };
-    look("as it failed");
-    // What a container wrote is told, but not its secrets.
+    check("as it failed");
+    // What a container wrote is printed, but not its secrets.
     let now = argus.cli(&["logs", "veiled", "bad"]);
-    let told = String::from_utf8_lossy(&now.stdout).into_owned();
-    assert!(told.contains("cannot open pg://app:[redacted]@db"), "{told}");
+    let printed = String::from_utf8_lossy(&now.stdout).into_owned();
+    assert!(
+        printed.contains("cannot open pg://app:[redacted]@db"),
+        "{printed}"
+    );
     argus.kill9();
     // What was good last counts, and the controller has to know what is secret in it.
     argus.write_spec("e2e.yaml", "version: [");
@@ -107,5 +113,5 @@ fn what_a_file_reads_from_outside_is_told_nowhere() {
     argus.wait_status("veiled", LIMIT, "the file is refused", |now| {
         now.to_string().contains("SPEC_INVALID")
     });
-    look("after a restart without its file");
+    check("after a restart without its file");
 }

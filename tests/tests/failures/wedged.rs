@@ -46,7 +46,7 @@ impl Drop for Ice {
 }
 
 #[test]
-fn what_cannot_be_stopped_is_said_and_holds_nobody_up() {
+fn unstoppable_container_is_reported_and_delays_no_other() {
     let both = |command: &str| {
         format!(
             "{}\n  good:\n    image: busybox:local\n    command: [\"sh\", \"-c\", \"{command}\"]\n    stopGrace: 1s\n    container: {{ name: wedged-good }}",
@@ -65,13 +65,13 @@ fn what_cannot_be_stopped_is_said_and_holds_nobody_up() {
     case.argus.wait_until(LIMIT, "the other one is replaced", || {
         (id("wedged-good") != good && running(case.engine, "wedged-good")).then_some(())
     });
-    let told = case.wait("says why it is not replaced", |bad| {
+    let output = case.wait("says why it is not replaced", |bad| {
         bad["lastError"]["code"].is_string() && bad["waitingOn"]["reason"].is_string()
     });
     assert_eq!(
-        (&told["lastError"]["code"], &told["lastError"]["stage"]),
+        (&output["lastError"]["code"], &output["lastError"]["stage"]),
         (&"TIMEOUT".into(), &"stop-container".into()),
-        "{told:#}"
+        "{output:#}"
     );
     assert_eq!(id("wedged-bad"), stuck, "it is still there");
     let status = case.argus.status("wedged");

@@ -43,7 +43,7 @@ pub(crate) fn moment(now: Timestamp, text: &str) -> Timestamp {
     if back { now - span } else { now + span }
 }
 
-pub(crate) struct Stage {
+pub(crate) struct GoldenFixture {
     /// All specs, whether in force or not, by environment.
     pub(crate) written: BTreeMap<EnvName, Desired>,
     first: EnvName,
@@ -59,24 +59,24 @@ pub(crate) struct Stage {
     pub(crate) now: Timestamp,
 }
 
-impl Stage {
+impl GoldenFixture {
     /// Plays a case to its end; what is decided then, as text.
     pub(crate) fn play(case: &Case) -> Result<String, String> {
-        let mut stage = Self::of(&case.specs)?;
+        let mut fixture = Self::of(&case.specs)?;
         if !case.store.iter().any(|line| line == "never listed") {
-            stage.list();
+            fixture.list();
         }
         for line in &case.store {
-            stage.line(line).map_err(|why| format!("`{line}`: {why}"))?;
+            fixture.line(line).map_err(|why| format!("`{line}`: {why}"))?;
         }
-        let turn = stage.turn();
+        let turn = fixture.turn();
         let mut out = String::new();
         for (env, plan) in &turn.plans {
             if turn.plans.len() > 1 {
                 out.extend([env.as_str(), ":\n"]);
             }
             out.push_str(&text::text(plan));
-            if stage.shows_variables {
+            if fixture.shows_variables {
                 out.push_str(&variables(plan));
             }
         }
@@ -246,11 +246,11 @@ impl Stage {
     }
 
     /// The ports that a container was made with: those remembered, then those wanted, then the one that the line names.
-    pub(crate) fn ports(&self, env: &EnvName, service: &ServiceName, told: Option<&str>) -> PortMap {
+    pub(crate) fn ports(&self, env: &EnvName, service: &ServiceName, output: Option<&str>) -> PortMap {
         let kept = self.memory.environments.get(env).cloned().unwrap_or_default();
-        let nobody = port::Claims::new();
-        let mut ports = port::assign(&self.written[env], &kept, &nobody, &BTreeMap::new(), self.now).ports;
-        ports.extend(told.and_then(|told| objects::pair(service, told)));
+        let no_one = port::Claims::new();
+        let mut ports = port::assign(&self.written[env], &kept, &no_one, &BTreeMap::new(), self.now).ports;
+        ports.extend(output.and_then(|output| objects::pair(service, output)));
         ports
     }
 
@@ -368,11 +368,11 @@ impl Stage {
         let mut found = None;
         for step in steps {
             planned.push(step.subject.to_string());
-            let told = step.subject.to_string();
-            if told == subject
+            let output = step.subject.to_string();
+            if output == subject
                 || subject
                     .strip_suffix('*')
-                    .is_some_and(|begin| told.starts_with(begin))
+                    .is_some_and(|begin| output.starts_with(begin))
             {
                 found = Some(step.clone());
             }

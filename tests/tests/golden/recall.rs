@@ -6,10 +6,10 @@ use argus_core::plan::image;
 use argus_core::state::{FailedRun, ImageState, RefusedPort};
 
 use crate::error;
-use crate::fixture::{Played, Stage, moment};
+use crate::fixture::{GoldenFixture, Played, moment};
 use crate::objects::{self, Options};
 
-impl Stage {
+impl GoldenFixture {
     pub(crate) fn remember(&mut self, words: &[&str]) -> Played {
         if self.planner.is_some() {
             return Err("what is remembered comes before the first turn".to_owned());

@@ -8,7 +8,7 @@ use argus_tests::proxy::Fault;
 use argus_tests::{Controller, PortHolder, Proxy, RunOptions};
 use serde_json::{Value, json};
 
-use crate::{House, listening};
+use crate::{HttpFixture, listening};
 
 const NAMES: &str = "preflight_start,preflight_check,preflight_end,orphan_found,cleanup_start,cleanup_resource,cleanup_end,\
 port_reassigned,circuit_open,circuit_half_open,circuit_closed,network_check,network_verified";
@@ -55,9 +55,9 @@ fn leave() {
 
 /// What was heard, by name, in the order of the records.
 #[derive(Default)]
-struct Heard(BTreeMap<String, Vec<(u64, Value)>>);
+struct Received(BTreeMap<String, Vec<(u64, Value)>>);
 
-impl Heard {
+impl Received {
     fn take(&mut self, event: &Event) {
         if let Ok(id) = event.id.parse() {
             let all = self.0.entry(event.name.clone()).or_default();
@@ -67,21 +67,23 @@ impl Heard {
 
     fn of(&self, name: &str, holds: impl Fn(&Value) -> bool) -> Vec<u64> {
         let all = self.0.get(name).into_iter().flatten();
-        all.filter(|(_, told)| holds(told)).map(|(id, _)| *id).collect()
+        all.filter(|(_, output)| holds(output))
+            .map(|(id, _)| *id)
+            .collect()
     }
 
     /// How an orphan was found and went, and when its cleaning began and ended.
     fn removal(&self, name: &str) -> Option<Vec<u64>> {
         let found = self.0.get("orphan_found")?;
-        let (found, orphan) = found.iter().find(|(_, told)| told["name"] == name)?;
+        let (found, orphan) = found.iter().find(|(_, output)| output["name"] == name)?;
         let gone = *self
-            .of("cleanup_resource", |told| told["id"] == orphan["id"])
+            .of("cleanup_resource", |output| output["id"] == orphan["id"])
             .first()?;
-        let begun = self.of("cleanup_start", |_| true);
-        let begun = *begun.iter().rev().find(|begun| **begun < gone)?;
+        let started = self.of("cleanup_start", |_| true);
+        let started = *started.iter().rev().find(|started| **started < gone)?;
         let over = self.of("cleanup_end", |_| true);
         let over = *over.iter().find(|over| **over > gone)?;
-        Some(vec![*found, begun, gone, over])
+        Some(vec![*found, started, gone, over])
     }
 
     /// The first of each that holds; none while one of them is missing.
@@ -96,7 +98,7 @@ fn is_in_order(row: Option<Vec<u64>>) -> bool {
 }
 
 #[test]
-fn what_keeps_things_going_is_heard_under_the_names_that_people_know() {
+fn event_names_are_the_documented_ones() {
     let engine = engine();
     leave();
     let proxy = Proxy::start(&engine.scratch("names").join("p.sock"), &engine.socket());
@@ -105,83 +107,83 @@ fn what_keeps_things_going_is_heard_under_the_names_that_people_know() {
         helpers: true,
         ..listening(&[])
     };
-    let house = House::of(Controller::start(engine, options));
+    let fixture = HttpFixture::of(Controller::start(engine, options));
     let holder = PortHolder::of(engine, 18770);
-    house.argus.write_spec("a.e2e.yaml", &spec());
-    house.argus.wait_ready("named", LIMIT);
+    fixture.argus.write_spec("a.e2e.yaml", &spec());
+    fixture.argus.wait_ready("named", LIMIT);
     drop(holder);
     proxy.inject("POST /containers/*/start", Fault::CloseBefore, 100_000);
     let breaker = "resilience: { circuitBreaker: { failureThreshold: 2, resetTimeoutMs: 120000 } }\n";
-    house
+    fixture
         .argus
         .write_spec("b.e2e.yaml", &singles("cut", &[18775], breaker));
-    house
+    fixture
         .argus
         .wait_status("cut", LIMIT, "says that its breaker is open", |now| {
             now["breaker"]["state"] == "open"
         });
     proxy.heal();
-    let reset = house.tell("POST", "/api/v1/actions/resetBreaker", r#"{"environment":"cut"}"#);
+    let reset = fixture.send("POST", "/api/v1/actions/resetBreaker", r#"{"environment":"cut"}"#);
     assert_eq!(reset.status, 202, "{reset:?}");
     // Asked for over HTTP, in both ways, and over MCP.
-    assert_eq!(house.tell("GET", "/api/v1/preflight?skip=disk", "").status, 200);
+    assert_eq!(fixture.send("GET", "/api/v1/preflight?skip=disk", "").status, 200);
     assert_eq!(
-        house
-            .tell("POST", "/api/v1/preflight", r#"{"skip":["clock"]}"#)
+        fixture
+            .send("POST", "/api/v1/preflight", r#"{"skip":["clock"]}"#)
             .status,
         200
     );
     let tool = ("argus_preflight_check", json!({ "skip": ["images"] }));
-    crate::parity::by_mcp(&house, &tool);
+    crate::parity::by_mcp(&fixture, &tool);
 
-    let mut stream = house.events(&format!("?type={NAMES}"), Some("0"));
-    let mut heard = Heard::default();
-    let named = |told: &Value| told["environment"] == "named";
-    let cut = |told: &Value| told["environment"] == "cut";
+    let mut stream = fixture.events(&format!("?type={NAMES}"), Some("0"));
+    let mut received = Received::default();
+    let named = |output: &Value| output["environment"] == "named";
+    let cut = |output: &Value| output["environment"] == "cut";
     let circuit = ["circuit_open", "circuit_half_open", "circuit_closed"];
-    let asked = |told: &Value| told["asked"] == true;
-    let is_told = |heard: &Heard| {
-        heard.removal("named-left").is_some()
-            && heard.row(&circuit, cut).is_some()
-            && !heard.of("port_reassigned", named).is_empty()
-            && !heard.of("network_verified", named).is_empty()
-            && heard.of("preflight_start", asked).len() >= 3
-            && heard.of("preflight_end", |_| true).last() > heard.of("preflight_start", asked).last()
+    let request = |output: &Value| output["asked"] == true;
+    let is_reported = |received: &Received| {
+        received.removal("named-left").is_some()
+            && received.row(&circuit, cut).is_some()
+            && !received.of("port_reassigned", named).is_empty()
+            && !received.of("network_verified", named).is_empty()
+            && received.of("preflight_start", request).len() >= 3
+            && received.of("preflight_end", |_| true).last() > received.of("preflight_start", request).last()
     };
-    while !is_told(&heard) {
+    while !is_reported(&received) {
         let event = stream
             .hear()
-            .unwrap_or_else(|error| panic!("{error}: {:#?}", heard.0));
-        heard.take(&event.expect("the stream goes on"));
+            .unwrap_or_else(|error| panic!("{error}: {:#?}", received.0));
+        received.take(&event.expect("the stream goes on"));
     }
-    assert!(is_in_order(heard.row(&circuit, cut)), "{:#?}", heard.0);
-    assert!(is_in_order(heard.removal("named-left")), "{:#?}", heard.0);
+    assert!(is_in_order(received.row(&circuit, cut)), "{:#?}", received.0);
+    assert!(is_in_order(received.removal("named-left")), "{:#?}", received.0);
     assert_eq!(engine.inspect("named-left"), None);
-    looks(&heard);
+    checks(&received);
 }
 
 /// Each look that was asked for begins, has all its checks, and ends.
-fn looks(heard: &Heard) {
-    let begins = heard.of("preflight_start", |told| told["asked"] == true);
-    let ends = heard.of("preflight_end", |_| true);
+fn checks(received: &Received) {
+    let begins = received.of("preflight_start", |output| output["asked"] == true);
+    let ends = received.of("preflight_end", |_| true);
     for (begin, left_out) in begins.iter().zip(["disk", "clock", "images"]) {
-        let start = heard.0["preflight_start"]
+        let start = received.0["preflight_start"]
             .iter()
             .find(|(id, _)| id == begin)
             .expect("it is among them");
         assert_eq!(start.1["skip"], json!([left_out]), "{start:?}");
         let end = ends.iter().find(|end| *end > begin).expect("it ends");
-        let checks = heard.0["preflight_check"]
+        let checks = received.0["preflight_check"]
             .iter()
             .filter(|(id, _)| (begin..end).contains(&id));
         let results: BTreeMap<&str, &Value> = checks
-            .map(|(_, told)| (told["check"].as_str().expect("a name"), &told["result"]))
+            .map(|(_, output)| (output["check"].as_str().expect("a name"), &output["result"]))
             .collect();
         assert_eq!(results.len(), 9, "{results:?}");
         assert_eq!(results[left_out], "skipped");
         assert_eq!(results["engine"], "pass");
     }
     // What the controller looks at by itself is told when it is not as it was: at its start, at the least.
-    let own = heard.of("preflight_start", |told| told["asked"] == false);
-    assert!(!own.is_empty(), "{:#?}", heard.0);
+    let own = received.of("preflight_start", |output| output["asked"] == false);
+    assert!(!own.is_empty(), "{:#?}", received.0);
 }

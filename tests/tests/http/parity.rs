@@ -8,7 +8,7 @@ use argus_tests::http::call;
 use argus_tests::{Controller, wait};
 use serde_json::{Value, json};
 
-use crate::House;
+use crate::HttpFixture;
 
 /// What differs from one moment to the next, whoever asks.
 const MOMENTS: [&str; 5] = ["tookMs", "errorId", "timestamp", "since", "until"];
@@ -25,7 +25,7 @@ struct Thing {
     /// What of the whole is told over MCP, where that is less.
     brief: fn(&Value) -> Value,
     /// Each of them looks anew: when it was seen is another time.
-    looks: bool,
+    checks: bool,
 }
 
 fn whole(value: &Value) -> Value {
@@ -38,7 +38,7 @@ fn thing(cli: &'static str) -> Thing {
         http: None,
         mcp: None,
         brief: whole,
-        looks: false,
+        checks: false,
     }
 }
 
@@ -58,8 +58,8 @@ impl Thing {
         Self { mcp, ..self }
     }
 
-    fn looks(self) -> Self {
-        Self { looks: true, ..self }
+    fn checks(self) -> Self {
+        Self { checks: true, ..self }
     }
 
     fn brief(self, brief: fn(&Value) -> Value) -> Self {
@@ -68,30 +68,30 @@ impl Thing {
 }
 
 /// Of the records of the journal an agent is not told which version, run and kind they are of.
-fn without_what_is_the_same_in_each(told: &Value) -> Value {
-    let mut told = told.clone();
-    for record in told["items"].as_array_mut().expect("a list") {
-        without(record, &["v", "run", "kind", "note"]);
+fn without_what_is_the_same_in_each(output: &Value) -> Value {
+    let mut output = output.clone();
+    for record in output["items"].as_array_mut().expect("a list") {
+        without(record, &["v", "run", "kind", "event"]);
     }
-    told
+    output
 }
 
 /// The newest first, in a line each.
-fn in_a_line(told: &Value) -> Value {
+fn in_a_line(output: &Value) -> Value {
     let row = |incident: &Value| {
         let count = |list: &str| incident[list].as_array().map_or(0, Vec::len);
         json!({
-            "id": incident["id"], "at": incident["at"], "lastHeard": incident["lastHeard"],
+            "id": incident["id"], "at": incident["at"], "lastSeen": incident["lastSeen"],
             "openIntents": count("openIntents"), "adopted": count("adopted"), "setAside": count("setAside"),
         })
     };
-    let all = told["items"].as_array().expect("a list");
+    let all = output["items"].as_array().expect("a list");
     json!({ "items": all.iter().rev().map(row).collect::<Vec<_>>() })
 }
 
 /// With each code what it means in a line.
-fn summaries(told: &Value) -> Value {
-    let all = told.as_array().expect("a list").iter();
+fn summaries(output: &Value) -> Value {
+    let all = output.as_array().expect("a list").iter();
     let line = |about: &Value| {
         let code = about["code"].as_str().unwrap_or_default().to_owned();
         (code, about["summary"].clone())
@@ -133,7 +133,7 @@ fn shown() -> Vec<Thing> {
         thing("network same --verify")
             .post("/api/v1/environments/same/network", json!({}))
             .mcp("argus_network", of(json!({ "verify": true })))
-            .looks(),
+            .checks(),
         thing("plan").get("/api/v1/plan").mcp("argus_plan", json!({})),
         thing("plan same")
             .get("/api/v1/plan?environment=same")
@@ -173,7 +173,7 @@ fn shown() -> Vec<Thing> {
         thing("preflight --skip disk,clock")
             .get("/api/v1/preflight?skip=disk,clock")
             .mcp("argus_preflight_check", json!({ "skip": ["disk", "clock"] }))
-            .looks(),
+            .checks(),
         thing("doctor").get("/api/v1/doctor"),
         thing("prune --dry-run").get("/api/v1/prune"),
         thing("explain")
@@ -187,7 +187,7 @@ fn shown() -> Vec<Thing> {
 }
 
 /// Commands, each with what they are answered with.
-fn told() -> Vec<Thing> {
+fn output() -> Vec<Thing> {
     let env = json!({ "environment": "same" });
     let case = |verb: &str| json!({ "environment": "same", "case": "one", "action": verb });
     vec![
@@ -265,7 +265,7 @@ fn told() -> Vec<Thing> {
 
 /// What is not there, with the error.
 fn missing() -> Vec<Thing> {
-    let nobody = json!({ "environment": "nobody" });
+    let no_one = json!({ "environment": "nobody" });
     vec![
         thing("fork nobody copy")
             .post(
@@ -274,20 +274,20 @@ fn missing() -> Vec<Thing> {
             )
             .mcp("argus_fork", json!({ "environment": "nobody", "to": "copy" })),
         thing("down nobody")
-            .post("/api/v1/actions/down", nobody.clone())
-            .mcp("argus_down", nobody.clone()),
+            .post("/api/v1/actions/down", no_one.clone())
+            .mcp("argus_down", no_one.clone()),
         thing("cancel nobody")
-            .post("/api/v1/actions/cancel", nobody.clone())
-            .mcp("argus_cancel", nobody.clone()),
+            .post("/api/v1/actions/cancel", no_one.clone())
+            .mcp("argus_cancel", no_one.clone()),
         thing("get nobody")
             .get("/api/v1/environments/nobody")
-            .mcp("argus_status", nobody.clone()),
+            .mcp("argus_status", no_one.clone()),
         thing("why nobody")
             .get("/api/v1/environments/nobody/why")
-            .mcp("argus_why", nobody.clone()),
+            .mcp("argus_why", no_one.clone()),
         thing("network nobody")
             .get("/api/v1/environments/nobody/network")
-            .mcp("argus_network", nobody.clone()),
+            .mcp("argus_network", no_one.clone()),
         thing("network nobody --verify")
             .post("/api/v1/environments/nobody/network", json!({}))
             .mcp(
@@ -296,7 +296,7 @@ fn missing() -> Vec<Thing> {
             ),
         thing("plan nobody")
             .get("/api/v1/plan?environment=nobody")
-            .mcp("argus_plan", nobody.clone()),
+            .mcp("argus_plan", no_one.clone()),
         thing("evidence same db")
             .get("/api/v1/environments/same/services/db/evidence")
             .mcp(
@@ -307,8 +307,8 @@ fn missing() -> Vec<Thing> {
             .get("/api/v1/incidents/nothing")
             .mcp("argus_incidents", json!({ "id": "nothing" })),
         thing("retry nobody")
-            .post("/api/v1/actions/retry", nobody.clone())
-            .mcp("argus_retry", nobody),
+            .post("/api/v1/actions/retry", no_one.clone())
+            .mcp("argus_retry", no_one),
     ]
 }
 
@@ -320,26 +320,29 @@ fn without(value: &mut Value, names: &[&str]) {
 }
 
 /// Without what differs from moment to moment, however deep it stands.
-fn at_any_moment(value: Value, looks: bool) -> Value {
+fn at_any_moment(value: Value, checks: bool) -> Value {
     match value {
         Value::Object(fields) => {
-            let differs = |name: &str| MOMENTS.contains(&name) || (looks && name == "asOf");
+            let differs = |name: &str| MOMENTS.contains(&name) || (checks && name == "asOf");
             let kept = fields.into_iter().filter(|(name, _)| !differs(name));
             Value::Object(
-                kept.map(|(name, value)| (name, at_any_moment(value, looks)))
+                kept.map(|(name, value)| (name, at_any_moment(value, checks)))
                     .collect(),
             )
         }
-        Value::Array(all) => all.into_iter().map(|value| at_any_moment(value, looks)).collect(),
+        Value::Array(all) => all
+            .into_iter()
+            .map(|value| at_any_moment(value, checks))
+            .collect(),
         plain @ (Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_)) => plain,
     }
 }
 
 /// What the CLI says in JSON: on stdout, or as an error on stderr.
-fn by_cli(house: &House<'_>, words: &str) -> Value {
+fn by_cli(fixture: &HttpFixture<'_>, words: &str) -> Value {
     let mut args: Vec<&str> = words.split(' ').collect();
     args.extend(["-o", "json"]);
-    let said = house.argus.cli(&args);
+    let said = fixture.argus.cli(&args);
     let out = String::from_utf8_lossy(&said.stdout).into_owned();
     let err = String::from_utf8_lossy(&said.stderr).into_owned();
     let text = if out.trim().is_empty() {
@@ -351,42 +354,46 @@ fn by_cli(house: &House<'_>, words: &str) -> Value {
     serde_json::from_str(text).unwrap_or_else(|why| panic!("argus {words}: {why}: {out}{err}"))
 }
 
-fn by_http(house: &House<'_>, (method, path, body): &(&str, &str, Value)) -> Value {
+fn by_http(fixture: &HttpFixture<'_>, (method, path, body): &(&str, &str, Value)) -> Value {
     let body = if body.is_null() {
         String::new()
     } else {
         body.to_string()
     };
-    let answer = house.tell(method, path, &body);
-    let mut told = answer.json();
-    assert!(!told.is_null(), "{method} {path}: {answer:?}");
+    let answer = fixture.send(method, path, &body);
+    let mut output = answer.json();
+    assert!(!output.is_null(), "{method} {path}: {answer:?}");
     if !answer.ok() {
-        without(&mut told, &PROBLEM);
+        without(&mut output, &PROBLEM);
     }
-    told
+    output
 }
 
 /// The structured content, without what to do next.
-pub(crate) fn by_mcp(house: &House<'_>, (tool, arguments): &(&str, Value)) -> Value {
-    let mut told = call(&house.socket, tool, arguments, LIMIT);
-    without(&mut told, &["nextSteps"]);
-    match told.get("full").and_then(Value::as_array) {
+pub(crate) fn by_mcp(fixture: &HttpFixture<'_>, (tool, arguments): &(&str, Value)) -> Value {
+    let mut output = call(&fixture.socket, tool, arguments, LIMIT);
+    without(&mut output, &["nextSteps"]);
+    match output.get("full").and_then(Value::as_array) {
         Some(full) => full[0].clone(),
-        None => told,
+        None => output,
     }
 }
 
 /// Asks all surfaces until they say the same: between two of them something may have happened. What they say, where they do not.
-fn difference(house: &House<'_>, thing: &Thing) -> Option<String> {
+fn difference(fixture: &HttpFixture<'_>, thing: &Thing) -> Option<String> {
     let mut last = Value::Null;
     let same = wait::poll(PATIENCE, || {
-        let plain = |value| at_any_moment(value, thing.looks);
-        let cli = plain(by_cli(house, thing.cli));
-        let http = thing.http.as_ref().map(|asked| plain(by_http(house, asked)));
-        let mcp = thing.mcp.as_ref().map(|asked| plain(by_mcp(house, asked)));
+        let plain = |value| at_any_moment(value, thing.checks);
+        let cli = plain(by_cli(fixture, thing.cli));
+        let http = thing
+            .http
+            .as_ref()
+            .map(|request| plain(by_http(fixture, request)));
+        let mcp = thing.mcp.as_ref().map(|request| plain(by_mcp(fixture, request)));
         let brief = (thing.brief)(&cli);
-        let same =
-            |told: &Option<Value>, as_by_cli: &Value| told.as_ref().is_none_or(|told| told == as_by_cli);
+        let same = |output: &Option<Value>, as_by_cli: &Value| {
+            output.as_ref().is_none_or(|output| output == as_by_cli)
+        };
         if same(&http, &cli) && same(&mcp, &brief) {
             return Some(());
         }
@@ -398,64 +405,67 @@ fn difference(house: &House<'_>, thing: &Thing) -> Option<String> {
 }
 
 /// What can be done only once is done to a copy of its own by each surface.
-fn copies_are_made_and_removed_alike(house: &House<'_>) {
-    let plain = |name: &str, told: Value| -> Value {
-        serde_json::from_str(&told.to_string().replace(name, "copy")).expect("JSON")
+fn copies_are_made_and_removed_alike(fixture: &HttpFixture<'_>) {
+    let plain = |name: &str, output: Value| -> Value {
+        serde_json::from_str(&output.to_string().replace(name, "copy")).expect("JSON")
     };
     let to = |name: &str| json!({ "environment": "same", "to": name });
-    let cli = plain("same-cli", by_cli(house, "fork same same-cli"));
+    let cli = plain("same-cli", by_cli(fixture, "fork same same-cli"));
     assert_eq!(
         (&cli["verb"], &cli["kind"]),
         (&json!("fork"), &json!("forked")),
         "{cli:#}"
     );
-    let http = by_http(house, &("POST", "/api/v1/actions/fork", to("same-http")));
-    let mcp = by_mcp(house, &("argus_fork", to("same-mcp")));
+    let http = by_http(fixture, &("POST", "/api/v1/actions/fork", to("same-http")));
+    let mcp = by_mcp(fixture, &("argus_fork", to("same-mcp")));
     assert_eq!(
         [plain("same-http", http), plain("same-mcp", mcp)],
         [cli.clone(), cli]
     );
 
     let of = |name: &str| json!({ "environment": name });
-    let http = by_http(house, &("POST", "/api/v1/actions/down", of("same-http")));
-    let mcp = by_mcp(house, &("argus_down", of("same-mcp")));
+    let http = by_http(fixture, &("POST", "/api/v1/actions/down", of("same-http")));
+    let mcp = by_mcp(fixture, &("argus_down", of("same-mcp")));
     assert_eq!(plain("same-http", http), plain("same-mcp", mcp));
     // The command waits until it is done, and so it tells what is.
-    assert_eq!(by_cli(house, "down same-cli"), json!({ "gone": ["same-cli"] }));
-    let cleaned = by_http(house, &("POST", "/api/v1/actions/cleanOrphans", json!({})));
+    assert_eq!(by_cli(fixture, "down same-cli"), json!({ "gone": ["same-cli"] }));
+    let cleaned = by_http(fixture, &("POST", "/api/v1/actions/cleanOrphans", json!({})));
     assert_eq!(cleaned, json!({ "verb": "cleanOrphans", "kind": "done" }));
 }
 
 #[test]
-fn what_one_surface_shows_all_show_with_the_same_words() {
-    let house = House::open();
-    house.argus.write_spec("e2e.yaml", &shop("same", 18750, "one"));
-    house.argus.wait_ready("same", LIMIT);
+fn interfaces_return_the_same_json() {
+    let fixture = HttpFixture::open();
+    fixture.argus.write_spec("e2e.yaml", &shop("same", 18750, "one"));
+    fixture.argus.wait_ready("same", LIMIT);
     engine().kill_all_in("same-web");
-    house.argus.wait_status("same", LIMIT, "healed", |status| {
+    fixture.argus.wait_status("same", LIMIT, "healed", |status| {
         status["phase"] == "Ready" && Controller::service(status, "web")["restarts"] == 1
     });
     // A run that does not end well leaves an incident.
-    house.argus.kill9();
-    house.argus.start_again();
-    house.argus.wait_until(LIMIT, "it is at work again", || {
-        let answer = by_cli(&house, "incidents");
+    fixture.argus.kill9();
+    fixture.argus.start_again();
+    fixture.argus.wait_until(LIMIT, "it is at work again", || {
+        let answer = by_cli(&fixture, "incidents");
         let ready =
-            UnixStream::connect(&house.socket).is_ok() && house.tell("GET", "/readyz", "").status == 200;
+            UnixStream::connect(&fixture.socket).is_ok() && fixture.send("GET", "/readyz", "").status == 200;
         (ready && !answer["items"].as_array()?.is_empty()).then_some(())
     });
-    let id = by_cli(&house, "incidents")["items"][0]["id"]
+    let id = by_cli(&fixture, "incidents")["items"][0]["id"]
         .as_str()
         .expect("an id")
         .to_owned();
     let one = [
-        by_cli(&house, &format!("incidents {id}")),
-        by_http(&house, &("GET", &format!("/api/v1/incidents/{id}"), Value::Null)),
-        by_mcp(&house, &("argus_incidents", json!({ "id": id }))),
+        by_cli(&fixture, &format!("incidents {id}")),
+        by_http(
+            &fixture,
+            &("GET", &format!("/api/v1/incidents/{id}"), Value::Null),
+        ),
+        by_mcp(&fixture, &("argus_incidents", json!({ "id": id }))),
     ];
     assert!(one[0] == one[1] && one[1] == one[2], "{one:#?}");
-    copies_are_made_and_removed_alike(&house);
-    let all = shown().into_iter().chain(told()).chain(missing());
-    let differences: Vec<String> = all.filter_map(|thing| difference(&house, &thing)).collect();
+    copies_are_made_and_removed_alike(&fixture);
+    let all = shown().into_iter().chain(output()).chain(missing());
+    let differences: Vec<String> = all.filter_map(|thing| difference(&fixture, &thing)).collect();
     assert!(differences.is_empty(), "{}", differences.join("\n"));
 }

@@ -7,28 +7,30 @@ use argus_tests::fixture::{LIMIT, singles};
 use argus_tests::wait;
 use serde_json::{Value, json};
 
-use crate::House;
+use crate::HttpFixture;
 
 /// A comment comes after 15 s of silence.
 const HEARTBEAT: std::ops::Range<Duration> = Duration::from_secs(10)..Duration::from_secs(25);
 
 #[test]
-fn who_hears_nothing_hears_that_the_other_side_is_there() {
-    let house = House::open();
-    let mut silent = house.events("?type=stop", None);
+fn idle_stream_sends_heartbeats() {
+    let fixture = HttpFixture::open();
+    let mut silent = fixture.events("?type=stop", None);
     let (took, comment) = wait::timed(|| silent.comment().expect("the stream goes on"));
     assert_eq!(comment.as_deref(), Some("alive"));
     assert!(HEARTBEAT.contains(&took), "{took:?}");
 }
 
 #[test]
-fn who_comes_back_for_what_is_kept_nowhere_is_told_how_much_that_is_and_how_things_are() {
-    let mut house = House::open();
-    house.argus.write_spec("e2e.yaml", &singles("gap", &[18745], ""));
-    house.argus.wait_ready("gap", LIMIT);
-    assert!(house.argus.stop().success());
+fn client_past_retention_gets_lagged_and_a_snapshot() {
+    let mut fixture = HttpFixture::open();
+    fixture
+        .argus
+        .write_spec("e2e.yaml", &singles("gap", &[18745], ""));
+    fixture.argus.wait_ready("gap", LIMIT);
+    assert!(fixture.argus.stop().success());
     // As if the files that had them were the oldest, and made room.
-    let journal = house.argus.state.join("private/journal.jsonl");
+    let journal = fixture.argus.state.join("private/journal.jsonl");
     let text = std::fs::read_to_string(&journal).expect("a journal");
     let lines: Vec<&str> = text.lines().collect();
     let number = |line: &str| {
@@ -39,34 +41,34 @@ fn who_comes_back_for_what_is_kept_nowhere_is_told_how_much_that_is_and_how_thin
     let first = number(lines[from]);
     assert!(first > 3, "{text}");
     std::fs::write(&journal, lines[from..].join("\n") + "\n").expect("a file");
-    house.argus.start_again();
-    house.argus.wait_until(LIMIT, "it listens again", || {
-        UnixStream::connect(&house.socket).ok()?;
-        (house.tell("GET", "/readyz", "").status == 200).then_some(())
+    fixture.argus.start_again();
+    fixture.argus.wait_until(LIMIT, "it listens again", || {
+        UnixStream::connect(&fixture.socket).ok()?;
+        (fixture.send("GET", "/readyz", "").status == 200).then_some(())
     });
-    house = House::of(house.argus);
+    fixture = HttpFixture::of(fixture.argus);
 
-    let heard = 1;
-    let mut late = house.events("", Some(&heard.to_string()));
+    let received = 1;
+    let mut late = fixture.events("", Some(&received.to_string()));
     let mut next = || late.hear().expect("the stream goes on").expect("an event");
     let greeting = next();
     assert_eq!((greeting.name.as_str(), greeting.id.as_str()), ("snapshot", "1"));
     let gap = std::iter::repeat_with(&mut next).find(|event| event.name == "lagged");
     let gap = gap.expect("it never ends");
-    assert_eq!(gap.json(), json!({ "missed": first - heard - 1 }));
+    assert_eq!(gap.json(), json!({ "missed": first - received - 1 }));
     assert!(gap.id.is_empty(), "who is cut off here comes back for the same");
     assert_eq!(next().name, "snapshot", "how things are now");
     // And from there on everything, once each.
-    let mut told = Vec::new();
-    while told.last().is_none_or(|id| *id < last) {
-        told.extend(next().id.parse::<u64>().ok());
+    let mut output = Vec::new();
+    while output.last().is_none_or(|id| *id < last) {
+        output.extend(next().id.parse::<u64>().ok());
     }
-    let rest: Vec<u64> = (first..).take(told.len()).collect();
-    assert_eq!(told, rest);
+    let rest: Vec<u64> = (first..).take(output.len()).collect();
+    assert_eq!(output, rest);
     // What is there whole has no gap.
-    let mut back = house.events("", Some(&(first - 1).to_string()));
-    let began = back.hear().expect("the stream goes on").expect("a snapshot");
-    assert_eq!(began.name, "snapshot");
+    let mut back = fixture.events("", Some(&(first - 1).to_string()));
+    let started = back.hear().expect("the stream goes on").expect("a snapshot");
+    assert_eq!(started.name, "snapshot");
     let mut record = back.hear().expect("the stream goes on").expect("an event");
     while record.id.is_empty() {
         assert_ne!(record.name, "lagged");

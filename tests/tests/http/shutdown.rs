@@ -7,7 +7,7 @@ use argus_tests::fixture::{LIMIT, shop};
 use argus_tests::http;
 use argus_tests::wait;
 
-use super::House;
+use super::HttpFixture;
 
 /// So many may wait at once.
 const MAY_WAIT: usize = 64;
@@ -15,15 +15,17 @@ const MAY_WAIT: usize = 64;
 const TOO_MANY: usize = 3;
 
 #[test]
-fn who_waits_is_answered_when_the_controller_stops() {
-    let house = House::open();
-    house.argus.write_spec("e2e.yaml", &shop("parting", 18760, "one"));
-    house.argus.wait_ready("parting", LIMIT);
+fn waiting_clients_are_answered_at_shutdown() {
+    let fixture = HttpFixture::open();
+    fixture
+        .argus
+        .write_spec("e2e.yaml", &shop("parting", 18760, "one"));
+    fixture.argus.wait_ready("parting", LIMIT);
     let path = "/api/v1/environments/parting/wait?for=gone&timeoutSeconds=3600";
-    let request = format!("GET {path} HTTP/1.1\r\nHost: {}\r\n\r\n", house.at);
+    let request = format!("GET {path} HTTP/1.1\r\nHost: {}\r\n\r\n", fixture.at);
     let asking: Vec<_> = (0..MAY_WAIT + TOO_MANY)
         .map(|_| {
-            let mut stream = house.connect();
+            let mut stream = fixture.connect();
             stream.write_all(request.as_bytes()).expect("it takes a request");
             stream
         })
@@ -42,24 +44,24 @@ fn who_waits_is_answered_when_the_controller_stops() {
         asking.into_iter().partition(|stream| is_answered(&stream));
     for stream in turned_away {
         let answer = http::next(&mut BufReader::new(stream)).expect("an answer");
-        let told = answer.json();
-        assert_eq!(answer.status, 503, "{told:#}");
+        let output = answer.json();
+        assert_eq!(answer.status, 503, "{output:#}");
         assert!(
-            told["message"]
+            output["message"]
                 .as_str()
                 .is_some_and(|why| why.contains("too many")),
-            "{told:#}"
+            "{output:#}"
         );
     }
-    let ended = house.argus.stop();
+    let ended = fixture.argus.stop();
     assert!(ended.success(), "{ended:?}");
     assert_eq!(waiting.len(), MAY_WAIT);
     for stream in waiting {
         let mut stream = BufReader::new(stream);
         let answer = http::next(&mut stream).expect("an answer");
         assert_eq!(answer.status, 503, "{answer:?}");
-        let told = answer.json();
-        assert_eq!(told["message"], "the controller is stopping", "{told:#}");
+        let output = answer.json();
+        assert_eq!(output["message"], "the controller is stopping", "{output:#}");
         let mut rest = Vec::new();
         assert_eq!(stream.read_to_end(&mut rest).expect("the end"), 0, "{rest:?}");
     }

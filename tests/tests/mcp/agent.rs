@@ -20,12 +20,12 @@ pub(crate) enum Over {
 }
 
 /// A controller that listens, and the way to it.
-pub(crate) struct Stage {
+pub(crate) struct McpFixture {
     pub(crate) engine: &'static PrivateEngine,
     pub(crate) argus: Controller<'static>,
 }
 
-impl Stage {
+impl McpFixture {
     pub(crate) fn start() -> Self {
         let engine = engine();
         let options = RunOptions {
@@ -69,9 +69,9 @@ impl Stage {
 
     /// The answers to these steps.
     pub(crate) fn ask(&self, over: Over, steps: &[Value]) -> Vec<Value> {
-        let told = self.run(&self.script(over, steps));
-        let answers = told["answers"].as_array().cloned();
-        let answers = answers.unwrap_or_else(|| panic!("{over:?}: {told:#}"));
+        let output = self.run(&self.script(over, steps));
+        let answers = output["answers"].as_array().cloned();
+        let answers = answers.unwrap_or_else(|| panic!("{over:?}: {output:#}"));
         assert_eq!(answers.len(), steps.len());
         answers
     }
@@ -113,7 +113,7 @@ pub(crate) fn drive(mut command: Command, script: &Value) -> Value {
 }
 
 /// What a good answer tells.
-pub(crate) fn told(result: &Value) -> &Value {
+pub(crate) fn data(result: &Value) -> &Value {
     assert_eq!(result["isError"], false, "{result:#}");
     &result["structuredContent"]
 }

@@ -4,7 +4,7 @@ use argus_tests::fixture::LIMIT;
 use argus_tests::{Controller, RunOptions, http};
 use serde_json::{Value, json};
 
-use crate::agent::{Over, Stage, error, told};
+use crate::agent::{McpFixture, Over, data, error};
 
 const SECRET: &str = "hunter2-of-calls";
 
@@ -67,21 +67,21 @@ fn checked(error: &Value) -> &Vec<Value> {
 }
 
 #[test]
-fn what_was_called_is_told_on_every_surface_to_who_asks() {
-    let stage = Stage::start();
-    stage.argus.write_spec("e2e.yaml", &spec("calls"));
-    let status = failed(&stage.argus, "calls");
+fn error_call_traces_are_on_every_interface() {
+    let fixture = McpFixture::start();
+    fixture.argus.write_spec("e2e.yaml", &spec("calls"));
+    let status = failed(&fixture.argus, "calls");
     assert!(!status.to_string().contains("\"debug\""), "{status:#}");
 
-    let socket = stage.argus.state.join("private/argus.sock");
+    let socket = fixture.argus.state.join("private/argus.sock");
     let get = |path: &str| {
         let path = format!("/api/v1/environments/{path}");
         http::request(&socket, "GET", &path, "application/json", b"", LIMIT).expect("an answer")
     };
     let plain = get("calls").json();
     assert!(!plain.to_string().contains("\"debug\""), "{plain:#}");
-    let asked = get("calls?debug=true").json();
-    let [api, web] = errors(&asked)[..] else {
+    let request = get("calls?debug=true").json();
+    let [api, web] = errors(&request)[..] else {
         unreachable!()
     };
     let run = &checked(api)[0];
@@ -98,10 +98,10 @@ fn what_was_called_is_told_on_every_surface_to_who_asks() {
     assert!(cause.contains("127.0.0.1:1"), "{cause}");
 
     // The same words by a command, and to an agent.
-    let told_by_command = stage.argus.cli(&["describe", "calls", "-o", "json", "--debug"]);
-    let by_command: Value = serde_json::from_slice(&told_by_command.stdout).expect("JSON");
+    let reported_by_command = fixture.argus.cli(&["describe", "calls", "-o", "json", "--debug"]);
+    let by_command: Value = serde_json::from_slice(&reported_by_command.stdout).expect("JSON");
     assert_eq!(errors(&by_command)[0]["debug"], api["debug"]);
-    let words = stage.argus.cli(&["describe", "calls", "--debug"]);
+    let words = fixture.argus.cli(&["describe", "calls", "--debug"]);
     let words = String::from_utf8_lossy(&words.stdout).into_owned();
     assert!(
         words.contains("called: run-container") && words.contains("called: pull-image"),
@@ -109,55 +109,55 @@ fn what_was_called_is_told_on_every_surface_to_who_asks() {
     );
     let one = json!({ "environment": "calls", "detail": "full", "debug": true });
     for over in [Over::Stdio, Over::Http] {
-        let result = stage.call(over, "argus_status", &one);
-        let full = &told(&result)["full"][0];
+        let result = fixture.call(over, "argus_status", &one);
+        let full = &data(&result)["full"][0];
         assert_eq!(errors(full)[0]["debug"], api["debug"], "{over:?}");
-        checked(&told(&result)["environments"][0]["problem"]);
+        checked(&data(&result)["environments"][0]["error"]);
         let texts = result["content"].to_string();
         assert!(texts.contains("called: run-container"), "{texts}");
     }
-    let quiet = stage.call(
+    let quiet = fixture.call(
         Over::Http,
         "argus_status",
         &json!({ "environment": "calls", "detail": "full" }),
     );
     assert!(!quiet.to_string().contains("\"debug\""), "{quiet:#}");
 
-    refusals(&stage, &get);
+    refusals(&fixture, &get);
     // What cannot be written about calls holds up nothing else, and neither does what lies there for it.
-    let beside = stage.argus.state.join("environments/calls.debug");
+    let beside = fixture.argus.state.join("environments/calls.debug");
     std::fs::remove_file(&beside).expect("a file");
     std::fs::create_dir(&beside).expect("a folder");
-    stage
+    fixture
         .argus
         .write_spec("e2e.yaml", &spec("calls").replace("exit 3", "exit 4"));
-    stage
+    fixture
         .argus
         .wait_status("calls", LIMIT, "it goes on being told", |status| {
             let all = status["errors"].as_array().into_iter().flatten();
             all.into_iter().any(|error| error["exitCode"] == 4)
         });
-    let blind = stage.argus.cli(&["describe", "calls", "-o", "json", "--debug"]);
+    let blind = fixture.argus.cli(&["describe", "calls", "-o", "json", "--debug"]);
     assert!(blind.status.success(), "{blind:?}");
     std::fs::remove_dir(&beside).expect("a folder");
 
     // What is well again is told no more.
-    stage.argus.remove_spec("e2e.yaml");
-    stage.argus.wait_until(LIMIT, "its files are gone", || {
+    fixture.argus.remove_spec("e2e.yaml");
+    fixture.argus.wait_until(LIMIT, "its files are gone", || {
         let left = ["json", "env", "debug"]
-            .map(|ending| stage.argus.state.join(format!("environments/calls.{ending}")));
+            .map(|ending| fixture.argus.state.join(format!("environments/calls.{ending}")));
         (!left.iter().any(|path| path.exists())).then_some(())
     });
 }
 
 /// A refusal tells what was refused.
-fn refusals(stage: &Stage, get: &dyn Fn(&str) -> http::Answer) {
+fn refusals(fixture: &McpFixture, get: &dyn Fn(&str) -> http::Answer) {
     let refused = get("nobody?tail=3&debug=true");
     assert_eq!(refused.status, 404, "{refused:?}");
     let call = &checked(&refused.json())[0].clone();
     assert_eq!(call["operation"], "GET /api/v1/environments/nobody", "{call:#}");
     assert_eq!(call["arguments"], json!({ "tail": "3" }), "{call:#}");
-    let result = stage.call(
+    let result = fixture.call(
         Over::Stdio,
         "argus_retry",
         &json!({ "environment": "nobody", "debug": true }),
@@ -167,30 +167,30 @@ fn refusals(stage: &Stage, get: &dyn Fn(&str) -> http::Answer) {
         (&call["operation"], &call["arguments"]),
         (&json!("argus_retry"), &json!({ "environment": "nobody" }))
     );
-    let output = stage.argus.cli(&["retry", "nobody", "-o", "json", "--debug"]);
-    let said: Value = serde_json::from_slice(&output.stderr).expect("JSON");
-    let call = &checked(&said)[0];
+    let output = fixture.argus.cli(&["retry", "nobody", "-o", "json", "--debug"]);
+    let text: Value = serde_json::from_slice(&output.stderr).expect("JSON");
+    let call = &checked(&text)[0];
     assert_eq!(
         (&call["operation"], &call["arguments"]["environments"]),
         (&json!("argus retry"), &json!("nobody"))
     );
     // A command that ends with the error of an environment tells what led to that, too.
-    let waited = stage
+    let waited = fixture
         .argus
         .cli(&["wait", "calls", "--timeout", "30s", "-o", "json", "--debug"]);
-    let said: Value =
+    let text: Value =
         serde_json::from_slice(&waited.stderr).unwrap_or_else(|error| panic!("{error}: {waited:?}"));
-    let operations: Vec<&Value> = checked(&said).iter().map(|call| &call["operation"]).collect();
-    assert_eq!(operations, ["argus wait", "run-container"], "{said:#}");
+    let operations: Vec<&Value> = checked(&text).iter().map(|call| &call["operation"]).collect();
+    assert_eq!(operations, ["argus wait", "run-container"], "{text:#}");
     for wrong in ["calls?debug=perhaps", "calls?debug=2"] {
         assert_eq!(get(wrong).status, 400, "{wrong}");
     }
-    let wrong = stage.call(Over::Stdio, "argus_status", &json!({ "debug": "perhaps" }));
+    let wrong = fixture.call(Over::Stdio, "argus_status", &json!({ "debug": "perhaps" }));
     assert_eq!(error(&wrong)["code"], "PREREQ_MISSING", "{wrong:#}");
 }
 
 #[test]
-fn with_argus_debug_every_error_tells_what_was_called_even_in_the_files() {
+fn argus_debug_adds_call_traces_to_files() {
     let options = RunOptions {
         env: vec![("ARGUS_DEBUG".to_owned(), "1".to_owned())],
         ..RunOptions::default()

@@ -4,7 +4,7 @@ use argus_tests::fixture::{LIMIT, engine, proxied, shop};
 use argus_tests::proxy::Fault;
 use serde_json::{Value, json};
 
-use crate::agent::{Over, Stage, told};
+use crate::agent::{McpFixture, Over, data};
 
 /// What a breaker changed to, one after the other.
 fn changes(breaker: &Value) -> Vec<&str> {
@@ -16,7 +16,7 @@ fn changes(breaker: &Value) -> Vec<&str> {
 }
 
 #[test]
-fn a_reset_of_an_open_breaker_tells_how_it_was_and_is_and_what_had_opened_it() {
+fn breaker_reset_reports_states_and_history() {
     let engine = engine();
     let (proxy, argus) = proxied(engine, "mcp-circuit");
     proxy.inject("POST /containers/*/start", Fault::CloseBefore, 100_000);
@@ -26,10 +26,10 @@ fn a_reset_of_an_open_breaker_tells_how_it_was_and_is_and_what_had_opened_it() {
         now["breaker"]["state"] == "open"
     });
     proxy.heal();
-    let stage = Stage { engine, argus };
+    let fixture = McpFixture { engine, argus };
     let env = json!({ "environment": "tripped" });
-    let answer = stage.call(Over::Stdio, "argus_reset_circuit", &env);
-    let reset = told(&answer);
+    let answer = fixture.call(Over::Stdio, "argus_reset_circuit", &env);
+    let reset = data(&answer);
     assert_eq!(
         (&reset["verb"], &reset["kind"], &reset["environment"]),
         (&json!("resetBreaker"), &json!("circuit"), &json!("tripped")),
@@ -55,9 +55,9 @@ fn a_reset_of_an_open_breaker_tells_how_it_was_and_is_and_what_had_opened_it() {
         "{reset:#}"
     );
     assert_eq!(changes(current)[..2], ["open", "halfOpen"]);
-    stage.argus.wait_ready("tripped", LIMIT);
-    let answer = stage.call(Over::Socket, "argus_reset_circuit", &env);
-    let again = &told(&answer)["value"];
+    fixture.argus.wait_ready("tripped", LIMIT);
+    let answer = fixture.call(Over::Socket, "argus_reset_circuit", &env);
+    let again = &data(&answer)["value"];
     assert_eq!(again["changed"], false, "{again:#}");
     assert_eq!(
         again["previous"], again["current"],
@@ -73,17 +73,19 @@ fn a_reset_of_an_open_breaker_tells_how_it_was_and_is_and_what_had_opened_it() {
         ["open", "halfOpen", "closed"]
     );
 
-    engines(&proxy, &stage);
+    engines(&proxy, &fixture);
 }
 
 /// The engine's own: it does not open the way to an engine that is not there, and says so.
-fn engines(proxy: &argus_tests::Proxy, stage: &Stage) {
+fn engines(proxy: &argus_tests::Proxy, fixture: &McpFixture) {
     proxy.inject("", Fault::CloseBefore, 100_000);
-    stage.argus.wait_until(LIMIT, "the engine's breaker is open", || {
-        (stage.argus.controller_status()["breaker"]["state"] == "open").then_some(())
-    });
-    let answer = stage.call(Over::Stdio, "argus_reset_circuit", &json!({}));
-    let reset = &told(&answer)["value"];
+    fixture
+        .argus
+        .wait_until(LIMIT, "the engine's breaker is open", || {
+            (fixture.argus.controller_status()["breaker"]["state"] == "open").then_some(())
+        });
+    let answer = fixture.call(Over::Stdio, "argus_reset_circuit", &json!({}));
+    let reset = &data(&answer)["value"];
     assert_eq!(
         (&reset["breaker"], &reset["changed"]),
         (&json!("engine"), &json!(false)),
@@ -95,9 +97,9 @@ fn engines(proxy: &argus_tests::Proxy, stage: &Stage) {
     let words = answer["content"][0]["text"].to_string();
     assert!(words.contains("still"), "{words}");
     proxy.heal();
-    let answer = stage.call(Over::Socket, "argus_reset_circuit", &json!({}));
-    assert_eq!(told(&answer)["value"]["breaker"], "engine", "{answer:#}");
-    stage.argus.wait_until(LIMIT, "it is closed again", || {
-        (stage.argus.controller_status()["breaker"]["state"] == "closed").then_some(())
+    let answer = fixture.call(Over::Socket, "argus_reset_circuit", &json!({}));
+    assert_eq!(data(&answer)["value"]["breaker"], "engine", "{answer:#}");
+    fixture.argus.wait_until(LIMIT, "it is closed again", || {
+        (fixture.argus.controller_status()["breaker"]["state"] == "closed").then_some(())
     });
 }

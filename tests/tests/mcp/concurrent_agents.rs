@@ -3,22 +3,22 @@
 use argus_tests::fixture::{LIMIT, singles};
 use serde_json::{Value, json};
 
-use crate::agent::{Over, Stage, told};
+use crate::agent::{McpFixture, Over, data};
 
 /// What an agent sees of the environment in few words.
-fn seen(stage: &Stage, over: Over) -> (Value, String) {
-    let answer = stage.call(over, "argus_status", &json!({ "environment": "claimed" }));
+fn seen(fixture: &McpFixture, over: Over) -> (Value, String) {
+    let answer = fixture.call(over, "argus_status", &json!({ "environment": "claimed" }));
     let words = answer["content"][0]["text"].as_str().expect("words").to_owned();
-    (told(&answer)["environments"][0].clone(), words)
+    (data(&answer)["environments"][0].clone(), words)
 }
 
 #[test]
-fn a_second_agent_sees_who_uses_an_environment_and_until_when() {
-    let stage = Stage::start();
-    stage
+fn second_agent_sees_the_user_of_an_environment() {
+    let fixture = McpFixture::start();
+    fixture
         .argus
         .write_spec("e2e.yaml", &singles("claimed", &[18780], ""));
-    stage.argus.wait_ready("claimed", LIMIT);
+    fixture.argus.wait_ready("claimed", LIMIT);
     let test = |more: Value| {
         let mut all = json!({ "environment": "claimed" });
         all.as_object_mut()
@@ -26,15 +26,15 @@ fn a_second_agent_sees_who_uses_an_environment_and_until_when() {
             .extend(more.as_object().cloned().expect("an object"));
         all
     };
-    let (before, _) = seen(&stage, Over::Http);
+    let (before, _) = seen(&fixture, Over::Http);
     assert!(
         before["tests"].is_null() && before["holds"].is_null(),
         "{before:#}"
     );
     // The first of them begins.
     let begin = json!({ "action": "begin", "case": "checkout", "ttlSeconds": 300, "holder": "agent-1", "purpose": "nightly" });
-    let lease = stage.call(Over::Stdio, "argus_test", &test(begin));
-    let lease = told(&lease)["value"].clone();
+    let lease = fixture.call(Over::Stdio, "argus_test", &test(begin));
+    let lease = data(&lease)["value"].clone();
     assert_eq!(
         (&lease["holder"], &lease["purpose"]),
         (&json!("agent-1"), &json!("nightly")),
@@ -42,15 +42,15 @@ fn a_second_agent_sees_who_uses_an_environment_and_until_when() {
     );
     // The other sees it, whichever way it comes.
     let runs = |status: &Value| status["tests"][0]["holder"] == "agent-1";
-    stage
+    fixture
         .argus
         .wait_status("claimed", LIMIT, "names who runs what", runs);
     for over in [Over::Http, Over::Socket, Over::Stdio] {
-        let (now, words) = seen(&stage, over);
-        let told = json!({
+        let (now, words) = seen(&fixture, over);
+        let output = json!({
             "case": "checkout", "holder": "agent-1", "purpose": "nightly", "since": lease["since"], "until": lease["until"],
         });
-        assert_eq!(now["tests"], json!([told]), "{now:#}");
+        assert_eq!(now["tests"], json!([output]), "{now:#}");
         let until = lease["until"].as_str().expect("a time");
         assert!(
             words.contains(&format!("test `checkout` of agent-1 runs until {until}: nightly")),
@@ -59,13 +59,13 @@ fn a_second_agent_sees_who_uses_an_environment_and_until_when() {
     }
     // It may go on beside it, and is told whom it disturbs.
     let begin = json!({ "action": "begin", "case": "search", "holder": "agent-2" });
-    let beside = stage.call(Over::Http, "argus_test", &test(begin));
+    let beside = fixture.call(Over::Http, "argus_test", &test(begin));
     let words = beside["content"][0]["text"].to_string();
-    assert!(words.contains("beside it test `checkout` of agent-1"), "{words}");
+    assert!(words.contains("also: test `checkout` of agent-1"), "{words}");
     let hold = json!({ "reason": "looking", "holder": "agent-2", "forSeconds": 600 });
-    told(&stage.call(Over::Http, "argus_hold", &test(hold)));
+    data(&fixture.call(Over::Http, "argus_hold", &test(hold)));
     let is_named = |status: &Value| status["holds"][0]["holder"] == "agent-2";
-    let status = stage
+    let status = fixture
         .argus
         .wait_status("claimed", LIMIT, "names who holds it", is_named);
     let cases: Vec<&Value> = status["tests"]
@@ -77,28 +77,28 @@ fn a_second_agent_sees_who_uses_an_environment_and_until_when() {
     assert_eq!(cases, ["checkout", "search"], "that ends first first");
     assert_eq!(status["holds"][0]["reason"], "looking", "{status:#}");
     assert!(status["holds"][0]["until"].is_string(), "{status:#}");
-    let described = stage.argus.cli(&["describe", "claimed"]);
+    let described = fixture.argus.cli(&["describe", "claimed"]);
     let described = String::from_utf8_lossy(&described.stdout).into_owned();
     assert!(
         described.contains("held by agent-2") && described.contains("of agent-1"),
         "{described}"
     );
-    let wide = stage.argus.cli(&["get", "-o", "wide"]);
+    let wide = fixture.argus.cli(&["get", "-o", "wide"]);
     let wide = String::from_utf8_lossy(&wide.stdout).into_owned();
     assert!(wide.contains("agent-1, agent-2"), "{wide}");
 
     // What ends, and what runs out, frees it.
-    told(&stage.call(Over::Http, "argus_resume", &test(json!({}))));
+    data(&fixture.call(Over::Http, "argus_resume", &test(json!({}))));
     for case in ["checkout", "search"] {
-        told(&stage.call(
+        data(&fixture.call(
             Over::Stdio,
             "argus_test",
             &test(json!({ "action": "end", "case": case })),
         ));
     }
     let short = json!({ "action": "begin", "case": "short", "ttlSeconds": 1, "holder": "agent-3" });
-    told(&stage.call(Over::Http, "argus_test", &test(short)));
-    stage
+    data(&fixture.call(Over::Http, "argus_test", &test(short)));
+    fixture
         .argus
         .wait_status("claimed", LIMIT, "nobody's any more", |status| {
             status["tests"].is_null() && status["holds"].is_null()

@@ -8,24 +8,24 @@ use argus_tests::binary;
 use argus_tests::fixture::text;
 use serde_json::Value;
 
-use crate::agent::{Over, Stage, error};
+use crate::agent::{McpFixture, Over, error};
 use crate::tour;
 
 /// What says no on purpose, to what the tour asks of it.
 const REFUSED: [&str; 3] = ["argus_evidence", "argus_mock_requests", "argus_rollback"];
 
 #[test]
-fn the_inspector_drives_every_tool_over_stdio() {
-    inspect(&Stage::start(), Over::Stdio, "inspect-stdio", 18_680);
+fn inspector_drives_every_tool_over_stdio() {
+    inspect(&McpFixture::start(), Over::Stdio, "inspect-stdio", 18_680);
 }
 
 #[test]
-fn the_inspector_drives_every_tool_over_http() {
-    inspect(&Stage::start(), Over::Http, "inspect-http", 18_690);
+fn inspector_drives_every_tool_over_http() {
+    inspect(&McpFixture::start(), Over::Http, "inspect-http", 18_690);
 }
 
-fn inspect(stage: &Stage, over: Over, name: &str, port: u16) {
-    let listed = ask(stage, over, &["--method".to_owned(), "tools/list".to_owned()]);
+fn inspect(fixture: &McpFixture, over: Over, name: &str, port: u16) {
+    let listed = ask(fixture, over, &["--method".to_owned(), "tools/list".to_owned()]);
     let tools: BTreeMap<String, &Value> = listed["tools"]
         .as_array()
         .expect("a list")
@@ -41,16 +41,16 @@ fn inspect(stage: &Stage, over: Over, name: &str, port: u16) {
             let value = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
             words.extend(["--tool-arg".to_owned(), format!("{key}={value}")]);
         }
-        let result = ask(stage, over, &words);
-        let told = &result["structuredContent"];
+        let result = ask(fixture, over, &words);
+        let output = &result["structuredContent"];
         if REFUSED.contains(&tool) {
             error(&result);
         } else {
             assert_ne!(result["isError"], true, "{tool} {arguments}: {result:#}");
             let schema = jsonschema::validator_for(&tools[tool]["outputSchema"]).expect("a schema");
             schema
-                .validate(told)
-                .unwrap_or_else(|why| panic!("{tool} {arguments}: {why}: {told:#}"));
+                .validate(output)
+                .unwrap_or_else(|why| panic!("{tool} {arguments}: {why}: {output:#}"));
         }
         called.insert(tool.to_owned());
     }
@@ -58,15 +58,15 @@ fn inspect(stage: &Stage, over: Over, name: &str, port: u16) {
 }
 
 /// What the server answers, as the Inspector prints it.
-fn ask(stage: &Stage, over: Over, words: &[String]) -> Value {
+fn ask(fixture: &McpFixture, over: Over, words: &[String]) -> Value {
     let cli = inspector();
-    let mut command = stage.engine.command_in_netns("node");
+    let mut command = fixture.engine.command_in_netns("node");
     command.arg(cli.join("cli.js")).arg("--cli");
     match over {
         Over::Stdio => command.arg(binary::argus()).arg("mcp"),
         Over::Http | Over::Socket => {
-            let token = std::fs::read_to_string(stage.argus.state.join("private/token")).expect("a token");
-            let http = text(&stage.argus.controller_status()["http"]);
+            let token = std::fs::read_to_string(fixture.argus.state.join("private/token")).expect("a token");
+            let http = text(&fixture.argus.controller_status()["http"]);
             command
                 .arg(format!("{http}/mcp"))
                 .args(["--header", &format!("Authorization: Bearer {}", token.trim())])
@@ -74,16 +74,16 @@ fn ask(stage: &Stage, over: Over, words: &[String]) -> Value {
     };
     command
         .args(words)
-        .env("ARGUS_STATE", &stage.argus.state)
-        .env("ARGUS_SPECS", &stage.argus.specs)
-        .env("DOCKER_HOST", stage.engine.host())
+        .env("ARGUS_STATE", &fixture.argus.state)
+        .env("ARGUS_SPECS", &fixture.argus.specs)
+        .env("DOCKER_HOST", fixture.engine.host())
         // It finds its own version only from here.
         .current_dir(&cli)
         .stdin(Stdio::null());
     let output = command.output().expect("node runs");
     serde_json::from_slice(&output.stdout).unwrap_or_else(|why| {
-        let said = String::from_utf8_lossy(&output.stderr);
-        panic!("{words:?}: {why}: {said}")
+        let text = String::from_utf8_lossy(&output.stderr);
+        panic!("{words:?}: {why}: {text}")
     })
 }
 

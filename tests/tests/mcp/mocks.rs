@@ -8,7 +8,7 @@ use argus_tests::fixture::LIMIT;
 use argus_tests::http::{self, Events};
 use serde_json::{Value, json};
 
-use crate::agent::{Over, Stage, error, told};
+use crate::agent::{McpFixture, Over, data, error};
 
 const SPEC: &str = r#"version: "1"
 project: { name: asked-mock }
@@ -26,8 +26,8 @@ mocks:
 "#;
 
 /// Asks the mock from inside the engine's namespace.
-fn ask(stage: &Stage, path: &str, body: &str) {
-    let mut client = stage.engine.command_in_netns("busybox");
+fn ask(fixture: &McpFixture, path: &str, body: &str) {
+    let mut client = fixture.engine.command_in_netns("busybox");
     let url = format!("http://127.0.0.1:18650{path}");
     client
         .args(["wget", "-q", "-O", "-", "--post-data", body, &url])
@@ -36,17 +36,17 @@ fn ask(stage: &Stage, path: &str, body: &str) {
 }
 
 #[test]
-fn what_a_mock_was_asked_is_told_by_a_command_over_http_and_to_agents() {
-    let stage = Stage::start();
-    stage.argus.write_spec("e2e.yaml", SPEC);
+fn mock_requests_are_reported_on_every_interface() {
+    let fixture = McpFixture::start();
+    fixture.argus.write_spec("e2e.yaml", SPEC);
     let of_mock = json!({ "environment": "asked-mock", "mock": "payments" });
-    stage.argus.wait_ready("asked-mock", LIMIT);
+    fixture.argus.wait_ready("asked-mock", LIMIT);
     for number in 0..5 {
-        ask(&stage, "/charges", &format!("number={number}&password=pw-7777"));
+        ask(&fixture, "/charges", &format!("number={number}&password=pw-7777"));
     }
-    ask(&stage, "/nowhere", "x");
+    ask(&fixture, "/nowhere", "x");
 
-    let output = stage
+    let output = fixture
         .argus
         .cli(&["mock", "requests", "asked-mock", "payments", "-o", "json"]);
     let by_command: Value = serde_json::from_slice(&output.stdout).expect("JSON");
@@ -59,7 +59,7 @@ fn what_a_mock_was_asked_is_told_by_a_command_over_http_and_to_agents() {
     assert_eq!(all[5]["matched"], Value::Null);
     assert!(!by_command.to_string().contains("pw-7777"), "{by_command:#}");
 
-    let socket = stage.argus.state.join("private/argus.sock");
+    let socket = fixture.argus.state.join("private/argus.sock");
     let get = |path: &str| {
         let path = format!("/api/v1/environments/asked-mock/mocks/{path}");
         http::request(&socket, "GET", &path, "application/json", b"", LIMIT).expect("an answer")
@@ -79,36 +79,36 @@ fn what_a_mock_was_asked_is_told_by_a_command_over_http_and_to_agents() {
         assert!(answer.json()["errorId"].is_string(), "{answer:?}");
     }
 
-    let result = stage.call(Over::Http, "argus_mock_requests", &of_mock);
-    let asked = told(&result);
-    let rows = asked["requests"].as_array().expect("a list");
-    assert_eq!((&asked["total"], rows.len()), (&json!(6), 6), "{asked:#}");
-    assert_eq!(rows[0]["matched"], all[0]["matched"], "{asked:#}");
+    let result = fixture.call(Over::Http, "argus_mock_requests", &of_mock);
+    let request = data(&result);
+    let rows = request["requests"].as_array().expect("a list");
+    assert_eq!((&request["total"], rows.len()), (&json!(6), 6), "{request:#}");
+    assert_eq!(rows[0]["matched"], all[0]["matched"], "{request:#}");
     assert!(
         rows[0]["body"].is_string() && rows[0].get("headers").is_none(),
-        "{asked:#}"
+        "{request:#}"
     );
-    assert_eq!(asked["nextSteps"][0]["tool"], "argus_explain", "{asked:#}");
+    assert_eq!(request["nextSteps"][0]["tool"], "argus_explain", "{request:#}");
     let words = result["content"][0]["text"].to_string();
     assert!(
         words.contains("POST /nowhere") && words.contains("nothing matched"),
         "{words}"
     );
-    followed(&stage, &socket);
+    followed(&fixture, &socket);
     // A mock that is gone says nothing, and that is said.
-    assert!(stage.argus.cli(&["hold", "asked-mock"]).status.success());
-    stage
+    assert!(fixture.argus.cli(&["hold", "asked-mock"]).status.success());
+    fixture
         .engine
         .docker_ok(&["stop", "-t", "0", "asked-mock-mock-payments"]);
-    let gone = stage.call(Over::Http, "argus_mock_requests", &of_mock);
+    let gone = fixture.call(Over::Http, "argus_mock_requests", &of_mock);
     let code = error(&gone)["code"].as_str();
     // With its container its port is gone as well.
-    let said = ["CONNECTION_LOST", "PREREQ_MISSING"].map(Some);
-    assert!(said.contains(&code), "{gone:#}");
+    let text = ["CONNECTION_LOST", "PREREQ_MISSING"].map(Some);
+    assert!(text.contains(&code), "{gone:#}");
 }
 
 /// Each request is told as it comes, and on from where somebody was when he comes back.
-fn followed(stage: &Stage, socket: &Path) {
+fn followed(fixture: &McpFixture, socket: &Path) {
     let follow = |last: Option<&str>| {
         let stream = UnixStream::connect(socket).expect("it listens");
         stream.set_read_timeout(Some(LIMIT)).expect("a limit");
@@ -122,20 +122,20 @@ fn followed(stage: &Stage, socket: &Path) {
     };
     let mut events = follow(None);
     assert_eq!(next(&mut events), ("6".to_owned(), json!("/nowhere")));
-    ask(stage, "/seventh", "x");
+    ask(fixture, "/seventh", "x");
     assert_eq!(next(&mut events), ("7".to_owned(), json!("/seventh")));
     let mut again = follow(Some("5"));
     assert_eq!(next(&mut again).0, "6");
     assert_eq!(next(&mut again).0, "7");
-    stage
+    fixture
         .engine
         .docker_ok(&["restart", "-t", "0", "asked-mock-mock-payments"]);
-    stage.argus.wait_until(LIMIT, "it answers again", || {
-        ask(stage, "/anew", "x");
+    fixture.argus.wait_until(LIMIT, "it answers again", || {
+        ask(fixture, "/anew", "x");
         let path = "/api/v1/environments/asked-mock/mocks/payments/requests";
         let answer = http::request(socket, "GET", path, "application/json", b"", LIMIT).ok()?;
-        let told = answer.json();
-        (told["total"].as_u64() > Some(0)).then_some(())
+        let output = answer.json();
+        (output["total"].as_u64() > Some(0)).then_some(())
     });
     assert_eq!(
         next(&mut events),

@@ -5,10 +5,10 @@ use std::process::Command;
 use argus_tests::binary;
 use serde_json::json;
 
-use crate::agent::{drive, error, python, told};
+use crate::agent::{data, drive, error, python};
 
 #[test]
-fn without_a_controller_it_looks_writes_files_and_says_how_to_start_one() {
+fn stdio_server_without_controller_reads_and_writes_files() {
     let dir = tempfile::tempdir().expect("a folder");
     let (state, specs) = (dir.path().join("state"), dir.path().join("specs"));
     std::fs::create_dir_all(&specs).expect("a folder");
@@ -34,12 +34,12 @@ fn without_a_controller_it_looks_writes_files_and_says_how_to_start_one() {
         assert_eq!(all["about"]["server"]["name"], "argus", "{all:#}");
         let answers = &all["answers"];
         let result = |index: usize| &answers[index]["result"];
-        assert_eq!(told(result(0))["controller"]["alive"], false);
-        assert_eq!(told(result(1))["environment"], "shop");
-        assert_eq!(told(result(1))["taken"], false, "nobody reads it yet");
-        assert_eq!(told(result(2))["files"][0]["environment"], "shop");
-        assert_eq!(told(result(3))["code"], "PORT_CONFLICT");
-        assert_eq!(told(result(4))["overall"], "unhealthy");
+        assert_eq!(data(result(0))["controller"]["alive"], false);
+        assert_eq!(data(result(1))["environment"], "shop");
+        assert_eq!(data(result(1))["accepted"], false, "nobody reads it yet");
+        assert_eq!(data(result(2))["files"][0]["environment"], "shop");
+        assert_eq!(data(result(3))["code"], "PORT_CONFLICT");
+        assert_eq!(data(result(4))["overall"], "unhealthy");
         let hint = &error(result(5))["details"]["hint"];
         assert!(
             hint.as_str()
@@ -47,9 +47,9 @@ fn without_a_controller_it_looks_writes_files_and_says_how_to_start_one() {
             "{hint}"
         );
         assert_eq!(error(result(6))["code"], "PREREQ_MISSING");
-        for (index, said) in [(7, "argus_status"), (8, "environment name")] {
+        for (index, text) in [(7, "argus_status"), (8, "environment name")] {
             let words = answers[index]["error"].to_string();
-            assert!(words.contains(said), "{words}");
+            assert!(words.contains(text), "{words}");
         }
         let written = std::fs::read_to_string(specs.join("shop.e2e.yaml")).expect("it is written");
         assert_eq!(written, file);

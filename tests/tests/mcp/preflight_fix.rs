@@ -4,13 +4,13 @@ use argus_tests::fixture::{LIMIT, singles};
 use argus_tests::http;
 use serde_json::{Value, json};
 
-use crate::agent::{Over, Stage, told};
+use crate::agent::{McpFixture, Over, data};
 
 /// Nothing is removed unless somebody asks.
 const QUIET: &str = "resilience: { preflight: { cleanOrphans: false } }\n";
 
 /// What a controller that is dead made for this project.
-fn leave(stage: &Stage, project: &str, name: &str) {
+fn leave(fixture: &McpFixture, project: &str, name: &str) {
     let labels = [
         "managed=true".to_owned(),
         format!("project={project}"),
@@ -24,18 +24,18 @@ fn leave(stage: &Stage, project: &str, name: &str) {
     let mut words = vec!["run", "-d", "--name", name];
     words.extend(labels.iter().map(String::as_str));
     words.extend(["--init", "busybox:local", "sleep", "1000"]);
-    stage.engine.docker_ok(&words);
+    fixture.engine.docker_ok(&words);
 }
 
-fn check<'r>(report: &'r Value, name: &str) -> &'r Value {
+fn named_check<'r>(report: &'r Value, name: &str) -> &'r Value {
     let checks = report["checks"].as_array().expect("checks");
     let found = checks.iter().find(|check| check["name"] == name);
     found.unwrap_or_else(|| panic!("no {name} in {report:#}"))
 }
 
 /// It was there, it was removed, and the second look does not find it.
-fn is_mended(report: &Value, name: &str) {
-    let before = check(&report["before"], "orphans");
+fn is_recovered(report: &Value, name: &str) {
+    let before = named_check(&report["before"], "orphans");
     assert_eq!(
         (&before["result"], &before["code"]),
         (&json!("warn"), &json!("ORPHAN_DETECTED")),
@@ -45,34 +45,37 @@ fn is_mended(report: &Value, name: &str) {
     let fixed = report["fixed"].as_array().expect("what was done");
     let fixed = fixed.iter().find(|fixed| fixed["name"] == name);
     assert_eq!(fixed.expect("it was tried")["removed"], true, "{report:#}");
-    let after = check(report, "orphans").to_string();
+    let after = named_check(report, "orphans").to_string();
     assert!(!after.contains(name), "{after}");
 }
 
 /// A controller with an environment, and beside that what a dead one left, which it has seen.
-fn stage_with(project: &str, port: u16) -> (Stage, String) {
-    let stage = Stage::start();
-    stage
+fn stage_with(project: &str, port: u16) -> (McpFixture, String) {
+    let fixture = McpFixture::start();
+    fixture
         .argus
         .write_spec("e2e.yaml", &singles(project, &[port], QUIET));
-    stage.argus.wait_ready(project, LIMIT);
+    fixture.argus.wait_ready(project, LIMIT);
     let name = format!("{project}-left");
-    leave(&stage, project, &name);
-    stage.argus.wait_until(LIMIT, "it is seen", || {
-        let orphans = stage.argus.controller_status()["orphans"].to_string();
+    leave(&fixture, project, &name);
+    fixture.argus.wait_until(LIMIT, "it is seen", || {
+        let orphans = fixture.argus.controller_status()["orphans"].to_string();
         orphans.contains(&name).then_some(())
     });
-    (stage, name)
+    (fixture, name)
 }
 
 #[test]
-fn a_look_that_mends_removes_what_a_dead_run_left_and_says_so_to_agents() {
+fn preflight_fix_removes_orphans_over_mcp() {
     for (over, project) in [(Over::Stdio, "fit-stdio"), (Over::Http, "fit-http")] {
-        let (stage, name) = stage_with(project, 18770);
-        let gone = || stage.engine.inspect(&name).is_none();
-        let look = json!({ "skipDiskCheck": true, "skip": ["clock"] });
-        let seen = told(&stage.call(over, "argus_preflight_check", &look)).clone();
-        assert!(check(&seen, "orphans").to_string().contains(&name), "{seen:#}");
+        let (fixture, name) = stage_with(project, 18770);
+        let gone = || fixture.engine.inspect(&name).is_none();
+        let check = json!({ "skipDiskCheck": true, "skip": ["clock"] });
+        let seen = data(&fixture.call(over, "argus_preflight_check", &check)).clone();
+        assert!(
+            named_check(&seen, "orphans").to_string().contains(&name),
+            "{seen:#}"
+        );
         assert!(!gone(), "a look alone removes nothing");
         assert_eq!(
             seen["nextSteps"][0]["arguments"],
@@ -80,32 +83,32 @@ fn a_look_that_mends_removes_what_a_dead_run_left_and_says_so_to_agents() {
             "{seen:#}"
         );
         for left_out in ["disk", "clock"] {
-            let skipped = check(&seen, left_out);
+            let skipped = named_check(&seen, left_out);
             assert_eq!(skipped["result"], "skipped", "{skipped:#}");
             let why = skipped["message"].as_str().expect("why");
             assert!(!why.is_empty(), "{skipped:#}");
         }
-        let mended = stage.call(over, "argus_preflight_check", &json!({ "autoFix": true }));
-        is_mended(told(&mended), &name);
-        let words = mended["content"][0]["text"].to_string();
+        let recovered = fixture.call(over, "argus_preflight_check", &json!({ "autoFix": true }));
+        is_recovered(data(&recovered), &name);
+        let words = recovered["content"][0]["text"].to_string();
         assert!(words.contains(&format!("removed: container {name}")), "{words}");
         assert!(gone());
         // Both were looks of the controller, and stand in its journal.
-        let asked = stage
+        let request = fixture
             .argus
             .cli(&["events", "--type", "preflight_start", "-o", "json"]);
-        let asked = String::from_utf8_lossy(&asked.stdout).replace(' ', "");
-        assert_eq!(asked.matches("\"asked\":true").count(), 2, "{asked}");
+        let request = String::from_utf8_lossy(&request.stdout).replace(' ', "");
+        assert_eq!(request.matches("\"asked\":true").count(), 2, "{request}");
     }
 }
 
 #[test]
-fn a_look_that_mends_removes_what_a_dead_run_left_and_says_so_over_http() {
-    let (stage, name) = stage_with("fit-plain", 18775);
-    let socket = stage.argus.state.join("private/argus.sock");
+fn preflight_fix_removes_orphans_over_http() {
+    let (fixture, name) = stage_with("fit-plain", 18775);
+    let socket = fixture.argus.state.join("private/argus.sock");
     let ask = |method: &str, body: &str| {
         let body = body.as_bytes();
-        let asked = http::request(
+        let request = http::request(
             &socket,
             method,
             "/api/v1/preflight",
@@ -113,12 +116,19 @@ fn a_look_that_mends_removes_what_a_dead_run_left_and_says_so_over_http() {
             body,
             LIMIT,
         );
-        asked.expect("an answer").json()
+        request.expect("an answer").json()
     };
     let seen = ask("GET", "");
-    assert!(check(&seen, "orphans").to_string().contains(&name), "{seen:#}");
-    let mended = ask("POST", r#"{"fix": true, "skip": ["disk"]}"#);
-    is_mended(&mended, &name);
-    assert_eq!(check(&mended, "disk")["result"], "skipped", "{mended:#}");
-    assert!(stage.engine.inspect(&name).is_none());
+    assert!(
+        named_check(&seen, "orphans").to_string().contains(&name),
+        "{seen:#}"
+    );
+    let recovered = ask("POST", r#"{"fix": true, "skip": ["disk"]}"#);
+    is_recovered(&recovered, &name);
+    assert_eq!(
+        named_check(&recovered, "disk")["result"],
+        "skipped",
+        "{recovered:#}"
+    );
+    assert!(fixture.engine.inspect(&name).is_none());
 }

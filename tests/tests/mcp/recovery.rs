@@ -3,7 +3,7 @@
 use argus_tests::fixture::IMAGE;
 use serde_json::{Value, json};
 
-use crate::agent::{Over, Stage, error, size, told};
+use crate::agent::{McpFixture, Over, data, error, size};
 
 /// `api` needs a variable, says so on stderr, and ends.
 fn spec(name: &str, variable: &str) -> String {
@@ -29,12 +29,12 @@ services:
 }
 
 #[test]
-fn what_failed_is_found_out_and_mended_over_every_transport() {
-    let stage = Stage::start();
+fn agent_repairs_a_failure_over_every_transport() {
+    let fixture = McpFixture::start();
     for (over, name) in [(Over::Stdio, "mend-stdio"), (Over::Http, "mend-http")] {
         let env = json!({ "environment": name });
         let broken = json!({ "content": spec(name, "OTHER: x") });
-        let answers = stage.ask(
+        let answers = fixture.ask(
             over,
             &[
                 json!({ "call": "argus_apply", "arguments": broken }),
@@ -46,7 +46,7 @@ fn what_failed_is_found_out_and_mended_over_every_transport() {
             ],
         );
         let results: Vec<&Value> = answers.iter().map(|answer| &answer["result"]).collect();
-        assert_eq!(told(results[0])["taken"], true);
+        assert_eq!(data(results[0])["accepted"], true);
         let given_up = error(results[1]);
         assert_eq!(given_up["environment"], name, "{given_up:#}");
         let words = results[1]["content"][0]["text"].to_string();
@@ -59,9 +59,9 @@ fn what_failed_is_found_out_and_mended_over_every_transport() {
             "it told how it goes"
         );
 
-        let status = told(results[2]);
+        let status = data(results[2]);
         assert!(size(results[2]) < 6_000, "{}: {status:#}", size(results[2]));
-        let problem = &status["environments"][0]["problem"];
+        let problem = &status["environments"][0]["error"];
         assert_eq!(problem["service"], "api", "{status:#}");
         assert_eq!(problem["exitCode"], 3, "{status:#}");
         assert!(
@@ -79,12 +79,12 @@ fn what_failed_is_found_out_and_mended_over_every_transport() {
         );
 
         assert!(
-            told(results[3])["chains"].to_string().contains("exit code 3"),
+            data(results[3])["chains"].to_string().contains("exit code 3"),
             "{:#}",
             results[3]
         );
         assert!(
-            told(results[4])["stderr"]
+            data(results[4])["stderr"]
                 .to_string()
                 .contains("cannot find DATABASE_URL"),
             "{:#}",
@@ -97,62 +97,67 @@ fn what_failed_is_found_out_and_mended_over_every_transport() {
             answers[5]
         );
 
-        follow(&stage, over, status);
-        follow(&stage, over, told(results[3]));
+        follow(&fixture, over, status);
+        follow(&fixture, over, data(results[3]));
 
         // Trying again without mending fails again, and that is heard of the new runs, not of the old ones.
-        let before = failures(&stage, name);
-        retry(&stage, over, name);
+        let before = failures(&fixture, name);
+        retry(&fixture, over, name);
         assert!(
-            failures(&stage, name) > before,
+            failures(&fixture, name) > before,
             "what was waited for is the new run's failure"
         );
 
-        let mended = json!({ "content": spec(name, "DATABASE_URL: \"db://x\"") });
-        let answers = stage.ask(
+        let recovered = json!({ "content": spec(name, "DATABASE_URL: \"db://x\"") });
+        let answers = fixture.ask(
             over,
             &[
-                json!({ "call": "argus_apply", "arguments": mended }),
+                json!({ "call": "argus_apply", "arguments": recovered }),
                 json!({ "call": "argus_wait", "arguments": env }),
                 json!({ "read": evidence }),
                 json!({ "call": "argus_down", "arguments": env }),
             ],
         );
-        assert_eq!(told(&answers[0]["result"])["changed"], true);
-        let ready = told(&answers[1]["result"]);
+        assert_eq!(data(&answers[0]["result"])["changed"], true);
+        let ready = data(&answers[1]["result"]);
         assert_eq!(ready["environments"][0]["phase"], "Ready", "{ready:#}");
         let kept = answers[2]["contents"][0]["text"].as_str().unwrap_or_default();
         assert!(kept.contains("cannot find DATABASE_URL"), "{:#}", answers[2]);
-        told(&answers[3]["result"]);
+        data(&answers[3]["result"]);
     }
 }
 
 /// Tries again and waits, without a pause between.
-fn retry(stage: &Stage, over: Over, name: &str) {
+fn retry(fixture: &McpFixture, over: Over, name: &str) {
     let env = json!({ "environment": name });
     let steps = ["argus_retry", "argus_wait"].map(|tool| json!({ "call": tool, "arguments": env }));
-    let answers = stage.ask(over, &steps);
-    told(&answers[0]["result"]);
+    let answers = fixture.ask(over, &steps);
+    data(&answers[0]["result"]);
     error(&answers[1]["result"]);
 }
 
 /// The runs of `api` that failed, by what is kept of them.
-fn failures(stage: &Stage, name: &str) -> usize {
-    let kept = stage.argus.state.join("private/evidence").join(name).join("api");
+fn failures(fixture: &McpFixture, name: &str) -> usize {
+    let kept = fixture
+        .argus
+        .state
+        .join("private/evidence")
+        .join(name)
+        .join("api");
     std::fs::read_dir(kept).expect("evidence").count()
 }
 
 /// Calls what an answer says can be called next, as it stands.
-fn follow(stage: &Stage, over: Over, told: &Value) {
-    let steps = told["nextSteps"].as_array().expect("a list");
-    assert!(!steps.is_empty(), "{told:#}");
+fn follow(fixture: &McpFixture, over: Over, output: &Value) {
+    let steps = output["nextSteps"].as_array().expect("a list");
+    assert!(!steps.is_empty(), "{output:#}");
     for step in steps {
         let tool = step["tool"].as_str().expect("a name");
         if matches!(tool, "argus_retry" | "argus_rollback" | "argus_wait") {
             // What is looked at next would not be as it was.
             continue;
         }
-        let result = stage.call(over, tool, &step["arguments"]);
+        let result = fixture.call(over, tool, &step["arguments"]);
         assert_eq!(result["isError"], false, "{step:#}: {result:#}");
     }
 }

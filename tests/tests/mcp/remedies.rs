@@ -8,7 +8,7 @@ use argus_tests::binary;
 use argus_tests::fixture::{LIMIT, shop};
 use serde_json::{Value, json};
 
-use crate::agent::{Over, Stage};
+use crate::agent::{McpFixture, Over};
 
 const ENV: &str = "remedied";
 const SERVICE: &str = "web";
@@ -54,27 +54,27 @@ fn forms(action: ActionId) -> Vec<Remedy> {
 }
 
 /// As a person pastes it.
-fn pasted(stage: &Stage, command: &str) -> Output {
+fn pasted(fixture: &McpFixture, command: &str) -> Output {
     let folder = binary::argus();
     let folder = folder.parent().expect("it lies in a folder").display();
     let path = std::env::var("PATH").unwrap_or_default();
-    let mut shell = stage.engine.command_in_netns("sh");
+    let mut shell = fixture.engine.command_in_netns("sh");
     // Where nothing lies that it would write over.
     let place = tempfile::tempdir().expect("a folder");
     shell
         .args(["-c", command])
         .current_dir(place.path())
         .env("PATH", format!("{folder}:{path}"))
-        .env("ARGUS_STATE", &stage.argus.state)
-        .env("ARGUS_SPECS", &stage.argus.specs)
-        .env("DOCKER_HOST", stage.engine.host())
+        .env("ARGUS_STATE", &fixture.argus.state)
+        .env("ARGUS_SPECS", &fixture.argus.specs)
+        .env("DOCKER_HOST", fixture.engine.host())
         .env_remove("DOCKER_CONTEXT")
         .stdin(Stdio::null());
     shell.output().expect("a shell")
 }
 
-fn ready(stage: &Stage) {
-    let status = stage.argus.cli(&["wait", ENV, "--timeout", "60s"]);
+fn ready(fixture: &McpFixture) {
+    let status = fixture.argus.cli(&["wait", ENV, "--timeout", "60s"]);
     assert!(
         status.status.success(),
         "{}",
@@ -83,21 +83,21 @@ fn ready(stage: &Stage) {
 }
 
 /// Something that failed once, and is whole again.
-fn failed(stage: &Stage) {
+fn failed(fixture: &McpFixture) {
     // It ends with what it ends.
     drop(
-        stage
+        fixture
             .engine
             .docker(&["exec", &format!("{ENV}-{SERVICE}"), "kill", "1"]),
     );
     let kept = format!("private/evidence/{ENV}/{SERVICE}/1/evidence.json");
-    let kept = stage.argus.state.join(kept);
-    stage
+    let kept = fixture.argus.state.join(kept);
+    fixture
         .argus
         .wait_until(LIMIT, "what it left is kept", || kept.is_file().then_some(()));
 }
 
-fn prepare(stage: &Stage, action: ActionId, remedy: &Remedy) {
+fn prepare(fixture: &McpFixture, action: ActionId, remedy: &Remedy) {
     // What names no environment is not about this one.
     let of_ours = remedy
         .mcp
@@ -105,38 +105,38 @@ fn prepare(stage: &Stage, action: ActionId, remedy: &Remedy) {
         .is_some_and(|call| call.arguments.contains_key("environment"));
     if let Some(command) = before(action).filter(|_| of_ours) {
         // What is not there need not go.
-        drop(stage.argus.cli(command));
+        drop(fixture.argus.cli(command));
     }
 }
 
 /// A revision that was good, and another one that is.
-fn made(stage: &Stage) {
-    let goods = || {
-        let bytes = std::fs::read(stage.argus.state.join("private/state.json")).ok()?;
+fn made(fixture: &McpFixture) {
+    let known_good = || {
+        let bytes = std::fs::read(fixture.argus.state.join("private/state.json")).ok()?;
         let kept: Value = serde_json::from_slice(&bytes).ok()?;
         kept["goods"][ENV].as_array().map(Vec::len)
     };
     for (text, many) in [("one", 1), ("two", 2)] {
-        stage.argus.write_spec("e2e.yaml", &shop(ENV, 18_640, text));
-        stage.argus.wait_ready(ENV, LIMIT);
-        stage.argus.wait_until(LIMIT, "the revision is a good one", || {
-            (goods()? >= many).then_some(())
+        fixture.argus.write_spec("e2e.yaml", &shop(ENV, 18_640, text));
+        fixture.argus.wait_ready(ENV, LIMIT);
+        fixture.argus.wait_until(LIMIT, "the revision is a good one", || {
+            (known_good()? >= many).then_some(())
         });
     }
 }
 
-fn run(stage: &Stage, action: ActionId, command: &str) {
-    let output = pasted(stage, command);
-    let said = [output.stdout.as_slice(), &output.stderr].concat();
-    let said = String::from_utf8_lossy(&said);
+fn run(fixture: &McpFixture, action: ActionId, command: &str) {
+    let output = pasted(fixture, command);
+    let text = [output.stdout.as_slice(), &output.stderr].concat();
+    let text = String::from_utf8_lossy(&text);
     let code = output.status.code().expect("it ends by itself");
-    let excused = excuse(action).is_some_and(|(with, why)| code == with && said.contains(why));
-    assert!(code == 0 || excused, "`{command}` ends with {code}: {said}");
+    let excused = excuse(action).is_some_and(|(with, why)| code == with && text.contains(why));
+    assert!(code == 0 || excused, "`{command}` ends with {code}: {text}");
 }
 
-fn ask(stage: &Stage, action: ActionId, call: &ToolCall) {
+fn ask(fixture: &McpFixture, action: ActionId, call: &ToolCall) {
     let step = json!({ "call": call.tool, "arguments": call.arguments });
-    let answers = stage.ask(Over::Stdio, &[step]);
+    let answers = fixture.ask(Over::Stdio, &[step]);
     assert!(answers[0]["error"].is_null(), "{call:?}: {:#}", answers[0]);
     let result = &answers[0]["result"];
     let message = result["structuredContent"]["message"].as_str();
@@ -145,11 +145,11 @@ fn ask(stage: &Stage, action: ActionId, call: &ToolCall) {
 }
 
 #[test]
-fn every_remedy_runs_as_a_command_and_as_a_call() {
-    let stage = Stage::start();
-    made(&stage);
-    failed(&stage);
-    let published = stage.ask(Over::Http, &[json!({ "tools": true })]);
+fn every_remedy_runs_as_command_and_tool_call() {
+    let fixture = McpFixture::start();
+    made(&fixture);
+    failed(&fixture);
+    let published = fixture.ask(Over::Http, &[json!({ "tools": true })]);
     let tools = published[0]["tools"].as_array().expect("a list");
     let takes = |call: &ToolCall| {
         let tool = tools.iter().find(|tool| tool["name"] == call.tool.as_str());
@@ -165,16 +165,16 @@ fn every_remedy_runs_as_a_command_and_as_a_call() {
             // None is of words only.
             let command = remedy.command.as_ref().expect("a command");
             if ran.insert(command.clone(), *action).is_none() {
-                ready(&stage);
-                prepare(&stage, *action, &remedy);
-                run(&stage, *action, command);
+                ready(&fixture);
+                prepare(&fixture, *action, &remedy);
+                run(&fixture, *action, command);
             }
             let call = remedy.mcp.as_ref().expect("a call");
             takes(call);
             if called.insert(json!(call).to_string(), *action).is_none() {
-                ready(&stage);
-                prepare(&stage, *action, &remedy);
-                ask(&stage, *action, call);
+                ready(&fixture);
+                prepare(&fixture, *action, &remedy);
+                ask(&fixture, *action, call);
             }
         }
     }

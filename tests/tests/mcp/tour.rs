@@ -7,68 +7,70 @@ use argus_tests::fixture::{LIMIT, shop};
 use argus_tests::{http, wait};
 use serde_json::{Value, json};
 
-use crate::agent::{Over, Stage, error, size, told};
+use crate::agent::{McpFixture, Over, data, error, size};
 
 #[test]
 fn every_tool_works_over_stdio() {
-    tour(&Stage::start(), Over::Stdio, "tour-stdio", 18_600);
+    tour(&McpFixture::start(), Over::Stdio, "tour-stdio", 18_600);
 }
 
 #[test]
 fn every_tool_works_over_http() {
-    tour(&Stage::start(), Over::Http, "tour-http", 18_610);
+    tour(&McpFixture::start(), Over::Http, "tour-http", 18_610);
 }
 
 #[test]
-fn on_the_socket_no_token_is_needed_and_on_the_address_one_is() {
-    let stage = Stage::start();
+fn token_is_needed_on_tcp_and_not_on_the_socket() {
+    let fixture = McpFixture::start();
     let steps = [json!({ "call": "argus_status" })];
-    let answers = stage.ask(Over::Socket, &steps);
-    assert_eq!(told(&answers[0]["result"])["controller"]["alive"], true);
-    let mut script = stage.script(Over::Http, &steps);
+    let answers = fixture.ask(Over::Socket, &steps);
+    assert_eq!(data(&answers[0]["result"])["controller"]["alive"], true);
+    let mut script = fixture.script(Over::Http, &steps);
     // As clients spoke before there were requests without a session.
     script["mode"] = json!("legacy");
-    let answers = stage.run(&script);
+    let answers = fixture.run(&script);
     assert_eq!(
-        told(&answers["answers"][0]["result"])["controller"]["alive"],
+        data(&answers["answers"][0]["result"])["controller"]["alive"],
         true
     );
     for token in [Value::Null, json!("another")] {
         script["token"] = token;
-        let refused = stage.run(&script);
+        let refused = fixture.run(&script);
         assert!(refused["refused"].is_string(), "{refused:#}");
     }
 }
 
 #[test]
-fn a_body_that_is_too_long_is_refused_in_words() {
-    let stage = Stage::start();
+fn oversized_body_is_refused_with_a_message() {
+    let fixture = McpFixture::start();
     let long = vec![b' '; 4 * 1024 * 1024 + 1];
-    let socket = stage.argus.state.join("private/argus.sock");
+    let socket = fixture.argus.state.join("private/argus.sock");
     let answer = http::request(&socket, "POST", "/mcp", "application/json", &long, LIMIT).expect("an answer");
     assert_eq!(answer.status, 413, "{answer:?}");
     assert_eq!(answer.json()["code"], "PREREQ_MISSING", "{answer:?}");
 }
 
 #[test]
-fn a_controller_that_stops_waits_for_no_agent() {
-    let stage = Stage::start();
-    stage.argus.write_spec("e2e.yaml", &shop("stopped", 18_630, "hi"));
-    stage.argus.wait_ready("stopped", LIMIT);
+fn stopping_controller_waits_for_no_agent() {
+    let fixture = McpFixture::start();
+    fixture
+        .argus
+        .write_spec("e2e.yaml", &shop("stopped", 18_630, "hi"));
+    fixture.argus.wait_ready("stopped", LIMIT);
     let env = json!({ "environment": "stopped" });
     let later = json!({ "environment": "stopped", "for": "gone", "timeoutSeconds": 300 });
     let steps = [
         json!({ "call": "argus_hold", "arguments": env }),
         json!({ "call": "argus_wait", "arguments": later, "cancel": 30 }),
     ];
-    let script = stage.script(Over::Http, &steps);
+    let script = fixture.script(Over::Http, &steps);
     std::thread::scope(|scope| {
-        let agent = scope.spawn(|| stage.run(&script));
+        let agent = scope.spawn(|| fixture.run(&script));
         // What comes after that is the wait.
-        stage
+        fixture
             .argus
             .wait_status("stopped", LIMIT, "is held", |now| now["phase"] == "Held");
-        let (took, status) = wait::timed(|| stage.argus.stop());
+        let (took, status) = wait::timed(|| fixture.argus.stop());
         assert!(
             status.success() && took < Duration::from_secs(10),
             "{status:?} after {took:?}"
@@ -78,15 +80,15 @@ fn a_controller_that_stops_waits_for_no_agent() {
 }
 
 #[test]
-fn a_call_that_is_cancelled_ends_and_the_next_is_answered() {
-    let stage = Stage::start();
-    stage
+fn cancelled_call_ends_and_the_next_is_answered() {
+    let fixture = McpFixture::start();
+    fixture
         .argus
         .write_spec("e2e.yaml", &shop("cancelled", 18_620, "hi"));
     let later = json!({ "environment": "cancelled", "for": "gone", "timeoutSeconds": 300 });
     for over in [Over::Stdio, Over::Http] {
         let (took, answers) = wait::timed(|| {
-            stage.ask(
+            fixture.ask(
                 over,
                 &[
                     json!({ "call": "argus_wait", "arguments": later, "progress": true, "cancel": 3 }),
@@ -95,14 +97,14 @@ fn a_call_that_is_cancelled_ends_and_the_next_is_answered() {
             )
         });
         assert_eq!(answers[0]["cancelled"], true, "{answers:#?}");
-        told(&answers[1]["result"]);
+        data(&answers[1]["result"]);
         assert!(took < Duration::from_secs(60), "{took:?}");
     }
 }
 
 /// A good answer of a step.
 fn good(answer: &Value) -> &Value {
-    told(&answer["result"])
+    data(&answer["result"])
 }
 
 /// Each step with what has to be so of its answer.
@@ -134,7 +136,7 @@ fn making(name: &str, port: u16) -> Vec<Step> {
             |answer| {
                 let applied = good(answer);
                 assert_eq!(
-                    (&applied["changed"], &applied["taken"]),
+                    (&applied["changed"], &applied["accepted"]),
                     (&json!(true), &json!(true)),
                     "{applied:#}"
                 );
@@ -143,10 +145,10 @@ fn making(name: &str, port: u16) -> Vec<Step> {
         ),
         ("argus_wait", env.clone(), |answer| {
             assert_eq!(good(answer)["environments"][0]["phase"], "Ready");
-            let heard = answer["heard"].as_array().expect("a list");
-            assert!(heard.len() > 1, "it told how it goes: {heard:?}");
+            let received = answer["heard"].as_array().expect("a list");
+            assert!(received.len() > 1, "it told how it goes: {received:?}");
             let grows = |pair: &[Value]| pair[0]["progress"].as_f64() < pair[1]["progress"].as_f64();
-            assert!(heard.windows(2).all(grows), "{heard:?}");
+            assert!(received.windows(2).all(grows), "{received:?}");
         }),
         ("argus_status", env.clone(), |answer| {
             let status = good(answer);
@@ -178,7 +180,7 @@ fn looking(name: &str) -> Vec<Step> {
         }),
         ("argus_validate", json!({ "content": "services: [" }), |answer| {
             let file = &good(answer)["files"][0];
-            assert!(file["complaints"][0]["place"]["line"].is_u64(), "{file:#}");
+            assert!(file["diagnostics"][0]["location"]["line"].is_u64(), "{file:#}");
         }),
         ("argus_why", env.clone(), |answer| {
             assert_eq!(good(answer)["phase"], "Ready");
@@ -195,7 +197,7 @@ fn looking(name: &str) -> Vec<Step> {
             of(name, &json!({ "service": "web" })),
             |answer| {
                 let message = error(&answer["result"])["message"].to_string();
-                assert!(message.contains("nothing is kept"), "{message}");
+                assert!(message.contains("no evidence for"), "{message}");
             },
         ),
         (
@@ -215,8 +217,8 @@ fn looking(name: &str) -> Vec<Step> {
             );
         }),
         ("argus_network", env.clone(), |answer| {
-            let told = good(answer);
-            assert!(told["condition"]["reason"].is_string(), "{told:#}");
+            let output = good(answer);
+            assert!(output["condition"]["reason"].is_string(), "{output:#}");
         }),
         ("argus_incidents", json!({}), |answer| {
             assert_eq!(good(answer)["items"], json!([]));
@@ -226,16 +228,16 @@ fn looking(name: &str) -> Vec<Step> {
             of(name, &json!({ "mock": "web" })),
             |answer| {
                 let message = error(&answer["result"])["message"].to_string();
-                assert!(message.contains("no mock"), "{message}");
+                assert!(message.contains("not a mock"), "{message}");
             },
         ),
         ("argus_explain", json!({ "code": "PORT_CONFLICT" }), |answer| {
             assert_eq!(good(answer)["retryable"], true);
         }),
         ("argus_reset_circuit", json!({}), |answer| {
-            let told = good(answer);
+            let output = good(answer);
             assert_eq!(
-                (&told["kind"], &told["value"]["changed"]),
+                (&output["kind"], &output["value"]["changed"]),
                 (&json!("circuit"), &json!(false))
             );
         }),
@@ -324,7 +326,7 @@ pub(crate) fn steps(name: &str, port: u16) -> Vec<Step> {
     [making(name, port), looking(name), acting(name)].concat()
 }
 
-fn tour(stage: &Stage, over: Over, name: &str, port: u16) {
+fn tour(fixture: &McpFixture, over: Over, name: &str, port: u16) {
     let steps = steps(name, port);
     let mut script: Vec<Value> = steps
         .iter()
@@ -333,7 +335,7 @@ fn tour(stage: &Stage, over: Over, name: &str, port: u16) {
     script.push(json!({ "tools": true }));
     script.push(json!({ "resources": true }));
     script.push(json!({ "read": "argus://controller" }));
-    let answers = stage.ask(over, &script);
+    let answers = fixture.ask(over, &script);
     for ((tool, arguments, check), answer) in steps.iter().zip(&answers) {
         assert!(answer["error"].is_null(), "{tool} {arguments}: {answer:#}");
         check(answer);
@@ -358,6 +360,6 @@ fn tour(stage: &Stage, over: Over, name: &str, port: u16) {
     let status: Value = serde_json::from_str(text).expect("a document");
     assert_eq!(
         status["controller"],
-        stage.argus.controller_status()["controller"]
+        fixture.argus.controller_status()["controller"]
     );
 }

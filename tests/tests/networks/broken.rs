@@ -12,7 +12,7 @@ fn disconnect(engine: &PrivateEngine, network: &str, container: &str) {
 }
 
 #[test]
-fn who_was_detached_moved_or_lost_its_name_is_healed_and_verified_again() {
+fn detached_containers_are_reattached_and_verified() {
     let engine = engine();
     let argus = controller(engine);
     argus.write_spec("e2e.yaml", &shop("moved", 19070, 8080));
@@ -43,7 +43,7 @@ fn who_was_detached_moved_or_lost_its_name_is_healed_and_verified_again() {
 }
 
 #[test]
-fn a_network_that_is_gone_or_another_is_put_right_with_everybody_on_it() {
+fn lost_network_is_recreated_with_its_containers() {
     let engine = engine();
     let argus = controller(engine);
     argus.write_spec("e2e.yaml", &shop("gone", 19080, 8080));
@@ -89,7 +89,7 @@ fn a_network_that_is_gone_or_another_is_put_right_with_everybody_on_it() {
 }
 
 #[test]
-fn who_is_out_of_reach_though_all_looks_right_is_attached_anew_once() {
+fn unreachable_container_is_reattached_once() {
     let engine = engine();
     let argus = controller(engine);
     let spec = format!(
@@ -111,7 +111,7 @@ fn who_is_out_of_reach_though_all_looks_right_is_attached_anew_once() {
     let status = verified(&argus, "dark", &status);
     assert_eq!(container_runs(engine, "dark"), runs, "nothing was restarted");
     assert_eq!(status["errors"].as_array().map(Vec::len), Some(0), "{status:#}");
-    let times = argus.logs().matches("out of reach, attached anew").count();
+    let times = argus.logs().matches("unreachable, reattached").count();
     assert!(times > 0, "it was attached anew");
     assert_eq!(argus.logs().matches("act=\"disconnect-network\"").count(), 1);
 }

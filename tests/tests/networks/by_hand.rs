@@ -6,18 +6,18 @@ use argus_tests::http;
 use crate::fixture::{BARE, controller, engine, helpers, links, network, no_helper_stays, shop};
 
 #[test]
-fn services_without_a_shell_are_seen_to_reach_each_other_and_their_mocks() {
+fn shell_less_services_reach_each_other_and_mocks() {
     let engine = engine();
     let argus = controller(engine);
     argus.write_spec("e2e.yaml", &shop("bare", 19000, 8080));
     argus.wait_ready("bare", LIMIT);
-    let (code, told) = network(&argus, "bare", &["--verify"]);
+    let (code, output) = network(&argus, "bare", &["--verify"]);
     assert_eq!(
-        links(&told),
+        links(&output),
         ["api -> db:8080", "web -> api:8080", "web -> payments:8080"],
-        "{told:#}"
+        "{output:#}"
     );
-    assert_eq!((code, &told["verified"]), (Some(0), &true.into()), "{told:#}");
+    assert_eq!((code, &output["verified"]), (Some(0), &true.into()), "{output:#}");
     no_helper_stays(engine, "bare");
 
     // The same over HTTP, by the controller itself.
@@ -26,17 +26,17 @@ fn services_without_a_shell_are_seen_to_reach_each_other_and_their_mocks() {
         "/api/v1/environments/bare/network",
     );
     let seen = http::request(&socket, "POST", path, "application/json", b"{}", LIMIT).expect("an answer");
-    assert_eq!(links(&seen.json()), links(&told), "{seen:?}");
+    assert_eq!(links(&seen.json()), links(&output), "{seen:?}");
     assert_eq!(seen.json()["verified"], true, "{seen:?}");
     no_helper_stays(engine, "bare");
 
     // Without a controller, and with somebody who is not there.
     argus.stop();
     engine.docker_ok(&["stop", "-t", "0", "bare-mock-payments"]);
-    let (code, told) = network(&argus, "bare", &["--verify"]);
-    assert_eq!(code, Some(1), "{told:#}");
-    let error = &told["errors"][0];
-    assert_eq!(error["code"], "DNS_RESOLUTION_FAILED", "{told:#}");
+    let (code, output) = network(&argus, "bare", &["--verify"]);
+    assert_eq!(code, Some(1), "{output:#}");
+    let error = &output["errors"][0];
+    assert_eq!(error["code"], "DNS_RESOLUTION_FAILED", "{output:#}");
     let details = &error["details"];
     assert_eq!(details["host"], "payments");
     assert_eq!(details["target"]["state"], "notRunning");
@@ -47,15 +47,15 @@ fn services_without_a_shell_are_seen_to_reach_each_other_and_their_mocks() {
 }
 
 #[test]
-fn a_port_that_nobody_listens_on_is_told_with_the_topology() {
+fn refused_port_is_reported_with_its_topology() {
     let engine = engine();
     let argus = controller(engine);
     argus.write_spec("e2e.yaml", &shop("refused", 19010, 5432));
     argus.wait_ready("refused", LIMIT);
-    let (code, told) = network(&argus, "refused", &["--verify"]);
-    assert_eq!(code, Some(1), "{told:#}");
-    assert_eq!(links(&told)[0], "api -> db:5432 connection refused");
-    let error = &told["errors"][0];
+    let (code, output) = network(&argus, "refused", &["--verify"]);
+    assert_eq!(code, Some(1), "{output:#}");
+    assert_eq!(links(&output)[0], "api -> db:5432 connection refused");
+    let error = &output["errors"][0];
     assert_eq!(error["code"], "NETWORK_UNREACHABLE");
     assert_eq!(error["service"], "api");
     let details = &error["details"];
@@ -73,11 +73,11 @@ fn a_port_that_nobody_listens_on_is_told_with_the_topology() {
         db["networks"][0]["address"], details["addresses"][0],
         "{details:#}"
     );
-    assert!(!told.to_string().contains("secret"), "{told:#}");
+    assert!(!output.to_string().contains("secret"), "{output:#}");
 }
 
 #[test]
-fn a_service_without_a_shell_talks_to_three_mocks_by_name() {
+fn shell_less_service_reaches_three_mocks_by_name() {
     let engine = engine();
     let argus = controller(engine);
     let mock = |name: &str, port: u16| {
@@ -96,11 +96,11 @@ fn a_service_without_a_shell_talks_to_three_mocks_by_name() {
         ),
     );
     argus.wait_ready("trio", LIMIT);
-    let (code, told) = network(&argus, "trio", &["--verify"]);
+    let (code, output) = network(&argus, "trio", &["--verify"]);
     assert_eq!(
-        links(&told),
+        links(&output),
         ["web -> one:8080", "web -> three:8080", "web -> two:8080"],
-        "{told:#}"
+        "{output:#}"
     );
-    assert_eq!((code, &told["verified"]), (Some(0), &true.into()), "{told:#}");
+    assert_eq!((code, &output["verified"]), (Some(0), &true.into()), "{output:#}");
 }

@@ -74,8 +74,8 @@ pub(crate) fn network(argus: &Controller<'_>, env: &str, more: &[&str]) -> (Opti
 }
 
 /// `from -> to:port`, with what is wrong where something is.
-pub(crate) fn links(told: &Value) -> Vec<String> {
-    let links = told["connectivity"]["links"]
+pub(crate) fn links(output: &Value) -> Vec<String> {
+    let links = output["connectivity"]["links"]
         .as_array()
         .map(Vec::as_slice)
         .unwrap_or_default();
@@ -107,11 +107,11 @@ pub(crate) fn helpers(engine: &PrivateEngine, project: &str) -> usize {
         .map(|source| format!("container:{}", source["Id"].as_str().unwrap_or_default()))
         .collect();
     let all = engine.containers_with("argusai.helper");
-    let looks = |helper: &&Value| {
+    let checks = |helper: &&Value| {
         let mode = helper["HostConfig"]["NetworkMode"].as_str().unwrap_or_default();
         sources.iter().any(|source| source == mode)
     };
-    all.iter().filter(looks).count()
+    all.iter().filter(checks).count()
 }
 
 /// Whoever looks clears away behind himself; the controller may be looking just now.

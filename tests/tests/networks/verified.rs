@@ -9,7 +9,7 @@ use serde_json::Value;
 use crate::fixture::{BARE, controller, engine, helpers, links, network, no_helper_stays, shop, verified};
 
 #[test]
-fn a_ready_environment_is_verified_and_its_status_has_the_matrix() {
+fn ready_environment_is_verified_with_a_matrix() {
     let engine = engine();
     let argus = controller(engine);
     argus.write_spec("e2e.yaml", &shop("matrix", 19020, 8080));
@@ -19,8 +19,8 @@ fn a_ready_environment_is_verified_and_its_status_has_the_matrix() {
         ["api -> db:8080", "web -> api:8080", "web -> payments:8080"],
         "{status:#}"
     );
-    let (code, told) = network(&argus, "matrix", &[]);
-    assert_eq!((code, links(&told)), (Some(0), links(&status)), "{told:#}");
+    let (code, output) = network(&argus, "matrix", &[]);
+    assert_eq!((code, links(&output)), (Some(0), links(&status)), "{output:#}");
     argus.wait_until(LIMIT, "the journal tells it", || {
         let events = argus.cli(&["events", "matrix", "--type", "network_verified"]);
         String::from_utf8_lossy(&events.stdout)
@@ -35,7 +35,7 @@ fn a_ready_environment_is_verified_and_its_status_has_the_matrix() {
 }
 
 #[test]
-fn what_nobody_listens_on_is_an_error_and_the_phase_stays_what_the_services_say() {
+fn refused_port_is_an_error_and_keeps_the_phase() {
     let engine = engine();
     let argus = controller(engine);
     argus.write_spec("e2e.yaml", &shop("deaf", 19030, 5432));
@@ -55,17 +55,17 @@ fn what_nobody_listens_on_is_an_error_and_the_phase_stays_what_the_services_say(
         error["remedies"][0]["command"], "argus network deaf --verify",
         "{error:#}"
     );
-    let (code, told) = network(&argus, "deaf", &[]);
+    let (code, output) = network(&argus, "deaf", &[]);
     assert_eq!(
-        (code, &told["errors"][0]["errorId"]),
+        (code, &output["errors"][0]["errorId"]),
         (Some(1), &error["errorId"])
     );
     let begin = || argus.cli(&["test", "begin", "deaf", "--case", "one", "-o", "json"]);
     let refused = begin();
-    let told = String::from_utf8_lossy(&refused.stdout) + String::from_utf8_lossy(&refused.stderr);
+    let output = String::from_utf8_lossy(&refused.stdout) + String::from_utf8_lossy(&refused.stderr);
     assert!(
-        !refused.status.success() && told.contains("NETWORK_UNREACHABLE"),
-        "no test begins like this: {told}"
+        !refused.status.success() && output.contains("NETWORK_UNREACHABLE"),
+        "no test begins like this: {output}"
     );
     // The file says where the database really is, and all is well.
     argus.write_spec("e2e.yaml", &shop("deaf", 19030, 8080));
@@ -75,7 +75,7 @@ fn what_nobody_listens_on_is_an_error_and_the_phase_stays_what_the_services_say(
 }
 
 #[test]
-fn nobody_looks_where_the_file_or_the_controller_says_so() {
+fn disabled_connectivity_checks_do_not_run() {
     let engine = engine();
     let argus = Controller::start(engine, RunOptions::default());
     argus.write_spec("on.e2e.yaml", &shop("unlooked", 19040, 8080));
@@ -101,7 +101,7 @@ fn nobody_looks_where_the_file_or_the_controller_says_so() {
 }
 
 #[test]
-fn after_an_engine_restart_it_is_looked_at_again() {
+fn engine_restart_repeats_the_connectivity_check() {
     let engine = PrivateEngine::start();
     images(&engine);
     engine.load_argus_image(BARE);
@@ -118,7 +118,7 @@ fn after_an_engine_restart_it_is_looked_at_again() {
 }
 
 #[test]
-fn a_resolver_that_does_not_answer_is_told_as_that() {
+fn silent_resolver_is_reported_as_such() {
     let engine = PrivateEngine::start();
     images(&engine);
     let argus = controller(&engine);

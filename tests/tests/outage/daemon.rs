@@ -21,11 +21,11 @@ fn is_fresh_and_ready(status: &Value) -> bool {
 }
 
 #[test]
-fn an_engine_stopped_for_ninety_seconds_is_told_at_once_and_found_again_by_itself() {
+fn engine_stopped_for_90_s_is_reported_and_found() {
     const ASLEEP: Duration = Duration::from_secs(90);
     let engine = prepared(Options::default());
     let options = RunOptions {
-        env: vec![("ARGUS_TIMEOUT_QUICK".into(), "2".into())],
+        env: vec![("ARGUS_TIMEOUT_SHORT".into(), "2".into())],
         ..RunOptions::default()
     };
     let argus = Controller::start(&engine, options);
@@ -103,7 +103,7 @@ fn killed(engine: &PrivateEngine, name: &str) -> (Runs, Runs) {
 type Runs = std::collections::BTreeMap<String, (String, String)>;
 
 #[test]
-fn a_daemon_killed_with_live_restore_costs_no_container_its_run() {
+fn daemon_killed_with_live_restore_keeps_every_run() {
     let engine = prepared(Options {
         live_restore: true,
         ..Options::default()
@@ -113,7 +113,7 @@ fn a_daemon_killed_with_live_restore_costs_no_container_its_run() {
 }
 
 #[test]
-fn a_daemon_killed_without_live_restore_has_each_container_started_once() {
+fn daemon_killed_restarts_each_container_once() {
     let engine = prepared(Options::default());
     let (before, after) = killed(&engine, "lost");
     let ids = |runs: &Runs| {
@@ -143,7 +143,7 @@ fn a_daemon_killed_without_live_restore_has_each_container_started_once() {
 }
 
 #[test]
-fn ten_environments_are_ready_again_after_an_engine_restart_with_one_start_a_container() {
+fn ten_environments_recover_from_an_engine_restart() {
     const ENVIRONMENTS: u16 = 10;
     let engine = prepared(Options::default());
     let proxy = Proxy::start(&engine.scratch("ten").join("p.sock"), &engine.socket());

@@ -7,7 +7,7 @@ use argus_tests::proxy::Fault;
 use argus_tests::{Controller, PrivateEngine, Proxy, RunOptions, wait};
 
 /// Calls have 2 or 15 s here; an error that comes later than this waited for something else.
-const TOLD: Duration = Duration::from_secs(45);
+const OUTPUT: Duration = Duration::from_secs(45);
 const CREATE: &str = "POST /containers/create";
 const START: &str = "POST /containers/*/start";
 const LIST: &str = "GET /containers/json";
@@ -97,20 +97,20 @@ const CASES: &[Case] = &[
 
 fn quick() -> Vec<(String, String)> {
     vec![
-        ("ARGUS_TIMEOUT_QUICK".into(), "2".into()),
-        ("ARGUS_TIMEOUT_HEAVY".into(), "15".into()),
+        ("ARGUS_TIMEOUT_SHORT".into(), "2".into()),
+        ("ARGUS_TIMEOUT_LONG".into(), "15".into()),
     ]
 }
 
 /// All codes that an environment's status and the controller's tell.
 fn codes(argus: &Controller<'_>, env: &str) -> Vec<String> {
     let (status, whole) = (argus.status(env), argus.controller_status());
-    let told = |document: &serde_json::Value| document["errors"].as_array().cloned().unwrap_or_default();
+    let output = |document: &serde_json::Value| document["errors"].as_array().cloned().unwrap_or_default();
     let services = status["services"].as_array().cloned().unwrap_or_default();
     let of_services = services.into_iter().map(|service| service["lastError"].clone());
-    let all = told(&status)
+    let all = output(&status)
         .into_iter()
-        .chain(told(&whole))
+        .chain(output(&whole))
         .chain(of_services)
         .collect::<Vec<_>>();
     all.iter()
@@ -144,7 +144,7 @@ fn broken(engine: &PrivateEngine, number: usize, case: &Case) {
             .then_some(())
     });
     let (took, ()) = wait::timed(|| {
-        argus.wait_until(TOLD, &format!("{name} tells {}", case.code), || {
+        argus.wait_until(OUTPUT, &format!("{name} tells {}", case.code), || {
             codes(&argus, &name)
                 .iter()
                 .any(|code| code == case.code)
@@ -181,7 +181,7 @@ fn broken(engine: &PrivateEngine, number: usize, case: &Case) {
 }
 
 #[test]
-fn whatever_breaks_on_the_wire_is_named_in_time_and_outlived() {
+fn connection_faults_are_reported_and_survived() {
     let engine = PrivateEngine::start();
     images(&engine);
     std::thread::scope(|scope| {
@@ -193,24 +193,24 @@ fn whatever_breaks_on_the_wire_is_named_in_time_and_outlived() {
 }
 
 #[test]
-fn a_wire_that_is_only_slow_is_no_error() {
+fn slow_connection_is_not_an_error() {
     let engine = engine();
     let (proxy, argus) = proxied(engine, "slowly");
     proxy.inject(ALL, Fault::Delay(Duration::from_millis(400)), 1_000_000);
     argus.write_spec("e2e.yaml", &shop("slowly", 18440, "one"));
-    let mut told = Vec::new();
+    let mut output = Vec::new();
     argus.wait_until(LIMIT, "Ready over a slow wire", || {
-        told.extend(codes(&argus, "slowly"));
+        output.extend(codes(&argus, "slowly"));
         (argus.status("slowly")["phase"] == "Ready").then_some(())
     });
     // What other tests leave on the engine that they share is told as well.
-    told.retain(|code| code != "ORPHAN_DETECTED");
-    assert_eq!(told, Vec::<String>::new());
+    output.retain(|code| code != "ORPHAN_DETECTED");
+    assert_eq!(output, Vec::<String>::new());
     assert_eq!(container_runs(engine, "slowly").len(), 3);
 }
 
 #[test]
-fn a_socket_that_is_removed_and_made_again_is_found() {
+fn recreated_socket_is_found() {
     let engine = engine();
     let (proxy, argus) = proxied(engine, "socket");
     argus.write_spec("e2e.yaml", &shop("socket", 18450, "one"));
@@ -239,7 +239,7 @@ fn a_socket_that_is_removed_and_made_again_is_found() {
 }
 
 #[test]
-fn what_happened_behind_three_hundred_events_that_nobody_heard_is_put_right() {
+fn three_hundred_missed_events_are_repaired() {
     let engine = engine();
     let (proxy, argus) = proxied(engine, "deaf");
     argus.write_spec("e2e.yaml", &shop("deaf", 18460, "one"));

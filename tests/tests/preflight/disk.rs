@@ -69,7 +69,7 @@ fn check<'a>(report: &'a Value, name: &str) -> &'a Value {
 }
 
 #[test]
-fn a_full_data_root_is_said_with_its_usage_and_goes_on_by_itself() {
+fn full_data_root_is_reported_and_recovered() {
     let small = Small::start();
     let engine = &small.engine;
     let argus = Controller::start(engine, RunOptions::default());
@@ -138,7 +138,7 @@ fn a_full_data_root_is_said_with_its_usage_and_goes_on_by_itself() {
 }
 
 #[test]
-fn an_engine_that_runs_out_of_space_is_said_with_its_usage_even_where_nobody_checks() {
+fn engine_without_space_is_reported_with_usage() {
     let small = Small::start();
     let engine = &small.engine;
     let argus = Controller::start(engine, RunOptions::default());

@@ -35,7 +35,7 @@ fn reclaim(controller: &Controller<'_>, args: &[&str]) -> Value {
 }
 
 #[test]
-fn only_what_argus_built_and_a_newer_build_followed_is_given_back() {
+fn prune_removes_only_superseded_builds() {
     // Its own: all images are looked at.
     let engine = &PrivateEngine::start();
     images(engine);
@@ -71,8 +71,8 @@ fn only_what_argus_built_and_a_newer_build_followed_is_given_back() {
     foreign(engine, "foreign:child", "child", &second);
 
     let before = all_images(engine);
-    let told = reclaim(&argus, &[]);
-    let listed: Vec<String> = told["images"]
+    let output = reclaim(&argus, &[]);
+    let listed: Vec<String> = output["images"]
         .as_array()
         .expect("a list")
         .iter()
@@ -81,10 +81,10 @@ fn only_what_argus_built_and_a_newer_build_followed_is_given_back() {
     assert_eq!(
         listed,
         std::slice::from_ref(&first),
-        "the second has a child, the third runs: {told:#}"
+        "the second has a child, the third runs: {output:#}"
     );
-    assert!(told["imagesBytes"].as_u64() >= Some(300_000), "{told:#}");
-    assert_eq!(told["done"], false);
+    assert!(output["imagesBytes"].as_u64() >= Some(300_000), "{output:#}");
+    assert_eq!(output["done"], false);
     assert_eq!(all_images(engine), before, "who only looks removes nothing");
 
     let done = reclaim(&argus, &["--yes"]);
@@ -102,7 +102,7 @@ fn only_what_argus_built_and_a_newer_build_followed_is_given_back() {
 }
 
 #[test]
-fn an_older_image_of_this_program_is_given_back_and_the_one_that_mocks_run_stays() {
+fn prune_keeps_the_image_that_mocks_use() {
     // Its own: what is listed here is everything on it.
     let engine = PrivateEngine::start();
     let argus = Controller::start(&engine, RunOptions::default());
@@ -138,8 +138,8 @@ fn an_older_image_of_this_program_is_given_back_and_the_one_that_mocks_run_stays
     let third = upgrade("third");
     argus.wait_ready("mocked", LIMIT);
     let listed = argus.wait_until(LIMIT, "the first is of no use", || {
-        let told = reclaim(&argus, &[]);
-        (!told["images"].as_array().is_none_or(Vec::is_empty)).then_some(told)
+        let output = reclaim(&argus, &[]);
+        (!output["images"].as_array().is_none_or(Vec::is_empty)).then_some(output)
     });
     assert_eq!(listed["images"].as_array().map(Vec::len), Some(1), "{listed:#}");
     assert_eq!(listed["images"][0]["id"], first.as_str(), "{listed:#}");
@@ -152,7 +152,7 @@ fn an_older_image_of_this_program_is_given_back_and_the_one_that_mocks_run_stays
 }
 
 #[test]
-fn the_builders_cache_is_counted_and_emptied() {
+fn prune_counts_and_empties_the_build_cache() {
     // Its own: what is given back here is of use to the test beside it.
     let engine = PrivateEngine::start();
     let argus = Controller::prepare(&engine, RunOptions::default());
@@ -160,9 +160,9 @@ fn the_builders_cache_is_counted_and_emptied() {
         let output = argus.cli(args);
         let err = String::from_utf8_lossy(&output.stderr);
         assert_eq!(output.status.code(), Some(0), "{err}");
-        let told: Value = serde_json::from_slice(&output.stdout).expect("a document");
+        let printed: Value = serde_json::from_slice(&output.stdout).expect("a document");
         // The builder that Argus uses keeps its steps as images: there is no cache of the other kind.
-        assert_eq!(told["buildCacheBytes"], 0, "{told:#}");
+        assert_eq!(printed["buildCacheBytes"], 0, "{printed:#}");
     }
     let away = RunOptions {
         host: Some("unix:///nonexistent/docker.sock".to_owned()),

@@ -6,7 +6,7 @@ use argus_tests::{Controller, Options, PrivateEngine, RunOptions};
 use super::report::{check, report};
 
 #[test]
-fn a_remote_engine_tells_what_is_free_and_keeps_nothing_of_the_look() {
+fn remote_disk_is_measured_without_leftovers() {
     let engine = PrivateEngine::start_with(Options {
         args: ["-H", "tcp://127.0.0.1:2375", "--tls=false"]
             .map(str::to_owned)

@@ -42,7 +42,7 @@ fn results(report: &Value) -> Vec<(String, String)> {
 }
 
 #[test]
-fn a_good_engine_is_healthy_with_and_without_a_controller() {
+fn healthy_engine_passes_with_and_without_controller() {
     // Its own: the tests beside it leave orphans behind on purpose.
     let engine = PrivateEngine::start();
     images(&engine);
@@ -73,7 +73,7 @@ fn a_good_engine_is_healthy_with_and_without_a_controller() {
 }
 
 #[test]
-fn an_engine_that_is_away_fails_one_check_and_the_others_say_that_they_were_not_made() {
+fn lost_engine_fails_one_check_and_skips_others() {
     let engine = engine();
     let nowhere = Some("unix:///nonexistent/docker.sock".to_owned());
     let argus = Controller::prepare(
@@ -99,13 +99,13 @@ fn an_engine_that_is_away_fails_one_check_and_the_others_say_that_they_were_not_
 }
 
 #[test]
-fn an_engine_that_hangs_is_waited_for_within_the_limit() {
+fn hanging_engine_is_waited_for_within_the_limit() {
     let engine = PrivateEngine::start();
     let argus = Controller::prepare(&engine, RunOptions::default());
     engine.freeze();
-    let begun = argus_reconciler::clock::now();
+    let started = argus_reconciler::clock::now();
     let output = argus.cli(&["preflight", "-o", "json"]);
-    let took = argus_reconciler::clock::now().since(begun);
+    let took = argus_reconciler::clock::now().since(started);
     engine.thaw();
     let found = report(&output);
     assert_eq!(check(&found, "engine")["result"], "fail", "{found:#}");
@@ -114,7 +114,7 @@ fn an_engine_that_hangs_is_waited_for_within_the_limit() {
 }
 
 #[test]
-fn what_a_run_left_behind_is_removed_on_request_and_looked_at_again() {
+fn leftovers_are_removed_on_request_and_rechecked() {
     // Nobody else's leftovers are on it.
     let private = PrivateEngine::start();
     images(&private);
@@ -172,7 +172,7 @@ fn what_a_run_left_behind_is_removed_on_request_and_looked_at_again() {
 }
 
 #[test]
-fn ports_images_and_journal_are_made_to_fail() {
+fn ports_images_and_journal_checks_can_fail() {
     let engine = engine();
     let argus = Controller::prepare(engine, RunOptions::default());
     let spec = |strategy: &str| {
@@ -213,7 +213,7 @@ fn ports_images_and_journal_are_made_to_fail() {
 }
 
 #[test]
-fn pools_without_room_and_a_disk_that_is_too_small_are_told() {
+fn exhausted_pools_and_small_disks_are_reported() {
     let engine = PrivateEngine::start();
     images(&engine);
     let argus = Controller::prepare(&engine, RunOptions::default());

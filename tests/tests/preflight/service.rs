@@ -7,7 +7,7 @@ use argus_tests::fixture::{LIMIT, engine, shop};
 use argus_tests::{Controller, RunOptions, wait};
 
 /// What was told, line by line, until one of them is `last`.
-fn heard(socket: &UnixDatagram, last: &str) -> Vec<String> {
+fn received(socket: &UnixDatagram, last: &str) -> Vec<String> {
     let mut lines = Vec::new();
     let mut buffer = [0; 4096];
     let found = wait::poll(LIMIT, || {
@@ -22,7 +22,7 @@ fn heard(socket: &UnixDatagram, last: &str) -> Vec<String> {
 }
 
 #[test]
-fn the_service_manager_is_told_when_it_is_ready_that_it_lives_and_when_it_stops() {
+fn service_manager_is_notified_of_ready_alive_and_stop() {
     let engine = engine();
     let path = engine.scratch("notify").join("socket");
     let socket = UnixDatagram::bind(&path).expect("a socket");
@@ -37,14 +37,14 @@ fn the_service_manager_is_told_when_it_is_ready_that_it_lives_and_when_it_stops(
         ..RunOptions::default()
     };
     let argus = Controller::start(engine, options);
-    let lines = heard(&socket, "READY=1");
+    let lines = received(&socket, "READY=1");
     assert!(lines.iter().any(|line| line.starts_with("STATUS=")), "{lines:#?}");
-    heard(&socket, "WATCHDOG=1");
+    received(&socket, "WATCHDOG=1");
     argus.write_spec("e2e.yaml", &shop("told", 18650, "one"));
-    heard(&socket, "STATUS=1 of 1 environments are ready");
-    heard(&socket, "WATCHDOG=1");
+    received(&socket, "STATUS=1 of 1 environments are ready");
+    received(&socket, "WATCHDOG=1");
     argus.stop();
-    let lines = heard(&socket, "STOPPING=1");
+    let lines = received(&socket, "STOPPING=1");
     assert!(
         !lines.iter().any(|line| line == "READY=1"),
         "it is told once: {lines:#?}"
@@ -52,7 +52,7 @@ fn the_service_manager_is_told_when_it_is_ready_that_it_lives_and_when_it_stops(
 }
 
 #[test]
-fn it_is_not_ready_before_it_has_seen_its_engine() {
+fn controller_is_not_ready_before_the_first_list() {
     let engine = engine();
     let path = engine.scratch("unready").join("socket");
     let socket = UnixDatagram::bind(&path).expect("a socket");
@@ -68,12 +68,12 @@ fn it_is_not_ready_before_it_has_seen_its_engine() {
         ..RunOptions::default()
     };
     let argus = Controller::start(engine, options);
-    let lines = heard(&socket, "WATCHDOG=1");
+    let lines = received(&socket, "WATCHDOG=1");
     assert!(
         lines.iter().any(|line| line.starts_with("STATUS=the engine")),
         "{lines:#?}"
     );
     argus.stop();
-    let lines = [lines, heard(&socket, "STOPPING=1")].concat();
+    let lines = [lines, received(&socket, "STOPPING=1")].concat();
     assert!(!lines.iter().any(|line| line == "READY=1"), "{lines:#?}");
 }

@@ -7,7 +7,7 @@ use argus_backend::sim::FaultProfile;
 use argus_core::desired::{Condition, Desired, Image, Mount};
 use argus_core::observed::ContainerState;
 
-use crate::fixture::{Crash, Stage, is_ours};
+use crate::fixture::{Crash, SimFixture, is_ours};
 use crate::specs::{PULLED, depends, desired, env, plain, probe, published, resource};
 use crate::{all, foreign_objects};
 
@@ -44,23 +44,23 @@ fn shop(version: &str) -> Desired {
 }
 
 /// As it is when the work begins.
-fn before(work: Work) -> Stage {
-    let mut stage = Stage::new(1, FaultProfile::calm());
-    foreign_objects::plant(&mut stage);
+fn before(work: Work) -> SimFixture {
+    let mut fixture = SimFixture::new(1, FaultProfile::calm());
+    foreign_objects::plant(&mut fixture);
     match work {
-        Work::Convergence => stage.wants(shop("1")),
+        Work::Convergence => fixture.wants(shop("1")),
         Work::Replacement => {
-            stage.wants(shop("1"));
-            assert!(stage.run_to_rest(LIMIT));
-            stage.wants(shop("2"));
+            fixture.wants(shop("1"));
+            assert!(fixture.run_to_rest(LIMIT));
+            fixture.wants(shop("2"));
         }
         Work::Teardown => {
-            stage.wants(shop("1"));
-            assert!(stage.run_to_rest(LIMIT));
-            stage.specs.remove(&env("one"));
+            fixture.wants(shop("1"));
+            assert!(fixture.run_to_rest(LIMIT));
+            fixture.specs.remove(&env("one"));
         }
     }
-    stage
+    fixture
 }
 
 /// What it came to: every change but pulls, the runs of every service, and all that is there.
@@ -71,9 +71,9 @@ struct End {
     there: Vec<(String, Option<ContainerState>)>,
 }
 
-fn end(stage: &Stage) -> End {
-    let model = &stage.engine.model;
-    let mut changes = stage.changes();
+fn end(fixture: &SimFixture) -> End {
+    let model = &fixture.engine.model;
+    let mut changes = fixture.changes();
     // An image that is there is pulled again by who does not know it.
     changes.retain(|verb| *verb != "pull-image");
     changes.sort_unstable();
@@ -93,39 +93,39 @@ fn end(stage: &Stage) -> End {
 
 /// One run with these crashes; `None` where all is as without any, else what is not.
 fn crashed(work: Work, crashes: &[Crash], calm: &End) -> (Option<String>, bool) {
-    let mut stage = before(work);
+    let mut fixture = before(work);
     let mut settled = false;
     for crash in crashes {
-        stage.crash = Some(*crash);
-        settled = stage.run_to_rest_or_crash(LIMIT);
-        if stage.crash.is_some() {
+        fixture.crash = Some(*crash);
+        settled = fixture.run_to_rest_or_crash(LIMIT);
+        if fixture.crash.is_some() {
             break;
         }
     }
-    let all_met = stage.crash.take().is_none();
-    settled = settled || stage.run_to_rest(LIMIT);
-    let ended = end(&stage);
+    let all_met = fixture.crash.take().is_none();
+    settled = settled || fixture.run_to_rest(LIMIT);
+    let ended = end(&fixture);
     // Once more from what the engine tells, and from nothing else: nothing is left to do.
-    let calls = stage.engine.model.calls().len();
-    stage.kill_controller(Duration::from_secs(1), true);
-    let rests = stage.run_to_rest(LIMIT);
-    let later = stage.now + Duration::from_secs(30);
-    stage.run_until(later);
-    let more = &stage.engine.model.calls()[calls..];
-    let trespasses = stage.engine.model.trespasses();
+    let calls = fixture.engine.model.calls().len();
+    fixture.kill_controller(Duration::from_secs(1), true);
+    let rests = fixture.run_to_rest(LIMIT);
+    let later = fixture.now + Duration::from_secs(30);
+    fixture.run_until(later);
+    let more = &fixture.engine.model.calls()[calls..];
+    let trespasses = fixture.engine.model.trespasses();
     let good = settled && rests && ended == *calm && more.is_empty() && trespasses.is_empty();
-    let told = (!good).then(|| {
-        let (stuck, short) = (stage.stuck(), stage.shortfalls());
+    let output = (!good).then(|| {
+        let (stuck, short) = (fixture.stuck(), fixture.shortfalls());
         format!("settled {settled}, rests {rests}: {stuck:?} {short:?}\nended {ended:#?}\nnext {more:?}\n{trespasses:?}")
     });
-    (told, all_met)
+    (output, all_met)
 }
 
 fn interrupted(work: Work) {
     let mut calm = before(work);
-    let from = calm.begun.len();
+    let from = calm.started.len();
     assert!(calm.run_to_rest(LIMIT), "{work:?}: {:?}", calm.stuck());
-    let calls = calm.begun.len() - from;
+    let calls = calm.started.len() - from;
     assert!(calls > 4, "{work:?} takes {calls} calls");
     let calm = end(&calm);
     let points = |at: usize| {
@@ -163,16 +163,16 @@ fn interrupted(work: Work) {
 }
 
 #[test]
-fn a_convergence_killed_at_any_two_calls_ends_as_without() {
+fn convergence_killed_at_any_two_calls_ends_the_same() {
     interrupted(Work::Convergence);
 }
 
 #[test]
-fn a_replacement_killed_at_any_two_calls_ends_as_without() {
+fn replacement_killed_at_any_two_calls_ends_the_same() {
     interrupted(Work::Replacement);
 }
 
 #[test]
-fn a_teardown_killed_at_any_two_calls_ends_as_without() {
+fn teardown_killed_at_any_two_calls_ends_the_same() {
     interrupted(Work::Teardown);
 }

@@ -6,20 +6,20 @@ use argus_backend::sim::{FaultProfile, Rng};
 use argus_core::observed::ContainerState;
 
 use crate::each_seed;
-use crate::fixture::{Stage, is_ours};
+use crate::fixture::{SimFixture, is_ours};
 use crate::specs::{any, desired, plain};
 
 const LIMIT: Duration = Duration::from_secs(600);
 
 /// What is there in the end, whatever the ids, the times and the ports that nobody asked for.
-fn there(stage: &Stage) -> Vec<(String, Option<ContainerState>, Vec<String>)> {
-    let model = &stage.engine.model;
+fn there(fixture: &SimFixture) -> Vec<(String, Option<ContainerState>, Vec<String>)> {
+    let model = &fixture.engine.model;
     let containers = model.containers().filter(|c| is_ours(c)).map(|c| {
         let facts = c.inspect.as_ref().unwrap();
-        let mut said = facts.config.environment.clone();
-        said.extend(c.networks.keys().cloned());
-        said.push(format!("{} of {}", facts.config.bindings.len(), c.image));
-        (c.name.clone(), Some(c.state), said)
+        let mut text = facts.config.environment.clone();
+        text.extend(c.networks.keys().cloned());
+        text.push(format!("{} of {}", facts.config.bindings.len(), c.image));
+        (c.name.clone(), Some(c.state), text)
     });
     let networks = model.networks().map(|n| (n.name.clone(), None, Vec::new()));
     let volumes = model.volumes().map(|v| (v.name.clone(), None, Vec::new()));
@@ -32,12 +32,12 @@ fn ends_the_same(test: &str, faults: FaultProfile) {
     each_seed(test, 200, |seed| {
         let run = |faults: FaultProfile| {
             let mut chance = Rng::new(seed);
-            let mut stage = Stage::new(seed, faults);
-            stage.wants(any("one", &mut chance));
-            let first = stage.run_to_rest(LIMIT);
-            stage.wants(any("one", &mut chance));
-            let second = stage.run_to_rest(LIMIT);
-            (first && second, there(&stage), stage.stuck())
+            let mut fixture = SimFixture::new(seed, faults);
+            fixture.wants(any("one", &mut chance));
+            let first = fixture.run_to_rest(LIMIT);
+            fixture.wants(any("one", &mut chance));
+            let second = fixture.run_to_rest(LIMIT);
+            (first && second, there(&fixture), fixture.stuck())
         };
         let (calm, other) = (run(FaultProfile::calm()), run(faults));
         (!calm.0 || calm != other).then(|| format!("with all events {calm:#?}\nwith these {other:#?}"))
@@ -45,7 +45,7 @@ fn ends_the_same(test: &str, faults: FaultProfile) {
 }
 
 #[test]
-fn with_all_events_dropped_the_end_is_the_same() {
+fn dropped_events_lead_to_the_same_end() {
     let faults = FaultProfile {
         lost: 100,
         ..FaultProfile::calm()
@@ -54,7 +54,7 @@ fn with_all_events_dropped_the_end_is_the_same() {
 }
 
 #[test]
-fn with_half_the_events_dropped_the_end_is_the_same() {
+fn half_the_events_dropped_lead_to_the_same_end() {
     let faults = FaultProfile {
         lost: 50,
         ..FaultProfile::calm()
@@ -63,7 +63,7 @@ fn with_half_the_events_dropped_the_end_is_the_same() {
 }
 
 #[test]
-fn with_every_event_repeated_the_end_is_the_same() {
+fn repeated_events_lead_to_the_same_end() {
     let faults = FaultProfile {
         repeated: 100,
         lag: (0, 2_000),
@@ -73,7 +73,7 @@ fn with_every_event_repeated_the_end_is_the_same() {
 }
 
 #[test]
-fn with_the_events_out_of_order_the_end_is_the_same() {
+fn reordered_events_lead_to_the_same_end() {
     let faults = FaultProfile {
         reordered: 100,
         lag: (0, 2_000),
@@ -83,36 +83,36 @@ fn with_the_events_out_of_order_the_end_is_the_same() {
 }
 
 #[test]
-fn with_all_events_dropped_what_went_is_back_within_twelve_seconds_of_the_list_that_shows_it() {
+fn lists_alone_restore_lost_objects_within_12_s() {
     each_seed("with_all_events_dropped_what_went", 200, |seed| {
         let mut chance = Rng::new(seed);
         let faults = FaultProfile {
             lost: 100,
             ..FaultProfile::calm()
         };
-        let mut stage = Stage::new(seed, faults);
-        stage.wants(desired("one", [plain("one", "a"), plain("one", "b")]));
-        let rested = stage.run_to_rest(LIMIT);
-        let moment = stage.now + chance.millis((0, 20_000));
-        stage.run_until(moment);
-        let now = stage.now;
-        let mut containers = stage.engine.model.containers();
+        let mut fixture = SimFixture::new(seed, faults);
+        fixture.wants(desired("one", [plain("one", "a"), plain("one", "b")]));
+        let rested = fixture.run_to_rest(LIMIT);
+        let moment = fixture.now + chance.millis((0, 20_000));
+        fixture.run_until(moment);
+        let now = fixture.now;
+        let mut containers = fixture.engine.model.containers();
         let id = containers.next().map(|c| c.id.clone()).unwrap();
         drop(containers);
         let kind = chance.below(5);
-        stage.engine.change(now, |model| match kind {
+        fixture.engine.change(now, |model| match kind {
             0 => model.person_removes(&id),
             1 => model.dies(&id, 1),
             2 => model.person_stops(&id),
             3 => model.person_pauses(&id),
             _ => model.person_disconnects(&id),
         });
-        let before = stage.store.last_complete();
-        stage.run_until_seen(|stage| stage.store.last_complete() > before + 1);
-        let listed = stage.now;
-        let back = stage.run_to_rest(LIMIT);
-        let took = stage.now.since(listed);
+        let before = fixture.store.last_complete();
+        fixture.run_until_seen(|fixture| fixture.store.last_complete() > before + 1);
+        let listed = fixture.now;
+        let back = fixture.run_to_rest(LIMIT);
+        let took = fixture.now.since(listed);
         let good = rested && back && took <= Duration::from_secs(12);
-        (!good).then(|| format!("kind {kind}: {took:?} after the list, {:?}", stage.stuck()))
+        (!good).then(|| format!("kind {kind}: {took:?} after the list, {:?}", fixture.stuck()))
     });
 }

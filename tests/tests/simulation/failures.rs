@@ -8,13 +8,13 @@ use argus_core::time::Timestamp;
 use argus_core::user_requests::{Hold, TestLease};
 
 use crate::each_seed;
-use crate::fixture::{START, Stage};
+use crate::fixture::{START, SimFixture};
 use crate::specs::{desired, env, plain, probe, service_name};
 
 const MINUTE: Duration = Duration::from_secs(60);
 
-fn waits(stage: &Stage, is: impl Fn(&WaitingOn) -> bool) -> bool {
-    let mut waits = stage.last.plans.values().flat_map(|plan| &plan.waits);
+fn waits(fixture: &SimFixture, is: impl Fn(&WaitingOn) -> bool) -> bool {
+    let mut waits = fixture.last.plans.values().flat_map(|plan| &plan.waits);
     waits.any(|wait| is(&wait.on))
 }
 
@@ -25,73 +25,73 @@ fn is_restart(step: &Step) -> bool {
     )
 }
 
-fn stops(stage: &Stage, cause: impl Fn(&Cause) -> bool) -> usize {
+fn stops(fixture: &SimFixture, cause: impl Fn(&Cause) -> bool) -> usize {
     let stops = |step: &&(Timestamp, Step)| {
         matches!(step.1.action, Action::StopContainer { .. }) && cause(&step.1.cause)
     };
-    stage.begun.iter().filter(stops).count()
+    fixture.started.iter().filter(stops).count()
 }
 
 #[test]
-fn the_same_failure_is_halted_with_budget_left() {
+fn same_failure_halts_with_budget_left() {
     each_seed("the_same_failure_is_halted", 100, |seed| {
         let mut chance = Rng::new(seed);
-        let mut stage = Stage::new(seed, FaultProfile::calm());
+        let mut fixture = SimFixture::new(seed, FaultProfile::calm());
         let life = ContainerScript {
             after: chance.millis((0, 5_000)),
             code: 1,
             times: u32::MAX,
         };
-        stage.engine.change(START, |model| {
+        fixture.engine.change(START, |model| {
             model.talks();
             model.live("one/a", life);
         });
-        stage.wants(desired("one", [plain("one", "a")]));
+        fixture.wants(desired("one", [plain("one", "a")]));
         if chance.percent(50) {
             let moment = START + chance.millis((0, 20_000));
-            stage.run_until(moment);
-            stage.kill_controller(chance.millis((0, 2_000)), true);
+            fixture.run_until(moment);
+            fixture.kill_controller(chance.millis((0, 2_000)), true);
         }
-        stage.run_until(START + 6 * MINUTE);
-        let halted = waits(&stage, |on| matches!(on, WaitingOn::Halted { .. }));
-        let runs = stage.engine.model.runs("one/a");
-        (!halted || runs > 4).then(|| format!("{runs} runs: {:?}", stage.stuck()))
+        fixture.run_until(START + 6 * MINUTE);
+        let halted = waits(&fixture, |on| matches!(on, WaitingOn::Halted { .. }));
+        let runs = fixture.engine.model.runs("one/a");
+        (!halted || runs > 4).then(|| format!("{runs} runs: {:?}", fixture.stuck()))
     });
 }
 
 #[test]
-fn what_cannot_be_run_is_tried_once() {
+fn unrunnable_command_is_tried_once() {
     for code in [126, 127] {
-        let mut stage = Stage::new(1, FaultProfile::calm());
+        let mut fixture = SimFixture::new(1, FaultProfile::calm());
         let life = ContainerScript {
             after: Duration::from_millis(10),
             code,
             times: u32::MAX,
         };
-        stage.engine.change(START, |model| model.live("one/a", life));
-        stage.wants(desired("one", [plain("one", "a")]));
-        stage.run_until(START + 6 * MINUTE);
-        assert_eq!(stage.engine.model.runs("one/a"), 1);
-        assert!(waits(&stage, |on| matches!(on, WaitingOn::NotRunnable { .. })));
+        fixture.engine.change(START, |model| model.live("one/a", life));
+        fixture.wants(desired("one", [plain("one", "a")]));
+        fixture.run_until(START + 6 * MINUTE);
+        assert_eq!(fixture.engine.model.runs("one/a"), 1);
+        assert!(waits(&fixture, |on| matches!(on, WaitingOn::NotRunnable { .. })));
     }
 }
 
 #[test]
-fn thirty_services_that_fail_at_once_are_restarted_ten_a_minute() {
-    let mut stage = Stage::new(1, FaultProfile::calm());
+fn thirty_failures_restart_ten_per_minute() {
+    let mut fixture = SimFixture::new(1, FaultProfile::calm());
     let names: Vec<String> = (0..30).map(|n| format!("s{n}")).collect();
-    stage.wants(desired("one", names.iter().map(|name| plain("one", name))));
-    assert!(stage.run_to_rest(MINUTE));
-    let now = stage.now;
-    stage.engine.change(now, |model| {
+    fixture.wants(desired("one", names.iter().map(|name| plain("one", name))));
+    assert!(fixture.run_to_rest(MINUTE));
+    let now = fixture.now;
+    fixture.engine.change(now, |model| {
         let all: Vec<_> = model.containers().map(|container| container.id.clone()).collect();
         for id in &all {
             model.dies(id, 1);
         }
     });
-    assert!(stage.run_to_rest(10 * MINUTE), "{:?}", stage.stuck());
-    let restarts: Vec<Timestamp> = stage
-        .begun
+    assert!(fixture.run_to_rest(10 * MINUTE), "{:?}", fixture.stuck());
+    let restarts: Vec<Timestamp> = fixture
+        .started
         .iter()
         .filter(|(_, step)| is_restart(step))
         .map(|(at, _)| *at)
@@ -106,47 +106,47 @@ fn thirty_services_that_fail_at_once_are_restarted_ten_a_minute() {
 }
 
 #[test]
-fn a_service_that_stays_unhealthy_is_restarted_within_its_budget_and_then_given_up() {
+fn unhealthy_service_is_given_up_within_its_budget() {
     each_seed("a_service_that_stays_unhealthy", 100, |seed| {
         let mut chance = Rng::new(seed);
-        let mut stage = Stage::new(seed, FaultProfile::calm());
+        let mut fixture = SimFixture::new(seed, FaultProfile::calm());
         let mut service = plain("one", "a");
         service.probe = Some(probe());
-        stage.wants(desired("one", [service]));
+        fixture.wants(desired("one", [service]));
         let sick_at = START + chance.millis((0, 20_000));
-        stage.run_until(sick_at);
-        stage.sick.insert("one/a".to_owned());
+        fixture.run_until(sick_at);
+        fixture.sick.insert("one/a".to_owned());
         if chance.percent(50) {
-            let moment = stage.now + chance.millis((0, 20_000));
-            stage.run_until(moment);
-            stage.kill_controller(chance.millis((0, 2_000)), true);
+            let moment = fixture.now + chance.millis((0, 20_000));
+            fixture.run_until(moment);
+            fixture.kill_controller(chance.millis((0, 2_000)), true);
         }
-        let end = stage.now + 6 * MINUTE;
-        stage.run_until(end);
-        let stops = stops(&stage, |cause| matches!(cause, Cause::Unhealthy { .. }));
-        let kept = &stage.planner.state().environments[&env("one")].services[&service_name("a")];
-        (stops > 4 || !stage.gave_up() || kept.restarts > 3)
-            .then(|| format!("{stops} stops, {} restarts: {:?}", kept.restarts, stage.stuck()))
+        let end = fixture.now + 6 * MINUTE;
+        fixture.run_until(end);
+        let stops = stops(&fixture, |cause| matches!(cause, Cause::Unhealthy { .. }));
+        let kept = &fixture.planner.state().environments[&env("one")].services[&service_name("a")];
+        (stops > 4 || !fixture.gave_up() || kept.restarts > 3)
+            .then(|| format!("{stops} stops, {} restarts: {:?}", kept.restarts, fixture.stuck()))
     });
 }
 
 #[test]
-fn what_comes_to_itself_before_its_delay_is_over_is_not_restarted_and_its_flips_are_counted() {
-    let mut stage = Stage::new(1, FaultProfile::calm());
+fn recovery_within_the_delay_counts_transitions_only() {
+    let mut fixture = SimFixture::new(1, FaultProfile::calm());
     let mut service = plain("one", "a");
     service.probe = Some(probe());
-    stage.wants(desired("one", [service]));
-    assert!(stage.run_to_rest(MINUTE));
+    fixture.wants(desired("one", [service]));
+    assert!(fixture.run_to_rest(MINUTE));
     // It comes to itself before each restart, and falls ill again.
     for _ in 0..12 {
-        stage.sick.insert("one/a".to_owned());
-        let later = stage.now + Duration::from_millis(500);
-        stage.run_until(later);
-        stage.sick.clear();
-        let later = stage.now + Duration::from_secs(5);
-        stage.run_until(later);
+        fixture.sick.insert("one/a".to_owned());
+        let later = fixture.now + Duration::from_millis(500);
+        fixture.run_until(later);
+        fixture.sick.clear();
+        let later = fixture.now + Duration::from_secs(5);
+        fixture.run_until(later);
     }
-    let kept = &stage.planner.state().environments[&env("one")].services[&service_name("a")];
+    let kept = &fixture.planner.state().environments[&env("one")].services[&service_name("a")];
     assert!(
         kept.health_transitions.len() > 10,
         "{:?}",
@@ -159,71 +159,75 @@ fn what_comes_to_itself_before_its_delay_is_over_is_not_restarted_and_its_flips_
 }
 
 #[test]
-fn a_test_that_runs_keeps_its_services_from_being_stopped() {
+fn running_test_defers_restarts() {
     each_seed("a_test_that_runs", 50, |seed| {
         let mut chance = Rng::new(seed);
-        let mut stage = Stage::new(seed, FaultProfile::calm());
+        let mut fixture = SimFixture::new(seed, FaultProfile::calm());
         let mut service = plain("one", "a");
         service.probe = Some(probe());
-        stage.wants(desired("one", [service.clone()]));
-        stage.run_to_rest(MINUTE);
-        let until = stage.now + chance.millis((30_000, 120_000));
-        stage.requests.begin(TestLease {
+        fixture.wants(desired("one", [service.clone()]));
+        fixture.run_to_rest(MINUTE);
+        let until = fixture.now + chance.millis((30_000, 120_000));
+        fixture.requests.begin(TestLease {
             environment: env("one"),
             case: "buy".to_owned(),
-            since: stage.now,
+            since: fixture.now,
             until,
             holder: None,
             purpose: None,
         });
-        stage.sick.insert("one/a".to_owned());
-        let moment = stage.now + chance.millis((0, 20_000));
-        stage.run_until(moment);
+        fixture.sick.insert("one/a".to_owned());
+        let moment = fixture.now + chance.millis((0, 20_000));
+        fixture.run_until(moment);
         service
             .environment
             .insert("VERSION".to_owned(), "other".to_owned());
-        stage.wants(desired("one", [service]));
-        stage.run_until(until - Duration::from_millis(1));
-        let during = stops(&stage, |_| true);
-        stage.sick.clear();
-        let rests = stage.run_to_rest(10 * MINUTE);
-        (during > 0 || !rests).then(|| format!("{during} stops, rests {rests}: {:?}", stage.stuck()))
+        fixture.wants(desired("one", [service]));
+        fixture.run_until(until - Duration::from_millis(1));
+        let during = stops(&fixture, |_| true);
+        fixture.sick.clear();
+        let rests = fixture.run_to_rest(10 * MINUTE);
+        (during > 0 || !rests).then(|| format!("{during} stops, rests {rests}: {:?}", fixture.stuck()))
     });
 }
 
 #[test]
-fn what_is_held_is_left_alone_whatever_happens_to_it() {
+fn held_service_is_never_changed() {
     each_seed("what_is_held", 50, |seed| {
         let mut chance = Rng::new(seed);
-        let mut stage = Stage::new(seed, FaultProfile::calm());
-        stage.wants(desired("one", [plain("one", "a"), plain("one", "b")]));
-        stage.run_to_rest(MINUTE);
-        let until = stage.now + chance.millis((10_000, 60_000));
-        stage.requests.hold_back(Hold {
+        let mut fixture = SimFixture::new(seed, FaultProfile::calm());
+        fixture.wants(desired("one", [plain("one", "a"), plain("one", "b")]));
+        fixture.run_to_rest(MINUTE);
+        let until = fixture.now + chance.millis((10_000, 60_000));
+        fixture.requests.hold_back(Hold {
             environment: env("one"),
             service: None,
-            since: stage.now,
+            since: fixture.now,
             until: Some(until),
             reason: String::new(),
             holder: None,
         });
-        let before = stage.begun.len();
-        let now = stage.now;
-        let all: Vec<_> = stage.engine.model.containers().map(|c| c.id.clone()).collect();
-        stage.engine.change(now, |model| model.dies(&all[0], 1));
-        stage.engine.change(now, |model| model.person_removes(&all[1]));
-        stage.wants(desired("one", [plain("one", "a"), plain("one", "c")]));
-        stage.run_until(until - Duration::from_millis(1));
+        let before = fixture.started.len();
+        let now = fixture.now;
+        let all: Vec<_> = fixture.engine.model.containers().map(|c| c.id.clone()).collect();
+        fixture.engine.change(now, |model| model.dies(&all[0], 1));
+        fixture.engine.change(now, |model| model.person_removes(&all[1]));
+        fixture.wants(desired("one", [plain("one", "a"), plain("one", "c")]));
+        fixture.run_until(until - Duration::from_millis(1));
         let changes = |(_, step): &&(Timestamp, Step)| !matches!(step.action, Action::CollectEvidence { .. });
-        let during: Vec<_> = stage.begun[before..].iter().filter(changes).cloned().collect();
+        let during: Vec<_> = fixture.started[before..]
+            .iter()
+            .filter(changes)
+            .cloned()
+            .collect();
         let service = Subject::Service {
             environment: env("one"),
             service: service_name("a"),
         };
-        let told = stage.last.plans.values().flat_map(|plan| &plan.waits);
-        let told = told.filter(|wait| wait.subject == service).count() > 0;
-        let rests = stage.run_to_rest(10 * MINUTE);
-        (!during.is_empty() || !rests || !told)
-            .then(|| format!("rests {rests}, told {told}, {during:?}, {:?}", stage.stuck()))
+        let output = fixture.last.plans.values().flat_map(|plan| &plan.waits);
+        let output = output.filter(|wait| wait.subject == service).count() > 0;
+        let rests = fixture.run_to_rest(10 * MINUTE);
+        (!during.is_empty() || !rests || !output)
+            .then(|| format!("rests {rests}, told {output}, {during:?}, {:?}", fixture.stuck()))
     });
 }

@@ -36,7 +36,7 @@ pub(crate) struct Crash {
     pub(crate) away: Duration,
 }
 
-pub(crate) struct Stage {
+pub(crate) struct SimFixture {
     pub(crate) engine: Engine,
     pub(crate) now: Timestamp,
     pub(crate) specs: BTreeMap<EnvName, Arc<Accepted>>,
@@ -44,7 +44,7 @@ pub(crate) struct Stage {
     pub(crate) planner: Planner,
     pub(crate) last: ReconcileResult,
     /// Everything that was begun.
-    pub(crate) begun: Vec<(Timestamp, Step)>,
+    pub(crate) started: Vec<(Timestamp, Step)>,
     /// What was broken, by the rule.
     pub(crate) broken: Vec<(&'static str, String)>,
     pub(crate) scanned: bool,
@@ -72,7 +72,7 @@ pub(crate) struct Stage {
     away_until: Option<Timestamp>,
 }
 
-impl Stage {
+impl SimFixture {
     pub(crate) fn new(seed: u64, faults: FaultProfile) -> Self {
         let mut engine = Engine::new(seed, faults);
         furnish(&mut engine.model);
@@ -84,7 +84,7 @@ impl Stage {
             store: Store::default(),
             planner: Planner::new(site(), PlannerState::default()),
             last: ReconcileResult::default(),
-            begun: Vec::new(),
+            started: Vec::new(),
             broken: Vec::new(),
             scanned: true,
             twice: false,
@@ -155,9 +155,9 @@ impl Stage {
     }
 
     /// Lives until so many acts were begun.
-    pub(crate) fn run_until_begun(&mut self, number: usize) {
+    pub(crate) fn run_until_started(&mut self, number: usize) {
         let end = self.now + Duration::from_secs(600);
-        while self.begun.len() < number && self.now < end {
+        while self.started.len() < number && self.now < end {
             self.step(end);
         }
     }
@@ -289,7 +289,7 @@ impl Stage {
                 self.engine.begin(&step.action, self.now);
             }
             self.waiting.insert(ticket, step.clone());
-            self.begun.push((self.now, step.clone()));
+            self.started.push((self.now, step.clone()));
         }
         if turn.relist {
             self.engine.request_relist(self.now);
@@ -388,11 +388,11 @@ impl Stage {
                     environment: env.clone(),
                     service: service.name.clone(),
                 };
-                let told = plan.is_some_and(|plan| {
+                let output = plan.is_some_and(|plan| {
                     plan.steps.iter().any(|step| step.subject == subject)
                         || plan.waits.iter().any(|wait| wait.subject == subject)
                 });
-                if !told && !self.is_seen_up(env, service) {
+                if !output && !self.is_seen_up(env, service) {
                     broken.push(("reason", subject.to_string()));
                 }
             }

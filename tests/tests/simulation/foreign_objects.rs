@@ -9,10 +9,10 @@ use argus_core::observed::{
     Attachment, Config, Container, ContainerState, InspectInfo, Network, Object, Volume,
 };
 
-use crate::fixture::{START, Stage};
+use crate::fixture::{START, SimFixture};
 
 /// Without labels, of another controller in another environment, and half-labelled.
-pub(crate) fn plant(stage: &mut Stage) {
+pub(crate) fn plant(fixture: &mut SimFixture) {
     let pairs = |pairs: &[(&str, &str)]| -> BTreeMap<String, String> {
         pairs
             .iter()
@@ -47,7 +47,7 @@ pub(crate) fn plant(stage: &mut Stage) {
             let id = ContainerId::new(format!("{id}{state:?}")).unwrap();
             let name = format!("{name}{state:?}");
             let object = Object::Container(Arc::new(container(id, name, labels.clone(), state)));
-            stage.engine.change(START, |model| model.plant(object));
+            fixture.engine.change(START, |model| model.plant(object));
         }
         let id = NetworkId::new(id).unwrap();
         let network = Network {
@@ -60,7 +60,7 @@ pub(crate) fn plant(stage: &mut Stage) {
             name: format!("{name}-data"),
             labels,
         };
-        stage.engine.change(START, |model| {
+        fixture.engine.change(START, |model| {
             model.plant(Object::Network(Arc::new(network)));
             model.plant(Object::Volume(Arc::new(volume)));
         });

@@ -23,7 +23,7 @@ use crate::specs::{accept, desired, env, furnish, plain, site};
 use crate::{each_seed, external_changes};
 
 const SECOND: Duration = Duration::from_secs(1);
-const LOOK: Duration = Duration::from_secs(10);
+const INTERVAL: Duration = Duration::from_secs(10);
 
 /// One controller: its brain, its lease and what it wants.
 struct Party {
@@ -34,9 +34,9 @@ struct Party {
     specs: BTreeMap<EnvName, Arc<Accepted>>,
     requests: UserRequests,
     waiting: BTreeMap<CallId, Step>,
-    begun: Vec<(Timestamp, Step)>,
+    started: Vec<(Timestamp, Step)>,
     last: ReconcileResult,
-    next_look: Timestamp,
+    next_lease_read: Timestamp,
     written: Option<Timestamp>,
     /// It exists, and its process runs.
     awake: bool,
@@ -76,9 +76,9 @@ impl Party {
             specs: accepted.collect(),
             requests: UserRequests::default(),
             waiting: BTreeMap::new(),
-            begun: Vec::new(),
+            started: Vec::new(),
             last: ReconcileResult::default(),
-            next_look: now,
+            next_lease_read: now,
             written: None,
             awake: true,
         }
@@ -96,18 +96,18 @@ impl Party {
                 .wanted(store)
                 .iter()
                 .any(|env| !self.note.claims.contains_key(env));
-        if now < self.next_look && !adds {
+        if now < self.next_lease_read && !adds {
             return;
         }
-        self.next_look = now + LOOK;
+        self.next_lease_read = now + INTERVAL;
         if !adds && self.written.is_some() {
             let Ok(found) = engine.leases(now) else {
-                self.next_look = now + SECOND;
+                self.next_lease_read = now + SECOND;
                 return;
             };
             self.leases.take(found, now);
         }
-        let due = self.written.is_none_or(|at| at + TTL / 3 <= now + LOOK / 2);
+        let due = self.written.is_none_or(|at| at + TTL / 3 <= now + INTERVAL / 2);
         if adds || due || !self.leases.is_well(now) {
             self.note.claims = self.leases.claims(&self.wanted(store), now);
             match engine.renew_lease(&self.note, now) {
@@ -115,7 +115,7 @@ impl Party {
                     self.leases.take(found, now);
                     self.written = Some(now);
                 }
-                Err(_) => self.next_look = now + SECOND,
+                Err(_) => self.next_lease_read = now + SECOND,
             }
         }
     }
@@ -146,7 +146,7 @@ impl Party {
     }
 }
 
-struct Company {
+struct Controllers {
     engine: Engine,
     store: Store,
     now: Timestamp,
@@ -154,7 +154,7 @@ struct Company {
     broken: Vec<String>,
 }
 
-impl Company {
+impl Controllers {
     fn new(seed: u64, faults: FaultProfile) -> Self {
         let mut engine = Engine::new(seed, faults);
         furnish(&mut engine.model);
@@ -184,9 +184,9 @@ impl Company {
     fn step(&mut self, end: Timestamp) {
         let awake = || self.parties.iter().filter(|party| party.awake);
         let wakes = awake().filter_map(|party| party.last.wake_at);
-        let looks = awake().map(|party| party.next_look);
+        let checks = awake().map(|party| party.next_lease_read);
         let soon = self.now + Duration::from_millis(10);
-        let next = wakes.chain(looks).map(|at| at.max(soon));
+        let next = wakes.chain(checks).map(|at| at.max(soon));
         let next = next
             .chain(self.engine.next_at())
             .chain([end])
@@ -231,7 +231,7 @@ impl Company {
         for step in &turn.actions {
             let ticket = self.engine.begin(&step.action, now);
             party.waiting.insert(ticket, step.clone());
-            party.begun.push((now, step.clone()));
+            party.started.push((now, step.clone()));
         }
         if turn.relist {
             self.engine.request_relist(now);
@@ -251,7 +251,10 @@ impl Company {
 
     /// Whoever acted on something after this.
     fn acted_since(&self, at: usize, since: Timestamp) -> Option<&Step> {
-        let mut since = self.parties[at].begun.iter().filter(|(begun, _)| *begun > since);
+        let mut since = self.parties[at]
+            .started
+            .iter()
+            .filter(|(started, _)| *started > since);
         since.next().map(|(_, step)| step)
     }
 
@@ -301,150 +304,159 @@ enum Leaves {
 }
 
 #[test]
-fn the_second_of_two_keeps_off_and_takes_over_without_a_restart_when_the_first_has_gone() {
+fn second_controller_takes_over_without_a_restart() {
     each_seed("the_second_of_two", 60, |seed| {
         let mut chance = Rng::new(seed);
-        let mut company = Company::new(seed, FaultProfile::calm());
+        let mut controllers = Controllers::new(seed, FaultProfile::calm());
         let leaves = [Leaves::Killed, Leaves::Cleanly, Leaves::Frozen][usize::try_from(seed % 3).unwrap()];
         let one = env("one");
-        let first = company.joins("a", &[shop()]);
-        company.run(chance.millis((1_000, 20_000)));
-        let second = company.joins("b", &[shop()]);
-        company.run(chance.millis((60_000, 400_000)));
-        if !company.settled(first) || !company.parties[second].waits_for_another(&one) {
+        let first = controllers.joins("a", &[shop()]);
+        controllers.run(chance.millis((1_000, 20_000)));
+        let second = controllers.joins("b", &[shop()]);
+        controllers.run(chance.millis((60_000, 400_000)));
+        if !controllers.settled(first) || !controllers.parties[second].waits_for_another(&one) {
             return Some(format!(
                 "{leaves:?}: first {:?}, second {:?}",
-                company.settled(first),
-                company.parties[second].last.plans
+                controllers.settled(first),
+                controllers.parties[second].last.plans
             ));
         }
-        company.parties[first].awake = false;
+        controllers.parties[first].awake = false;
         if matches!(leaves, Leaves::Cleanly) {
-            company.engine.release_lease("run-a-0", company.now).unwrap();
+            controllers
+                .engine
+                .release_lease("run-a-0", controllers.now)
+                .unwrap();
         }
-        let gone = company.now;
+        let gone = controllers.now;
         let limit = match leaves {
-            Leaves::Cleanly => LOOK + SECOND,
+            Leaves::Cleanly => INTERVAL + SECOND,
             Leaves::Killed | Leaves::Frozen => Duration::from_secs(120),
         };
-        company.run(limit);
-        if !company.parties[second].has(&one, company.now) || !company.settled(second) {
+        controllers.run(limit);
+        if !controllers.parties[second].has(&one, controllers.now) || !controllers.settled(second) {
             return Some(format!(
                 "{leaves:?}: not taken over: {:?}",
-                company.parties[second].last.plans
+                controllers.parties[second].last.plans
             ));
         }
         if let Leaves::Frozen = leaves {
-            company.parties[first].awake = true;
-            company.run(chance.millis((60_000, 300_000)));
-            if !company.parties[first].waits_for_another(&one) {
+            controllers.parties[first].awake = true;
+            controllers.run(chance.millis((60_000, 300_000)));
+            if !controllers.parties[first].waits_for_another(&one) {
                 return Some("who comes back does not see that it was taken over".to_owned());
             }
         }
-        let runs = ["one/a", "one/b"].map(|service| company.engine.model.runs(service));
+        let runs = ["one/a", "one/b"].map(|service| controllers.engine.model.runs(service));
         if runs != [1, 1] {
             return Some(format!("{leaves:?}: {runs:?} runs"));
         }
-        company
+        controllers
             .acted_since(first, gone)
             .map(|step| format!("{step:?}"))
-            .or_else(|| company.offence())
+            .or_else(|| controllers.offence())
     });
 }
 
 #[test]
-fn what_the_dead_one_had_otherwise_is_replaced_and_not_before_it_is_dead() {
-    let mut company = Company::new(1, FaultProfile::calm());
-    let first = company.joins("a", &[shop_at("1")]);
-    company.run(SECOND * 5);
-    let second = company.joins("b", &[shop_at("2")]);
-    company.run(SECOND * 300);
-    assert_eq!(company.parties[second].begun, [], "while the first lives");
-    company.parties[first].awake = false;
-    company.run(SECOND * 120);
+fn differing_leftovers_are_replaced_after_the_lease() {
+    let mut controllers = Controllers::new(1, FaultProfile::calm());
+    let first = controllers.joins("a", &[shop_at("1")]);
+    controllers.run(SECOND * 5);
+    let second = controllers.joins("b", &[shop_at("2")]);
+    controllers.run(SECOND * 300);
+    assert_eq!(controllers.parties[second].started, [], "while the first lives");
+    controllers.parties[first].awake = false;
+    controllers.run(SECOND * 120);
     assert!(
-        company.settled(second),
+        controllers.settled(second),
         "{:?}",
-        company.parties[second].last.plans
+        controllers.parties[second].last.plans
     );
-    let all: Vec<_> = company.engine.model.containers().collect();
+    let all: Vec<_> = controllers.engine.model.containers().collect();
     assert!(
         all.len() == 2 && all.iter().all(|container| container.is_made_by("b")),
         "{all:?}"
     );
-    assert_eq!(company.offence(), None);
+    assert_eq!(controllers.offence(), None);
 }
 
 #[test]
-fn of_two_that_start_in_the_same_moment_one_has_it_and_the_other_keeps_off() {
+fn one_of_two_simultaneous_controllers_owns() {
     each_seed("of_two_that_start", 40, |seed| {
         let mut chance = Rng::new(seed);
-        let mut company = Company::new(seed, FaultProfile::calm());
-        company.joins("a", &[shop()]);
-        company.run(chance.millis((0, 900)));
-        company.joins("b", &[shop()]);
-        company.run(SECOND * 60);
+        let mut controllers = Controllers::new(seed, FaultProfile::calm());
+        controllers.joins("a", &[shop()]);
+        controllers.run(chance.millis((0, 900)));
+        controllers.joins("b", &[shop()]);
+        controllers.run(SECOND * 60);
         let has: Vec<bool> = [0, 1]
-            .map(|at| company.parties[at].has(&env("one"), company.now))
+            .map(|at| controllers.parties[at].has(&env("one"), controllers.now))
             .to_vec();
-        let made = company.engine.model.containers().count();
+        let made = controllers.engine.model.containers().count();
         let holder = has.iter().position(|has| *has);
         let fine = has.iter().filter(|has| **has).count() == 1
             && made == 2
-            && holder.is_some_and(|at| company.settled(at));
+            && holder.is_some_and(|at| controllers.settled(at));
         (!fine).then(|| format!("{has:?}, {made} containers"))
     });
 }
 
 #[test]
-fn whatever_happens_to_two_controllers_they_are_never_at_one_environment_at_once() {
+fn two_controllers_never_share_an_environment() {
     each_seed("whatever_happens_to_two", 60, |seed| {
         let mut chance = Rng::new(seed);
-        let mut company = Company::new(seed, FaultProfile::of(&mut chance));
-        plant(&mut company);
-        let mut live = [company.joins("a", &[shop_at("1")]), 0];
-        company.run(SECOND * 3);
-        live[1] = company.joins("b", &[shop_at("2")]);
+        let mut controllers = Controllers::new(seed, FaultProfile::of(&mut chance));
+        plant(&mut controllers);
+        let mut live = [controllers.joins("a", &[shop_at("1")]), 0];
+        controllers.run(SECOND * 3);
+        live[1] = controllers.joins("b", &[shop_at("2")]);
         for _ in 0..12 {
-            company.run(chance.millis((1_000, 150_000)));
+            controllers.run(chance.millis((1_000, 150_000)));
             let who = usize::try_from(chance.below(2)).unwrap();
             let name = ["a", "b"][who];
             match chance.below(6) {
                 // Killed, and started again on the same state directory some time later.
                 0 => {
-                    company.parties[live[who]].awake = false;
-                    company.run(chance.millis((1_000, 200_000)));
-                    live[who] = company.joins(name, &[shop_at(["1", "2"][who])]);
+                    controllers.parties[live[who]].awake = false;
+                    controllers.run(chance.millis((1_000, 200_000)));
+                    live[who] = controllers.joins(name, &[shop_at(["1", "2"][who])]);
                 }
                 1 => {
-                    company.parties[live[who]].awake = false;
-                    company.run(chance.millis((1_000, 300_000)));
-                    company.parties[live[who]].awake = true;
+                    controllers.parties[live[who]].awake = false;
+                    controllers.run(chance.millis((1_000, 300_000)));
+                    controllers.parties[live[who]].awake = true;
                 }
                 2 => {
-                    let now = company.now;
+                    let now = controllers.now;
                     let left = [AfterRestart::Running, AfterRestart::Ended, AfterRestart::Lost(30)];
                     let left = left[usize::try_from(chance.below(3)).unwrap()];
-                    company
+                    controllers
                         .engine
                         .restart_with(now, chance.millis((1_000, 200_000)), left);
                 }
                 3 | 4 => {
-                    let now = company.now;
-                    external_changes::meddle(&mut company.engine, now, &["one"], &mut chance, is_of_either);
+                    let now = controllers.now;
+                    external_changes::meddle(
+                        &mut controllers.engine,
+                        now,
+                        &["one"],
+                        &mut chance,
+                        is_of_either,
+                    );
                 }
                 _ => {}
             }
         }
-        let now = company.now;
-        external_changes::give_names_back(&mut company.engine, now);
-        company.engine.set_faults(FaultProfile::calm());
-        company.run(SECOND * 400);
+        let now = controllers.now;
+        external_changes::give_names_back(&mut controllers.engine, now);
+        controllers.engine.set_faults(FaultProfile::calm());
+        controllers.run(SECOND * 400);
         let has = live
             .iter()
-            .filter(|at| company.parties[**at].has(&env("one"), company.now))
+            .filter(|at| controllers.parties[**at].has(&env("one"), controllers.now))
             .count();
-        company
+        controllers
             .offence()
             .or_else(|| (has != 1).then(|| format!("{has} have it")))
     });
@@ -455,8 +467,8 @@ fn is_of_either(container: &argus_core::observed::Container) -> bool {
 }
 
 /// What must survive everything.
-fn plant(company: &mut Company) {
-    let now = company.now;
+fn plant(controllers: &mut Controllers) {
+    let now = controllers.now;
     let lives = LeaseSpec {
         controller: "elsewhere".to_owned(),
         run: "run-elsewhere".to_owned(),
@@ -468,7 +480,9 @@ fn plant(company: &mut Company) {
         ttl: Duration::from_secs(1_000_000),
         claims: BTreeMap::new(),
     };
-    company.engine.change(now, |model| model.write_lease(&lives, now));
+    controllers
+        .engine
+        .change(now, |model| model.write_lease(&lives, now));
     let four = |project: &'static str| {
         [
             (MANAGED, "true"),
@@ -540,7 +554,7 @@ fn plant(company: &mut Company) {
             labels,
             created_at: START,
         };
-        company.engine.change(now, |model| {
+        controllers.engine.change(now, |model| {
             model.plant(Object::Container(Arc::new(object)));
             model.plant(Object::Network(Arc::new(network)));
         });
@@ -548,8 +562,8 @@ fn plant(company: &mut Company) {
 }
 
 /// Containers and networks that a dead controller, or the Node tool, left in a project.
-fn leave(company: &mut Company, project: &'static str) -> usize {
-    let now = company.now;
+fn leave(controllers: &mut Controllers, project: &'static str) -> usize {
+    let now = controllers.now;
     let four = [
         (MANAGED, "true"),
         (PROJECT, project),
@@ -574,7 +588,7 @@ fn leave(company: &mut Company, project: &'static str) -> usize {
             labels,
             created_at: now,
         };
-        company.engine.change(now, |model| {
+        controllers.engine.change(now, |model| {
             model.leave(Object::Container(Arc::new(argus_core::observed::Container {
                 created_at: now,
                 ..object
@@ -585,8 +599,8 @@ fn leave(company: &mut Company, project: &'static str) -> usize {
     4
 }
 
-fn left(company: &Company) -> usize {
-    let model = &company.engine.model;
+fn left(controllers: &Controllers) -> usize {
+    let model = &controllers.engine.model;
     let containers = model.containers().filter(|left| left.name.starts_with("left-"));
     containers.count()
         + model
@@ -596,31 +610,31 @@ fn left(company: &Company) -> usize {
 }
 
 #[test]
-fn what_dead_controllers_of_our_project_left_goes_after_its_grace_and_nothing_else() {
-    let mut company = Company::new(3, FaultProfile::calm());
-    plant(&mut company);
-    let all = leave(&mut company, "one");
-    let at = company.joins("a", &[shop()]);
-    company.run(SECOND * 29);
-    assert_eq!(left(&company), all, "younger than its grace");
-    company.run(SECOND * 30);
-    assert_eq!(left(&company), 0, "{:?}", company.parties[at].last.plans);
-    assert_eq!(company.offence(), None);
-    assert!(company.settled(at));
+fn orphans_of_dead_controllers_go_after_their_grace() {
+    let mut controllers = Controllers::new(3, FaultProfile::calm());
+    plant(&mut controllers);
+    let all = leave(&mut controllers, "one");
+    let at = controllers.joins("a", &[shop()]);
+    controllers.run(SECOND * 29);
+    assert_eq!(left(&controllers), all, "younger than its grace");
+    controllers.run(SECOND * 30);
+    assert_eq!(left(&controllers), 0, "{:?}", controllers.parties[at].last.plans);
+    assert_eq!(controllers.offence(), None);
+    assert!(controllers.settled(at));
 }
 
 #[test]
-fn orphans_are_only_reported_where_the_spec_says_so_and_go_when_a_person_asks() {
-    let mut company = Company::new(3, FaultProfile::calm());
-    plant(&mut company);
-    let all = leave(&mut company, "one");
+fn report_only_orphans_go_on_request() {
+    let mut controllers = Controllers::new(3, FaultProfile::calm());
+    plant(&mut controllers);
+    let all = leave(&mut controllers, "one");
     let mut quiet = shop();
     quiet.clean_orphans = false;
-    let at = company.joins("a", &[quiet]);
-    company.run(SECOND * 120);
-    assert_eq!(left(&company), all);
-    let party = &mut company.parties[at];
-    let told: usize = party
+    let at = controllers.joins("a", &[quiet]);
+    controllers.run(SECOND * 120);
+    assert_eq!(left(&controllers), all);
+    let party = &mut controllers.parties[at];
+    let output: usize = party
         .last
         .plans
         .values()
@@ -631,48 +645,48 @@ fn orphans_are_only_reported_where_the_spec_says_so_and_go_when_a_person_asks() 
                 .count()
         })
         .sum();
-    assert_eq!(told, all);
+    assert_eq!(output, all);
     party
         .requests
         .cleaning
-        .insert("one".to_owned(), company.now + SECOND * 60);
-    company.run(SECOND * 30);
-    assert_eq!(left(&company), 0);
-    assert_eq!(company.offence(), None);
+        .insert("one".to_owned(), controllers.now + SECOND * 60);
+    controllers.run(SECOND * 30);
+    assert_eq!(left(&controllers), 0);
+    assert_eq!(controllers.offence(), None);
 }
 
 #[test]
-fn another_projects_orphans_stay_until_a_person_names_it() {
-    let mut company = Company::new(3, FaultProfile::calm());
-    let all = leave(&mut company, "other");
-    let at = company.joins("a", &[shop()]);
-    company.run(SECOND * 120);
-    assert_eq!(left(&company), all);
-    company.parties[at]
+fn orphans_of_other_projects_stay_until_named() {
+    let mut controllers = Controllers::new(3, FaultProfile::calm());
+    let all = leave(&mut controllers, "other");
+    let at = controllers.joins("a", &[shop()]);
+    controllers.run(SECOND * 120);
+    assert_eq!(left(&controllers), all);
+    controllers.parties[at]
         .requests
         .cleaning
-        .insert("other".to_owned(), company.now + SECOND * 60);
-    company.run(SECOND * 30);
-    assert_eq!(left(&company), 0);
+        .insert("other".to_owned(), controllers.now + SECOND * 60);
+    controllers.run(SECOND * 30);
+    assert_eq!(left(&controllers), 0);
 }
 
 #[test]
-fn a_pruned_lease_is_written_again_and_what_its_holder_made_stays() {
-    let mut company = Company::new(3, FaultProfile::calm());
+fn pruned_lease_is_rewritten_and_its_objects_stay() {
+    let mut controllers = Controllers::new(3, FaultProfile::calm());
     let other = Desired {
         project: "one".to_owned(),
         ..desired("two", [plain("two", "a")])
     };
-    company.joins("a", &[shop()]);
-    company.joins("b", &[other]);
-    company.run(SECOND * 60);
-    let made = company.engine.model.calls().len();
-    let now = company.now;
-    company
+    controllers.joins("a", &[shop()]);
+    controllers.joins("b", &[other]);
+    controllers.run(SECOND * 60);
+    let made = controllers.engine.model.calls().len();
+    let now = controllers.now;
+    controllers
         .engine
         .change(now, argus_backend::sim::Model::person_prunes_leases);
-    company.run(SECOND * 200);
-    let calls = &company.engine.model.calls()[made..];
+    controllers.run(SECOND * 200);
+    let calls = &controllers.engine.model.calls()[made..];
     assert!(
         calls.iter().all(|call| !matches!(
             call.act,
@@ -680,21 +694,21 @@ fn a_pruned_lease_is_written_again_and_what_its_holder_made_stays() {
         )),
         "{calls:?}"
     );
-    assert_eq!(company.engine.leases(company.now).unwrap().len(), 2);
-    assert_eq!(company.offence(), None);
+    assert_eq!(controllers.engine.leases(controllers.now).unwrap().len(), 2);
+    assert_eq!(controllers.offence(), None);
 }
 
 #[test]
-fn what_was_adopted_is_our_own_and_goes_with_its_environment() {
-    let mut company = Company::new(3, FaultProfile::calm());
-    let first = company.joins("a", &[shop()]);
-    company.run(SECOND * 5);
-    let second = company.joins("b", &[shop()]);
-    company.run(SECOND * 20);
-    company.parties[first].awake = false;
-    company.run(SECOND * 120);
-    company.parties[second].specs.clear();
-    company.run(SECOND * 60);
-    let model = &company.engine.model;
+fn adopted_objects_go_with_their_environment() {
+    let mut controllers = Controllers::new(3, FaultProfile::calm());
+    let first = controllers.joins("a", &[shop()]);
+    controllers.run(SECOND * 5);
+    let second = controllers.joins("b", &[shop()]);
+    controllers.run(SECOND * 20);
+    controllers.parties[first].awake = false;
+    controllers.run(SECOND * 120);
+    controllers.parties[second].specs.clear();
+    controllers.run(SECOND * 60);
+    let model = &controllers.engine.model;
     assert_eq!((model.containers().count(), model.networks().count()), (0, 0));
 }

@@ -8,12 +8,12 @@ use argus_core::desired::Desired;
 use argus_core::plan::Step;
 use argus_core::time::Timestamp;
 
-use crate::fixture::{START, Stage, is_ours};
+use crate::fixture::{START, SimFixture, is_ours};
 use crate::specs::{any, env};
 use crate::{external_changes, foreign_objects};
 
 const NAMES: [&str; 3] = ["one", "two", "three"];
-const STORM: Duration = Duration::from_secs(60);
+const FAULTY: Duration = Duration::from_secs(60);
 /// The longest backoffs take a minute each.
 const CALM: Duration = Duration::from_secs(900);
 const LATEST: Duration = Duration::from_secs(30);
@@ -45,88 +45,92 @@ pub(crate) struct Outcome {
     pub(crate) met: BTreeSet<&'static str>,
 }
 
-pub(crate) fn storm(seed: u64) -> Outcome {
+pub(crate) fn random_run(seed: u64) -> Outcome {
     let mut chance = Rng::new(seed);
     let faults = FaultProfile::of(&mut chance);
-    let mut storm = Storm {
-        stage: Stage::new(chance.draw(), faults),
+    let mut random_run = RandomRun {
+        fixture: SimFixture::new(chance.draw(), faults),
         needed: 0,
         blows: 0,
         met: BTreeSet::new(),
     };
-    foreign_objects::plant(&mut storm.stage);
+    foreign_objects::plant(&mut random_run.fixture);
     let names = &NAMES[..=usize::try_from(chance.below(3)).unwrap()];
     for name in names {
-        storm.wants(any(name, &mut chance));
+        random_run.wants(any(name, &mut chance));
     }
-    let end = START + STORM;
-    while storm.stage.now < end {
-        let next = storm.stage.now + chance.millis((0, 15_000));
-        storm.stage.run_until(next.min(end));
-        storm.incident(names, &mut chance);
+    let end = START + FAULTY;
+    while random_run.fixture.now < end {
+        let next = random_run.fixture.now + chance.millis((0, 15_000));
+        random_run.fixture.run_until(next.min(end));
+        random_run.incident(names, &mut chance);
     }
-    let now = storm.stage.now;
-    let Storm {
-        mut stage,
+    let now = random_run.fixture.now;
+    let RandomRun {
+        mut fixture,
         needed,
         blows,
         met,
-    } = storm;
-    external_changes::give_names_back(&mut stage.engine, now);
-    stage.engine.set_faults(FaultProfile::calm());
-    stage.resume();
+    } = random_run;
+    external_changes::give_names_back(&mut fixture.engine, now);
+    fixture.engine.set_faults(FaultProfile::calm());
+    fixture.resume();
     // Calls whose answer nobody waits for any more are still carried out for a while.
-    let late = stage.now + LATEST;
-    stage.run_until(late);
-    let mut settled = stage.run_to_rest(CALM);
-    let calls = stage.begun.len();
-    let may = needed + PER_BLOW * (blows + stage.engine.problems()) + PER_REFUSAL * stage.refused_ports;
-    let unexplained = (calls > may).then(|| told(&stage.begun));
+    let late = fixture.now + LATEST;
+    fixture.run_until(late);
+    let mut settled = fixture.run_to_rest(CALM);
+    let calls = fixture.started.len();
+    let may = needed + PER_BLOW * (blows + fixture.engine.problems()) + PER_REFUSAL * fixture.refused_ports;
+    let unexplained = (calls > may).then(|| output(&fixture.started));
     let mut repairs = Vec::new();
     for _ in 0..AFTERWARDS {
         if settled {
-            let (before, refused) = (stage.begun.len(), stage.refused_ports);
-            let now = stage.now;
-            let hit = external_changes::harm(&mut stage.engine, now, &mut chance, is_ours);
-            settled = stage.run_to_rest(CALM);
-            let moved = PER_REFUSAL * (stage.refused_ports - refused);
-            let (did, most) = (&stage.begun[before..], PER_BLOW * hit + moved);
+            let (before, refused) = (fixture.started.len(), fixture.refused_ports);
+            let now = fixture.now;
+            let hit = external_changes::harm(&mut fixture.engine, now, &mut chance, is_ours);
+            settled = fixture.run_to_rest(CALM);
+            let moved = PER_REFUSAL * (fixture.refused_ports - refused);
+            let (did, most) = (&fixture.started[before..], PER_BLOW * hit + moved);
             if did.len() > most {
-                repairs.push(format!("{} calls instead of {most}: {:#?}", did.len(), told(did)));
+                repairs.push(format!(
+                    "{} calls instead of {most}: {:#?}",
+                    did.len(),
+                    output(did)
+                ));
             }
         }
     }
-    let shortfalls = stage.shortfalls();
-    let stuck = stage.stuck();
-    let before = stage.engine.model.calls().len();
+    let shortfalls = fixture.shortfalls();
+    let stuck = fixture.stuck();
+    let before = fixture.engine.model.calls().len();
     if settled {
-        let later: Timestamp = stage.now + Duration::from_secs(30);
-        stage.run_until(later);
+        let later: Timestamp = fixture.now + Duration::from_secs(30);
+        fixture.run_until(later);
     }
-    let mut bound = stage.bound();
+    let mut bound = fixture.bound();
     let all = bound.len();
     bound.sort();
     bound.dedup();
     Outcome {
         seed,
         settled,
-        broken: std::mem::take(&mut stage.broken),
-        trespasses: stage.engine.model.trespasses().to_vec(),
+        broken: std::mem::take(&mut fixture.broken),
+        trespasses: fixture.engine.model.trespasses().to_vec(),
         shortfalls,
         stuck,
         doubled_ports: bound.len() != all,
-        changes_at_rest: stage.engine.model.calls().len() - before,
-        refused: stage.refused,
+        changes_at_rest: fixture.engine.model.calls().len() - before,
+        refused: fixture.refused,
         unexplained: unexplained
-            .map(|told| format!("{calls} calls instead of {may}, with {met:?}: {told:#?}")),
+            .map(|output| format!("{calls} calls instead of {may}, with {met:?}: {output:#?}")),
         met,
         repairs,
     }
 }
 
 /// A storm that rages, and what it has done so far.
-struct Storm {
-    stage: Stage,
+struct RandomRun {
+    fixture: SimFixture,
     /// Calls that what was wanted needs where nothing goes wrong.
     needed: usize,
     /// Containers, networks and calls that were hit.
@@ -134,16 +138,16 @@ struct Storm {
     met: BTreeSet<&'static str>,
 }
 
-impl Storm {
+impl RandomRun {
     fn wants(&mut self, desired: Desired) {
         self.needed += needs(&desired);
-        self.stage.wants(desired);
+        self.fixture.wants(desired);
     }
 
     fn incident(&mut self, names: &[&str], chance: &mut Rng) {
-        let now = self.stage.now;
-        let stage = &mut self.stage;
-        let ours = stage.engine.model.containers().filter(|c| is_ours(c)).count();
+        let now = self.fixture.now;
+        let fixture = &mut self.fixture;
+        let ours = fixture.engine.model.containers().filter(|c| is_ours(c)).count();
         let (what, hit) = match chance.below(16) {
             0 | 1 => {
                 if let Some(name) = chance.pick(names).copied() {
@@ -153,13 +157,13 @@ impl Storm {
             }
             2 => {
                 if let Some(name) = chance.pick(names) {
-                    stage.specs.remove(&env(name));
+                    fixture.specs.remove(&env(name));
                 }
                 ("file gone", 1 + ours)
             }
             kind @ (3 | 4) => {
-                let in_flight = stage.in_flight();
-                stage.kill_controller(chance.millis((0, 5_000)), kind == 3);
+                let in_flight = fixture.in_flight();
+                fixture.kill_controller(chance.millis((0, 5_000)), kind == 3);
                 let what = ["killed, state lost", "killed"][usize::from(kind == 3)];
                 (what, 1 + in_flight)
             }
@@ -174,29 +178,31 @@ impl Storm {
                     ),
                 ];
                 let (what, left, hit) = left[usize::try_from(chance.below(3)).unwrap()];
-                stage.engine.restart_with(now, chance.millis((500, 15_000)), left);
+                fixture
+                    .engine
+                    .restart_with(now, chance.millis((500, 15_000)), left);
                 (what, hit)
             }
-            7 if stage.journal_down => {
-                stage.resume();
+            7 if fixture.journal_down => {
+                fixture.resume();
                 ("disk free", 0)
             }
             7 => {
-                stage.fill_disk();
+                fixture.fill_disk();
                 ("disk full", 0)
             }
             8 => {
-                stage.sleep(chance.millis((1_000, 600_000)));
+                fixture.sleep(chance.millis((1_000, 600_000)));
                 ("sleep", 0)
             }
             9 => {
                 let behind = i64::try_from(chance.below(1_200_000)).unwrap() - 600_000;
-                stage.engine.change(now, |model| model.set_clock_behind(behind));
+                fixture.engine.change(now, |model| model.set_clock_behind(behind));
                 ("clock", 0)
             }
             _ => (
                 "people",
-                external_changes::meddle(&mut stage.engine, now, names, chance, is_ours),
+                external_changes::meddle(&mut fixture.engine, now, names, chance, is_ours),
             ),
         };
         self.blows += hit;
@@ -205,8 +211,8 @@ impl Storm {
 }
 
 /// What was begun, for people.
-fn told(begun: &[(Timestamp, Step)]) -> Vec<String> {
-    let all = begun.iter();
+fn output(started: &[(Timestamp, Step)]) -> Vec<String> {
+    let all = started.iter();
     all.map(|(at, step)| {
         let (after, verb) = (at.since(START).as_millis(), step.action.verb());
         format!("{after}: {verb} {}: {}", step.subject, step.cause)

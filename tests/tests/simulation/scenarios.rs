@@ -15,7 +15,7 @@ use argus_core::reconcile::{Inputs, Planner};
 use argus_core::state::PlannerState;
 use argus_core::user_requests::UserRequests;
 
-use crate::fixture::{START, Stage};
+use crate::fixture::{START, SimFixture};
 use crate::specs::{any, depends, desired, env, plain, probe, published, service_name, site};
 use crate::{each_seed, foreign_objects};
 
@@ -40,7 +40,7 @@ fn light(changes: &[&'static str]) -> Vec<&'static str> {
 }
 
 #[test]
-fn no_act_is_repeated_while_its_effect_is_not_seen() {
+fn no_action_repeats_before_its_effect_is_observed() {
     for lag in 0..=1_000 {
         let faults = FaultProfile {
             lag: (lag, lag),
@@ -48,44 +48,44 @@ fn no_act_is_repeated_while_its_effect_is_not_seen() {
             list: (1, 5),
             ..FaultProfile::default()
         };
-        let mut stage = Stage::new(lag, faults);
-        stage.wants(desired("one", [plain("one", "a"), plain("one", "b")]));
-        assert!(stage.run_to_rest(MINUTE), "at {lag} ms: {:?}", stage.stuck());
-        let later = stage.now + MINUTE;
-        stage.run_until(later);
-        assert_eq!(stage.begun.len(), 5, "at {lag} ms: {:#?}", stage.begun);
+        let mut fixture = SimFixture::new(lag, faults);
+        fixture.wants(desired("one", [plain("one", "a"), plain("one", "b")]));
+        assert!(fixture.run_to_rest(MINUTE), "at {lag} ms: {:?}", fixture.stuck());
+        let later = fixture.now + MINUTE;
+        fixture.run_until(later);
+        assert_eq!(fixture.started.len(), 5, "at {lag} ms: {:#?}", fixture.started);
     }
 }
 
 #[test]
-fn a_plan_comes_to_rest_and_then_does_nothing() {
+fn plan_settles_and_then_is_empty() {
     each_seed("a_plan_comes_to_rest", 300, |seed| {
         let mut chance = Rng::new(seed);
-        let mut stage = Stage::new(seed, FaultProfile::of(&mut chance));
-        foreign_objects::plant(&mut stage);
+        let mut fixture = SimFixture::new(seed, FaultProfile::of(&mut chance));
+        foreign_objects::plant(&mut fixture);
         for name in ["one", "two"] {
-            stage.wants(any(name, &mut chance));
+            fixture.wants(any(name, &mut chance));
         }
         let cut = START + chance.millis((0, 20_000));
-        stage.run_until(cut);
+        fixture.run_until(cut);
         if chance.percent(50) {
-            stage.wants(any("one", &mut chance));
+            fixture.wants(any("one", &mut chance));
         }
         if chance.percent(30) {
-            stage.specs.remove(&env("two"));
+            fixture.specs.remove(&env("two"));
         }
-        let rounds = rounds_to_rest(&stage);
+        let rounds = rounds_to_rest(&fixture);
         (rounds > 100).then(|| format!("{rounds} rounds"))
     });
 }
 
 /// Plans and pretends, from what is really there, until nothing is left to do; how many rounds that takes.
-fn rounds_to_rest(stage: &Stage) -> usize {
+fn rounds_to_rest(fixture: &SimFixture) -> usize {
     let mut planner = Planner::new(site(), PlannerState::default());
-    let (mut store, mut health, mut now) = (Store::default(), HealthStates::new(), stage.now);
+    let (mut store, mut health, mut now) = (Store::default(), HealthStates::new(), fixture.now);
     store.apply(WatchEvent::Connected(now));
     store.apply(WatchEvent::Init);
-    stage
+    fixture
         .engine
         .model
         .list()
@@ -96,7 +96,7 @@ fn rounds_to_rest(stage: &Stage) -> usize {
         let turn = planner.reconcile(&Inputs {
             leases: &Leases::default(),
             requests: &UserRequests::default(),
-            specs: &stage.specs,
+            specs: &fixture.specs,
             preflight: None,
             scanned: true,
             store: &store,
@@ -107,7 +107,7 @@ fn rounds_to_rest(stage: &Stage) -> usize {
             let done = pretend(&mut store, &step.action, now, round * 1_000 + number);
             planner.finished(step, &Ok(done), &store, now);
         }
-        let ran = finish_runs(stage, &mut store, &mut health);
+        let ran = finish_runs(fixture, &mut store, &mut health);
         now = match turn.wake_at {
             Some(at) if turn.actions.is_empty() && !ran => at.max(now + Duration::from_millis(1)),
             None if turn.actions.is_empty() && !ran => return round,
@@ -117,7 +117,7 @@ fn rounds_to_rest(stage: &Stage) -> usize {
     usize::MAX
 }
 
-fn finish_runs(stage: &Stage, store: &mut Store, health: &mut HealthStates) -> bool {
+fn finish_runs(fixture: &SimFixture, store: &mut Store, health: &mut HealthStates) -> bool {
     let mut ran = false;
     let running: Vec<_> = store
         .containers()
@@ -126,7 +126,7 @@ fn finish_runs(stage: &Stage, store: &mut Store, health: &mut HealthStates) -> b
         .collect();
     for mut container in running {
         let Some(owner) = container.owner() else { continue };
-        let Some(accepted) = stage.specs.get(&owner.environment) else {
+        let Some(accepted) = fixture.specs.get(&owner.environment) else {
             continue;
         };
         let Some(service) = owner
@@ -158,15 +158,15 @@ fn finish_runs(stage: &Stage, store: &mut Store, health: &mut HealthStates) -> b
 }
 
 #[test]
-fn every_act_can_be_repeated() {
-    each_seed("every_act_can_be_repeated", 300, |seed| {
+fn every_action_can_be_repeated() {
+    each_seed("every_action_can_be_repeated", 300, |seed| {
         let run = |twice: bool| {
             let mut chance = Rng::new(seed);
-            let mut stage = Stage::new(seed, FaultProfile::calm());
-            stage.twice = twice;
-            stage.wants(any("one", &mut chance));
-            let settled = stage.run_to_rest(10 * MINUTE);
-            (settled, light(&stage.changes()), stage.shortfalls())
+            let mut fixture = SimFixture::new(seed, FaultProfile::calm());
+            fixture.twice = twice;
+            fixture.wants(any("one", &mut chance));
+            let settled = fixture.run_to_rest(10 * MINUTE);
+            (settled, light(&fixture.changes()), fixture.shortfalls())
         };
         let (once, twice) = (run(false), run(true));
         (!once.0 || once != twice).then(|| format!("once {once:#?}\ntwice {twice:#?}"))
@@ -174,13 +174,13 @@ fn every_act_can_be_repeated() {
 }
 
 #[test]
-fn a_controller_killed_between_any_two_calls_reaches_the_same_end_without_an_extra_restart() {
+fn controller_killed_between_two_calls_ends_the_same() {
     each_seed("a_controller_killed", 40, |seed| {
         let begin = || {
             let mut chance = Rng::new(seed);
-            let mut stage = Stage::new(seed, FaultProfile::calm());
-            stage.wants(any("one", &mut chance));
-            (stage, chance)
+            let mut fixture = SimFixture::new(seed, FaultProfile::calm());
+            fixture.wants(any("one", &mut chance));
+            (fixture, chance)
         };
         let (mut calm, _) = begin();
         if !calm.run_to_rest(10 * MINUTE) {
@@ -190,20 +190,20 @@ fn a_controller_killed_between_any_two_calls_reaches_the_same_end_without_an_ext
                 calm.stuck()
             ));
         }
-        for kill in 0..=calm.begun.len() {
-            let (mut stage, mut chance) = begin();
-            stage.run_until_begun(kill);
-            let moment = stage.now + chance.millis((0, 60));
-            stage.run_until(moment);
+        for kill in 0..=calm.started.len() {
+            let (mut fixture, mut chance) = begin();
+            fixture.run_until_started(kill);
+            let moment = fixture.now + chance.millis((0, 60));
+            fixture.run_until(moment);
             let keeps_state = chance.percent(50);
-            stage.kill_controller(chance.millis((0, 3_000)), keeps_state);
-            let settled = stage.run_to_rest(10 * MINUTE);
-            let (once, killed) = (light(&calm.changes()), light(&stage.changes()));
+            fixture.kill_controller(chance.millis((0, 3_000)), keeps_state);
+            let settled = fixture.run_to_rest(10 * MINUTE);
+            let (once, killed) = (light(&calm.changes()), light(&fixture.changes()));
             if !settled || once != killed {
                 return Some(format!(
                     "killed after {kill} calls, state kept: {keeps_state}\nstuck {:#?}\n{:#?}\nwithout {once:?}\nwith {killed:?}",
-                    stage.stuck(),
-                    stage.shortfalls()
+                    fixture.stuck(),
+                    fixture.shortfalls()
                 ));
             }
         }
@@ -212,16 +212,16 @@ fn a_controller_killed_between_any_two_calls_reaches_the_same_end_without_an_ext
 }
 
 #[test]
-fn ports_that_two_services_want_and_ten_that_are_refused_end_in_different_ones() {
+fn conflicting_and_refused_ports_end_distinct() {
     each_seed("ports_that_two", 100, |seed| {
         let mut chance = Rng::new(seed);
         let faults = FaultProfile {
             calls: 0,
             ..FaultProfile::of(&mut chance)
         };
-        let mut stage = Stage::new(seed, faults);
+        let mut fixture = SimFixture::new(seed, faults);
         let blind = chance.percent(50);
-        stage.engine.change(START, |model| {
+        fixture.engine.change(START, |model| {
             model.take_port(tcp(8_080));
             (9_000..9_009).for_each(|number| model.take_port(tcp(number)));
             if blind {
@@ -234,54 +234,54 @@ fn ports_that_two_services_want_and_ten_that_are_refused_end_in_different_ones()
             service
         };
         for name in ["one", "two"] {
-            stage.wants(desired(name, [publishing(name, "a"), publishing(name, "b")]));
+            fixture.wants(desired(name, [publishing(name, "a"), publishing(name, "b")]));
         }
-        let settled = stage.run_to_rest(10 * MINUTE);
-        let bound = stage.bound();
+        let settled = fixture.run_to_rest(10 * MINUTE);
+        let bound = fixture.bound();
         let different: BTreeSet<_> = bound.iter().collect();
         let good = settled && bound.len() == 8 && different.len() == 8;
-        (!good).then(|| format!("{bound:?} {:?}", stage.stuck()))
+        (!good).then(|| format!("{bound:?} {:?}", fixture.stuck()))
     });
 }
 
 #[test]
-fn a_host_port_that_moves_to_a_dependency_is_let_go() {
-    let mut stage = Stage::new(1, FaultProfile::calm());
+fn host_port_that_a_dependency_takes_is_released() {
+    let mut fixture = SimFixture::new(1, FaultProfile::calm());
     let (mut first, mut second) = (plain("one", "first"), plain("one", "second"));
     second.ports = vec![published(80, Some(8_080))];
-    stage.wants(desired("one", [first.clone(), second.clone()]));
-    assert!(stage.run_to_rest(MINUTE));
+    fixture.wants(desired("one", [first.clone(), second.clone()]));
+    assert!(fixture.run_to_rest(MINUTE));
     first.ports = vec![published(80, Some(8_080))];
     first.probe = Some(probe());
     second.ports.clear();
     second.depends_on = vec![depends("first", Condition::Healthy)];
-    stage.wants(desired("one", [first, second]));
-    assert!(stage.run_to_rest(MINUTE), "{:#?}", stage.stuck());
-    assert_eq!(stage.bound(), [tcp(8_080)]);
+    fixture.wants(desired("one", [first, second]));
+    assert!(fixture.run_to_rest(MINUTE), "{:#?}", fixture.stuck());
+    assert_eq!(fixture.bound(), [tcp(8_080)]);
 }
 
 #[test]
-fn deaths_by_an_engine_restart_burn_no_budget() {
+fn engine_restart_failures_use_no_budget() {
     each_seed("deaths_by_an_engine_restart", 100, |seed| {
         let mut chance = Rng::new(seed);
-        let mut stage = Stage::new(seed, FaultProfile::calm());
-        stage.wants(desired("one", [plain("one", "a"), plain("one", "b")]));
-        let mut settled = stage.run_to_rest(MINUTE);
+        let mut fixture = SimFixture::new(seed, FaultProfile::calm());
+        fixture.wants(desired("one", [plain("one", "a"), plain("one", "b")]));
+        let mut settled = fixture.run_to_rest(MINUTE);
         for _ in 0..6 {
-            let moment = stage.now + chance.millis((0, 20_000));
-            stage.run_until(moment);
-            let now = stage.now;
-            stage.engine.restart(now, chance.millis((500, 12_000)));
-            settled &= stage.run_to_rest(MINUTE);
+            let moment = fixture.now + chance.millis((0, 20_000));
+            fixture.run_until(moment);
+            let now = fixture.now;
+            fixture.engine.restart(now, chance.millis((500, 12_000)));
+            settled &= fixture.run_to_rest(MINUTE);
         }
-        let kept = &stage.planner.state().environments[&env("one")];
+        let kept = &fixture.planner.state().environments[&env("one")];
         let restarts = kept.services[&service_name("a")].restarts;
-        (!settled || restarts > 0).then(|| format!("{restarts} restarts, {:?}", stage.stuck()))
+        (!settled || restarts > 0).then(|| format!("{restarts} restarts, {:?}", fixture.stuck()))
     });
 }
 
 #[test]
-fn a_crash_loop_makes_at_most_max_restarts() {
+fn crash_loop_makes_at_most_max_restarts() {
     each_seed("a_crash_loop", 100, |seed| {
         let mut chance = Rng::new(seed);
         // Sights of earlier runs that come late look like deaths after which nothing was done.
@@ -296,30 +296,30 @@ fn a_crash_loop_makes_at_most_max_restarts() {
         // Eyes that are further behind than an effect is waited for cannot tell a new run from an old one.
         faults.lag.1 = faults.lag.1.min(2_000);
         faults.list.1 = faults.list.1.min(2_000);
-        let mut stage = Stage::new(seed, faults);
+        let mut fixture = SimFixture::new(seed, faults);
         let life = ContainerScript {
             after: chance.millis((0, 5_000)),
             code: 1,
             times: u32::MAX,
         };
-        stage.engine.change(START, |model| model.live("one/a", life));
-        stage.wants(desired("one", [plain("one", "a")]));
+        fixture.engine.change(START, |model| model.live("one/a", life));
+        fixture.wants(desired("one", [plain("one", "a")]));
         let killed = chance.percent(50);
         if killed {
             let moment = START + chance.millis((0, 30_000));
-            stage.run_until(moment);
-            stage.kill_controller(chance.millis((0, 2_000)), true);
+            fixture.run_until(moment);
+            fixture.kill_controller(chance.millis((0, 2_000)), true);
         }
-        stage.run_until(START + 6 * MINUTE);
-        let runs = stage.engine.model.runs("one/a");
+        fixture.run_until(START + 6 * MINUTE);
+        let runs = fixture.engine.model.runs("one/a");
         // A start that was in flight when the controller was killed may begin a run whose death nobody sees.
         let most = if killed { 5 } else { 4 };
-        (runs > most || !stage.gave_up()).then(|| {
-            let starts = stage
-                .begun
+        (runs > most || !fixture.gave_up()).then(|| {
+            let starts = fixture
+                .started
                 .iter()
                 .map(|(at, step)| format!("{} {}: {}", at.0 - START.0, step.action.verb(), step.cause));
-            let kept = &stage.planner.state().environments[&env("one")].services[&service_name("a")];
+            let kept = &fixture.planner.state().environments[&env("one")].services[&service_name("a")];
             format!(
                 "{runs} runs, killed: {killed}\n{:#?}\n{:#?}",
                 starts.collect::<Vec<_>>(),
@@ -331,53 +331,53 @@ fn a_crash_loop_makes_at_most_max_restarts() {
 
 #[test]
 fn nothing_is_collected_before_the_scan_is_complete() {
-    let mut stage = Stage::new(1, FaultProfile::calm());
-    stage.wants(desired("one", [plain("one", "a")]));
-    assert!(stage.run_to_rest(MINUTE));
-    let before = stage.engine.model.calls().len();
-    stage.kill_controller(Duration::from_secs(1), true);
-    let specs = std::mem::take(&mut stage.specs);
-    stage.scanned = false;
-    let later = stage.now + 10 * MINUTE;
-    stage.run_until(later);
-    stage.specs = specs;
-    stage.scanned = true;
-    assert!(stage.run_to_rest(MINUTE));
+    let mut fixture = SimFixture::new(1, FaultProfile::calm());
+    fixture.wants(desired("one", [plain("one", "a")]));
+    assert!(fixture.run_to_rest(MINUTE));
+    let before = fixture.engine.model.calls().len();
+    fixture.kill_controller(Duration::from_secs(1), true);
+    let specs = std::mem::take(&mut fixture.specs);
+    fixture.scanned = false;
+    let later = fixture.now + 10 * MINUTE;
+    fixture.run_until(later);
+    fixture.specs = specs;
+    fixture.scanned = true;
+    assert!(fixture.run_to_rest(MINUTE));
     assert_eq!(
-        stage.engine.model.calls().len(),
+        fixture.engine.model.calls().len(),
         before,
         "a restarted controller adopts and does nothing"
     );
 }
 
 #[test]
-fn an_environment_without_its_spec_is_removed_and_others_are_not() {
-    let mut stage = Stage::new(1, FaultProfile::calm());
-    foreign_objects::plant(&mut stage);
-    stage.wants(desired("one", [plain("one", "a")]));
-    stage.wants(desired("two", [plain("two", "a")]));
-    assert!(stage.run_to_rest(MINUTE));
-    stage.specs.remove(&env("one"));
-    assert!(stage.run_to_rest(MINUTE), "{:#?}", stage.shortfalls());
-    assert_eq!(stage.engine.model.runs("two/a"), 1);
-    assert_eq!(stage.engine.model.trespasses(), [""; 0]);
+fn environment_without_spec_is_removed_alone() {
+    let mut fixture = SimFixture::new(1, FaultProfile::calm());
+    foreign_objects::plant(&mut fixture);
+    fixture.wants(desired("one", [plain("one", "a")]));
+    fixture.wants(desired("two", [plain("two", "a")]));
+    assert!(fixture.run_to_rest(MINUTE));
+    fixture.specs.remove(&env("one"));
+    assert!(fixture.run_to_rest(MINUTE), "{:#?}", fixture.shortfalls());
+    assert_eq!(fixture.engine.model.runs("two/a"), 1);
+    assert_eq!(fixture.engine.model.trespasses(), [""; 0]);
 }
 
 #[test]
-fn what_is_waited_for_is_told_with_who_holds_the_name() {
-    let mut stage = Stage::new(1, FaultProfile::calm());
+fn name_wait_reports_the_holder() {
+    let mut fixture = SimFixture::new(1, FaultProfile::calm());
     let theirs = foreign_objects::container(
         argus_core::ident::ContainerId::new("theirs").unwrap(),
         "one-a".to_owned(),
         std::collections::BTreeMap::new(),
         ContainerState::Running,
     );
-    stage.engine.change(START, |model| {
+    fixture.engine.change(START, |model| {
         model.plant(Object::Container(std::sync::Arc::new(theirs)));
     });
-    stage.wants(desired("one", [plain("one", "a")]));
-    stage.run_until(START + MINUTE);
-    let plan = &stage.last.plans[&env("one")];
+    fixture.wants(desired("one", [plain("one", "a")]));
+    fixture.run_until(START + MINUTE);
+    let plan = &fixture.last.plans[&env("one")];
     assert!(
         plan.waits
             .iter()
@@ -385,17 +385,17 @@ fn what_is_waited_for_is_told_with_who_holds_the_name() {
         "{:?}",
         plan.waits
     );
-    assert_eq!(stage.engine.model.trespasses(), [""; 0]);
+    assert_eq!(fixture.engine.model.trespasses(), [""; 0]);
     // It goes, and nobody has to ask for a new try.
-    let now = stage.now;
+    let now = fixture.now;
     let id = argus_core::ident::ContainerId::new("theirs").unwrap();
-    stage.engine.change(now, |model| model.person_removes(&id));
-    assert!(stage.run_to_rest(MINUTE));
+    fixture.engine.change(now, |model| model.person_removes(&id));
+    assert!(fixture.run_to_rest(MINUTE));
 }
 
 #[test]
-fn what_another_controller_made_in_an_environment_of_the_same_name_is_left_alone() {
-    let mut stage = Stage::new(1, FaultProfile::calm());
+fn objects_of_another_controller_are_never_changed() {
+    let mut fixture = SimFixture::new(1, FaultProfile::calm());
     let labels = [
         ("argusai.managed", "true"),
         ("argusai.environment", "one"),
@@ -408,10 +408,10 @@ fn what_another_controller_made_in_an_environment_of_the_same_name_is_left_alone
         .into();
     let id = argus_core::ident::ContainerId::new("theirs").unwrap();
     let theirs = foreign_objects::container(id, "theirs".to_owned(), labels, ContainerState::Running);
-    stage.engine.change(START, |model| {
+    fixture.engine.change(START, |model| {
         model.plant(Object::Container(std::sync::Arc::new(theirs)));
     });
-    stage.wants(desired("one", [plain("one", "a")]));
-    stage.run_until(START + MINUTE);
-    assert_eq!(stage.engine.model.trespasses(), [""; 0]);
+    fixture.wants(desired("one", [plain("one", "a")]));
+    fixture.run_until(START + MINUTE);
+    assert_eq!(fixture.engine.model.trespasses(), [""; 0]);
 }

@@ -9,7 +9,7 @@ use argus_reconciler::specs::SpecRegistry;
 use argus_reconciler::specs::admission::SpecAdmitter;
 use argus_reconciler::specs::admitter::{AdmissionInput, Admitter};
 
-use crate::fixture::{START, Stage};
+use crate::fixture::{START, SimFixture};
 use crate::specs::PRESENT;
 
 const GOOD: &str = r#"
@@ -20,7 +20,7 @@ service:
   container: { name: shop-api, ports: ["8080:80"] }
 "#;
 
-fn judge(book: &mut SpecRegistry, bytes: &[u8], stage: &Stage) {
+fn judge(book: &mut SpecRegistry, bytes: &[u8], fixture: &SimFixture) {
     let path = Path::new("/specs/shop.yaml");
     let reading = AdmissionInput {
         path,
@@ -29,46 +29,47 @@ fn judge(book: &mut SpecRegistry, bytes: &[u8], stage: &Stage) {
         variables: BTreeMap::new(),
         digests: BTreeMap::new(),
         documents: std::collections::BTreeMap::new(),
+        host: argus_core::desired::host::HostPaths::default(),
         uuid: String::new(),
         first_seen: START,
     };
     let judged = SpecAdmitter::default().admit(&reading);
-    book.on_admitted(Path::new("shop.yaml"), None, judged, stage.now);
+    book.on_admitted(Path::new("shop.yaml"), None, judged, fixture.now);
 }
 
 #[test]
-fn a_rejected_spec_changes_nothing() {
+fn rejected_spec_changes_nothing() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../controller/core/tests/corpus/refused");
-    let mut stage = Stage::new(1, FaultProfile::calm());
-    stage.engine.change(START, |model| model.has_image(PRESENT));
+    let mut fixture = SimFixture::new(1, FaultProfile::calm());
+    fixture.engine.change(START, |model| model.has_image(PRESENT));
     let mut book = SpecRegistry::default();
-    book.resume(stage.now);
-    judge(&mut book, GOOD.as_bytes(), &stage);
+    book.resume(fixture.now);
+    judge(&mut book, GOOD.as_bytes(), &fixture);
     assert_eq!(book.environments.len(), 1, "{:?}", book.files);
-    stage.specs.clone_from(&book.environments);
+    fixture.specs.clone_from(&book.environments);
     assert!(
-        stage.run_to_rest(Duration::from_secs(60)),
+        fixture.run_to_rest(Duration::from_secs(60)),
         "{:?} {:?}",
-        stage.stuck(),
-        stage.shortfalls()
+        fixture.stuck(),
+        fixture.shortfalls()
     );
-    let before = stage.engine.model.calls().len();
+    let before = fixture.engine.model.calls().len();
     let mut tried = 0;
     for file in std::fs::read_dir(folder).unwrap() {
         let path = file.unwrap().path();
         if path.extension().is_none_or(|extension| extension != "yaml") {
             continue;
         }
-        judge(&mut book, &std::fs::read(&path).unwrap(), &stage);
-        stage.specs.clone_from(&book.environments);
-        let later = stage.now + Duration::from_secs(5);
-        stage.run_until(later);
-        assert_eq!(stage.engine.model.calls().len(), before, "{}", path.display());
+        judge(&mut book, &std::fs::read(&path).unwrap(), &fixture);
+        fixture.specs.clone_from(&book.environments);
+        let later = fixture.now + Duration::from_secs(5);
+        fixture.run_until(later);
+        assert_eq!(fixture.engine.model.calls().len(), before, "{}", path.display());
         tried += 1;
     }
     assert!(tried > 50, "{tried} files");
     // The controller is started anew while the file is broken: what counted last still counts.
-    stage.kill_controller(Duration::from_secs(1), true);
-    assert!(stage.run_to_rest(Duration::from_secs(60)));
-    assert_eq!(stage.engine.model.calls().len(), before);
+    fixture.kill_controller(Duration::from_secs(1), true);
+    assert!(fixture.run_to_rest(Duration::from_secs(60)));
+    assert_eq!(fixture.engine.model.calls().len(), before);
 }

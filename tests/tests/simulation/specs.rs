@@ -232,5 +232,6 @@ fn build(version: u64) -> Build {
         dockerfile: "Dockerfile".to_owned(),
         args: BTreeMap::new(),
         digest: Hash::new(format!("b{version}")).unwrap(),
+        excluded: argus_core::desired::excluded::Excluded::default(),
     }
 }

@@ -88,9 +88,9 @@ pub(crate) fn commands(fence: &Fence) -> Vec<String> {
 /// The commands of a block, each with the exit code that is said of it (`# exit code 5: …`), else 0.
 pub(crate) fn typed(fence: &Fence) -> Vec<(String, i32)> {
     let lines = fence.body.lines().map(|line| {
-        let (line, said) = line.split_once(" #").unwrap_or((line, ""));
-        let code = said.split_once("exit code ").map_or(0, |(_, said)| {
-            let digits = said.split(|letter: char| !letter.is_ascii_digit()).next();
+        let (line, text) = line.split_once(" #").unwrap_or((line, ""));
+        let code = text.split_once("exit code ").map_or(0, |(_, text)| {
+            let digits = text.split(|letter: char| !letter.is_ascii_digit()).next();
             digits
                 .and_then(|digits| digits.parse().ok())
                 .expect("an exit code is a number")

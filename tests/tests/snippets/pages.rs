@@ -22,7 +22,7 @@ pub(crate) fn engine() -> PrivateEngine {
 }
 
 #[test]
-fn the_tutorial_goes_as_it_says() {
+fn tutorial_runs_as_written() {
     let engine = engine();
     tour::go(&Shell::at(&engine, "tutorial"), "docs/tutorial.md", &mut |_| {
         false
@@ -32,13 +32,13 @@ fn the_tutorial_goes_as_it_says() {
 }
 
 #[test]
-fn suites_run_as_their_page_says() {
+fn suites_page_runs_as_written() {
     let engine = engine();
     tour::go(&Shell::at(&engine, "tests"), "docs/tests.md", &mut |_| false);
 }
 
 #[test]
-fn the_recovery_of_the_agents_guide_goes_as_it_says() {
+fn agent_recovery_runs_as_written() {
     let engine = engine();
     tour::go(&Shell::at(&engine, "agents"), "docs/agents.md", &mut |_| false);
 }
@@ -54,7 +54,7 @@ fn files_of_the_tutorial(shell: &Shell<'_>) {
 }
 
 #[test]
-fn a_day_with_all_commands_goes_as_their_page_says() {
+fn command_walkthrough_runs_as_written() {
     let engine = engine();
     let shell = Shell::at(&engine, "cli");
     files_of_the_tutorial(&shell);
@@ -78,7 +78,7 @@ fn a_day_with_all_commands_goes_as_their_page_says() {
 }
 
 #[test]
-fn the_day_with_all_commands_has_all_of_them() {
+fn command_walkthrough_has_every_command() {
     let page = fs::read_to_string(root().join("docs/cli.md")).expect("a page");
     let rows = page.lines().filter_map(|line| line.strip_prefix("| `argus "));
     // Words of a command begin with a small letter; what is filled in does not.
@@ -89,8 +89,8 @@ fn the_day_with_all_commands_has_all_of_them() {
             .collect();
         verb.join(" ")
     };
-    let told: BTreeSet<String> = rows.map(verb).collect();
-    assert!(told.len() > 30, "{told:?}");
+    let output: BTreeSet<String> = rows.map(verb).collect();
+    assert!(output.len() > 30, "{output:?}");
     let lines = fence::of("docs/cli.md")
         .iter()
         .flat_map(typed)
@@ -101,6 +101,6 @@ fn the_day_with_all_commands_has_all_of_them() {
             .iter()
             .any(|(line, _)| *line == begins || line.starts_with(&format!("{begins} ")))
     };
-    let missing: Vec<_> = told.iter().filter(|verb| !is_typed(verb)).collect();
+    let missing: Vec<_> = output.iter().filter(|verb| !is_typed(verb)).collect();
     assert_eq!(missing, ELSEWHERE, "every command has its line");
 }

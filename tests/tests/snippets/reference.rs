@@ -63,7 +63,7 @@ const ELSEWHERE: &[&str] = &[
 ];
 
 #[test]
-fn every_page_with_commands_is_gone_through() {
+fn every_page_with_commands_is_executed() {
     let all = fence::all();
     let with = all
         .iter()
@@ -83,7 +83,7 @@ fn every_page_with_commands_is_gone_through() {
 }
 
 #[test]
-fn the_lines_of_the_reference_print_what_they_are_for() {
+fn reference_lines_print_their_output() {
     let engine = engine();
     let shell = Shell::at(&engine, "reference");
     let file = shell.home.join("environments/shop.e2e.yaml");
@@ -117,14 +117,14 @@ fn the_lines_of_the_reference_print_what_they_are_for() {
                 shell.run("argus test end shop --case long");
                 fs::write(&file, SHOP.replace("[\"httpd\", ", "[\"false\", ")).expect("a file");
                 wait::until(LIMIT, "it is told", || {
-                    let told = shell.run("argus describe shop");
-                    told.contains("process ended").then_some(())
+                    let output = shell.run("argus describe shop");
+                    output.contains("process ended").then_some(())
                 });
             }
-            let told = shell.run(&bounded(&shell, line));
+            let output = shell.run(&bounded(&shell, line));
             assert!(
-                told.contains(word),
-                "{page}: `{line}` says nothing of `{word}`: {told}"
+                output.contains(word),
+                "{page}: `{line}` says nothing of `{word}`: {output}"
             );
         }
     }

@@ -88,27 +88,27 @@ fn shown(fence: &Fence) -> Vec<(String, String)> {
 fn show(shell: &Shell<'_>, page: &str, fence: &Fence) {
     let updating = std::env::var_os("UPDATE").is_some();
     let limit = if updating { SETTLED } else { LIMIT };
-    let mut anew = Vec::new();
+    let mut again = Vec::new();
     for (line, text) in shown(fence) {
         let mut last = String::new();
-        let came = wait::poll(if looks(&line) { limit } else { Duration::ZERO }, || {
+        let received = wait::poll(if checks(&line) { limit } else { Duration::ZERO }, || {
             last = on_terminal(shell, &line);
             fits(&text, &last).then_some(())
         });
         assert!(
-            came.is_some() || updating,
+            received.is_some() || updating,
             "{}: `{line}` shows\n{last}\nand the page\n{text}\nhint: UPDATE=1 writes the page anew",
             fence.place
         );
-        let now = if came.is_some() { &text } else { &last };
-        anew.push(format!("$ {line}\n{now}").trim_end().to_owned());
+        let now = if received.is_some() { &text } else { &last };
+        again.push(format!("$ {line}\n{now}").trim_end().to_owned());
     }
-    let anew = anew.join("\n\n") + "\n";
-    if updating && anew != fence.body {
+    let again = again.join("\n\n") + "\n";
+    if updating && again != fence.body {
         let path = root().join(page);
         let whole = fs::read_to_string(&path).expect("a page");
         let block = |body: &str| format!("```console\n{body}```");
-        let (before, after) = (block(&fence.body), block(&anew));
+        let (before, after) = (block(&fence.body), block(&again));
         assert!(whole.contains(&before), "{}: it is still there", fence.place);
         fs::write(path, whole.replacen(&before, &after, 1)).expect("a page can be written");
     }
@@ -123,7 +123,7 @@ fn on_terminal(shell: &Shell<'_>, line: &str) -> String {
 }
 
 /// Whether a line changes nothing, so that it can be typed again.
-fn looks(line: &str) -> bool {
+fn checks(line: &str) -> bool {
     let words: Vec<&str> = line.split_whitespace().collect();
     match words.as_slice() {
         ["argus", verb, rest @ ..] => match *verb {
@@ -143,35 +143,37 @@ fn looks(line: &str) -> bool {
 }
 
 /// Whether what came is what is shown.
-fn fits(shown: &str, came: &str) -> bool {
+fn fits(shown: &str, received: &str) -> bool {
     let shown: Vec<&str> = shown.lines().map(str::trim_end).collect();
-    let came: Vec<&str> = came.lines().collect();
-    lines_fit(&shown, &came)
+    let received: Vec<&str> = received.lines().collect();
+    lines_fit(&shown, &received)
 }
 
-fn lines_fit(shown: &[&str], came: &[&str]) -> bool {
-    match (shown.split_first(), came.split_first()) {
+fn lines_fit(shown: &[&str], received: &[&str]) -> bool {
+    match (shown.split_first(), received.split_first()) {
         (None, rest) => rest.is_none(),
-        (Some((&"…", shown)), _) => (0..=came.len()).any(|left| lines_fit(shown, &came[left..])),
+        (Some((&"…", shown)), _) => (0..=received.len()).any(|left| lines_fit(shown, &received[left..])),
         (Some(_), None) => false,
-        (Some((line, shown)), Some((told, came))) => line_fits(line, told) && lines_fit(shown, came),
+        (Some((line, shown)), Some((output, received))) => {
+            line_fits(line, output) && lines_fit(shown, received)
+        }
     }
 }
 
-fn line_fits(shown: &str, came: &str) -> bool {
+fn line_fits(shown: &str, received: &str) -> bool {
     let Some((begin, rest)) = shown.split_once('…') else {
-        return shown == came;
+        return shown == received;
     };
-    let Some(came) = came.strip_prefix(begin) else {
+    let Some(received) = received.strip_prefix(begin) else {
         return false;
     };
-    let ends = came.char_indices().map(|(at, _)| at).chain([came.len()]);
-    ends.into_iter().any(|at| line_fits(rest, &came[at..]))
+    let ends = received.char_indices().map(|(at, _)| at).chain([received.len()]);
+    ends.into_iter().any(|at| line_fits(rest, &received[at..]))
 }
 
 #[test]
-fn an_ellipsis_stands_for_anything_and_nothing_else_does() {
-    for (shown, came, fit) in [
+fn ellipsis_matches_anything() {
+    for (shown, received, fit) in [
         ("a b", "a b", true),
         ("a b", "a c", false),
         ("a … c", "a b b c", true),
@@ -183,6 +185,6 @@ fn an_ellipsis_stands_for_anything_and_nothing_else_does() {
         ("a", "a\nb", false),
         ("", "a", false),
     ] {
-        assert_eq!(fits(shown, came), fit, "`{shown}` and `{came}`");
+        assert_eq!(fits(shown, received), fit, "`{shown}` and `{received}`");
     }
 }

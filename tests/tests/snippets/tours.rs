@@ -16,7 +16,7 @@ fn block(page: &str, begins: &str) -> Vec<String> {
 }
 
 #[test]
-fn the_five_minutes_of_the_readme_are_as_it_says() {
+fn readme_quick_start_runs_as_written() {
     let engine = engine();
     engine.load_argus_image("argus-demo:local");
     let mut shell = Shell::at(engine, "tour");
@@ -46,24 +46,27 @@ fn the_five_minutes_of_the_readme_are_as_it_says() {
             export if export.starts_with("export ") => {}
             follow if follow.starts_with("curl -N ") => {
                 // It goes on until it is stopped.
-                let told = shell.run(&format!("timeout 3 {follow} || [ $? = 124 ]"));
-                assert!(told.contains("event: ") && told.contains("\"shop\""), "{told}");
+                let output = shell.run(&format!("timeout 3 {follow} || [ $? = 124 ]"));
+                assert!(
+                    output.contains("event: ") && output.contains("\"shop\""),
+                    "{output}"
+                );
             }
             "curl http://127.0.0.1:18080/" => assert!(shell.run(&line).contains("hello"), "{line}"),
             "argus get shop" => {
-                let told = shell.run(&line);
+                let output = shell.run(&line);
                 for word in ["SERVICE", "api", "db", "web", "Ready", "18080"] {
-                    assert!(told.contains(word), "no {word} in {told}");
+                    assert!(output.contains(word), "no {word} in {output}");
                 }
             }
             kill if kill.starts_with("docker kill shop-api") => {
                 shell.run(&line);
-                let began = || {
+                let started = || {
                     engine
                         .inspect("shop-api")
                         .is_some_and(|it| it["State"]["Running"] == true)
                 };
-                argus.wait_until(LIMIT, "it is repaired", || began().then_some(()));
+                argus.wait_until(LIMIT, "it is repaired", || started().then_some(()));
                 argus.wait_ready("shop", LIMIT);
             }
             edit if edit.starts_with("$EDITOR ") => {
@@ -88,7 +91,7 @@ fn the_five_minutes_of_the_readme_are_as_it_says() {
 }
 
 #[test]
-fn a_file_of_ones_own_goes_the_way_of_the_readme() {
+fn own_file_follows_the_readme() {
     let engine = engine();
     let shell = Shell::at(engine, "own");
     shell.editor(
@@ -103,10 +106,10 @@ fn a_file_of_ones_own_goes_the_way_of_the_readme() {
             }
             line => {
                 // The name of the environment is the reader's.
-                let told = shell.run(&line.replace("NAME", "own"));
+                let output = shell.run(&line.replace("NAME", "own"));
                 assert!(
-                    line.starts_with("mkdir") || told.contains("own"),
-                    "`{line}`: {told}"
+                    line.starts_with("mkdir") || output.contains("own"),
+                    "`{line}`: {output}"
                 );
             }
         }

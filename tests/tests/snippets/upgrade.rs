@@ -124,13 +124,13 @@ fn services(runs: &Runs) -> Vec<&(String, String)> {
 }
 
 #[test]
-fn an_upgrade_and_the_way_back_leave_services_as_they_run() {
+fn upgrade_and_downgrade_keep_services_running() {
     let engine = engine();
     let host = Host::start(&engine);
     let (before, revision, mock) = (host.runs(), host.status("shop")["revision"].clone(), host.mock());
-    let who = || json(&host.state("controller.json"))["controller"].clone();
+    let name = || json(&host.state("controller.json"))["controller"].clone();
     let token = || fs::read(host.state("private/token")).expect("a token");
-    let (controller, secret, records) = (who(), token(), host.records());
+    let (controller, secret, records) = (name(), token(), host.records());
 
     tour::go(&host.shell, "docs/operations.md", &mut |line| {
         match line {
@@ -142,10 +142,10 @@ fn an_upgrade_and_the_way_back_leave_services_as_they_run() {
             "systemctl restart argus" => host.restart(),
             "argus plan" => {
                 // Nor does it foresee that mocks will run the new program.
-                let told = host.shell.run(line);
+                let output = host.shell.run(line);
                 assert!(
-                    told.contains("shop: nothing to do") && told.contains("tested: nothing to do"),
-                    "{told}"
+                    output.contains("shop: nothing to do") && output.contains("tested: nothing to do"),
+                    "{output}"
                 );
             }
             _ => return false,
@@ -166,7 +166,7 @@ fn an_upgrade_and_the_way_back_leave_services_as_they_run() {
     );
     assert_eq!(
         (controller.clone(), secret.clone()),
-        (who(), token()),
+        (name(), token()),
         "it is the same controller"
     );
     assert!(host.records() > records, "the journal goes on");
@@ -205,7 +205,7 @@ fn an_upgrade_and_the_way_back_leave_services_as_they_run() {
     );
     assert_eq!(
         (controller, secret),
-        (who(), token()),
+        (name(), token()),
         "it is the same controller"
     );
     let aside = fs::read_dir(host.state("private")).expect("a folder").flatten();

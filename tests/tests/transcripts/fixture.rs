@@ -70,18 +70,18 @@ const FOREIGN: u16 = 18_502;
 const HOME: usize = 36;
 
 /// The stage of one test binary.
-pub(crate) struct Scene {
+pub(crate) struct TranscriptFixture {
     engine: &'static PrivateEngine,
     home: PathBuf,
     _holder: PortHolder,
     _controller: Controller<'static>,
 }
 
-impl Scene {
+impl TranscriptFixture {
     /// Set once, when all of it is as it stays.
     pub(crate) fn set() -> &'static Self {
-        static SCENE: OnceLock<Scene> = OnceLock::new();
-        SCENE.get_or_init(Self::make)
+        static FIXTURE: OnceLock<TranscriptFixture> = OnceLock::new();
+        FIXTURE.get_or_init(Self::make)
     }
 
     fn make() -> Self {
@@ -111,7 +111,7 @@ impl Scene {
         });
         controller.write_spec("bad.e2e.yaml", BAD);
         controller.wait_status("bad", LIMIT, "is refused", |status| {
-            status["complaints"].as_array().is_some_and(|all| all.len() > 1)
+            status["diagnostics"].as_array().is_some_and(|all| all.len() > 1)
         });
         controller.wait_until(LIMIT, "the orphans are older than their grace", || {
             let orphans = controller.controller_status()["orphans"].as_array()?.clone();

@@ -1,4 +1,4 @@
-//! A look in the words of the status: the matrix, and an error for each link that does not work.
+//! Status documents of a check: the connectivity matrix, and one error per failed link.
 
 use argus_crds::error::{Call, Code, StructuredError};
 use argus_crds::status::{Connectivity, Link};
@@ -8,98 +8,96 @@ use super::{ConnectivityCheck, LinkError, LinkResult, Target, Topology};
 use crate::ident::ServiceName;
 use crate::observed::{Container, ContainerState};
 
-/// Who reaches whom.
-pub fn matrix(look: &ConnectivityCheck) -> Connectivity {
+/// Returns the connectivity matrix of the status document.
+pub fn matrix(check: &ConnectivityCheck) -> Connectivity {
     Connectivity {
-        verified: look.is_good(),
-        as_of: look.at.to_string(),
-        links: look.links.iter().map(link).collect(),
+        verified: check.is_good(),
+        as_of: check.at.to_string(),
+        links: check.links.iter().map(link).collect(),
     }
 }
 
-fn link(found: &LinkResult) -> Link {
-    let error = match &found.result {
-        Err(why) => Some(format!("not looked at: {why}")),
-        Ok(seen) => seen.error.as_ref().map(words),
+fn link(link: &LinkResult) -> Link {
+    let error = match &link.result {
+        Err(why) => Some(format!("not checked: {why}")),
+        Ok(seen) => seen.error.as_ref().map(cause_text),
     };
-    let resolved = |trouble: Option<&LinkError>| trouble.is_none_or(|trouble| !trouble.is_dns_error());
-    let (dns, tcp) = match &found.result {
+    let resolved = |error: Option<&LinkError>| error.is_none_or(|error| !error.is_dns_error());
+    let (dns, tcp) = match &link.result {
         Err(_) => (false, false),
         Ok(seen) => {
-            let connected = seen.error.is_none() && found.target.port.is_some();
+            let connected = seen.error.is_none() && link.target.port.is_some();
             (resolved(seen.error.as_ref()), connected)
         }
     };
     Link {
-        from: found.from.to_string(),
-        to: found.target.to.to_string(),
-        host: found.target.host.clone(),
-        port: found.target.port,
+        from: link.from.to_string(),
+        to: link.target.to.to_string(),
+        host: link.target.host.clone(),
+        port: link.target.port,
         dns,
         tcp,
         error,
     }
 }
 
-fn words(trouble: &LinkError) -> String {
-    let what = match trouble {
+fn cause_text(error: &LinkError) -> String {
+    let what = match error {
         LinkError::NoSuchName(_) => "no such name",
-        LinkError::NoResolver(_) => "the resolver does not answer",
+        LinkError::NoResolver(_) => "the resolver does not respond",
         LinkError::Refused(_) => "connection refused",
-        LinkError::TimedOut(_) => "no answer in time",
-        LinkError::NoRoute(_) => "no way to it",
+        LinkError::TimedOut(_) => "no response in time",
+        LinkError::NoRoute(_) => "no route to the host",
     };
     what.to_owned()
 }
 
-/// An error for each link that was looked at and does not work, each about the service that asks.
-pub fn errors(look: &ConnectivityCheck, scene: &Topology<'_>) -> Vec<StructuredError> {
-    let error = |found: &LinkResult| {
-        let trouble = found.error()?;
-        Some(of(found, trouble, scene).with_call(call(found, trouble)))
+/// Returns one error per failed link; its subject is the service that opens the connection.
+pub fn errors(check: &ConnectivityCheck, environment: &Topology<'_>) -> Vec<StructuredError> {
+    let error = |link: &LinkResult| {
+        let error = link.error()?;
+        Some(link_error(link, error, environment).with_call(call(link, error)))
     };
-    look.links.iter().filter_map(error).collect()
+    check.links.iter().filter_map(error).collect()
 }
 
-/// Whoever asks is stood in for by a helper.
-fn call(found: &LinkResult, trouble: &LinkError) -> Call {
-    let asked = [
-        ("from", json!(found.from)),
-        ("host", json!(found.target.host)),
-        ("port", json!(found.target.port)),
+/// Returns the call trace of a check; a helper container connects in place of the service.
+fn call(link: &LinkResult, error: &LinkError) -> Call {
+    let arguments = [
+        ("from", json!(link.from)),
+        ("host", json!(link.target.host)),
+        ("port", json!(link.target.port)),
     ];
-    let asked = asked.into_iter().filter(|(_, value)| !value.is_null());
-    let arguments = asked.map(|(name, value)| (name.to_owned(), value)).collect();
-    Call::new("check-links", arguments).outcome([trouble.describe().to_owned()])
+    let arguments = arguments.into_iter().filter(|(_, value)| !value.is_null());
+    let arguments = arguments.map(|(name, value)| (name.to_owned(), value)).collect();
+    Call::new("check-links", arguments).outcome([error.describe().to_owned()])
 }
 
-fn of(found: &LinkResult, trouble: &LinkError, scene: &Topology<'_>) -> StructuredError {
-    let LinkResult {
-        from, target: aim, ..
-    } = found;
-    let Target { to, host, port } = aim;
-    let what = words(trouble);
-    let state = standing(to, scene);
-    let beside = match state {
+fn link_error(link: &LinkResult, error: &LinkError, environment: &Topology<'_>) -> StructuredError {
+    let LinkResult { from, target, .. } = link;
+    let Target { to, host, port } = target;
+    let what = cause_text(error);
+    let state = attachment_state(to, environment);
+    let target_state = match state {
         "attached" => String::new(),
         "notAttached" => format!("; `{to}` is not on the network"),
-        _ => format!("; `{to}` does not run"),
+        _ => format!("; `{to}` is not running"),
     };
     let mut details = json!({
-        "from": from, "to": to, "host": host, "failure": trouble.word(), "said": trouble.describe(),
-        "source": { "service": from, "state": standing(from, scene) },
+        "from": from, "to": to, "host": host, "failure": error.word(), "said": error.describe(),
+        "source": { "service": from, "state": attachment_state(from, environment) },
         "target": { "service": to, "state": state },
-        "network": scene.network().map(|network| json!({ "name": network.name, "id": network.id })),
-        "members": members(scene),
-        "topology": topology(scene),
+        "network": environment.network().map(|network| json!({ "name": network.name, "id": network.id })),
+        "members": members(environment),
+        "topology": topology(environment),
     });
-    if trouble.is_dns_error() {
-        let message = format!("`{from}` cannot resolve `{host}`: {what}{beside}");
+    if error.is_dns_error() {
+        let message = format!("`{from}` cannot resolve `{host}`: {what}{target_state}");
         return StructuredError::new(Code::DnsResolutionFailed, message)
             .service(from.as_str())
             .details(details);
     }
-    let addresses = found
+    let addresses = link
         .result
         .as_ref()
         .map(|seen| seen.addresses.clone())
@@ -113,44 +111,44 @@ fn of(found: &LinkResult, trouble: &LinkError, scene: &Topology<'_>) -> Structur
         port.map(|port| format!(":{port}")).unwrap_or_default(),
     );
     if let Value::Object(map) = &mut details {
-        map.insert("port".to_owned(), json!(aim.port));
+        map.insert("port".to_owned(), json!(target.port));
         map.insert("addresses".to_owned(), json!(addresses));
     }
-    let message = format!("`{from}` cannot connect to `{host}{port}` ({at}): {what}{beside}");
+    let message = format!("`{from}` cannot connect to `{host}{port}` ({at}): {what}{target_state}");
     StructuredError::new(Code::NetworkUnreachable, message)
         .service(from.as_str())
         .details(details)
 }
 
-/// Whether the container of a service runs, and is on the network.
-fn standing(service: &ServiceName, scene: &Topology<'_>) -> &'static str {
-    match scene.container(service) {
+/// Returns `attached`, `notAttached` or `notRunning` for the container of a service.
+fn attachment_state(service: &ServiceName, environment: &Topology<'_>) -> &'static str {
+    match environment.container(service) {
         None => "notRunning",
-        Some(container) if is_member(container, scene) => "attached",
+        Some(container) if is_member(container, environment) => "attached",
         Some(_) => "notAttached",
     }
 }
 
-fn is_member(container: &Container, scene: &Topology<'_>) -> bool {
-    let Some(network) = scene.network() else {
+fn is_member(container: &Container, environment: &Topology<'_>) -> bool {
+    let Some(network) = environment.network() else {
         return false;
     };
     let at = container.networks.get(&network.name);
-    // A list does not tell the id.
+    // A list does not contain the network id.
     at.is_some_and(|at| at.network.as_ref().is_none_or(|id| *id == network.id))
 }
 
-/// Who of the environment is on its network.
-fn members(scene: &Topology<'_>) -> Vec<String> {
-    let containers = scene.observed.containers.values();
+/// Returns the names of the running containers on the network of the environment.
+fn members(environment: &Topology<'_>) -> Vec<String> {
+    let containers = environment.observed.containers.values();
     let members = containers
-        .filter(|container| container.state == ContainerState::Running && is_member(container, scene));
+        .filter(|container| container.state == ContainerState::Running && is_member(container, environment));
     members.map(|container| container.name.clone()).collect()
 }
 
-/// Every container of the environment with what it is attached to.
-fn topology(scene: &Topology<'_>) -> Vec<Value> {
-    let containers = scene.observed.containers.values();
+/// Returns every container of the environment with its network attachments.
+fn topology(environment: &Topology<'_>) -> Vec<Value> {
+    let containers = environment.observed.containers.values();
     let one = |container: &Container| {
         let networks: Vec<Value> = container
             .networks

@@ -1,4 +1,4 @@
-//! What each service wants to reach: whom it depends on, and whom its environment names.
+//! Connection targets of each service: its dependencies, and the hosts that its environment variables name.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -6,18 +6,18 @@ use super::Target;
 use crate::desired::{Desired, ProbeKind, Role, Service};
 use crate::ident::{Protocol, ServiceName};
 
-/// By service that wants something. Mocks want nothing, and what runs to its end is neither asked nor asks.
+/// Returns the targets by source service. Mocks have no targets; one-shot services are neither sources nor targets.
 pub fn targets(desired: &Desired) -> BTreeMap<ServiceName, Vec<Target>> {
     let names = names(desired);
     let sources = desired.services.values().filter(|service| match service.role {
         Role::Service => !service.one_shot,
         Role::Mock => false,
     });
-    let all = sources.map(|source| (source.name.clone(), of(source, desired, &names)));
+    let all = sources.map(|source| (source.name.clone(), targets_of(source, desired, &names)));
     all.filter(|(_, targets)| !targets.is_empty()).collect()
 }
 
-/// Every name that a service is known by on the network.
+/// Returns every DNS name on the network with its service.
 fn names(desired: &Desired) -> BTreeMap<&str, &Service> {
     let mut names = BTreeMap::new();
     for service in desired.services.values().filter(|service| !service.one_shot) {
@@ -26,37 +26,37 @@ fn names(desired: &Desired) -> BTreeMap<&str, &Service> {
             names.entry(name).or_insert(service);
         }
     }
-    // Its own name goes before another's alias.
+    // The name of a service overrides an alias of another one.
     for service in desired.services.values().filter(|service| !service.one_shot) {
         names.insert(service.name.as_str(), service);
     }
     names
 }
 
-fn of(source: &Service, desired: &Desired, names: &BTreeMap<&str, &Service>) -> Vec<Target> {
-    let mut wanted: BTreeSet<Target> = BTreeSet::new();
-    for need in &source.depends_on {
-        let target = desired.services.get(&need.service);
+fn targets_of(source: &Service, desired: &Desired, names: &BTreeMap<&str, &Service>) -> Vec<Target> {
+    let mut targets: BTreeSet<Target> = BTreeSet::new();
+    for dependency in &source.depends_on {
+        let target = desired.services.get(&dependency.service);
         if let Some(target) = target.filter(|target| !target.one_shot) {
-            wanted.insert(target_of(target, target.name.as_str(), None));
+            targets.insert(target_of(target, target.name.as_str(), None));
         }
     }
     for value in source.environment.values() {
         for (host, port) in hosts(value) {
             if let Some(target) = names.get(host) {
-                wanted.insert(target_of(target, host, port));
+                targets.insert(target_of(target, host, port));
             }
         }
     }
-    wanted.retain(|aim| aim.to != source.name);
-    // Who is asked by a port need not be asked whether its name is known.
-    let asked: BTreeSet<String> = wanted
+    targets.retain(|target| target.to != source.name);
+    // A connection to a port includes the name resolution.
+    let with_port: BTreeSet<String> = targets
         .iter()
-        .filter(|aim| aim.port.is_some())
-        .map(|aim| aim.host.clone())
+        .filter(|target| target.port.is_some())
+        .map(|target| target.host.clone())
         .collect();
-    wanted.retain(|aim| aim.port.is_some() || !asked.contains(&aim.host));
-    wanted.into_iter().collect()
+    targets.retain(|target| target.port.is_some() || !with_port.contains(&target.host));
+    targets.into_iter().collect()
 }
 
 fn target_of(target: &Service, host: &str, written: Option<u16>) -> Target {
@@ -68,7 +68,7 @@ fn target_of(target: &Service, host: &str, written: Option<u16>) -> Target {
         has(Protocol::Udp) && !has(Protocol::Tcp)
     };
     let port = match written {
-        // What answers no connection cannot be asked by one.
+        // A TCP connection cannot check a UDP port.
         Some(number) if udp(number) => None,
         Some(number) => Some(number),
         None => own_port(target),
@@ -80,7 +80,7 @@ fn target_of(target: &Service, host: &str, written: Option<u16>) -> Target {
     }
 }
 
-/// The first TCP port that it publishes, else the one that its probe asks.
+/// Returns the first published TCP port, else the port of the probe.
 fn own_port(target: &Service) -> Option<u16> {
     let mut ports = target.ports.iter();
     let published = ports.find(|port| port.protocol == Protocol::Tcp);
@@ -91,8 +91,9 @@ fn own_port(target: &Service) -> Option<u16> {
     published.map(|port| port.container).or_else(probed)
 }
 
-/// The hosts that a value names, each with the port beside it: a bare name is one when it is all there is, in a list
-/// it needs a port or a scheme.
+/// Returns the hosts that a value names, each with its port.
+///
+/// A bare name counts only if it is the whole value; in a list a host needs a port or a scheme.
 fn hosts(value: &str) -> Vec<(&str, Option<u16>)> {
     let parts: Vec<&str> = value
         .split([',', ';', ' ', '\n', '\t'])
@@ -127,18 +128,18 @@ mod tests {
     fn check(text: &str) -> Vec<String> {
         let spec = argus_crds::yaml::read("e2e.yaml", text.as_bytes()).spec.unwrap();
         let desired = admit(&spec, &SpecContext::default()).desired.unwrap();
-        let words = |(from, all): (ServiceName, Vec<Target>)| {
+        let lines = |(from, all): (ServiceName, Vec<Target>)| {
             let one = move |target: Target| match target.port {
                 Some(port) => format!("{from} -> {} as {}:{port}", target.to, target.host),
                 None => format!("{from} -> {} as {}", target.to, target.host),
             };
             all.into_iter().map(one).collect::<Vec<_>>()
         };
-        targets(&desired).into_iter().flat_map(words).collect()
+        targets(&desired).into_iter().flat_map(lines).collect()
     }
 
     #[test]
-    fn a_value_names_a_host_alone_with_a_port_or_behind_a_scheme() {
+    fn hosts_finds_bare_names_ports_and_urls() {
         assert_eq!(hosts("db"), [("db", None)]);
         assert_eq!(hosts("db:5432"), [("db", Some(5432))]);
         assert_eq!(hosts("postgres://u:p@db:5432/x?a=b"), [("db", Some(5432))]);
@@ -152,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn every_service_wants_what_it_depends_on_and_what_its_environment_names() {
+    fn targets_come_from_dependencies_and_variables() {
         let found = check(
             "project: { name: shop }\nservices:\n  \
              migrate: { image: a, oneShot: true, dependsOn: [db], container: { name: shop-migrate } }\n  \

@@ -1,4 +1,4 @@
-//! What of an environment there is to look from and at, and whether it is time for a look.
+//! Containers and network of an environment, as a connectivity check sees them, and the time for a check.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -11,25 +11,27 @@ use crate::plan::ready;
 use crate::probe::{HealthStates, ProbeStatus};
 use crate::time::Timestamp;
 
-/// An environment as it is at a moment.
+/// Desired and observed state of one environment, for connectivity checks.
 #[derive(Debug, Clone, Copy)]
 pub struct Topology<'a> {
-    /// What it shall be.
+    /// Desired state.
     pub desired: &'a Desired,
-    /// What is there of it.
+    /// Observed objects.
     pub observed: &'a Observed,
-    /// What each service's container must carry; `None`: whatever runs for a service is it.
+    /// Required spec hash by service; `None` accepts any running container of a service.
     pub hashes: Option<&'a BTreeMap<ServiceName, SpecHash>>,
-    /// Verdicts of the probes.
+    /// Probe results by container.
     pub health: &'a HealthStates,
-    /// Recent times without an engine.
+    /// Recent outages of the engine.
     pub outages: &'a [Outage],
-    /// When the engine came back last.
+    /// Time at which the engine became reachable again, after its last outage.
     pub epoch: Option<Timestamp>,
 }
 
 impl<'a> Topology<'a> {
-    /// What a look would be taken of now: once everybody who asks or is asked runs, is healthy and is on the network.
+    /// Returns the key of a check that is possible now.
+    ///
+    /// `None` until every source and target runs, is healthy and is on the network, and where no service has a target.
     pub fn due(&self) -> Option<CheckKey> {
         let targets = targets(self.desired);
         let network = self.network()?;
@@ -42,11 +44,11 @@ impl<'a> Topology<'a> {
             let service = self.desired.services.get(name)?;
             let container = self.container(name)?;
             let at = container.networks.get(&network.name)?;
-            // What only a list has shown may be on another network of that name.
+            // Without an inspect, the container may be on another network of the same name.
             let started_at = container.inspect.as_ref()?.started_at;
-            let verdict = ready::probe_status(service.probe.as_ref(), container, self.health, self.outages);
-            let is_well = verdict.is_none_or(|verdict| verdict == ProbeStatus::Healthy);
-            if !is_well || at.network.as_ref() != Some(&network.id) {
+            let status = ready::probe_status(service.probe.as_ref(), container, self.health, self.outages);
+            let is_healthy = status.is_none_or(|status| status == ProbeStatus::Healthy);
+            if !is_healthy || at.network.as_ref() != Some(&network.id) {
                 return None;
             }
             runs.insert(name.clone(), (container.id.clone(), started_at));
@@ -59,12 +61,12 @@ impl<'a> Topology<'a> {
         })
     }
 
-    /// What a look would be taken of now, however it stands: from everybody who runs.
+    /// Returns the key of the current state: all running containers, healthy or not.
     pub fn as_it_is(&self) -> CheckKey {
         let services = self.desired.services.keys();
         let run = |name: &ServiceName| -> Option<(ServiceName, (ContainerId, Option<Timestamp>))> {
             let container = self.container(name)?;
-            let started_at = container.inspect.as_ref().and_then(|facts| facts.started_at);
+            let started_at = container.inspect.as_ref().and_then(|inspect| inspect.started_at);
             Some((name.clone(), (container.id.clone(), started_at)))
         };
         CheckKey {
@@ -75,7 +77,7 @@ impl<'a> Topology<'a> {
         }
     }
 
-    /// The container that runs for a service.
+    /// Returns the running container of a service.
     pub fn container(&self, service: &ServiceName) -> Option<&'a Container> {
         let carries = |container: &Container| match self.hashes {
             None => true,
@@ -87,7 +89,7 @@ impl<'a> Topology<'a> {
         })
     }
 
-    /// The network that everybody is to be on; of two of its name the oldest is the one.
+    /// Returns the network of the environment; the oldest one of several with its name.
     pub fn network(&self) -> Option<&'a Arc<Network>> {
         self.observed
             .networks

@@ -1,88 +1,104 @@
-//! From what a file says to what an environment shall be, with everything that is wrong with it at once.
+//! Admission: converts a parsed spec file into the desired state, or reports all of its problems together.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use argus_crds::{Diagnostic, E2eSpec, VolumeDeletion};
 
+use crate::desired::excluded::Excluded;
 use crate::desired::hash::{hash_of, revision_of};
+use crate::desired::host::HostPaths;
 use crate::desired::identity::{Identity, shown};
 use crate::desired::peers::{Peer, Peers};
 use crate::desired::{
-    Criticality, Desired, Mount, Service, confinement, container, duplicates, ignored, mock, needs, settings,
+    Criticality, Desired, Image, Mount, Service, confinement, container, duplicates, ignored, mock, needs,
+    settings,
 };
 use crate::ident::{EnvName, Hash, ResourceName};
 use crate::secrets::Secrets;
 use crate::time::Timestamp;
 
-/// The most services and mocks of one environment.
-const MOST_SERVICES: usize = 500;
+/// Maximum number of services and mocks of one environment.
+const MAX_SERVICES: usize = 500;
 
-/// What the caller knows about the place that a file stands in.
+/// Context of a spec file: its folder, its variables and the settings of the controller.
 ///
-/// `now` and `uuid` are drawn once for each content of a file and kept with it: the same content then has the same
-/// revision at every read.
+/// The caller chooses `now` and `uuid` once per content of a file and stores them. Equal contents then have equal
+/// revisions.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct SpecContext {
-    /// Absolute path of the folder that the file lies in.
+    /// Absolute path of the folder of the file.
     pub directory: String,
-    /// What `{{env.NAME}}` may read: the `.env` beside the file, and what the controller was allowed to pass.
+    /// Values for `{{env.NAME}}`: the `.env` file next to the spec file, and the variables that `--env-allow` names.
     pub env_vars: BTreeMap<String, String>,
-    /// What `{{timestamp}}` and `{{date}}` stand for.
+    /// Value of `{{timestamp}}` and `{{date}}`.
     pub now: Timestamp,
-    /// What `{{uuid}}` stands for, everywhere in the file.
+    /// Value of every `{{uuid}}` in the file.
     pub uuid: String,
-    /// The digest of each service's build context and Dockerfile; without one, a build counts as changed only when its
-    /// section of the file does.
+    /// Digest of build context and Dockerfile by service. Without one, only a change of the `build` section counts.
     pub build_digests: BTreeMap<String, Hash>,
-    /// Folders outside the file's own that may be mounted.
+    /// Additional folders that containers may mount.
     pub allow_mounts: Vec<String>,
-    /// Absolute path of the folder that the image of this program is built from, which serves mocks.
+    /// Absolute path of the build context for the image of this program, which runs the mocks.
     pub own_image: String,
-    /// The text of each mock's `openapi` document, as far as it could be read.
+    /// Text of the `openapi` document by mock, if it was readable.
     pub documents: BTreeMap<String, String>,
+    /// What the host has at the paths that the file names.
+    pub host: HostPaths,
 }
 
-/// What came of a file.
+/// Result of an admission.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Admission {
-    /// What the environment shall be, unless a complaint refuses the file.
+    /// Desired state; `None` if a diagnostic rejects the file.
     pub desired: Option<Desired>,
-    /// Everything that is wrong with it, in the order of the format.
+    /// All errors and warnings, in the order of the format.
     pub diagnostics: Vec<Diagnostic>,
 }
 
-/// Admits a file: checks everything that it says together, settles every default, resolves what can be resolved now.
+/// Admits a spec file: checks it, fills in all defaults and resolves all templates that do not depend on ports.
 ///
-/// Total and pure: the same file at the same site has the same outcome, and no file makes it panic.
-pub fn admit(written: &E2eSpec, context: &SpecContext) -> Admission {
+/// The function is pure: equal files with equal contexts have equal results, and no file causes a panic.
+///
+/// ```
+/// use argus_core::desired::admit::{SpecContext, admit};
+///
+/// let text = "project: { name: My Shop }\nservice: { image: demo, container: { name: api } }";
+/// let spec = argus_crds::yaml::read("e2e.yaml", text.as_bytes()).spec.unwrap();
+/// let admission = admit(&spec, &SpecContext::default());
+/// let desired = admission.desired.unwrap();
+/// assert_eq!(desired.env.as_str(), "my-shop");
+/// assert_eq!(desired.services["api"].image.reference(), "demo");
+/// assert!(admission.diagnostics.is_empty());
+/// ```
+pub fn admit(spec: &E2eSpec, context: &SpecContext) -> Admission {
     let mut diagnostics = Vec::new();
-    let to = &mut diagnostics;
-    let identity = Identity::of(written, to);
-    // The rest is looked at under any name, so that a bad one is not the only complaint.
-    let known = identity.is_some();
-    let Some(identity) = identity.or_else(substitute) else {
+    let identity = Identity::from_spec(spec, &mut diagnostics);
+    // A placeholder name lets the remaining checks run, so that an invalid name is not the only diagnostic.
+    let has_identity = identity.is_some();
+    let Some(identity) = identity.or_else(placeholder_identity) else {
         return Admission {
             desired: None,
             diagnostics,
         };
     };
-    let network = identity.network(written.network.name.as_deref(), to);
-    let ports = settings::ports(written, to);
-    let peers = gather(written, to);
-    let services = services(written, &identity, context, &peers, to);
-    duplicates::check(&services, ports.strategy, to);
-    needs::circles(&services, to);
-    let restart = settings::restart(written, to);
-    let breaker = settings::breaker(written, to);
-    let confinement = confinement::of(&written.argus.policy, to);
-    let ttl = ttl(written, to);
-    let secrets = Secrets::read_by(written, &context.env_vars);
+    let network = identity.network(spec.network.name.as_deref(), &mut diagnostics);
+    let ports = settings::ports(spec, &mut diagnostics);
+    let peers = collect_peers(spec, &mut diagnostics);
+    let mut services = services(spec, &identity, context, &peers, &mut diagnostics);
+    exclude(&mut services, context);
+    duplicates::check(&services, ports.strategy, &mut diagnostics);
+    needs::report_cycles(&services, &mut diagnostics);
+    let restart = settings::restart(spec, &mut diagnostics);
+    let breaker = settings::breaker(spec, &mut diagnostics);
+    let confinement = confinement::resolve_confinement(&spec.argus.policy, &mut diagnostics);
+    let ttl = ttl(spec, &mut diagnostics);
+    let secrets = Secrets::read_by(spec, &context.env_vars);
     let refused = diagnostics.iter().any(Diagnostic::is_error);
-    let desired = network.filter(|_| known && !refused).map(|network| {
+    let desired = network.filter(|_| has_identity && !refused).map(|network| {
         let mut desired = Desired {
             env: identity.env,
-            project: written.project.name.clone(),
+            project: spec.project.name.clone(),
             revision: hash_of(""),
             network,
             volumes: volumes(&services),
@@ -94,22 +110,22 @@ pub fn admit(written: &E2eSpec, context: &SpecContext) -> Admission {
             restart,
             confinement,
             breaker,
-            preflight: settings::preflight(written),
-            verify_links: written.resilience.network.verify_connectivity,
-            hold: written.argus.hold,
+            preflight: settings::preflight(spec),
+            verify_links: spec.resilience.network.verify_connectivity,
+            hold: spec.argus.hold,
             ttl,
-            rollback: written
+            rollback: spec
                 .argus
                 .rollback
                 .auto
-                .then(|| written.argus.rollback.deadline.get()),
-            delete_volumes: match written.argus.deletion.volumes {
+                .then(|| spec.argus.rollback.deadline.get()),
+            delete_volumes: match spec.argus.deletion.volumes {
                 VolumeDeletion::Keep => false,
                 VolumeDeletion::Delete => true,
             },
             secrets: secrets.clone(),
-            clean_orphans: written.resilience.preflight.clean_orphans,
-            notes: ignored::of(written),
+            clean_orphans: spec.resilience.preflight.clean_orphans,
+            notes: ignored::ignored_settings(spec),
         };
         desired.revision = revision_of(&desired);
         desired
@@ -123,35 +139,37 @@ pub fn admit(written: &E2eSpec, context: &SpecContext) -> Admission {
     }
 }
 
-/// How long the environment lives; none at all is a mistake and no wish.
-fn ttl(written: &E2eSpec, to: &mut Vec<Diagnostic>) -> Option<Duration> {
-    let ttl = written.argus.ttl?.get();
+/// Returns the lifetime of the environment; zero is an error.
+fn ttl(spec: &E2eSpec, diagnostics: &mut Vec<Diagnostic>) -> Option<Duration> {
+    let ttl = spec.argus.ttl?.get();
     if ttl.is_zero() {
-        let message = "`ttl` is zero, so that nothing would ever be made";
-        to.push(Diagnostic::error("argus.ttl", message).hint("write a time as in `2h`, or leave it out"));
+        let message = "`ttl` is zero, so Argus would never create the environment";
+        diagnostics
+            .push(Diagnostic::error("argus.ttl", message).hint("write a time such as `2h`, or omit it"));
     }
     Some(ttl)
 }
 
-fn substitute() -> Option<Identity> {
+fn placeholder_identity() -> Option<Identity> {
     EnvName::new("unnamed")
         .ok()
         .map(|env| Identity { env, namespace: None })
 }
 
-/// What the services may know about each other; complains about ports, and about names that are taken twice.
-fn gather(written: &E2eSpec, to: &mut Vec<Diagnostic>) -> Peers {
+/// Collects the properties that services can reference in each other; reports invalid ports and duplicate names.
+fn collect_peers(spec: &E2eSpec, diagnostics: &mut Vec<Diagnostic>) -> Peers {
     let mut peers = Peers::default();
-    let declared = written.declared();
-    let running = declared.len() + written.mocks.len();
-    if running > MOST_SERVICES {
-        let message = format!("the file has {running} services and mocks, and {MOST_SERVICES} is the most");
-        to.push(Diagnostic::error("services", message).hint("split it into several environments"));
+    let declared = spec.declared();
+    let count = declared.len() + spec.mocks.len();
+    if count > MAX_SERVICES {
+        let message =
+            format!("the file has {count} services and mocks, more than the maximum of {MAX_SERVICES}");
+        diagnostics.push(Diagnostic::error("services", message).hint("split it into several environments"));
     }
     for declared in &declared {
         let container = declared.service.container.as_ref();
         let texts = container.map_or(&[][..], |container| &container.ports);
-        let ports = container::published(texts, &format!("{}.container.ports", declared.path), to);
+        let ports = container::parse_ports(texts, &format!("{}.container.ports", declared.path), diagnostics);
         if !peers.add(
             declared.name,
             Peer {
@@ -159,11 +177,13 @@ fn gather(written: &E2eSpec, to: &mut Vec<Diagnostic>) -> Peers {
                 one_shot: declared.service.one_shot,
             },
         ) {
-            let message = format!("there are two services called `{}`", shown(declared.name));
-            to.push(Diagnostic::error(format!("{}.name", declared.path), message).hint("rename one of them"));
+            let message = format!("the service name `{}` is used twice", shown(declared.name));
+            diagnostics.push(
+                Diagnostic::error(format!("{}.name", declared.path), message).hint("rename one of them"),
+            );
         }
     }
-    for (name, mock) in &written.mocks {
+    for (name, mock) in &spec.mocks {
         if !peers.add(
             name,
             Peer {
@@ -172,46 +192,66 @@ fn gather(written: &E2eSpec, to: &mut Vec<Diagnostic>) -> Peers {
             },
         ) {
             let message = format!("`{}` is both a service and a mock", shown(name));
-            to.push(Diagnostic::error(format!("mocks.{name}"), message).hint("rename one of them"));
+            diagnostics.push(Diagnostic::error(format!("mocks.{name}"), message).hint("rename one of them"));
         }
     }
     peers
 }
 
-/// Everything that runs, with its path in the file, in the order of the file.
+/// Returns all services and mocks with their paths in the file, in the order of the file.
 fn services(
-    written: &E2eSpec,
+    spec: &E2eSpec,
     identity: &Identity,
     context: &SpecContext,
     peers: &Peers,
-    to: &mut Vec<Diagnostic>,
+    diagnostics: &mut Vec<Diagnostic>,
 ) -> Vec<(String, Service)> {
-    let declared = written.declared();
+    let declared = spec.declared();
     let mut explicit = BTreeSet::new();
     let mut services = Vec::new();
     for declared in &declared {
-        if let Some(service) = container::of(declared, identity, context, peers, to) {
+        if let Some(service) = container::admit_service(declared, identity, context, peers, diagnostics) {
             if declared.service.criticality.is_some() {
                 explicit.insert(service.name.clone());
             }
             services.push((declared.path.clone(), service));
         }
     }
-    for (name, mock) in &written.mocks {
-        let service = mock::of(name, mock, identity, context, peers, to);
+    for (name, mock) in &spec.mocks {
+        let service = mock::admit_mock(name, mock, identity, context, peers, diagnostics);
         services.extend(service.map(|service| (format!("mocks.{name}"), service)));
     }
-    let needed: BTreeSet<_> = services
+    let required: BTreeSet<_> = services
         .iter()
         .flat_map(|(_, service)| &service.depends_on)
-        .map(|need| need.service.clone())
+        .map(|dependency| dependency.service.clone())
         .collect();
     for (_, service) in &mut services {
-        if needed.contains(&service.name) && !explicit.contains(&service.name) {
+        if required.contains(&service.name) && !explicit.contains(&service.name) {
             service.criticality = Criticality::Critical;
         }
     }
     services
+}
+
+/// Leaves what no image may contain out of every build: known once all mounts of the environment are.
+fn exclude(services: &mut [(String, Service)], context: &SpecContext) {
+    let writable = |mount: &Mount| match mount {
+        Mount::Bind {
+            source,
+            read_only: false,
+            ..
+        } => Some(source.clone()),
+        Mount::Bind { .. } | Mount::Volume { .. } => None,
+    };
+    let mounts = services.iter().flat_map(|(_, service)| &service.mounts);
+    let writable: BTreeSet<String> = mounts.filter_map(writable).collect();
+    for (_, service) in services {
+        if let Image::Built(build) = &mut service.image {
+            let writable = writable.iter().map(String::as_str);
+            build.excluded = Excluded::of(&build.context, &context.host.state, writable);
+        }
+    }
 }
 
 fn volumes(services: &[(String, Service)]) -> Vec<ResourceName> {

@@ -1,26 +1,26 @@
-//! How tightly the containers of an environment are confined, unless its file says otherwise.
+//! Limits and privileges of the containers of an environment, with their defaults.
 
 use argus_crds::{Diagnostic, Policy};
 use serde::{Deserialize, Serialize};
 
-/// The smallest log file, in bytes: engines do not take none.
-const SMALLEST_LOG: u64 = 1_000;
-/// The largest log file, in bytes: beyond, a log is not bounded in any sense that helps a disk.
-const LARGEST_LOG: u64 = 1_000_000_000;
+/// Minimum size of a log file in bytes; engines reject 0.
+const MIN_LOG_SIZE: u64 = 1_000;
+/// Maximum size of a log file in bytes; a larger limit does not protect a disk.
+const MAX_LOG_SIZE: u64 = 1_000_000_000;
 
-/// How tightly a container is confined. What a file leaves out is as it is here.
+/// Limits and privileges of a container. The default values apply to settings that a file omits.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Confinement {
-    /// An init process reaps its children, and takes signals for a main process that does not.
+    /// True if an init process reaps child processes and forwards signals.
     pub init: bool,
-    /// No process of it gains privileges.
+    /// True if the kernel prevents its processes from gaining privileges.
     pub no_new_privileges: bool,
-    /// The most processes of it.
+    /// Maximum number of processes.
     pub pids_limit: u32,
-    /// The largest size of one file of its log, in bytes.
+    /// Maximum size of one log file in bytes, 1 kB to 1 GB.
     pub log_max_size: u64,
-    /// The most files of its log.
+    /// Maximum number of log files.
     pub log_max_files: u32,
 }
 
@@ -43,19 +43,19 @@ impl From<&Policy> for Confinement {
 }
 
 impl Confinement {
-    /// Left out of what is written and hashed: a file that says nothing of it has the hash that it always had.
+    /// Returns whether all settings have their defaults. Hashes then omit them, so that an upgrade keeps the revision.
     pub fn is_default(&self) -> bool {
         *self == Self::default()
     }
 }
 
-/// What `argus.policy` asks for; complains about a log without a bound. Its numbers were looked at when the file was read.
-pub(super) fn of(policy: &Policy, to: &mut Vec<Diagnostic>) -> Confinement {
-    let wanted = Confinement::from(policy);
-    if !(SMALLEST_LOG..=LARGEST_LOG).contains(&wanted.log_max_size) {
-        let message = format!("`logMaxSize` is {}", policy.log_max_size);
+/// Reads `argus.policy` and reports a log size outside of its bounds. The parser has checked the other numbers.
+pub(super) fn resolve_confinement(policy: &Policy, to: &mut Vec<Diagnostic>) -> Confinement {
+    let confinement = Confinement::from(policy);
+    if !(MIN_LOG_SIZE..=MAX_LOG_SIZE).contains(&confinement.log_max_size) {
+        let message = format!("`logMaxSize` is {}, outside of 1KB to 1GB", policy.log_max_size);
         let hint = "write a size from `1KB` to `1GB`";
         to.push(Diagnostic::error("argus.policy.logMaxSize", message).hint(hint));
     }
-    wanted
+    confinement
 }

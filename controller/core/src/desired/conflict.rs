@@ -1,4 +1,4 @@
-//! What a file wants that another accepted file already holds.
+//! Conflicts between spec files: names that another accepted file already uses.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -7,38 +7,38 @@ use argus_crds::Diagnostic;
 use crate::desired::{Accepted, Desired};
 use crate::ident::{EnvName, ResourceName};
 
-/// All claims of a candidate on what other accepted files hold: its identity, container names, network and volumes.
+/// Returns a diagnostic for every environment, container, network or volume name that another accepted file uses.
 ///
-/// The file accepted first keeps what it has, so the candidate is the one that is refused (`SPEC_CONFLICT`). An earlier
-/// revision of the same file holds nothing against it. A host port that two files want is an error only where neither
-/// of them lets it move, which shows at start and not here.
+/// The file that was accepted first keeps its names, and the candidate is rejected (`SPEC_CONFLICT`). An earlier
+/// revision of the same file does not conflict. Equal host ports conflict only if neither file allows another port,
+/// which the planner detects later.
 pub fn conflicts(
     accepted: &BTreeMap<EnvName, Accepted>,
     candidate: &Desired,
     candidate_path: &str,
 ) -> Vec<Diagnostic> {
-    let mut found = Vec::new();
-    for (env, holder) in accepted
+    let mut diagnostics = Vec::new();
+    for (env, accepted_file) in accepted
         .iter()
-        .filter(|(_, other)| other.spec_path != candidate_path)
+        .filter(|(_, accepted)| accepted.spec_path != candidate_path)
     {
-        let file = &holder.spec_path;
-        let mut refuse = |path: &str, message: String, remedy: &str| {
-            let hint = format!("SPEC_CONFLICT: {remedy}, or remove `{file}`");
-            found.push(Diagnostic::error(path, message).hint(hint));
+        let file = &accepted_file.spec_path;
+        let mut reject = |path: &str, message: String, fix: &str| {
+            let hint = format!("SPEC_CONFLICT: {fix}, or remove `{file}`");
+            diagnostics.push(Diagnostic::error(path, message).hint(hint));
         };
         if *env == candidate.env {
-            let message = format!("environment `{env}` is already described by `{file}`");
-            refuse(
+            let message = format!("environment `{env}` is already defined by `{file}`");
+            reject(
                 identity_path(candidate),
                 message,
-                "give this one an `isolation.namespace` of its own",
+                "set a different `isolation.namespace`",
             );
-            // Everything else would collide with it too, and goes away with the same remedy.
+            // All other names would conflict as well, and the same fix resolves that.
             continue;
         }
-        let held = &holder.desired;
-        let containers: BTreeSet<&ResourceName> = held
+        let other = &accepted_file.desired;
+        let containers: BTreeSet<&ResourceName> = other
             .services
             .values()
             .map(|service| &service.container_name)
@@ -49,32 +49,32 @@ pub fn conflicts(
             .filter(|service| containers.contains(&service.container_name))
         {
             let message = format!(
-                "the container name `{}` of service `{}` is held by environment `{env}` in `{file}`",
+                "the container name `{}` of service `{}` is in use by environment `{env}` in `{file}`",
                 service.container_name, service.name
             );
-            refuse(
+            reject(
                 &format!("services.{}.container.name", service.name),
                 message,
                 "rename the container",
             );
         }
-        if held.network == candidate.network {
+        if other.network == candidate.network {
             let message = format!(
-                "the network `{}` is held by environment `{env}` in `{file}`",
-                held.network
+                "the network `{}` is in use by environment `{env}` in `{file}`",
+                other.network
             );
-            refuse("network.name", message, "choose another `network.name`");
+            reject("network.name", message, "choose another `network.name`");
         }
         for volume in candidate
             .volumes
             .iter()
-            .filter(|volume| held.volumes.contains(volume))
+            .filter(|volume| other.volumes.contains(volume))
         {
-            let message = format!("the volume `{volume}` is held by environment `{env}` in `{file}`");
-            refuse("", message, "rename the volume");
+            let message = format!("the volume `{volume}` is in use by environment `{env}` in `{file}`");
+            reject("", message, "rename the volume");
         }
     }
-    found
+    diagnostics
 }
 
 fn identity_path(candidate: &Desired) -> &'static str {

@@ -1,4 +1,4 @@
-//! One service of a file as the container that it shall be.
+//! Admission of one service: converts its section of the file into a [`Service`].
 
 use core::net::IpAddr;
 use std::collections::BTreeMap;
@@ -14,19 +14,19 @@ use crate::desired::template::{Deferral, Filler, fill_vars};
 use crate::desired::{Criticality, Port, Role, Service, mounts, needs, paths, policy, ports, probe};
 use crate::ident::ResourceName;
 
-/// The engine refuses less.
-const LEAST_MEMORY: u64 = 6 * 1024 * 1024;
-/// The engine refuses less: a hundredth of a processor.
-const LEAST_NANO_CPUS: u64 = 10_000_000;
-/// As the engine's own default.
+/// Minimum memory limit of the engine, in bytes.
+const MIN_MEMORY: u64 = 6 * 1024 * 1024;
+/// Minimum CPU limit of the engine: a hundredth of a core, in billionths.
+const MIN_NANO_CPUS: u64 = 10_000_000;
+/// Default time between stop signal and kill, equal to that of the engine.
 const STOP_GRACE: Duration = Duration::from_secs(10);
-/// Whatever waits longer to be killed holds up everything behind it.
-const LONGEST_STOP_GRACE: Duration = Duration::from_secs(600);
-/// Well below what a kernel takes for the environment and the arguments of one process.
-const LONGEST_ENVIRONMENT: usize = 256 * 1024;
+/// Maximum time between stop signal and kill; a longer one would block all following actions.
+const MAX_STOP_GRACE: Duration = Duration::from_secs(600);
+/// Maximum size of all environment variables in bytes, below the kernel limit for the environment of a process.
+const MAX_ENVIRONMENT: usize = 256 * 1024;
 
-/// The service as its container, or nothing when a complaint refuses it.
-pub(super) fn of(
+/// Converts a service; returns `None` if a diagnostic rejects it.
+pub(super) fn admit_service(
     declared: &Declared<'_>,
     identity: &Identity,
     context: &SpecContext,
@@ -41,10 +41,12 @@ pub(super) fn of(
     let container = written.container.as_ref();
     policy::check(written, path, to);
     let name = match (&written.name, container) {
-        (Some(_), _) => identity::service(name, "service", &format!("{path}.name"), to),
-        // Named after the container: what is wrong with that name is said once.
+        (Some(_), _) => identity::check_service_name(name, "service", &format!("{path}.name"), to),
+        // The container names the service, and its invalid name is reported there.
         (None, Some(container)) if ResourceName::new(container.name.as_str()).is_err() => None,
-        (None, Some(_)) => identity::service(name, "service", &format!("{path}.container.name"), to),
+        (None, Some(_)) => {
+            identity::check_service_name(name, "service", &format!("{path}.container.name"), to)
+        }
         (None, None) => None,
     };
     let Some(container) = container else {
@@ -52,53 +54,58 @@ pub(super) fn of(
         to.push(Diagnostic::error(path.as_str(), message).hint("add `container: {name: …}`"));
         return None;
     };
-    let inside = format!("{path}.container");
-    let container_name = container_name(container, &inside, identity, to);
+    let container_path = format!("{path}.container");
+    let container_name = container_name(container, &container_path, identity, to);
     let vars = fill_vars(&written.vars, context, peers, &format!("{path}.vars"), to);
     let filler = Filler {
         context,
         peers,
         vars: &vars,
     };
-    // Complained about when the peers were gathered.
-    let ports = published(&container.ports, "", &mut Vec::new());
-    let probe = container
-        .healthcheck
-        .as_ref()
-        .map(|written| probe::of(written, &ports, &format!("{inside}.healthcheck"), &filler, to));
-    let words = |command: &Option<argus_crds::Command>, key: &str, to: &mut Vec<Diagnostic>| {
+    // The collection of the peers has reported invalid ports.
+    let ports = parse_ports(&container.ports, "", &mut Vec::new());
+    let probe = container.healthcheck.as_ref().map(|written| {
+        probe::resolve_probe(
+            written,
+            &ports,
+            &format!("{container_path}.healthcheck"),
+            &filler,
+            to,
+        )
+    });
+    let resolve_words = |command: &Option<argus_crds::Command>, key: &str, to: &mut Vec<Diagnostic>| {
         let command = command.as_ref()?;
-        probe::command(command, &format!("{path}.{key}"), &filler, Deferral::Rendered, to)
+        probe::resolve_command(command, &format!("{path}.{key}"), &filler, Deferral::Rendered, to)
     };
-    let entrypoint = words(&written.entrypoint, "entrypoint", to);
-    let command = words(&written.command, "command", to);
+    let entrypoint = resolve_words(&written.entrypoint, "entrypoint", to);
+    let command = resolve_words(&written.command, "command", to);
     let environment = environment(
         &container.environment,
-        &format!("{inside}.environment"),
+        &format!("{container_path}.environment"),
         &filler,
         to,
     );
-    let mounts = mounts::all(
+    let mounts = mounts::resolve_mounts(
         &container.volumes,
-        &format!("{inside}.volumes"),
+        &format!("{container_path}.volumes"),
         context,
         identity,
         to,
     );
-    limits(written, path, to);
+    check_limits(written, path, to);
     let tmpfs = tmpfs(&written.tmpfs, &format!("{path}.tmpfs"), to);
     let extra_hosts = extra_hosts(&written.extra_hosts, &format!("{path}.extraHosts"), to);
-    process(written, path, to);
-    // From here on the name is needed.
+    check_process(written, path, to);
+    // The remaining checks need the name.
     let name = name?;
-    let depends_on = needs::of(written, &name, path, peers, to);
+    let depends_on = needs::resolve_dependencies(written, &name, path, peers, to);
     let image = ImageRequest {
         path,
         service: &name,
         image: written.image.as_deref(),
         build: written.build.as_ref(),
     };
-    let image = image::of(image, identity, context, &filler, to);
+    let image = image::resolve_image(image, identity, context, &filler, to);
     Some(Service {
         file: None,
         role: Role::Service,
@@ -134,8 +141,10 @@ pub(super) fn of(
     })
 }
 
-/// Important unless the file says otherwise: what nobody depends on is as a rule what is tested (decision 0017). What others
-/// depend on is raised once all are known.
+/// Returns the declared criticality, `Important` by default, because the service under test has no dependents (decision
+/// 0017).
+///
+/// Admission raises services that others depend on once all services are known.
 fn criticality(written: &Written) -> Criticality {
     match written.criticality {
         Some(argus_crds::Criticality::Critical) => Criticality::Critical,
@@ -152,28 +161,28 @@ fn container_name(
     to: &mut Vec<Diagnostic>,
 ) -> Option<ResourceName> {
     let path = format!("{path}.name");
-    identity::resource(&container.name, "container", &path, to)?;
-    identity::resource(&identity.on_engine(&container.name), "container", &path, to)
+    identity::check_resource_name(&container.name, "container", &path, to)?;
+    identity::check_resource_name(&identity.on_engine(&container.name), "container", &path, to)
 }
 
-/// What a container publishes. A container port is published once: one that is written again is left out, and said.
-pub(super) fn published(written: &[PortText], path: &str, to: &mut Vec<Diagnostic>) -> Vec<Port> {
+/// Returns the published ports; reports and omits a container port that is published twice.
+pub(super) fn parse_ports(written: &[PortText], path: &str, to: &mut Vec<Diagnostic>) -> Vec<Port> {
     let mut all: Vec<Port> = Vec::new();
     for (index, text) in written.iter().enumerate() {
         let path = format!("{path}[{index}]");
         let published = match ports::parse(text.as_str()) {
             Ok(published) => published,
             Err(why) => {
-                let message = format!("the port `{}` {why}", shown(text.as_str()));
+                let message = format!("`{}` is not a valid port: {why}", shown(text.as_str()));
                 to.push(Diagnostic::error(path, message).hint(why.hint()));
                 continue;
             }
         };
         if published.first_of_range {
-            let message = format!("of the host ports in `{text}` only the first is wanted");
+            let message = format!("only the first host port of `{text}` is used");
             to.push(
                 Diagnostic::warning(&path, message)
-                    .hint("a taken port moves into `isolation.portRange` anyway"),
+                    .hint("write one host port; Argus replaces a taken one from `isolation.portRange`"),
             );
         }
         for port in published.ports {
@@ -182,12 +191,10 @@ pub(super) fn published(written: &[PortText], path: &str, to: &mut Vec<Diagnosti
                 .any(|other| (other.container, other.protocol) == (port.container, port.protocol))
             {
                 let message = format!(
-                    "container port {}/{} is published twice, and only the first counts",
+                    "container port {}/{} is published twice, and Argus uses only the first host port",
                     port.container, port.protocol
                 );
-                to.push(
-                    Diagnostic::warning(&path, message).hint("keep one host port for each container port"),
-                );
+                to.push(Diagnostic::warning(&path, message).hint("keep one host port per container port"));
             } else {
                 all.push(port);
             }
@@ -196,7 +203,7 @@ pub(super) fn published(written: &[PortText], path: &str, to: &mut Vec<Diagnosti
     all
 }
 
-/// Environment variables with their templates filled in.
+/// Returns the environment variables with resolved templates.
 fn environment(
     written: &BTreeMap<String, String>,
     path: &str,
@@ -208,18 +215,18 @@ fn environment(
     for (name, value) in written {
         let path = format!("{path}.{name}");
         if name.is_empty() || name.contains(['=', '\0']) {
-            let message = format!("`{}` cannot be the name of a variable", shown(name));
-            to.push(Diagnostic::error(path, message).hint("leave `=` out of it"));
+            let message = format!("`{}` is not a valid variable name", shown(name));
+            to.push(Diagnostic::error(path, message).hint("write a name without `=`"));
             continue;
         }
         let value = filler.fill(value, &path, Deferral::Rendered, to);
         if value.contains('\0') {
-            let message = format!("the value of `{}` holds a zero byte", shown(name));
-            to.push(Diagnostic::error(&path, message).hint("no process can be given one"));
+            let message = format!("the value of `{}` contains a zero byte", shown(name));
+            to.push(Diagnostic::error(&path, message).hint("remove the zero byte"));
         }
         size += name.len() + value.len() + 2;
-        if size > LONGEST_ENVIRONMENT {
-            let message = "the environment of the container grows beyond 256 KiB";
+        if size > MAX_ENVIRONMENT {
+            let message = "the environment variables of the container exceed 256 KiB";
             to.push(Diagnostic::error(path, message).hint("mount a file instead"));
             break;
         }
@@ -228,33 +235,30 @@ fn environment(
     all
 }
 
-fn limits(written: &Written, path: &str, to: &mut Vec<Diagnostic>) {
-    if let Some(memory) = written.memory.filter(|memory| memory.bytes() < LEAST_MEMORY) {
-        let message = format!("`memory` is {memory}, and the engine refuses less than 6 MiB");
+fn check_limits(written: &Written, path: &str, to: &mut Vec<Diagnostic>) {
+    if let Some(memory) = written.memory.filter(|memory| memory.bytes() < MIN_MEMORY) {
+        let message = format!("`memory` is {memory}, but the engine requires at least 6 MiB");
         to.push(
             Diagnostic::error(format!("{path}.memory"), message)
-                .hint("write `64MB`, or leave it out for no limit"),
+                .hint("write a size such as `64MB`, or omit `memory` for no limit"),
         );
     }
-    if let Some(cpus) = written.cpus.filter(|cpus| cpus.nanos() < LEAST_NANO_CPUS) {
-        let message = format!("`cpus` is {cpus}, and the engine refuses less than 0.01");
+    if let Some(cpus) = written.cpus.filter(|cpus| cpus.nanos() < MIN_NANO_CPUS) {
+        let message = format!("`cpus` is {cpus}, but the engine requires at least 0.01");
         to.push(
             Diagnostic::error(format!("{path}.cpus"), message)
-                .hint("write `0.5`, or leave it out for no limit"),
+                .hint("write a number such as `0.5`, or omit `cpus` for no limit"),
         );
     }
-    if let Some(grace) = written
-        .stop_grace
-        .filter(|grace| grace.get() > LONGEST_STOP_GRACE)
-    {
-        let message = format!("`stopGrace` is {grace}");
+    if let Some(grace) = written.stop_grace.filter(|grace| grace.get() > MAX_STOP_GRACE) {
+        let message = format!("`stopGrace` is {grace}, more than the maximum of 10m");
         to.push(
             Diagnostic::error(format!("{path}.stopGrace"), message).hint("write a time of at most `10m`"),
         );
     }
 }
 
-fn process(written: &Written, path: &str, to: &mut Vec<Diagnostic>) {
+fn check_process(written: &Written, path: &str, to: &mut Vec<Diagnostic>) {
     let is_user = |user: &str| {
         !user.is_empty()
             && user.len() <= 256
@@ -263,10 +267,10 @@ fn process(written: &Written, path: &str, to: &mut Vec<Diagnostic>) {
                 .all(|c| c.is_ascii_alphanumeric() || "_.:-$".contains(c))
     };
     if let Some(user) = written.user.as_deref().filter(|user| !is_user(user)) {
-        let message = format!("`{}` is no user", shown(user));
+        let message = format!("`{}` is not a valid user", shown(user));
         to.push(
             Diagnostic::error(format!("{path}.user"), message)
-                .hint("write `user`, `user:group`, or numbers as in `1000:1000`"),
+                .hint("write `user`, `user:group`, or numeric ids such as `1000:1000`"),
         );
     }
     if let Some(folder) = written
@@ -274,26 +278,29 @@ fn process(written: &Written, path: &str, to: &mut Vec<Diagnostic>) {
         .as_deref()
         .filter(|dir| !dir.starts_with('/') || !paths::is_sane(dir))
     {
-        let message = format!("`{}` is no absolute path in the container", shown(folder));
-        to.push(Diagnostic::error(format!("{path}.workingDir"), message).hint("begin it with `/`"));
+        let message = format!("`{}` is not an absolute path in the container", shown(folder));
+        to.push(
+            Diagnostic::error(format!("{path}.workingDir"), message)
+                .hint("write a path that begins with `/`"),
+        );
     }
 }
 
 fn tmpfs(written: &[String], path: &str, to: &mut Vec<Diagnostic>) -> Vec<String> {
     for (index, text) in written.iter().enumerate() {
         let folder = text.split(':').next().unwrap_or_default();
-        if !folder.starts_with('/') || paths::absolute("/", folder) == "/" || !paths::is_sane(text) {
-            let message = format!("`{}` is no folder in the container", shown(text));
+        if !folder.starts_with('/') || paths::to_absolute("/", folder) == "/" || !paths::is_sane(text) {
+            let message = format!("`{}` is not a valid tmpfs path", shown(text));
             to.push(
                 Diagnostic::error(format!("{path}[{index}]"), message)
-                    .hint("write `/path`, or `/path:size=64m`"),
+                    .hint("write `/path` or `/path:size=64m`"),
             );
         }
     }
     written.to_vec()
 }
 
-/// `name:address`, with Compose's `name=address` taken too.
+/// Returns the entries as `name:address`; also accepts the form `name=address` of Compose.
 fn extra_hosts(written: &[String], path: &str, to: &mut Vec<Diagnostic>) -> Vec<String> {
     let mut lines = Vec::new();
     for (index, text) in written.iter().enumerate() {
@@ -308,10 +315,10 @@ fn extra_hosts(written: &[String], path: &str, to: &mut Vec<Diagnostic>) -> Vec<
             (is_name && is_address).then(|| format!("{name}:{bare}"))
         });
         if line.is_none() {
-            let message = format!("`{}` is no `name:address`", shown(text));
+            let message = format!("`{}` is not a valid host entry", shown(text));
             to.push(
                 Diagnostic::error(format!("{path}[{index}]"), message)
-                    .hint("write it as in `db.local:10.0.0.5` or `host:host-gateway`"),
+                    .hint("write `name:address`, such as `db.local:10.0.0.5` or `host:host-gateway`"),
             );
         }
         lines.extend(line);

@@ -1,4 +1,4 @@
-//! What two services of one file cannot both have.
+//! Duplicate names and host ports within one spec file.
 
 use std::collections::BTreeMap;
 
@@ -6,9 +6,9 @@ use argus_crds::Diagnostic;
 
 use crate::desired::{Port, PortStrategy, Role, Service};
 
-/// Complains about names that are taken twice in one file, and about host ports where they may not move.
+/// Reports duplicate container names, ambiguous aliases, and duplicate host ports under the strategy `fail`.
 ///
-/// Each service comes with its path in the file; the first in the file keeps what it has.
+/// Each service comes with its path in the file; the first one in the file keeps a name or port.
 pub(super) fn check(services: &[(String, Service)], strategy: PortStrategy, to: &mut Vec<Diagnostic>) {
     let mut containers: BTreeMap<&str, &Service> = BTreeMap::new();
     for (path, service) in services {
@@ -16,14 +16,14 @@ pub(super) fn check(services: &[(String, Service)], strategy: PortStrategy, to: 
             None => {
                 containers.insert(service.container_name.as_str(), service);
             }
-            Some(holder) => {
+            Some(first) => {
                 let message = format!(
-                    "`{}` and `{}` both want the container name `{}`",
-                    holder.name, service.name, service.container_name
+                    "`{}` and `{}` both use the container name `{}`",
+                    first.name, service.name, service.container_name
                 );
                 to.push(
-                    Diagnostic::error(place(path, service, "container.name"), message)
-                        .hint("give each container a name of its own"),
+                    Diagnostic::error(setting_path(path, service, "container.name"), message)
+                        .hint("give each container a unique name"),
                 );
             }
         }
@@ -39,33 +39,33 @@ pub(super) fn check(services: &[(String, Service)], strategy: PortStrategy, to: 
                     service.name, other.name
                 );
                 to.push(
-                    Diagnostic::warning(place(path, service, "container.name"), message)
-                        .hint("rename the container: DNS would answer with either of them"),
+                    Diagnostic::warning(setting_path(path, service, "container.name"), message)
+                        .hint("rename the container, because DNS would return either of them"),
                 );
             }
         }
     }
     match strategy {
         PortStrategy::Auto => {}
-        PortStrategy::Fail => ports(services, to),
+        PortStrategy::Fail => check_host_ports(services, to),
     }
 }
 
-fn ports(services: &[(String, Service)], to: &mut Vec<Diagnostic>) {
+fn check_host_ports(services: &[(String, Service)], to: &mut Vec<Diagnostic>) {
     let mut held: Vec<(&Port, &Service)> = Vec::new();
     for (path, service) in services {
         for port in &service.ports {
             match held.iter().find(|(other, _)| collide(other, port)) {
                 None => held.push((port, service)),
-                Some((_, holder)) => {
-                    let wanted = port.wanted.unwrap_or_default();
+                Some((_, first)) => {
+                    let number = port.wanted.unwrap_or_default();
                     let message = format!(
-                        "`{}` and `{}` both want the host port {wanted}/{}",
-                        holder.name, service.name, port.protocol
+                        "`{}` and `{}` both request the host port {number}/{}",
+                        first.name, service.name, port.protocol
                     );
                     to.push(
-                        Diagnostic::error(place(path, service, "container.ports"), message).hint(
-                            "change one of them, or write `resilience.network.portConflictStrategy: auto`",
+                        Diagnostic::error(setting_path(path, service, "container.ports"), message).hint(
+                            "change one of them, or set `resilience.network.portConflictStrategy: auto`",
                         ),
                     );
                 }
@@ -74,8 +74,8 @@ fn ports(services: &[(String, Service)], to: &mut Vec<Diagnostic>) {
     }
 }
 
-/// Where a claim stands: a mock has its port, and no container of its own in the file.
-fn place(path: &str, service: &Service, below: &str) -> String {
+/// Returns the path of a setting in the file; a mock has no `container` section.
+fn setting_path(path: &str, service: &Service, below: &str) -> String {
     match service.role {
         Role::Service => format!("{path}.{below}"),
         Role::Mock => path.to_owned(),

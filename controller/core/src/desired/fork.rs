@@ -1,4 +1,4 @@
-//! The same revision beside itself: another identity, other names on the engine, ports that move.
+//! Forks: a second environment of the same revision, with its own names on the engine and reassigned ports.
 
 use std::collections::BTreeMap;
 
@@ -6,11 +6,13 @@ use super::{Desired, Mount, PortStrategy, Role, Service};
 use crate::ident::{EnvName, ResourceName};
 
 impl Desired {
-    /// This environment under another name. What it is called inside its network stays, so that its services find each
-    /// other as before; what it is called on the engine gets the new name behind it, as a namespace does.
+    /// Returns a copy of this environment under another name.
+    ///
+    /// The DNS names inside its network stay, so its services still find each other. Names on the engine get the new
+    /// name as a suffix, as with a namespace.
     #[must_use]
     pub fn forked(&self, to: &EnvName) -> Self {
-        let named = |name: &ResourceName| {
+        let renamed = |name: &ResourceName| {
             let bare = name.as_str().strip_suffix(&format!("-{}", self.env));
             let bare = bare.unwrap_or(name.as_str());
             ResourceName::new(format!("{bare}-{to}")).unwrap_or_else(|_| name.clone())
@@ -21,20 +23,20 @@ impl Desired {
             .map(|(name, service)| {
                 let mut service = service.clone();
                 service.container_name = match service.role {
-                    Role::Service => named(&service.container_name),
+                    Role::Service => renamed(&service.container_name),
                     Role::Mock => ResourceName::new(format!("{to}-mock-{name}"))
-                        .unwrap_or_else(|_| named(&service.container_name)),
+                        .unwrap_or_else(|_| renamed(&service.container_name)),
                 };
                 for mount in &mut service.mounts {
                     if let Mount::Volume { name, .. } = mount {
-                        *name = named(name);
+                        *name = renamed(name);
                     }
                 }
                 (name.clone(), service)
             })
             .collect();
         let mut ports = self.ports.clone();
-        // The ports are the original's: insisting on them would never end.
+        // The original environment uses these ports, so the strategy `fail` would wait forever.
         ports.strategy = PortStrategy::Auto;
         let mut notes = self.notes.clone();
         notes.push(format!(
@@ -44,12 +46,12 @@ impl Desired {
         Self {
             env: to.clone(),
             network: ResourceName::new(format!("argusai-{to}-network"))
-                .unwrap_or_else(|_| named(&self.network)),
-            volumes: self.volumes.iter().map(named).collect(),
+                .unwrap_or_else(|_| renamed(&self.network)),
+            volumes: self.volumes.iter().map(renamed).collect(),
             services,
             ports,
             notes,
-            // A fork is there until whoever wanted it takes it down: no file would bring it back.
+            // A fork lives until a person stops it, because no spec file would start it again.
             ttl: None,
             ..self.clone()
         }
@@ -62,7 +64,7 @@ mod tests {
     use crate::desired::admit::{SpecContext, admit};
 
     #[test]
-    fn nothing_of_a_fork_has_a_name_of_its_original() {
+    fn fork_shares_no_engine_name_with_its_original() {
         let text = "version: \"1\"\nproject: { name: shop }\nservices:\n  web:\n    image: web:1\n    container:\n      \
                     name: shop-web\n      ports: [\"8080:80\"]\n      volumes: [\"data:/data\"]\n";
         let written = argus_crds::yaml::read("e2e.yaml", text.as_bytes()).spec.unwrap();
@@ -74,14 +76,14 @@ mod tests {
         let (one, other) = (&desired.services.values().next(), &fork.services.values().next());
         let (one, other) = (one.unwrap(), other.unwrap());
         assert_eq!(other.container_name.as_str(), "shop-web-shop-two");
-        assert_eq!(other.aliases, one.aliases, "they find each other as before");
+        assert_eq!(other.aliases, one.aliases, "the DNS names stay");
         assert!(fork.volumes.iter().all(|name| !desired.volumes.contains(name)));
         assert_ne!(one.mounts, other.mounts);
         let third = fork.forked(&EnvName::new("three").unwrap());
         assert_eq!(
             third.services.values().next().unwrap().container_name.as_str(),
             "shop-web-three",
-            "a fork of a fork is no longer than a fork"
+            "a fork of a fork has one suffix only"
         );
     }
 }

@@ -1,4 +1,4 @@
-//! The hash of a value: equal hashes mean that nothing has to be replaced.
+//! Content hashes. Objects with equal hashes are up to date.
 
 use std::fmt::Write;
 
@@ -9,12 +9,20 @@ use sha2::{Digest, Sha256};
 use crate::desired::Desired;
 use crate::ident::{Hash, Revision};
 
-/// How many bytes of the SHA-256 are kept: enough that two revisions never share one, short enough for a label.
-const KEPT: usize = 16;
+/// Length of a hash in bytes: long enough to avoid collisions, short enough for a label.
+const HASH_BYTES: usize = 16;
 
-/// The first 16 bytes of the SHA-256 of the value's canonical JSON (keys sorted, no whitespace), as lower case hex.
+/// Returns the first 16 bytes of the SHA-256 of the canonical JSON (sorted keys, no whitespace), as lower case hex.
 ///
-/// Only for values whose maps have text keys: everything else has no JSON and hashes to the reason for that.
+/// The value must have a JSON form, so all of its map keys are texts. Other values hash to the serialization error.
+///
+/// ```
+/// use argus_core::desired::hash::hash_of;
+/// use serde_json::json;
+///
+/// assert_eq!(hash_of(&json!({ "a": 1, "b": 2 })), hash_of(&json!({ "b": 2, "a": 1 })));
+/// assert_eq!(hash_of("").as_str().len(), 32);
+/// ```
 pub fn hash_of<T: Serialize + ?Sized>(value: &T) -> Hash {
     let text = match serde_json::to_value(value) {
         Ok(mut json) => {
@@ -26,22 +34,23 @@ pub fn hash_of<T: Serialize + ?Sized>(value: &T) -> Hash {
             error.to_string()
         }
     };
-    let mut hex = String::with_capacity(2 * KEPT);
-    for byte in Sha256::digest(text).iter().take(KEPT) {
+    let mut hex = String::with_capacity(2 * HASH_BYTES);
+    for byte in Sha256::digest(text).iter().take(HASH_BYTES) {
         // Writing to a `String` cannot fail.
         let _ = write!(hex, "{byte:02x}");
     }
     Hash::new(hex).unwrap_or_else(|_| unreachable!("hex digits are a hash"))
 }
 
-/// The revision of an environment: the hash of all of it but the revision itself, and the notes, orders and checks, which
-/// say nothing about what has to run.
+/// Returns the revision of an environment.
+///
+/// The hash omits the revision itself, and settings that do not affect containers, such as notes, holds and checks.
 pub fn revision_of(desired: &Desired) -> Revision {
     let mut json = serde_json::to_value(desired).unwrap_or_default();
     if let Value::Object(fields) = &mut json {
         fields.remove("revision");
         fields.remove("notes");
-        // Where its values count, they stand in the services.
+        // The services contain the values that matter.
         fields.remove("secrets");
         fields.remove("hold");
         fields.remove("rollback");
@@ -49,13 +58,13 @@ pub fn revision_of(desired: &Desired) -> Revision {
         fields.remove("clean_orphans");
         fields.remove("preflight");
         fields.remove("verify_links");
-        // Another version of this program serves the same: that replaces containers, and is no other revision.
+        // Another version of this program replaces the containers of mocks, but does not change the revision.
         let services = fields.get_mut("services").and_then(Value::as_object_mut);
         for service in services.into_iter().flat_map(serde_json::Map::values_mut) {
             if let Value::Object(service) = service
                 && let Some(file) = service.get_mut("file").and_then(Value::as_object_mut)
             {
-                // It stands in the text.
+                // The text of the file contains it.
                 file.remove("target");
                 service.remove("image");
             }
@@ -71,7 +80,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_order_of_keys_does_not_matter_at_any_depth() {
+    fn hash_ignores_the_order_of_keys() {
         let one = json!({ "a": 1, "b": { "c": [{ "x": 1, "y": 2 }], "d": null } });
         let other = json!({ "b": { "d": null, "c": [{ "y": 2, "x": 1 }] }, "a": 1 });
         assert_eq!(hash_of(&one), hash_of(&other));
@@ -79,12 +88,12 @@ mod tests {
     }
 
     #[test]
-    fn the_order_of_a_list_does() {
+    fn hash_depends_on_the_order_of_lists() {
         assert_ne!(hash_of(&json!([1, 2])), hash_of(&json!([2, 1])));
     }
 
     #[test]
-    fn a_hash_is_32_hex_digits_and_stays_the_same_for_ever() {
+    fn hash_is_stable_and_has_32_hex_digits() {
         assert_eq!(hash_of("").as_str(), "12ae32cb1ec02d01eda3581b127c1fee");
         assert_eq!(hash_of(&json!({})).as_str(), "44136fa355b3678a1146ad16f7e8649e");
     }

@@ -1,39 +1,39 @@
-//! Who an environment is, and what its things are called on the engine.
+//! Name of an environment, and the names of its objects on the engine.
 
 use argus_crds::{Diagnostic, E2eSpec};
 
 use crate::desired::template::has_slots;
 use crate::ident::{EnvName, ResourceName, ServiceName};
 
-/// The longest `project.name` and namespace.
-const LONGEST: usize = 200;
-/// Networks that every engine has, and that nobody may be given.
+/// Maximum length of `project.name` in characters.
+const MAX_PROJECT_NAME: usize = 200;
+/// Predefined networks of the engine, which an environment cannot use.
 const RESERVED_NETWORKS: [&str; 5] = ["host", "none", "bridge", "default", "podman"];
 
-/// Who an environment is.
+/// Identity of an environment.
 #[derive(Debug, Clone)]
 pub(super) struct Identity {
-    /// Its name.
+    /// Name of the environment.
     pub(super) env: EnvName,
-    /// `isolation.namespace` as written, when there is one.
+    /// Value of `isolation.namespace`, if set.
     pub(super) namespace: Option<String>,
 }
 
 impl Identity {
-    /// Who the file says that it is: its namespace, else the slug of its project's name.
-    pub(super) fn of(written: &E2eSpec, to: &mut Vec<Diagnostic>) -> Option<Self> {
-        let project = project(&written.project.name, to);
+    /// Returns the identity: the namespace, else the slug of the project name.
+    pub(super) fn from_spec(written: &E2eSpec, to: &mut Vec<Diagnostic>) -> Option<Self> {
+        let project = project_env(&written.project.name, to);
         let namespace = match written.isolation.namespace.as_deref() {
             None => None,
             Some(text) if text.trim().is_empty() => {
-                let message = "`namespace` is empty, so the project's name is taken";
+                let message = "`namespace` is empty, so Argus uses the project name";
                 to.push(
                     Diagnostic::warning("isolation.namespace", message)
-                        .hint("give it a name, or leave it out"),
+                        .hint("write a name, or omit `namespace`"),
                 );
                 None
             }
-            Some(text) => Some(namespace(text, to)?),
+            Some(text) => Some(check_namespace(text, to)?),
         };
         match namespace {
             Some((env, text)) => project.map(|_| Self {
@@ -44,7 +44,7 @@ impl Identity {
         }
     }
 
-    /// A container or volume of the file as the engine knows it: with the namespace behind it, where there is one.
+    /// Returns the name of a container or volume on the engine: its name in the file, with the namespace as a suffix.
     pub(super) fn on_engine(&self, written: &str) -> String {
         match &self.namespace {
             Some(namespace) => format!("{written}-{namespace}"),
@@ -52,72 +52,80 @@ impl Identity {
         }
     }
 
-    /// The environment's network: as the file names it, else after the identity.
+    /// Returns the network name: the one in the file, else one derived from the identity.
     pub(super) fn network(&self, written: Option<&str>, to: &mut Vec<Diagnostic>) -> Option<ResourceName> {
         let Some(written) = written else {
             let own = self.namespace.as_deref().unwrap_or(self.env.as_str());
-            return resource(&format!("argusai-{own}-network"), "network", "project.name", to);
+            return check_resource_name(&format!("argusai-{own}-network"), "network", "project.name", to);
         };
         if RESERVED_NETWORKS.contains(&written) {
-            let message = format!("`{written}` is a network of the engine itself");
-            let hint = "POLICY_VIOLATION: choose another name, or leave `network.name` out";
+            let message = format!("`{written}` is a predefined network of the engine");
+            let hint = "POLICY_VIOLATION: choose another name, or omit `network.name`";
             to.push(Diagnostic::error("network.name", message).hint(hint));
             return None;
         }
-        resource(written, "network", "network.name", to)
+        check_resource_name(written, "network", "network.name", to)
     }
 }
 
-fn project(name: &str, to: &mut Vec<Diagnostic>) -> Option<EnvName> {
+fn project_env(name: &str, to: &mut Vec<Diagnostic>) -> Option<EnvName> {
     let path = "project.name";
-    if name.chars().count() > LONGEST {
-        let message = format!("`project.name` has more than {LONGEST} characters");
+    if name.chars().count() > MAX_PROJECT_NAME {
+        let message = format!("`project.name` has more than {MAX_PROJECT_NAME} characters");
         to.push(Diagnostic::error(path, message).hint("shorten it"));
         return None;
     }
     let slug = EnvName::slug(name).ok();
     if slug.is_none() {
         let message = format!(
-            "`project.name` `{}` holds no letter from a to z and no digit",
+            "`project.name` `{}` contains no letter from a to z and no digit",
             shown(name)
         );
-        to.push(
-            Diagnostic::error(path, message)
-                .hint("the environment is named after it, as in `shop` or `my-project`"),
-        );
+        to.push(Diagnostic::error(path, message).hint("write a name such as `shop` or `my-project`"));
     }
     slug
 }
 
-fn namespace(text: &str, to: &mut Vec<Diagnostic>) -> Option<(EnvName, String)> {
+fn check_namespace(text: &str, to: &mut Vec<Diagnostic>) -> Option<(EnvName, String)> {
     let path = "isolation.namespace";
-    let checked = resource(text, "namespace", path, to)?;
+    let checked = check_resource_name(text, "namespace", path, to)?;
     let exact = EnvName::new(text).ok();
     let slug = exact.is_none();
     let Some(env) = exact.or_else(|| EnvName::slug(text).ok()) else {
         to.push(Diagnostic::error(
             path,
-            format!("namespace `{checked}` holds no letter and no digit"),
+            format!("namespace `{checked}` contains no letter and no digit"),
         ));
         return None;
     };
     if slug {
-        let message =
-            format!("namespace `{checked}` is no environment name, so the environment is called `{env}`");
+        let message = format!(
+            "namespace `{checked}` is not a valid environment name, so the environment is called `{env}`"
+        );
         to.push(Diagnostic::warning(path, message).hint(format!("write `namespace: {env}`")));
     }
     Some((env, text.to_owned()))
 }
 
-/// The name of something on the engine, checked.
-pub(super) fn resource(text: &str, what: &str, path: &str, to: &mut Vec<Diagnostic>) -> Option<ResourceName> {
+/// Checks the name of an object on the engine.
+pub(super) fn check_resource_name(
+    text: &str,
+    what: &str,
+    path: &str,
+    to: &mut Vec<Diagnostic>,
+) -> Option<ResourceName> {
     ResourceName::new(text)
         .map_err(|_| to.push(bad_name(text, what, 128, path)))
         .ok()
 }
 
-/// The name of a service or mock, checked.
-pub(super) fn service(text: &str, what: &str, path: &str, to: &mut Vec<Diagnostic>) -> Option<ServiceName> {
+/// Checks the name of a service or mock.
+pub(super) fn check_service_name(
+    text: &str,
+    what: &str,
+    path: &str,
+    to: &mut Vec<Diagnostic>,
+) -> Option<ServiceName> {
     ServiceName::new(text)
         .map_err(|_| to.push(bad_name(text, what, 63, path)))
         .ok()
@@ -125,20 +133,20 @@ pub(super) fn service(text: &str, what: &str, path: &str, to: &mut Vec<Diagnosti
 
 fn bad_name(text: &str, what: &str, longest: usize, path: &str) -> Diagnostic {
     if text.is_empty() {
-        return Diagnostic::error(path, format!("the {what}'s name is empty")).hint("give it a name");
+        return Diagnostic::error(path, format!("the name of the {what} is empty")).hint("write a name");
     }
-    let message = format!("`{}` cannot be the name of a {what}", shown(text));
+    let message = format!("`{}` is not a valid {what} name", shown(text));
     let hint = if has_slots(text) {
-        "templates are not filled in in names: write the name out".to_owned()
+        "write the name without a template".to_owned()
     } else if text.len() > longest {
-        format!("it has {} bytes, and {longest} is the most", text.len())
+        format!("shorten it from {} to at most {longest} bytes", text.len())
     } else {
-        "use letters, digits, `-`, `_` and `.`, and begin with a letter or a digit".to_owned()
+        "use letters, digits, `-`, `_` and `.`, with a letter or digit first".to_owned()
     };
     Diagnostic::error(path, message).hint(hint)
 }
 
-/// A text of the file as a message shows it: short, and without control characters.
+/// Returns a text of the file for a message: at most 60 characters, without control characters.
 pub(super) fn shown(text: &str) -> String {
     let mut shown: String = text
         .chars()

@@ -1,34 +1,36 @@
-//! Where the image of a service comes from.
+//! Image of a service: a reference to pull, or a build.
 
 use argus_crds::{Build as Written, Diagnostic};
 
 use crate::desired::admit::SpecContext;
+use crate::desired::excluded::Excluded;
 use crate::desired::hash::hash_of;
+use crate::desired::host;
 use crate::desired::identity::{Identity, shown};
 use crate::desired::mounts::is_allowed;
 use crate::desired::template::{Deferral, Filler};
 use crate::desired::{Build, Image, paths};
 use crate::ident::ServiceName;
 
-/// The longest reference that a registry takes, with host, tag and digest.
-const LONGEST_REFERENCE: usize = 512;
+/// Maximum length of an image reference with host, tag and digest, in bytes.
+const MAX_REFERENCE: usize = 512;
 
-/// What a service says about its image.
+/// Image settings of a service.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct ImageRequest<'a> {
     /// Path of the service in the file.
     pub(super) path: &'a str,
-    /// Its name.
+    /// Name of the service.
     pub(super) service: &'a ServiceName,
-    /// `image`.
+    /// Value of `image`.
     pub(super) image: Option<&'a str>,
-    /// `build`.
+    /// Value of `build`.
     pub(super) build: Option<&'a Written>,
 }
 
-/// The image to run: built where there is a `build` (then `image` is only its tag), else pulled.
-pub(super) fn of(
-    wanted: ImageRequest<'_>,
+/// Returns the image to run: a build if there is a `build` section (`image` is then its tag), else a reference.
+pub(super) fn resolve_image(
+    request: ImageRequest<'_>,
     identity: &Identity,
     context: &SpecContext,
     filler: &Filler<'_>,
@@ -39,42 +41,47 @@ pub(super) fn of(
         service,
         image,
         build,
-    } = wanted;
+    } = request;
     match (build, image) {
         (None, None) => {
-            let message =
-                format!("service `{service}` says neither how its image is built nor where it comes from");
-            to.push(Diagnostic::error(path, message).hint("add `image: name:tag`, or `build: {context: .}`"));
+            let message = format!("service `{service}` has neither `image` nor `build`");
+            to.push(Diagnostic::error(path, message).hint("add `image: name:tag` or `build: {context: .}`"));
             None
         }
-        (None, Some(image)) => reference(image, &format!("{path}.image"), filler, to).map(Image::Named),
+        (None, Some(image)) => {
+            resolve_reference(image, &format!("{path}.image"), filler, to).map(Image::Named)
+        }
         (Some(build), image) => {
             if let (Some(tag), Some(image)) = (&build.image, image)
                 && tag != image
             {
-                let message = format!("`image` is ignored: `build.image` names the tag `{}`", shown(tag));
+                let message = format!(
+                    "`image` is ignored, because `build.image` sets the tag `{}`",
+                    shown(tag)
+                );
                 to.push(Diagnostic::warning(format!("{path}.image"), message).hint("keep one of them"));
             }
             let tag = match (&build.image, image) {
-                (Some(tag), _) => reference(tag, &format!("{path}.build.image"), filler, to),
-                (None, Some(tag)) => reference(tag, &format!("{path}.image"), filler, to),
-                (None, None) => Some(own_tag(identity, service)),
+                (Some(tag), _) => resolve_reference(tag, &format!("{path}.build.image"), filler, to),
+                (None, Some(tag)) => resolve_reference(tag, &format!("{path}.image"), filler, to),
+                (None, None) => Some(default_tag(identity, service)),
             };
-            self::build(build, tag, &format!("{path}.build"), service, context, filler, to).map(Image::Built)
+            resolve_build(build, tag, &format!("{path}.build"), service, context, filler, to)
+                .map(Image::Built)
         }
     }
 }
 
-fn build(
+fn resolve_build(
     written: &Written,
     tag: Option<String>,
     path: &str,
     service: &ServiceName,
-    site: &SpecContext,
+    spec_context: &SpecContext,
     filler: &Filler<'_>,
     to: &mut Vec<Diagnostic>,
 ) -> Option<Build> {
-    let context = context(&written.context, &format!("{path}.context"), site, to);
+    let context = resolve_context(&written.context, &format!("{path}.context"), spec_context, to);
     let mut args = std::collections::BTreeMap::new();
     for (name, value) in &written.args {
         args.insert(
@@ -83,15 +90,16 @@ fn build(
         );
     }
     let context = context?;
-    let dockerfile = dockerfile(
+    let dockerfile = resolve_dockerfile(
         written.dockerfile.as_deref(),
+        &written.context,
         &context,
         &format!("{path}.dockerfile"),
-        site,
+        spec_context,
         to,
     )?;
-    // Arguments and the choice of the Dockerfile make another image out of the same contents.
-    let contents = site.build_digests.get(service.as_str()).cloned();
+    // Other arguments or another Dockerfile produce another image from the same context.
+    let contents = spec_context.build_digests.get(service.as_str()).cloned();
     let digest = hash_of(&(contents.unwrap_or_else(|| hash_of(written)), &dockerfile, &args));
     Some(Build {
         tag: tag?,
@@ -99,63 +107,77 @@ fn build(
         dockerfile,
         args,
         digest,
+        // Known once all services are.
+        excluded: Excluded::default(),
     })
 }
 
-/// The folder that is sent to the engine. It is only read, and real projects keep the file below it, so a relative
-/// one may lie anywhere but at the root of the host.
-fn context(written: &str, path: &str, site: &SpecContext, to: &mut Vec<Diagnostic>) -> Option<String> {
+/// Returns the absolute path of the build context, which is inside the project like every path of the host.
+fn resolve_context(
+    written: &str,
+    path: &str,
+    spec_context: &SpecContext,
+    to: &mut Vec<Diagnostic>,
+) -> Option<String> {
     if !paths::is_sane(written) {
         to.push(
-            Diagnostic::error(path, "the build context is no path")
+            Diagnostic::error(path, "the build context is not a valid path")
                 .hint("write `.` for the folder of this file"),
         );
         return None;
     }
-    let context = paths::absolute(&site.directory, written);
-    if context == "/" || (written.starts_with('/') && !is_allowed(&context, site)) {
-        let message = format!(
-            "the build context `{}` lies outside the folder of this file",
-            shown(written)
-        );
-        let hint = "POLICY_VIOLATION: write it relative to the file, as in `.` or `..`";
+    let context = paths::to_absolute(&spec_context.directory, written);
+    if context == "/" || !is_allowed(&context, spec_context) {
+        let message = format!("the build context `{}` is outside the project", shown(written));
+        let hint = match context.as_str() {
+            "/" => "POLICY_VIOLATION: name a folder of the project".to_owned(),
+            _ => format!(
+                "POLICY_VIOLATION: name a folder of the project, or start the controller with `--allow-mount {context}`"
+            ),
+        };
         to.push(Diagnostic::error(path, message).hint(hint));
         return None;
     }
-    Some(context)
+    host::lead(context, written, path, spec_context, to)
 }
 
-/// Relative to the context where it lies in it, else absolute.
-fn dockerfile(
+/// Returns the path of the Dockerfile: relative to the context if it is inside, else absolute. `named` is the context as
+/// the file names it.
+fn resolve_dockerfile(
     written: Option<&str>,
+    named: &str,
     context: &str,
     path: &str,
-    site: &SpecContext,
+    spec_context: &SpecContext,
     to: &mut Vec<Diagnostic>,
 ) -> Option<String> {
-    let Some(written) = written else {
-        return Some("Dockerfile".to_owned());
-    };
-    if !paths::is_sane(written) {
+    if written.is_some_and(|written| !paths::is_sane(written)) {
         to.push(
-            Diagnostic::error(path, "`dockerfile` is no path")
-                .hint("leave it out for `Dockerfile` in the context"),
+            Diagnostic::error(path, "`dockerfile` is not a valid path")
+                .hint("omit it for `Dockerfile` in the context"),
         );
         return None;
     }
-    let absolute = paths::absolute(&site.directory, written);
-    match paths::below(&absolute, context) {
+    let shown_as = written.unwrap_or("Dockerfile");
+    let absolute = match written {
+        Some(written) => paths::to_absolute(&spec_context.directory, written),
+        None => paths::to_absolute(&paths::to_absolute(&spec_context.directory, named), "Dockerfile"),
+    };
+    let absolute = host::lead(absolute, shown_as, path, spec_context, to)?;
+    match paths::relative_to(&absolute, context) {
         Some("") => {
-            let message = format!("`{}` is the build context itself", shown(written));
-            to.push(Diagnostic::error(path, message).hint("name the file, as in `./Dockerfile`"));
+            let message = format!("`{}` is the build context itself", shown(shown_as));
+            to.push(
+                Diagnostic::error(path, message).hint("write the path of the file, such as `./Dockerfile`"),
+            );
             None
         }
         Some(inside) => Some(inside.to_owned()),
-        None if is_allowed(&absolute, site) => Some(absolute),
+        None if is_allowed(&absolute, spec_context) => Some(absolute),
         None => {
             let message = format!(
-                "`{}` lies outside the build context and the folder of this file",
-                shown(written)
+                "`{}` is outside the build context and the project",
+                shown(shown_as)
             );
             let hint = "POLICY_VIOLATION: move it into one of them";
             to.push(Diagnostic::error(path, message).hint(hint));
@@ -164,15 +186,15 @@ fn dockerfile(
     }
 }
 
-/// The tag of an image that the file does not name: safe in a reference, whatever the service is called.
-fn own_tag(identity: &Identity, service: &ServiceName) -> String {
+/// Returns the reference of a built image without a tag in the file; every service name yields a valid one.
+fn default_tag(identity: &Identity, service: &ServiceName) -> String {
     let slug =
         crate::ident::EnvName::slug(service.as_str()).map_or_else(|_| "service".to_owned(), String::from);
     format!("argus/{}-{slug}:latest", identity.env)
 }
 
-/// An image reference with its templates filled in, checked.
-pub(super) fn reference(
+/// Resolves the templates of an image reference and checks the result.
+pub(super) fn resolve_reference(
     written: &str,
     path: &str,
     filler: &Filler<'_>,
@@ -183,17 +205,17 @@ pub(super) fn reference(
     if is_reference(&reference) {
         return Some(reference);
     }
-    // A slot that stayed open is the reason itself, and now refuses the file.
+    // An unresolved template is the cause, and now rejects the file.
     let reason = to.drain(before..).next().and_then(|diagnostic| diagnostic.hint);
-    let message = format!("`{}` is no image reference", shown(&reference));
-    let hint = reason.unwrap_or_else(|| "write `name:tag` in lower case, as in `postgres:16`".to_owned());
+    let message = format!("`{}` is not a valid image reference", shown(&reference));
+    let hint = reason.unwrap_or_else(|| "write `name:tag` in lower case, such as `postgres:16`".to_owned());
     to.push(Diagnostic::error(path, message).hint(hint));
     None
 }
 
-/// Whether an engine reads the text as `[host[:port]/]name[/name…][:tag][@digest]`.
+/// Returns whether the text is a valid reference: `[host[:port]/]name[/name…][:tag][@digest]`.
 fn is_reference(text: &str) -> bool {
-    if text.is_empty() || text.len() > LONGEST_REFERENCE {
+    if text.is_empty() || text.len() > MAX_REFERENCE {
         return false;
     }
     let (text, digest) = text
@@ -259,7 +281,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_an_engine_reads_as_a_reference_is_one() {
+    fn is_reference_follows_the_engine_grammar() {
         let sha = format!("@sha256:{}", "a".repeat(64));
         let good = [
             "redis",

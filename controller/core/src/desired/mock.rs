@@ -1,4 +1,4 @@
-//! A mock as the container that it shall be: an image of somebody else's, or our own with what it answers.
+//! Admission of one mock: a container of a third-party image, or of this program with a mock configuration.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -7,6 +7,7 @@ use argus_crds::mock::config::{MockConfig, RESERVED};
 use argus_crds::{Command, Diagnostic, Mock, MockMode};
 
 use crate::desired::admit::SpecContext;
+use crate::desired::excluded::Excluded;
 use crate::desired::hash::hash_of;
 use crate::desired::identity::{self, Identity};
 use crate::desired::image;
@@ -18,12 +19,12 @@ use crate::desired::{
 };
 use crate::ident::Protocol;
 
-/// Where a mock reads what it answers.
+/// Path of the mock configuration in the container.
 const CONFIG: &str = "/argus-mock.json";
-/// Where its recordings are, in its container.
+/// Path of the recordings in the container.
 const RECORDINGS: &str = "/recordings";
 
-/// The one port that a mock publishes.
+/// Returns the published port of a mock.
 pub(super) fn port(mock: &Mock) -> Port {
     Port {
         container: mock.container_port.unwrap_or(mock.port),
@@ -33,8 +34,8 @@ pub(super) fn port(mock: &Mock) -> Port {
     }
 }
 
-/// The mock as its container, or nothing when a complaint refuses it.
-pub(super) fn of(
+/// Converts a mock; returns `None` if a diagnostic rejects it.
+pub(super) fn admit_mock(
     name: &str,
     mock: &Mock,
     identity: &Identity,
@@ -43,7 +44,7 @@ pub(super) fn of(
     to: &mut Vec<Diagnostic>,
 ) -> Option<Service> {
     let path = format!("mocks.{name}");
-    let checked = identity::service(name, "mock", &path, to);
+    let checked = identity::check_service_name(name, "mock", &path, to);
     for (key, port) in [("port", Some(mock.port)), ("containerPort", mock.container_port)] {
         if port == Some(0) {
             let message = format!("`{key}` of mock `{}` is 0", identity::shown(name));
@@ -52,39 +53,39 @@ pub(super) fn of(
             );
         }
     }
-    let made = match &mock.image {
-        Some(written) => of_image(name, mock, written, &path, identity, context, peers, to),
-        None => of_ours(name, mock, &path, context, to),
+    let parts = match &mock.image {
+        Some(written) => from_image(name, mock, written, &path, identity, context, peers, to),
+        None => from_own_image(name, mock, &path, context, to),
     };
-    let (made, checked) = (made?, checked?);
+    let (parts, checked) = (parts?, checked?);
     let container_name = format!("{}-mock-{checked}", identity.env);
     Some(Service {
-        container_name: identity::resource(&container_name, "container", &path, to)?,
+        container_name: identity::check_resource_name(&container_name, "container", &path, to)?,
         name: checked,
         role: Role::Mock,
         aliases: Vec::new(),
-        image: made.image,
+        image: parts.image,
         entrypoint: None,
-        command: made.command,
-        environment: made.environment,
+        command: parts.command,
+        environment: parts.environment,
         ports: vec![port(mock)],
-        mounts: made.mounts,
+        mounts: parts.mounts,
         tmpfs: Vec::new(),
-        extra_hosts: made.extra_hosts,
+        extra_hosts: parts.extra_hosts,
         user: None,
         working_dir: None,
         memory: None,
         nano_cpus: None,
         stop_grace: Duration::from_secs(10),
-        probe: made.probe,
+        probe: parts.probe,
         depends_on: Vec::new(),
         one_shot: false,
         criticality: Criticality::Important,
-        file: made.file,
+        file: parts.file,
     })
 }
 
-/// What tells one kind of mock from the other.
+/// Settings that differ between the two kinds of mocks.
 struct MockContainer {
     image: Image,
     command: Option<Vec<String>>,
@@ -95,9 +96,12 @@ struct MockContainer {
     extra_hosts: Vec<String>,
 }
 
-/// An image that somebody else made.
-#[allow(clippy::too_many_arguments, reason = "all that admission has, once")]
-fn of_image(
+/// Converts a mock with a third-party image.
+#[allow(
+    clippy::too_many_arguments,
+    reason = "these are the inputs of admission, and the only caller has them all"
+)]
+fn from_image(
     name: &str,
     mock: &Mock,
     written: &str,
@@ -120,12 +124,12 @@ fn of_image(
         peers,
         vars: &vars,
     };
-    let image = image::reference(written, &format!("{path}.image"), &filler, to);
+    let image = image::resolve_reference(written, &format!("{path}.image"), &filler, to);
     let args = mock.args.as_ref().map(|args| {
         let args = Command::Text(args.clone());
-        probe::command(&args, &format!("{path}.args"), &filler, Deferral::Rendered, to)
+        probe::resolve_command(&args, &format!("{path}.args"), &filler, Deferral::Rendered, to)
     });
-    let mounts = mounts::all(&mock.volumes, &format!("{path}.volumes"), context, identity, to);
+    let mounts = mounts::resolve_mounts(&mock.volumes, &format!("{path}.volumes"), context, identity, to);
     Some(MockContainer {
         image: Image::Named(image?),
         command: match args {
@@ -140,22 +144,24 @@ fn of_image(
     })
 }
 
-/// This program in an image of its own, which reads what to answer from a file: other answers are no other container.
-fn of_ours(
+/// Converts a mock that runs this program.
+///
+/// It reads its configuration from a file, so a changed configuration does not replace the container.
+fn from_own_image(
     name: &str,
     mock: &Mock,
     path: &str,
-    site: &SpecContext,
+    context: &SpecContext,
     to: &mut Vec<Diagnostic>,
 ) -> Option<MockContainer> {
-    let contents = site.build_digests.get(name).cloned();
-    let digest = contents.unwrap_or_else(|| hash_of(&site.own_image));
-    let document = site.documents.get(name).cloned();
+    let contents = context.build_digests.get(name).cloned();
+    let digest = contents.unwrap_or_else(|| hash_of(&context.own_image));
+    let document = context.documents.get(name).cloned();
     let mut served = mock.clone();
     let mut mounts = Vec::new();
     if matches!(mock.mode, MockMode::Record | MockMode::Replay) {
         let path = format!("{path}.recordingsDir");
-        let source = mounts::bind_source(&mock.recordings_dir, &path, site, to)?;
+        let source = mounts::bind_source(&mock.recordings_dir, &path, context, to)?;
         RECORDINGS.clone_into(&mut served.recordings_dir);
         mounts.push(Mount::Bind {
             source,
@@ -167,10 +173,11 @@ fn of_ours(
     Some(MockContainer {
         image: Image::Built(Build {
             tag: own_image_tag(&digest),
-            context: site.own_image.clone(),
+            context: context.own_image.clone(),
             dockerfile: "Dockerfile".to_owned(),
             args: BTreeMap::new(),
             digest,
+            excluded: Excluded::default(),
         }),
         command: Some(["mock", "serve", "--config", CONFIG].map(str::to_owned).to_vec()),
         environment: BTreeMap::new(),
@@ -186,7 +193,7 @@ fn of_ours(
             success_threshold: 1,
             start_period: Duration::from_secs(10),
         }),
-        // What is recorded may run on the engine's host.
+        // The recorded service can run on the host of the engine.
         extra_hosts: match mock.mode {
             MockMode::Record => vec!["host.docker.internal:host-gateway".to_owned()],
             MockMode::Auto | MockMode::Replay | MockMode::Smart => Vec::new(),

@@ -1,4 +1,4 @@
-//! Mounts as people write them, and which of them a file may have.
+//! Bind mounts and volumes of a container, with the rules that protect the host.
 
 use std::collections::BTreeSet;
 
@@ -6,10 +6,11 @@ use argus_crds::Diagnostic;
 
 use crate::desired::Mount;
 use crate::desired::admit::SpecContext;
-use crate::desired::identity::{Identity, resource, shown};
+use crate::desired::host;
+use crate::desired::identity::{Identity, check_resource_name, shown};
 use crate::desired::paths;
 
-/// Sockets of engines: whoever has one has root on the host.
+/// Names of engine sockets. Access to such a socket is root access to the host.
 const SOCKETS: [&str; 5] = [
     "docker.sock",
     "podman.sock",
@@ -17,7 +18,7 @@ const SOCKETS: [&str; 5] = [
     "crio.sock",
     "buildkitd.sock",
 ];
-/// Folders that hold the sockets of engines.
+/// Folders that contain engine sockets.
 const SOCKET_FOLDERS: [&str; 6] = [
     "/run",
     "/run/docker",
@@ -26,7 +27,7 @@ const SOCKET_FOLDERS: [&str; 6] = [
     "/run/crio",
     "/run/buildkit",
 ];
-/// Options that only tune what the engine does anyway.
+/// Mount options that Argus ignores, because they only tune the engine.
 const TUNING: [&str; 8] = [
     "z",
     "Z",
@@ -38,8 +39,8 @@ const TUNING: [&str; 8] = [
     "private",
 ];
 
-/// All mounts of one container; complains about those that it cannot have.
-pub(super) fn all(
+/// Returns the mounts of one container and reports invalid or forbidden ones.
+pub(super) fn resolve_mounts(
     written: &[String],
     path: &str,
     context: &SpecContext,
@@ -50,28 +51,28 @@ pub(super) fn all(
     let mut mounts = Vec::new();
     for (index, text) in written.iter().enumerate() {
         let path = format!("{path}[{index}]");
-        let Some(mount) = one(text, &path, context, identity, to) else {
+        let Some(mount) = resolve_mount(text, &path, context, identity, to) else {
             continue;
         };
         let (Mount::Bind { target, .. } | Mount::Volume { target, .. }) = &mount;
         if targets.insert(target.clone()) {
             mounts.push(mount);
         } else {
-            let message = format!("`{}` is mounted on twice", shown(target));
-            to.push(Diagnostic::error(path, message).hint("keep one mount for each path"));
+            let message = format!("two mounts use the path `{}`", shown(target));
+            to.push(Diagnostic::error(path, message).hint("keep one mount per path"));
         }
     }
     mounts
 }
 
-fn one(
+fn resolve_mount(
     text: &str,
     path: &str,
     context: &SpecContext,
     identity: &Identity,
     to: &mut Vec<Diagnostic>,
 ) -> Option<Mount> {
-    let mut refuse = |message: String, hint: &str| {
+    let mut reject = |message: String, hint: &str| {
         to.push(Diagnostic::error(path, message).hint(hint));
         None
     };
@@ -79,16 +80,16 @@ fn one(
     let (source, target) = match (parts.next(), parts.next()) {
         (Some(source), Some(target)) if !source.is_empty() && !target.is_empty() => (source, target),
         _ => {
-            let message = format!("`{}` does not say what is mounted where", shown(text));
-            return refuse(
+            let message = format!("`{}` is not a valid mount", shown(text));
+            return reject(
                 message,
-                "write `./folder:/path`, or `volume:/path`, with `:ro` behind it for read-only",
+                "write `./folder:/path` or `volume:/path`, with the suffix `:ro` for read-only",
             );
         }
     };
     let options: Vec<&str> = parts.next().unwrap_or("rw").split(',').collect();
     if parts.next().is_some() {
-        return refuse(
+        return reject(
             format!("`{}` has more than three parts", shown(text)),
             "write `source:/path` or `source:/path:ro`",
         );
@@ -97,28 +98,28 @@ fn one(
         .iter()
         .find(|option| !matches!(**option, "ro" | "rw") && !TUNING.contains(option))
     {
-        return refuse(
-            format!("the mount option `{}` is not known", shown(unknown)),
+        return reject(
+            format!("unknown mount option `{}`", shown(unknown)),
             "write `ro` or `rw`",
         );
     }
     if !paths::is_sane(target) || !target.starts_with('/') || target.split('/').any(|part| part == "..") {
-        let message = format!("`{}` is no absolute path in the container", shown(target));
-        return refuse(message, "begin it with `/`, and leave `..` out");
+        let message = format!("`{}` is not an absolute path in the container", shown(target));
+        return reject(message, "write a path that begins with `/`, without `..`");
     }
-    let target = paths::absolute("/", target);
+    let target = paths::to_absolute("/", target);
     if target == "/" {
-        return refuse(
-            "a mount on `/` would hide the whole image".to_owned(),
-            "mount a folder below it",
+        return reject(
+            "a mount on `/` hides the whole image".to_owned(),
+            "mount on a folder below `/`",
         );
     }
     if let Some(option) = options.iter().find(|option| TUNING.contains(option)) {
-        let message = format!("the mount option `{option}` is not acted on");
-        to.push(Diagnostic::warning(path, message).hint("leave it out"));
+        let message = format!("the mount option `{option}` is ignored");
+        to.push(Diagnostic::warning(path, message).hint("remove the option"));
     }
     let read_only = options.contains(&"ro");
-    if source.contains('/') || source.starts_with(['.', '~']) {
+    if host::is_bind(source) {
         let source = bind_source(source, path, context, to)?;
         Some(Mount::Bind {
             source,
@@ -126,8 +127,8 @@ fn one(
             read_only,
         })
     } else {
-        resource(source, "volume", path, to)?;
-        let name = resource(&identity.on_engine(source), "volume", path, to)?;
+        check_resource_name(source, "volume", path, to)?;
+        let name = check_resource_name(&identity.on_engine(source), "volume", path, to)?;
         Some(Mount::Volume {
             name,
             target,
@@ -136,61 +137,80 @@ fn one(
     }
 }
 
-/// The absolute path of a bind mount, if the file may have it.
+/// Returns the absolute path of a bind mount if the file is allowed to use it.
 pub(super) fn bind_source(
     written: &str,
     path: &str,
     context: &SpecContext,
     to: &mut Vec<Diagnostic>,
 ) -> Option<String> {
-    let mut refuse = |message: String, hint: &str| {
+    let mut reject = |message: String, hint: &str| {
         to.push(Diagnostic::error(path, message).hint(hint));
         None
     };
     if !paths::is_sane(written) {
-        return refuse(
-            format!("`{}` is no path", shown(written)),
+        return reject(
+            format!("`{}` is not a valid path", shown(written)),
             "write a path of at most 4096 bytes",
         );
     }
     if written.starts_with('~') {
-        let message = format!("`{}` is not expanded: there is no shell", shown(written));
-        return refuse(message, "write the path out, relative to the file");
-    }
-    let source = paths::absolute(&context.directory, written);
-    if gives_engine(&source) {
         let message = format!(
-            "`{}` would hand the engine's socket to the container",
+            "`{}` is not expanded, because no shell is involved",
             shown(written)
         );
-        return refuse(
-            message,
-            "POLICY_VIOLATION: the engine's socket is root on the host; mount something else",
-        );
+        return reject(message, "write a path relative to the file");
+    }
+    let source = paths::to_absolute(&context.directory, written);
+    if gives_engine_access(&source) {
+        return reject_engine_socket(written, path, to);
     }
     if !is_allowed(&source, context) {
-        let message = format!("`{}` lies outside the folder of this file", shown(written));
+        let message = format!("`{}` is outside the folder of this file", shown(written));
         let hint = format!(
-            "POLICY_VIOLATION: move it beside the file, or start the controller with `--allow-mount {source}`"
+            "POLICY_VIOLATION: move it next to the file, or start the controller with `--allow-mount {source}`"
         );
-        return refuse(message, &hint);
+        return reject(message, &hint);
     }
-    Some(source)
+    let real = host::lead(source, written, path, context, to)?;
+    if gives_engine_access(&real) {
+        return reject_engine_socket(written, path, to);
+    }
+    if !context.host.state.is_empty() && paths::is_inside(&real, &context.host.state) {
+        let message = format!("`{}` is in the state directory of Argus", shown(written));
+        let hint = "POLICY_VIOLATION: mount another directory, because these files give control of the controller";
+        to.push(Diagnostic::error(path, message).hint(hint));
+        return None;
+    }
+    Some(real)
 }
 
-/// Whether the path lies in the folder of the file, or in one that the controller was told to allow.
+fn reject_engine_socket(written: &str, path: &str, to: &mut Vec<Diagnostic>) -> Option<String> {
+    let message = format!(
+        "`{}` gives the container access to the engine socket",
+        shown(written)
+    );
+    let hint = "POLICY_VIOLATION: mount another path, because the engine socket gives root access to the host";
+    to.push(Diagnostic::error(path, message).hint(hint));
+    None
+}
+
+/// Returns whether the path is in the folder of the file, or in one that `--allow-mount` names.
 pub(super) fn is_allowed(path: &str, context: &SpecContext) -> bool {
-    let own = paths::absolute("/", &context.directory);
+    let own = match context.host.project.as_str() {
+        "" => paths::to_absolute("/", &context.directory),
+        project => project.to_owned(),
+    };
     let allowed = context
         .allow_mounts
         .iter()
-        .map(|root| paths::absolute(&context.directory, root));
+        .map(|root| paths::to_absolute(&context.directory, root));
     std::iter::once(own)
         .chain(allowed)
-        .any(|root| paths::lies_in(path, &root))
+        .any(|root| paths::is_inside(path, &root))
 }
 
-fn gives_engine(path: &str) -> bool {
+fn gives_engine_access(path: &str) -> bool {
     let real = match path.strip_prefix("/var/run") {
         Some(rest) if rest.is_empty() || rest.starts_with('/') => format!("/run{rest}"),
         _ => path.to_owned(),

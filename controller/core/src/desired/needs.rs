@@ -1,4 +1,4 @@
-//! What must be there first: every name known, no circle.
+//! Dependencies between services: resolution of names and conditions, and the detection of cycles.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,38 +10,40 @@ use crate::desired::suggest::did_you_mean;
 use crate::desired::{Condition, Dependency, Service};
 use crate::ident::ServiceName;
 
-/// The dependencies of one service. One without a condition waits for the end of a one-shot, else for health.
-pub(super) fn of(
+/// Returns the dependencies of one service.
+///
+/// The default condition is `completed` for a one-shot, and `healthy` for other services.
+pub(super) fn resolve_dependencies(
     written: &Written,
     name: &ServiceName,
     path: &str,
     peers: &Peers,
     to: &mut Vec<Diagnostic>,
 ) -> Vec<Dependency> {
-    let mut needs: Vec<Dependency> = Vec::new();
+    let mut dependencies: Vec<Dependency> = Vec::new();
     for (index, dependency) in written.depends_on.iter().enumerate() {
         let path = format!("{path}.dependsOn[{index}]");
         let other = dependency.service.as_str();
         if other == name.as_str() {
             let message = format!("service `{name}` depends on itself");
-            to.push(Diagnostic::error(path, message).hint("take it out of `dependsOn`"));
+            to.push(Diagnostic::error(path, message).hint("remove it from `dependsOn`"));
             continue;
         }
         let Some(peer) = peers.get(other) else {
-            to.push(missing(other, name, path, peers));
+            to.push(unknown_dependency(other, name, path, peers));
             continue;
         };
         let condition = match dependency.condition {
             Some(DependencyCondition::Started) => Condition::Started,
             Some(DependencyCondition::Healthy) if peer.one_shot => {
-                let message = format!("`{other}` runs once and ends, so it is never `healthy` for long");
-                to.push(Diagnostic::error(path, message).hint("write `condition: completed`"));
+                let message = format!("`{other}` is a one-shot service, which never stays `healthy`");
+                to.push(Diagnostic::error(path, message).hint("set `condition: completed`"));
                 continue;
             }
             Some(DependencyCondition::Completed) if !peer.one_shot => {
-                let message = format!("`{other}` never completes: it is no one-shot");
+                let message = format!("`{other}` never completes, because it is not a one-shot service");
                 to.push(Diagnostic::error(path, message).hint(format!(
-                    "add `oneShot: true` to `{other}`, or write `condition: healthy`"
+                    "add `oneShot: true` to `{other}`, or set `condition: healthy`"
                 )));
                 continue;
             }
@@ -49,83 +51,85 @@ pub(super) fn of(
             None if peer.one_shot => Condition::Completed,
             Some(DependencyCondition::Healthy) | None => Condition::Healthy,
         };
-        // An invalid name of a service is said where the service stands.
+        // The check of that service reports its invalid name.
         let Ok(service) = ServiceName::new(other) else {
             continue;
         };
-        match needs.iter().find(|need| need.service == service) {
-            None => needs.push(Dependency { service, condition }),
-            Some(before) if before.condition == condition => {
-                let message = format!("`{other}` stands in `dependsOn` twice");
-                to.push(Diagnostic::warning(path, message).hint("take one of them out"));
+        match dependencies
+            .iter()
+            .find(|dependency| dependency.service == service)
+        {
+            None => dependencies.push(Dependency { service, condition }),
+            Some(earlier) if earlier.condition == condition => {
+                let message = format!("`dependsOn` contains `{other}` twice");
+                to.push(Diagnostic::warning(path, message).hint("remove one of them"));
             }
             Some(_) => {
-                let message = format!("`{other}` stands in `dependsOn` twice, with two conditions");
-                to.push(Diagnostic::error(path, message).hint("keep the one that is meant"));
+                let message = format!("`dependsOn` contains `{other}` twice, with different conditions");
+                to.push(Diagnostic::error(path, message).hint("keep one of them"));
             }
         }
     }
-    needs
+    dependencies
 }
 
-fn missing(other: &str, name: &ServiceName, path: String, peers: &Peers) -> Diagnostic {
+fn unknown_dependency(other: &str, name: &ServiceName, path: String, peers: &Peers) -> Diagnostic {
     let message = format!(
-        "`{name}` depends on `{}`, which is no service or mock of this file",
+        "`{name}` depends on `{}`, which this file does not define",
         shown(other)
     );
     Diagnostic::error(path, message).hint(did_you_mean(other, peers.names()))
 }
 
-/// Complains once about every circle of dependencies, at the first of its services in the file.
-pub(super) fn circles(services: &[(String, Service)], to: &mut Vec<Diagnostic>) {
+/// Reports every cycle of dependencies once, at its first service in the file.
+pub(super) fn report_cycles(services: &[(String, Service)], to: &mut Vec<Diagnostic>) {
     let by_name: BTreeMap<&ServiceName, &(String, Service)> = services
         .iter()
         .map(|service| (&service.1.name, service))
         .collect();
-    let mut settled = BTreeSet::new();
+    let mut checked = BTreeSet::new();
     for (path, service) in services {
-        let Some(circle) = walk(&service.name, &by_name, &mut settled) else {
+        let Some(cycle) = find_cycle(&service.name, &by_name, &mut checked) else {
             continue;
         };
-        let names: Vec<String> = circle
+        let names: Vec<String> = cycle
             .iter()
-            .chain(circle.first())
+            .chain(cycle.first())
             .map(|name| format!("`{name}`"))
             .collect();
-        let message = format!(
-            "the services wait for each other in a circle: {}",
-            names.join(" -> ")
-        );
+        let message = format!("the services form a dependency cycle: {}", names.join(" -> "));
         to.push(
             Diagnostic::error(format!("{path}.dependsOn"), message)
-                .hint("take one of these dependencies out: none of them could ever start"),
+                .hint("remove one of these dependencies, because none of the services could start"),
         );
     }
 }
 
-/// The first circle that is reached from a service and not yet known, without recursion: a file may chain 500 services.
-fn walk<'a>(
+/// Returns the first unreported cycle that is reachable from a service.
+///
+/// The search is iterative, because a chain of 500 services could overflow the stack.
+fn find_cycle<'a>(
     from: &'a ServiceName,
     by_name: &BTreeMap<&'a ServiceName, &'a (String, Service)>,
-    settled: &mut BTreeSet<&'a ServiceName>,
+    checked: &mut BTreeSet<&'a ServiceName>,
 ) -> Option<Vec<&'a ServiceName>> {
-    let mut road: Vec<(&ServiceName, usize)> = vec![(from, 0)];
-    let mut circle = None;
-    while let Some((name, next)) = road.pop() {
-        if settled.contains(name) {
+    let mut path: Vec<(&ServiceName, usize)> = vec![(from, 0)];
+    let mut cycle = None;
+    while let Some((name, next)) = path.pop() {
+        if checked.contains(name) {
             continue;
         }
-        let needs = by_name.get(name).map_or(&[][..], |service| &service.1.depends_on);
-        let Some(need) = needs.get(next) else {
-            settled.insert(name);
+        let dependencies = by_name.get(name).map_or(&[][..], |service| &service.1.depends_on);
+        let Some(dependency) = dependencies.get(next) else {
+            checked.insert(name);
             continue;
         };
-        road.push((name, next + 1));
-        if let Some(start) = road.iter().position(|(on_road, _)| **on_road == need.service) {
-            circle.get_or_insert_with(|| road[start..].iter().map(|(name, _)| *name).collect());
-        } else if let Some((known, _)) = by_name.get_key_value(&need.service) {
-            road.push((known, 0));
+        path.push((name, next + 1));
+        if let Some(start) = path.iter().position(|(name, _)| **name == dependency.service) {
+            cycle.get_or_insert_with(|| path[start..].iter().map(|(name, _)| *name).collect());
+        } else if let Some((known, _)) = by_name.get_key_value(&dependency.service) {
+            path.push((known, 0));
         }
     }
-    circle
+    cycle
 }

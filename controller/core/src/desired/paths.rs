@@ -1,9 +1,9 @@
-//! Paths as texts: made absolute and compared without looking at the disk.
+//! Lexical operations on paths, without access to the disk.
 
-/// The absolute form of `path` as seen from `directory`, with `.`, `..` and double slashes taken out.
+/// Returns the absolute form of `path` relative to `directory`, without `.`, `..` and double slashes.
 ///
-/// Links are not followed: that needs a disk, and whoever has one checks again before the path is used.
-pub(super) fn absolute(directory: &str, path: &str) -> String {
+/// It does not follow symbolic links. The code that uses the path checks it again on the disk.
+pub(super) fn to_absolute(directory: &str, path: &str) -> String {
     let from = if path.starts_with('/') { "" } else { directory };
     let mut parts: Vec<&str> = Vec::new();
     for part in from.split('/').chain(path.split('/')) {
@@ -18,13 +18,13 @@ pub(super) fn absolute(directory: &str, path: &str) -> String {
     format!("/{}", parts.join("/"))
 }
 
-/// Whether `path` is `root` or lies below it; both absolute and without `..`.
-pub(super) fn lies_in(path: &str, root: &str) -> bool {
-    below(path, root).is_some()
+/// Returns whether `path` is `root` or below it; both are absolute and without `..`.
+pub(super) fn is_inside(path: &str, root: &str) -> bool {
+    relative_to(path, root).is_some()
 }
 
-/// What is left of `path` below `root`; empty when they are the same.
-pub(super) fn below<'a>(path: &'a str, root: &str) -> Option<&'a str> {
+/// Returns the part of `path` below `root`; empty if they are equal.
+pub(super) fn relative_to<'a>(path: &'a str, root: &str) -> Option<&'a str> {
     let rest = path.strip_prefix(root.trim_end_matches('/'))?;
     if rest.is_empty() {
         Some(rest)
@@ -33,7 +33,7 @@ pub(super) fn below<'a>(path: &'a str, root: &str) -> Option<&'a str> {
     }
 }
 
-/// Whether the text can be a path at all.
+/// Returns whether the text can be a path: 1 to 4,096 bytes without control characters.
 pub(super) fn is_sane(path: &str) -> bool {
     !path.is_empty() && path.len() <= 4096 && !path.chars().any(char::is_control)
 }
@@ -43,7 +43,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_path_is_made_absolute_without_a_disk() {
+    fn to_absolute_resolves_dots_and_slashes() {
         let cases = [
             (".", "/specs/shop"),
             ("./data", "/specs/shop/data"),
@@ -55,12 +55,12 @@ mod tests {
             ("/", "/"),
         ];
         for (path, expected) in cases {
-            assert_eq!(absolute("/specs/shop", path), expected, "{path}");
+            assert_eq!(to_absolute("/specs/shop", path), expected, "{path}");
         }
     }
 
     #[test]
-    fn a_sibling_with_the_same_beginning_does_not_lie_inside() {
+    fn is_inside_rejects_siblings_with_equal_prefix() {
         let cases = [
             ("/a/b", "/a/b", true),
             ("/a/b/c", "/a/b", true),
@@ -70,7 +70,7 @@ mod tests {
             ("/a/b/c", "/a/b/", true),
         ];
         for (path, root, expected) in cases {
-            assert_eq!(lies_in(path, root), expected, "{path} in {root}");
+            assert_eq!(is_inside(path, root), expected, "{path} in {root}");
         }
     }
 }

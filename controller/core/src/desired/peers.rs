@@ -1,41 +1,41 @@
-//! What the services of one file may know about each other before any of them is admitted.
+//! Properties that services of one file can reference in each other, collected before admission.
 
 use std::collections::BTreeMap;
 
 use crate::desired::Port;
 
-/// One service or mock, as the others see it.
+/// Service or mock, as others can reference it.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Peer {
-    /// What it publishes.
+    /// Published ports.
     pub(super) ports: Vec<Port>,
-    /// It runs to its end and is not run again.
+    /// True if it is a one-shot service.
     pub(super) one_shot: bool,
 }
 
-/// All that will run, by name.
+/// All services and mocks by name.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Peers {
-    running: BTreeMap<String, Peer>,
+    by_name: BTreeMap<String, Peer>,
 }
 
 impl Peers {
-    /// Adds one; the first of two with the same name stays. Says whether the name was free.
+    /// Adds a service or mock, unless the name exists already; returns whether the name was free.
     pub(super) fn add(&mut self, name: &str, peer: Peer) -> bool {
-        let free = !self.running.contains_key(name);
-        if free {
-            self.running.insert(name.to_owned(), peer);
+        let is_free = !self.by_name.contains_key(name);
+        if is_free {
+            self.by_name.insert(name.to_owned(), peer);
         }
-        free
+        is_free
     }
 
-    /// The one of that name.
+    /// Returns the service or mock of a name.
     pub(super) fn get(&self, name: &str) -> Option<&Peer> {
-        self.running.get(name)
+        self.by_name.get(name)
     }
 
-    /// All names, sorted.
+    /// Iterates over all names, sorted.
     pub(super) fn names(&self) -> impl Iterator<Item = &str> + Clone {
-        self.running.keys().map(String::as_str)
+        self.by_name.keys().map(String::as_str)
     }
 }

@@ -1,40 +1,43 @@
-//! What no file may ask for: anything that hands out the host.
+//! Policy: settings that no spec file can use, because they give access to the host.
 
 use argus_crds::{Diagnostic, Service};
 
 use crate::desired::identity::shown;
 
-/// Complains about everything that a service asks for and never gets.
+/// Reports all forbidden settings of a service.
 pub(super) fn check(service: &Service, path: &str, to: &mut Vec<Diagnostic>) {
-    let mut refuse = |key: &str, message: String| {
+    let mut reject = |key: &str, message: String| {
         let hint = format!(
-            "POLICY_VIOLATION: containers are kept apart from the host and from each other; leave `{key}` out"
+            "POLICY_VIOLATION: remove `{key}`, because containers are isolated from the host and from each other"
         );
         to.push(Diagnostic::error(format!("{path}.{key}"), message).hint(hint));
     };
     if service.privileged {
-        refuse("privileged", "`privileged` is never granted".to_owned());
+        reject("privileged", "`privileged` is not allowed".to_owned());
     }
     if !service.cap_add.is_empty() {
-        let asked: Vec<String> = service
+        let requested: Vec<String> = service
             .cap_add
             .iter()
             .map(|cap| format!("`{}`", shown(cap)))
             .collect();
-        refuse(
+        reject(
             "capAdd",
-            format!("further capabilities are never granted: {}", asked.join(", ")),
+            format!(
+                "additional capabilities are not allowed: {}",
+                requested.join(", ")
+            ),
         );
     }
     if !service.devices.is_empty() {
-        let asked: Vec<String> = service
+        let requested: Vec<String> = service
             .devices
             .iter()
             .map(|device| format!("`{}`", shown(device)))
             .collect();
-        refuse(
+        reject(
             "devices",
-            format!("devices of the host are never granted: {}", asked.join(", ")),
+            format!("host devices are not allowed: {}", requested.join(", ")),
         );
     }
     let modes = [
@@ -45,10 +48,10 @@ pub(super) fn check(service: &Service, path: &str, to: &mut Vec<Diagnostic>) {
     for (key, mode, what) in modes {
         match mode.as_deref() {
             None | Some("" | "private" | "default" | "bridge") => {}
-            Some(mode) => refuse(
+            Some(mode) => reject(
                 key,
                 format!(
-                    "`{}` is no {what} that a service gets: it has its own",
+                    "`{}` is not an allowed {what}, because each service has a private one",
                     shown(mode)
                 ),
             ),

@@ -1,23 +1,23 @@
-//! Where host ports come from.
+//! Policy for host ports that are taken.
 
 use serde::{Deserialize, Serialize};
 
-/// Where host ports come from.
+/// Range and strategy for host ports.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PortPolicy {
     /// First port of the range, inclusive.
     pub low: u16,
     /// Last port of the range, inclusive.
     pub high: u16,
-    /// What happens to a taken port.
+    /// Strategy for a taken port.
     pub strategy: PortStrategy,
 }
 
-/// What happens to a taken port.
+/// Strategy for a taken host port.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum PortStrategy {
-    /// It moves into the range.
+    /// Argus assigns another port from the range.
     Auto,
     /// The service waits until it is free.
     Fail,

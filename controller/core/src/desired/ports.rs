@@ -1,82 +1,91 @@
-//! Published ports as people write them, in every form that Compose takes.
+//! Parser for published ports, in all forms that Compose accepts.
 
 use core::net::IpAddr;
 
 use crate::desired::Port;
 use crate::ident::Protocol;
 
-/// The most ports that one entry may stand for.
-const LONGEST_RANGE: u16 = 1000;
+/// Maximum number of ports of one entry.
+const MAX_RANGE: u16 = 1000;
 
-/// Why a text is not a published port.
+/// Reason why a text is not a published port.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum BadPort {
-    /// Nothing is written.
-    #[error("is empty")]
+    /// The text is empty.
+    #[error("it is empty")]
     Empty,
-    /// There is no container port behind the last colon.
-    #[error("names no container port")]
+    /// The container port after the last colon is missing.
+    #[error("it has no container port")]
     NoContainerPort,
-    /// A part is no number from 1 to 65,535.
-    #[error("holds `{0}`, which is no port number")]
+    /// A part is not a number from 1 to 65,535.
+    #[error("`{0}` is not a port number")]
     Number(String),
-    /// A range that runs backwards.
-    #[error("holds the range `{0}`, which runs backwards")]
+    /// The end of a range is lower than its start.
+    #[error("the range `{0}` runs backwards")]
     Backwards(String),
-    /// A range of more ports than one entry may stand for.
-    #[error("holds the range `{0}`, which is longer than 1,000 ports")]
+    /// A range has more than 1,000 ports.
+    #[error("the range `{0}` has more than 1,000 ports")]
     TooLong(String),
-    /// Two ranges that do not pair up.
-    #[error("pairs {host} host ports with {container} container ports")]
+    /// The two ranges have different lengths.
+    #[error("the ranges have different lengths ({host} and {container})")]
     Unequal {
-        /// How many host ports.
+        /// Number of host ports.
         host: u16,
-        /// How many container ports.
+        /// Number of container ports.
         container: u16,
     },
-    /// The part before the host port is no IP address.
-    #[error("holds `{0}`, which is no IP address")]
+    /// The part before the host port is not an IP address.
+    #[error("`{0}` is not an IP address")]
     Address(String),
-    /// The part behind the slash is neither `tcp` nor `udp`.
-    #[error("asks for the protocol `{0}`")]
+    /// The part after the slash is neither `tcp` nor `udp`.
+    #[error("the protocol `{0}` is not supported")]
     Protocol(String),
 }
 
 impl BadPort {
-    /// What to do about it.
+    /// Returns the hint for the user.
     pub fn hint(&self) -> &'static str {
         match self {
             Self::Empty | Self::NoContainerPort => {
-                "write `host:container`, as in `8080:80`, or one number for both"
+                "write `host:container`, such as `8080:80`, or one number for both"
             }
-            Self::Number(_) => "a port is a number from 1 to 65535",
-            Self::Backwards(_) => "write the lower port first, as in `8000-8002`",
+            Self::Number(_) => "write a number from 1 to 65535",
+            Self::Backwards(_) => "write the lower port first, such as `8000-8002`",
             Self::TooLong(_) => "split the range, or publish fewer ports",
-            Self::Unequal { .. } => "give both sides the same number of ports, as in `8000-8002:9000-9002`",
+            Self::Unequal { .. } => "write ranges of equal length, such as `8000-8002:9000-9002`",
             Self::Address(_) => {
-                "write `address:host:container` with a numeric address, as in `127.0.0.1:8080:80` or `[::1]:8080:80`"
+                "write `address:host:container` with a numeric address, such as `127.0.0.1:8080:80` or `[::1]:8080:80`"
             }
-            Self::Protocol(_) => "only `tcp` and `udp` can be published",
+            Self::Protocol(_) => "write `tcp` or `udp`",
         }
     }
 }
 
-/// What one entry publishes.
+/// Ports of one entry.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Published {
-    /// One for each container port.
+    /// Published ports, one per container port.
     pub ports: Vec<Port>,
-    /// A range of host ports was given for one container port: only the first is wanted, as a taken port moves anyway.
+    /// True if the entry has a range of host ports for one container port. Only its first port counts.
     pub first_of_range: bool,
 }
 
-/// Reads `[ip:]host:container[/tcp|/udp]`, ranges as in `8000-8002:9000-9002`, `[::1]:8080:80`.
+/// Parses `[ip:]host:container[/tcp|/udp]`, with ranges such as `8000-8002:9000-9002`.
 ///
-/// One bare number publishes that container port under its own number, as the Node tool does (Compose would take any
-/// free port). An empty host port (`127.0.0.1::80`, `:80`) or the host port 0 leaves the choice to Argus.
+/// A single number publishes that container port under the same host port, as the Node tool does (Compose assigns any
+/// free port). With an empty host port (`127.0.0.1::80`, `:80`) or the host port 0, Argus assigns one.
+///
+/// ```
+/// use argus_core::desired::ports::parse;
+///
+/// let port = parse("127.0.0.1:8080:80").unwrap().ports.remove(0);
+/// assert_eq!((port.wanted, port.container), (Some(8080), 80));
+/// assert_eq!(parse("8000-8002:9000-9002").unwrap().ports.len(), 3);
+/// assert_eq!(parse("80800:8080").unwrap_err().to_string(), "`80800` is not a port number");
+/// ```
 ///
 /// # Errors
-/// [`BadPort`] says which part is wrong.
+/// [`BadPort`] names the invalid part.
 pub fn parse(text: &str) -> Result<Published, BadPort> {
     let text = text.trim();
     if text.is_empty() {
@@ -91,34 +100,34 @@ pub fn parse(text: &str) -> Result<Published, BadPort> {
     if container.is_empty() {
         return Err(BadPort::NoContainerPort);
     }
-    let inside = range(container)?.ok_or_else(|| BadPort::Number(container.to_owned()))?;
-    if count(inside) > LONGEST_RANGE {
+    let container_range = range(container)?.ok_or_else(|| BadPort::Number(container.to_owned()))?;
+    if count(container_range) > MAX_RANGE {
         return Err(BadPort::TooLong(container.to_owned()));
     }
-    let outside = match host {
-        None => Some(inside),
+    let host_range = match host {
+        None => Some(container_range),
         Some("") => None,
         Some(host) => range(host)?,
     };
-    let single = inside.0 == inside.1;
-    if let Some(outside) = outside
-        && !single
-        && count(outside) != count(inside)
+    let is_single = container_range.0 == container_range.1;
+    if let Some(host_range) = host_range
+        && !is_single
+        && count(host_range) != count(container_range)
     {
         return Err(BadPort::Unequal {
-            host: count(outside),
-            container: count(inside),
+            host: count(host_range),
+            container: count(container_range),
         });
     }
     let port = |number: u16| Port {
         container: number,
         protocol,
-        wanted: outside.map(|(first, _)| first + (number - inside.0)),
+        wanted: host_range.map(|(first, _)| first + (number - container_range.0)),
         address,
     };
-    let first_of_range = single && outside.is_some_and(|(first, last)| first != last);
+    let first_of_range = is_single && host_range.is_some_and(|(first, last)| first != last);
     Ok(Published {
-        ports: (inside.0..=inside.1).map(port).collect(),
+        ports: (container_range.0..=container_range.1).map(port).collect(),
         first_of_range,
     })
 }
@@ -175,7 +184,7 @@ fn sides(numbers: &str) -> Result<Sides<'_>, BadPort> {
     })
 }
 
-/// Both ends of a range, or one number twice; `None` for the number 0, which stands for any port.
+/// Returns both ends of a range, or one number twice; `None` for the number 0, which means any port.
 fn range(text: &str) -> Result<Option<(u16, u16)>, BadPort> {
     let Some((first, last)) = text.split_once('-').filter(|(first, _)| !first.is_empty()) else {
         let port = number(text)?;
@@ -235,7 +244,7 @@ mod tests {
     }
 
     #[test]
-    fn every_form_that_compose_takes_is_taken() {
+    fn parse_accepts_all_forms_of_compose() {
         check(&[
             ("3000", "3000->3000/tcp"),
             ("3000-3002", "3000->3000/tcp, 3001->3001/tcp, 3002->3002/tcp"),
@@ -267,39 +276,33 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_port_says_why() {
+    fn parse_names_the_invalid_part() {
         check(&[
-            ("", "is empty"),
-            ("  ", "is empty"),
-            ("8080:", "names no container port"),
-            ("/udp", "names no container port"),
-            ("http", "holds `http`, which is no port number"),
-            ("8080:http", "holds `http`, which is no port number"),
-            ("0", "holds `0`, which is no port number"),
-            ("8080:0", "holds `0`, which is no port number"),
-            ("70000:80", "holds `70000`, which is no port number"),
-            ("80:65536", "holds `65536`, which is no port number"),
-            ("+80:80", "holds `+80`, which is no port number"),
-            ("-1:80", "holds `-1`, which is no port number"),
-            ("0-5:0-5", "holds `0`, which is no port number"),
-            (
-                "8002-8000:80",
-                "holds the range `8002-8000`, which runs backwards",
-            ),
-            (
-                "1-65535",
-                "holds the range `1-65535`, which is longer than 1,000 ports",
-            ),
-            ("8000-8002:80-81", "pairs 3 host ports with 2 container ports"),
-            ("8000:80-81", "pairs 1 host ports with 2 container ports"),
-            ("localhost:8080:80", "holds `localhost`, which is no IP address"),
-            ("127.0.0.1:80", "holds `127.0.0.1:80`, which is no IP address"),
-            ("[::1:8080:80", "holds `[::1`, which is no IP address"),
-            ("256.0.0.1:80:80", "holds `256.0.0.1`, which is no IP address"),
-            ("80:80/sctp", "asks for the protocol `sctp`"),
-            ("80:80/", "asks for the protocol ``"),
-            ("80:80/tcp/udp", "asks for the protocol `tcp/udp`"),
-            ("{{env.PORT}}:80", "holds `{{env.PORT}}`, which is no port number"),
+            ("", "it is empty"),
+            ("  ", "it is empty"),
+            ("8080:", "it has no container port"),
+            ("/udp", "it has no container port"),
+            ("http", "`http` is not a port number"),
+            ("8080:http", "`http` is not a port number"),
+            ("0", "`0` is not a port number"),
+            ("8080:0", "`0` is not a port number"),
+            ("70000:80", "`70000` is not a port number"),
+            ("80:65536", "`65536` is not a port number"),
+            ("+80:80", "`+80` is not a port number"),
+            ("-1:80", "`-1` is not a port number"),
+            ("0-5:0-5", "`0` is not a port number"),
+            ("8002-8000:80", "the range `8002-8000` runs backwards"),
+            ("1-65535", "the range `1-65535` has more than 1,000 ports"),
+            ("8000-8002:80-81", "the ranges have different lengths (3 and 2)"),
+            ("8000:80-81", "the ranges have different lengths (1 and 2)"),
+            ("localhost:8080:80", "`localhost` is not an IP address"),
+            ("127.0.0.1:80", "`127.0.0.1:80` is not an IP address"),
+            ("[::1:8080:80", "`[::1` is not an IP address"),
+            ("256.0.0.1:80:80", "`256.0.0.1` is not an IP address"),
+            ("80:80/sctp", "the protocol `sctp` is not supported"),
+            ("80:80/", "the protocol `` is not supported"),
+            ("80:80/tcp/udp", "the protocol `tcp/udp` is not supported"),
+            ("{{env.PORT}}:80", "`{{env.PORT}}` is not a port number"),
         ]);
     }
 }

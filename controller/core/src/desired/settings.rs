@@ -1,4 +1,4 @@
-//! How ports move and how failures are met, with every default settled.
+//! Settings of ports, restarts, preflight checks and circuit breakers, with all defaults.
 
 use std::time::Duration;
 
@@ -7,18 +7,18 @@ use argus_crds::{Diagnostic, E2eSpec, HumanDuration, PortConflictStrategy, Resta
 use crate::backoff::Growth;
 use crate::desired::{PortPolicy, PortStrategy, RestartPolicy, SpentMode};
 use crate::preflight::Policy;
-use crate::state::breaker::{BreakerSettings, LONGEST as LONGEST_COOLDOWN};
+use crate::state::breaker::{BreakerSettings, LONGEST as MAX_COOLDOWN};
 
-/// A breaker that never rests is none.
-const SHORTEST_COOLDOWN: Duration = Duration::from_millis(100);
-/// The lowest port of a range: those below belong to the system.
-const LOWEST_PORT: u16 = 1024;
-/// The most restarts that a budget holds.
-const MOST_RESTARTS: u32 = 10;
-/// No delay and no window is longer.
-const LONGEST: Duration = Duration::from_secs(24 * 3600);
+/// Minimum cooldown of a breaker; a shorter one would not protect the engine.
+const MIN_COOLDOWN: Duration = Duration::from_millis(100);
+/// Lowest port of a range; lower ones are system ports.
+const MIN_PORT: u16 = 1024;
+/// Maximum restart budget.
+const MAX_RESTARTS: u32 = 10;
+/// Maximum length of delays and windows.
+const MAX_TIME: Duration = Duration::from_secs(24 * 3600);
 
-/// Where ports come from.
+/// Reads the port range and the strategy for taken ports.
 pub(super) fn ports(written: &E2eSpec, to: &mut Vec<Diagnostic>) -> PortPolicy {
     let range = written.isolation.port_range;
     let path = "isolation.portRange";
@@ -29,14 +29,14 @@ pub(super) fn ports(written: &E2eSpec, to: &mut Vec<Diagnostic>) -> PortPolicy {
         );
         to.push(Diagnostic::error(path, message).hint(format!("write `[{}, {}]`", range.high, range.low)));
     }
-    if range.low < LOWEST_PORT || range.high < LOWEST_PORT {
+    if range.low < MIN_PORT || range.high < MIN_PORT {
         let message = format!(
-            "`portRange` `[{}, {}]` holds ports below {LOWEST_PORT}",
+            "`portRange` `[{}, {}]` contains ports below {MIN_PORT}",
             range.low, range.high
         );
         to.push(
             Diagnostic::error(path, message)
-                .hint("write `[low, high]` between 1024 and 65535, as in `[9000, 9999]`"),
+                .hint("write `[low, high]` between 1024 and 65535, such as `[9000, 9999]`"),
         );
     }
     let strategy = match written.resilience.network.port_conflict_strategy {
@@ -50,13 +50,16 @@ pub(super) fn ports(written: &E2eSpec, to: &mut Vec<Diagnostic>) -> PortPolicy {
     }
 }
 
-/// How failed containers are started again: `resilience.container` with what `argus.restart` adds.
+/// Reads the restart policy from `resilience.container` and `argus.restart`.
 pub(super) fn restart(written: &E2eSpec, to: &mut Vec<Diagnostic>) -> RestartPolicy {
     let base = &written.resilience.container;
     let more = &written.argus.restart;
-    if base.max_restarts > MOST_RESTARTS {
-        let message = format!("`maxRestarts` is {}", base.max_restarts);
-        let hint = format!("write a number from 0 to {MOST_RESTARTS}");
+    if base.max_restarts > MAX_RESTARTS {
+        let message = format!(
+            "`maxRestarts` is {}, more than the maximum of {MAX_RESTARTS}",
+            base.max_restarts
+        );
+        let hint = format!("write a number from 0 to {MAX_RESTARTS}");
         to.push(Diagnostic::error("resilience.container.maxRestarts", message).hint(hint));
     }
     let times = [
@@ -67,14 +70,14 @@ pub(super) fn restart(written: &E2eSpec, to: &mut Vec<Diagnostic>) -> RestartPol
     ];
     for (path, time) in times {
         let name = path.rsplit('.').next().unwrap_or(path);
-        if time.get() > LONGEST {
-            let message = format!("`{name}` is {time}");
+        if time.get() > MAX_TIME {
+            let message = format!("`{name}` is {time}, more than the maximum of 24h");
             to.push(Diagnostic::error(path, message).hint("write a time of at most `24h`"));
         }
     }
     if more.window.get().is_zero() {
-        let message = "`window` is zero, so that no restart would ever count";
-        to.push(Diagnostic::error("argus.restart.window", message).hint("write a time as in `5m`"));
+        let message = "`window` is zero, so no restart would count";
+        to.push(Diagnostic::error("argus.restart.window", message).hint("write a time such as `5m`"));
     }
     RestartPolicy {
         enabled: base.restart_on_failure,
@@ -95,7 +98,7 @@ pub(super) fn restart(written: &E2eSpec, to: &mut Vec<Diagnostic>) -> RestartPol
     }
 }
 
-/// What must be so before anything is made.
+/// Reads the preflight settings.
 pub(super) fn preflight(written: &E2eSpec) -> Policy {
     let preflight = &written.resilience.preflight;
     Policy {
@@ -104,27 +107,24 @@ pub(super) fn preflight(written: &E2eSpec) -> Policy {
     }
 }
 
-/// When the engine is left alone: `resilience.circuitBreaker`.
+/// Reads `resilience.circuitBreaker`; returns `None` if it is disabled.
 pub(super) fn breaker(written: &E2eSpec, to: &mut Vec<Diagnostic>) -> Option<BreakerSettings> {
-    let asked = &written.resilience.circuit_breaker;
-    let threshold = asked.failure_threshold;
+    let breaker = &written.resilience.circuit_breaker;
+    let threshold = breaker.failure_threshold;
     if !(1..=20).contains(&threshold) {
-        let message = format!("`failureThreshold` is {threshold}");
+        let message = format!("`failureThreshold` is {threshold}, outside of 1 to 20");
         let path = "resilience.circuitBreaker.failureThreshold";
         to.push(Diagnostic::error(path, message).hint("write a number from 1 to 20"));
     }
-    let cooldown = asked
-        .reset_timeout_ms
-        .get()
-        .clamp(SHORTEST_COOLDOWN, LONGEST_COOLDOWN);
-    if cooldown != asked.reset_timeout_ms.get() {
+    let cooldown = breaker.reset_timeout_ms.get().clamp(MIN_COOLDOWN, MAX_COOLDOWN);
+    if cooldown != breaker.reset_timeout_ms.get() {
         let message = format!(
-            "`resetTimeoutMs` is {}, {} is taken",
-            asked.reset_timeout_ms,
+            "`resetTimeoutMs` is {}, so Argus uses {}",
+            breaker.reset_timeout_ms,
             HumanDuration::from_millis(u64::try_from(cooldown.as_millis()).unwrap_or(u64::MAX))
         );
         let path = "resilience.circuitBreaker.resetTimeoutMs";
         to.push(Diagnostic::warning(path, message).hint("write a time from `100ms` to `5m`"));
     }
-    asked.enabled.then_some(BreakerSettings { threshold, cooldown })
+    breaker.enabled.then_some(BreakerSettings { threshold, cooldown })
 }

@@ -1,18 +1,20 @@
-//! One line split into words as a shell does, without a shell: no variables, no globs, no pipes.
+//! Splits a command line into words with the quoting rules of a shell, without variables, globs and pipes.
 
-/// Why a line cannot be split.
+/// Reason why a line cannot be split.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub(super) enum BadLine {
-    /// A quote without its partner.
-    #[error("has a quote that is not closed")]
+    /// A quote has no closing quote.
+    #[error("has an unclosed quote")]
     OpenQuote,
-    /// A backslash with nothing behind it.
-    #[error("ends with a lone backslash")]
+    /// The line ends with a backslash.
+    #[error("ends with a single backslash")]
     LoneBackslash,
 }
 
-/// The words of a line: blanks separate, `'…'` keeps everything, `"…"` keeps all but `\"`, `\\`, `\$` and `` \` ``,
-/// and a backslash keeps the character behind it.
+/// Returns the words of a line.
+///
+/// Blanks separate words. `'…'` preserves all characters, `"…"` all except `\"`, `\\`, `\$` and `` \` ``, and a
+/// backslash preserves the next character.
 pub(super) fn split(line: &str) -> Result<Vec<String>, BadLine> {
     let mut words = Vec::new();
     let mut word: Option<String> = None;
@@ -29,7 +31,7 @@ pub(super) fn split(line: &str) -> Result<Vec<String>, BadLine> {
                     }
                 }
             }
-            '"' => quoted(word.get_or_insert_default(), &mut rest)?,
+            '"' => read_quoted(word.get_or_insert_default(), &mut rest)?,
             '\\' => word
                 .get_or_insert_default()
                 .push(rest.next().ok_or(BadLine::LoneBackslash)?),
@@ -40,7 +42,7 @@ pub(super) fn split(line: &str) -> Result<Vec<String>, BadLine> {
     Ok(words)
 }
 
-fn quoted(word: &mut String, rest: &mut std::str::Chars<'_>) -> Result<(), BadLine> {
+fn read_quoted(word: &mut String, rest: &mut std::str::Chars<'_>) -> Result<(), BadLine> {
     loop {
         match rest.next().ok_or(BadLine::OpenQuote)? {
             '"' => return Ok(()),
@@ -61,7 +63,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_line_is_split_like_a_shell_does() {
+    fn split_follows_shell_quoting() {
         let cases: [(&str, &[&str]); 10] = [
             ("", &[]),
             ("  ", &[]),
@@ -80,7 +82,7 @@ mod tests {
     }
 
     #[test]
-    fn a_quote_that_is_not_closed_is_said() {
+    fn split_rejects_unclosed_quotes() {
         for line in ["'a", "\"a", "\"a\\", "a '"] {
             assert_eq!(split(line), Err(BadLine::OpenQuote), "{line}");
         }

@@ -1,22 +1,25 @@
-//! The known name that a mistyped one was probably meant to be.
+//! Suggestions for mistyped names.
 
-/// The nearest of `known`, when it is near enough to be a slip of the finger.
+/// Returns the closest name in `known` if the difference is small enough for a typing error.
+///
+/// At most a third of the characters may differ, and always one.
 pub(super) fn closest<'a>(written: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
-    // Longer texts are no slip of the finger, and the distance costs their product.
+    // The cost of the distance is the product of the lengths, and longer texts are not typing errors.
     if written.len() > 128 {
         return None;
     }
-    let most = (written.chars().count() / 3).max(1);
-    let near = known
+    let max_distance = (written.chars().count() / 3).max(1);
+    let candidates = known
         .into_iter()
         .filter(|name| name.len() <= 128)
         .map(|name| (distance(written, name), name));
-    near.filter(|(distance, _)| *distance <= most)
+    candidates
+        .filter(|(distance, _)| *distance <= max_distance)
         .min()
         .map(|(_, name)| name)
 }
 
-/// What to do about a name that is not known: the nearest one, else all of them.
+/// Returns the hint for an unknown name: the closest known name, else up to eight known names.
 pub(super) fn did_you_mean<'a>(written: &str, known: impl IntoIterator<Item = &'a str> + Clone) -> String {
     if let Some(name) = closest(written, known.clone()) {
         return format!("did you mean `{name}`?");
@@ -27,13 +30,13 @@ pub(super) fn did_you_mean<'a>(written: &str, known: impl IntoIterator<Item = &'
         .map(|name| format!("`{name}`"))
         .collect();
     if some.is_empty() {
-        "there is none in this file".to_owned()
+        "define one in this file".to_owned()
     } else {
-        format!("known are {}", some.join(", "))
+        format!("use one of {}", some.join(", "))
     }
 }
 
-/// How many letters have to be changed, added, dropped or swapped with their neighbour.
+/// Returns the edit distance: changed, added, removed or swapped characters, ignoring case.
 fn distance(one: &str, other: &str) -> usize {
     let one: Vec<char> = one.to_lowercase().chars().collect();
     let other: Vec<char> = other.to_lowercase().chars().collect();
@@ -60,7 +63,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_slip_of_the_finger_finds_its_name() {
+    fn closest_finds_the_name_behind_a_typing_error() {
         let known = ["postgres", "redis", "api"];
         let cases = [
             ("postgre", Some("postgres")),
@@ -76,8 +79,8 @@ mod tests {
     }
 
     #[test]
-    fn a_name_like_no_other_is_told_all_of_them() {
-        assert_eq!(did_you_mean("queue", ["api", "db"]), "known are `api`, `db`");
-        assert_eq!(did_you_mean("queue", []), "there is none in this file");
+    fn did_you_mean_lists_all_names_without_a_close_one() {
+        assert_eq!(did_you_mean("queue", ["api", "db"]), "use one of `api`, `db`");
+        assert_eq!(did_you_mean("queue", []), "define one in this file");
     }
 }

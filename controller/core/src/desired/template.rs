@@ -1,4 +1,4 @@
-//! `{{…}}` in texts: what can be said at admission is filled in, what depends on ports is left for the renderer.
+//! Templates: admission resolves `{{…}}` in texts, except references to ports, which the renderer resolves later.
 
 use std::collections::BTreeMap;
 
@@ -8,16 +8,26 @@ use crate::desired::admit::SpecContext;
 use crate::desired::peers::Peers;
 use crate::desired::suggest::did_you_mean;
 
-/// A part of a text.
+/// Part of a text with templates.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Piece<'a> {
-    /// Stands for itself.
+    /// Literal text.
     Text(&'a str),
-    /// What stands between `{{` and `}}` without blanks around it, and the whole as written.
+    /// Template: its content without surrounding blanks, and its full text with the braces.
     Slot(&'a str, &'a str),
 }
 
-/// A text cut at its `{{…}}`. A pair of braces without its partner, or with nothing or a line break inside, is text.
+/// Splits a text at its `{{…}}`.
+///
+/// Unpaired braces, and braces with no content or with a line break inside, are literal text.
+///
+/// ```
+/// use argus_core::desired::template::{Piece, pieces};
+///
+/// let found = pieces("http://{{ env.HOST }}/");
+/// let expected = [Piece::Text("http://"), Piece::Slot("env.HOST", "{{ env.HOST }}"), Piece::Text("/")];
+/// assert_eq!(found, expected);
+/// ```
 pub fn pieces(text: &str) -> Vec<Piece<'_>> {
     let mut pieces = Vec::new();
     let mut rest = text;
@@ -44,94 +54,97 @@ pub fn pieces(text: &str) -> Vec<Piece<'_>> {
     pieces
 }
 
-/// Whether the text holds any `{{…}}`.
+/// Returns whether the text contains a template.
 pub fn has_slots(text: &str) -> bool {
     pieces(text).iter().any(|piece| matches!(piece, Piece::Slot(..)))
 }
 
-/// The same text without blanks inside the braces that mean something here, so that a slot is one word.
-pub(super) fn tight(text: &str) -> String {
+/// Removes the blanks inside the braces of known templates, so that each template is one word.
+pub(super) fn trim_slots(text: &str) -> String {
     let piece = |piece: Piece<'_>| match piece {
         Piece::Text(text) => text.to_owned(),
-        Piece::Slot(slot, _) if is_ours(slot) => format!("{{{{{slot}}}}}"),
+        Piece::Slot(slot, _) if is_known_slot(slot) => format!("{{{{{slot}}}}}"),
         Piece::Slot(_, raw) => raw.to_owned(),
     };
     pieces(text).into_iter().map(piece).collect()
 }
 
-/// The longest text that a process takes as one argument or variable on Linux.
-const LONGEST: usize = 128 * 1024;
+/// Maximum length of one argument or variable of a Linux process, in bytes.
+const MAX_TEXT: usize = 128 * 1024;
 
-/// Whether a text is rendered again once ports are assigned.
+/// Treatment of references to ports.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Deferral {
-    /// `{{ports…}}` and `{{services…}}` are kept for the renderer.
+    /// The renderer resolves `{{ports…}}` and `{{services…}}` after the assignment of ports.
     Rendered,
-    /// Nothing comes after admission.
+    /// The text is not rendered after admission.
     Final,
 }
 
-/// What the slots of one service's texts stand for.
+/// Resolver of the templates in the texts of one service.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Filler<'a> {
     pub(super) context: &'a SpecContext,
     pub(super) peers: &'a Peers,
-    /// `vars`, themselves already filled.
+    /// Values of `vars`, already resolved.
     pub(super) vars: &'a BTreeMap<String, String>,
 }
 
 impl Filler<'_> {
-    /// The text with everything filled in that is known now; complains about the rest, which stays as written.
-    pub(super) fn fill(&self, text: &str, path: &str, later: Deferral, to: &mut Vec<Diagnostic>) -> String {
-        self.fill_with(text, path, later, to, &mut |name| self.vars.get(name).cloned())
+    /// Resolves the known templates of a text; reports the others, which stay as written.
+    pub(super) fn fill(
+        &self,
+        text: &str,
+        path: &str,
+        deferral: Deferral,
+        to: &mut Vec<Diagnostic>,
+    ) -> String {
+        self.fill_with(text, path, deferral, to, &mut |name| self.vars.get(name).cloned())
     }
 
     fn fill_with(
         &self,
         text: &str,
         path: &str,
-        later: Deferral,
+        deferral: Deferral,
         to: &mut Vec<Diagnostic>,
         var: &mut dyn FnMut(&str) -> Option<String>,
     ) -> String {
-        let mut filled = String::with_capacity(text.len());
+        let mut result = String::with_capacity(text.len());
         for piece in pieces(text) {
             match piece {
-                Piece::Text(text) => filled.push_str(text),
+                Piece::Text(text) => result.push_str(text),
                 Piece::Slot(slot, raw) => {
                     let value = match slot.strip_prefix("config.") {
                         Some(name) => var(name),
-                        None => self.value(slot, later, path, to),
+                        None => self.value(slot, deferral, path, to),
                     };
-                    if value.is_none() && !is_for_later(slot) {
-                        to.push(self.unresolved(slot, path));
+                    if value.is_none() && !is_deferred(slot) {
+                        to.push(self.unresolved_warning(slot, path));
                     }
-                    // The renderer looks for references without blanks.
+                    // The renderer finds references without blanks only.
                     let value = value.unwrap_or_else(|| {
-                        if is_for_later(slot) {
+                        if is_deferred(slot) {
                             format!("{{{{{slot}}}}}")
                         } else {
                             raw.to_owned()
                         }
                     });
-                    if filled.len() + value.len() > LONGEST {
-                        let message = "the text grows beyond 128 KiB once its templates are filled in";
-                        to.push(
-                            Diagnostic::error(path, message)
-                                .hint("no process takes a longer one; shorten it"),
-                        );
-                        return filled;
+                    if result.len() + value.len() > MAX_TEXT {
+                        let message = "the text exceeds 128 KiB after the resolution of its templates";
+                        to.push(Diagnostic::error(path, message).hint("shorten the text"));
+                        return result;
                     }
-                    filled.push_str(&value);
+                    result.push_str(&value);
                 }
             }
         }
-        filled
+        result
     }
 
-    fn value(&self, slot: &str, later: Deferral, path: &str, to: &mut Vec<Diagnostic>) -> Option<String> {
+    fn value(&self, slot: &str, deferral: Deferral, path: &str, to: &mut Vec<Diagnostic>) -> Option<String> {
         match slot {
-            // As the Node tool: milliseconds since the epoch, a UUID, a day.
+            // As in the Node tool: milliseconds since the epoch, a UUID, a date.
             "timestamp" => return Some(self.context.now.0.to_string()),
             "uuid" => return Some(self.context.uuid.clone()),
             "date" => return Some(self.context.now.to_string().chars().take(10).collect()),
@@ -140,24 +153,24 @@ impl Filler<'_> {
         if let Some(name) = slot.strip_prefix("env.") {
             return self.context.env_vars.get(name).cloned();
         }
-        if is_for_later(slot) {
-            match (later, self.wrong_reference(slot)) {
+        if is_deferred(slot) {
+            match (deferral, self.reference_error(slot)) {
                 (_, Some((message, hint))) => to.push(Diagnostic::error(path, message).hint(hint)),
                 (Deferral::Rendered, None) => {}
                 (Deferral::Final, None) => to.push(
                     Diagnostic::warning(
                         path,
-                        format!("`{{{{{slot}}}}}` is not known here and stays as written"),
+                        format!("`{{{{{slot}}}}}` cannot be resolved here and stays as written"),
                     )
-                    .hint("ports are known in `environment`, `command` and `entrypoint` only"),
+                    .hint("use references to ports only in `environment`, `command` and `entrypoint`"),
                 ),
             }
         }
         None
     }
 
-    /// Why a reference to another service's port leads nowhere, with what to do.
-    fn wrong_reference(&self, slot: &str) -> Option<(String, String)> {
+    /// Returns message and hint for an invalid reference to a port of another service.
+    fn reference_error(&self, slot: &str) -> Option<(String, String)> {
         let (service, port) = if let Some(rest) = slot.strip_prefix("ports.") {
             let Some((service, port)) = rest.rsplit_once('.') else {
                 let message = format!("`{{{{{slot}}}}}` names no container port");
@@ -168,42 +181,43 @@ impl Filler<'_> {
             (service_of_url(slot)?, None)
         };
         let Some(peer) = self.peers.get(service) else {
-            let message = format!("`{{{{{slot}}}}}` names `{service}`, which is no service of this file");
+            let message = format!("`{{{{{slot}}}}}` names `{service}`, which this file does not define");
             return Some((message, did_you_mean(service, self.peers.names())));
         };
         let known: Vec<String> = peer.ports.iter().map(|port| port.container.to_string()).collect();
-        let wrong = match port {
+        let is_wrong = match port {
             Some(port) => !known.iter().any(|known| known == port),
             None => known.is_empty(),
         };
         let what = port.map_or("a port".to_owned(), |port| format!("container port `{port}`"));
-        wrong.then(|| {
-            let message = format!("`{{{{{slot}}}}}` needs {what} of `{service}`, which it does not publish");
+        is_wrong.then(|| {
+            let message =
+                format!("`{{{{{slot}}}}}` requires {what} of `{service}`, which it does not publish");
             let hint = if known.is_empty() {
                 format!("add `ports` to the container of `{service}`")
             } else {
-                format!("it publishes {}", known.join(", "))
+                format!("use one of its published ports ({})", known.join(", "))
             };
             (message, hint)
         })
     }
 
-    fn unresolved(&self, slot: &str, path: &str) -> Diagnostic {
+    fn unresolved_warning(&self, slot: &str, path: &str) -> Diagnostic {
         let hint = if let Some(name) = slot.strip_prefix("env.") {
             format!(
-                "put `{name}` into the `.env` beside the file, or let the controller pass it with `--env-allow {name}`"
+                "add `{name}` to the `.env` file next to this file, or start the controller with `--env-allow {name}`"
             )
         } else if let Some(name) = slot.strip_prefix("config.") {
             let vars = self.vars.keys().map(String::as_str);
             if self.vars.contains_key(name) {
-                format!("`{name}` names itself in the end: give it a value of its own")
+                format!("give `{name}` a value that does not refer to itself")
             } else if self.vars.is_empty() {
                 format!("add `{name}` to the `vars` of this service")
             } else {
                 did_you_mean(name, vars)
             }
         } else {
-            "known are `env.NAME`, `config.NAME`, `ports.SERVICE.PORT`, `services.NAME.url`, `timestamp`, `uuid`, `date`"
+            "use one of `env.NAME`, `config.NAME`, `ports.SERVICE.PORT`, `services.NAME.url`, `timestamp`, `uuid`, `date`"
                 .to_owned()
         };
         let message = format!("`{{{{{slot}}}}}` does not resolve and stays as written");
@@ -211,14 +225,14 @@ impl Filler<'_> {
     }
 }
 
-/// Whether a slot has a meaning in this format at all.
-fn is_ours(slot: &str) -> bool {
+/// Returns whether the format defines the template.
+fn is_known_slot(slot: &str) -> bool {
     let plain = matches!(slot, "timestamp" | "uuid" | "date");
-    plain || slot.starts_with("env.") || slot.starts_with("config.") || is_for_later(slot)
+    plain || slot.starts_with("env.") || slot.starts_with("config.") || is_deferred(slot)
 }
 
-/// Whether a slot is about ports, which are known to the renderer only.
-fn is_for_later(slot: &str) -> bool {
+/// Returns whether the template is a reference to a port, which only the renderer can resolve.
+fn is_deferred(slot: &str) -> bool {
     slot.starts_with("ports.") || service_of_url(slot).is_some()
 }
 
@@ -226,7 +240,7 @@ fn service_of_url(slot: &str) -> Option<&str> {
     slot.strip_prefix("services.")?.strip_suffix(".url")
 }
 
-/// The `vars` of a service with their own slots filled: one may name another, and none may name itself in the end.
+/// Resolves the templates in the `vars` of a service. A variable can refer to another one, but not to itself.
 pub(super) fn fill_vars(
     vars: &BTreeMap<String, String>,
     context: &SpecContext,
@@ -234,45 +248,45 @@ pub(super) fn fill_vars(
     path: &str,
     to: &mut Vec<Diagnostic>,
 ) -> BTreeMap<String, String> {
-    let mut filling = Vars {
+    let mut resolver = VarsResolver {
         filler: Filler { context, peers, vars },
         path,
-        done: BTreeMap::new(),
+        resolved: BTreeMap::new(),
     };
     for name in vars.keys() {
-        filling.fill(name, &mut Vec::new(), to);
+        resolver.fill(name, &mut Vec::new(), to);
     }
-    filling.done
+    resolver.resolved
 }
 
-/// How deep `vars` may name each other.
-const DEEPEST: usize = 32;
+/// Maximum depth of references between `vars`.
+const MAX_DEPTH: usize = 32;
 
-struct Vars<'a> {
+struct VarsResolver<'a> {
     filler: Filler<'a>,
     path: &'a str,
-    done: BTreeMap<String, String>,
+    resolved: BTreeMap<String, String>,
 }
 
-impl Vars<'_> {
-    /// The value of one, and of those that it names; nothing for what names itself, which is said by whoever asked.
+impl VarsResolver<'_> {
+    /// Resolves one variable and those that it refers to; returns `None` for a cycle, which the caller reports.
     fn fill(&mut self, name: &str, open: &mut Vec<String>, to: &mut Vec<Diagnostic>) -> Option<String> {
-        if let Some(done) = self.done.get(name) {
-            return Some(done.clone());
+        if let Some(resolved) = self.resolved.get(name) {
+            return Some(resolved.clone());
         }
         let filler = self.filler;
         let written = filler.vars.get(name)?;
-        if open.len() >= DEEPEST || open.iter().any(|outer| outer == name) {
+        if open.len() >= MAX_DEPTH || open.iter().any(|outer| outer == name) {
             return None;
         }
         open.push(name.to_owned());
         let path = format!("{}.{name}", self.path);
-        let mut deeper = Vec::new();
-        let inner = &mut |inner: &str| self.fill(inner, open, &mut deeper);
+        let mut inner_diagnostics = Vec::new();
+        let inner = &mut |inner: &str| self.fill(inner, open, &mut inner_diagnostics);
         let value = filler.fill_with(written, &path, Deferral::Rendered, to, inner);
-        to.append(&mut deeper);
+        to.append(&mut inner_diagnostics);
         open.pop();
-        self.done.insert(name.to_owned(), value.clone());
+        self.resolved.insert(name.to_owned(), value.clone());
         Some(value)
     }
 }
@@ -282,7 +296,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_text_is_cut_at_its_braces() {
+    fn pieces_splits_at_paired_braces() {
         use Piece::{Slot, Text};
         let cases: [(&str, &[Piece<'_>]); 9] = [
             ("", &[]),
@@ -309,9 +323,9 @@ mod tests {
     }
 
     #[test]
-    fn only_what_means_something_here_is_tightened() {
+    fn trim_slots_changes_only_known_templates() {
         assert_eq!(
-            tight("a {{ env.X }} {{ .Go }} {{ ports.a.1 }}"),
+            trim_slots("a {{ env.X }} {{ .Go }} {{ ports.a.1 }}"),
             "a {{env.X}} {{ .Go }} {{ports.a.1}}"
         );
     }

@@ -1,46 +1,46 @@
-//! Which records somebody wants to hear of.
+//! Filter of journal records by environment and name.
 
 use std::collections::BTreeSet;
 
 use super::Record;
 
-/// Environments and names; all of them where none is named.
+/// Filter of records; an empty set matches everything.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct EventFilter {
-    /// Of these environments.
+    /// Matching environments.
     pub environments: BTreeSet<String>,
-    /// Of these names, as in [`Record::NAMES`].
+    /// Matching names, as in [`Record::NAMES`].
     pub names: BTreeSet<String>,
 }
 
 impl EventFilter {
-    /// It is wanted.
+    /// True if the record matches both sets.
     pub fn matches(&self, record: &Record) -> bool {
         let of = record.environment().map(crate::ident::EnvName::as_str);
         self.matches_name(record.name()) && self.matches_environment(of)
     }
 
-    /// What has this name may be wanted.
+    /// True if a record of this name may match.
     pub fn matches_name(&self, name: &str) -> bool {
         self.names.is_empty() || self.names.contains(name)
     }
 
-    /// What is about this environment, or about none, may be wanted.
+    /// True if a record of this environment may match; `None` for a record of the controller.
     pub fn matches_environment(&self, env: Option<&str>) -> bool {
         self.environments.is_empty() || env.is_some_and(|env| self.environments.contains(env))
     }
 }
 
 impl Record {
-    /// A name that records have; else what there are.
+    /// Parses the name of a record.
     ///
     /// # Errors
-    /// No record has it: in words, with the names that there are.
+    /// The text is not a name in [`Record::NAMES`]; the message lists all names.
     pub fn known_name(text: &str) -> Result<&'static str, String> {
         let found = Self::NAMES.iter().find(|name| **name == text);
         found.copied().ok_or_else(|| {
             format!(
-                "there is no event `{text}`; there are: {}",
+                "unknown event `{text}`; expected one of: {}",
                 Self::NAMES.join(", ")
             )
         })
@@ -54,7 +54,7 @@ mod tests {
     use crate::ident::EnvName;
 
     #[test]
-    fn all_are_wanted_where_none_is_named_and_the_controllers_own_where_no_environment_is() {
+    fn empty_filter_matches_everything() {
         let record = |entry| Record {
             v: JOURNAL_VERSION,
             seq: 1,
@@ -63,12 +63,12 @@ mod tests {
             entry: Entry::Event(entry),
         };
         let stop = record(Event::Stop);
-        let well = record(Event::Recovered {
+        let recovered = record(Event::Recovered {
             environment: EnvName::new("shop").unwrap(),
             service: "api".to_owned(),
         });
         let set = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect();
-        for (environments, names, takes) in [
+        for (environments, names, expected) in [
             (&[][..], &[][..], [true, true]),
             (&["shop"], &[], [false, true]),
             (&["other"], &[], [false, false]),
@@ -80,8 +80,8 @@ mod tests {
                 names: set(names),
             };
             assert_eq!(
-                [wanted.matches(&stop), wanted.matches(&well)],
-                takes,
+                [wanted.matches(&stop), wanted.matches(&recovered)],
+                expected,
                 "{wanted:?}"
             );
         }

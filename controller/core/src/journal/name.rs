@@ -1,4 +1,4 @@
-//! What a record is called where events have names: those of the Node tool where it has one.
+//! Event names of journal records; equal to those of the Node tool where it has one.
 
 use argus_crds::error::Code;
 use argus_crds::status::BreakerState;
@@ -8,7 +8,7 @@ use crate::ident::EnvName;
 use crate::plan::Subject;
 
 impl Record {
-    /// Every name that a record can have.
+    /// All names of records.
     pub const NAMES: &'static [&'static str] = &[
         "intent",
         "result",
@@ -40,21 +40,21 @@ impl Record {
         "resumed",
     ];
 
-    /// Its name as an event.
+    /// Event name of the record.
     pub fn name(&self) -> &'static str {
         match &self.entry {
             Entry::Intent(_) => "intent",
             Entry::Result { .. } => "result",
-            Entry::Event(note) => note.name(),
+            Entry::Event(event) => event.name(),
         }
     }
 
-    /// The environment it is about; none: it is the controller's.
+    /// Environment of the record; `None` for a record of the controller.
     pub fn environment(&self) -> Option<&EnvName> {
         match &self.entry {
             Entry::Intent(intent) => intent.environment.as_ref(),
             Entry::Result { environment, .. } => environment.as_ref(),
-            Entry::Event(note) => note.environment(),
+            Entry::Event(event) => event.environment(),
         }
     }
 }
@@ -123,7 +123,7 @@ impl Event {
     }
 }
 
-/// The environment of a subject, where it names one.
+/// Environment of a subject, if it names one.
 pub fn environment(subject: &Subject) -> Option<&EnvName> {
     match subject {
         Subject::Service { environment, .. }
@@ -140,7 +140,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_name_that_is_given_is_among_the_names() {
+    fn every_event_name_is_listed() {
         let source = include_str!("name.rs");
         let code = source.split("#[cfg(test)]").next().unwrap();
         let code = code.split_once("];").unwrap().1;

@@ -1,4 +1,4 @@
-//! What became of an act whose controller died before it came back: looked up in what is there.
+//! Recovery of open intents: finds out from the engine's state if an action of a dead controller took effect.
 
 use serde::{Deserialize, Serialize};
 
@@ -9,111 +9,122 @@ use crate::plan::Subject;
 use crate::state::expectation::is_up;
 use crate::time::Timestamp;
 
-/// What was found of an act.
+/// Outcome of an open intent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum IntentResolution {
-    /// Its effect is there.
+    /// The effect exists.
     Done,
-    /// Its effect is not there; the loop does it if it is still right.
+    /// The effect does not exist; the reconciler repeats the action if it is still needed.
     NotApplied,
-    /// It cannot be seen, and is harmless to repeat; the loop does it if it is still right.
+    /// The effect is not observable, and a repetition is harmless; the reconciler repeats the action if it is still needed.
     Repeat,
 }
 
-/// Looks an intent up in a world that is listed completely; what was found, and by what.
+/// Resolves an intent from a completely listed store. Returns the outcome and the observation that shows it.
 pub fn resolve_intent(intent: &Intent, at: Timestamp, store: &Store) -> (IntentResolution, String) {
-    let deed = &intent.action;
-    let name = deed.name.as_deref().unwrap_or_default();
-    let container = deed.id.as_deref().and_then(|id| find(store, id));
-    match deed.verb.as_str() {
-        "create-network" => there(network(store, intent, name).map(str::to_owned), "network", name),
-        "create-volume" => there(
+    let action = &intent.action;
+    let name = action.name.as_deref().unwrap_or_default();
+    let container = action.id.as_deref().and_then(|id| find_container(store, id));
+    match action.verb.as_str() {
+        "create-network" => expect_present(network(store, intent, name).map(str::to_owned), "network", name),
+        "create-volume" => expect_present(
             store.volume(name).map(|volume| volume.name.clone()),
             "volume",
             name,
         ),
-        "create-container" => there(made(store, intent, name), "container", name),
+        "create-container" => expect_present(created_container(store, intent, name), "container", name),
         "remove-network" => {
-            let id = deed.id.as_deref().and_then(|id| NetworkId::new(id).ok());
-            gone(id.is_some_and(|id| store.network(&id).is_some()), "network", name)
+            let id = action.id.as_deref().and_then(|id| NetworkId::new(id).ok());
+            expect_absent(id.is_some_and(|id| store.network(&id).is_some()), "network", name)
         }
-        "remove-volume" => gone(store.volume(name).is_some(), "volume", name),
-        "remove-container" => gone(container.is_some(), "container", name),
-        "start-container" => of_container(
+        "remove-volume" => expect_absent(store.volume(name).is_some(), "volume", name),
+        "remove-container" => expect_absent(container.is_some(), "container", name),
+        "start-container" => check_container(
             container,
-            |it| ran_since(it, at),
+            |container| has_run_since(container, at),
             "ran since",
             "has not run since",
         ),
         "stop-container" => match container {
             None => (IntentResolution::Done, "the container is gone".to_owned()),
-            it => of_container(it, |it| !is_up(it.state), "is stopped", "still runs"),
+            container => check_container(
+                container,
+                |container| !is_up(container.state),
+                "is stopped",
+                "still runs",
+            ),
         },
-        "unpause-container" => of_container(
+        "unpause-container" => check_container(
             container,
-            |it| it.state != ContainerState::Paused,
+            |container| container.state != ContainerState::Paused,
             "is not paused",
             "is still paused",
         ),
-        "rename-container" => of_container(
+        "rename-container" => check_container(
             container,
-            |it| it.name == name,
+            |container| container.name == name,
             "has its new name",
             "has its old name",
         ),
-        "connect-network" => of_container(
+        "connect-network" => check_container(
             container,
-            |it| attached(it, deed.network.as_deref()),
+            |container| is_attached(container, action.network.as_deref()),
             "is attached",
             "is not attached",
         ),
         "disconnect-network" => match container {
             None => (IntentResolution::Done, "the container is gone".to_owned()),
-            it => of_container(
-                it,
-                |it| !attached(it, deed.network.as_deref()),
+            container => check_container(
+                container,
+                |container| !is_attached(container, action.network.as_deref()),
                 "is detached",
                 "is still attached",
             ),
         },
-        // Pulls, builds, and what another version calls otherwise.
+        // These are pulls, builds, and verbs of another version.
         _ => (
             IntentResolution::Repeat,
-            "it cannot be seen, and may be repeated".to_owned(),
+            "its effect is not observable, and a repetition is harmless".to_owned(),
         ),
     }
 }
 
-fn find<'w>(store: &'w Store, id: &str) -> Option<&'w Container> {
+fn find_container<'w>(store: &'w Store, id: &str) -> Option<&'w Container> {
     let by_id = ContainerId::new(id).ok().and_then(|id| store.container(&id));
     by_id
-        .or_else(|| store.containers().find(|it| it.name == id))
+        .or_else(|| store.containers().find(|container| container.name == id))
         .map(AsRef::as_ref)
 }
 
-/// A container of this name for this service, whoever saw it made: the planner adopts it.
-fn made(store: &Store, intent: &Intent, name: &str) -> Option<String> {
+/// Id of this service's container with this name, regardless of its creator: the planner adopts it.
+fn created_container(store: &Store, intent: &Intent, name: &str) -> Option<String> {
     let Subject::Service { environment, service } = &intent.subject else {
         return None;
     };
     let seen = store.of(environment)?;
-    let mut mine = seen.containers.values().filter(|it| it.is_of(service));
-    mine.find(|it| it.name == name).map(|it| it.id.to_string())
+    let mut mine = seen
+        .containers
+        .values()
+        .filter(|container| container.is_of(service));
+    mine.find(|container| container.name == name)
+        .map(|container| container.id.to_string())
 }
 
 fn network<'w>(store: &'w Store, intent: &Intent, name: &str) -> Option<&'w str> {
     let seen = store.of(intent.environment.as_ref()?)?;
     let mut networks = seen.networks.values();
-    networks.find(|it| it.name == name).map(|it| it.id.as_str())
+    networks
+        .find(|network| network.name == name)
+        .map(|network| network.id.as_str())
 }
 
-fn ran_since(container: &Container, at: Timestamp) -> bool {
-    let started = container.inspect.as_ref().and_then(|facts| facts.started_at);
+fn has_run_since(container: &Container, at: Timestamp) -> bool {
+    let started = container.inspect.as_ref().and_then(|info| info.started_at);
     is_up(container.state) || started.is_some_and(|started| started >= at)
 }
 
-fn attached(container: &Container, network: Option<&str>) -> bool {
+fn is_attached(container: &Container, network: Option<&str>) -> bool {
     let network = network.unwrap_or_default();
     container
         .networks
@@ -121,31 +132,28 @@ fn attached(container: &Container, network: Option<&str>) -> bool {
         .any(|(name, at)| name == network || at.network.as_ref().is_some_and(|id| id.as_str() == network))
 }
 
-fn there(found: Option<String>, kind: &str, name: &str) -> (IntentResolution, String) {
+fn expect_present(found: Option<String>, kind: &str, name: &str) -> (IntentResolution, String) {
     match found {
-        Some(id) => (
-            IntentResolution::Done,
-            format!("{kind} `{name}` is there as {id}"),
-        ),
+        Some(id) => (IntentResolution::Done, format!("{kind} `{name}` exists as {id}")),
         None => (
             IntentResolution::NotApplied,
-            format!("{kind} `{name}` is not there"),
+            format!("{kind} `{name}` does not exist"),
         ),
     }
 }
 
-fn gone(there: bool, kind: &str, name: &str) -> (IntentResolution, String) {
-    if there {
+fn expect_absent(is_present: bool, kind: &str, name: &str) -> (IntentResolution, String) {
+    if is_present {
         (
             IntentResolution::NotApplied,
-            format!("{kind} `{name}` is still there"),
+            format!("{kind} `{name}` still exists"),
         )
     } else {
-        (IntentResolution::Done, format!("{kind} `{name}` is gone"))
+        (IntentResolution::Done, format!("{kind} `{name}` does not exist"))
     }
 }
 
-fn of_container(
+fn check_container(
     container: Option<&Container>,
     is_done: impl Fn(&Container) -> bool,
     done: &str,
@@ -153,10 +161,13 @@ fn of_container(
 ) -> (IntentResolution, String) {
     match container {
         None => (IntentResolution::NotApplied, "the container is gone".to_owned()),
-        Some(it) if is_done(it) => (IntentResolution::Done, format!("container `{}` {done}", it.name)),
-        Some(it) => (
+        Some(container) if is_done(container) => (
+            IntentResolution::Done,
+            format!("container `{}` {done}", container.name),
+        ),
+        Some(container) => (
             IntentResolution::NotApplied,
-            format!("container `{}` {not_done}", it.name),
+            format!("container `{}` {not_done}", container.name),
         ),
     }
 }
@@ -212,12 +223,12 @@ mod tests {
                 name: Some(name.to_owned()),
                 ..ActionRecord::default()
             },
-            cause: "it is missing".to_owned(),
+            cause: "missing".to_owned(),
         }
     }
 
     #[test]
-    fn an_open_intent_is_settled_by_what_is_there() {
+    fn open_intent_is_resolved_from_the_engine_state() {
         use ContainerState::{Created, Exited, Paused, Running};
         use IntentResolution::{Done, NotApplied, Repeat};
         for (verb, id, name, state, expected) in [
@@ -243,8 +254,8 @@ mod tests {
             ("pull-image", "", "", Running, Repeat),
             ("a verb of tomorrow", "", "", Running, Repeat),
         ] {
-            let (settled, how) = resolve_intent(&intent(verb, id, name), Timestamp(5), &store(state));
-            assert_eq!(settled, expected, "{verb} {id} {name} {state:?}: {how}");
+            let (resolution, how) = resolve_intent(&intent(verb, id, name), Timestamp(5), &store(state));
+            assert_eq!(resolution, expected, "{verb} {id} {name} {state:?}: {how}");
             assert!(!how.is_empty());
         }
     }

@@ -1,4 +1,4 @@
-//! What is told of two statuses, and that nothing is told twice.
+//! Events between two statuses; no event is reported twice.
 
 use argus_crds::status::{Phase, PortMapping};
 
@@ -29,35 +29,35 @@ fn service(state: ServiceState, restarts: u32, error: Option<&str>) -> ServiceSt
 }
 
 #[test]
-fn a_crash_is_an_error_a_restart_and_a_recovery_and_nothing_is_told_twice() {
+fn crash_causes_error_restart_and_recovery_events_once() {
     let env = EnvName::new("shop").unwrap();
-    let well = status(vec![service(ServiceState::Ready, 0, None)]);
-    let dead = status(vec![service(ServiceState::Restarting, 0, Some("1"))]);
-    let back = status(vec![service(ServiceState::Ready, 1, Some("1"))]);
+    let healthy = status(vec![service(ServiceState::Ready, 0, None)]);
+    let failed = status(vec![service(ServiceState::Restarting, 0, Some("1"))]);
+    let recovered = status(vec![service(ServiceState::Ready, 1, Some("1"))]);
     let names = |before: Option<&EnvironmentStatus>, after: &EnvironmentStatus| -> Vec<String> {
-        let notes = events_between(&env, before, after, &EnvHistory::default());
-        let name = |note: &Event| {
-            serde_json::to_value(note).unwrap()["note"]
+        let events = events_between(&env, before, after, &EnvHistory::default());
+        let name = |event: &Event| {
+            serde_json::to_value(event).unwrap()["event"]
                 .as_str()
                 .unwrap()
                 .to_owned()
         };
-        notes.iter().map(name).collect()
+        events.iter().map(name).collect()
     };
-    assert_eq!(names(None, &well), [""; 0]);
-    assert_eq!(names(Some(&well), &dead), ["error"]);
-    assert_eq!(names(Some(&dead), &back), ["restart", "recovered"]);
-    assert_eq!(names(Some(&back), &back), [""; 0]);
-    // Both within one look.
-    assert_eq!(names(Some(&well), &back), ["error", "restart"]);
-    let lost = status(vec![service(ServiceState::Failed, 1, Some("2"))]);
-    assert_eq!(names(Some(&back), &lost), ["error", "gaveUp"]);
+    assert_eq!(names(None, &healthy), [""; 0]);
+    assert_eq!(names(Some(&healthy), &failed), ["error"]);
+    assert_eq!(names(Some(&failed), &recovered), ["restart", "recovered"]);
+    assert_eq!(names(Some(&recovered), &recovered), [""; 0]);
+    // Both changes happen between two statuses.
+    assert_eq!(names(Some(&healthy), &recovered), ["error", "restart"]);
+    let given_up = status(vec![service(ServiceState::Failed, 1, Some("2"))]);
+    assert_eq!(names(Some(&recovered), &given_up), ["error", "restartsExhausted"]);
 }
 
 #[test]
-fn the_end_of_a_run_is_told_with_how_long_ago_it_was() {
+fn error_event_has_the_time_since_the_end_of_the_run() {
     let env = EnvName::new("shop").unwrap();
-    let told = |details: serde_json::Value| {
+    let reported = |details: serde_json::Value| {
         let error = StructuredError::new(Code::ContainerCrash, "it ended").details(details);
         let after = EnvironmentStatus {
             errors: vec![error],
@@ -70,21 +70,25 @@ fn the_end_of_a_run_is_told_with_how_long_ago_it_was() {
         }
     };
     let ended = |at: &str| serde_json::json!({ "endedAt": at });
-    assert_eq!(told(ended("2026-11-21T10:00:00.000Z")), Some(1_250));
+    assert_eq!(reported(ended("2026-11-21T10:00:00.000Z")), Some(1_250));
     assert_eq!(
-        told(ended("2026-11-21T10:00:05.000Z")),
+        reported(ended("2026-11-21T10:00:05.000Z")),
         Some(0),
         "the engine's clock is ahead"
     );
-    assert_eq!(told(serde_json::json!({})), None, "it is about no run");
+    assert_eq!(
+        reported(serde_json::json!({})),
+        None,
+        "the error belongs to no run"
+    );
 }
 
 #[test]
-fn a_failed_health_check_is_told_with_how_long_ago_its_probe_began_to_fail() {
+fn error_event_has_the_time_since_the_first_failed_probe() {
     let env = EnvName::new("shop").unwrap();
     let at = |text: &str| Timestamp::parse(text).unwrap();
-    let told = |code, failing_since: Option<&str>| {
-        let details = serde_json::json!({ "endedAt": "2026-11-21T10:00:29.000Z", "incarnation": 3 });
+    let reported = |code, failing_since: Option<&str>| {
+        let details = serde_json::json!({ "endedAt": "2026-11-21T10:00:29.000Z", "run": 3 });
         let error = StructuredError::new(code, "it failed")
             .service("api")
             .details(details);
@@ -98,30 +102,33 @@ fn a_failed_health_check_is_told_with_how_long_ago_its_probe_began_to_fail() {
             failing_since: failing_since.map(at),
             ..FailedRun::of(ContainerId::new("c").unwrap(), at("2026-11-21T10:00:29.000Z"))
         };
-        let mut memory = EnvHistory::default();
+        let mut history = EnvHistory::default();
         let api = ServiceName::new("api").unwrap();
-        memory.services.entry(api).or_default().failures = vec![failed_run];
-        match &events_between(&env, None, &after, &memory)[..] {
+        history.services.entry(api).or_default().failures = vec![failed_run];
+        match &events_between(&env, None, &after, &history)[..] {
             [Event::Error { after_ms, .. }] => *after_ms,
             other => panic!("{other:?}"),
         }
     };
-    let began = Some("2026-11-21T10:00:10.000Z");
-    assert_eq!(told(Code::HealthCheckTimeout, began), Some(20_000));
+    let failing_since_text = Some("2026-11-21T10:00:10.000Z");
     assert_eq!(
-        told(Code::HealthCheckTimeout, None),
-        Some(1_000),
-        "the engine's own check tells only that it failed"
+        reported(Code::HealthCheckTimeout, failing_since_text),
+        Some(20_000)
     );
     assert_eq!(
-        told(Code::ContainerCrash, began),
+        reported(Code::HealthCheckTimeout, None),
         Some(1_000),
-        "it ended before it was restarted, and that is when it failed"
+        "the engine reports only the failure of its health check"
+    );
+    assert_eq!(
+        reported(Code::ContainerCrash, failing_since_text),
+        Some(1_000),
+        "the run ended before its restart, and the end counts"
     );
 }
 
 #[test]
-fn a_look_is_told_when_it_differs_with_its_beginning_and_its_end_and_all_of_it_to_who_asks() {
+fn changed_preflight_causes_start_check_and_end_events() {
     use argus_crds::status::{CheckName, CheckResult, PreflightBefore, PreflightOverall};
     let report = |disk| PreflightReport {
         checks: [(CheckName::Engine, CheckResult::Pass), (CheckName::Disk, disk)]
@@ -133,12 +140,12 @@ fn a_look_is_told_when_it_differs_with_its_beginning_and_its_end_and_all_of_it_t
             .to_vec(),
         ..PreflightReport::default()
     };
-    let told = |before: Option<CheckResult>, after| {
-        let mut notes = Vec::new();
-        preflight(before.map(report).as_ref(), Some(&report(after)), &mut notes);
-        notes
+    let reported = |before: Option<CheckResult>, after| {
+        let mut events = Vec::new();
+        preflight_events(before.map(report).as_ref(), Some(&report(after)), &mut events);
+        events
     };
-    let (look, end) = (
+    let (start, end) = (
         Event::PreflightStart {
             asked: false,
             skip: Vec::new(),
@@ -148,35 +155,35 @@ fn a_look_is_told_when_it_differs_with_its_beginning_and_its_end_and_all_of_it_t
         },
     );
     let check = |check, result| Event::PreflightCheck { check, result };
-    let (fit, low) = (CheckResult::Pass, CheckResult::Warn);
-    let engine = check(CheckName::Engine, fit);
+    let (pass, warn) = (CheckResult::Pass, CheckResult::Warn);
+    let engine = check(CheckName::Engine, pass);
     assert_eq!(
-        told(None, fit),
+        reported(None, pass),
         [
-            look.clone(),
+            start.clone(),
             engine.clone(),
-            check(CheckName::Disk, fit),
+            check(CheckName::Disk, pass),
             end.clone()
         ]
     );
-    assert_eq!(told(Some(fit), fit), []);
+    assert_eq!(reported(Some(pass), pass), []);
     assert_eq!(
-        told(Some(fit), low),
-        [look, check(CheckName::Disk, low), end.clone()]
+        reported(Some(pass), warn),
+        [start, check(CheckName::Disk, warn), end.clone()]
     );
-    let mended = PreflightReport {
+    let repaired = PreflightReport {
         before: Some(PreflightBefore {
-            checks: report(low).checks,
+            checks: report(warn).checks,
             ..PreflightBefore::default()
         }),
-        ..report(fit)
+        ..report(pass)
     };
-    let (was, is) = (check(CheckName::Disk, low), check(CheckName::Disk, fit));
-    assert_eq!(looked(&mended), [engine.clone(), was, engine, is, end]);
+    let (was, is) = (check(CheckName::Disk, warn), check(CheckName::Disk, pass));
+    assert_eq!(looked(&repaired), [engine.clone(), was, engine, is, end]);
 }
 
 #[test]
-fn a_port_that_is_not_where_it_was_has_moved() {
+fn changed_port_causes_an_event() {
     let env = EnvName::new("shop").unwrap();
     let at = |actual| EnvironmentStatus {
         port_mappings: vec![PortMapping {
@@ -200,7 +207,7 @@ fn a_port_that_is_not_where_it_was_has_moved() {
 }
 
 #[test]
-fn a_breaker_that_is_tried_and_closes_between_two_looks_was_half_open_and_nothing_is_told_twice() {
+fn short_half_open_state_causes_an_event_once() {
     use BreakerScope::{Engine, Environment};
     use BreakerState::{Closed, HalfOpen, Open};
 
@@ -224,23 +231,23 @@ fn a_breaker_that_is_tried_and_closes_between_two_looks_was_half_open_and_nothin
             ..EnvironmentStatus::default()
         }
     };
-    let told = |before: Option<&EnvironmentStatus>, after: &EnvironmentStatus| -> Vec<BreakerState> {
-        let notes = events_between(&env, before, after, &EnvHistory::default());
-        let to = |note: &Event| match note {
+    let reported = |before: Option<&EnvironmentStatus>, after: &EnvironmentStatus| -> Vec<BreakerState> {
+        let events = events_between(&env, before, after, &EnvHistory::default());
+        let to = |event: &Event| match event {
             Event::Circuit { to, .. } => *to,
             other => panic!("{other:?}"),
         };
-        notes.iter().map(to).collect()
+        events.iter().map(to).collect()
     };
     let all = [(10, "open"), (20, "halfOpen"), (21, "closed")];
     let (open, closed) = (status(10, Environment, &all[..1]), status(21, Environment, &all));
-    assert_eq!(told(None, &open), [Open]);
-    assert_eq!(told(Some(&open), &closed), [HalfOpen, Closed]);
-    assert_eq!(told(Some(&closed), &closed), []);
-    // The engine's is shown in its place for a while.
-    let hidden = status(30, Engine, &[(30, "open")]);
-    assert_eq!(told(Some(&closed), &hidden), []);
-    assert_eq!(told(Some(&hidden), &status(40, Environment, &all)), []);
-    // Its settings took it away while it was open.
-    assert_eq!(told(Some(&open), &EnvironmentStatus::default()), [Closed]);
+    assert_eq!(reported(None, &open), [Open]);
+    assert_eq!(reported(Some(&open), &closed), [HalfOpen, Closed]);
+    assert_eq!(reported(Some(&closed), &closed), []);
+    // The engine's breaker hides it for a while.
+    let engine_open = status(30, Engine, &[(30, "open")]);
+    assert_eq!(reported(Some(&closed), &engine_open), []);
+    assert_eq!(reported(Some(&engine_open), &status(40, Environment, &all)), []);
+    // Changed settings removed the open breaker.
+    assert_eq!(reported(Some(&open), &EnvironmentStatus::default()), [Closed]);
 }

@@ -1,4 +1,4 @@
-//! All leases as seen from here, and how far they can be believed.
+//! Leases of the last list, with the rules for ownership and liveness.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -8,92 +8,95 @@ use crate::time::Timestamp;
 
 use super::{ControllerLease, Liveness, Ownership};
 
-/// A lease that is gone may have been pruned with other volumes, and is written again by then: what its holder made is
-/// not removed before.
-const DOUBT: Duration = Duration::from_secs(60);
-/// Whoever did not look for longer than this cannot say that nobody renewed: it slept, or its clock jumped.
-const BLINK: Duration = Duration::from_secs(45);
+/// Grace period for the objects of a holder whose lease disappeared.
+///
+/// A `docker volume prune` can delete the lease of a living controller, which writes it again within this time.
+const GONE_GRACE: Duration = Duration::from_secs(60);
+/// Maximum time between two lists. After a longer gap (sleep, clock jump) missed renewals prove nothing.
+const MAX_LIST_GAP: Duration = Duration::from_secs(45);
 
-/// Whose view this is.
+/// Identity of the process that evaluates the leases.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OwnIdentity {
     /// Identity of the controller.
     pub controller: String,
-    /// Its run.
+    /// Run id of the process.
     pub run: String,
-    /// Its state directory: another run's lease from there is dead, because we hold its lock.
+    /// State directory. The lease of another run with the same directory is dead, because this process holds the lock.
     pub place: String,
-    /// It holds a lease itself, and acts only while that is alive. A command that comes and goes holds none.
+    /// True if the process holds a lease and acts only while that is valid. A short-lived command holds none.
     pub holds: bool,
 }
 
-/// All leases on an engine; without [`Me`] nothing was read, and nothing is known of others.
+/// All leases on one engine.
+///
+/// The default value has no [`OwnIdentity`]: every environment is then owned, and the liveness of others is unknown.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Leases {
-    me: Option<OwnIdentity>,
-    /// They were read at least once.
-    read: bool,
-    seen: BTreeMap<String, ControllerLease>,
-    /// By controller: when its last lease was seen to be gone.
+    own_identity: Option<OwnIdentity>,
+    /// True if the leases were listed at least once.
+    is_listed: bool,
+    leases: BTreeMap<String, ControllerLease>,
+    /// Time at which the last lease of a controller disappeared, by controller.
     gone: BTreeMap<String, Timestamp>,
-    /// Runs that were seen to renew.
+    /// Runs with an observed renewal.
     renewing: BTreeSet<String>,
     listed_at: Timestamp,
-    /// The engine does not answer: nobody can renew.
-    away: bool,
-    /// Nobody could renew, or be seen to, before this.
-    blind_until: Option<Timestamp>,
-    /// Grows with every other picture.
+    /// True if the engine is unreachable, so that no controller can renew its lease.
+    is_unreachable: bool,
+    /// End of the last period in which renewals were impossible or not observed.
+    unobserved_until: Option<Timestamp>,
+    /// Increases with every change of the leases.
     version: u64,
-    /// Judged as of then, whatever time is pretended.
+    /// Time at which all leases are evaluated, in place of `now`.
     frozen: Option<Timestamp>,
 }
 
 impl Leases {
-    /// Nothing is read yet.
-    pub fn of(me: OwnIdentity) -> Self {
+    /// Creates an empty registry for one process; the leases are not listed yet.
+    pub fn of(identity: OwnIdentity) -> Self {
         Self {
-            me: Some(me),
+            own_identity: Some(identity),
             ..Self::default()
         }
     }
 
-    /// Takes a complete look in; tells whether it is another picture than before.
+    /// Stores a complete list of leases; returns whether anything changed.
     pub fn take(&mut self, found: Vec<ControllerLease>, now: Timestamp) -> bool {
         let before = self.clone();
-        let first = !self.read;
-        let blinked = now.since(self.listed_at) > BLINK || now < self.listed_at;
-        if !first && (self.away || blinked) {
-            self.blind_until = Some(now);
+        let first = !self.is_listed;
+        let has_gap = now.since(self.listed_at) > MAX_LIST_GAP || now < self.listed_at;
+        if !first && (self.is_unreachable || has_gap) {
+            self.unobserved_until = Some(now);
         }
-        self.away = false;
+        self.is_unreachable = false;
         self.listed_at = now;
-        self.read = true;
-        let mut seen: BTreeMap<String, ControllerLease> = BTreeMap::new();
+        self.is_listed = true;
+        let mut leases: BTreeMap<String, ControllerLease> = BTreeMap::new();
         for lease in found {
             let run = lease.spec.run.clone();
-            // While one follows the other both are there: the newer one counts.
+            // During a renewal both objects exist, and the newer one counts.
             let newer = |other: &ControllerLease| (other.made_at, &other.name) < (lease.made_at, &lease.name);
-            if seen.get(&run).is_none_or(newer) {
-                seen.insert(run, lease);
+            if leases.get(&run).is_none_or(newer) {
+                leases.insert(run, lease);
             }
         }
-        for (run, lease) in &mut seen {
-            match self.seen.get(run) {
-                // What was told of it at the first look stands, whatever clocks did since.
+        for (run, lease) in &mut leases {
+            match self.leases.get(run) {
+                // The estimate of the first list stays, even if a clock was changed since.
                 Some(old) if old.name == lease.name => lease.renewed_at = old.renewed_at,
                 Some(_) => drop(self.renewing.insert(run.clone())),
                 None => {}
             }
         }
-        for (run, lease) in &self.seen {
-            if !seen.contains_key(run) && self.is_fresh(lease, now) {
+        for (run, lease) in &self.leases {
+            if !leases.contains_key(run) && self.is_fresh(lease, now) {
                 self.gone.insert(lease.spec.controller.clone(), now);
             }
         }
-        self.gone.retain(|_, at| now < *at + DOUBT);
-        self.renewing.retain(|run| seen.contains_key(run));
-        self.seen = seen;
+        self.gone.retain(|_, at| now < *at + GONE_GRACE);
+        self.renewing.retain(|run| leases.contains_key(run));
+        self.leases = leases;
         let differs = Self {
             listed_at: before.listed_at,
             ..self.clone()
@@ -102,7 +105,7 @@ impl Leases {
         differs
     }
 
-    /// The same picture for ever, as of now: for whoever pretends that time passes.
+    /// Returns a copy that is always evaluated at `now`, for forecasts that advance the time.
     #[must_use]
     pub fn frozen(&self, now: Timestamp) -> Self {
         Self {
@@ -111,112 +114,122 @@ impl Leases {
         }
     }
 
-    /// Another one for another picture.
+    /// Returns a number that differs after every change.
     pub fn version(&self) -> u64 {
         self.version
     }
 
-    /// The engine does not answer: until it did for a while, nobody's silence means anything. Tells whether that is new.
+    /// Records that the engine is unreachable; returns whether that is new.
+    ///
+    /// No lease expires until the engine has been reachable for the `ttl` of the lease.
     pub fn lost(&mut self) -> bool {
-        let news = self.read && !self.away;
-        self.away |= news;
-        self.version += u64::from(news);
-        news
+        let is_new = self.is_listed && !self.is_unreachable;
+        self.is_unreachable |= is_new;
+        self.version += u64::from(is_new);
+        is_new
     }
 
-    /// What our next lease says: what it said before, with the same times, and what came to it since.
+    /// Returns the claims of the next own lease: the earlier ones with their times, and the new ones.
     ///
-    /// Where ours had run out and another living one has come meanwhile, that one was first.
+    /// An expired own claim loses its time if another living controller has claimed the environment since.
     pub fn claims(&self, wanted: &BTreeSet<EnvName>, now: Timestamp) -> BTreeMap<EnvName, Option<Timestamp>> {
-        let kept = |env: &EnvName| {
+        let earlier_claim = |env: &EnvName| {
             let own = self.own()?;
             let lost = !is_ours_still(own, now) && self.other_claims(env, now);
             own.claims(env).filter(|_| !lost)
         };
-        wanted.iter().map(|env| (env.clone(), kept(env))).collect()
+        wanted
+            .iter()
+            .map(|env| (env.clone(), earlier_claim(env)))
+            .collect()
     }
 
     fn other_claims(&self, env: &EnvName, now: Timestamp) -> bool {
-        let mut others = self.seen.values().filter(|lease| self.lives(lease, now));
+        let mut others = self.leases.values().filter(|lease| self.lives(lease, now));
         others.any(|lease| lease.claims(env).is_some())
     }
 
-    /// The engine's time, as far as any lease tells how its clock goes.
+    /// Returns the time of the engine, estimated from the most recently renewed lease.
     pub fn engine_time(&self, now: Timestamp) -> Timestamp {
-        let newest = self.seen.values().max_by_key(|lease| lease.renewed_at);
+        let newest = self.leases.values().max_by_key(|lease| lease.renewed_at);
         let ahead = newest.map_or(0, |lease| lease.made_at.0.saturating_sub(lease.renewed_at.0));
         Timestamp(now.0.saturating_add(ahead))
     }
 
-    /// Our own is there, and not about to be thought dead.
+    /// Returns whether the own lease exists and this process may still rely on it.
     pub fn is_well(&self, now: Timestamp) -> bool {
         self.own().is_some_and(|own| is_ours_still(own, now))
     }
 
-    /// Every lease that is seen.
+    /// Iterates over all leases of the last list.
     pub fn all(&self) -> impl Iterator<Item = &ControllerLease> {
-        self.seen.values()
+        self.leases.values()
     }
 
-    /// Our own.
+    /// Returns the lease of this process.
     pub fn own(&self) -> Option<&ControllerLease> {
-        self.seen.get(&self.me.as_ref()?.run)
+        self.leases.get(&self.own_identity.as_ref()?.run)
     }
 
-    /// Whether others' leases were read at all.
+    /// Returns whether the leases were listed at least once.
     pub fn is_read(&self) -> bool {
-        self.read
+        self.is_listed
     }
 
-    /// Its holder was seen to renew, so that it is not merely dead and not yet called so.
+    /// Returns whether a renewal of the lease was observed. Without one, its holder may be dead already.
     pub fn renews(&self, lease: &ControllerLease) -> bool {
         self.renewing.contains(&lease.spec.run)
     }
 
-    /// Whether an environment may be acted on; `wanted`: by its file, and not only for what is left of it.
+    /// Returns the permission to act on an environment.
+    ///
+    /// `wanted` is true for an environment with a spec file, and false for one that has only remaining objects.
     pub fn ownership(&self, env: &EnvName, wanted: bool, now: Timestamp) -> Ownership<'_> {
         let now = self.frozen.unwrap_or(now);
-        let Some(me) = &self.me else {
+        let Some(identity) = &self.own_identity else {
             return Ownership::Ours;
         };
         let own = self.own().filter(|own| is_ours_still(own, now));
-        let claim = own.and_then(|own| Some((own.claims(env)?, &me.run)));
-        let others = self.seen.values().filter(|lease| self.lives(lease, now));
+        let claim = own.and_then(|own| Some((own.claims(env)?, &identity.run)));
+        let others = self.leases.values().filter(|lease| self.lives(lease, now));
         let first = others
             .filter_map(|lease| Some(((lease.claims(env)?, &lease.spec.run), lease)))
             .min_by(|(one, _), (other, _)| one.cmp(other));
         match first {
             Some((theirs, lease)) if claim.is_none_or(|ours| theirs < ours) => Ownership::Theirs(lease),
-            _ if !me.holds && self.read => Ownership::Ours,
+            _ if !identity.holds && self.is_listed => Ownership::Ours,
             _ if own.is_none() || (wanted && claim.is_none()) => Ownership::Unclaimed,
             _ => Ownership::Ours,
         }
     }
 
-    /// Whether a controller lives, by the identity on what it made.
+    /// Returns the liveness of a controller, by the identity on the labels of its objects.
     pub fn liveness(&self, controller: &str, now: Timestamp) -> Liveness<'_> {
         let now = self.frozen.unwrap_or(now);
-        match &self.me {
-            // The Node tool's things name no controller, and neither does a command without a state directory.
-            Some(me) if me.controller == controller && !controller.is_empty() => return Liveness::Own,
-            Some(_) if self.read => {}
+        match &self.own_identity {
+            // Objects of the Node tool have no controller, and neither has a command without a state directory.
+            Some(identity) if identity.controller == controller && !controller.is_empty() => {
+                return Liveness::Own;
+            }
+            Some(_) if self.is_listed => {}
             Some(_) | None => return Liveness::Unknown,
         }
-        let mut of_it = self
-            .seen
+        let mut of_controller = self
+            .leases
             .values()
             .filter(|lease| lease.spec.controller == controller);
-        if let Some(lease) = of_it.find(|lease| self.lives(lease, now)) {
+        if let Some(lease) = of_controller.find(|lease| self.lives(lease, now)) {
             return Liveness::Alive(lease);
         }
         match self.gone.get(controller) {
-            Some(at) if now < *at + DOUBT => Liveness::Doubtful,
+            Some(at) if now < *at + GONE_GRACE => Liveness::Doubtful,
             Some(_) | None => Liveness::Dead,
         }
     }
 
-    /// Whether something in an environment that is ours, made by somebody else, is ours with it: its maker is dead, or
-    /// claims the environment too and gave way.
+    /// Returns whether this controller may take over an object of another controller in its own environment.
+    ///
+    /// It may if the other controller is dead, or claims the environment as well and came later.
     pub fn yields(&self, env: &EnvName, controller: &str, now: Timestamp) -> bool {
         match self.liveness(controller, now) {
             Liveness::Own | Liveness::Doubtful | Liveness::Dead => true,
@@ -225,37 +238,39 @@ impl Leases {
         }
     }
 
-    /// When the passing of time alone changes one of these answers.
+    /// Returns the next time at which a result of these methods changes without a new list.
     pub fn next_change(&self, now: Timestamp) -> Option<Timestamp> {
         if self.frozen.is_some() {
             return None;
         }
-        let ends = self.seen.values().flat_map(|lease| {
+        let ends = self.leases.values().flat_map(|lease| {
             let end = lease.renewed_at + lease.spec.ttl;
-            let blind = self.blind_until.map(|until| until + lease.spec.ttl);
-            [Some(end), blind, Some(lease.renewed_at + trust(lease))]
+            let unobserved = self.unobserved_until.map(|until| until + lease.spec.ttl);
+            [Some(end), unobserved, Some(lease.renewed_at + trust(lease))]
         });
-        let doubts = self.gone.values().map(|at| Some(*at + DOUBT));
-        ends.chain(doubts).flatten().filter(|at| *at > now).min()
+        let grace_ends = self.gone.values().map(|at| Some(*at + GONE_GRACE));
+        ends.chain(grace_ends).flatten().filter(|at| *at > now).min()
     }
 
-    /// Another process's lease: alive by what was seen, as far as that can be told.
+    /// Returns whether the lease belongs to another process and is alive.
     fn lives(&self, lease: &ControllerLease, now: Timestamp) -> bool {
         let ours = self
-            .me
+            .own_identity
             .as_ref()
-            .is_some_and(|me| me.run == lease.spec.run || me.place == lease.spec.place);
+            .is_some_and(|identity| identity.run == lease.spec.run || identity.place == lease.spec.place);
         !ours && self.is_fresh(lease, now)
     }
 
     fn is_fresh(&self, lease: &ControllerLease, now: Timestamp) -> bool {
         let ttl = lease.spec.ttl;
-        let seen = now.since(lease.renewed_at) < ttl;
-        seen || self.away || self.blind_until.is_some_and(|until| now < until + ttl)
+        let is_renewed = now.since(lease.renewed_at) < ttl;
+        is_renewed || self.is_unreachable || self.unobserved_until.is_some_and(|until| now < until + ttl)
     }
 }
 
-/// We stop to act well before others begin to think us dead: what is in flight then has time to end.
+/// Returns whether the own lease is still valid for this process.
+///
+/// That ends at two thirds of the `ttl`, so that running actions can finish before others take over.
 fn is_ours_still(own: &ControllerLease, now: Timestamp) -> bool {
     now.since(own.renewed_at) < trust(own)
 }

@@ -1,4 +1,4 @@
-//! Everything seen on one engine, sorted by environment, and how far the seeing has come.
+//! Store of the observed objects of one engine, grouped by environment, with the sync state of the watch.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -8,54 +8,54 @@ use crate::ident::{ContainerId, EnvName, NetworkId};
 use crate::state::expectation::is_up;
 use crate::time::Timestamp;
 
-/// Everything of ours that was seen on one engine.
+/// Store of all managed objects on one engine (the informer store of Kubernetes).
 ///
-/// Objects that do not wholly carry our labels are not kept: they can be neither planned for nor touched.
+/// It holds only objects with the complete labels of Argus. Argus neither plans for other objects nor changes them.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Store {
     environments: BTreeMap<EnvName, Arc<Observed>>,
-    home: BTreeMap<ObjectId, EnvName>,
-    /// Objects that the running list has not shown yet.
+    environment_of: BTreeMap<ObjectId, EnvName>,
+    /// Objects that the list in progress has not contained yet; `None` without a list in progress.
     unlisted: Option<BTreeSet<ObjectId>>,
-    lists_begun: u64,
+    lists_started: u64,
     last_complete: u64,
     reachable: bool,
     unreachable_reason: String,
     lost_at: Option<Timestamp>,
     retry: Option<(u32, Option<Timestamp>)>,
     outages: Vec<Outage>,
-    /// Where versions come from: one row for all, because an environment that went and came back must not repeat one.
+    /// Last assigned version. All environments share it, so that a recreated environment never repeats a version.
     changes: u64,
 }
 
-/// An engine that does not answer.
+/// Reconnection state of an unreachable engine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RetryState<'a> {
-    /// Tries in a row without an answer.
+    /// Number of consecutive failed attempts.
     pub attempts: u32,
-    /// When it is tried next.
+    /// Time of the next attempt.
     pub next: Option<Timestamp>,
-    /// Why the last try failed.
+    /// Cause of the last failure.
     pub reason: &'a str,
 }
 
 impl Store {
-    /// Takes one sighting in.
+    /// Merges one event of the watch.
     pub fn apply(&mut self, event: WatchEvent) {
         match event {
             WatchEvent::Init => {
-                self.lists_begun += 1;
-                self.unlisted = Some(self.home.keys().cloned().collect());
+                self.lists_started += 1;
+                self.unlisted = Some(self.environment_of.keys().cloned().collect());
             }
-            WatchEvent::Apply(object) => self.saw(object),
-            WatchEvent::Delete(id) => self.gone(&id),
+            WatchEvent::Apply(object) => self.apply_object(object),
+            WatchEvent::Delete(id) => self.remove(&id),
             WatchEvent::InitDone => {
-                // A list that was cut by an outage has no set any more, and proves nothing.
+                // An outage discards the set, so a list that it interrupted removes nothing.
                 if let Some(unlisted) = self.unlisted.take() {
                     for id in unlisted {
-                        self.gone(&id);
+                        self.remove(&id);
                     }
-                    self.last_complete = self.lists_begun;
+                    self.last_complete = self.lists_started;
                 }
             }
             WatchEvent::Stopped(id, at) => {
@@ -64,8 +64,8 @@ impl Store {
             WatchEvent::OutOfMemory(id, at) => {
                 self.patch_container(&id, |container| container.oom_at = Some(at))
             }
-            WatchEvent::ImageMoved(id) => self.retagged(id),
-            WatchEvent::Disconnected(at, reason) => self.lost(at, reason),
+            WatchEvent::ImageMoved(id) => self.mark_image_moved(id),
+            WatchEvent::Disconnected(at, reason) => self.on_disconnected(at, reason),
             WatchEvent::Retrying { tries, next } => self.retry = Some((tries, next)),
             WatchEvent::StreamStalled => {}
             WatchEvent::Connected(at) => {
@@ -80,9 +80,9 @@ impl Store {
         }
     }
 
-    fn lost(&mut self, at: Timestamp, reason: String) {
+    fn on_disconnected(&mut self, at: Timestamp, reason: String) {
         self.unlisted = None;
-        // What was listed before says nothing about what is there after: a full list comes before any act.
+        // Objects can change unnoticed during the outage, so a full list is required before the next action.
         self.last_complete = 0;
         self.unreachable_reason = reason;
         self.lost_at.get_or_insert(at);
@@ -91,29 +91,29 @@ impl Store {
                 from: at,
                 until: None,
             });
-            // Only recent outages can explain a death that is not yet dealt with.
+            // Only recent outages can explain a failed run that is not yet processed.
             let surplus = self.outages.len().saturating_sub(16);
             self.outages.drain(..surplus);
         }
         self.reachable = false;
     }
 
-    /// What an event told of a container that no look shows.
-    fn patch_container(&mut self, id: &ContainerId, tell: impl FnOnce(&mut Container)) {
-        let Some(env) = self.home.get(&ObjectId::Container(id.clone())).cloned() else {
+    /// Records a fact about a container that only an event reports, and no list or inspect.
+    fn patch_container(&mut self, id: &ContainerId, patch: impl FnOnce(&mut Container)) {
+        let Some(env) = self.environment_of.get(&ObjectId::Container(id.clone())).cloned() else {
             return;
         };
         self.changes += 1;
         let version = self.changes;
         let observed = self.edit(&env);
         if let Some(container) = observed.containers.get_mut(id) {
-            tell(Arc::make_mut(container));
+            patch(Arc::make_mut(container));
             observed.version = version;
         }
     }
 
-    fn retagged(&mut self, id: ContainerId) {
-        let Some(env) = self.home.get(&ObjectId::Container(id.clone())).cloned() else {
+    fn mark_image_moved(&mut self, id: ContainerId) {
+        let Some(env) = self.environment_of.get(&ObjectId::Container(id.clone())).cloned() else {
             return;
         };
         self.changes += 1;
@@ -127,7 +127,7 @@ impl Store {
         Arc::make_mut(self.environments.entry(env.clone()).or_default())
     }
 
-    fn saw(&mut self, object: Object) {
+    fn apply_object(&mut self, object: Object) {
         let (id, owner) = match &object {
             Object::Container(c) => (ObjectId::Container(c.id.clone()), c.owner()),
             Object::Network(n) => (ObjectId::Network(n.id.clone()), n.owner()),
@@ -137,14 +137,14 @@ impl Store {
             unlisted.remove(&id);
         }
         let Some(owner) = owner else {
-            self.gone(&id);
+            self.remove(&id);
             return;
         };
         let env = owner.environment;
-        if self.home.get(&id).is_some_and(|home| *home != env) {
-            self.gone(&id);
+        if self.environment_of.get(&id).is_some_and(|known| *known != env) {
+            self.remove(&id);
         }
-        self.home.insert(id, env.clone());
+        self.environment_of.insert(id, env.clone());
         let observed = self.environments.entry(env).or_default();
         match object {
             Object::Container(new) => {
@@ -176,8 +176,10 @@ impl Store {
         }
     }
 
-    fn gone(&mut self, id: &ObjectId) {
-        let Some(env) = self.home.remove(id) else { return };
+    fn remove(&mut self, id: &ObjectId) {
+        let Some(env) = self.environment_of.remove(id) else {
+            return;
+        };
         self.changes += 1;
         let version = self.changes;
         let observed = self.edit(&env);
@@ -195,72 +197,72 @@ impl Store {
         }
     }
 
-    /// What belongs to this environment.
+    /// Returns the objects of an environment.
     pub fn of(&self, env: &EnvName) -> Option<&Arc<Observed>> {
         self.environments.get(env)
     }
 
-    /// Everything that carries our labels, by environment.
+    /// Returns all managed objects by environment.
     pub fn environments(&self) -> &BTreeMap<EnvName, Arc<Observed>> {
         &self.environments
     }
 
-    /// One container.
+    /// Returns one container.
     pub fn container(&self, id: &ContainerId) -> Option<&Arc<Container>> {
-        let env = self.home.get(&ObjectId::Container(id.clone()))?;
+        let env = self.environment_of.get(&ObjectId::Container(id.clone()))?;
         self.environments.get(env)?.containers.get(id)
     }
 
-    /// All containers with our labels.
+    /// Iterates over all managed containers.
     pub fn containers(&self) -> impl Iterator<Item = &Arc<Container>> {
         self.environments
             .values()
             .flat_map(|observed| observed.containers.values())
     }
 
-    /// One network.
+    /// Returns one network.
     pub fn network(&self, id: &NetworkId) -> Option<&Arc<Network>> {
-        let env = self.home.get(&ObjectId::Network(id.clone()))?;
+        let env = self.environment_of.get(&ObjectId::Network(id.clone()))?;
         self.environments.get(env)?.networks.get(id)
     }
 
-    /// One volume.
+    /// Returns one volume.
     pub fn volume(&self, name: &str) -> Option<&Arc<Volume>> {
-        let env = self.home.get(&ObjectId::Volume(name.to_owned()))?;
+        let env = self.environment_of.get(&ObjectId::Volume(name.to_owned()))?;
         self.environments.get(env)?.volumes.get(name)
     }
 
-    /// A full list was completed at least once, and the engine answers.
+    /// Returns whether the engine is reachable and a full list has completed since its last outage.
     pub fn synced(&self) -> bool {
         self.last_complete > 0 && self.reachable
     }
 
-    /// Number of the list that began last.
+    /// Returns the number of the last started list.
     pub fn lists_begun(&self) -> u64 {
-        self.lists_begun
+        self.lists_started
     }
 
-    /// Number of the list that was completed last; 0 before the first.
+    /// Returns the number of the last completed list; 0 before the first and after an outage.
     pub fn last_complete(&self) -> u64 {
         self.last_complete
     }
 
-    /// Whether the engine answered the last time it was asked.
+    /// Returns whether the engine is reachable, according to the last event.
     pub fn reachable(&self) -> bool {
         self.reachable
     }
 
-    /// Why it does not answer.
+    /// Returns the reason why the engine is unreachable; empty while it is reachable.
     pub fn unreachable_reason(&self) -> &str {
         &self.unreachable_reason
     }
 
-    /// Since when it does not answer; `None` while it does, and before it was asked.
+    /// Returns the start of the current outage; `None` while the engine is reachable and before the first contact.
     pub fn lost_at(&self) -> Option<Timestamp> {
         self.lost_at
     }
 
-    /// How an engine that does not answer is looked for; `None` while it answers, and before it was asked.
+    /// Returns the reconnection state; `None` while the engine is reachable and before the first failed attempt.
     pub fn retry(&self) -> Option<RetryState<'_>> {
         let (tries, next) = self.retry.filter(|_| !self.reachable)?;
         Some(RetryState {
@@ -270,38 +272,41 @@ impl Store {
         })
     }
 
-    /// Recent times without an engine, oldest first.
+    /// Returns the last outages, oldest first, at most 16.
     pub fn outages(&self) -> &[Outage] {
         &self.outages
     }
 }
 
-/// A list shows less than an inspect did: where both tell of the same run, the older inspect still holds.
+/// Merges a container with its stored version.
+///
+/// A list contains less than an inspect. If both describe the same run, the fields of the earlier inspect stay valid.
 fn merged(old: &Container, new: Arc<Container>) -> Arc<Container> {
     let same_run = old.state == new.state && old.name == new.name;
-    let keep_facts = new.inspect.is_none() && old.inspect.is_some() && same_run;
-    let restarted = match (&old.inspect, &new.inspect) {
+    let keep_inspect = new.inspect.is_none() && old.inspect.is_some() && same_run;
+    let is_restarted = match (&old.inspect, &new.inspect) {
         (Some(before), Some(after)) => before.started_at != after.started_at,
         _ => false,
     };
-    // What is up again, or was started since, is no longer what somebody stopped.
-    let revived = is_up(new.state) && !is_up(old.state);
-    let since = |stop: Timestamp| {
+    // A restart ends the effect of an earlier stop.
+    let is_up_again = is_up(new.state) && !is_up(old.state);
+    let started_after = |stop: Timestamp| {
         new.inspect
             .as_ref()
-            .and_then(|facts| facts.started_at)
+            .and_then(|inspect| inspect.started_at)
             .is_some_and(|start| start > stop)
     };
-    let same_life = !restarted && !revived;
-    let keep_stop =
-        new.stopped_by_other.is_none() && old.stopped_by_other.is_some_and(|stop| !since(stop)) && same_life;
-    let keep_oom = new.oom_at.is_none() && old.oom_at.is_some_and(|at| !since(at)) && same_life;
-    if !keep_facts && !keep_stop && !keep_oom {
+    let is_same_run = !is_restarted && !is_up_again;
+    let keep_stop = new.stopped_by_other.is_none()
+        && old.stopped_by_other.is_some_and(|stop| !started_after(stop))
+        && is_same_run;
+    let keep_oom = new.oom_at.is_none() && old.oom_at.is_some_and(|at| !started_after(at)) && is_same_run;
+    if !keep_inspect && !keep_stop && !keep_oom {
         return new;
     }
     let mut new = new;
     let container = Arc::make_mut(&mut new);
-    if keep_facts {
+    if keep_inspect {
         container.inspect.clone_from(&old.inspect);
         for (name, attachment) in &mut container.networks {
             if let Some(known) = old.networks.get(name)
@@ -336,7 +341,7 @@ mod tests {
     }
 
     #[test]
-    fn an_environment_that_went_and_came_back_has_another_version() {
+    fn recreated_environment_gets_a_new_version() {
         let mut store = Store::default();
         let shop = EnvName::new("shop").unwrap();
         store.apply(volume("a"));

@@ -1,4 +1,4 @@
-//! Calls on the engine as data: one act is one call.
+//! Engine calls as data: one action is one call.
 
 use core::net::IpAddr;
 use std::collections::BTreeMap;
@@ -10,123 +10,123 @@ use crate::desired::{Build, Confinement, File, Mount};
 use crate::ident::{ContainerId, NetworkId, ResourceName};
 use crate::time::Timestamp;
 
-/// One call on the engine.
+/// One engine call.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "verb", rename_all = "camelCase")]
 pub enum Action {
-    /// Create a network with our labels.
+    /// Create a network with Argus labels.
     CreateNetwork {
-        /// Name.
+        /// Name of the network.
         name: ResourceName,
-        /// Labels.
+        /// Labels of the network.
         labels: BTreeMap<String, String>,
     },
-    /// Remove a network of ours, by id.
+    /// Remove a network of this controller by id.
     RemoveNetwork {
-        /// Id.
+        /// Id of the network.
         id: NetworkId,
-        /// Name, for people.
+        /// Name, for reports.
         name: String,
     },
-    /// Create a named volume with our labels.
+    /// Create a named volume with Argus labels.
     CreateVolume {
-        /// Name.
+        /// Name of the volume.
         name: ResourceName,
-        /// Labels.
+        /// Labels of the volume.
         labels: BTreeMap<String, String>,
     },
-    /// Remove a named volume of ours.
+    /// Remove a named volume of this controller.
     RemoveVolume {
-        /// Name.
+        /// Name of the volume.
         name: ResourceName,
     },
     /// Pull an image from its registry.
     PullImage {
-        /// Reference.
+        /// Image reference.
         reference: String,
     },
     /// Build an image.
     BuildImage(Build),
-    /// Create a container (it does not run yet).
+    /// Create a container without starting it.
     CreateContainer {
-        /// The name to create it under; not the final one while its predecessor still holds that.
+        /// Name of the container; a temporary one while its predecessor still holds the final name.
         name: ResourceName,
-        /// All the rest.
+        /// Configuration of the container.
         spec: Box<ContainerSpec>,
     },
     /// Start a container.
     StartContainer {
-        /// Id.
+        /// Id of the container.
         id: ContainerId,
     },
-    /// Stop a container: SIGTERM, then SIGKILL after the grace.
+    /// Stop a container: SIGTERM, then SIGKILL after the grace period.
     StopContainer {
-        /// Id.
+        /// Id of the container.
         id: ContainerId,
-        /// Grace.
+        /// Grace period.
         grace: Duration,
     },
-    /// Unfreeze a container.
+    /// Unpause a container.
     UnpauseContainer {
-        /// Id.
+        /// Id of the container.
         id: ContainerId,
     },
     /// Rename a container.
     RenameContainer {
-        /// Id.
+        /// Id of the container.
         id: ContainerId,
         /// New name.
         to: ResourceName,
     },
-    /// Remove a container of ours, by id, forced, with its anonymous volumes.
+    /// Remove a container of this controller by id, forced, with its anonymous volumes.
     RemoveContainer {
-        /// Id.
+        /// Id of the container.
         id: ContainerId,
-        /// Name, for people.
+        /// Name, for reports.
         name: String,
     },
-    /// Take what a failed run left, before anything is done to its container. Changes nothing.
+    /// Collect the evidence of a failed run before its container changes. Changes nothing.
     CollectEvidence {
-        /// Container.
+        /// Id of the container.
         id: ContainerId,
-        /// Which failure of the service it is, from 1.
+        /// Number of the failure within its service, from 1.
         number: u64,
-        /// When the run began.
+        /// Start of the run.
         since: Option<Timestamp>,
-        /// How it ended; `None` where it still runs.
+        /// Exit code; `None` if the container still runs.
         exit_code: Option<i64>,
-        /// The port that its probe asks; asked once more where the container still runs.
+        /// Port of its probe; probed once more if the container still runs.
         port: Option<u16>,
-        /// What its probe said last, oldest first, to be kept with the rest.
+        /// Last outputs of the probe, oldest first, stored with the evidence.
         probe_said: Vec<String>,
     },
-    /// Put a file into a container, whether it runs or not, in place of the one that is there.
+    /// Copy a file into a container, running or not, and replace the existing one.
     CopyFile {
-        /// Id.
+        /// Id of the container.
         id: ContainerId,
-        /// The file.
+        /// File with its path.
         file: File,
     },
-    /// Attach a container to its network again.
+    /// Connect a container to its network.
     ConnectNetwork {
-        /// Network.
+        /// Id of the network.
         network: NetworkId,
-        /// Container.
+        /// Id of the container.
         container: ContainerId,
-        /// DNS aliases on it.
+        /// DNS aliases on the network.
         aliases: Vec<String>,
     },
-    /// Detach a container from a network, forced; by name, because an id does not free a stuck endpoint.
+    /// Disconnect a container from a network, forced; by name, because an id does not free a stuck endpoint.
     DisconnectNetwork {
-        /// Network name or id.
+        /// Name or id of the network.
         network: String,
-        /// Container name or id.
+        /// Name or id of the container.
         container: String,
     },
 }
 
 impl Action {
-    /// The verb as a stable word for logs and metrics.
+    /// Stable name of the action for logs and metrics.
     pub fn verb(&self) -> &'static str {
         match self {
             Self::CreateNetwork { .. } => "create-network",
@@ -149,45 +149,45 @@ impl Action {
     }
 }
 
-/// Everything that a container is created from, with ports assigned and references resolved.
+/// Configuration of a container, with assigned ports and resolved references.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ContainerSpec {
     /// Image reference.
     pub image: String,
-    /// Digest of the build that must stand behind the reference; empty for images that are not built.
+    /// Digest of the build behind the reference; empty for images that are not built.
     pub build: String,
     /// Overrides the image's entry point.
     pub entrypoint: Option<Vec<String>>,
     /// Overrides the image's command.
     pub command: Option<Vec<String>>,
-    /// Environment.
+    /// Environment variables.
     pub environment: BTreeMap<String, String>,
-    /// Labels; those that differ at every creation do not enter the hash.
+    /// Labels; labels that differ at every creation are not part of the hash.
     pub labels: BTreeMap<String, String>,
-    /// Name of the network it is on.
+    /// Name of its network.
     pub network: ResourceName,
     /// DNS aliases on that network.
     pub aliases: Vec<String>,
     /// Published ports.
     pub bindings: Vec<Binding>,
-    /// Mounts.
+    /// Mounted volumes and directories.
     pub mounts: Vec<Mount>,
     /// Paths with a tmpfs, `/path` or `/path:options` each.
     pub tmpfs: Vec<String>,
-    /// Lines for `/etc/hosts`.
+    /// Additional lines of `/etc/hosts`.
     pub extra_hosts: Vec<String>,
-    /// User.
+    /// User of the process, as in `USER` of a Dockerfile.
     pub user: Option<String>,
-    /// Working directory.
+    /// Working directory of the process.
     pub working_dir: Option<String>,
     /// Memory limit in bytes.
     pub memory: Option<u64>,
     /// CPU limit in billionths of a core.
     pub nano_cpus: Option<u64>,
-    /// Stop grace.
+    /// Grace period of a stop.
     pub stop_grace: Duration,
-    /// How tightly it is confined; the usual is not written, so that hashes stay what they are.
+    /// Security restrictions. The default is not serialized, so that hashes stay the same.
     #[serde(default, skip_serializing_if = "Confinement::is_default")]
     pub confinement: Confinement,
 }

@@ -1,19 +1,19 @@
-//! What a plan leaves for later because a breaker is not closed.
+//! Breaker filter of a plan: a breaker that is not closed turns steps into waits.
 
 use super::{Plan, PlanInput, Wait};
 
-/// Turns the steps that no breaker lets through into waits: all of them, or all but the one that tries it.
+/// Turns the blocked steps into waits: all of them, or all but the test call of a half-open breaker.
 pub(super) fn apply(input: &PlanInput<'_>, plan: &mut Plan) {
     let breakers = &input.state.breakers;
-    let (room, on) = match breakers.blocked_by(input.env, input.now) {
+    let (allowed, on) = match breakers.blocked_by(input.env, input.now) {
         Some(on) => (0, on),
         None => match breakers.half_open_limit(input.env) {
             Some(on) => (1, on),
             None => return,
         },
     };
-    let later = plan.steps.split_off(room.min(plan.steps.len()));
-    plan.waits.extend(later.into_iter().map(|step| Wait {
+    let blocked = plan.steps.split_off(allowed.min(plan.steps.len()));
+    plan.waits.extend(blocked.into_iter().map(|step| Wait {
         subject: step.subject,
         on: on.clone(),
     }));

@@ -1,4 +1,4 @@
-//! An act as it is told to whoever asks what was called: with what, and for how long.
+//! Call arguments and deadlines of an action, for error details and call traces.
 
 use std::time::Duration;
 
@@ -7,15 +7,15 @@ use serde_json::{Map, Value, json};
 
 use super::{Action, Binding, ContainerSpec};
 
-/// What a failed run left must not hold up the next one for longer.
-const EVIDENCE: Duration = Duration::from_secs(5);
+/// Maximum time to collect evidence, because the next run waits for it.
+const EVIDENCE_DEADLINE: Duration = Duration::from_secs(5);
 
-/// Deadlines by the weight of a call.
+/// Deadlines of engine calls by their expected duration.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Deadlines {
-    /// For calls that an engine answers at once (`ARGUS_TIMEOUT_QUICK`).
+    /// Deadline of calls with an immediate response (`ARGUS_TIMEOUT_SHORT`).
     pub short: Duration,
-    /// No call takes longer; a pull or a build may make no progress for as long (`ARGUS_TIMEOUT_HEAVY`).
+    /// Maximum deadline of all calls, and maximum time without progress of a pull or a build (`ARGUS_TIMEOUT_LONG`).
     pub long: Duration,
 }
 
@@ -29,13 +29,13 @@ impl Default for Deadlines {
 }
 
 impl Deadlines {
-    /// The deadline of an act; `None` for pulls and builds, whose backend watches for progress instead.
-    pub fn of(&self, act: &Action) -> Option<Duration> {
+    /// Deadline of an action; `None` for pulls and builds, whose backend checks the progress instead.
+    pub fn of(&self, action: &Action) -> Option<Duration> {
         let medium = Duration::from_secs(30).clamp(self.short.min(self.long), self.long);
-        match act {
+        match action {
             Action::PullImage { .. } | Action::BuildImage(_) => None,
-            // A restart waits for it.
-            Action::CollectEvidence { .. } => Some(EVIDENCE),
+            // A restart waits for this action.
+            Action::CollectEvidence { .. } => Some(EVIDENCE_DEADLINE),
             Action::CreateContainer { .. }
             | Action::StartContainer { .. }
             | Action::CreateNetwork { .. }
@@ -54,10 +54,10 @@ impl Deadlines {
 }
 
 impl Action {
-    /// What it is done with, in names and numbers: values of variables, contents of files, commands and labels stay out, for they may hold
-    /// what is nobody's business.
+    /// Arguments of the call as names and numbers. Values of variables, file contents, commands and labels are left out,
+    /// because they may be secret.
     pub fn arguments(&self) -> Map<String, Value> {
-        let told = match self {
+        let arguments = match self {
             Self::CreateNetwork { name, .. }
             | Self::CreateVolume { name, .. }
             | Self::RemoveVolume { name } => {
@@ -72,9 +72,9 @@ impl Action {
                 "buildArgs": build.args.keys().collect::<Vec<_>>(),
             }),
             Self::CreateContainer { name, spec } => {
-                let mut told = container(spec);
-                told.insert("name".to_owned(), json!(name));
-                return told;
+                let mut arguments = container(spec);
+                arguments.insert("name".to_owned(), json!(name));
+                return arguments;
             }
             Self::StartContainer { id } | Self::UnpauseContainer { id } => json!({ "container": id }),
             Self::StopContainer { id, grace } => json!({ "container": id, "graceSeconds": grace.as_secs() }),
@@ -91,7 +91,7 @@ impl Action {
                 json!({ "network": network, "container": container })
             }
         };
-        Call::arguments(told)
+        Call::arguments(arguments)
     }
 }
 

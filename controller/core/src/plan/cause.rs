@@ -1,4 +1,4 @@
-//! Why an act is right.
+//! Causes of actions.
 
 use std::fmt;
 
@@ -6,66 +6,66 @@ use serde::{Deserialize, Serialize};
 
 use crate::ident::HostPort;
 
-/// Why an act is right.
+/// Reason of an action.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "cause", rename_all = "camelCase")]
 pub enum Cause {
-    /// The spec wants it and it is not there.
+    /// The spec declares the object, and it does not exist.
     Missing,
-    /// The spec changed since it was made.
+    /// The spec changed after the creation of the object.
     SpecChanged,
-    /// It was changed behind our back: what differs.
+    /// The object was changed externally.
     Drift {
-        /// What differs.
+        /// Difference between the object and its spec.
         what: String,
     },
-    /// A replacement is ready to take its place.
+    /// A replacement is ready to take over.
     Replaced,
-    /// It is made, and everything it depends on is there.
+    /// The container exists, and all its dependencies are ready.
     Ready,
-    /// It ended, and its delay is over.
+    /// The container ended, and its restart delay is over.
     Restart {
-        /// Which try this is, from 1.
+        /// Number of the restart, from 1.
         attempt: u32,
     },
-    /// It failed, and what it left is taken before anything is done to it.
+    /// The run failed, and its evidence is collected before anything else.
     Failed,
-    /// It was given up, and the name of its image stands for another image by now.
+    /// Argus gave up, and the image name now refers to another image.
     ImageChanged,
-    /// Its probe failed past its retries.
+    /// The probe failed past its retries.
     Unhealthy {
-        /// Which restart this is, from 1.
+        /// Number of the restart, from 1.
         attempt: u32,
     },
-    /// Somebody stopped or paused it by hand.
+    /// The container was stopped or paused externally.
     StoppedExternally,
-    /// The engine lost it in a restart of its own.
+    /// The engine stopped the container in its own restart.
     EngineRestart,
-    /// Its host port was refused and another was assigned.
+    /// The engine refused the host port, and another one was assigned.
     PortMoved {
-        /// The refused port.
+        /// Refused port.
         from: HostPort,
     },
-    /// Its host port is free again.
+    /// The host port is free again.
     PortFree,
-    /// Its service is no longer in the spec.
+    /// The service is no longer in the spec.
     ServiceRemoved,
-    /// Its environment is no longer desired.
+    /// The environment is no longer desired.
     EnvironmentRemoved,
-    /// Its environment has lived for as long as its file says.
+    /// The time to live of the environment is over.
     Expired,
-    /// Its controller is dead, and nobody else desires it.
+    /// The controller is dead, and no other controller desires the object.
     Orphan {
-        /// The controller; empty for the Node tool.
+        /// Identity of the dead controller; empty for the Node tool.
         controller: String,
     },
-    /// More than one container stands for one service.
+    /// The service has more than one container.
     Duplicate,
-    /// It was seen not to reach others, or not to be reached, though all is as it shall be.
+    /// A connectivity check failed although the configuration is correct.
     Unreachable,
-    /// The earlier try failed, and its delay is over.
+    /// The last attempt failed, and its delay is over.
     Retry {
-        /// Which try this is, from 2.
+        /// Number of the attempt, from 2.
         attempt: u32,
     },
 }
@@ -79,10 +79,10 @@ impl fmt::Display for Cause {
             Self::Replaced => f.write_str("replaced"),
             Self::Ready => f.write_str("ready to start"),
             Self::Restart { attempt } => write!(f, "restart {attempt}"),
-            Self::Failed => f.write_str("evidence first"),
-            Self::ImageChanged => f.write_str("its image is another by now"),
+            Self::Failed => f.write_str("collect evidence first"),
+            Self::ImageChanged => f.write_str("image changed"),
             Self::Unhealthy { attempt } => write!(f, "unhealthy, restart {attempt}"),
-            Self::StoppedExternally => f.write_str("stopped by hand"),
+            Self::StoppedExternally => f.write_str("stopped externally"),
             Self::EngineRestart => f.write_str("engine restarted"),
             Self::PortMoved { from } => write!(f, "port {from} was refused"),
             Self::PortFree => f.write_str("port is free again"),
@@ -90,12 +90,12 @@ impl fmt::Display for Cause {
             Self::EnvironmentRemoved => f.write_str("environment removed"),
             Self::Expired => f.write_str("its `argus.ttl` is over"),
             Self::Orphan { controller } if controller.is_empty() => {
-                f.write_str("orphan of a tool that is gone")
+                f.write_str("orphan of a tool that no longer runs")
             }
             Self::Orphan { controller } => write!(f, "orphan of controller {controller}"),
             Self::Duplicate => f.write_str("duplicate"),
-            Self::Unreachable => f.write_str("out of reach, attached anew"),
-            Self::Retry { attempt } => write!(f, "try {attempt}"),
+            Self::Unreachable => f.write_str("unreachable, reattached"),
+            Self::Retry { attempt } => write!(f, "attempt {attempt}"),
         }
     }
 }

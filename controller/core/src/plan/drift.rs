@@ -1,4 +1,4 @@
-//! What differs between a container as it was asked for and as it is.
+//! Drift: differences between the requested and the observed configuration of a container.
 
 use core::net::IpAddr;
 use std::collections::BTreeSet;
@@ -8,7 +8,7 @@ use crate::ident::HostPort;
 use crate::observed::{Config, Container};
 
 impl ContainerSpec {
-    /// The configuration of a container that was made from this and that nobody has changed.
+    /// Observed configuration of an unchanged container with this spec.
     pub fn configuration(&self) -> Config {
         let port = |number, protocol| HostPort { number, protocol };
         let bindings = self.bindings.iter();
@@ -33,24 +33,24 @@ impl ContainerSpec {
     }
 }
 
-/// The first difference that only a replacement mends; `None` while nothing is known or nothing differs.
-pub(super) fn configuration(spec: &ContainerSpec, container: &Container) -> Option<String> {
+/// First difference that requires a replacement; `None` without a difference or without inspect details.
+pub(super) fn first_difference(spec: &ContainerSpec, container: &Container) -> Option<String> {
     let config = &container.inspect.as_ref()?.config;
-    let asked = spec.configuration();
+    let requested = spec.configuration();
     if config.privileged {
         return Some("it is privileged".to_owned());
     }
-    if config.memory != asked.memory {
+    if config.memory != requested.memory {
         return Some(format!("memory limit is {}", config.memory));
     }
-    if config.nano_cpus != asked.nano_cpus {
+    if config.nano_cpus != requested.nano_cpus {
         return Some(format!("cpu limit is {}", config.nano_cpus));
     }
     if let Some(limit) = config
         .pids_limit
-        .filter(|_| config.pids_limit != asked.pids_limit)
+        .filter(|_| config.pids_limit != requested.pids_limit)
     {
-        return Some(format!("limit of processes is {limit}"));
+        return Some(format!("process limit is {limit}"));
     }
     if !matches!(config.restart_policy.as_str(), "" | "no") {
         return Some(format!("restart policy is {}", config.restart_policy));
@@ -63,14 +63,14 @@ pub(super) fn configuration(spec: &ContainerSpec, container: &Container) -> Opti
     if let Some((key, _)) = missing {
         return Some(format!("environment variable {key} differs"));
     }
-    let wanted: BTreeSet<(HostPort, HostPort)> = asked.bindings.into_iter().collect();
+    let wanted: BTreeSet<(HostPort, HostPort)> = requested.bindings.into_iter().collect();
     let bound: BTreeSet<(HostPort, HostPort)> = config.bindings.iter().copied().collect();
     if wanted != bound {
         return Some("published ports differ".to_owned());
     }
     let elsewhere = |(port, address): &&(HostPort, IpAddr)| {
-        let mut wanted = asked.addresses.iter().filter(|(wanted, _)| wanted == port);
-        !wanted.any(|(_, wanted)| is_same(*wanted, *address))
+        let mut wanted = requested.addresses.iter().filter(|(wanted, _)| wanted == port);
+        !wanted.any(|(_, wanted)| is_same_address(*wanted, *address))
     };
     config
         .addresses
@@ -79,7 +79,7 @@ pub(super) fn configuration(spec: &ContainerSpec, container: &Container) -> Opti
         .map(|(port, address)| format!("port {port} is published at {address}"))
 }
 
-/// All addresses of IPv4 and all of IPv6 are all that a host has: engines tell either.
-fn is_same(one: IpAddr, other: IpAddr) -> bool {
+/// Compares two addresses. Engines report either the IPv4 or the IPv6 wildcard for all addresses of a host.
+fn is_same_address(one: IpAddr, other: IpAddr) -> bool {
     one == other || (one.is_unspecified() && other.is_unspecified())
 }

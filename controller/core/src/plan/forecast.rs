@@ -1,4 +1,4 @@
-//! The whole road: plan, pretend that every act succeeds, and plan again until rest.
+//! Forecast: plans repeatedly against a simulated engine until nothing is left to do.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -17,12 +17,12 @@ use crate::reconcile::{Inputs, Planner};
 use crate::time::Timestamp;
 use crate::user_requests::UserRequests;
 
-/// No road is longer: a plan that does not come to rest by then is a defect, and is shown cut.
-const ROUNDS: usize = 10_000;
+/// Maximum number of passes. A plan that is not settled by then is a defect, and its forecast is cut.
+const MAX_PASSES: usize = 10_000;
 
-/// Every step from here to rest, in the order in which it could be done.
+/// Forecasts all steps until the plans are settled, in a possible order of execution.
 ///
-/// One-shots are pretended to exit with 0, probes to say healthy, images to be present.
+/// Simulated one-shots exit with 0, probes succeed, and images are present.
 pub fn forecast(
     mut planner: Planner,
     specs: &BTreeMap<EnvName, Arc<Accepted>>,
@@ -32,11 +32,11 @@ pub fn forecast(
     now: Timestamp,
 ) -> Vec<Step> {
     let (mut store, mut health, mut now) = (store.clone(), health.clone(), now);
-    let mut road = Vec::new();
-    // Whoever lives does not die of our pretending that time passes.
+    let mut steps = Vec::new();
+    // Leases do not expire because of the simulated time.
     let leases = &leases.frozen(now);
-    for round in 0..ROUNDS {
-        let turn = planner.reconcile(&Inputs {
+    for round in 0..MAX_PASSES {
+        let result = planner.reconcile(&Inputs {
             requests: &UserRequests::default(),
             leases,
             specs,
@@ -46,21 +46,21 @@ pub fn forecast(
             preflight: None,
             now,
         });
-        if turn.relist {
+        if result.relist {
             store.apply(WatchEvent::Init);
-            resee(&mut store);
+            relist_all(&mut store);
             store.apply(WatchEvent::InitDone);
             continue;
         }
-        for (number, step) in turn.actions.iter().enumerate() {
+        for (number, step) in result.actions.iter().enumerate() {
             let done = pretend(&mut store, &step.action, now, round * 1000 + number);
             planner.finished(step, &Ok(done), &store, now);
         }
-        let ran = finish_runs(specs, &mut store, &mut health, now);
-        road.extend(turn.actions.iter().cloned());
-        if turn.actions.is_empty() && !ran {
-            match turn.wake_at {
-                // Nothing but time can bring more; a pretended world has all the time there is.
+        let has_changed = finish_runs(specs, &mut store, &mut health, now);
+        steps.extend(result.actions.iter().cloned());
+        if result.actions.is_empty() && !has_changed {
+            match result.wake_at {
+                // Only time can cause further steps; simulated time passes immediately.
                 Some(at) if at > now => now = at,
                 Some(_) | None => break,
             }
@@ -68,10 +68,10 @@ pub fn forecast(
             now = now + Duration::from_millis(1);
         }
     }
-    road
+    steps
 }
 
-fn resee(store: &mut Store) {
+fn relist_all(store: &mut Store) {
     let all: Vec<_> = store.environments().values().cloned().collect();
     for observed in all {
         for container in observed.containers.values() {
@@ -86,7 +86,7 @@ fn resee(store: &mut Store) {
     }
 }
 
-/// One-shots end well, and probes of what runs say healthy; whether that changed anything.
+/// Completes one-shots and makes all probes succeed. Returns true if anything changed.
 fn finish_runs(
     specs: &BTreeMap<EnvName, Arc<Accepted>>,
     store: &mut Store,
@@ -106,12 +106,12 @@ fn finish_runs(
             .zip(owner.service)
             .and_then(|(accepted, name)| accepted.desired.services.get(&name));
         let Some(service) = service else { continue };
-        let started_at = container.inspect.as_ref().and_then(|facts| facts.started_at);
+        let started_at = container.inspect.as_ref().and_then(|info| info.started_at);
         if service.one_shot {
             edit(store, &container.id, |container| {
                 container.state = ContainerState::Exited;
-                if let Some(facts) = &mut container.inspect {
-                    facts.finished_at = Some(now);
+                if let Some(info) = &mut container.inspect {
+                    info.finished_at = Some(now);
                 }
             });
             changed = true;
@@ -132,9 +132,9 @@ fn finish_runs(
     changed
 }
 
-/// The world after an act that succeeded.
-pub fn pretend(store: &mut Store, act: &Action, now: Timestamp, number: usize) -> Done {
-    match act {
+/// Applies a successful action to the simulated store.
+pub fn pretend(store: &mut Store, action: &Action, now: Timestamp, number: usize) -> Done {
+    match action {
         Action::CreateNetwork { name, labels } => {
             let Ok(id) = NetworkId::new(format!("pretended{number}")) else {
                 return Done::Ok;
@@ -163,23 +163,23 @@ pub fn pretend(store: &mut Store, act: &Action, now: Timestamp, number: usize) -
             let Ok(id) = ContainerId::new(format!("pretended{number}")) else {
                 return Done::Ok;
             };
-            let container = created(store, &id, name, spec, now);
+            let container = created_container(store, &id, name, spec, now);
             store.apply(WatchEvent::Apply(Object::Container(Arc::new(container))));
             return Done::Container(id);
         }
         Action::StartContainer { id } => edit(store, id, |container| {
             container.state = ContainerState::Running;
             container.stopped_by_other = None;
-            if let Some(facts) = &mut container.inspect {
-                facts.started_at = Some(now);
-                facts.exit_code = 0;
-                facts.health = None;
+            if let Some(info) = &mut container.inspect {
+                info.started_at = Some(now);
+                info.exit_code = 0;
+                info.health = None;
             }
         }),
         Action::StopContainer { id, .. } => edit(store, id, |container| {
             container.state = ContainerState::Exited;
-            if let Some(facts) = &mut container.inspect {
-                facts.finished_at = Some(now);
+            if let Some(info) = &mut container.inspect {
+                info.finished_at = Some(now);
             }
         }),
         Action::UnpauseContainer { id } => edit(store, id, |c| c.state = ContainerState::Running),
@@ -209,7 +209,7 @@ pub fn pretend(store: &mut Store, act: &Action, now: Timestamp, number: usize) -
     Done::Ok
 }
 
-fn created(
+fn created_container(
     store: &Store,
     id: &ContainerId,
     name: &ResourceName,

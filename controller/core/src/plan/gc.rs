@@ -1,4 +1,4 @@
-//! The collector: what carries our labels and is not desired goes, whatever the reason that it is not.
+//! Garbage collection: removes everything with Argus labels that is not desired, for whatever reason.
 
 use std::time::Duration;
 
@@ -10,46 +10,46 @@ use crate::observed::{Container, ContainerState, Network, Volume};
 use crate::state::expectation::is_up;
 use crate::time::Timestamp;
 
-/// What a new revision removes is removed after the revision has been stable for this long.
-pub(super) const STABILITY: Duration = Duration::from_secs(2);
-/// A stray is asked to end, and killed after this where it was made without a word on that.
-const GRACE: Duration = Duration::from_secs(10);
-/// Nobody waits for what a dead run's container has to say: many that do not listen shall be gone soon.
-const ORPHANS_GRACE: Duration = Duration::from_secs(3);
+/// Minimum age of a revision before Argus removes what the revision dropped.
+pub(super) const STABILITY_WINDOW: Duration = Duration::from_secs(2);
+/// Stop grace period of an extra container without its own setting.
+const STOP_GRACE: Duration = Duration::from_secs(10);
+/// Stop grace period of orphans: many unresponsive containers must be gone soon, and nothing waits for their output.
+const ORPHAN_STOP_GRACE: Duration = Duration::from_secs(3);
 
 pub(super) fn plan(input: &PlanInput<'_>, plan: &mut Plan) {
     for container in input.observed.containers.values() {
-        let Some(found) = container_of(input, container) else {
+        let Some(unwanted) = classify_container(input, container) else {
             continue;
         };
         let subject = Subject::ExtraContainer {
             id: container.id.clone(),
         };
-        found.settle(input, plan, subject, |cause, subject| {
-            collect(input, subject, container, cause)
+        unwanted.add_to(input, plan, subject, |cause, subject| {
+            plan_container_removal(input, subject, container, cause)
         });
     }
     for network in input.observed.networks.values() {
-        let Some(found) = network_of(input, network) else {
+        let Some(unwanted) = classify_network(input, network) else {
             continue;
         };
         let subject = Subject::ExtraNetwork {
             id: network.id.clone(),
         };
-        found.settle(input, plan, subject, |cause, subject| {
-            release(input, subject, network, cause)
+        unwanted.add_to(input, plan, subject, |cause, subject| {
+            plan_network_removal(input, subject, network, cause)
         });
     }
     if input.accepted.is_none() {
-        volumes(input, plan);
+        plan_volumes(input, plan);
     }
 }
 
-/// Something that nobody desires.
+/// An object that no environment desires.
 enum Unwanted {
-    /// We made it, and this is why it goes.
+    /// An object of this controller, with the cause of its removal.
     Ours(Cause),
-    /// Its controller is dead; whether it may go.
+    /// An object of a dead controller; `Err` if it may not be removed.
     Orphan(Box<Orphan>, Result<(), OrphanDecision>),
 }
 
@@ -74,8 +74,8 @@ impl Unwanted {
         Self::Orphan(Box::new(orphan), orphan::can_remove(input, owner, created_at))
     }
 
-    /// Takes what is decided about it into the plan.
-    fn settle(
+    /// Adds the decision to the plan.
+    fn add_to(
         self,
         input: &PlanInput<'_>,
         plan: &mut Plan,
@@ -85,29 +85,29 @@ impl Unwanted {
         match self {
             Self::Ours(cause) => {
                 let decision = decide(input.cause(&subject, cause), &subject);
-                plan.take(subject, decision);
+                plan.add(subject, decision);
             }
-            Self::Orphan(mut orphan, Err(fate)) => {
-                orphan.decision = fate;
+            Self::Orphan(mut orphan, Err(decision)) => {
+                orphan.decision = decision;
                 plan.orphans.push(*orphan);
             }
             Self::Orphan(mut orphan, Ok(())) => {
-                let because = Cause::Orphan {
+                let cause = Cause::Orphan {
                     controller: orphan.controller.clone(),
                 };
-                let decision = decide(input.cause(&subject, because), &subject);
+                let decision = decide(input.cause(&subject, cause), &subject);
                 if let Decision::Wait(on) = &decision {
                     orphan.decision = orphan::decide(on);
                 }
                 plan.orphans.push(*orphan);
-                plan.take(subject, decision);
+                plan.add(subject, decision);
             }
         }
     }
 }
 
-/// `None` where somebody desires it, or it is not ours to judge.
-fn container_of(input: &PlanInput<'_>, container: &Container) -> Option<Unwanted> {
+/// Classifies a container; `None` if it is desired or belongs to another controller.
+fn classify_container(input: &PlanInput<'_>, container: &Container) -> Option<Unwanted> {
     if input.state.not_ours.contains(&container.id) {
         return None;
     }
@@ -118,7 +118,7 @@ fn container_of(input: &PlanInput<'_>, container: &Container) -> Option<Unwanted
     if input.accepted.is_some_and(desired) {
         return None;
     }
-    // One label tells whose it is: this is asked of every container at every turn.
+    // This check runs for every container in every pass, so it reads only one label.
     let maker = container
         .labels
         .get(labels::CONTROLLER)
@@ -126,9 +126,9 @@ fn container_of(input: &PlanInput<'_>, container: &Container) -> Option<Unwanted
     match orphan::owner_status(input, maker) {
         OwnerStatus::Another => None,
         OwnerStatus::Unowned if is_adopted(input, container) => {
-            Some(Unwanted::Ours(gone(input, Cause::ServiceRemoved)))
+            Some(Unwanted::Ours(removal_cause(input, Cause::ServiceRemoved)))
         }
-        OwnerStatus::Ours => Some(Unwanted::Ours(gone(input, Cause::ServiceRemoved))),
+        OwnerStatus::Ours => Some(Unwanted::Ours(removal_cause(input, Cause::ServiceRemoved))),
         OwnerStatus::Unowned => {
             let what = (
                 container.id.as_str(),
@@ -145,15 +145,15 @@ fn container_of(input: &PlanInput<'_>, container: &Container) -> Option<Unwanted
     }
 }
 
-fn gone(input: &PlanInput<'_>, removed: Cause) -> Cause {
+fn removal_cause(input: &PlanInput<'_>, removed: Cause) -> Cause {
     match input.accepted {
         Some(_) => removed,
-        None => absent(input),
+        None => absence_cause(input),
     }
 }
 
-/// Why nobody desires the environment.
-fn absent(input: &PlanInput<'_>) -> Cause {
+/// Cause for an environment that is not desired.
+fn absence_cause(input: &PlanInput<'_>) -> Cause {
     if input.requests.expired.contains(input.env) {
         Cause::Expired
     } else {
@@ -161,13 +161,15 @@ fn absent(input: &PlanInput<'_>) -> Cause {
     }
 }
 
-fn network_of(input: &PlanInput<'_>, network: &Network) -> Option<Unwanted> {
+fn classify_network(input: &PlanInput<'_>, network: &Network) -> Option<Unwanted> {
     let owner = network.owner()?;
     let cause = match input.accepted {
-        None => absent(input),
-        Some(accepted) => match super::network::of(input, &accepted.desired) {
-            Some(kept) if kept.id == network.id && !accepted.desired.services.is_empty() => return None,
-            Some(kept) if kept.id == network.id => Cause::ServiceRemoved,
+        None => absence_cause(input),
+        Some(accepted) => match super::network::find(input, &accepted.desired) {
+            Some(current) if current.id == network.id && !accepted.desired.services.is_empty() => {
+                return None;
+            }
+            Some(current) if current.id == network.id => Cause::ServiceRemoved,
             Some(_) | None => Cause::SpecChanged,
         },
     };
@@ -185,36 +187,41 @@ fn network_of(input: &PlanInput<'_>, network: &Network) -> Option<Unwanted> {
     }
 }
 
-fn unstable(input: &PlanInput<'_>) -> Option<WaitingOn> {
+fn removal_delay(input: &PlanInput<'_>) -> Option<WaitingOn> {
     let accepted = input.accepted?;
     if accepted.has_pending_edit {
         return Some(WaitingOn::SpecPending);
     }
-    let until = accepted.accepted_at + STABILITY;
+    let until = accepted.accepted_at + STABILITY_WINDOW;
     (until > input.now).then_some(WaitingOn::StabilityWindow { until })
 }
 
-/// A dead controller made it, and this one has taken it over.
+/// True if this controller adopted the container of a dead controller.
 fn is_adopted(input: &PlanInput<'_>, container: &Container) -> bool {
-    let kept = input.kept();
-    kept.is_some_and(|kept| kept.adopted.contains(&container.id))
+    let history = input.history();
+    history.is_some_and(|history| history.adopted.contains(&container.id))
 }
 
-/// How long it may take to stop; `None`: that is not known yet. No file says it any more, the engine has it from when the container was
-/// made.
-fn grace(input: &PlanInput<'_>, container: &Container) -> Option<Duration> {
+/// Stop grace period; `None` if it is not known yet. It comes from the container's configuration on the engine, because
+/// no file declares it any more.
+fn stop_grace_of(input: &PlanInput<'_>, container: &Container) -> Option<Duration> {
     let maker = container.labels.get(labels::CONTROLLER);
     match orphan::owner_status(input, maker.map_or("", String::as_str)) {
-        OwnerStatus::Unowned if !is_adopted(input, container) => Some(ORPHANS_GRACE),
+        OwnerStatus::Unowned if !is_adopted(input, container) => Some(ORPHAN_STOP_GRACE),
         OwnerStatus::Unowned | OwnerStatus::Ours | OwnerStatus::Another => {
-            let facts = container.inspect.as_ref()?;
-            Some(facts.config.stop_grace.unwrap_or(GRACE))
+            let info = container.inspect.as_ref()?;
+            Some(info.config.stop_grace.unwrap_or(STOP_GRACE))
         }
     }
 }
 
-fn collect(input: &PlanInput<'_>, subject: &Subject, container: &Container, cause: Cause) -> Decision {
-    if let Some(wait) = unstable(input).or_else(|| input.blocked_by(subject)) {
+fn plan_container_removal(
+    input: &PlanInput<'_>,
+    subject: &Subject,
+    container: &Container,
+    cause: Cause,
+) -> Decision {
+    if let Some(wait) = removal_delay(input).or_else(|| input.blocked_by(subject)) {
         return Decision::Wait(wait);
     }
     let id = container.id.clone();
@@ -227,7 +234,7 @@ fn collect(input: &PlanInput<'_>, subject: &Subject, container: &Container, caus
             },
             cause,
         ),
-        state if is_up(state) => match grace(input, container) {
+        state if is_up(state) => match stop_grace_of(input, container) {
             Some(grace) => Decision::Do(Action::StopContainer { id, grace }, cause),
             None => Decision::Wait(WaitingOn::InFlight {
                 verb: "inspect".to_owned(),
@@ -243,7 +250,12 @@ fn collect(input: &PlanInput<'_>, subject: &Subject, container: &Container, caus
     }
 }
 
-fn release(input: &PlanInput<'_>, subject: &Subject, network: &Network, cause: Cause) -> Decision {
+fn plan_network_removal(
+    input: &PlanInput<'_>,
+    subject: &Subject,
+    network: &Network,
+    cause: Cause,
+) -> Decision {
     let attached = input.observed.containers.values().any(|container| {
         container
             .networks
@@ -253,30 +265,30 @@ fn release(input: &PlanInput<'_>, subject: &Subject, network: &Network, cause: C
     if attached {
         return Decision::Wait(WaitingOn::Containers);
     }
-    if let Some(wait) = unstable(input).or_else(|| input.blocked_by(subject)) {
+    if let Some(wait) = removal_delay(input).or_else(|| input.blocked_by(subject)) {
         return Decision::Wait(wait);
     }
-    let act = Action::RemoveNetwork {
+    let action = Action::RemoveNetwork {
         id: network.id.clone(),
         name: network.name.clone(),
     };
-    Decision::Do(act, cause)
+    Decision::Do(action, cause)
 }
 
-/// Volumes are kept, but for those whose spec said otherwise while it was there to say so.
-fn volumes(input: &PlanInput<'_>, plan: &mut Plan) {
+/// Plans the removal of volumes. A volume is kept unless its spec requested the removal.
+fn plan_volumes(input: &PlanInput<'_>, plan: &mut Plan) {
     for volume in input.observed.volumes.values() {
         let Ok(name) = ResourceName::new(volume.name.clone()) else {
             continue;
         };
-        let Some(found) = volume_of(input, volume) else {
+        let Some(unwanted) = classify_volume(input, volume) else {
             continue;
         };
         let subject = Subject::Volume {
             environment: input.env.clone(),
             name: name.clone(),
         };
-        found.settle(input, plan, subject, |cause, subject| {
+        unwanted.add_to(input, plan, subject, |cause, subject| {
             if !input.observed.containers.is_empty() {
                 Decision::Wait(WaitingOn::Containers)
             } else if let Some(wait) = input.blocked_by(subject) {
@@ -288,27 +300,27 @@ fn volumes(input: &PlanInput<'_>, plan: &mut Plan) {
     }
 }
 
-fn volume_of(input: &PlanInput<'_>, volume: &Volume) -> Option<Unwanted> {
+fn classify_volume(input: &PlanInput<'_>, volume: &Volume) -> Option<Unwanted> {
     let owner = volume.owner()?;
     let by_label = volume
         .labels
         .get(labels::DELETION)
         .is_some_and(|word| word == "Delete");
-    // The last file that was accepted decides; the label only where nobody remembers it.
-    let told = input
-        .kept()
-        .and_then(|kept| kept.delete_volumes)
+    // The last accepted file decides; the label counts only if the state does not know the file.
+    let delete = input
+        .history()
+        .and_then(|history| history.delete_volumes)
         .unwrap_or(by_label);
     match orphan::owner_status(input, &owner.controller) {
         OwnerStatus::Another => None,
-        OwnerStatus::Ours => told.then(|| Unwanted::Ours(absent(input))),
+        OwnerStatus::Ours => delete.then(|| Unwanted::Ours(absence_cause(input))),
         OwnerStatus::Unowned => {
             let what = (volume.name.as_str(), volume.name.as_str(), volume.made_at());
             Some(match Unwanted::orphan(input, &owner, OrphanKind::Volume, what) {
                 Unwanted::Orphan(orphan, Ok(())) if !by_label => {
                     Unwanted::Orphan(orphan, Err(OrphanDecision::KeptVolume))
                 }
-                found => found,
+                unwanted => unwanted,
             })
         }
     }

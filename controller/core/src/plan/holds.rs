@@ -1,9 +1,9 @@
-//! What a plan leaves for later because somebody asked for it: holds, and tests that run.
+//! Holds, test leases and safe mode: requests that turn steps into waits.
 
 use super::{Action, Cause, Plan, PlanInput, Step, Subject, Wait, WaitingOn};
 use crate::state::expectation::is_up;
 
-/// Turns the steps that have to wait for a person or a test into waits.
+/// Turns the steps into waits that must wait for a person or for the end of a test.
 pub(super) fn apply(input: &PlanInput<'_>, plan: &mut Plan) {
     apply_safe_mode(input, plan);
     let by_file = input.accepted.is_some_and(|accepted| accepted.desired.hold);
@@ -12,11 +12,11 @@ pub(super) fn apply(input: &PlanInput<'_>, plan: &mut Plan) {
     }
     let mut waits = Vec::new();
     plan.steps.retain(|step| {
-        // To take what a run left changes nothing.
+        // Collecting evidence changes nothing.
         if matches!(step.action, Action::CollectEvidence { .. }) {
             return true;
         }
-        let Some(on) = held(input, &step.subject).or_else(|| deferred(input, step)) else {
+        let Some(on) = hold_wait(input, &step.subject).or_else(|| test_lease_wait(input, step)) else {
             return true;
         };
         waits.push(Wait {
@@ -28,12 +28,12 @@ pub(super) fn apply(input: &PlanInput<'_>, plan: &mut Plan) {
     plan.waits.extend(waits);
 }
 
-/// What the controller's own state forbids: everything, or to take a thing for a stray.
+/// Applies the controller's own restrictions: safe mode, or no removals while the specs are incomplete.
 fn apply_safe_mode(input: &PlanInput<'_>, plan: &mut Plan) {
-    let bans = &input.requests.restrictions;
-    let on = if let Some(why) = &bans.safe {
+    let restrictions = &input.requests.restrictions;
+    let on = if let Some(why) = &restrictions.safe {
         WaitingOn::Safe { why: why.clone() }
-    } else if input.accepted.is_none() && bans.incomplete.contains(input.env) {
+    } else if input.accepted.is_none() && restrictions.incomplete.contains(input.env) {
         WaitingOn::SpecPending
     } else {
         return;
@@ -45,7 +45,7 @@ fn apply_safe_mode(input: &PlanInput<'_>, plan: &mut Plan) {
     plan.waits.extend(plan.steps.drain(..).map(wait));
 }
 
-fn held(input: &PlanInput<'_>, subject: &Subject) -> Option<WaitingOn> {
+fn hold_wait(input: &PlanInput<'_>, subject: &Subject) -> Option<WaitingOn> {
     if input.accepted.is_some_and(|accepted| accepted.desired.hold) {
         return Some(WaitingOn::Held {
             until: None,
@@ -66,8 +66,8 @@ fn held(input: &PlanInput<'_>, subject: &Subject) -> Option<WaitingOn> {
     })
 }
 
-/// A test wants its services left running, unless one of them is of no use to it any more.
-fn deferred(input: &PlanInput<'_>, step: &Step) -> Option<WaitingOn> {
+/// Wait reason of a running test: its services keep running, unless a service no longer works.
+fn test_lease_wait(input: &PlanInput<'_>, step: &Step) -> Option<WaitingOn> {
     let Subject::Service { .. } = &step.subject else {
         return None;
     };

@@ -1,4 +1,4 @@
-//! Images: pulled only after a create said that one is missing, built once per digest.
+//! Images: pulled only after a create reported a missing image, and built once per digest.
 
 use std::collections::BTreeSet;
 
@@ -7,7 +7,7 @@ use crate::desired::{Desired, Image};
 use crate::outcome::ActionError;
 use crate::state::ImageState;
 
-/// The key of an image's subject: its reference, with the digest of the build where it is built.
+/// Key of an image's subject: the reference, with the digest of the build for built images.
 pub fn key(image: &Image) -> String {
     match image {
         Image::Named(reference) => key_of(reference, ""),
@@ -15,7 +15,7 @@ pub fn key(image: &Image) -> String {
     }
 }
 
-/// The same from a rendered container.
+/// Key from the fields of a rendered container.
 pub fn key_of(reference: &str, build: &str) -> String {
     if build.is_empty() {
         reference.to_owned()
@@ -24,18 +24,18 @@ pub fn key_of(reference: &str, build: &str) -> String {
     }
 }
 
-/// Whether a container may be created from this image now.
+/// Checks that a container may be created from this image now.
 ///
-/// A named image is taken to be present until a create says otherwise, which saves asking for each.
-pub(super) fn may_create(input: &PlanInput<'_>, image: &Image) -> Result<(), WaitingOn> {
+/// A named image counts as present until a create fails, which saves a query per image.
+pub(super) fn check_image(input: &PlanInput<'_>, image: &Image) -> Result<(), WaitingOn> {
     let key = key(image);
     let known = input.state.images.get(&key);
-    let there = match image {
+    let is_present = match image {
         Image::Named(_) => known != Some(&ImageState::Missing),
         Image::Built(_) => known == Some(&ImageState::Present),
     };
     let subject = Subject::Image { key };
-    if there && input.blocked_by(&subject).is_none() {
+    if is_present && input.blocked_by(&subject).is_none() {
         return Ok(());
     }
     Err(WaitingOn::Image {
@@ -43,7 +43,7 @@ pub(super) fn may_create(input: &PlanInput<'_>, image: &Image) -> Result<(), Wai
     })
 }
 
-/// Plans the pulls and builds that some service of this environment waits for.
+/// Plans the pulls and builds that a service of this environment waits for.
 pub(super) fn plan(input: &PlanInput<'_>, desired: &Desired, plan: &mut Plan) {
     let wanted: BTreeSet<String> = plan
         .waits
@@ -61,27 +61,27 @@ pub(super) fn plan(input: &PlanInput<'_>, desired: &Desired, plan: &mut Plan) {
             continue;
         }
         let subject = Subject::Image { key };
-        let act = match &service.image {
+        let action = match &service.image {
             Image::Named(reference) => Action::PullImage {
                 reference: reference.clone(),
             },
             Image::Built(build) => Action::BuildImage(build.clone()),
         };
-        let barred = input.blocked_by(&subject);
-        let decision = match barred.or_else(|| patience(input, &act)) {
+        let blocked = input.blocked_by(&subject);
+        let decision = match blocked.or_else(|| registry_wait(input, &action)) {
             Some(wait) => Decision::Wait(wait),
-            None => Decision::Do(act, input.cause(&subject, Cause::Missing)),
+            None => Decision::Do(action, input.cause(&subject, Cause::Missing)),
         };
-        plan.take(subject, decision);
+        plan.add(subject, decision);
     }
 }
 
-/// A registry that asked for patience is given it for all that comes from there.
-fn patience(input: &PlanInput<'_>, act: &Action) -> Option<WaitingOn> {
-    let Action::PullImage { reference } = act else {
+/// Wait reason of a rate-limited registry: all pulls from it wait.
+fn registry_wait(input: &PlanInput<'_>, action: &Action) -> Option<WaitingOn> {
+    let Action::PullImage { reference } = action else {
         return None;
     };
-    let asked = |(subject, failure): (&Subject, &ActionFailure)| {
+    let rate_limit = |(subject, failure): (&Subject, &ActionFailure)| {
         let Subject::Image { key } = subject else {
             return None;
         };
@@ -90,12 +90,12 @@ fn patience(input: &PlanInput<'_>, act: &Action) -> Option<WaitingOn> {
         let same = limited && until > input.now && registry(key) == registry(reference);
         same.then(|| (until, failure.clone()))
     };
-    let all = input.state.action_failures.iter().filter_map(asked);
+    let all = input.state.action_failures.iter().filter_map(rate_limit);
     let (until, failure) = all.max_by_key(|(until, _)| *until)?;
     Some(WaitingOn::Retry { until, failure })
 }
 
-/// The registry that a reference names; Docker Hub where it names none.
+/// Registry of a reference; Docker Hub without an explicit one.
 fn registry(reference: &str) -> &str {
     match reference.split_once('/') {
         Some((first, _)) if first.contains(['.', ':']) || first == "localhost" => first,
@@ -108,7 +108,7 @@ mod tests {
     use super::registry;
 
     #[test]
-    fn a_reference_names_its_registry_or_means_docker_hub() {
+    fn reference_without_registry_means_docker_hub() {
         for (reference, expected) in [
             ("busybox", "docker.io"),
             ("library/busybox:1", "docker.io"),

@@ -1,4 +1,4 @@
-//! The one network of an environment.
+//! Network of an environment.
 
 use std::sync::Arc;
 
@@ -6,10 +6,10 @@ use super::{Action, Cause, Decision, Plan, PlanInput, Subject, WaitingOn, render
 use crate::desired::Desired;
 use crate::observed::Network;
 
-/// The network that an environment's containers shall be on, as far as it is there.
+/// Observed network of the environment.
 ///
-/// An engine may hold two of one name; the oldest is the one.
-pub(super) fn of<'a>(input: &PlanInput<'a>, desired: &Desired) -> Option<&'a Arc<Network>> {
+/// An engine may have two networks with one name; the oldest counts.
+pub(super) fn find<'a>(input: &PlanInput<'a>, desired: &Desired) -> Option<&'a Arc<Network>> {
     input
         .observed
         .networks
@@ -20,7 +20,7 @@ pub(super) fn of<'a>(input: &PlanInput<'a>, desired: &Desired) -> Option<&'a Arc
 
 pub(super) fn plan(input: &PlanInput<'_>, desired: &Desired, plan: &mut Plan) {
     // An environment without containers needs no network.
-    if of(input, desired).is_some() || desired.services.is_empty() {
+    if find(input, desired).is_some() || desired.services.is_empty() {
         return;
     }
     let subject = Subject::Network {
@@ -42,5 +42,5 @@ pub(super) fn plan(input: &PlanInput<'_>, desired: &Desired, plan: &mut Plan) {
             ),
         },
     };
-    plan.take(subject, decision);
+    plan.add(subject, decision);
 }

@@ -1,4 +1,4 @@
-//! What dead controllers left: whose it was, and why it is not removed, where it is not.
+//! Orphans of dead controllers: ownership, and the decision to remove or to keep each.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -11,35 +11,35 @@ use crate::lease::Liveness;
 use crate::observed::Observed;
 use crate::time::Timestamp;
 
-/// Younger than this, somebody may be about to desire it.
+/// Minimum age of an orphan, because a new controller may be about to declare it.
 pub const GRACE: Duration = Duration::from_secs(30);
 
-/// Projects whose specs this controller holds, and whether all of them let orphans be removed.
+/// Projects of the specs of this controller; the value is true if all specs of the project allow the removal of orphans.
 pub type Projects = BTreeMap<String, bool>;
 
-/// Something that carries our labels, that nobody desires, and whose controller is dead.
+/// An undesired object with Argus labels whose controller is dead.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Orphan {
-    /// What it is.
+    /// Kind of the object.
     pub kind: OrphanKind,
-    /// The engine's id.
+    /// Id on the engine.
     pub id: String,
-    /// Its name.
+    /// Name on the engine.
     pub name: String,
-    /// What its labels say of whose it is.
+    /// Environment from its label.
     pub environment: String,
-    /// The project on its label.
+    /// Project from its label.
     pub project: String,
-    /// The controller that made it; empty for the Node tool.
+    /// Identity of its controller; empty for the Node tool.
     pub controller: String,
-    /// When it was made, by the engine's clock, as far as that is known.
+    /// Creation time by the engine's clock; `None` if unknown.
     pub created_at: Option<Timestamp>,
-    /// What becomes of it.
+    /// Decision about it.
     pub decision: OrphanDecision,
 }
 
-/// What an orphan is.
+/// Kind of an orphan.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum OrphanKind {
@@ -52,7 +52,7 @@ pub enum OrphanKind {
 }
 
 impl OrphanKind {
-    /// As people and files write it.
+    /// Name of the kind in reports and files.
     pub fn word(self) -> &'static str {
         match self {
             Self::Container => "container",
@@ -62,32 +62,32 @@ impl OrphanKind {
     }
 }
 
-/// What becomes of an orphan.
+/// Decision about an orphan.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "camelCase")]
 pub enum OrphanDecision {
-    /// It is removed, or waits for its turn.
+    /// Argus removes it, now or after a wait.
     Removing,
-    /// Its removal failed; it is tried again.
+    /// The removal failed and is retried.
     Failed {
-        /// How.
+        /// Last error.
         failure: ActionFailure,
     },
-    /// It is too young to be judged.
+    /// It is younger than [`GRACE`].
     TooNew {
-        /// Until then.
+        /// End of the grace period.
         until: Timestamp,
     },
-    /// Its project is none of ours: a person has to ask for it.
+    /// Its project has no spec here: only a request of a person removes it.
     OtherProject,
-    /// The specs of its project want orphans reported only.
+    /// The specs of its project allow only a report.
     ReportOnly,
-    /// Volumes are kept unless they were made to go.
+    /// It is a volume without the label for removal.
     KeptVolume,
 }
 
 impl Orphan {
-    /// Whether it is seen.
+    /// True if the store still shows the orphan.
     pub(crate) fn is_in(&self, observed: &Observed) -> bool {
         let id = self.id.as_str();
         match self.kind {
@@ -97,7 +97,7 @@ impl Orphan {
         }
     }
 
-    /// When time alone changes what becomes of it.
+    /// Time at which the decision changes without an event.
     pub fn until(&self) -> Option<Timestamp> {
         match &self.decision {
             OrphanDecision::TooNew { until } => Some(*until),
@@ -109,7 +109,7 @@ impl Orphan {
         }
     }
 
-    /// Nothing is done about it unless a person asks for it.
+    /// True if only a request of a person removes the orphan.
     pub fn is_only_reported(&self) -> bool {
         match self.decision {
             OrphanDecision::OtherProject | OrphanDecision::ReportOnly | OrphanDecision::KeptVolume => true,
@@ -118,14 +118,14 @@ impl Orphan {
     }
 }
 
-/// Whose something is that nobody desires.
+/// Owner of an undesired object.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum OwnerStatus {
-    /// This controller made it.
+    /// This controller.
     Ours,
-    /// Its controller is dead.
+    /// A dead controller.
     Unowned,
-    /// Its controller lives, or may.
+    /// Another controller that is alive or possibly alive.
     Another,
 }
 
@@ -133,32 +133,33 @@ pub(super) fn owner_status(input: &PlanInput<'_>, controller: &str) -> OwnerStat
     if !controller.is_empty() && controller == input.identity.controller {
         return OwnerStatus::Ours;
     }
-    // What was ours to keep is ours to take down.
-    let kept = input.accepted.is_none() && input.kept().is_some_and(|kept| kept.revision.is_some());
+    // An environment that this controller managed is also removed by it.
+    let was_managed =
+        input.accepted.is_none() && input.history().is_some_and(|history| history.revision.is_some());
     match input.leases.liveness(controller, input.now) {
         Liveness::Own => OwnerStatus::Ours,
-        Liveness::Dead if kept => OwnerStatus::Ours,
+        Liveness::Dead if was_managed => OwnerStatus::Ours,
         Liveness::Dead => OwnerStatus::Unowned,
         Liveness::Alive(_) | Liveness::Doubtful | Liveness::Unknown => OwnerStatus::Another,
     }
 }
 
-/// Why an orphan is left alone; `Ok` where it is to go.
+/// Checks that an orphan may be removed; `Err` with the decision to keep it.
 pub(super) fn can_remove(
     input: &PlanInput<'_>,
     owner: &Owner,
-    made: Option<Timestamp>,
+    created_at: Option<Timestamp>,
 ) -> Result<(), OrphanDecision> {
-    let asked = input.requests.is_cleaning(&owner.project, input.now);
+    let is_requested = input.requests.is_cleaning(&owner.project, input.now);
     match input.projects.get(&owner.project) {
-        _ if asked => {}
+        _ if is_requested => {}
         Some(true) => {}
         Some(false) => return Err(OrphanDecision::ReportOnly),
         None => return Err(OrphanDecision::OtherProject),
     }
-    // Its age is told by the clock that dated it.
+    // The age is computed with the clock that recorded the creation.
     let now = input.leases.engine_time(input.now);
-    let old = made.map(|made| made + GRACE);
+    let old = created_at.map(|created_at| created_at + GRACE);
     match old {
         Some(old) if old > now => Err(OrphanDecision::TooNew {
             until: input.now + old.since(now),
@@ -167,7 +168,7 @@ pub(super) fn can_remove(
     }
 }
 
-/// What a wait for its removal means for it.
+/// Decision for an orphan whose removal waits.
 pub(crate) fn decide(on: &WaitingOn) -> OrphanDecision {
     match on {
         WaitingOn::Retry { failure, .. } | WaitingOn::Failed { failure } => OrphanDecision::Failed {

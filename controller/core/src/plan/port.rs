@@ -1,4 +1,4 @@
-//! Which host port each published port gets: sticky, unique over all environments, never one that was refused.
+//! Port assignment: sticky, unique over all environments, and without recently refused ports.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -10,57 +10,57 @@ use crate::plan::{PortKey, PortMap, WaitingOn};
 use crate::state::{EnvHistory, RefusedPort};
 use crate::time::Timestamp;
 
-/// A refused port is not tried again for this long, unless it was seen free right after the refusal.
-pub const REFUSAL_HOLDS: Duration = Duration::from_secs(30);
-/// A refusal is remembered for this long: until then every other port is better.
+/// Time for which a refused port is not tried again, unless a check right after the refusal found it free.
+pub const REFUSAL_BLOCKS: Duration = Duration::from_secs(30);
+/// Time for which a refusal is remembered; every other port is preferred until then.
 pub const REFUSAL_REMEMBERED: Duration = Duration::from_secs(600);
-/// Under strategy `fail`, and when the range is used up, ports are tried again after this.
+/// Retry interval with strategy `fail`, and with an exhausted range.
 pub const PORT_RETRY: Duration = Duration::from_secs(2);
-/// A port that reads as free but is refused this often is held by something that cannot be seen.
-const FREE_BUT_REFUSED: u32 = 3;
+/// Refusals of an apparently free port after which an invisible holder is assumed.
+const MAX_FREE_REFUSALS: u32 = 3;
 
-/// Host ports that environments hold: by whom.
+/// Host ports with the environment and service that hold them.
 pub type Claims = BTreeMap<HostPort, (crate::ident::EnvName, ServiceName)>;
 
-/// The outcome of assigning all ports of one environment.
+/// Assigned ports of one environment.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Assignment {
-    /// Assigned ports.
+    /// Ports that have a number.
     pub ports: PortMap,
-    /// Services that must wait for a port, and why.
+    /// Services without a port, each with its wait reason.
     pub blocked: BTreeMap<ServiceName, WaitingOn>,
 }
 
 /// Assigns every published port of an environment.
 pub fn assign(
     desired: &Desired,
-    memory: &EnvHistory,
+    history: &EnvHistory,
     claims: &Claims,
     refused: &BTreeMap<HostPort, RefusedPort>,
     now: Timestamp,
 ) -> Assignment {
-    let mut hand = PortAssigner {
+    let mut assigner = PortAssigner {
         desired,
         claims,
         refused,
         now,
         taken: BTreeSet::new(),
-        out: Assignment::default(),
+        assignment: Assignment::default(),
     };
     let all: Vec<(&ServiceName, &Port)> = desired
         .services
         .values()
         .flat_map(|service| service.ports.iter().map(move |port| (&service.name, port)))
         .collect();
-    // Whoever already holds a port keeps it, before anybody else may choose.
+    // A service that already holds a port keeps it, before any other service can choose it.
     let (held, new): (Vec<_>, Vec<_>) = all
         .into_iter()
-        .partition(|(service, port)| sticky(memory, service, port).is_some());
+        .partition(|(service, port)| sticky(history, service, port).is_some());
     for (service, port) in held.into_iter().chain(new) {
-        let sticky = sticky(memory, service, port);
-        hand.assign(service, port, sticky);
+        let sticky = sticky(history, service, port);
+        assigner.assign(service, port, sticky);
     }
-    hand.out
+    assigner.assignment
 }
 
 struct PortAssigner<'a> {
@@ -69,28 +69,28 @@ struct PortAssigner<'a> {
     refused: &'a BTreeMap<HostPort, RefusedPort>,
     now: Timestamp,
     taken: BTreeSet<HostPort>,
-    out: Assignment,
+    assignment: Assignment,
 }
 
 impl PortAssigner<'_> {
     fn assign(&mut self, service: &ServiceName, port: &Port, sticky: Option<u16>) {
         let chosen = match self.desired.ports.strategy {
-            PortStrategy::Fail => self.insist(service, port),
-            PortStrategy::Auto => self.choose(service, port, sticky),
+            PortStrategy::Fail => self.assign_declared(service, port),
+            PortStrategy::Auto => self.assign_free(service, port, sticky),
         };
         if let Some(number) = chosen {
             self.taken.insert(HostPort {
                 number,
                 protocol: port.protocol,
             });
-            self.out.ports.insert(key(service, port), number);
+            self.assignment.ports.insert(key(service, port), number);
         }
     }
 
-    /// Strategy `fail`: the wanted port or none.
-    fn insist(&mut self, service: &ServiceName, port: &Port) -> Option<u16> {
+    /// Strategy `fail`: assigns the declared port, and blocks the service while that port is taken.
+    fn assign_declared(&mut self, service: &ServiceName, port: &Port) -> Option<u16> {
         let Some(wanted) = port.wanted_host() else {
-            return self.choose(service, port, None);
+            return self.assign_free(service, port, None);
         };
         if let Some((env, by)) = self
             .claims
@@ -116,38 +116,37 @@ impl PortAssigner<'_> {
     }
 
     fn block(&mut self, service: &ServiceName, port: HostPort, owner: PortOwner, until: Timestamp) {
-        self.out
+        self.assignment
             .blocked
             .entry(service.clone())
             .or_insert(WaitingOn::Port { port, owner, until });
     }
 
-    /// Strategy `auto`: what it holds, else what it wants, else the first free one of the range.
-    fn choose(&mut self, service: &ServiceName, port: &Port, sticky: Option<u16>) -> Option<u16> {
+    /// Strategy `auto`: assigns the held port, else the preferred one, else the first free one of the range.
+    fn assign_free(&mut self, service: &ServiceName, port: &Port, sticky: Option<u16>) -> Option<u16> {
         let policy = &self.desired.ports;
         let wanted = port.wanted;
-        // A refused stand-in looks at the wanted port once more before it moves on.
+        // After a refusal of the replacement port, the preferred port is tried once more.
         let preferred = match sticky {
-            Some(held) if self.open(held, port) => Some(held),
-            Some(_) | None => wanted.filter(|wanted| self.open(*wanted, port)),
+            Some(held) if self.is_open(held, port) => Some(held),
+            Some(_) | None => wanted.filter(|wanted| self.is_open(*wanted, port)),
         };
-        let free = |number: &u16| self.open(*number, port) && !self.is_busy(*number, port);
-        // What was refused is not tried again before everything else was: trying all of it may take longer than a refusal
-        // holds.
+        let free = |number: &u16| self.is_open(*number, port) && !self.is_busy(*number, port);
+        // Refused ports come last: a pass over the whole range may take longer than a refusal holds.
         let found = preferred
             .or_else(|| (policy.low..=policy.high).find(|n| free(n) && !self.was_refused(*n, port)))
             .or_else(|| (policy.low..=policy.high).find(free));
         if found.is_none() {
             let tried = u32::from(policy.high.saturating_sub(policy.low)) + 1;
             let until = self.now + PORT_RETRY;
-            self.out
+            self.assignment
                 .blocked
                 .insert(service.clone(), WaitingOn::Ports { tried, until });
         }
         found
     }
 
-    fn open(&self, number: u16, port: &Port) -> bool {
+    fn is_open(&self, number: u16, port: &Port) -> bool {
         let host = HostPort {
             number,
             protocol: port.protocol,
@@ -163,8 +162,8 @@ impl PortAssigner<'_> {
 
     fn is_refused(&self, host: HostPort) -> bool {
         self.refused.get(&host).is_some_and(|refused| {
-            let stale = refused.at + REFUSAL_HOLDS <= self.now;
-            let free = refused.refusal.free_now && refused.times < FREE_BUT_REFUSED;
+            let stale = refused.at + REFUSAL_BLOCKS <= self.now;
+            let free = refused.refusal.free_now && refused.times < MAX_FREE_REFUSALS;
             !stale && !free
         })
     }
@@ -174,7 +173,7 @@ impl PortAssigner<'_> {
         self.refused.contains_key(&HostPort { number, protocol })
     }
 
-    /// Seen taken when some other port was refused a moment ago: not worth a try.
+    /// True if the port was taken when the engine refused another port a moment ago.
     fn is_busy(&self, number: u16, port: &Port) -> bool {
         let host = HostPort {
             number,
@@ -182,19 +181,19 @@ impl PortAssigner<'_> {
         };
         self.refused
             .values()
-            .any(|refused| refused.at + REFUSAL_HOLDS > self.now && refused.refusal.busy.contains(&host))
+            .any(|refused| refused.at + REFUSAL_BLOCKS > self.now && refused.refusal.busy.contains(&host))
     }
 }
 
-/// The port that is held already, as long as the wish is still the same.
-fn sticky(memory: &EnvHistory, service: &ServiceName, port: &Port) -> Option<u16> {
+/// Port that the service already holds, if the preference in the file is unchanged.
+fn sticky(history: &EnvHistory, service: &ServiceName, port: &Port) -> Option<u16> {
     let key = key(service, port);
-    let held = *memory.ports.get(&key)?;
-    let same_wish = memory
+    let held = *history.ports.get(&key)?;
+    let is_unchanged = history
         .wanted
         .get(&key)
         .is_none_or(|wanted| *wanted == port.wanted.unwrap_or(0));
-    same_wish.then_some(held)
+    is_unchanged.then_some(held)
 }
 
 fn key(service: &ServiceName, port: &Port) -> PortKey {

@@ -1,4 +1,4 @@
-//! What names a port of the host, once that port has moved.
+//! References to host ports: rewrites them in variables, commands and files after a port moved.
 
 use std::borrow::Cow;
 
@@ -8,29 +8,31 @@ use crate::desired::{Desired, File, Service};
 use crate::ident::HostPort;
 use crate::plan::{PortKey, PortMap};
 
-/// How the engine's host is called from a container.
+/// Name of the engine's host inside a container.
 const HOST: &str = "host.docker.internal:";
-/// How whoever speaks calls its own host, which many who write a file take for the engine's.
+/// Names of a container's own host. Spec files often use them for the engine's host.
 const LOCAL: [&str; 3] = ["localhost:", "127.0.0.1:", ANY];
 
-/// Every address of this host, which is how a place to listen is written.
+/// Wildcard address of a listener.
 const ANY: &str = "0.0.0.0:";
 
-/// A variable, which may be read by whoever is told it: only a place to listen is the container's own.
+/// Rewrites a variable. A client may read it, so only a listen address refers to the container's own ports.
 pub(super) fn variable(written: &str, desired: &Desired, service: &Service, ports: &PortMap) -> String {
     rewrite(written, |host, wanted| {
-        (host != ANY || !is_inside(service, wanted)).then(|| substitute(wanted, desired, service, ports))?
+        (host != ANY || !is_container_port(service, wanted))
+            .then(|| substitute(wanted, desired, service, ports))?
     })
 }
 
-/// A word of a command. It runs inside the container, where the container's own ports stay what they are.
+/// Rewrites a word of a command. It runs inside the container, so the container's own ports stay unchanged.
 pub(super) fn word(written: &str, desired: &Desired, service: &Service, ports: &PortMap) -> String {
     rewrite(written, |host, wanted| {
-        (host == HOST || !is_inside(service, wanted)).then(|| substitute(wanted, desired, service, ports))?
+        (host == HOST || !is_container_port(service, wanted))
+            .then(|| substitute(wanted, desired, service, ports))?
     })
 }
 
-/// The command of an `exec` probe.
+/// Rewrites the command of an `exec` probe.
 pub fn probe(command: &[String], desired: &Desired, service: &Service, ports: &PortMap) -> Vec<String> {
     let words = command.iter();
     words
@@ -38,11 +40,11 @@ pub fn probe(command: &[String], desired: &Desired, service: &Service, ports: &P
         .collect()
 }
 
-fn is_inside(service: &Service, number: u16) -> bool {
+fn is_container_port(service: &Service, number: u16) -> bool {
     service.ports.iter().any(|port| port.container == number)
 }
 
-/// The file of a mock, whose target may be a service of the environment by its port on the host.
+/// Rewrites the file of a mock, whose target may be the host port of a service in the environment.
 pub(super) fn file<'a>(
     file: &'a File,
     desired: &Desired,
@@ -67,8 +69,8 @@ pub(super) fn file<'a>(
     }
 }
 
-/// Rewrites `localhost:PORT` and its like where another port stands in for PORT.
-fn rewrite(text: &str, stand_in: impl Fn(&str, u16) -> Option<u16>) -> String {
+/// Rewrites `localhost:PORT` and similar addresses whose port has a replacement.
+fn rewrite(text: &str, replacement: impl Fn(&str, u16) -> Option<u16>) -> String {
     let mut out = String::with_capacity(text.len());
     let mut rest = text;
     while let Some((at, host)) = LOCAL
@@ -82,7 +84,7 @@ fn rewrite(text: &str, stand_in: impl Fn(&str, u16) -> Option<u16>) -> String {
         rest = &rest[after..];
         let digits = rest.bytes().take_while(u8::is_ascii_digit).count();
         let number = rest[..digits].parse::<u16>().ok();
-        match number.and_then(|wanted| stand_in(host, wanted)) {
+        match number.and_then(|wanted| replacement(host, wanted)) {
             Some(actual) => out.push_str(&actual.to_string()),
             None => out.push_str(&rest[..digits]),
         }
@@ -92,7 +94,7 @@ fn rewrite(text: &str, stand_in: impl Fn(&str, u16) -> Option<u16>) -> String {
     out
 }
 
-/// The port that stands in for a wanted one: the service's own first; none where somebody here still holds it.
+/// Actual port for a preferred one, first of the service itself; `None` while a service here still holds that port.
 fn substitute(wanted: u16, desired: &Desired, service: &Service, ports: &PortMap) -> Option<u16> {
     let assigned = |of: &Service| {
         of.ports
@@ -168,7 +170,7 @@ mocks:
     }
 
     #[test]
-    fn what_an_exec_probe_names_of_the_host_moves_and_what_is_inside_its_container_does_not() {
+    fn exec_probe_follows_moved_host_ports_only() {
         let (desired, ports) = shop();
         let web = of(&desired, "web");
         let Some(crate::desired::ProbeKind::Exec { command }) = web.probe.as_ref().map(|probe| &probe.kind)
@@ -187,7 +189,7 @@ mocks:
     }
 
     #[test]
-    fn a_place_to_listen_is_the_containers_own_and_so_is_all_of_it_in_a_command() {
+    fn listen_addresses_and_commands_keep_container_ports() {
         let (desired, ports) = shop();
         let web = of(&desired, "web");
         let cases = [
@@ -216,7 +218,7 @@ mocks:
     }
 
     #[test]
-    fn a_mocks_target_moves_with_the_port_that_it_names() {
+    fn mock_target_follows_a_moved_port() {
         let (desired, ports) = shop();
         let target = |name: &str, ports: &PortMap| {
             let mock = of(&desired, name);
@@ -228,7 +230,7 @@ mocks:
         let (moved, after) = target("away", &ports);
         assert_eq!(unmoved, "http://host.docker.internal:8081/v1");
         assert_eq!(moved, "http://host.docker.internal:20081/v1");
-        assert_ne!(before, after, "it is put into its container anew");
+        assert_ne!(before, after, "it is copied into its container again");
         assert_eq!(target("far", &ports), target("far", &PortMap::new()));
         assert_eq!(target("far", &ports).0, "http://example.org:8081/");
     }

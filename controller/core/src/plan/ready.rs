@@ -1,4 +1,4 @@
-//! How far a service has come, for whoever depends on it and for the status.
+//! Readiness of services, for their dependents and for the status.
 
 use super::{PlanInput, WaitingOn, drift};
 use crate::desired::{Condition, Probe, ProbeKind, Service};
@@ -7,8 +7,8 @@ use crate::observed::{Container, ContainerState, EngineHealthStatus, InspectInfo
 use crate::probe::{HealthStates, ProbeStatus};
 use crate::state::restart;
 
-/// The container that is what its service shall be now.
-pub(super) fn current<'a>(input: &PlanInput<'a>, service: &ServiceName) -> Option<&'a Container> {
+/// Container that matches the desired state of its service.
+pub(super) fn current_container<'a>(input: &PlanInput<'a>, service: &ServiceName) -> Option<&'a Container> {
     let (spec, hash) = input.rendered.get(service)?;
     input
         .observed
@@ -22,7 +22,7 @@ pub(super) fn current<'a>(input: &PlanInput<'a>, service: &ServiceName) -> Optio
             | ContainerState::Running
             | ContainerState::Paused
             | ContainerState::Restarting
-            | ContainerState::Exited => drift::configuration(spec, container).is_none(),
+            | ContainerState::Exited => drift::first_difference(spec, container).is_none(),
         })
         .min_by_key(|container| {
             let up = crate::state::expectation::is_up(container.state);
@@ -31,18 +31,18 @@ pub(super) fn current<'a>(input: &PlanInput<'a>, service: &ServiceName) -> Optio
         .map(std::convert::AsRef::as_ref)
 }
 
-/// The verdict on a running container: by its probe, or by the image's own check where no probe is asked for.
-/// `None`: running is enough.
+/// Health of a running container: by its probe, or by the image's health check without a probe. `None` if running is
+/// enough.
 ///
-/// What a probe of ours found on the way into an outage is not decided: it is asked anew when the engine is back.
+/// A failure of Argus' own probe on the way into an outage does not count: the probe runs again after the outage.
 pub(crate) fn probe_status(
     probe: Option<&Probe>,
     container: &Container,
     health: &HealthStates,
     outages: &[Outage],
 ) -> Option<ProbeStatus> {
-    let facts = container.inspect.as_ref();
-    let started_at = facts.and_then(|facts| facts.started_at);
+    let info = container.inspect.as_ref();
+    let started_at = info.and_then(|info| info.started_at);
     let by_engine = match probe.map(|probe| &probe.kind) {
         None | Some(ProbeKind::Docker) => true,
         Some(ProbeKind::Http { .. } | ProbeKind::Tcp { .. } | ProbeKind::Exec { .. }) => false,
@@ -52,33 +52,35 @@ pub(crate) fn probe_status(
             .get(&container.id)
             .filter(|seen| seen.started_at == started_at || started_at.is_none())
             .filter(|seen| {
-                seen.status != ProbeStatus::Unhealthy || !restart::into_an_outage(seen.since, outages)
+                seen.status != ProbeStatus::Unhealthy || !restart::is_during_outage(seen.since, outages)
             });
         return Some(seen.map_or(ProbeStatus::Starting, |seen| seen.status));
     }
-    match facts.and_then(|facts| facts.health.as_ref()) {
-        // A verdict from before the start says nothing about this run.
-        Some(said) if said.checked_at.is_some_and(|at| Some(at) < started_at) => Some(ProbeStatus::Starting),
-        Some(said) => Some(match said.status {
+    match info.and_then(|info| info.health.as_ref()) {
+        // A result from before the start does not belong to this run.
+        Some(health_check) if health_check.checked_at.is_some_and(|at| Some(at) < started_at) => {
+            Some(ProbeStatus::Starting)
+        }
+        Some(health_check) => Some(match health_check.status {
             EngineHealthStatus::Starting => ProbeStatus::Starting,
             EngineHealthStatus::Healthy => ProbeStatus::Healthy,
             EngineHealthStatus::Unhealthy => ProbeStatus::Unhealthy,
         }),
         None if probe.is_some() => Some(ProbeStatus::Starting),
-        // Whether the image has a check of its own is known only after an inspect.
-        None if facts.is_none() => Some(ProbeStatus::Starting),
+        // Only an inspect shows if the image has a health check.
+        None if info.is_none() => Some(ProbeStatus::Starting),
         None => None,
     }
 }
 
-/// Whether the image shall be what checks its health, and has no check: the engine tells of one from the start on.
+/// True if the image must provide the health check and has none: the engine would report one from the start on.
 pub(crate) fn is_never_probed(probe: Option<&Probe>, container: &Container) -> bool {
     let by_image = probe.is_some_and(|probe| probe.kind == ProbeKind::Docker);
-    let has_none = |facts: &InspectInfo| facts.started_at.is_some() && facts.health.is_none();
+    let has_none = |info: &InspectInfo| info.started_at.is_some() && info.health.is_none();
     by_image && container.inspect.as_ref().is_some_and(has_none)
 }
 
-/// Whether everything that a service depends on has come far enough.
+/// Checks that all dependencies of a service meet their conditions.
 pub(super) fn check_start(input: &PlanInput<'_>, service: &Service) -> Result<(), WaitingOn> {
     let Some(accepted) = input.accepted else {
         return Ok(());
@@ -96,25 +98,26 @@ pub(super) fn check_start(input: &PlanInput<'_>, service: &Service) -> Result<()
 }
 
 fn is_dependency_met(input: &PlanInput<'_>, other: &Service, condition: Condition) -> bool {
-    let done = completed(input, other);
-    let Some(container) = current(input, &other.name) else {
-        return done;
+    let is_done = is_completed(input, other);
+    let Some(container) = current_container(input, &other.name) else {
+        return is_done;
     };
     let running = container.state == ContainerState::Running;
     match condition {
-        Condition::Started => running || done,
-        Condition::Completed => done,
+        Condition::Started => running || is_done,
+        Condition::Completed => is_done,
         Condition::Healthy => {
-            done || (running
-                && !other.one_shot
-                && probe_status(other.probe.as_ref(), container, input.health, input.outages)
-                    .is_none_or(|verdict| verdict == ProbeStatus::Healthy))
+            is_done
+                || (running
+                    && !other.one_shot
+                    && probe_status(other.probe.as_ref(), container, input.health, input.outages)
+                        .is_none_or(|status| status == ProbeStatus::Healthy))
         }
     }
 }
 
-/// A one-shot that exited with 0 as it shall be now.
-pub(super) fn completed(input: &PlanInput<'_>, service: &Service) -> bool {
+/// True if the one-shot exited with 0 in its desired state.
+pub(super) fn is_completed(input: &PlanInput<'_>, service: &Service) -> bool {
     if !service.one_shot {
         return false;
     }
@@ -122,16 +125,13 @@ pub(super) fn completed(input: &PlanInput<'_>, service: &Service) -> bool {
         return false;
     };
     let persisted = input
-        .kept()
-        .and_then(|kept| kept.services.get(&service.name))
-        .is_some_and(|kept| kept.completed.as_ref() == Some(hash));
+        .history()
+        .and_then(|history| history.services.get(&service.name))
+        .is_some_and(|history| history.completed.as_ref() == Some(hash));
     let seen = || {
-        current(input, &service.name).is_some_and(|container| {
+        current_container(input, &service.name).is_some_and(|container| {
             container.state == ContainerState::Exited
-                && container
-                    .inspect
-                    .as_ref()
-                    .is_some_and(|facts| facts.exit_code == 0)
+                && container.inspect.as_ref().is_some_and(|info| info.exit_code == 0)
         })
     };
     persisted || seen()

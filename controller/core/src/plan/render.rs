@@ -1,4 +1,4 @@
-//! A desired service with its ports assigned, as the one document that a container is created from.
+//! Rendering: turns a desired service with its ports into the configuration of its container.
 
 use std::collections::BTreeMap;
 
@@ -9,10 +9,10 @@ use crate::plan::{Binding, ContainerSpec, PortKey, PortMap, port_references};
 use crate::reconcile::ControllerIdentity;
 use crate::time::Timestamp;
 
-/// Every service of an environment, rendered, with the hash that its container must carry.
+/// Rendered services of an environment, each with the hash that its container must carry.
 pub type Rendered = BTreeMap<ServiceName, (ContainerSpec, SpecHash)>;
 
-/// Renders all services under one port map.
+/// Renders all services with one port map.
 pub fn environment(desired: &Desired, ports: &PortMap, identity: &ControllerIdentity) -> Rendered {
     desired
         .services
@@ -25,7 +25,7 @@ pub fn environment(desired: &Desired, ports: &PortMap, identity: &ControllerIden
         .collect()
 }
 
-/// Adds what differs at every creation and therefore does not enter the hash.
+/// Adds the labels that differ at every creation and are not part of the hash.
 pub fn stamped(
     spec: &ContainerSpec,
     hash: &SpecHash,
@@ -34,7 +34,7 @@ pub fn stamped(
     now: Timestamp,
 ) -> ContainerSpec {
     let mut spec = spec.clone();
-    spec.labels.extend(volatile(desired, identity, now));
+    spec.labels.extend(volatile_labels(desired, identity, now));
     spec.labels.insert(labels::SPEC_HASH.into(), hash.to_string());
     spec
 }
@@ -46,15 +46,15 @@ pub fn labels_of(
     identity: &ControllerIdentity,
     now: Timestamp,
 ) -> BTreeMap<String, String> {
-    let mut all = stable(desired, role);
-    all.extend(volatile(desired, identity, now));
+    let mut all = stable_labels(desired, role);
+    all.extend(volatile_labels(desired, identity, now));
     if role == "volume" && desired.delete_volumes {
         all.insert(labels::DELETION.into(), "Delete".into());
     }
     all
 }
 
-fn stable(desired: &Desired, role: &str) -> BTreeMap<String, String> {
+fn stable_labels(desired: &Desired, role: &str) -> BTreeMap<String, String> {
     BTreeMap::from([
         (labels::MANAGED.into(), "true".into()),
         (labels::PROJECT.into(), desired.project.clone()),
@@ -63,7 +63,11 @@ fn stable(desired: &Desired, role: &str) -> BTreeMap<String, String> {
     ])
 }
 
-fn volatile(desired: &Desired, identity: &ControllerIdentity, now: Timestamp) -> [(String, String); 4] {
+fn volatile_labels(
+    desired: &Desired,
+    identity: &ControllerIdentity,
+    now: Timestamp,
+) -> [(String, String); 4] {
     [
         (labels::REVISION.into(), desired.revision.to_string()),
         (labels::CONTROLLER.into(), identity.controller.clone()),
@@ -88,7 +92,7 @@ fn container(
         Role::Mock => "mock",
     };
     let bindings = bindings(service, ports, identity);
-    let mut all_labels = stable(desired, role);
+    let mut all_labels = stable_labels(desired, role);
     all_labels.insert(labels::SERVICE.into(), service.name.to_string());
     if !bindings.is_empty() {
         all_labels.insert(labels::PORTS.into(), ports_label(service, ports));
@@ -153,7 +157,7 @@ fn bindings(service: &Service, ports: &PortMap, identity: &ControllerIdentity) -
         .collect()
 }
 
-/// The sticky map of one container: `80/tcp=9001@8080` says that 9001 stands in for the wanted 8080.
+/// Ports label of one container: `80/tcp=9001@8080` means that 9001 is assigned and 8080 is preferred.
 fn ports_label(service: &Service, ports: &PortMap) -> String {
     let entries: Vec<String> = service
         .ports
@@ -173,7 +177,7 @@ fn ports_label(service: &Service, ports: &PortMap) -> String {
     entries.join(",")
 }
 
-/// What stands in for the references in one text.
+/// Replaces the references of one text.
 fn resolve(written: &str, desired: &Desired, ports: &PortMap) -> String {
     let mut text = written.to_owned();
     if text.contains("{{") {

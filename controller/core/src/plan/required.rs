@@ -1,4 +1,4 @@
-//! What is left before an environment is all that its file requires.
+//! Unfinished parts of an environment that block `Ready`.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +7,7 @@ use crate::desired::Service;
 use crate::ident::ServiceName;
 
 impl Plan {
-    /// What is acted on or waited for, but for services that are not required, and for what dead controllers left.
+    /// Subjects with an action or a wait, without optional services and orphans.
     pub fn unfinished<'p>(
         &'p self,
         desired: &'p BTreeMap<ServiceName, Service>,
@@ -34,19 +34,19 @@ impl Plan {
             .filter(move |subject| !is_extra(subject))
     }
 
-    /// Whether the environment is not `Ready` without a service, as far as that has come.
+    /// True if the environment needs this service for `Ready`, given its progress.
     pub fn is_required(&self, service: &Service) -> bool {
         service.criticality.is_required(self.gives_up(service))
     }
 
-    /// Nothing is done about a service any more before something changes. What still runs as it was is not lost because its replacement
-    /// failed.
+    /// True if nothing more happens to a service until something changes. A container of the old revision that still runs
+    /// is not lost because its replacement failed.
     pub fn gives_up(&self, service: &Service) -> bool {
         let waits_on = self.wait_reason(service);
         waits_on.is_some_and(WaitingOn::is_given_up) && !self.replaced_but_running.contains(&service.name)
     }
 
-    /// What a service waits for in the end: what its image waits for, where it waits for that.
+    /// Final wait reason of a service: the one of its image if the service waits for the image.
     pub fn wait_reason(&self, service: &Service) -> Option<&WaitingOn> {
         let wait = |of: &dyn Fn(&Subject) -> bool| {
             let wait = self.waits.iter().find(|wait| of(&wait.subject));

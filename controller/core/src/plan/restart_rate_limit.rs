@@ -1,30 +1,30 @@
-//! Restarts over all environments are rationed, so that a failing host is not beaten down by the healing.
+//! Restart rate limit over all environments: prevents restarts from overloading a failing host.
 
 use std::time::Duration;
 
 use super::{Action, Cause, Plan, Step, Wait, WaitingOn};
 use crate::time::Timestamp;
 
-/// Restarts are counted over this time.
+/// Window of the rate limit.
 pub const WINDOW: Duration = Duration::from_secs(60);
-/// So many restarts fall into it.
-pub const MOST: usize = 10;
+/// Maximum number of restarts within the window.
+pub const MAX_RESTARTS: usize = 10;
 
-/// Holds back the restarts of a plan for which there is no room; `recent`: when earlier ones began, oldest first.
+/// Turns restarts beyond the limit into waits. `recent` are the starts of earlier restarts, oldest first.
 pub(crate) fn limit(plan: &mut Plan, recent: &[Timestamp], now: Timestamp) {
     let recent: Vec<Timestamp> = recent.iter().copied().filter(|at| *at + WINDOW > now).collect();
-    let mut room = MOST.saturating_sub(recent.len());
+    let mut remaining = MAX_RESTARTS.saturating_sub(recent.len());
     let oldest = recent.iter().min().copied().unwrap_or(now);
-    let mut held = Vec::new();
+    let mut blocked = Vec::new();
     plan.steps.retain(|step| {
         if !is_restart(step) {
             return true;
         }
-        if room > 0 {
-            room -= 1;
+        if remaining > 0 {
+            remaining -= 1;
             return true;
         }
-        held.push(Wait {
+        blocked.push(Wait {
             subject: step.subject.clone(),
             on: WaitingOn::RateLimited {
                 until: oldest + WINDOW,
@@ -32,10 +32,10 @@ pub(crate) fn limit(plan: &mut Plan, recent: &[Timestamp], now: Timestamp) {
         });
         false
     });
-    plan.waits.extend(held);
+    plan.waits.extend(blocked);
 }
 
-/// What begins a run after a failure; the other acts of a restart wait for it.
+/// True for the start of a run after a failure; the other actions of a restart depend on it.
 fn is_restart(step: &Step) -> bool {
     matches!(
         (&step.action, &step.cause),
@@ -63,7 +63,7 @@ mod tests {
     }
 
     #[test]
-    fn ten_restarts_a_minute_and_the_rest_waits() {
+    fn restarts_are_limited_to_ten_per_minute() {
         let all = || Plan {
             steps: (0..30).map(restart).collect(),
             ..Plan::default()
@@ -82,6 +82,6 @@ mod tests {
         let mut other = all();
         other.steps.iter_mut().for_each(|step| step.cause = Cause::Ready);
         limit(&mut other, &[Timestamp(0); 10], Timestamp(1));
-        assert_eq!(other.steps.len(), 30, "what is no restart is not rationed");
+        assert_eq!(other.steps.len(), 30, "other starts are not limited");
     }
 }

@@ -1,4 +1,4 @@
-//! When what failed may be tried again.
+//! Retry delays of failed actions.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use crate::outcome::ActionError;
 use crate::time::Timestamp;
 
 impl ActionFailure {
-    /// When the same act may be tried again; `None`: repeating does not mend it.
+    /// Earliest time of the next attempt; `None` if repeating cannot succeed.
     pub fn retry_at(&self, key: &str) -> Option<Timestamp> {
         let grow = |base: u64, cap: u64| {
             let (base, cap) = (Duration::from_millis(base), Duration::from_millis(cap));
@@ -26,15 +26,17 @@ impl ActionFailure {
             | ActionError::NetworkInUse(_)
             | ActionError::Busy(_) => grow(500, 30_000),
             ActionError::StartFailed(_) | ActionError::PullFailed(_) => grow(2_000, 60_000),
-            ActionError::ImageNotFound(_) | ActionError::AuthRequired(_) => grow(10_000, 60_000),
+            ActionError::ImageNotFound(_) | ActionError::AuthRequired(_) | ActionError::MountRefused(_) => {
+                grow(10_000, 60_000)
+            }
             ActionError::RateLimited { retry_after, .. } => {
-                let asked = retry_after.map(|span| self.at + span);
-                grow(10_000, 300_000).max(asked)
+                let requested = retry_after.map(|span| self.at + span);
+                grow(10_000, 300_000).max(requested)
             }
             ActionError::NameTaken { .. } | ActionError::PoolExhausted(_) | ActionError::DiskFull(_) => {
                 Some(self.at + Duration::from_secs(10))
             }
-            // Assignment decides about ports, the image's own subject about images.
+            // The port assignment decides about ports, and the image's own subject about images.
             ActionError::PortTaken(_)
             | ActionError::ImageMissing
             | ActionError::CircuitOpen

@@ -1,4 +1,4 @@
-//! One service: which of its containers is the one, what becomes of the others, and what the one needs next.
+//! Plan of one service: chooses its current container, removes the extra ones, and plans the next action.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,10 +17,10 @@ use crate::state::expectation::is_up;
 mod attach;
 mod run;
 
-/// A name that another container holds is looked at again after this.
+/// Interval of the checks of a name that another container holds.
 const NAME_RETRY: Duration = Duration::from_secs(10);
 
-/// One service with everything that is looked at to decide about it.
+/// One service with the inputs of its plan.
 struct ServicePlanner<'a> {
     input: &'a PlanInput<'a>,
     accepted: &'a Accepted,
@@ -35,7 +35,7 @@ pub(super) fn plan(input: &PlanInput<'_>, accepted: &Accepted, service: &Service
     let Some((spec, hash)) = input.rendered.get(&service.name) else {
         return;
     };
-    let mine = input
+    let owned = input
         .observed
         .containers
         .values()
@@ -46,92 +46,108 @@ pub(super) fn plan(input: &PlanInput<'_>, accepted: &Accepted, service: &Service
         environment: input.env.clone(),
         service: service.name.clone(),
     };
-    let look = ServicePlanner {
+    let planner = ServicePlanner {
         input,
         accepted,
         service,
         spec,
         hash,
         subject: subject.clone(),
-        owned: mine,
+        owned,
     };
-    let outlives = |container: &&Arc<Container>| is_up(container.state) && !container.carries(hash);
-    if look.owned.iter().any(outlives) {
+    let is_replaced_but_running =
+        |container: &&Arc<Container>| is_up(container.state) && !container.carries(hash);
+    if planner.owned.iter().any(is_replaced_but_running) {
         plan.replaced_but_running.insert(service.name.clone());
     }
-    plan.take(subject, look.plan_service());
+    plan.add(subject, planner.plan_service());
 }
 
 impl ServicePlanner<'_> {
+    /// Plans the next action. A changed spec replaces the container in this sequence, one action per pass:
+    ///
+    /// 1. **Create** the new container; under a temporary name, because the old one still holds the final name.
+    /// 2. **Stop** the old container, once the dependencies and ports of the new one allow its start.
+    /// 3. **Remove** the old container.
+    /// 4. **Rename** the new container to its final name.
+    /// 5. **Start** the new container.
+    ///
+    /// The old container therefore runs until its replacement can start, and a failed pull or create costs no downtime.
+    /// It stops earlier only if it holds a host port that now belongs to another service.
+    /// An old container that does not run is removed before the first step. Its name is then free for the new one.
     fn plan_service(&self) -> Decision {
-        let current = ready::current(self.input, &self.service.name);
-        let barred = self.input.blocked_by(&self.subject);
-        if let Some(wait) = barred {
-            // A failed call says nothing against a container that runs as it shall.
-            let failing = matches!(
+        let current = ready::current_container(self.input, &self.service.name);
+        let blocked = self.input.blocked_by(&self.subject);
+        if let Some(wait) = blocked {
+            // A failed call does not affect a container that runs as desired.
+            let is_action_failure = matches!(
                 wait,
                 WaitingOn::Failed { .. } | WaitingOn::Retry { .. } | WaitingOn::Name { .. }
             );
-            if !failing || current.is_none_or(|container| !is_up(container.state)) {
-                return Decision::Wait(self.named(wait));
+            if !is_action_failure || current.is_none_or(|container| !is_up(container.state)) {
+                return Decision::Wait(self.with_container_name(wait));
             }
         }
-        if let Some(act) = run::evidence(self) {
+        if let Some(action) = run::collect_evidence(self) {
             return match self.input.backoff_of(&self.subject) {
-                // Nothing is done to the container before.
-                Some(WaitingOn::Retry { until, failure }) if failure.verb == act.verb() => {
+                // Nothing else happens to the container before.
+                Some(WaitingOn::Retry { until, failure }) if failure.verb == action.verb() => {
                     Decision::Wait(WaitingOn::Retry { until, failure })
                 }
-                Some(_) | None => Decision::Do(act, Cause::Failed),
+                Some(_) | None => Decision::Do(action, Cause::Failed),
             };
         }
-        let others: Vec<&Container> = self
+        let extra: Vec<&Container> = self
             .owned
             .iter()
             .map(AsRef::as_ref)
             .filter(|container| current.is_none_or(|current| current.id != container.id))
             .collect();
-        if let Some(rival) = others.iter().find(|other| !self.is_ours(other)) {
-            return Decision::Wait(self.foreign_holder(rival));
+        if let Some(foreign) = extra.iter().find(|other| !self.is_ours(other)) {
+            return Decision::Wait(self.foreign_holder(foreign));
         }
         let decision = match current {
-            None => self.plan_create(&others),
-            Some(current) => match self.remove_extra(current, &others) {
+            None => self.plan_create(&extra),
+            Some(current) => match self.remove_extra(current, &extra) {
                 Decision::Settled => self.plan_current(current),
                 decision => decision,
             },
         };
         match (decision, self.input.backoff_of(&self.subject)) {
-            // What one call cannot mend another may: what was paused meanwhile cannot be started, but unpaused.
-            (Decision::Do(act, cause), Some(WaitingOn::Failed { failure })) if failure.verb != act.verb() => {
-                Decision::Do(act, cause)
+            // Another action may resolve what one action cannot: a paused container cannot be started, but it can be unpaused.
+            (Decision::Do(action, cause), Some(WaitingOn::Failed { failure }))
+                if failure.verb != action.verb() =>
+            {
+                Decision::Do(action, cause)
             }
-            (Decision::Do(..), Some(wait)) => Decision::Wait(self.named(wait)),
+            (Decision::Do(..), Some(wait)) => Decision::Wait(self.with_container_name(wait)),
             (decision, _) => decision,
         }
     }
 
-    /// What a living controller made is adopted as it is, but never replaced; what a dead one made is ours.
+    /// True if this controller may replace the container. It adopts the container of a live controller, but never
+    /// replaces it; the container of a dead controller counts as its own.
     fn is_ours(&self, container: &Container) -> bool {
-        let (input, maker) = (self.input, maker(container));
-        container.is_made_by(&input.identity.controller) || input.leases.yields(input.env, maker, input.now)
+        let (input, controller) = (self.input, controller_of(container));
+        container.is_made_by(&input.identity.controller)
+            || input.leases.yields(input.env, controller, input.now)
     }
 
-    fn foreign_holder(&self, rival: &Container) -> WaitingOn {
-        let controller = maker(rival);
+    fn foreign_holder(&self, foreign: &Container) -> WaitingOn {
+        let controller = controller_of(foreign);
         if let Liveness::Alive(lease) = self.input.leases.liveness(controller, self.input.now) {
             let holder = LeaseHolder::of(lease, self.input.leases);
             return WaitingOn::Leased { holder, until: None };
         }
         WaitingOn::Name {
-            name: rival.name.clone(),
-            holder: format!("container {} of another controller ({controller})", rival.name),
+            name: foreign.name.clone(),
+            holder: format!("container {} of another controller ({controller})", foreign.name),
             until: self.input.now + NAME_RETRY,
         }
     }
 
-    /// The wait for a held name tells the name that the engine knows.
-    fn named(&self, wait: WaitingOn) -> WaitingOn {
+    /// Replaces the subject's name by the engine's name in a wait for a taken name.
+    fn with_container_name(&self, wait: WaitingOn) -> WaitingOn {
         match wait {
             WaitingOn::Name { holder, until, .. } => {
                 let name = self.service.container_name.to_string();
@@ -141,30 +157,30 @@ impl ServicePlanner<'_> {
         }
     }
 
-    /// Nothing is what it shall be: what can go now goes, and the new one is made.
-    fn plan_create(&self, others: &[&Container]) -> Decision {
-        if others.is_empty() && ready::completed(self.input, self.service) {
+    /// Plans the creation of the container: removes stopped old containers first.
+    fn plan_create(&self, extra: &[&Container]) -> Decision {
+        if extra.is_empty() && ready::is_completed(self.input, self.service) {
             return Decision::Settled;
         }
-        if let Some(going) = others.iter().find(|c| c.state == ContainerState::Removing)
-            && going.name == self.service.container_name.as_str()
+        if let Some(removing) = extra.iter().find(|c| c.state == ContainerState::Removing)
+            && removing.name == self.service.container_name.as_str()
         {
             return Decision::Wait(WaitingOn::Removal);
         }
-        // Whoever takes a failed container away takes neither its delay nor its budget with it.
-        if let Err(wait) = run::may_follow(self).and_then(|_| self.check_create()) {
+        // The removal of a failed container resets neither its delay nor its budget.
+        if let Err(wait) = run::next_run_cause(self).and_then(|_| self.check_create()) {
             return Decision::Wait(wait);
         }
-        // What does not run serves nobody, and its name can be had for the new one.
-        if let Some(idle) = others
+        // A stopped container serves no requests, and its name becomes free for the new one.
+        if let Some(stopped) = extra
             .iter()
             .find(|c| !is_up(c.state) && c.state != ContainerState::Removing)
         {
-            return remove(idle, self.why_new(others));
+            return remove(stopped, self.creation_cause(extra));
         }
         let final_name = self.service.container_name.clone();
-        let held = self.holder_of(final_name.as_str()).is_some();
-        let name = if held { self.interim_name() } else { final_name };
+        let held = self.container_named(final_name.as_str()).is_some();
+        let name = if held { self.temporary_name() } else { final_name };
         let spec = render::stamped(
             self.spec,
             self.hash,
@@ -172,11 +188,14 @@ impl ServicePlanner<'_> {
             self.input.identity,
             self.input.now,
         );
-        let act = Action::CreateContainer {
+        let action = Action::CreateContainer {
             name,
             spec: Box::new(spec),
         };
-        Decision::Do(act, self.input.cause(&self.subject, self.why_new(others)))
+        Decision::Do(
+            action,
+            self.input.cause(&self.subject, self.creation_cause(extra)),
+        )
     }
 
     fn check_create(&self) -> Result<(), WaitingOn> {
@@ -186,32 +205,33 @@ impl ServicePlanner<'_> {
         {
             return Err(blocked.clone());
         }
-        if network::of(self.input, &self.accepted.desired).is_none() {
+        if network::find(self.input, &self.accepted.desired).is_none() {
             return Err(WaitingOn::Network);
         }
-        let named = self.service.mounts.iter().filter_map(|mount| match mount {
+        let volumes = self.service.mounts.iter().filter_map(|mount| match mount {
             crate::desired::Mount::Volume { name, .. } => Some(name),
             crate::desired::Mount::Bind { .. } => None,
         });
-        for name in named {
-            if !volume::is_there(self.input, name) {
+        for name in volumes {
+            if !volume::exists(self.input, name) {
                 return Err(WaitingOn::Volume { name: name.clone() });
             }
         }
-        image::may_create(self.input, &self.service.image)
+        image::check_image(self.input, &self.service.image)
     }
 
-    /// Why the containers that are there are not the one.
-    fn why_new(&self, others: &[&Container]) -> Cause {
-        let Some(old) = others.first() else {
+    /// Cause of a new container, from the differences of the old one.
+    fn creation_cause(&self, extra: &[&Container]) -> Cause {
+        let Some(old) = extra.first() else {
             return Cause::Missing;
         };
         let same_hash = old.carries(self.hash);
         if same_hash {
-            let what = drift::configuration(self.spec, old).unwrap_or_else(|| "half removed".to_owned());
+            let what =
+                drift::first_difference(self.spec, old).unwrap_or_else(|| "partially removed".to_owned());
             return Cause::Drift { what };
         }
-        let moved = self.spec.bindings.iter().any(|binding| {
+        let has_moved = self.spec.bindings.iter().any(|binding| {
             let old_label = old
                 .labels
                 .get(crate::labels::PORTS)
@@ -231,13 +251,13 @@ impl ServicePlanner<'_> {
                 _ => None,
             });
         match refusal {
-            Some(from) if moved => Cause::PortMoved { from },
+            Some(from) if has_moved => Cause::PortMoved { from },
             _ => Cause::SpecChanged,
         }
     }
 
-    /// The container of this environment that has this name.
-    fn holder_of(&self, name: &str) -> Option<&Arc<Container>> {
+    /// Container of this environment with this name.
+    fn container_named(&self, name: &str) -> Option<&Arc<Container>> {
         self.input
             .observed
             .containers
@@ -245,16 +265,16 @@ impl ServicePlanner<'_> {
             .find(|container| container.name == name)
     }
 
-    fn interim_name(&self) -> ResourceName {
+    fn temporary_name(&self) -> ResourceName {
         let short: String = self.hash.as_str().chars().take(8).collect();
         let base: String = self.service.container_name.as_str().chars().take(100).collect();
         ResourceName::new(format!("{base}.argus-{short}"))
             .unwrap_or_else(|_| self.service.container_name.clone())
     }
 
-    /// The one is there; the others go, but what runs goes only when the one can take over.
-    fn remove_extra(&self, current: &Container, others: &[&Container]) -> Decision {
-        let Some(other) = others.iter().find(|c| c.state != ContainerState::Removing) else {
+    /// Removes extra containers; a running one only once its replacement can start.
+    fn remove_extra(&self, current: &Container, extra: &[&Container]) -> Decision {
+        let Some(other) = extra.iter().find(|c| c.state != ContainerState::Removing) else {
             return Decision::Settled;
         };
         let cause = if other.carries(self.hash) {
@@ -271,17 +291,18 @@ impl ServicePlanner<'_> {
         {
             return Decision::Wait(wait);
         }
-        let act = Action::StopContainer {
+        let action = Action::StopContainer {
             id: other.id.clone(),
             grace: self.service.stop_grace,
         };
-        Decision::Do(act, cause)
+        Decision::Do(action, cause)
     }
 
-    /// An old container holds a host port that now belongs to another service, which may be what the new one waits for.
+    /// True if an old container holds a host port that now belongs to another service, because the new container may wait
+    /// for that service.
     fn is_blocking(&self, old: &Container) -> bool {
-        let Some(facts) = &old.inspect else { return false };
-        facts.config.bindings.iter().any(|(_, held)| {
+        let Some(info) = &old.inspect else { return false };
+        info.config.bindings.iter().any(|(_, held)| {
             self.input.ports.ports.iter().any(|(key, number)| {
                 let assigned = key.container.protocol == held.protocol && *number == held.number;
                 assigned && key.service != self.service.name
@@ -289,10 +310,10 @@ impl ServicePlanner<'_> {
         })
     }
 
-    /// The one is alone: name, network, then its run.
+    /// Plans the only container: its name, then its network, then its run.
     fn plan_current(&self, current: &Container) -> Decision {
         if current.name != self.service.container_name.as_str() {
-            let act = Action::RenameContainer {
+            let action = Action::RenameContainer {
                 id: current.id.clone(),
                 to: self.service.container_name.clone(),
             };
@@ -302,17 +323,20 @@ impl ServicePlanner<'_> {
             } else {
                 Cause::Drift { what }
             };
-            if let Some(holder) = self.holder_of(self.service.container_name.as_str()) {
+            if let Some(holder) = self.container_named(self.service.container_name.as_str()) {
                 return Decision::Wait(WaitingOn::Name {
                     name: self.service.container_name.to_string(),
-                    holder: format!("container {} of this environment, which is to go", holder.id),
+                    holder: format!(
+                        "container {} of this environment, which will be removed",
+                        holder.id
+                    ),
                     until: self.input.now + NAME_RETRY,
                 });
             }
-            return Decision::Do(act, self.input.cause(&self.subject, cause));
+            return Decision::Do(action, self.input.cause(&self.subject, cause));
         }
-        // What has done its work needs no network any more.
-        if current.state == ContainerState::Exited && ready::completed(self.input, self.service) {
+        // A completed one-shot needs no network.
+        if current.state == ContainerState::Exited && ready::is_completed(self.input, self.service) {
             return Decision::Settled;
         }
         match attach::check(self, current) {
@@ -328,8 +352,7 @@ impl ServicePlanner<'_> {
         }
     }
 
-    /// Whether a host port that the container needs is held by another container of this environment,
-    /// or must not be tried yet.
+    /// Checks that no other container of this environment holds a needed host port, and that its port may be tried now.
     fn check_binding(&self) -> Result<(), WaitingOn> {
         self.check_ports()?;
         for binding in &self.spec.bindings {
@@ -339,11 +362,11 @@ impl ServicePlanner<'_> {
             };
             let holder = self.input.observed.containers.values().find(|other| {
                 is_up(other.state)
-                    && !self.owned.iter().any(|mine| mine.id == other.id)
+                    && !self.owned.iter().any(|owned| owned.id == other.id)
                     && other
                         .inspect
                         .as_ref()
-                        .is_some_and(|facts| facts.config.bindings.iter().any(|(_, host)| *host == wanted))
+                        .is_some_and(|info| info.config.bindings.iter().any(|(_, host)| *host == wanted))
             });
             if let Some(holder) = holder {
                 let service = holder.owner().and_then(|owner| owner.service);
@@ -361,7 +384,7 @@ impl ServicePlanner<'_> {
     }
 }
 
-fn maker(container: &Container) -> &str {
+fn controller_of(container: &Container) -> &str {
     container
         .labels
         .get(crate::labels::CONTROLLER)

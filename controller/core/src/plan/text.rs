@@ -1,9 +1,9 @@
-//! A plan as text that a person compares: one line an act, one line a wait, sorted, and the next wake.
+//! Plan as text for comparisons: one line per action and per wait, sorted, then the next wake-up.
 
 use super::{Action, ContainerSpec, Plan, Step, Wait};
 use crate::status::words;
 
-/// The plan as text; variables and their values are left out, they may be secret.
+/// Formats the plan. Environment variables are left out, because they may be secret.
 pub fn text(plan: &Plan) -> String {
     if plan.is_settled() {
         return "settled\n".to_owned();
@@ -28,34 +28,37 @@ pub fn text(plan: &Plan) -> String {
 fn step(step: &Step) -> String {
     let Step {
         subject,
-        action: act,
-        cause: because,
+        action,
+        cause,
     } = step;
-    let what = object(act);
-    let verb = act.verb();
-    if what.is_empty() {
-        format!("{verb} {subject} because {because}")
+    let details = object(action);
+    let verb = action.verb();
+    if details.is_empty() {
+        format!("{verb} {subject} because {cause}")
     } else {
-        format!("{verb} {subject} ({what}) because {because}")
+        format!("{verb} {subject} ({details}) because {cause}")
     }
 }
 
 fn wait(wait: &Wait) -> String {
-    let told = words(&wait.on);
-    let until = told.until.map(|at| format!(", until {at}")).unwrap_or_default();
-    format!("{} waits: {} {}{until}", wait.subject, told.reason, told.message)
+    let status = words(&wait.on);
+    let until = status.until.map(|at| format!(", until {at}")).unwrap_or_default();
+    format!(
+        "{} waits: {} {}{until}",
+        wait.subject, status.reason, status.message
+    )
 }
 
-/// What the call is made on, as far as the subject does not say it.
-fn object(act: &Action) -> String {
-    match act {
+/// Object of the call, as far as the subject does not name it.
+fn object(action: &Action) -> String {
+    match action {
         Action::CreateNetwork { name, .. } => name.to_string(),
         Action::RemoveNetwork { name, .. } => name.clone(),
         Action::CreateVolume { .. }
         | Action::RemoveVolume { .. }
         | Action::PullImage { .. }
         | Action::BuildImage(_) => String::new(),
-        Action::CreateContainer { name, spec } => created(name.as_str(), spec),
+        Action::CreateContainer { name, spec } => describe_container(name.as_str(), spec),
         Action::CollectEvidence { id, number, .. } => format!("{number}, {id}"),
         Action::CopyFile { id, file } => format!("{} into {id}", file.path),
         Action::StartContainer { id } | Action::UnpauseContainer { id } => id.to_string(),
@@ -71,7 +74,7 @@ fn object(act: &Action) -> String {
     }
 }
 
-fn created(name: &str, spec: &ContainerSpec) -> String {
+fn describe_container(name: &str, spec: &ContainerSpec) -> String {
     let mut parts = vec![format!("{name} of {}", spec.image)];
     for binding in &spec.bindings {
         let address = std::net::SocketAddr::new(binding.address, binding.host);

@@ -1,16 +1,16 @@
-//! Named volumes: created when missing, kept until told otherwise.
+//! Named volumes: created when missing, kept unless the spec requests their removal.
 
 use super::{Action, Cause, Decision, Plan, PlanInput, Subject, render};
 use crate::desired::Desired;
 use crate::ident::ResourceName;
 
-pub(super) fn is_there(input: &PlanInput<'_>, name: &ResourceName) -> bool {
+pub(super) fn exists(input: &PlanInput<'_>, name: &ResourceName) -> bool {
     input.observed.volumes.contains_key(name.as_str())
         || input.state.volumes.contains(&(input.env.clone(), name.clone()))
 }
 
 pub(super) fn plan(input: &PlanInput<'_>, desired: &Desired, plan: &mut Plan) {
-    for name in desired.volumes.iter().filter(|name| !is_there(input, name)) {
+    for name in desired.volumes.iter().filter(|name| !exists(input, name)) {
         let subject = Subject::Volume {
             environment: input.env.clone(),
             name: name.clone(),
@@ -28,6 +28,6 @@ pub(super) fn plan(input: &PlanInput<'_>, desired: &Desired, plan: &mut Plan) {
                 input.cause(&subject, Cause::Missing),
             ),
         };
-        plan.take(subject, decision);
+        plan.add(subject, decision);
     }
 }

@@ -1,4 +1,4 @@
-//! Why nothing is done about a subject, and until when.
+//! Wait reasons: why a subject cannot proceed, and until when.
 
 use std::time::Duration;
 
@@ -13,221 +13,221 @@ use crate::lease::{ControllerLease, Leases};
 use crate::outcome::PortOwner;
 use crate::time::Timestamp;
 
-/// What a subject waits for.
+/// Reason of a wait.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "reason", rename_all = "camelCase")]
 pub enum WaitingOn {
-    /// The engine has not been listed completely yet, or does not answer.
+    /// The engine is unreachable, or its first list is not complete.
     Engine {
-        /// Why.
+        /// Last connection error; empty before the first list.
         why: String,
     },
-    /// A breaker is not closed: the engine is left alone, or tried with one other call.
+    /// A circuit breaker is open, or half-open with another test call.
     Breaker {
-        /// It is the engine's own, not that of the environment.
+        /// True for the engine's breaker, false for the environment's breaker.
         engine: bool,
-        /// When it is tried again; `None` while it is tried.
+        /// End of the cooldown; `None` in the half-open state.
         until: Option<Timestamp>,
-        /// What was counted last.
+        /// Reason of the last counted failure.
         why: String,
     },
-    /// The engine came back, and another environment goes first.
+    /// The engine recovered, and another environment runs first.
     RampUp {
-        /// Which.
+        /// Environment that runs first.
         environment: EnvName,
-        /// It goes alone until then at most.
+        /// Latest end of the ramp-up.
         until: Timestamp,
     },
-    /// The spec folder has not been scanned completely yet.
+    /// The first scan of the specs folder is not complete.
     Specs,
-    /// The controller is in mode `Safe`: it does nothing before a person resumes it.
+    /// The controller is in mode `Safe`: it does nothing until a person resumes it.
     Safe {
-        /// Why.
+        /// Reason of the mode.
         why: String,
     },
-    /// This controller's lease does not say yet that it is at work here, or has run out.
+    /// The own controller lease does not claim the environment yet, or has expired.
     ControllerLease,
-    /// Another living controller is at work on it.
+    /// Another live controller owns the environment or the object.
     Leased {
-        /// Who.
+        /// Owning controller.
         holder: LeaseHolder,
-        /// When it is tried again; `None`: when that one has gone.
+        /// Time of the next check; `None` until the lease of that controller ends.
         until: Option<Timestamp>,
     },
-    /// An act on it is in flight.
+    /// An action on the subject is in flight.
     InFlight {
-        /// Its verb.
+        /// Verb of the action.
         verb: String,
     },
-    /// An act was done and its effect is not seen yet.
+    /// An action finished and its effect is not observed yet.
     EffectPending {
-        /// Its verb.
+        /// Verb of the action.
         verb: String,
-        /// After this the expectation is dropped.
+        /// Deadline of the expectation.
         until: Timestamp,
     },
-    /// The outcome of a call is unknown; a full list will tell.
+    /// The outcome of a call is unknown until the next full list.
     RelistPending {
-        /// After this the wait ends even without a list.
+        /// Deadline of the list.
         until: Timestamp,
     },
-    /// A dependency has not come far enough.
+    /// A dependency does not meet its condition yet.
     Dependency {
-        /// Which.
+        /// Dependency.
         service: ServiceName,
-        /// How far it must come.
+        /// Required condition.
         condition: Condition,
     },
-    /// Its image is being pulled or built, or that failed.
+    /// The image is being pulled or built, or its pull or build failed.
     Image {
-        /// Reference.
+        /// Image reference.
         reference: String,
     },
-    /// The network is not there yet.
+    /// The network does not exist yet.
     Network,
-    /// A volume is not there yet.
+    /// A volume does not exist yet.
     Volume {
-        /// Which.
+        /// Name of the volume.
         name: ResourceName,
     },
-    /// Its process runs, its probe has not said healthy yet.
+    /// The container runs, and its probe has not succeeded yet.
     Probe,
-    /// Its process runs, its probe says unhealthy.
+    /// The container runs, and its probe fails.
     Unhealthy {
-        /// When it is restarted, if it is.
+        /// Time of the restart; `None` without a restart.
         until: Option<Timestamp>,
     },
-    /// A one-shot is running.
+    /// A one-shot runs.
     Completion,
-    /// It failed and is started again after a delay.
+    /// The service failed and restarts after a delay.
     Backoff {
-        /// When.
+        /// Time of the restart.
         until: Timestamp,
-        /// Which try comes next, from 1.
+        /// Number of the next restart, from 1.
         attempt: u32,
     },
-    /// A call failed and is tried again after a delay.
+    /// A call failed and is retried after a delay.
     Retry {
-        /// When.
+        /// Time of the retry.
         until: Timestamp,
-        /// What failed.
+        /// Failed call.
         failure: ActionFailure,
     },
-    /// A call failed in a way that repeating does not mend.
+    /// A call failed, and a retry cannot succeed.
     Failed {
-        /// What failed.
+        /// Failed call.
         failure: ActionFailure,
     },
-    /// Its restart budget is spent.
+    /// The restart budget is spent.
     GaveUp {
-        /// How many restarts were made.
+        /// Number of restarts.
         restarts: u32,
     },
-    /// It failed in the same way so often in a row that another try brings nothing.
+    /// The service failed repeatedly in the same way, so another restart is useless.
     Halted {
-        /// How often.
+        /// Number of equal failures in a row.
         repetitions: u32,
     },
-    /// Its entry point or a command in it cannot be run, which no restart mends.
+    /// The entry point or its command cannot run; a restart does not help.
     NotRunnable {
-        /// 126 or 127.
+        /// Exit code, 126 or 127.
         exit_code: i64,
     },
-    /// Its file leaves its health to a check of its image, which has none.
+    /// The spec relies on the image's health check, and the image has none.
     NoHealthcheck,
-    /// Too many services were restarted lately, over all environments.
+    /// The restart rate limit over all environments is exhausted.
     RateLimited {
-        /// When there is room again.
+        /// Time at which a restart is possible again.
         until: Timestamp,
     },
-    /// A test runs, and what it uses is left running.
+    /// A test is running and uses the service.
     TestLease {
-        /// The test case.
+        /// Test case.
         case: String,
-        /// When its lease ends by itself.
+        /// End of the test lease.
         until: Timestamp,
     },
-    /// Somebody holds it as it is.
+    /// A hold keeps the service or environment unchanged.
     Held {
-        /// When the hold ends by itself.
+        /// End of the hold; `None` without one.
         until: Option<Timestamp>,
-        /// Why, in their words.
+        /// Reason given with the hold.
         why: String,
     },
-    /// Its restart policy says that it stays down.
+    /// The restart policy disables restarts.
     NotRestarted,
     /// Strategy `fail`: the host port is taken.
     Port {
-        /// Which.
+        /// Taken port.
         port: HostPort,
-        /// By whom.
+        /// Owner of the port.
         owner: PortOwner,
-        /// When it is tried again.
+        /// Time of the retry.
         until: Timestamp,
     },
     /// No port of the range is free.
     Ports {
-        /// How many were looked at.
+        /// Number of ports in the range.
         tried: u32,
-        /// When it is tried again.
+        /// Time of the retry.
         until: Timestamp,
     },
-    /// Its name belongs to a container or network that is not ours.
+    /// A container or network of another owner has the name.
     Name {
-        /// The name.
+        /// Taken name.
         name: String,
-        /// Who holds it.
+        /// Object that has the name.
         holder: String,
-        /// When it is tried again.
+        /// Time of the retry.
         until: Timestamp,
     },
-    /// Somebody stopped or paused it by hand; it is repaired after a grace.
+    /// The service was stopped or paused externally; Argus repairs it after a grace period.
     StoppedExternally {
-        /// When.
+        /// End of the grace period.
         until: Timestamp,
     },
-    /// A new revision removes it; that waits until the revision has been stable for a while.
+    /// A new revision removes the object once the revision is stable.
     StabilityWindow {
-        /// When.
+        /// End of the stability window.
         until: Timestamp,
     },
-    /// A new revision removes it, but its file has changed since and does not count as it stands.
+    /// The object is no longer declared, but the current content of the file is not accepted.
     SpecPending,
-    /// Nothing new is made while the engine or its disk are not fit for it.
+    /// A preflight check blocks new objects on the engine.
     Preflight {
-        /// The check that stands in the way.
+        /// Blocking check.
         check: CheckName,
-        /// The error that it raises; `None`: it was not looked at yet.
+        /// Error code of the check; `None` if the check has not run yet.
         code: Option<Code>,
-        /// What was found.
+        /// Result of the check.
         why: String,
-        /// When it is looked at again; `None`: now.
+        /// Time of the next check; `None` if it is due now.
         until: Option<Timestamp>,
     },
-    /// Its containers must go first.
+    /// The containers on it must be removed first.
     Containers,
-    /// The engine is removing it already.
+    /// The engine is already removing the object.
     Removal,
 }
 
-/// A living controller, as others know it.
+/// A live controller that holds a lease.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct LeaseHolder {
-    /// Its identity.
+    /// Identity of the controller.
     pub controller: String,
-    /// Its run.
+    /// Identifier of its run.
     pub run: String,
-    /// Its host.
+    /// Host name.
     pub host: String,
-    /// Its process id.
+    /// Process id.
     pub pid: u32,
-    /// It was seen to renew its lease: it surely lives.
+    /// True if this controller observed a renewal of the lease, which proves that its holder is alive.
     pub renews: bool,
 }
 
 impl LeaseHolder {
-    /// The holder of a lease.
+    /// Describes the holder of a lease.
     pub fn of(lease: &ControllerLease, leases: &Leases) -> Self {
         Self {
             controller: lease.spec.controller.clone(),
@@ -239,36 +239,36 @@ impl LeaseHolder {
     }
 }
 
-/// A failure as the memory keeps it.
+/// Last failure of an action.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ActionFailure {
-    /// The verb that failed.
+    /// Verb of the action.
     pub verb: String,
-    /// How.
+    /// Error of the call.
     pub error: crate::outcome::ActionError,
-    /// When it failed last.
+    /// Time of the last failure.
     pub at: Timestamp,
-    /// How often in a row.
+    /// Number of failures in a row.
     pub attempts: u32,
-    /// What was called.
+    /// Arguments of the call.
     #[serde(default)]
     pub call: Box<CallArgs>,
 }
 
-/// A call as it was made.
+/// Arguments of a call.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct CallArgs {
-    /// With what, without the values of variables.
+    /// Arguments without values of variables.
     pub arguments: Map<String, Value>,
-    /// How long it was given.
+    /// Deadline of the call.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub deadline: Option<Duration>,
 }
 
 impl WaitingOn {
-    /// Nothing is done about it any more before something changes.
+    /// True if the subject is left alone until something changes.
     pub fn is_given_up(&self) -> bool {
         matches!(
             self,
@@ -281,12 +281,12 @@ impl WaitingOn {
         )
     }
 
-    /// A look at engine and disk is what ends it, and none is on its way.
+    /// True if a preflight check must run to end the wait.
     pub fn needs_preflight(&self) -> bool {
         matches!(self, Self::Preflight { until: None, .. })
     }
 
-    /// When the passing of time alone ends this wait.
+    /// Time at which the wait ends without an event.
     pub fn until(&self) -> Option<Timestamp> {
         match self {
             Self::EffectPending { until, .. }

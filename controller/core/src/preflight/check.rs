@@ -1,4 +1,4 @@
-//! What each fact comes to.
+//! Preflight checks: one function per check.
 
 use std::time::Duration;
 
@@ -11,28 +11,28 @@ use super::host_facts::{Disk, Engine, Image, Networks, Observation, Port};
 use super::snapshot::REMEMBERED;
 use crate::time::Timestamp;
 
-/// The least API version: Docker 20.10 speaks it.
+/// Oldest supported API version, the one of Docker 20.10.
 pub const LEAST_API: (u32, u32) = (1, 41);
-/// With fewer files left nothing of use can be unpacked.
-const LEAST_FILES: u64 = 1_000;
-/// From here on the files that are left are worth a warning.
-const FEW_FILES: u64 = 10_000;
-/// Room for fewer networks is worth a warning.
+/// Minimum number of free inodes; with fewer, no image can be unpacked.
+const MIN_FREE_FILES: u64 = 1_000;
+/// Number of free inodes below which the check warns.
+const FEW_FREE_FILES: u64 = 10_000;
+/// Number of networks with free address pools below which the check warns.
 const FEW_NETWORKS: u64 = 3;
-/// A clock that is further off makes times in status, logs and leases hard to compare.
-const CLOCK_WARNS: Duration = Duration::from_secs(2);
-/// A clock that is further off makes leases meaningless.
-const CLOCK_FAILS: Duration = Duration::from_secs(60);
-/// More of a kind in one message help nobody.
-const NAMED: usize = 3;
+/// Clock difference that warns, because times in status, logs and leases become hard to compare.
+const CLOCK_WARNING: Duration = Duration::from_secs(2);
+/// Clock difference that fails, because leases become meaningless.
+const CLOCK_FAILURE: Duration = Duration::from_secs(60);
+/// Maximum number of items that one message names.
+const MAX_NAMED: usize = 3;
 
-/// The fact, or what is said in its place.
+/// Unwraps a known fact, or returns the skipped outcome.
 macro_rules! known {
     ($name:expr, $fact:expr) => {
         match $fact {
             Observation::Known(known) => known,
             Observation::Unknown(why) => return CheckOutcome::unknown($name, why),
-            Observation::NotApplicable(why) => return CheckOutcome::idle($name, why),
+            Observation::NotApplicable(why) => return CheckOutcome::skipped($name, why),
         }
     };
 }
@@ -44,11 +44,11 @@ pub(super) fn engine(fact: &Observation<Engine>) -> CheckOutcome {
             let details =
                 json!({ "endpoint": engine.endpoint, "version": engine.version, "osType": engine.os_type });
             if engine.os_type.is_empty() || engine.os_type == "linux" {
-                let message = format!("engine {} answers at `{}`", engine.version, engine.endpoint);
+                let message = format!("engine {} responds at `{}`", engine.version, engine.endpoint);
                 CheckOutcome::pass(name, message).details(details)
             } else {
                 let message = format!(
-                    "the engine runs {} containers, and linux is needed",
+                    "the engine runs {} containers, but Argus needs linux containers",
                     engine.os_type
                 );
                 CheckOutcome::fail(name, Code::PrereqMissing, message).details(details)
@@ -57,7 +57,7 @@ pub(super) fn engine(fact: &Observation<Engine>) -> CheckOutcome {
         Observation::Unknown(why) | Observation::NotApplicable(why) => CheckOutcome::fail(
             name,
             Code::DockerUnavailable,
-            format!("the engine does not answer: {why}"),
+            format!("the engine is unreachable: {why}"),
         ),
     }
 }
@@ -68,12 +68,15 @@ pub(super) fn api(fact: &Observation<Engine>) -> CheckOutcome {
     let (major, minor) = LEAST_API;
     let details = json!({ "apiVersion": engine.api_version, "needed": format!("{major}.{minor}") });
     let Some(found) = version(&engine.api_version) else {
-        return CheckOutcome::unknown(name, format!("`{}` is no API version", engine.api_version))
-            .details(details);
+        return CheckOutcome::unknown(
+            name,
+            format!("`{}` is not a valid API version", engine.api_version),
+        )
+        .details(details);
     };
     if found < LEAST_API {
         let message = format!(
-            "the engine speaks API {}, and {major}.{minor} is needed",
+            "the engine supports API {}, but Argus needs {major}.{minor}",
             engine.api_version
         );
         return CheckOutcome::fail(name, Code::ApiTooOld, message).details(details);
@@ -98,48 +101,45 @@ pub(super) fn disk(
         (Observation::Known(disk), _) => disk,
         (Observation::Unknown(_) | Observation::NotApplicable(_), Some(at)) => {
             let ago = now.since(at).as_secs();
-            let message = format!("the engine said {ago} s ago that no space is left on its device");
+            let message = format!("the engine reported {ago} s ago that no space is left on its device");
             return CheckOutcome::fail(name, Code::DiskSpaceLow, message);
         }
         (Observation::Unknown(why), None) => return CheckOutcome::unknown(name, why),
-        (Observation::NotApplicable(why), None) => return CheckOutcome::idle(name, why),
+        (Observation::NotApplicable(why), None) => return CheckOutcome::skipped(name, why),
     };
     let details = disk_details(disk, threshold);
-    let room = format!(
+    let usage = format!(
         "{} of {} free on `{}`",
         size(disk.free),
         size(disk.total),
         disk.path
     );
     if disk.free < threshold {
-        let message = format!("{room}, and {} are needed", size(threshold));
+        let message = format!("{usage}, but {} are required", size(threshold));
         return CheckOutcome::fail(name, Code::DiskSpaceLow, message).details(details);
     }
     match disk.files_free {
-        Some(files) if files < LEAST_FILES => {
+        Some(files) if files < MIN_FREE_FILES => {
             let message = format!(
-                "room for {files} more files on `{}`, and {LEAST_FILES} are needed",
+                "only {files} inodes free on `{}`, but {MIN_FREE_FILES} are required",
                 disk.path
             );
             return CheckOutcome::fail(name, Code::DiskSpaceLow, message).details(details);
         }
-        Some(files) if files < FEW_FILES => {
-            let message = format!("room for only {files} more files on `{}`", disk.path);
+        Some(files) if files < FEW_FREE_FILES => {
+            let message = format!("only {files} inodes free on `{}`", disk.path);
             return CheckOutcome::warn(name, Code::DiskSpaceLow, message).details(details);
         }
         Some(_) | None => {}
     }
     if disk.free < threshold.saturating_mul(2) {
-        let message = format!(
-            "{room}, which is less than twice the {} that are needed",
-            size(threshold)
-        );
+        let message = format!("{usage}, less than twice the required {}", size(threshold));
         return CheckOutcome::warn(name, Code::DiskSpaceLow, message).details(details);
     }
-    CheckOutcome::pass(name, room).details(details)
+    CheckOutcome::pass(name, usage).details(details)
 }
 
-/// How full a disk is, for programs.
+/// Returns the usage of a disk as structured data.
 pub(crate) fn disk_details(disk: &Disk, threshold: u64) -> Value {
     let mut details = json!({
         "dataRoot": disk.path,
@@ -161,28 +161,28 @@ pub(crate) fn disk_details(disk: &Disk, threshold: u64) -> Value {
     details
 }
 
-/// What was left behind.
+/// Warns about orphans.
 pub(super) fn orphans(fact: &Observation<Vec<Orphan>>) -> CheckOutcome {
     let name = CheckName::Orphans;
     let found = known!(name, fact);
     let details = json!({ "orphans": found });
     if found.is_empty() {
-        return CheckOutcome::pass(name, "nothing was left behind").details(details);
+        return CheckOutcome::pass(name, "no orphans").details(details);
     }
     let named = list(
         found
             .iter()
             .map(|orphan| format!("{} `{}`", orphan.kind, orphan.name)),
     );
-    let message = format!("{} left behind: {named}", found.len());
+    let message = format!("{} orphaned: {named}", found.len());
     CheckOutcome::warn(name, Code::OrphanDetected, message).details(details)
 }
 
 pub(super) fn ports(fact: &Observation<Vec<Port>>) -> CheckOutcome {
     let name = CheckName::Ports;
-    let wanted = known!(name, fact);
-    let taken: Vec<&Port> = wanted.iter().filter(|port| port.holder.is_some()).collect();
-    let details = json!({ "wanted": wanted.len(), "taken": taken });
+    let requested = known!(name, fact);
+    let taken: Vec<&Port> = requested.iter().filter(|port| port.holder.is_some()).collect();
+    let details = json!({ "wanted": requested.len(), "taken": taken });
     let named = |ports: &[&Port]| {
         list(ports.iter().map(|taken| {
             let holder = taken
@@ -203,11 +203,14 @@ pub(super) fn ports(fact: &Observation<Vec<Port>>) -> CheckOutcome {
     if taken.is_empty() {
         return CheckOutcome::pass(
             name,
-            format!("{} wanted, all free or with their service", wanted.len()),
+            format!(
+                "{} requested, all free or in use by their own service",
+                requested.len()
+            ),
         )
         .details(details);
     }
-    let message = format!("{}; another is taken in its place", named(&taken));
+    let message = format!("{}; Argus assigns another port", named(&taken));
     CheckOutcome::warn(name, Code::PortConflict, message).details(details)
 }
 
@@ -222,52 +225,49 @@ pub(super) fn networks(engine: &Observation<Engine>, fact: &Observation<Networks
     }
     match networks.room {
         Some(0) => {
-            let message = format!(
-                "{} networks, and no address pool is left for another",
-                networks.there
-            );
+            let message = format!("{} networks, no free address pool", networks.there);
             CheckOutcome::fail(name, Code::NetworkPoolExhausted, message).details(details)
         }
-        Some(room) if room < FEW_NETWORKS => {
-            let message = format!(
-                "{} networks, and address pools for only {room} more",
-                networks.there
-            );
+        Some(free) if free < FEW_NETWORKS => {
+            let message = format!("{} networks, address pools for only {free} more", networks.there);
             CheckOutcome::warn(name, Code::NetworkPoolExhausted, message).details(details)
         }
-        Some(room) => {
-            let message = format!("{} networks, address pools for {room} more", networks.there);
+        Some(free) => {
+            let message = format!("{} networks, address pools for {free} more", networks.there);
             CheckOutcome::pass(name, message).details(details)
         }
-        None => CheckOutcome::unknown(name, "the engine does not tell its address pools").details(details),
+        None => CheckOutcome::unknown(name, "the engine does not report its address pools").details(details),
     }
 }
 
 pub(super) fn images(fact: &Observation<Vec<Image>>) -> CheckOutcome {
     let name = CheckName::Images;
-    let wanted = known!(name, fact);
-    let pulled: Vec<&Image> = wanted
+    let requested = known!(name, fact);
+    let pulled: Vec<&Image> = requested
         .iter()
         .filter(|image| !image.present && !image.built)
         .collect();
-    let built = wanted
+    let built = requested
         .iter()
         .filter(|image| !image.present && image.built)
         .count();
-    let absent: Vec<&Image> = wanted.iter().filter(|image| !image.present).collect();
-    let details = json!({ "wanted": wanted.len(), "absent": absent });
+    let absent: Vec<&Image> = requested.iter().filter(|image| !image.present).collect();
+    let details = json!({ "wanted": requested.len(), "absent": absent });
     if !pulled.is_empty() {
         let named = list(pulled.iter().map(|image| format!("`{}`", image.reference)));
         return CheckOutcome::warn(
             name,
             Code::ImageNotFound,
-            format!("not on the engine, to be pulled: {named}"),
+            format!("not on the engine, will be pulled: {named}"),
         )
         .details(details);
     }
     let message = match built {
-        0 => format!("all {} are on the engine", wanted.len()),
-        built => format!("{} are on the engine, {built} to be built", wanted.len() - built),
+        0 => format!("all {} are on the engine", requested.len()),
+        built => format!(
+            "{} are on the engine, {built} to be built",
+            requested.len() - built
+        ),
     };
     CheckOutcome::pass(name, message).details(details)
 }
@@ -275,9 +275,9 @@ pub(super) fn images(fact: &Observation<Vec<Image>>) -> CheckOutcome {
 pub(super) fn journal(fact: &Observation<Result<(), String>>) -> CheckOutcome {
     let name = CheckName::Journal;
     match known!(name, fact) {
-        Ok(()) => CheckOutcome::pass(name, "the state directory takes what is written to it"),
+        Ok(()) => CheckOutcome::pass(name, "the state directory is writable"),
         Err(why) => {
-            let message = format!("the state directory cannot be written: {why}");
+            let message = format!("cannot write to the state directory: {why}");
             CheckOutcome::fail(name, Code::JournalUnwritable, message)
         }
     }
@@ -287,32 +287,43 @@ pub(super) fn clock(fact: &Observation<Engine>) -> CheckOutcome {
     let name = CheckName::Clock;
     let engine = known!(name, fact);
     let Some(ahead) = engine.clock_ahead else {
-        return CheckOutcome::unknown(name, "the engine does not tell the time");
+        return CheckOutcome::unknown(name, "the engine does not report its time");
     };
     let off = Duration::from_millis(ahead.unsigned_abs());
     let details = json!({ "aheadMs": ahead });
-    let way = if ahead < 0 { "behind" } else { "ahead of" };
-    let message = format!("the engine's clock is {:.1} s {way} ours", off.as_secs_f64());
-    if off >= CLOCK_FAILS {
+    let relation = if ahead < 0 { "behind" } else { "ahead of" };
+    let message = format!(
+        "the engine clock is {:.1} s {relation} the local clock",
+        off.as_secs_f64()
+    );
+    if off >= CLOCK_FAILURE {
         CheckOutcome::new(name, CheckResult::Fail, message).details(details)
-    } else if off >= CLOCK_WARNS {
+    } else if off >= CLOCK_WARNING {
         CheckOutcome::new(name, CheckResult::Warn, message).details(details)
     } else {
-        // To the millisecond no two looks agree, and nobody wants to know.
-        CheckOutcome::pass(name, "the engine's clock agrees with ours")
+        // Millisecond differences are noise.
+        CheckOutcome::pass(name, "the engine clock matches the local clock")
     }
 }
 
 fn list(items: impl ExactSizeIterator<Item = String>) -> String {
-    let more = items.len().saturating_sub(NAMED);
-    let mut named: Vec<String> = items.take(NAMED).collect();
+    let more = items.len().saturating_sub(MAX_NAMED);
+    let mut named: Vec<String> = items.take(MAX_NAMED).collect();
     if more > 0 {
         named.push(format!("{more} more"));
     }
     named.join(", ")
 }
 
-/// Bytes for people, as files write them.
+/// Formats bytes for display, with the units of spec files.
+///
+/// ```
+/// use argus_core::preflight::size;
+///
+/// assert_eq!(size(999), "999 B");
+/// assert_eq!(size(1_500), "1.5 kB");
+/// assert_eq!(size(2_000_000_000), "2 GB");
+/// ```
 pub fn size(bytes: u64) -> String {
     const UNITS: [(&str, u64); 4] = [
         ("TB", 1_000_000_000_000),

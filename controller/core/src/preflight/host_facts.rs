@@ -1,4 +1,4 @@
-//! What can be found out before anything is created.
+//! Facts about the engine and its host, as inputs of the preflight checks.
 
 use std::collections::BTreeSet;
 
@@ -7,24 +7,24 @@ use serde::{Deserialize, Serialize};
 use crate::ident::HostPort;
 use crate::outcome::PortOwner;
 
-/// What was found out about one thing.
+/// Fact, or the reason why it is missing.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Observation<T> {
-    /// This.
+    /// The value is known.
     Known(T),
-    /// It could not be found out, for this reason.
+    /// The value could not be determined, for this reason.
     Unknown(String),
-    /// There is nothing to find out, for this reason.
+    /// The value does not exist, for this reason.
     NotApplicable(String),
 }
 
 impl<T> Observation<T> {
-    /// It could not be found out, for this reason.
+    /// Creates an [`Observation::Unknown`] with a reason.
     pub fn unknown(why: impl Into<String>) -> Self {
         Self::Unknown(why.into())
     }
 
-    /// What is known.
+    /// Returns the value if it is known.
     pub fn known(&self) -> Option<&T> {
         match self {
             Self::Known(known) => Some(known),
@@ -33,25 +33,25 @@ impl<T> Observation<T> {
     }
 }
 
-/// What one look at the engine shows.
+/// Facts about one engine.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HostFacts {
-    /// The engine; unknown where it does not answer.
+    /// Version and properties; unknown for an unreachable engine.
     pub engine: Observation<Engine>,
-    /// The file system under its data.
+    /// File system of its data root.
     pub disk: Observation<Disk>,
-    /// Its networks.
+    /// Number of networks and free address pools.
     pub networks: Observation<Networks>,
 }
 
 impl Default for HostFacts {
     fn default() -> Self {
-        Self::unknown("it was not looked at")
+        Self::unknown("not checked yet")
     }
 }
 
 impl HostFacts {
-    /// Nothing is known, for this reason.
+    /// Creates facts that are all unknown, for one reason.
     pub fn unknown(why: &str) -> Self {
         Self {
             engine: Observation::unknown(why),
@@ -61,80 +61,80 @@ impl HostFacts {
     }
 }
 
-/// What an engine says of itself.
+/// Properties that an engine reports.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Engine {
-    /// How it is reached.
+    /// Address of its API.
     pub endpoint: String,
-    /// Its version.
+    /// Version of the engine.
     pub version: String,
-    /// The highest API version that it speaks.
+    /// Highest supported API version.
     pub api_version: String,
-    /// What its containers run on: `linux`, as a rule.
+    /// Operating system of its containers, usually `linux`; empty if it is not reported.
     pub os_type: String,
-    /// How far its clock is ahead of ours, in milliseconds; `None` where it does not tell the time.
+    /// Milliseconds by which its clock is ahead of the local one; `None` if it does not report its time.
     pub clock_ahead: Option<i64>,
-    /// What it can make networks with.
+    /// Available network drivers; empty if they are not reported.
     pub network_drivers: BTreeSet<String>,
 }
 
-/// The file system under an engine's data.
+/// File system of the data root of an engine.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Disk {
-    /// The data root.
+    /// Path of the data root.
     pub path: String,
-    /// Bytes that can still be written.
+    /// Free bytes.
     pub free: u64,
-    /// Bytes in all.
+    /// Total bytes.
     pub total: u64,
-    /// Files that can still be made; `None` where there is no such bound.
+    /// Free inodes; `None` for a file system without such a limit.
     pub files_free: Option<u64>,
-    /// What could be had back, where that was asked for.
+    /// Bytes that `argus prune` can free; `None` if they were not requested.
     pub reclaimable: Option<Reclaimable>,
 }
 
-/// What `argus prune` could give back, in bytes.
+/// Bytes that `argus prune` can free.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Reclaimable {
-    /// Images that were built by Argus and have been followed by newer ones.
+    /// Size of the images that Argus built and that newer builds replaced.
     pub images: u64,
-    /// The builder's cache.
+    /// Size of the build cache.
     pub build_cache: u64,
 }
 
-/// The networks of an engine.
+/// Networks of an engine.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Networks {
-    /// How many there are, ours and others'.
+    /// Number of networks, managed or not.
     pub there: u64,
-    /// How many more its address pools have room for; `None` where that cannot be told.
+    /// Number of further networks that the address pools allow; `None` if it is unknown.
     pub room: Option<u64>,
 }
 
-/// A host port that a file wants and somebody has.
+/// Host port that a spec file requests, with its current owner.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Port {
-    /// The environment.
+    /// Environment that requests it.
     pub environment: String,
-    /// The service.
+    /// Service that requests it.
     pub service: String,
-    /// The port.
+    /// Requested port.
     pub port: HostPort,
-    /// Who has it; `None`: nobody, or the service itself.
+    /// Owner of the port; `None` if it is free or in use by the service itself.
     pub holder: Option<PortOwner>,
-    /// It moves to another where it is taken.
+    /// True if Argus assigns another port if this one is taken.
     pub may_move: bool,
 }
 
-/// An image that a file names.
+/// Image that a spec file names.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Image {
-    /// Its reference.
+    /// Image reference.
     pub reference: String,
-    /// The engine has it.
+    /// True if the engine has the image.
     pub present: bool,
-    /// It is built here, not pulled.
+    /// True if Argus builds the image instead of pulling it.
     pub built: bool,
 }

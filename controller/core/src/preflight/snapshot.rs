@@ -1,4 +1,4 @@
-//! What of the last look keeps an environment from making anything new.
+//! Snapshot of the last preflight facts, and the decision whether they block the creation of objects.
 
 use std::time::Duration;
 
@@ -10,21 +10,21 @@ use super::{CheckOutcome, Observation, Policy, check, report};
 use crate::plan::WaitingOn;
 use crate::time::Timestamp;
 
-/// Before the first thing of an environment is made the last look may not be older than this.
+/// Maximum age of the facts at the creation of the first object of an environment.
 pub const FRESH: Duration = Duration::from_secs(30);
-/// While something is in the way it is looked at again after this.
+/// Delay between two checks while a check blocks creation.
 pub const AGAIN: Duration = Duration::from_secs(10);
-/// Where the disk cannot be looked at, the engine's word that it is full counts for so long.
+/// Time that a disk-full report of the engine counts, if the disk cannot be checked.
 pub const REMEMBERED: Duration = Duration::from_secs(10);
 
-/// The last look at the ground.
+/// Facts of the last preflight run.
 #[derive(Debug, Clone, PartialEq)]
 pub struct PreflightSnapshot {
-    /// When it was taken; `None`: not yet.
+    /// Time of the run; `None` before the first one.
     pub at: Option<Timestamp>,
-    /// What it showed.
+    /// Facts about the engine and its host.
     pub host: HostFacts,
-    /// Whether the state directory takes what is written to it.
+    /// Result of writing to the state directory.
     pub journal: Observation<Result<(), String>>,
 }
 
@@ -33,15 +33,16 @@ impl Default for PreflightSnapshot {
         Self {
             at: None,
             host: HostFacts::default(),
-            journal: Observation::unknown("it was not looked at"),
+            journal: Observation::unknown("not checked yet"),
         }
     }
 }
 
 impl PreflightSnapshot {
-    /// Whether something new may be made now. `first`: it would be the first thing of its environment.
+    /// Checks whether Argus may create an object now. `first` marks the first object of its environment.
     ///
-    /// A wait without an end asks for a look.
+    /// # Errors
+    /// Returns the wait reason of the blocking check. A wait without `until` requests a new preflight run.
     pub fn check_creation(
         &self,
         policy: &Policy,
@@ -52,35 +53,35 @@ impl PreflightSnapshot {
         if !policy.enabled {
             return Ok(());
         }
-        let not_looked = || WaitingOn::Preflight {
+        let not_checked = || WaitingOn::Preflight {
             check: CheckName::Engine,
             code: None,
-            why: "a look at the engine and its disk".to_owned(),
+            why: "a check of the engine and its disk".to_owned(),
             until: None,
         };
         let Some(at) = self.at else {
-            return Err(not_looked());
+            return Err(not_checked());
         };
-        let in_the_way = self
+        let blocking = self
             .outcomes(policy, disk_full, now)
             .into_iter()
-            .find(is_in_the_way);
-        if let Some(verdict) = in_the_way {
-            let next = self.next_check(verdict.name, at, disk_full);
+            .find(blocks_creation);
+        if let Some(outcome) = blocking {
+            let next = self.next_check(outcome.name, at, disk_full);
             return Err(WaitingOn::Preflight {
-                check: verdict.name,
-                code: verdict.code,
-                why: verdict.message,
+                check: outcome.name,
+                code: outcome.code,
+                why: outcome.message,
                 until: (next > now).then_some(next),
             });
         }
         if first && now.since(at) > FRESH {
-            return Err(not_looked());
+            return Err(not_checked());
         }
         Ok(())
     }
 
-    /// What is only remembered ends by itself, what was looked at is looked at again.
+    /// Returns the end of the wait: the end of a disk-full report, or the next preflight run.
     fn next_check(&self, name: CheckName, at: Timestamp, disk_full: Option<Timestamp>) -> Timestamp {
         match (name, &self.host.disk, disk_full) {
             (CheckName::Disk, Observation::Unknown(_) | Observation::NotApplicable(_), Some(full)) => {
@@ -90,7 +91,7 @@ impl PreflightSnapshot {
         }
     }
 
-    /// What the look comes to under a policy: those checks that need no more than it.
+    /// Evaluates the checks that need only these facts, under a policy.
     pub fn outcomes(
         &self,
         policy: &Policy,
@@ -107,10 +108,10 @@ impl PreflightSnapshot {
         ]
     }
 
-    /// The look as a report, with further verdicts; `None` before the first look, or where the policy wants none.
+    /// Returns the report with further outcomes; `None` before the first run, or if the policy disables the checks.
     ///
-    /// An engine that does not answer now is told as that, whatever it said before. A report that says the same as the
-    /// last one keeps its time.
+    /// `unreachable` holds the reason of a current outage and overrides the facts of the engine. A report with the same
+    /// checks as `previous` keeps the time of that one.
     pub fn report(
         &self,
         policy: &Policy,
@@ -121,18 +122,18 @@ impl PreflightSnapshot {
         now: Timestamp,
     ) -> Option<PreflightReport> {
         let at = self.at.filter(|_| policy.enabled)?;
-        let mut verdicts = match unreachable {
+        let mut outcomes = match unreachable {
             None => self.outcomes(policy, disk_full, now),
             Some(why) => {
-                let away = Self {
+                let unreachable = Self {
                     host: HostFacts::unknown(why),
                     ..self.clone()
                 };
-                away.outcomes(policy, None, now)
+                unreachable.outcomes(policy, None, now)
             }
         };
-        verdicts.extend(more);
-        let report = report(verdicts, at);
+        outcomes.extend(more);
+        let report = report(outcomes, at);
         Some(match previous {
             Some(previous) if previous.checks == report.checks => previous.clone(),
             Some(_) | None => report,
@@ -140,12 +141,14 @@ impl PreflightSnapshot {
     }
 }
 
-/// An engine that does not answer, a state directory that cannot be written and pools without room are met where
-/// they arise; this is about what would only fail after much work.
-fn is_in_the_way(verdict: &CheckOutcome) -> bool {
-    let met_here = matches!(
-        verdict.code,
+/// Returns whether a failed check blocks creation.
+///
+/// That holds only for problems that would otherwise surface late. An unreachable engine, an unwritable state directory
+/// and exhausted address pools block the actions that they affect.
+fn blocks_creation(outcome: &CheckOutcome) -> bool {
+    let is_blocking_code = matches!(
+        outcome.code,
         Some(Code::DiskSpaceLow | Code::ApiTooOld | Code::PrereqMissing)
     );
-    met_here && verdict.result == CheckResult::Fail
+    is_blocking_code && outcome.result == CheckResult::Fail
 }

@@ -1,4 +1,4 @@
-//! What each fact comes to, and what keeps new things from being made.
+//! Tests of the preflight checks, and of the decision to block creation.
 
 #![allow(clippy::unwrap_used)]
 
@@ -37,7 +37,7 @@ fn disk(free: u64) -> Disk {
     }
 }
 
-fn good() -> PreflightFacts {
+fn passing_facts() -> PreflightFacts {
     PreflightFacts {
         ground: HostFacts {
             engine: Observation::Known(engine()),
@@ -59,15 +59,15 @@ fn all(facts: &PreflightFacts) -> Vec<CheckOutcome> {
     verdicts(facts, &Policy::default(), &[], NOW)
 }
 
-/// What one check says once the good world is changed like this.
+/// Returns the outcome of one check after a change of passing facts.
 fn check(name: CheckName, change: impl Fn(&mut PreflightFacts)) -> (CheckResult, Option<Code>, String) {
-    let mut facts = good();
+    let mut facts = passing_facts();
     change(&mut facts);
-    let told = all(&facts)
+    let outcome = all(&facts)
         .into_iter()
-        .find(|verdict| verdict.name == name)
+        .find(|outcome| outcome.name == name)
         .unwrap();
-    (told.result, told.code, told.message)
+    (outcome.result, outcome.code, outcome.message)
 }
 
 fn engine_like(change: impl Fn(&mut Engine)) -> Observation<Engine> {
@@ -99,13 +99,13 @@ fn image(present: bool, built: bool) -> Image {
 }
 
 #[test]
-fn a_good_world_passes_every_check_and_is_healthy() {
-    let told = all(&good());
-    assert_eq!(told.len(), CheckName::ALL.len());
-    for verdict in &told {
-        assert_eq!(verdict.result, CheckResult::Pass, "{verdict:?}");
+fn passing_facts_are_healthy() {
+    let outcomes = all(&passing_facts());
+    assert_eq!(outcomes.len(), CheckName::ALL.len());
+    for outcome in &outcomes {
+        assert_eq!(outcome.result, CheckResult::Pass, "{outcome:?}");
     }
-    assert_eq!(overall(&told), PreflightOverall::Healthy);
+    assert_eq!(overall(&outcomes), PreflightOverall::Healthy);
 }
 
 type Change = Box<dyn Fn(&mut PreflightFacts)>;
@@ -115,7 +115,7 @@ type Change = Box<dyn Fn(&mut PreflightFacts)>;
     clippy::too_many_lines,
     reason = "one table, a row for each way that a check ends"
 )]
-fn each_check_fails_or_warns_for_its_own_reason() {
+fn each_check_reports_its_own_problem() {
     use CheckName as N;
     use CheckResult::{Fail, Pass, Warn};
     let process = || PortOwner::Process {
@@ -302,13 +302,13 @@ fn each_check_fails_or_warns_for_its_own_reason() {
         ),
     ];
     for (name, result, code, change) in cases {
-        let told = check(name, change);
-        assert_eq!((told.0, told.1), (result, code), "{name}: {}", told.2);
+        let outcome = check(name, change);
+        assert_eq!((outcome.0, outcome.1), (result, code), "{name}: {}", outcome.2);
     }
 }
 
 #[test]
-fn what_could_not_be_checked_is_never_a_pass() {
+fn unknown_fact_is_never_a_pass() {
     let nothing = PreflightFacts {
         ground: HostFacts::unknown("connection refused"),
         orphans: Observation::unknown("no engine"),
@@ -317,43 +317,43 @@ fn what_could_not_be_checked_is_never_a_pass() {
         journal: Observation::unknown("another user's"),
         disk_full: None,
     };
-    let told = all(&nothing);
-    for verdict in &told {
-        let told = if verdict.name == CheckName::Engine {
+    let outcomes = all(&nothing);
+    for outcome in &outcomes {
+        let expected = if outcome.name == CheckName::Engine {
             CheckResult::Fail
         } else {
             CheckResult::Skipped
         };
-        assert_eq!(verdict.result, told, "{verdict:?}");
-        assert!(!verdict.message.is_empty());
+        assert_eq!(outcome.result, expected, "{outcome:?}");
+        assert!(!outcome.message.is_empty());
     }
-    assert_eq!(overall(&told), PreflightOverall::Unhealthy);
-    let only_unknown: Vec<_> = told
+    assert_eq!(overall(&outcomes), PreflightOverall::Unhealthy);
+    let only_unknown: Vec<_> = outcomes
         .into_iter()
-        .filter(|verdict| verdict.name != CheckName::Engine)
+        .filter(|outcome| outcome.name != CheckName::Engine)
         .collect();
     assert_eq!(overall(&only_unknown), PreflightOverall::Degraded);
     for change in [None, Some("1")] {
-        let told = check(CheckName::Api, |facts| {
+        let outcome = check(CheckName::Api, |facts| {
             facts.ground.engine =
                 engine_like(|engine| engine.api_version = change.unwrap_or_default().to_owned());
         });
-        assert_eq!(told.0, CheckResult::Skipped);
+        assert_eq!(outcome.0, CheckResult::Skipped);
     }
-    let untold = check(CheckName::Clock, |facts| {
+    let without_time = check(CheckName::Clock, |facts| {
         facts.ground.engine = engine_like(|engine| engine.clock_ahead = None);
     });
-    assert_eq!(untold.0, CheckResult::Skipped);
+    assert_eq!(without_time.0, CheckResult::Skipped);
 }
 
 #[test]
-fn what_was_skipped_on_request_or_is_not_there_harms_nobody() {
-    let mut facts = good();
+fn skipped_check_does_not_affect_the_result() {
+    let mut facts = passing_facts();
     facts.ground.disk = Observation::Known(disk(0));
     facts.ports = Observation::NotApplicable("no file".to_owned());
-    let told = verdicts(&facts, &Policy::default(), &[CheckName::Disk], NOW);
-    assert_eq!(overall(&told), PreflightOverall::Healthy);
-    let report = report(told, NOW);
+    let outcomes = verdicts(&facts, &Policy::default(), &[CheckName::Disk], NOW);
+    assert_eq!(overall(&outcomes), PreflightOverall::Healthy);
+    let report = report(outcomes, NOW);
     let disk = report
         .checks
         .iter()
@@ -363,8 +363,8 @@ fn what_was_skipped_on_request_or_is_not_there_harms_nobody() {
 }
 
 #[test]
-fn a_full_disk_tells_its_usage() {
-    let mut facts = good();
+fn full_disk_reports_its_usage() {
+    let mut facts = passing_facts();
     facts.ground.disk = Observation::Known(Disk {
         reclaimable: Some(Reclaimable {
             images: 7,
@@ -372,11 +372,11 @@ fn a_full_disk_tells_its_usage() {
         }),
         ..disk(1)
     });
-    let told = all(&facts)
+    let outcome = all(&facts)
         .into_iter()
-        .find(|verdict| verdict.name == CheckName::Disk)
+        .find(|outcome| outcome.name == CheckName::Disk)
         .unwrap();
-    let details = told.details.unwrap();
+    let details = outcome.details.unwrap();
     assert_eq!(details["dataRoot"], "/var/lib/docker");
     assert_eq!(
         (&details["freeBytes"], &details["totalBytes"]),
@@ -385,8 +385,8 @@ fn a_full_disk_tells_its_usage() {
     assert_eq!(details["thresholdBytes"], 2 * GB);
     assert_eq!(details["reclaimable"]["imagesBytes"], 7);
     assert_eq!(
-        told.message,
-        "1 B of 100 GB free on `/var/lib/docker`, and 2 GB are needed"
+        outcome.message,
+        "1 B of 100 GB free on `/var/lib/docker`, but 2 GB are required"
     );
 }
 
@@ -396,7 +396,7 @@ fn preflight(free: Option<u64>, age: std::time::Duration) -> PreflightSnapshot {
             || Observation::unknown("remote"),
             |free| Observation::Known(disk(free)),
         ),
-        ..good().ground
+        ..passing_facts().ground
     };
     PreflightSnapshot {
         at: Some(NOW - age),
@@ -413,7 +413,7 @@ fn wait(of: Result<(), WaitingOn>) -> (Option<Code>, Option<Timestamp>) {
 }
 
 #[test]
-fn nothing_new_is_made_on_a_full_disk_and_the_look_is_taken_again() {
+fn full_disk_blocks_creation_until_the_next_check() {
     let (policy, second) = (Policy::default(), std::time::Duration::from_secs(1));
     let full = preflight(Some(1), second);
     assert_eq!(
@@ -421,8 +421,8 @@ fn nothing_new_is_made_on_a_full_disk_and_the_look_is_taken_again() {
         (Some(Code::DiskSpaceLow), Some(NOW - second + AGAIN))
     );
     let old = preflight(Some(1), AGAIN);
-    let asks = old.check_creation(&policy, false, None, NOW).unwrap_err();
-    assert!(asks.needs_preflight());
+    let needs_check = old.check_creation(&policy, false, None, NOW).unwrap_err();
+    assert!(needs_check.needs_preflight());
     assert_eq!(
         preflight(Some(3 * GB), second).check_creation(&policy, true, None, NOW),
         Ok(())
@@ -448,25 +448,22 @@ fn nothing_new_is_made_on_a_full_disk_and_the_look_is_taken_again() {
 }
 
 #[test]
-fn the_first_thing_of_an_environment_waits_for_a_fresh_look() {
+fn first_object_waits_for_a_fresh_check() {
     let policy = Policy::default();
-    let asks = |preflight: &PreflightSnapshot, first| {
+    let needs_check = |preflight: &PreflightSnapshot, first| {
         preflight
             .check_creation(&policy, first, None, NOW)
             .is_err_and(|wait| wait.needs_preflight())
     };
     let second = std::time::Duration::from_secs(1);
-    assert!(
-        asks(&PreflightSnapshot::default(), false),
-        "nobody has looked yet"
-    );
-    assert!(asks(&preflight(Some(50 * GB), FRESH + second), true));
-    assert!(!asks(&preflight(Some(50 * GB), FRESH), true));
-    assert!(!asks(&preflight(Some(50 * GB), FRESH + second), false));
+    assert!(needs_check(&PreflightSnapshot::default(), false), "no check yet");
+    assert!(needs_check(&preflight(Some(50 * GB), FRESH + second), true));
+    assert!(!needs_check(&preflight(Some(50 * GB), FRESH), true));
+    assert!(!needs_check(&preflight(Some(50 * GB), FRESH + second), false));
 }
 
 #[test]
-fn where_the_disk_cannot_be_seen_the_engines_word_counts_for_a_while() {
+fn disk_full_report_counts_briefly_without_disk_facts() {
     let policy = Policy::default();
     let remote = preflight(None, std::time::Duration::ZERO);
     assert_eq!(remote.check_creation(&policy, true, None, NOW), Ok(()));
@@ -481,12 +478,12 @@ fn where_the_disk_cannot_be_seen_the_engines_word_counts_for_a_while() {
 }
 
 #[test]
-fn an_old_engine_is_in_the_way_and_one_that_does_not_say_is_not() {
+fn old_engine_blocks_creation_but_unknown_one_does_not() {
     let policy = Policy::default();
     let with = |engine| PreflightSnapshot {
         host: HostFacts {
             engine,
-            ..good().ground
+            ..passing_facts().ground
         },
         ..preflight(Some(50 * GB), std::time::Duration::ZERO)
     };
@@ -495,34 +492,34 @@ fn an_old_engine_is_in_the_way_and_one_that_does_not_say_is_not() {
         wait(old.check_creation(&policy, false, None, NOW)).0,
         Some(Code::ApiTooOld)
     );
-    let foreign = with(engine_like(|engine| engine.os_type = "windows".to_owned()));
+    let windows = with(engine_like(|engine| engine.os_type = "windows".to_owned()));
     assert_eq!(
-        wait(foreign.check_creation(&policy, false, None, NOW)).0,
+        wait(windows.check_creation(&policy, false, None, NOW)).0,
         Some(Code::PrereqMissing)
     );
-    let silent = with(Observation::unknown("no answer within 3 s"));
-    assert_eq!(silent.check_creation(&policy, true, None, NOW), Ok(()));
+    let unreachable = with(Observation::unknown("no answer within 3 s"));
+    assert_eq!(unreachable.check_creation(&policy, true, None, NOW), Ok(()));
 }
 
 #[test]
-fn a_report_that_says_the_same_keeps_its_time() {
+fn unchanged_report_keeps_its_time() {
     let policy = Policy::default();
-    let told = |preflight: &PreflightSnapshot, previous| {
+    let report = |preflight: &PreflightSnapshot, previous| {
         preflight.report(&policy, None, None, Vec::new(), previous, NOW)
     };
-    let first = told(&preflight(Some(5 * GB), AGAIN), None).unwrap();
+    let first = report(&preflight(Some(5 * GB), AGAIN), None).unwrap();
     assert_eq!(first.as_of, (NOW - AGAIN).to_string());
-    let again = told(&preflight(Some(5 * GB), std::time::Duration::ZERO), Some(&first)).unwrap();
-    assert_eq!(again, first);
-    let away = preflight(Some(5 * GB), AGAIN)
+    let second = report(&preflight(Some(5 * GB), std::time::Duration::ZERO), Some(&first)).unwrap();
+    assert_eq!(second, first);
+    let unreachable = preflight(Some(5 * GB), AGAIN)
         .report(&policy, Some("refused"), None, Vec::new(), Some(&first), NOW)
         .unwrap();
-    assert_eq!(away.overall, PreflightOverall::Unhealthy);
-    assert_eq!(told(&PreflightSnapshot::default(), None), None);
+    assert_eq!(unreachable.overall, PreflightOverall::Unhealthy);
+    assert_eq!(report(&PreflightSnapshot::default(), None), None);
 }
 
 #[test]
-fn sizes_are_written_as_in_files() {
+fn size_uses_the_units_of_spec_files() {
     for (bytes, text) in [
         (0, "0 B"),
         (999, "999 B"),

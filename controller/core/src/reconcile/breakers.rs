@@ -1,4 +1,4 @@
-//! The breakers in a turn: what changed about them, and when they want another one.
+//! Breaker phase of a pass: transitions, replanning and wake-up times.
 
 use super::{Inputs, Planner};
 use crate::ident::EnvName;
@@ -6,12 +6,12 @@ use crate::plan::Plan;
 use crate::time::Timestamp;
 
 impl Planner {
-    /// A person wants the engine tried at once: for one environment, or for all. Tells whether a list is wanted.
+    /// Resets the breaker of one environment, or all breakers. Returns true if a relist is needed.
     pub fn reset_breaker(&mut self, env: Option<&EnvName>, now: Timestamp) -> bool {
         self.state.breakers.reset(env, now)
     }
 
-    /// What changed about the breakers concerns everybody. Tells whether a list is wanted.
+    /// Updates the breakers; a change invalidates all plans. Returns true if a relist is needed.
     pub(super) fn update_breakers(&mut self, inputs: &Inputs<'_>) -> bool {
         let wanted = self.state.breakers.observe(inputs.store, inputs.now);
         let version = self.state.breakers.version();
@@ -21,7 +21,7 @@ impl Planner {
         wanted
     }
 
-    /// An environment was planned: what it held back for others may be over.
+    /// Records that an environment was planned. This may end a restriction of the other environments.
     pub(super) fn record_planned(&mut self, env: &EnvName, plan: &Plan, now: Timestamp) {
         let mut flying = self.state.in_flight.values();
         let idle = plan.steps.is_empty() && !flying.any(|flying| flying.environment == *env);
@@ -31,14 +31,14 @@ impl Planner {
         }
     }
 
-    /// All environments were planned. When the next turn is due.
-    pub(super) fn wake_for_breakers(&mut self, nothing_begun: bool, now: Timestamp) -> Option<Timestamp> {
-        let idle = nothing_begun && self.state.in_flight.is_empty();
-        if idle && self.state.breakers.nothing_to_do(now) {
+    /// Closes idle breakers after all environments were planned. Returns the time of the next pass.
+    pub(super) fn wake_for_breakers(&mut self, nothing_submitted: bool, now: Timestamp) -> Option<Timestamp> {
+        let idle = nothing_submitted && self.state.in_flight.is_empty();
+        if idle && self.state.breakers.close_engine_if_idle(now) {
             self.invalidate_all();
         }
-        let at_once = std::mem::take(&mut self.replan).then_some(now);
-        [at_once, self.state.breakers.wake_at()]
+        let immediately = std::mem::take(&mut self.replan).then_some(now);
+        [immediately, self.state.breakers.wake_at()]
             .into_iter()
             .flatten()
             .min()

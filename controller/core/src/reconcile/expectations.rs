@@ -1,37 +1,37 @@
-//! What acts were expected to show, and whether it is seen.
+//! Expectation phase of a pass: drops proven expectations and requests relists for expired ones.
 
 use super::{Inputs, Planner};
 use crate::state::Proof;
 use crate::state::expectation::RELIST_WITHIN;
 
 impl Planner {
-    /// Drops expectations whose proof is seen. One that ran out asks for a full list before anything is done.
+    /// Drops expectations whose proof is observed. Returns true if an expired one needs a relist.
     pub(super) fn expire_expectations(&mut self, inputs: &Inputs<'_>) -> bool {
-        let mut settled = Vec::new();
-        let mut look_again = false;
+        let mut proven = Vec::new();
+        let mut relist = false;
         for (subject, expected) in &mut self.state.expectations {
             if expected.proof.is_seen(inputs.store) {
-                settled.push(subject.clone());
+                proven.push(subject.clone());
             } else if expected.until <= inputs.now {
                 if matches!(expected.proof, Proof::Relisted(_)) && !inputs.store.synced() {
-                    // Without an engine there is no list to wait for, and nothing is done either.
+                    // Without an engine no list can arrive, and no action runs either.
                     expected.until = inputs.now + RELIST_WITHIN;
                 } else if matches!(expected.proof, Proof::Relisted(_)) {
-                    settled.push(subject.clone());
+                    proven.push(subject.clone());
                 } else {
                     expected.proof = Proof::Relisted(inputs.store.lists_begun());
                     expected.until = inputs.now + RELIST_WITHIN;
-                    look_again = true;
+                    relist = true;
                 }
             } else if matches!(expected.proof, Proof::Relisted(after) if inputs.store.lists_begun() <= after)
             {
-                look_again = true;
+                relist = true;
             }
         }
-        for subject in settled {
+        for subject in proven {
             self.state.expectations.remove(&subject);
             self.invalidate(&subject);
         }
-        look_again
+        relist
     }
 }

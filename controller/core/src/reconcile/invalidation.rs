@@ -1,4 +1,4 @@
-//! Which environments have to be planned again because something changed.
+//! Invalidation of cached plans after a change of their inputs.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -18,14 +18,14 @@ impl Planner {
                     cached.stale = true;
                 }
             }
-            // Shared by environments, or of an environment that the subject does not name.
+            // These are shared by environments, or belong to an environment that the subject does not name.
             Subject::Image { .. } | Subject::ExtraContainer { .. } | Subject::ExtraNetwork { .. } => {
                 self.invalidate_all();
             }
         }
     }
 
-    /// A verdict that flips concerns the environment of its container, and no other.
+    /// Marks the environments stale whose containers changed their probe result.
     pub(super) fn on_health_changed(&mut self, inputs: &Inputs<'_>) {
         if self.health == *inputs.health {
             return;
@@ -42,7 +42,7 @@ impl Planner {
         self.health.clone_from(inputs.health);
     }
 
-    /// A new look concerns those who waited for one.
+    /// Marks the environments stale that wait for a preflight snapshot.
     pub(super) fn on_preflight_changed(&mut self, inputs: &Inputs<'_>) {
         let at = inputs.preflight.and_then(|preflight| preflight.at);
         if self.preflight_at == at {
@@ -58,7 +58,7 @@ impl Planner {
         }
     }
 
-    /// A new look at who reaches whom concerns the environment that it was taken of.
+    /// Marks the environments stale whose connectivity check changed.
     pub fn on_links_changed(&mut self, links: &Arc<CheckResults>) {
         if Arc::ptr_eq(&self.links, links) {
             return;

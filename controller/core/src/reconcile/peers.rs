@@ -1,4 +1,4 @@
-//! What the brain does not act on, because it cannot see, or because somebody else is at work there.
+//! Plans without actions: before the first sync, and for environments of other controllers.
 
 use std::sync::Arc;
 
@@ -10,40 +10,40 @@ use crate::plan::orphan::Projects;
 use crate::plan::{LeaseHolder, Plan, Subject, Wait, WaitingOn};
 use crate::time::Timestamp;
 
-/// Whose company was planned for last.
+/// Leases of other controllers at the last planning pass.
 #[derive(Debug, Clone, Default)]
 pub(super) struct PeerLeases {
-    /// The picture that the leases made.
+    /// Version of the leases.
     version: u64,
-    /// When time alone makes another one of it.
+    /// Time at which a lease expires or changes its meaning.
     until: Option<Timestamp>,
-    /// The projects of all accepted specs.
+    /// Projects of all accepted specs.
     pub(super) projects: Projects,
 }
 
 impl Planner {
-    /// Without a complete list and a complete scan nothing is done, and everything says so.
+    /// Plans no action before the first complete list and scan; every service waits.
     pub(super) fn plan_before_sync(
         &mut self,
         inputs: &Inputs<'_>,
-        mut turn: ReconcileResult,
+        mut result: ReconcileResult,
     ) -> ReconcileResult {
         self.invalidate_all();
         let on = if inputs.scanned {
-            // Without a reason it answers, and was not listed yet.
+            // The reason is empty while a connected engine has not been listed yet.
             let why = inputs.store.unreachable_reason().to_owned();
             WaitingOn::Engine { why }
         } else {
             WaitingOn::Specs
         };
         for (env, accepted) in inputs.specs {
-            let plan = self.waits_for(env, accepted, &on);
-            turn.plans.insert(env.clone(), Arc::new(plan));
+            let plan = self.plan_waiting(env, accepted, &on);
+            result.plans.insert(env.clone(), Arc::new(plan));
         }
-        turn
+        result
     }
 
-    /// A lease that came, went, was renewed or ran out may concern every environment, and so may another project.
+    /// Invalidates all plans after a change of the leases or of the projects.
     pub(super) fn observe_leases(&mut self, inputs: &Inputs<'_>) {
         let leases = inputs.leases;
         let mut projects = Projects::new();
@@ -62,7 +62,7 @@ impl Planner {
         };
     }
 
-    /// The plan of an environment that is not to be acted on; `None` where it is.
+    /// Plan of an environment that this controller does not own; `None` for its own.
     pub(super) fn plan_not_owned(
         &self,
         env: &EnvName,
@@ -77,10 +77,10 @@ impl Planner {
                 until: None,
             },
         };
-        Some(accepted.map_or_else(Plan::default, |accepted| self.waits_for(env, accepted, &on)))
+        Some(accepted.map_or_else(Plan::default, |accepted| self.plan_waiting(env, accepted, &on)))
     }
 
-    fn waits_for(&self, env: &EnvName, accepted: &Accepted, on: &WaitingOn) -> Plan {
+    fn plan_waiting(&self, env: &EnvName, accepted: &Accepted, on: &WaitingOn) -> Plan {
         let wait = |service: &ServiceName| Wait {
             subject: Subject::Service {
                 environment: env.clone(),
@@ -95,7 +95,7 @@ impl Planner {
                 .state
                 .environments
                 .get(env)
-                .map(|kept| kept.ports.clone())
+                .map(|history| history.ports.clone())
                 .unwrap_or_default(),
             ..Plan::default()
         }

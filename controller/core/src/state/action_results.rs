@@ -1,4 +1,4 @@
-//! What the memory learns from acting.
+//! Folds submitted and finished actions into the planner state.
 
 use crate::ident::{ContainerId, EnvName};
 use crate::observed::{Observed, Store};
@@ -8,31 +8,31 @@ use crate::state::expectation::{EFFECT_WITHIN, RELIST_WITHIN};
 use crate::state::{Expectation, ImageState, InFlight, PlannerState, Proof, RefusedPort};
 use crate::time::Timestamp;
 
-/// So often evidence is asked for where the engine does not answer.
+/// Attempts to collect evidence while the engine does not answer.
 const EVIDENCE_TRIES: u32 = 3;
 
 impl PlannerState {
-    /// A step was handed out, decided on what was seen then.
+    /// Records a submitted step; `observed` is the state that it was planned from.
     pub fn on_started(&mut self, env: &EnvName, step: &Step, observed: &Observed, now: Timestamp) {
         self.breakers.on_call(env, &step.subject);
         if let (Action::StartContainer { .. }, Cause::Restart { .. }) = (&step.action, &step.cause) {
             self.restarts.push(now);
         }
-        let flying = InFlight {
+        let call = InFlight {
             environment: env.clone(),
             verb: step.action.verb(),
             since: now,
             run_before: self.run_before(step, observed),
         };
-        self.in_flight.insert(step.subject.clone(), flying);
+        self.in_flight.insert(step.subject.clone(), call);
         if let Action::StopContainer { id, .. } | Action::RemoveContainer { id, .. } = &step.action {
-            let facts = observed.containers.get(id).and_then(|seen| seen.inspect.as_ref());
-            let started_at = facts.and_then(|facts| facts.started_at);
+            let info = observed.containers.get(id).and_then(|seen| seen.inspect.as_ref());
+            let started_at = info.and_then(|info| info.started_at);
             self.stopped_by_us.insert(id.clone(), started_at);
         }
     }
 
-    /// A step came back.
+    /// Records the result of a step.
     pub fn on_finished(
         &mut self,
         step: &Step,
@@ -41,21 +41,21 @@ impl PlannerState {
         store: &Store,
         now: Timestamp,
     ) {
-        let flew = self.in_flight.remove(&step.subject);
-        if let Some(flew) = &flew {
+        let call = self.in_flight.remove(&step.subject);
+        if let Some(call) = &call {
             self.breakers
-                .on_result(&flew.environment, &step.subject, outcome, now);
+                .on_result(&call.environment, &step.subject, outcome, now);
         }
         match outcome {
             Ok(done) => {
-                let run_before = flew.and_then(|flew| flew.run_before);
-                self.succeeded(step, done, run_before, store, now);
+                let run_before = call.and_then(|call| call.run_before);
+                self.record_success(step, done, run_before, store, now);
             }
-            Err(error) => self.failed(step, error, deadlines, store, now),
+            Err(error) => self.record_error(step, error, deadlines, store, now),
         }
     }
 
-    fn succeeded(
+    fn record_success(
         &mut self,
         step: &Step,
         done: &Done,
@@ -64,7 +64,7 @@ impl PlannerState {
         now: Timestamp,
     ) {
         self.action_failures.remove(&step.subject);
-        if writes(&step.action) {
+        if needs_disk_space(&step.action) {
             self.disk_full = None;
         }
         if let Some(proof) = Proof::of(&step.action, done, run_before)
@@ -78,8 +78,8 @@ impl PlannerState {
             self.expectations.insert(step.subject.clone(), expectation);
         }
         match (&step.action, &step.subject) {
-            // What was stopped is seen as it ended for a moment more, and that end is still our doing. A run of which the start
-            // is not known cannot be told from the new one.
+            // The informer reports the stopped run for a moment longer; its end stays ours. A run with an unknown start cannot
+            // be distinguished from the new one.
             (Action::StartContainer { id }, _) if self.stopped_by_us.get(id) == Some(&None) => {
                 self.stopped_by_us.remove(id);
             }
@@ -92,9 +92,9 @@ impl PlannerState {
                 self.store_evidence(subject, *number, evidence);
             }
             (Action::CopyFile { id, file }, Subject::Service { environment, service }) => {
-                let kept = self.environments.entry(environment.clone()).or_default();
-                let kept = kept.services.entry(service.clone()).or_default();
-                kept.copied_files = Some((id.clone(), file.digest()));
+                let history = self.environments.entry(environment.clone()).or_default();
+                let history = history.services.entry(service.clone()).or_default();
+                history.copied_files = Some((id.clone(), file.digest()));
             }
             (Action::PullImage { .. } | Action::BuildImage(_), Subject::Image { key }) => {
                 self.images.insert(key.clone(), ImageState::Present);
@@ -109,41 +109,43 @@ impl PlannerState {
         }
     }
 
-    /// The newest run of what is to be started, as far as it is known: seen, or ended already.
+    /// Start of the newest known run of the container to start: observed, or already ended.
     fn run_before(&self, step: &Step, observed: &Observed) -> Option<Timestamp> {
         let (Subject::Service { environment, service }, Action::StartContainer { id }) =
             (&step.subject, &step.action)
         else {
             return None;
         };
-        let kept = self
+        let history = self
             .environments
             .get(environment)
-            .and_then(|kept| kept.services.get(service));
-        let failures = kept.map(|kept| kept.failures.as_slice()).unwrap_or_default();
+            .and_then(|history| history.services.get(service));
+        let failures = history
+            .map(|history| history.failures.as_slice())
+            .unwrap_or_default();
         let ended = failures
             .iter()
             .filter(|failed_run| failed_run.container == *id)
             .filter_map(|failed_run| failed_run.started_at)
             .max();
-        let facts = observed
+        let info = observed
             .containers
             .get(id)
             .and_then(|container| container.inspect.as_ref());
-        ended.max(facts.and_then(|facts| facts.started_at))
+        ended.max(info.and_then(|info| info.started_at))
     }
 
-    /// Only the newest evidence is kept whole; of the others their last words, which tell whether they are the same.
+    /// Stores the newest evidence completely. Older evidence keeps only its last line, for the comparison of failures.
     fn store_evidence(&mut self, subject: &Subject, number: u64, evidence: &Evidence) {
         let Subject::Service { environment, service } = subject else {
             return;
         };
-        let kept = self
+        let history = self
             .environments
             .get_mut(environment)
-            .and_then(|kept| kept.services.get_mut(service));
-        let Some(kept) = kept else { return };
-        for failed_run in &mut kept.failures {
+            .and_then(|history| history.services.get_mut(service));
+        let Some(history) = history else { return };
+        for failed_run in &mut history.failures {
             if failed_run.number == number {
                 failed_run.evidence = Some(evidence.clone());
             } else if let Some(older) = &mut failed_run.evidence {
@@ -154,7 +156,7 @@ impl PlannerState {
         }
     }
 
-    fn failed(
+    fn record_error(
         &mut self,
         step: &Step,
         error: &ActionError,
@@ -163,14 +165,14 @@ impl PlannerState {
         now: Timestamp,
     ) {
         if *error == ActionError::CircuitOpen {
-            // It was never begun.
+            // The executor never started it.
             self.undo_started(step);
             return;
         }
         if let Action::CollectEvidence { number, .. } = &step.action {
             let tried = self.action_failures.get(&step.subject);
             let tried = tried.filter(|failure| failure.verb == step.action.verb());
-            if leaves(error) == EffectAfterFailure::Unknown
+            if effect_after(error) == EffectAfterFailure::Unknown
                 && tried.map_or(1, |failure| failure.attempts + 1) < EVIDENCE_TRIES
             {
                 if tried.is_none() {
@@ -179,7 +181,7 @@ impl PlannerState {
                 self.record_failure(&step.subject, step, error.clone(), deadlines, now);
                 return;
             }
-            // What cannot be had must not hold the restart up.
+            // Evidence that cannot be collected must not delay the restart.
             self.action_failures.remove(&step.subject);
             let evidence = Evidence {
                 missing: vec![error.to_string()],
@@ -191,8 +193,10 @@ impl PlannerState {
         if let (ActionError::ImageMissing, Action::CreateContainer { spec, .. }) = (error, &step.action) {
             let key = crate::plan::image::key_of(&spec.image, &spec.build);
             if self.images.insert(key.clone(), ImageState::Missing) == Some(ImageState::Present) {
-                // It was pulled or built a moment ago: doing so again at once would go on for ever.
-                let error = ActionError::PullFailed("it is not there although it was just made".to_owned());
+                // It was pulled or built a moment ago: an immediate repetition would never end.
+                let error = ActionError::PullFailed(
+                    "the image is missing although it was just pulled or built".to_owned(),
+                );
                 self.record_failure(&Subject::Image { key }, step, error, deadlines, now);
             }
             return;
@@ -203,7 +207,7 @@ impl PlannerState {
             self.stopped_by_us.remove(id);
         }
         if matches!(error, ActionError::JournalUnwritable(_)) {
-            // Nothing was sent: the mode says when it is tried again.
+            // The engine received no call: the mode decides about the next attempt.
             return;
         }
         if let ActionError::PortTaken(refusal) = error {
@@ -221,10 +225,10 @@ impl PlannerState {
             self.disk_full = Some(now);
         }
         if let (Action::PullImage { .. }, Subject::Image { key }) = (&step.action, &step.subject) {
-            // The next try begins with a create again: somebody may have loaded the image meanwhile.
+            // The next attempt begins with a create, because the image may have been loaded externally.
             self.images.remove(key);
         }
-        if leaves(error) != EffectAfterFailure::Unchanged {
+        if effect_after(error) != EffectAfterFailure::Unchanged {
             let expectation = Expectation {
                 verb: step.action.verb(),
                 proof: Proof::Relisted(store.lists_begun()),
@@ -233,14 +237,14 @@ impl PlannerState {
             self.expectations.insert(step.subject.clone(), expectation);
         }
         if let (ActionError::NotOurs(_), Some(id)) = (error, container_of(&step.action)) {
-            // Nothing failed: there was nothing of ours to act on.
+            // This is not a failure: the container is not ours.
             self.not_ours.insert(id.clone());
             return;
         }
         self.record_failure(&step.subject, step, error.clone(), deadlines, now);
     }
 
-    /// What was counted when it was handed out is taken back.
+    /// Reverts the bookkeeping of a submitted step.
     fn undo_started(&mut self, step: &Step) {
         if let Action::StopContainer { id, .. } | Action::RemoveContainer { id, .. } = &step.action {
             self.stopped_by_us.remove(id);
@@ -273,8 +277,8 @@ impl PlannerState {
     }
 }
 
-fn container_of(act: &Action) -> Option<&ContainerId> {
-    match act {
+fn container_of(action: &Action) -> Option<&ContainerId> {
+    match action {
         Action::StartContainer { id }
         | Action::StopContainer { id, .. }
         | Action::UnpauseContainer { id }
@@ -294,9 +298,9 @@ fn container_of(act: &Action) -> Option<&ContainerId> {
     }
 }
 
-/// It cannot succeed on a full disk.
-fn writes(act: &Action) -> bool {
-    match act {
+/// True for actions that a full disk makes fail.
+fn needs_disk_space(action: &Action) -> bool {
+    match action {
         Action::PullImage { .. }
         | Action::BuildImage(_)
         | Action::CreateContainer { .. }
@@ -316,18 +320,18 @@ fn writes(act: &Action) -> bool {
     }
 }
 
-/// What a failed call says of what was seen before it.
+/// Validity of the observed state after a failed call.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum EffectAfterFailure {
-    /// It may be right or not, and the same call may have an answer a moment later.
+    /// It may be valid, and a repeated call may succeed a moment later.
     Unknown,
-    /// It cannot be right: only a full list tells.
+    /// It cannot be valid: only a full list shows the real state.
     Absent,
-    /// It stands as it was.
+    /// It is still valid.
     Unchanged,
 }
 
-fn leaves(error: &ActionError) -> EffectAfterFailure {
+fn effect_after(error: &ActionError) -> EffectAfterFailure {
     match error {
         ActionError::Unknown(_)
         | ActionError::TimedOut(_)
@@ -335,10 +339,12 @@ fn leaves(error: &ActionError) -> EffectAfterFailure {
         | ActionError::Unreachable(_)
         | ActionError::Engine(_)
         | ActionError::Busy(_) => EffectAfterFailure::Unknown,
+        // A container with a refused mount was removed.
         ActionError::Gone
         | ActionError::NetworkGone(_)
         | ActionError::NetworkInUse(_)
-        | ActionError::NotOurs(_) => EffectAfterFailure::Absent,
+        | ActionError::NotOurs(_)
+        | ActionError::MountRefused(_) => EffectAfterFailure::Absent,
         ActionError::CircuitOpen
         | ActionError::JournalUnwritable(_)
         | ActionError::NameTaken { .. }

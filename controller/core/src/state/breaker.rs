@@ -1,4 +1,35 @@
-//! A circuit breaker: when something that fails is left alone, and how it is tried again. A state and its transitions.
+//! Circuit breaker: stops the calls to a failing engine, and tests it with a single call before it allows them again.
+//!
+//! # States
+//!
+//! ```text
+//!             threshold failures in a row, or no answer to pings
+//!   closed ───────────────────────────────────────────────────▶ open ◀───────────┐
+//!     ▲                                                          │               │ the test call
+//!     │                            cooldown over, reset,         │               │ failed
+//!     │                            or the engine is reachable    ▼               │
+//!     └───────────────────────────────────────────────────── half-open ──────────┘
+//!        the test call succeeded, or nothing is to be done
+//! ```
+//!
+//! # Trip conditions
+//!
+//! A closed breaker counts failures in a row. At [`BreakerSettings::threshold`] failures it opens; each success resets the
+//! count. Only failures of the engine count, see [`CallOutcome`]. [`Breaker::force_open`] opens it in any state when the
+//! engine does not answer pings.
+//!
+//! # Recovery
+//!
+//! An open breaker allows no call until its cooldown is over. The cooldown begins at [`BreakerSettings::cooldown`], doubles
+//! with every opening in a row up to [`LONGEST`], and has a jitter of 15 %. Closing resets it. A reset by a person, or an
+//! engine that is reachable again, ends the cooldown early.
+//!
+//! # Half-open
+//!
+//! A half-open breaker first requires a complete list that started after the transition, so that the planner acts on
+//! fresh state. It then allows one test call. Success closes the breaker, a failure opens it again, and an ignored
+//! outcome allows another test call. Results of calls from before the opening change nothing. Without anything to do, the
+//! complete list alone closes the breaker.
 
 use std::time::Duration;
 
@@ -8,18 +39,18 @@ use crate::backoff::{self, Growth};
 use crate::plan::Subject;
 use crate::time::Timestamp;
 
-/// However often it opens in a row, it is tried again after this long.
+/// Maximum cooldown, regardless of the number of openings in a row.
 pub const LONGEST: Duration = Duration::from_secs(300);
-/// Transitions that are kept, the newest last.
-const HISTORY: usize = 16;
+/// Number of stored transitions.
+const HISTORY_LIMIT: usize = 16;
 
-/// What a breaker goes by.
+/// Settings of a breaker.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct BreakerSettings {
-    /// So many failures in a row open it.
+    /// Number of failures in a row that open it.
     pub threshold: u32,
-    /// How long it stays open the first time; doubles while it opens again without having closed.
+    /// Cooldown of the first opening; doubles with every further opening until the breaker closes.
     pub cooldown: Duration,
 }
 
@@ -32,55 +63,55 @@ impl Default for BreakerSettings {
     }
 }
 
-/// How it stands.
+/// State of a breaker.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum CircuitState {
-    /// Calls are made.
+    /// All calls are allowed.
     Closed {
-        /// Failures in a row.
+        /// Number of failures in a row.
         failures: u32,
     },
-    /// No call is made.
+    /// No call is allowed.
     Open {
-        /// Until then.
+        /// End of the cooldown.
         until: Timestamp,
     },
-    /// Exactly one call is made, and it decides.
+    /// One test call is allowed, and its outcome decides.
     HalfOpen {
-        /// A list that is complete comes before that call; this was the newest that had begun.
+        /// Newest list that had started at the transition. The test call waits until a later list is complete.
         after_list: u64,
-        /// The call that is on its way.
+        /// Subject of the test call in flight.
         probe: Option<Subject>,
     },
 }
 
-/// What a call says about whoever was called.
+/// Meaning of a call's result for the engine's health.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CallOutcome<'a> {
-    /// There is somebody who answers, whatever the answer is.
+    /// The engine answered; the answer may be an error about one resource.
     Success,
-    /// This is a failure of whoever was called.
+    /// The engine failed, with this reason.
     Failure(&'a str),
-    /// Nothing can be said.
+    /// The result shows nothing about the engine.
     Ignored,
 }
 
-/// A change of state, for people.
+/// A change of state, for reports.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Transition {
-    /// When.
+    /// Time of the change.
     pub at: Timestamp,
-    /// `closed`, `open` or `halfOpen`.
+    /// New state: `closed`, `open` or `halfOpen`.
     pub to: &'static str,
-    /// Why.
+    /// Reason of the change.
     pub why: String,
 }
 
-/// One breaker.
+/// A circuit breaker with its recent transitions.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Breaker {
     state: CircuitState,
-    /// Openings since it was closed last.
+    /// Openings since the breaker was last closed.
     consecutive_failures: u32,
     times_opened: u64,
     last_failure: Option<String>,
@@ -100,37 +131,37 @@ impl Default for Breaker {
 }
 
 impl Breaker {
-    /// How it stands.
+    /// Current state.
     pub fn state(&self) -> &CircuitState {
         &self.state
     }
 
-    /// How often it opened: a call that was decided on before the last time is not made any more.
+    /// Number of openings. A call that was planned before the last opening is not executed.
     pub fn times_opened(&self) -> u64 {
         self.times_opened
     }
 
-    /// What was counted last.
+    /// Reason of the last counted failure.
     pub fn last_failure(&self) -> Option<&str> {
         self.last_failure.as_deref()
     }
 
-    /// Its last transitions, oldest first.
+    /// Recent transitions, oldest first, at most 16.
     pub fn history(&self) -> &[Transition] {
         &self.history
     }
 
-    /// Calls are made.
+    /// True if all calls are allowed.
     pub fn is_closed(&self) -> bool {
         matches!(self.state, CircuitState::Closed { .. })
     }
 
-    /// Nothing was ever counted.
+    /// True if the breaker never counted anything.
     pub fn is_untouched(&self) -> bool {
         *self == Self::default()
     }
 
-    /// Whether a call may be made now, when the newest complete list has this number.
+    /// True if a call is allowed now; `complete_list` is the number of the newest complete list.
     pub fn allows_call(&self, complete_list: u64) -> bool {
         match &self.state {
             CircuitState::Closed { .. } => true,
@@ -142,7 +173,7 @@ impl Breaker {
         }
     }
 
-    /// A call is on its way. In the half-open state it is the one that decides.
+    /// Records a submitted call. In the half-open state it becomes the test call.
     pub fn on_call(&mut self, subject: &Subject) {
         if let CircuitState::HalfOpen { probe, .. } = &mut self.state
             && probe.is_none()
@@ -151,19 +182,19 @@ impl Breaker {
         }
     }
 
-    /// A call came back.
+    /// Records the outcome of a call and changes the state.
     pub fn on_result(
         &mut self,
         subject: &Subject,
-        answer: CallOutcome<'_>,
+        outcome: CallOutcome<'_>,
         settings: BreakerSettings,
         key: &str,
         now: Timestamp,
     ) {
-        if let CallOutcome::Failure(why) = answer {
+        if let CallOutcome::Failure(why) = outcome {
             self.last_failure = Some(why.to_owned());
         }
-        match (&mut self.state, answer) {
+        match (&mut self.state, outcome) {
             (CircuitState::Closed { failures }, CallOutcome::Success) => *failures = 0,
             (CircuitState::Closed { failures }, CallOutcome::Failure(why)) => {
                 *failures += 1;
@@ -172,22 +203,23 @@ impl Breaker {
                     self.open(settings, key, now, why);
                 }
             }
-            (CircuitState::HalfOpen { probe, .. }, answer) if probe.as_ref() == Some(subject) => match answer
-            {
-                CallOutcome::Success => self.close(now, "the one call that was let through was answered"),
-                CallOutcome::Failure(why) => {
-                    let why = format!("the one call that was let through failed: {why}");
-                    self.open(settings, key, now, why);
+            (CircuitState::HalfOpen { probe, .. }, outcome) if probe.as_ref() == Some(subject) => {
+                match outcome {
+                    CallOutcome::Success => self.close(now, "the test call succeeded"),
+                    CallOutcome::Failure(why) => {
+                        let why = format!("the test call failed: {why}");
+                        self.open(settings, key, now, why);
+                    }
+                    CallOutcome::Ignored => *probe = None,
                 }
-                CallOutcome::Ignored => *probe = None,
-            },
-            // Of a call that was made before it opened: neither does it end the cooldown, nor is it the one that decides.
+            }
+            // Calls from before the opening neither end the cooldown nor decide as the test call.
             (CircuitState::Open { .. } | CircuitState::HalfOpen { .. }, _)
             | (CircuitState::Closed { .. }, CallOutcome::Ignored) => {}
         }
     }
 
-    /// It opens whatever was counted, because whoever is called was seen to be away; it stays open until then at least.
+    /// Opens the breaker until `until` regardless of its counter, because the engine does not answer pings.
     pub fn force_open(&mut self, until: Timestamp, now: Timestamp, why: &str) {
         self.last_failure = Some(why.to_owned());
         if !matches!(self.state, CircuitState::Open { .. }) {
@@ -198,23 +230,23 @@ impl Breaker {
         self.state = CircuitState::Open { until };
     }
 
-    /// The cooldown is over. `begun_list`: the newest list that has begun. Tells whether it was that.
-    pub fn tick(&mut self, begun_list: u64, now: Timestamp) -> bool {
+    /// Ends a cooldown that is over. `list_started` is the newest started list. Returns true if the state changed.
+    pub fn tick(&mut self, list_started: u64, now: Timestamp) -> bool {
         match self.state {
-            // A clock that was set back must not keep it open for as long as it was set back.
+            // A clock that was set back does not extend the cooldown by the same time.
             CircuitState::Open { until } if until <= now || until.since(now) > LONGEST * 2 => {
-                self.half_open(begun_list, now, "its cooldown is over");
+                self.half_open(list_started, now, "its cooldown is over");
                 true
             }
             CircuitState::Open { .. } | CircuitState::Closed { .. } | CircuitState::HalfOpen { .. } => false,
         }
     }
 
-    /// It is tried at once. Tells whether that changes anything.
-    pub fn reset(&mut self, begun_list: u64, now: Timestamp, why: &str) -> bool {
+    /// Ends the cooldown immediately and clears the counter. Returns true if anything changed.
+    pub fn reset(&mut self, list_started: u64, now: Timestamp, why: &str) -> bool {
         match &mut self.state {
             CircuitState::Open { .. } => {
-                self.half_open(begun_list, now, why);
+                self.half_open(list_started, now, why);
                 true
             }
             CircuitState::Closed { failures } => {
@@ -226,11 +258,11 @@ impl Breaker {
         }
     }
 
-    /// There is no call to try it with: that the list was answered is all there is to know.
+    /// Closes a half-open breaker without a test call: the complete list proves that the engine answers.
     pub fn close_if_idle(&mut self, complete_list: u64, now: Timestamp) -> bool {
         let idle = matches!(self.state, CircuitState::HalfOpen { .. }) && self.allows_call(complete_list);
         if idle {
-            self.close(now, "a full list was answered, and nothing is to be done");
+            self.close(now, "a full list succeeded, and no action is pending");
         }
         idle
     }
@@ -265,7 +297,7 @@ impl Breaker {
 
     fn record(&mut self, at: Timestamp, to: &'static str, why: String) {
         self.history.push(Transition { at, to, why });
-        let surplus = self.history.len().saturating_sub(HISTORY);
+        let surplus = self.history.len().saturating_sub(HISTORY_LIMIT);
         self.history.drain(..surplus);
     }
 }

@@ -1,4 +1,15 @@
-//! The breakers of an engine and of the environments on it, and how work begins again after the engine's.
+//! Circuit breakers of the engine and of its environments, and the ramp-up after an outage.
+//!
+//! # Trip conditions
+//!
+//! The engine's breaker counts the failures of all calls; the breaker of an environment counts those of its own calls.
+//! Failures of a single resource count as successes, because the engine answered. Timeouts, unknown outcomes and errors of
+//! Argus itself count as nothing. [`MAX_FAILED_PINGS`] unanswered pings in a row open the engine's breaker immediately.
+//!
+//! # Recovery
+//!
+//! An engine that answers again makes its breaker half-open, see [`breaker`](super::breaker). After a test call has closed it,
+//! the environment of that call continues alone. The others follow when it has no action left, after 5 s at the latest.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -11,37 +22,37 @@ use crate::plan::{Subject, WaitingOn};
 use crate::state::breaker::{Breaker, BreakerSettings, CallOutcome, CircuitState};
 use crate::time::Timestamp;
 
-/// Pings without an answer that open the engine's breaker at once.
-pub const PINGS: u32 = 3;
-/// After so many it is said that the engine does not come back, while it is looked for on.
-pub const TRIES: u32 = 10;
-/// The first environment goes alone for so long at most.
-const ALONE: Duration = Duration::from_secs(5);
-/// Spreads the engine's cooldowns.
-const ENGINE: &str = "engine";
+/// Unanswered pings in a row that open the engine's breaker immediately.
+pub const MAX_FAILED_PINGS: u32 = 3;
+/// Failed reconnects after which Argus reports that the engine does not return. Argus continues to retry.
+pub const MAX_RECONNECTS: u32 = 10;
+/// Maximum time for which the first environment runs alone after an outage.
+const RAMP_UP_LIMIT: Duration = Duration::from_secs(5);
+/// Jitter key of the engine's cooldowns.
+const ENGINE_KEY: &str = "engine";
 
 /// All breakers on one engine.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct BreakerRegistry {
     engine: Breaker,
-    /// What the engine's goes by.
+    /// Settings of the engine's breaker.
     engine_settings: BreakerSettings,
     environments: BTreeMap<EnvName, Breaker>,
     settings: BTreeMap<EnvName, Option<BreakerSettings>>,
     /// Number of the newest complete list.
     complete_list: u64,
-    /// Number of the newest list that has begun.
+    /// Number of the newest started list.
     list_started: u64,
-    /// The engine's breaker is open because it does not answer at all.
+    /// True if the engine's breaker is open because the engine does not answer pings.
     away: bool,
-    /// Tries to reach an engine that is away.
+    /// Failed attempts to reach the engine since its last answer.
     reconnect_attempts: u32,
     ramp: Option<RampUp>,
-    /// Grows whenever what may be done changes.
+    /// Increases with every change of the allowed calls.
     version: u64,
 }
 
-/// After the engine's breaker has closed one environment goes first.
+/// Ramp-up after the engine's breaker closed: one environment runs alone.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct RampUp {
     first: EnvName,
@@ -49,7 +60,7 @@ struct RampUp {
 }
 
 impl BreakerRegistry {
-    /// None of them has anything counted yet.
+    /// Creates a registry without failures.
     pub fn new(engine_settings: BreakerSettings) -> Self {
         Self {
             engine_settings,
@@ -57,35 +68,35 @@ impl BreakerRegistry {
         }
     }
 
-    /// The engine's own.
+    /// Breaker of the engine.
     pub fn engine(&self) -> &Breaker {
         &self.engine
     }
 
-    /// That of an environment; `None` while nothing was ever counted.
+    /// Breaker of an environment; `None` before its first counted failure.
     pub fn of(&self, env: &EnvName) -> Option<&Breaker> {
         self.environments.get(env)
     }
 
-    /// The openings that count for an environment: a call decided on under another number is not made any more.
+    /// Openings that affect an environment. A call that was planned at another number is not executed.
     pub fn times_opened(&self, env: &EnvName) -> u64 {
         self.engine.times_opened() + self.of(env).map_or(0, Breaker::times_opened)
     }
 
-    /// Grows whenever what may be done changes.
+    /// Version of the allowed calls; increases with every change.
     pub fn version(&self) -> u64 {
         self.version
     }
 
-    /// What stands in the way of an act of this environment.
+    /// Wait reason if a breaker or the ramp-up blocks the actions of this environment.
     pub fn blocked_by(&self, env: &EnvName, now: Timestamp) -> Option<WaitingOn> {
         if !self.engine.allows_call(self.complete_list) {
-            return Some(circuit(&self.engine, true));
+            return Some(breaker_wait(&self.engine, true));
         }
         if let Some(breaker) = self.of(env)
             && !breaker.allows_call(self.complete_list)
         {
-            return Some(circuit(breaker, false));
+            return Some(breaker_wait(breaker, false));
         }
         let ramp = self.ramp.as_ref()?;
         (ramp.first != *env && ramp.until > now).then(|| WaitingOn::RampUp {
@@ -94,26 +105,26 @@ impl BreakerRegistry {
         })
     }
 
-    /// Exactly one act of this environment may be made now; what the others wait for.
+    /// Wait reason of all actions but one, if a breaker allows exactly one call of this environment.
     pub fn half_open_limit(&self, env: &EnvName) -> Option<WaitingOn> {
         if !self.engine.is_closed() {
-            return Some(circuit(&self.engine, true));
+            return Some(breaker_wait(&self.engine, true));
         }
         let breaker = self.of(env).filter(|breaker| !breaker.is_closed())?;
-        Some(circuit(breaker, false))
+        Some(breaker_wait(breaker, false))
     }
 
-    /// How often an engine that is away was looked for.
+    /// Failed attempts to reach the engine since its last answer.
     pub fn reconnect_attempts(&self) -> u32 {
         self.reconnect_attempts
     }
 
-    /// The same, once that is often.
+    /// Same number as [`Self::reconnect_attempts`], from [`MAX_RECONNECTS`] on.
     pub fn failed_reconnects(&self) -> Option<u32> {
-        (self.reconnect_attempts >= TRIES).then_some(self.reconnect_attempts)
+        (self.reconnect_attempts >= MAX_RECONNECTS).then_some(self.reconnect_attempts)
     }
 
-    /// When the passing of time alone changes something.
+    /// Time at which a cooldown or the ramp-up ends.
     pub fn wake_at(&self) -> Option<Timestamp> {
         let due = |breaker: &Breaker| match breaker.state() {
             CircuitState::Open { until } => Some(*until),
@@ -128,7 +139,7 @@ impl BreakerRegistry {
             .min()
     }
 
-    /// Takes the settings of an environment in; `None` where nobody desires it any more.
+    /// Sets the breaker settings of an environment; `None` removes those of a removed environment.
     pub(crate) fn configure(&mut self, env: &EnvName, accepted: Option<&Accepted>) {
         let Some(accepted) = accepted else {
             self.settings.remove(env);
@@ -141,18 +152,18 @@ impl BreakerRegistry {
         self.settings.insert(env.clone(), settings);
     }
 
-    /// Forgets environments that are neither desired nor seen.
+    /// Drops environments that are neither desired nor observed.
     pub(crate) fn retain(&mut self, known: impl Fn(&EnvName) -> bool) {
         self.settings.retain(|env, _| known(env));
         self.environments.retain(|env, _| known(env));
     }
 
-    /// Takes in how the engine is, and the time. Tells whether a list is wanted.
+    /// Updates the breakers from the connection state and the time. Returns true if a relist is needed.
     pub(crate) fn observe(&mut self, store: &Store, now: Timestamp) -> bool {
         let complete = std::mem::replace(&mut self.complete_list, store.last_complete());
         self.list_started = store.lists_begun();
         self.reconnect_attempts = store.retry().map_or(0, |away| away.attempts);
-        if complete != self.complete_list && self.is_tried() {
+        if complete != self.complete_list && self.is_half_open() {
             self.version += 1;
         }
         if self.ramp.as_ref().is_some_and(|ramp| ramp.until <= now) {
@@ -160,7 +171,7 @@ impl BreakerRegistry {
             self.version += 1;
         }
         if let Some(away) = store.retry() {
-            if away.attempts >= PINGS {
+            if away.attempts >= MAX_FAILED_PINGS {
                 self.away = true;
                 let until = away.next.unwrap_or(now);
                 let why = format!("no answer to {} pings in a row: {}", away.attempts, away.reason);
@@ -169,26 +180,26 @@ impl BreakerRegistry {
             }
             return false;
         }
-        let mut wanted = false;
+        let mut relist = false;
         if std::mem::take(&mut self.away) {
-            wanted |= self
+            relist |= self
                 .engine
                 .reset(self.list_started, now, "the engine answers again");
         }
-        wanted |= self.engine.tick(self.list_started, now);
+        relist |= self.engine.tick(self.list_started, now);
         for breaker in self.environments.values_mut() {
-            wanted |= breaker.tick(self.list_started, now);
+            relist |= breaker.tick(self.list_started, now);
         }
-        self.version += u64::from(wanted);
-        wanted
+        self.version += u64::from(relist);
+        relist
     }
 
-    fn is_tried(&self) -> bool {
+    fn is_half_open(&self) -> bool {
         let half_open = |breaker: &Breaker| matches!(breaker.state(), CircuitState::HalfOpen { .. });
         half_open(&self.engine) || self.environments.values().any(half_open)
     }
 
-    /// An act of this environment is on its way.
+    /// Records a submitted action of this environment.
     pub(crate) fn on_call(&mut self, env: &EnvName, subject: &Subject) {
         self.engine.on_call(subject);
         if let Some(breaker) = self.environments.get_mut(env) {
@@ -196,7 +207,7 @@ impl BreakerRegistry {
         }
     }
 
-    /// An act of this environment came back.
+    /// Records the result of an action of this environment.
     pub fn on_result(
         &mut self,
         env: &EnvName,
@@ -204,21 +215,21 @@ impl BreakerRegistry {
         outcome: &Result<Done, ActionError>,
         now: Timestamp,
     ) {
-        let answer = answer(outcome);
+        let call_outcome = classify(outcome);
         let was_closed = self.engine.is_closed();
         let all_closed = was_closed && self.of(env).is_none_or(Breaker::is_closed);
         self.engine
-            .on_result(subject, answer, self.engine_settings, ENGINE, now);
+            .on_result(subject, call_outcome, self.engine_settings, ENGINE_KEY, now);
         if !was_closed && self.engine.is_closed() {
-            let (first, until) = (env.clone(), now + ALONE);
+            let (first, until) = (env.clone(), now + RAMP_UP_LIMIT);
             self.ramp = Some(RampUp { first, until });
         }
         let settings = self.settings.get(env).copied();
         if let Some(settings) = settings.unwrap_or(Some(BreakerSettings::default()))
-            && (matches!(answer, CallOutcome::Failure(_)) || self.environments.contains_key(env))
+            && (matches!(call_outcome, CallOutcome::Failure(_)) || self.environments.contains_key(env))
         {
             let breaker = self.environments.entry(env.clone()).or_default();
-            breaker.on_result(subject, answer, settings, env.as_str(), now);
+            breaker.on_result(subject, call_outcome, settings, env.as_str(), now);
         }
         if !all_closed || self.of(env).is_some_and(|breaker| !breaker.is_closed()) || !self.engine.is_closed()
         {
@@ -226,13 +237,13 @@ impl BreakerRegistry {
         }
     }
 
-    /// This environment was planned; it has acts on their way or not. Tells whether others may go on now.
+    /// Records that an environment was planned; `idle` without actions. Returns true if other environments may now continue.
     pub(crate) fn on_planned(&mut self, env: &EnvName, idle: bool, now: Timestamp) -> bool {
         if !idle {
             return false;
         }
         let complete = self.complete_list;
-        let rested = self
+        let closed = self
             .environments
             .get_mut(env)
             .is_some_and(|breaker| breaker.close_if_idle(complete, now));
@@ -240,42 +251,42 @@ impl BreakerRegistry {
         if first {
             self.ramp = None;
         }
-        self.version += u64::from(rested || first);
-        rested || first
+        self.version += u64::from(closed || first);
+        closed || first
     }
 
-    /// All environments were planned, and none of them has anything to try the engine with.
-    pub(crate) fn nothing_to_do(&mut self, now: Timestamp) -> bool {
-        let rested = self.engine.close_if_idle(self.complete_list, now);
-        self.version += u64::from(rested);
-        rested
+    /// Closes the engine's half-open breaker if no environment has a test call for it. Returns true if it closed.
+    pub(crate) fn close_engine_if_idle(&mut self, now: Timestamp) -> bool {
+        let closed = self.engine.close_if_idle(self.complete_list, now);
+        self.version += u64::from(closed);
+        closed
     }
 
-    /// A person wants it tried at once: one environment's, or all with the engine's. Tells whether a list is wanted.
+    /// Resets the breaker of one environment, or all breakers. Returns true if a relist is needed.
     pub(crate) fn reset(&mut self, env: Option<&EnvName>, now: Timestamp) -> bool {
-        const WHY: &str = "a person asks for it";
+        const WHY: &str = "reset requested";
         let mut changed = false;
-        let begun = self.list_started;
+        let list_started = self.list_started;
         for (name, breaker) in &mut self.environments {
             if env.is_none_or(|env| env == name) {
-                changed |= breaker.reset(begun, now, WHY);
+                changed |= breaker.reset(list_started, now, WHY);
             }
         }
         if env.is_none() && !self.away {
-            changed |= self.engine.reset(begun, now, WHY);
+            changed |= self.engine.reset(list_started, now, WHY);
         }
         self.version += u64::from(changed);
         changed
     }
 }
 
-/// What an outcome says about the engine, and not about one resource on it.
-fn answer(outcome: &Result<Done, ActionError>) -> CallOutcome<'_> {
+/// Classifies a result: does it show a failure of the engine, or only of one resource?
+fn classify(outcome: &Result<Done, ActionError>) -> CallOutcome<'_> {
     match outcome {
         Err(ActionError::Unreachable(why) | ActionError::Engine(why) | ActionError::ConnectionLost(why)) => {
             CallOutcome::Failure(why)
         }
-        // A call on one container that hangs while pings are answered, or that we gave up ourselves.
+        // One container's call hangs although the engine answers pings, or Argus cancelled the call.
         Err(
             ActionError::TimedOut(_)
             | ActionError::Unknown(_)
@@ -283,7 +294,7 @@ fn answer(outcome: &Result<Done, ActionError>) -> CallOutcome<'_> {
             | ActionError::JournalUnwritable(_)
             | ActionError::NotOurs(_),
         ) => CallOutcome::Ignored,
-        // Whoever refuses is there.
+        // An engine that refuses a call is reachable.
         Ok(_)
         | Err(
             ActionError::NameTaken { .. }
@@ -296,6 +307,7 @@ fn answer(outcome: &Result<Done, ActionError>) -> CallOutcome<'_> {
             | ActionError::BuildFailed { .. }
             | ActionError::EntrypointNotFound(_)
             | ActionError::BadMount(_)
+            | ActionError::MountRefused(_)
             | ActionError::StartFailed(_)
             | ActionError::Gone
             | ActionError::NetworkGone(_)
@@ -308,7 +320,7 @@ fn answer(outcome: &Result<Done, ActionError>) -> CallOutcome<'_> {
     }
 }
 
-fn circuit(breaker: &Breaker, engine: bool) -> WaitingOn {
+fn breaker_wait(breaker: &Breaker, engine: bool) -> WaitingOn {
     WaitingOn::Breaker {
         engine,
         until: match breaker.state() {

@@ -1,4 +1,4 @@
-//! What counts for which breaker, and how work begins again.
+//! Counted results of each breaker, and the ramp-up after an outage.
 
 use std::time::Duration;
 
@@ -17,31 +17,31 @@ fn subject(of: &str) -> Subject {
     }
 }
 
-fn reset() -> Result<Done, ActionError> {
+fn connection_reset() -> Result<Done, ActionError> {
     Err(ActionError::ConnectionLost("reset by peer".to_owned()))
 }
 
-fn listed(store: &mut Store) {
+fn finish_list(store: &mut Store) {
     for event in [WatchEvent::Init, WatchEvent::InitDone] {
         store.apply(event);
     }
 }
 
-fn up() -> Store {
+fn connected_store() -> Store {
     let mut store = Store::default();
     store.apply(WatchEvent::Connected(Timestamp(0)));
-    listed(&mut store);
+    finish_list(&mut store);
     store
 }
 
-fn call(breakers: &mut BreakerRegistry, of: &str, outcome: &Result<Done, ActionError>, now: i64) {
+fn run_call(breakers: &mut BreakerRegistry, of: &str, outcome: &Result<Done, ActionError>, now: i64) {
     breakers.on_call(&env(of), &subject(of));
     breakers.on_result(&env(of), &subject(of), outcome, Timestamp(now));
 }
 
 #[test]
-fn what_one_resource_is_to_blame_for_opens_nothing() {
-    let innocent = [
+fn failures_of_one_resource_open_no_breaker() {
+    let harmless = [
         Ok(Done::Ok),
         Err(ActionError::Unknown("500 about one container".to_owned())),
         Err(ActionError::TimedOut("a stop that hangs".to_owned())),
@@ -55,11 +55,11 @@ fn what_one_resource_is_to_blame_for_opens_nothing() {
         }),
         Err(ActionError::CircuitOpen),
     ];
-    for outcome in innocent {
+    for outcome in harmless {
         let mut breakers = BreakerRegistry::default();
-        breakers.observe(&up(), Timestamp(1));
+        breakers.observe(&connected_store(), Timestamp(1));
         for now in 0..20 {
-            call(&mut breakers, "shop", &outcome, now);
+            run_call(&mut breakers, "shop", &outcome, now);
         }
         assert_eq!(
             breakers.blocked_by(&env("shop"), Timestamp(20)),
@@ -71,24 +71,24 @@ fn what_one_resource_is_to_blame_for_opens_nothing() {
 }
 
 #[test]
-fn five_failures_in_a_row_open_it_for_the_environment_and_for_the_engine() {
+fn five_failures_open_the_breakers_of_environment_and_engine() {
     for outcome in [
-        reset(),
+        connection_reset(),
         Err(ActionError::Engine("502".to_owned())),
         Err(ActionError::Unreachable("refused".to_owned())),
     ] {
         let mut breakers = BreakerRegistry::default();
-        breakers.observe(&up(), Timestamp(1));
+        breakers.observe(&connected_store(), Timestamp(1));
         for now in 0..4 {
-            call(&mut breakers, "shop", &outcome, now);
+            run_call(&mut breakers, "shop", &outcome, now);
             assert_eq!(breakers.blocked_by(&env("shop"), Timestamp(now)), None);
         }
-        call(&mut breakers, "shop", &outcome, 4);
+        run_call(&mut breakers, "shop", &outcome, 4);
         for of in ["shop", "other"] {
-            let bars = breakers.blocked_by(&env(of), Timestamp(5));
+            let wait = breakers.blocked_by(&env(of), Timestamp(5));
             assert!(
-                matches!(bars, Some(WaitingOn::Breaker { engine: true, .. })),
-                "{bars:?}"
+                matches!(wait, Some(WaitingOn::Breaker { engine: true, .. })),
+                "{wait:?}"
             );
         }
         assert!(!breakers.of(&env("shop")).unwrap().is_closed());
@@ -97,53 +97,53 @@ fn five_failures_in_a_row_open_it_for_the_environment_and_for_the_engine() {
 }
 
 #[test]
-fn the_engine_is_left_alone_after_as_many_failures_as_was_said_and_for_as_long() {
+fn engine_breaker_follows_its_settings() {
     let mut breakers = BreakerRegistry::new(BreakerSettings {
         threshold: 2,
         cooldown: Duration::from_secs(7),
     });
-    breakers.observe(&up(), Timestamp(1));
-    call(&mut breakers, "shop", &reset(), 1);
+    breakers.observe(&connected_store(), Timestamp(1));
+    run_call(&mut breakers, "shop", &connection_reset(), 1);
     assert_eq!(breakers.blocked_by(&env("other"), Timestamp(2)), None);
-    call(&mut breakers, "shop", &reset(), 2);
+    run_call(&mut breakers, "shop", &connection_reset(), 2);
     let Some(WaitingOn::Breaker {
         engine: true, until, ..
     }) = breakers.blocked_by(&env("other"), Timestamp(3))
     else {
         panic!("{breakers:?}");
     };
-    // Spread by 15 %.
+    // The jitter is 15 %.
     let cooldown = until.unwrap().since(Timestamp(2)).as_millis();
     assert!((5_950..=8_050).contains(&cooldown), "{cooldown}");
 }
 
 #[test]
-fn an_environment_that_fails_among_others_that_do_not_is_left_alone_by_itself() {
+fn single_failing_environment_opens_only_its_own_breaker() {
     let mut breakers = BreakerRegistry::default();
-    breakers.observe(&up(), Timestamp(1));
+    breakers.observe(&connected_store(), Timestamp(1));
     for now in 0..5 {
-        call(&mut breakers, "shop", &reset(), now);
-        call(&mut breakers, "other", &Ok(Done::Ok), now);
+        run_call(&mut breakers, "shop", &connection_reset(), now);
+        run_call(&mut breakers, "other", &Ok(Done::Ok), now);
     }
-    let bars = breakers.blocked_by(&env("shop"), Timestamp(5));
+    let wait = breakers.blocked_by(&env("shop"), Timestamp(5));
     assert!(
         matches!(
-            bars,
+            wait,
             Some(WaitingOn::Breaker {
                 engine: false,
                 until: Some(_),
                 ..
             })
         ),
-        "{bars:?}"
+        "{wait:?}"
     );
     assert_eq!(breakers.blocked_by(&env("other"), Timestamp(5)), None);
     assert!(breakers.times_opened(&env("shop")) > breakers.times_opened(&env("other")));
 }
 
 #[test]
-fn an_engine_that_answers_no_ping_opens_its_breaker_and_is_tried_when_it_is_back() {
-    let mut store = up();
+fn unreachable_engine_opens_its_breaker_until_it_returns() {
+    let mut store = connected_store();
     let mut breakers = BreakerRegistry::default();
     store.apply(WatchEvent::Disconnected(
         Timestamp(1),
@@ -153,24 +153,31 @@ fn an_engine_that_answers_no_ping_opens_its_breaker_and_is_tried_when_it_is_back
         let next = Some(Timestamp(i64::from(tries) * 1000));
         store.apply(WatchEvent::Retrying { tries, next });
         breakers.observe(&store, Timestamp(i64::from(tries) * 1000 - 500));
-        assert_eq!(breakers.engine().is_closed(), tries < PINGS, "{tries}");
-        assert_eq!(breakers.failed_reconnects(), (tries >= TRIES).then_some(tries));
+        assert_eq!(breakers.engine().is_closed(), tries < MAX_FAILED_PINGS, "{tries}");
+        assert_eq!(
+            breakers.failed_reconnects(),
+            (tries >= MAX_RECONNECTS).then_some(tries)
+        );
     }
-    assert_eq!(breakers.engine().times_opened(), 1, "one outage is one opening");
+    assert_eq!(
+        breakers.engine().times_opened(),
+        1,
+        "one outage causes one opening"
+    );
     store.apply(WatchEvent::Connected(Timestamp(20_000)));
-    assert!(breakers.observe(&store, Timestamp(20_000)), "a list is wanted");
+    assert!(breakers.observe(&store, Timestamp(20_000)), "a relist is needed");
     assert!(
         breakers.blocked_by(&env("a"), Timestamp(20_000)).is_some(),
-        "before the list"
+        "before the complete list"
     );
-    listed(&mut store);
+    finish_list(&mut store);
     breakers.observe(&store, Timestamp(20_010));
     assert_eq!(breakers.blocked_by(&env("a"), Timestamp(20_010)), None);
     assert!(breakers.half_open_limit(&env("a")).is_some());
     breakers.on_call(&env("a"), &subject("a"));
     assert!(
         breakers.blocked_by(&env("b"), Timestamp(20_011)).is_some(),
-        "one probe only"
+        "only one test call"
     );
     breakers.on_result(&env("a"), &subject("a"), &Ok(Done::Ok), Timestamp(20_020));
     let ramp = breakers.blocked_by(&env("b"), Timestamp(20_021));
@@ -178,17 +185,17 @@ fn an_engine_that_answers_no_ping_opens_its_breaker_and_is_tried_when_it_is_back
     assert_eq!(
         breakers.blocked_by(&env("a"), Timestamp(20_021)),
         None,
-        "the first goes on"
+        "the first environment continues"
     );
     assert!(
         breakers.on_planned(&env("a"), true, Timestamp(20_022)),
-        "then the others may"
+        "the others follow"
     );
     assert_eq!(breakers.blocked_by(&env("b"), Timestamp(20_023)), None);
 }
 
 #[test]
-fn nobody_waits_for_the_first_environment_for_long() {
+fn ramp_up_ends_after_its_limit() {
     let mut breakers = BreakerRegistry {
         ramp: Some(RampUp {
             first: env("a"),
@@ -198,20 +205,20 @@ fn nobody_waits_for_the_first_environment_for_long() {
     };
     assert!(breakers.blocked_by(&env("b"), Timestamp(4_999)).is_some());
     assert_eq!(breakers.wake_at(), Some(Timestamp(5_000)));
-    breakers.observe(&up(), Timestamp(5_000));
+    breakers.observe(&connected_store(), Timestamp(5_000));
     assert_eq!(breakers.blocked_by(&env("b"), Timestamp(5_000)), None);
 }
 
 #[test]
-fn a_reset_tries_it_at_once_and_an_engine_that_is_away_stays_away() {
+fn reset_half_opens_breakers_except_of_an_unreachable_engine() {
     let mut breakers = BreakerRegistry::default();
-    let mut store = up();
+    let mut store = connected_store();
     breakers.observe(&store, Timestamp(1));
     for now in 0..5 {
-        call(&mut breakers, "shop", &reset(), now);
+        run_call(&mut breakers, "shop", &connection_reset(), now);
     }
     assert!(breakers.reset(None, Timestamp(6)));
-    listed(&mut store);
+    finish_list(&mut store);
     breakers.observe(&store, Timestamp(7));
     assert_eq!(breakers.blocked_by(&env("shop"), Timestamp(7)), None);
     store.apply(WatchEvent::Disconnected(Timestamp(8), "gone".to_owned()));

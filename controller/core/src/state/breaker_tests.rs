@@ -1,4 +1,4 @@
-//! Every transition of a breaker, and every order of them.
+//! All transitions of a breaker, in every order.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -17,7 +17,7 @@ fn subject(name: &str) -> Subject {
     }
 }
 
-fn bad(breaker: &mut Breaker, now: i64) {
+fn record_failure(breaker: &mut Breaker, now: i64) {
     breaker.on_result(
         &subject("a"),
         CallOutcome::Failure("reset"),
@@ -27,7 +27,7 @@ fn bad(breaker: &mut Breaker, now: i64) {
     );
 }
 
-fn due(breaker: &Breaker) -> Timestamp {
+fn open_until(breaker: &Breaker) -> Timestamp {
     match breaker.state() {
         CircuitState::Open { until } => *until,
         other => panic!("{other:?} is not open"),
@@ -35,79 +35,82 @@ fn due(breaker: &Breaker) -> Timestamp {
 }
 
 #[test]
-fn it_opens_at_the_threshold_and_not_before() {
+fn breaker_opens_at_the_threshold() {
     let mut breaker = Breaker::default();
-    bad(&mut breaker, 1);
-    bad(&mut breaker, 2);
+    record_failure(&mut breaker, 1);
+    record_failure(&mut breaker, 2);
     breaker.on_result(&subject("b"), CallOutcome::Success, SETTINGS, "k", Timestamp(3));
-    bad(&mut breaker, 4);
-    bad(&mut breaker, 5);
-    assert!(breaker.is_closed(), "an answer in between begins a new row");
-    bad(&mut breaker, 6);
+    record_failure(&mut breaker, 4);
+    record_failure(&mut breaker, 5);
+    assert!(breaker.is_closed(), "a success resets the counter");
+    record_failure(&mut breaker, 6);
     assert!(!breaker.allows_call(u64::MAX));
     assert_eq!(breaker.times_opened(), 1);
     assert_eq!(breaker.last_failure(), Some("reset"));
 }
 
 #[test]
-fn its_cooldown_doubles_to_five_minutes_and_begins_anew_after_it_closed() {
+fn cooldown_doubles_to_five_minutes_and_resets_on_close() {
     let mut breaker = Breaker::default();
     let mut now = 0;
     let mut spans = Vec::new();
     for _ in 0..3 {
-        bad(&mut breaker, now);
+        record_failure(&mut breaker, now);
     }
     for _ in 0..7 {
-        let until = due(&breaker);
+        let until = open_until(&breaker);
         spans.push(until.since(Timestamp(now)).as_secs_f64());
         now = until.0;
         assert!(breaker.tick(0, until));
         breaker.on_call(&subject("a"));
-        bad(&mut breaker, now);
+        record_failure(&mut breaker, now);
     }
     for (span, base) in spans.iter().zip([30.0, 60.0, 120.0, 240.0, 300.0, 300.0, 300.0]) {
         assert!((base * 0.85..=base * 1.15).contains(span), "{span} of {base}");
     }
-    let until = due(&breaker);
+    let until = open_until(&breaker);
     breaker.tick(0, until);
     breaker.on_call(&subject("a"));
     breaker.on_result(&subject("a"), CallOutcome::Success, SETTINGS, "k", until);
     assert!(breaker.is_closed());
     for _ in 0..3 {
-        bad(&mut breaker, until.0);
+        record_failure(&mut breaker, until.0);
     }
-    assert!(due(&breaker).since(until) < Duration::from_secs(40));
+    assert!(open_until(&breaker).since(until) < Duration::from_secs(40));
 }
 
 #[test]
-fn a_clock_that_is_set_back_does_not_keep_it_open() {
+fn clock_set_back_does_not_extend_the_cooldown() {
     let mut breaker = Breaker::default();
     for _ in 0..3 {
-        bad(&mut breaker, 10_000_000);
+        record_failure(&mut breaker, 10_000_000);
     }
     assert!(breaker.tick(0, Timestamp(0)), "{:?}", breaker.state());
 }
 
 #[test]
-fn a_list_comes_before_the_call_that_tries_it() {
+fn test_call_waits_for_a_new_complete_list() {
     let mut breaker = Breaker::default();
     for _ in 0..3 {
-        bad(&mut breaker, 0);
+        record_failure(&mut breaker, 0);
     }
-    let until = due(&breaker);
+    let until = open_until(&breaker);
     breaker.tick(7, until);
-    assert!(!breaker.allows_call(7), "that list had begun before");
+    assert!(
+        !breaker.allows_call(7),
+        "that list had started before the transition"
+    );
     assert!(breaker.allows_call(8));
     assert!(
         breaker.close_if_idle(8, until),
-        "with nothing to call, the list is the answer"
+        "without a test call, the complete list closes the breaker"
     );
     assert!(breaker.is_closed());
 }
 
-/// Everything that can happen to a breaker with two callers.
+/// Operations on a breaker with two callers.
 #[derive(Debug, Clone, Copy)]
-enum Happens {
+enum Operation {
     Call(usize),
     Good(usize),
     Bad(usize),
@@ -120,49 +123,51 @@ enum Happens {
     Away,
 }
 
-const ALL: [Happens; 14] = [
-    Happens::Call(0),
-    Happens::Call(1),
-    Happens::Good(0),
-    Happens::Good(1),
-    Happens::Bad(0),
-    Happens::Bad(1),
-    Happens::Silent(0),
-    Happens::Silent(1),
-    Happens::CooldownOver,
-    Happens::Early,
-    Happens::ListDone,
-    Happens::Reset,
-    Happens::Rest,
-    Happens::Away,
+const ALL_OPERATIONS: [Operation; 14] = [
+    Operation::Call(0),
+    Operation::Call(1),
+    Operation::Good(0),
+    Operation::Good(1),
+    Operation::Bad(0),
+    Operation::Bad(1),
+    Operation::Silent(0),
+    Operation::Silent(1),
+    Operation::CooldownOver,
+    Operation::Early,
+    Operation::ListDone,
+    Operation::Reset,
+    Operation::Rest,
+    Operation::Away,
 ];
 
-/// A breaker with what a caller knows: which calls are on their way, and which of them were decided on when.
+/// A breaker with the calls in flight of two callers, each with the opening number at its submission.
 #[derive(Debug, Clone)]
 struct Model {
     breaker: Breaker,
-    flying: [Option<u64>; 2],
+    in_flight: [Option<u64>; 2],
     list: u64,
     now: i64,
 }
 
 impl Model {
-    /// Does it where it can happen; tells whether it could.
-    fn step(&mut self, happens: Happens) -> bool {
+    /// Applies an operation if it is possible. Returns true if it changed the model.
+    fn step(&mut self, operation: Operation) -> bool {
         let names = [subject("a"), subject("b")];
         self.now += 1;
         let now = Timestamp(self.now);
         let before = self.breaker.times_opened();
-        let back = |model: &mut Self, who: usize, answer: CallOutcome<'_>| {
-            if model.flying[who].take().is_none() {
+        let finish_call = |model: &mut Self, caller: usize, answer: CallOutcome<'_>| {
+            if model.in_flight[caller].take().is_none() {
                 return false;
             }
-            model.breaker.on_result(&names[who], answer, SETTINGS, "k", now);
+            model
+                .breaker
+                .on_result(&names[caller], answer, SETTINGS, "k", now);
             true
         };
-        let possible = match happens {
-            Happens::Call(who) => {
-                if self.flying[who].is_some() || !self.breaker.allows_call(self.list) {
+        let is_applied = match operation {
+            Operation::Call(caller) => {
+                if self.in_flight[caller].is_some() || !self.breaker.allows_call(self.list) {
                     return false;
                 }
                 assert!(
@@ -170,56 +175,56 @@ impl Model {
                     "a call while open"
                 );
                 let half = matches!(self.breaker.state(), CircuitState::HalfOpen { .. });
-                self.breaker.on_call(&names[who]);
-                self.flying[who] = Some(self.breaker.times_opened());
+                self.breaker.on_call(&names[caller]);
+                self.in_flight[caller] = Some(self.breaker.times_opened());
                 if half {
                     assert!(!self.breaker.allows_call(self.list), "a second probe");
                 }
                 true
             }
-            Happens::Good(who) => back(self, who, CallOutcome::Success),
-            Happens::Bad(who) => back(self, who, CallOutcome::Failure("no")),
-            Happens::Silent(who) => back(self, who, CallOutcome::Ignored),
-            Happens::CooldownOver => match self.breaker.state() {
+            Operation::Good(caller) => finish_call(self, caller, CallOutcome::Success),
+            Operation::Bad(caller) => finish_call(self, caller, CallOutcome::Failure("no")),
+            Operation::Silent(caller) => finish_call(self, caller, CallOutcome::Ignored),
+            Operation::CooldownOver => match self.breaker.state() {
                 CircuitState::Open { until } => {
                     self.now = until.0;
                     self.breaker.tick(self.list, *until)
                 }
                 _ => return false,
             },
-            Happens::Early => {
+            Operation::Early => {
                 let was = self.breaker.state().clone();
                 self.breaker.tick(self.list, now);
-                assert_eq!(*self.breaker.state(), was, "nothing but time ends a cooldown");
+                assert_eq!(*self.breaker.state(), was, "only time ends a cooldown");
                 return false;
             }
-            Happens::ListDone => {
+            Operation::ListDone => {
                 self.list += 1;
                 true
             }
-            Happens::Reset => self.breaker.reset(self.list, now, "asked"),
-            Happens::Rest => self.breaker.close_if_idle(self.list, now),
-            Happens::Away => {
+            Operation::Reset => self.breaker.reset(self.list, now, "asked"),
+            Operation::Rest => self.breaker.close_if_idle(self.list, now),
+            Operation::Away => {
                 self.breaker.force_open(now + Duration::from_secs(1), now, "gone");
                 true
             }
         };
         assert!(self.breaker.times_opened() >= before);
         let probes = self
-            .flying
+            .in_flight
             .iter()
             .zip(&names)
-            .filter(|(flying, name)| {
-                flying.is_some()
+            .filter(|(in_flight, name)| {
+                in_flight.is_some()
                     && matches!(self.breaker.state(), CircuitState::HalfOpen { probe: Some(probe), .. } if probe == *name)
             })
             .count();
         assert!(probes <= 1);
-        possible
+        is_applied
     }
 
-    /// What tells one state of the model from another, without the numbers that only grow.
-    fn shape(&self) -> String {
+    /// Key of the model's state, without numbers that only increase.
+    fn state_key(&self) -> String {
         let kind = match self.breaker.state() {
             CircuitState::Closed { failures } => format!("closed {failures}"),
             CircuitState::Open { .. } => "open".to_owned(),
@@ -228,55 +233,55 @@ impl Model {
             }
         };
         let current = self
-            .flying
-            .map(|flying| flying.map(|at| at == self.breaker.times_opened()));
+            .in_flight
+            .map(|in_flight| in_flight.map(|at| at == self.breaker.times_opened()));
         format!("{kind} {current:?} {}", self.breaker.consecutive_failures.min(6))
     }
 }
 
-/// Every state that can be reached, from every state on: never a call while open, never two probes, and from anywhere good answers
-/// close it again.
+/// Explores all reachable states: an open breaker allows no call, a half-open one allows one test call, and successes close
+/// the breaker from every state.
 #[test]
-fn no_order_of_happenings_makes_a_second_probe_or_a_breaker_that_never_closes() {
+fn every_order_of_operations_allows_one_test_call_and_closes() {
     let start = Model {
         breaker: Breaker::default(),
-        flying: [None, None],
+        in_flight: [None, None],
         list: 0,
         now: 0,
     };
-    let mut seen: BTreeMap<String, Model> = BTreeMap::new();
-    let mut left = vec![start];
+    let mut reached: BTreeMap<String, Model> = BTreeMap::new();
+    let mut open_models = vec![start];
     let mut kinds = BTreeSet::new();
-    while let Some(model) = left.pop() {
-        let shape = model.shape();
-        if seen.contains_key(&shape) {
+    while let Some(model) = open_models.pop() {
+        let state_key = model.state_key();
+        if reached.contains_key(&state_key) {
             continue;
         }
-        kinds.insert(shape.split(' ').next().unwrap().to_owned());
-        seen.insert(shape, model.clone());
-        for happens in ALL {
+        kinds.insert(state_key.split(' ').next().unwrap().to_owned());
+        reached.insert(state_key, model.clone());
+        for operation in ALL_OPERATIONS {
             let mut next = model.clone();
-            if next.step(happens) {
-                left.push(next);
+            if next.step(operation) {
+                open_models.push(next);
             }
         }
     }
     assert_eq!(kinds.len(), 3, "{kinds:?}");
-    assert!(seen.len() > 50, "only {} states were reached", seen.len());
-    for (shape, model) in seen {
+    assert!(reached.len() > 50, "only {} states were reached", reached.len());
+    for (state_key, model) in reached {
         let mut model = model;
         for _ in 0..4 {
-            for happens in [
-                Happens::CooldownOver,
-                Happens::Silent(0),
-                Happens::Silent(1),
-                Happens::ListDone,
-                Happens::Call(0),
-                Happens::Good(0),
+            for operation in [
+                Operation::CooldownOver,
+                Operation::Silent(0),
+                Operation::Silent(1),
+                Operation::ListDone,
+                Operation::Call(0),
+                Operation::Good(0),
             ] {
-                model.step(happens);
+                model.step(operation);
             }
         }
-        assert!(model.breaker.is_closed(), "from {shape}: {:?}", model.breaker);
+        assert!(model.breaker.is_closed(), "from {state_key}: {:?}", model.breaker);
     }
 }

@@ -1,4 +1,7 @@
-//! Hands are faster than eyes: which sight proves that an act took effect, and until when it is waited for.
+//! Expectations: cover the time between the end of an action and its observed effect.
+//!
+//! An API call returns before the informer reports its effect. Until a [`Proof`] is observed, the planner plans nothing
+//! for the subject; otherwise it would repeat the action.
 
 use std::time::Duration;
 
@@ -8,60 +11,60 @@ use crate::outcome::Done;
 use crate::plan::Action;
 use crate::time::Timestamp;
 
-/// An effect shows within this time, or a full list is asked for.
+/// Maximum time until an effect is observed; then Argus requests a full list.
 pub const EFFECT_WITHIN: Duration = Duration::from_secs(5);
-/// A full list is waited for this long; after it the plan goes on with what is known.
+/// Maximum time to wait for a full list; then the plan continues with the known state.
 pub const RELIST_WITHIN: Duration = Duration::from_secs(30);
 
-/// An effect that is not seen yet.
+/// An effect that is not observed yet.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Expectation {
-    /// The verb that was carried out.
+    /// Verb of the finished action.
     pub verb: &'static str,
-    /// What proves it.
+    /// Observation that proves the effect.
     pub proof: Proof,
-    /// After this it is dropped.
+    /// Deadline of the expectation.
     pub until: Timestamp,
 }
 
-/// A sight that proves an effect.
+/// An observation that proves an effect.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Proof {
-    /// The container is there.
+    /// The container exists.
     Present(ContainerId),
-    /// The container was started after this start.
+    /// The container has a run that started later than `before`.
     Started {
-        /// Which.
+        /// Container.
         id: ContainerId,
-        /// Its start before this one.
+        /// Start of its previous run.
         before: Option<Timestamp>,
     },
     /// The container does not run.
     Stopped(ContainerId),
-    /// The container is not frozen.
+    /// The container is not paused.
     Unpaused(ContainerId),
     /// The container has this name.
     Named(ContainerId, String),
-    /// The container is gone.
+    /// The container does not exist.
     Absent(ContainerId),
     /// The container is on the network.
     Attached(ContainerId, NetworkId),
     /// The container is not on the network of this name.
     Detached(ContainerId, String),
-    /// The network is there.
+    /// The network exists.
     NetworkPresent(NetworkId),
-    /// The network is gone.
+    /// The network does not exist.
     NetworkAbsent(NetworkId),
-    /// The volume is gone.
+    /// The volume does not exist.
     VolumeAbsent(String),
-    /// A list that began after this one is complete.
+    /// A list that started after the list of this number is complete.
     Relisted(u64),
 }
 
 impl Proof {
-    /// What proves that `act` took effect; `run_before`: see [`super::InFlight`]; `None` where nothing of it can be seen.
-    pub fn of(act: &Action, done: &Done, run_before: Option<Timestamp>) -> Option<Self> {
-        match act {
+    /// Proof of the effect of `action`; `None` if its effect is not observable. For `run_before` see [`super::InFlight`].
+    pub fn of(action: &Action, done: &Done, run_before: Option<Timestamp>) -> Option<Self> {
+        match action {
             Action::CreateContainer { .. } => match done {
                 Done::Container(id) => Some(Self::Present(id.clone())),
                 Done::Ok | Done::Network(_) | Done::Evidence(_) => None,
@@ -94,13 +97,13 @@ impl Proof {
         }
     }
 
-    /// Whether the world shows it. A container that is gone proves everything but its presence.
+    /// True if the store shows the effect. An absent container proves everything except its presence.
     pub fn is_seen(&self, store: &Store) -> bool {
         match self {
             Self::Present(id) => store.container(id).is_some(),
-            // A sight of an earlier run that comes late proves nothing, running or not.
+            // A late report of an earlier run proves nothing, whether it runs or not.
             Self::Started { id, before } => store.container(id).is_none_or(|c| match &c.inspect {
-                Some(facts) => facts.started_at > *before,
+                Some(info) => info.started_at > *before,
                 None => is_up(c.state),
             }),
             Self::Stopped(id) => store.container(id).is_none_or(|c| !is_up(c.state)),
@@ -121,7 +124,7 @@ impl Proof {
     }
 }
 
-/// A process of it exists.
+/// True if the container has a process.
 pub fn is_up(state: ContainerState) -> bool {
     match state {
         ContainerState::Running | ContainerState::Paused | ContainerState::Restarting => true,

@@ -1,4 +1,4 @@
-//! How long runs are healthy: what has a health check is forgiven by health, not by the time that it took to fail.
+//! Duration of healthy runs. It resets the restart budget of services with a health check, instead of the running time.
 
 use std::time::Duration;
 
@@ -16,68 +16,73 @@ use crate::time::Timestamp;
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct HealthyRun {
-    /// Which container.
+    /// Container of the run.
     pub container: ContainerId,
-    /// When it had been started.
+    /// Start of the run.
     pub started_at: Option<Timestamp>,
-    /// Since when it is healthy.
+    /// Time since which it is healthy.
     pub since: Timestamp,
 }
 
 impl HealthyRun {
     fn is_of(&self, container: &Container) -> bool {
-        let started_at = container.inspect.as_ref().and_then(|facts| facts.started_at);
+        let started_at = container.inspect.as_ref().and_then(|info| info.started_at);
         self.container == container.id && self.started_at == started_at
     }
 }
 
-/// Notes what was decided of a run.
-pub(super) fn record(kept: &mut ServiceHistory, container: &Container, verdict: ProbeStatus, now: Timestamp) {
-    match verdict {
+/// Records the probe result of a run.
+pub(super) fn record(
+    history: &mut ServiceHistory,
+    container: &Container,
+    status: ProbeStatus,
+    now: Timestamp,
+) {
+    match status {
         ProbeStatus::Starting => {}
-        ProbeStatus::Unhealthy => kept.healthy_run = None,
+        ProbeStatus::Unhealthy => history.healthy_run = None,
         ProbeStatus::Healthy
-            if kept
+            if history
                 .healthy_run
                 .as_ref()
-                .is_some_and(|well| well.is_of(container)) => {}
+                .is_some_and(|run| run.is_of(container)) => {}
         ProbeStatus::Healthy => {
-            kept.healthy_run = Some(HealthyRun {
+            history.healthy_run = Some(HealthyRun {
                 container: container.id.clone(),
-                started_at: container.inspect.as_ref().and_then(|facts| facts.started_at),
+                started_at: container.inspect.as_ref().and_then(|info| info.started_at),
                 since: now,
             });
         }
     }
 }
 
-/// How long a run was healthy before it failed; `None` where nothing but running is asked of it.
-pub(super) fn before(
-    kept: &ServiceHistory,
+/// Healthy time of a run before its failure; `None` for a service without a health check.
+pub(super) fn healthy_time_before(
+    history: &ServiceHistory,
     service: &Service,
     container: &Container,
     ending: FailureCause,
     now: Timestamp,
 ) -> Option<Duration> {
-    let facts = container.inspect.as_ref()?;
-    if service.one_shot || (service.probe.is_none() && facts.health.is_none()) {
+    let info = container.inspect.as_ref()?;
+    if service.one_shot || (service.probe.is_none() && info.health.is_none()) {
         return None;
     }
-    let well = kept.healthy_run.as_ref().filter(|well| well.is_of(container));
-    let lasted = well.map_or(Duration::ZERO, |well| now.since(well.since));
+    let run = history.healthy_run.as_ref().filter(|run| run.is_of(container));
+    let lasted = run.map_or(Duration::ZERO, |run| now.since(run.since));
     Some(match (ending, &service.probe) {
-        // Its last good answer came so long before.
+        // The last success of the probe was this long before.
         (FailureCause::Unhealthy, Some(probe)) => {
             lasted.saturating_sub(probe.interval.saturating_mul(probe.retries))
         }
         (FailureCause::Unhealthy, None) => lasted,
-        // Nobody may have looked for a while.
-        (FailureCause::Exited, _) => lasted.min(ran_for(facts)),
+        // The last probe may have been a while ago.
+        (FailureCause::Exited, _) => lasted.min(ran_for(info)),
     })
 }
 
-fn ran_for(facts: &InspectInfo) -> Duration {
-    match (facts.started_at, facts.finished_at) {
+fn ran_for(info: &InspectInfo) -> Duration {
+    match (info.started_at, info.finished_at) {
         (Some(started), Some(finished)) => finished.since(started),
         (_, None) | (None, _) => Duration::MAX,
     }

@@ -1,21 +1,21 @@
-//! A give-up that ends because the name of the image stands for another image by now.
+//! End of a give-up because the image name now refers to another image.
 
 use crate::observed::Container;
 use crate::state::observe::RunObserver;
 use crate::state::{ServiceHistory, restart};
 
-/// What was given up is tried anew once its image is another.
-pub(super) fn record(kept: &mut ServiceHistory, container: &Container, seen: &RunObserver<'_>) {
-    if !seen.observed.retagged.contains(&container.id) {
+/// Marks the last failure of a given-up service if its image was replaced.
+pub(super) fn record(history: &mut ServiceHistory, container: &Container, observer: &RunObserver<'_>) {
+    if !observer.observed.retagged.contains(&container.id) {
         return;
     }
     let is_final = restart::is_final(
-        seen.restart,
-        &kept.failures,
-        seen.context.outages,
-        &kept.health_transitions,
+        observer.restart,
+        &history.failures,
+        observer.context.outages,
+        &history.health_transitions,
     );
-    if let Some(last) = kept.failures.last_mut()
+    if let Some(last) = history.failures.last_mut()
         && is_final
         && last.container == container.id
         && !last.followed_by_run
@@ -24,10 +24,10 @@ pub(super) fn record(kept: &mut ServiceHistory, container: &Container, seen: &Ru
     }
 }
 
-/// What another image did counts for nothing when this one fails.
-pub(super) fn clear(kept: &mut ServiceHistory) {
-    if kept.failures.last().is_some_and(|last| last.image_replaced) {
-        kept.failures.clear();
-        kept.health_transitions.clear();
+/// Forgets the failures of the replaced image when the new image fails.
+pub(super) fn clear(history: &mut ServiceHistory) {
+    if history.failures.last().is_some_and(|last| last.image_replaced) {
+        history.failures.clear();
+        history.health_transitions.clear();
     }
 }

@@ -1,58 +1,58 @@
-//! What the memory learns from looking: deaths, hand-made stops, finished one-shots, ports told by labels.
+//! Folds observations into the state: failures, external stops, completed one-shots, and ports from labels.
 
 use std::collections::BTreeMap;
 
-use crate::desired::{Accepted, Desired, PortStrategy, RestartPolicy, Service};
+use crate::desired::{Accepted, Desired, RestartPolicy, Service};
 use crate::diagnose::FailureCause;
-use crate::ident::{ContainerId, EnvName, HostPort, Protocol, ServiceName};
+use crate::ident::{ContainerId, EnvName};
 use crate::labels;
 use crate::observed::{Container, ContainerState, Observed, Outage};
-use crate::plan::{PortKey, ready};
+use crate::plan::ready;
 use crate::probe::{HealthStates, ProbeStatus};
 use crate::state::expectation::is_up;
 use crate::state::{
     Attribution, Disruption, EnvHistory, FailedRun, PlannerState, ServiceHistory, healthy_run,
-    image_replaced, restart,
+    image_replaced, port_labels, restart,
 };
 use crate::time::Timestamp;
 use crate::user_requests::UserRequests;
 
-/// Deaths kept per service; the budget never needs more.
+/// Failures kept per service; the budget never needs more.
 const FAILURES_LIMIT: usize = 16;
-/// More flips than any rule counts.
+/// Health transitions kept per service; no rule counts more.
 const HEALTH_TRANSITIONS_LIMIT: usize = 16;
-/// Longer reports are of no use to anybody.
+/// Disruptions kept per environment; longer reports are useless.
 const DISRUPTIONS_LIMIT: usize = 100;
 
-/// What is known beside the environment itself.
+/// Observations outside the environment.
 #[derive(Debug, Clone, Copy)]
 pub struct Context<'a> {
-    /// Verdicts of the probes.
+    /// Probe results by container.
     pub health: &'a HealthStates,
-    /// Recent times without an engine.
+    /// Recent outages of the engine.
     pub outages: &'a [Outage],
-    /// What people and agents asked for.
+    /// Requests of people and agents.
     pub requests: &'a UserRequests,
     /// Identity of this controller.
     pub controller: &'a str,
-    /// The time.
+    /// Current time.
     pub now: Timestamp,
 }
 
-/// What a container stands for is desired, whoever made it: from here on it is ours, and goes when that is not desired.
-fn adopt(memory: &mut EnvHistory, desired: &Desired, observed: &Observed, controller: &str) {
-    memory.adopted.retain(|id| observed.containers.contains_key(id));
+/// Adopts containers of other controllers whose services are desired. They are then removed like our own.
+fn adopt(history: &mut EnvHistory, desired: &Desired, observed: &Observed, controller: &str) {
+    history.adopted.retain(|id| observed.containers.contains_key(id));
     for container in observed.containers.values() {
         let service = container.labels.get(labels::SERVICE);
-        let stands = service.is_some_and(|service| desired.services.contains_key(service.as_str()));
-        if stands && !container.is_made_by(controller) && !memory.adopted.contains(&container.id) {
-            memory.adopted.insert(container.id.clone());
+        let is_desired = service.is_some_and(|service| desired.services.contains_key(service.as_str()));
+        if is_desired && !container.is_made_by(controller) && !history.adopted.contains(&container.id) {
+            history.adopted.insert(container.id.clone());
         }
     }
 }
 
 impl PlannerState {
-    /// Takes in what one look at an environment shows.
+    /// Folds one observation of an environment into its history.
     pub fn observe(
         &mut self,
         env: &EnvName,
@@ -62,30 +62,30 @@ impl PlannerState {
     ) {
         let Some(accepted) = accepted else { return };
         let desired = &accepted.desired;
-        let memory = self.environments.entry(env.clone()).or_default();
-        if memory.revision.as_ref() != Some(&desired.revision) {
-            let first_sight = memory.revision.is_none();
-            memory.revision = Some(desired.revision.clone());
-            if !first_sight {
-                for service in memory.services.values_mut() {
+        let history = self.environments.entry(env.clone()).or_default();
+        if history.revision.as_ref() != Some(&desired.revision) {
+            let is_first = history.revision.is_none();
+            history.revision = Some(desired.revision.clone());
+            if !is_first {
+                for service in history.services.values_mut() {
                     service.restarts = 0;
                 }
                 self.prune_failures(env, Some(desired));
             }
         }
-        let Some(memory) = self.environments.get_mut(env) else {
+        let Some(history) = self.environments.get_mut(env) else {
             return;
         };
-        memory.delete_volumes = Some(desired.delete_volumes);
-        adopt(memory, desired, observed, context.controller);
-        memory
+        history.delete_volumes = Some(desired.delete_volumes);
+        adopt(history, desired, observed, context.controller);
+        history
             .services
             .retain(|name, _| desired.services.contains_key(name));
-        recall_ports(memory, desired, observed);
+        port_labels::restore_ports(history, desired, observed);
         let mut by_service: BTreeMap<&str, Vec<&Container>> = BTreeMap::new();
         for container in observed.containers.values() {
             if let Some(unknown @ None) = self.stopped_by_us.get_mut(&container.id) {
-                *unknown = container.inspect.as_ref().and_then(|facts| facts.started_at);
+                *unknown = container.inspect.as_ref().and_then(|info| info.started_at);
             }
             if let Some(name) = container.labels.get(labels::SERVICE)
                 && !self.not_ours.contains(&container.id)
@@ -95,8 +95,8 @@ impl PlannerState {
         }
         for service in desired.services.values() {
             let mut containers = by_service.remove(service.name.as_str()).unwrap_or_default();
-            // Failures are kept in the order in which they are seen, and those of one look in that of their ends: times of
-            // two clocks have no order.
+            // Failures are sorted by their observation, and those of one observation by their ends: times of two clocks are
+            // not comparable.
             containers.sort_by_key(|container| (is_up(container.state), finished_at(container)));
             RunObserver {
                 env,
@@ -106,12 +106,12 @@ impl PlannerState {
                 stopped_by_us: &self.stopped_by_us,
                 context,
             }
-            .observe_container(memory, &containers);
+            .observe_container(history, &containers);
         }
     }
 }
 
-/// One service with what is needed to judge what is seen of it.
+/// Observer of one service's containers.
 pub(super) struct RunObserver<'a> {
     env: &'a EnvName,
     service: &'a Service,
@@ -122,99 +122,102 @@ pub(super) struct RunObserver<'a> {
 }
 
 impl RunObserver<'_> {
-    fn observe_container(&self, memory: &mut EnvHistory, containers: &[&Container]) {
+    fn observe_container(&self, history: &mut EnvHistory, containers: &[&Container]) {
         let known = {
-            let kept = memory.services.entry(self.service.name.clone()).or_default();
-            let known = kept.failure_count;
-            self.record_external_stop(kept, containers);
+            let runs = history.services.entry(self.service.name.clone()).or_default();
+            let known = runs.failure_count;
+            self.record_external_stop(runs, containers);
             for container in containers {
-                self.record_restart(kept, container);
-                self.record_probe(kept, container);
-                self.record_exit(kept, container);
-                image_replaced::record(kept, container, self);
+                self.record_restart(runs, container);
+                self.record_probe(runs, container);
+                self.record_exit(runs, container);
+                image_replaced::record(runs, container, self);
             }
             known
         };
-        self.record_disruption(memory, known);
+        self.record_disruption(history, known);
     }
 
-    fn is_left_stopped(&self, container: &Container) -> bool {
+    fn is_stopped_externally(&self, container: &Container) -> bool {
         container.state == ContainerState::Paused || container.stopped_by_hand(self.service.stop_grace)
     }
 
-    fn record_external_stop(&self, kept: &mut ServiceHistory, containers: &[&Container]) {
-        if containers.iter().any(|container| self.is_left_stopped(container)) {
-            kept.stopped_externally_since.get_or_insert(self.context.now);
+    fn record_external_stop(&self, runs: &mut ServiceHistory, containers: &[&Container]) {
+        if containers
+            .iter()
+            .any(|container| self.is_stopped_externally(container))
+        {
+            runs.stopped_externally_since.get_or_insert(self.context.now);
         } else {
-            kept.stopped_externally_since = None;
+            runs.stopped_externally_since = None;
         }
     }
 
-    /// A run that began after a failure is the answer to it.
-    fn record_restart(&self, kept: &mut ServiceHistory, container: &Container) {
-        let Some(started) = container.inspect.as_ref().and_then(|facts| facts.started_at) else {
+    /// Marks the last failure as followed by a run.
+    fn record_restart(&self, runs: &mut ServiceHistory, container: &Container) {
+        let Some(started) = container.inspect.as_ref().and_then(|info| info.started_at) else {
             return;
         };
-        let Some(last) = kept.failures.last_mut().filter(|last| !last.followed_by_run) else {
+        let Some(last) = runs.failures.last_mut().filter(|last| !last.followed_by_run) else {
             return;
         };
         if last.started_at.is_none_or(|before| before < started)
             && (last.container != container.id || last.started_at.is_some())
         {
             last.followed_by_run = true;
-            if !restart::engine_caused(last, self.context.outages) {
-                kept.restarts += 1;
+            if !restart::is_caused_by_engine(last, self.context.outages) {
+                runs.restarts += 1;
             }
         }
     }
 
-    /// Notes when the probe changes its mind, and a failure where it failed past its retries.
-    fn record_probe(&self, kept: &mut ServiceHistory, container: &Container) {
+    /// Records a change of the probe result, and a failure of the probe past its retries.
+    fn record_probe(&self, runs: &mut ServiceHistory, container: &Container) {
         if container.state != ContainerState::Running || self.service.one_shot {
             return;
         }
         let (health, outages) = (self.context.health, self.context.outages);
         let decided = ready::probe_status(self.service.probe.as_ref(), container, health, outages);
-        let Some(verdict) = decided.filter(|verdict| *verdict != ProbeStatus::Starting) else {
+        let Some(status) = decided.filter(|status| *status != ProbeStatus::Starting) else {
             return;
         };
-        if kept.health.is_some_and(|before| before != verdict) {
-            kept.health_transitions.push(self.context.now);
-            let surplus = kept
+        if runs.health.is_some_and(|before| before != status) {
+            runs.health_transitions.push(self.context.now);
+            let surplus = runs
                 .health_transitions
                 .len()
                 .saturating_sub(HEALTH_TRANSITIONS_LIMIT);
-            kept.health_transitions.drain(..surplus);
+            runs.health_transitions.drain(..surplus);
         }
-        kept.health = Some(verdict);
-        let started_at = container.inspect.as_ref().and_then(|facts| facts.started_at);
-        let open = kept.failures.last_mut().filter(|last| {
+        runs.health = Some(status);
+        let started_at = container.inspect.as_ref().and_then(|info| info.started_at);
+        let open = runs.failures.last_mut().filter(|last| {
             last.cause == FailureCause::Unhealthy
                 && !last.followed_by_run
                 && last.container == container.id
                 && last.started_at == started_at
         });
-        match (verdict, open) {
-            // It came to itself.
+        match (status, open) {
+            // It recovered without a restart.
             (ProbeStatus::Healthy, Some(open)) => {
                 (open.followed_by_run, open.recovered_at) = (true, Some(self.context.now));
             }
             (ProbeStatus::Unhealthy, None) => {
-                self.push(kept, container, self.context.now, FailureCause::Unhealthy);
-                if let Some(failed_run) = kept.failures.iter_mut().find(|d| d.number == kept.failure_count) {
+                self.push_failure(runs, container, self.context.now, FailureCause::Unhealthy);
+                if let Some(failed_run) = runs.failures.iter_mut().find(|d| d.number == runs.failure_count) {
                     failed_run.probe_output = self.probe_output(container);
                     failed_run.failing_since = health.get(&container.id).and_then(|seen| seen.failing_since);
                 }
             }
             (ProbeStatus::Starting | ProbeStatus::Healthy | ProbeStatus::Unhealthy, _) => {}
         }
-        healthy_run::record(kept, container, verdict, self.context.now);
+        healthy_run::record(runs, container, status, self.context.now);
     }
 
-    /// What the probe said last, ours or the engine's own.
+    /// Last outputs of Argus' probe, or of the engine's health check.
     fn probe_output(&self, container: &Container) -> Vec<String> {
         let ours = self.context.health.get(&container.id);
-        let engines = container.inspect.as_ref().and_then(|facts| facts.health.as_ref());
+        let engines = container.inspect.as_ref().and_then(|info| info.health.as_ref());
         match (ours, engines) {
             (Some(ours), _) if !ours.recent.is_empty() => ours.recent.clone(),
             (Some(ours), _) => vec![ours.output.clone()],
@@ -223,172 +226,125 @@ impl RunObserver<'_> {
         }
     }
 
-    /// An end that nobody asked for is a death, but for a one-shot that did its work.
-    fn record_exit(&self, kept: &mut ServiceHistory, container: &Container) {
+    /// Records an unexpected end of a run as a failure, and a one-shot with exit code 0 as completed.
+    fn record_exit(&self, runs: &mut ServiceHistory, container: &Container) {
         if container.state != ContainerState::Exited
-            || self.is_left_stopped(container)
+            || self.is_stopped_externally(container)
             || self.is_caused_by_us(container)
         {
             return;
         }
-        let Some(facts) = &container.inspect else { return };
-        if self.service.one_shot && facts.exit_code == 0 {
-            kept.completed = container.owner().and_then(|owner| owner.spec_hash);
+        let Some(info) = &container.inspect else { return };
+        if self.service.one_shot && info.exit_code == 0 {
+            runs.completed = container.owner().and_then(|owner| owner.spec_hash);
             return;
         }
-        let at = facts.finished_at.unwrap_or(self.context.now);
-        let known = kept.failures.iter_mut().find(|failed_run| {
-            let same_run = failed_run.container == container.id && failed_run.started_at == facts.started_at;
+        let at = info.finished_at.unwrap_or(self.context.now);
+        let known = runs.failures.iter_mut().find(|failed_run| {
+            let same_run = failed_run.container == container.id && failed_run.started_at == info.started_at;
             (failed_run.container == container.id && failed_run.at == at)
                 || (same_run && (failed_run.cause == FailureCause::Exited || !failed_run.followed_by_run))
         });
         if let Some(known) = known {
             if known.cause == FailureCause::Unhealthy {
-                // It did not wait for its restart: how it ended tells more than that it was unhealthy.
+                // It ended before its restart: the end says more than the failed probe.
                 known.cause = FailureCause::Exited;
                 (known.at, known.observed_at) = (at, Some(self.context.now));
-                known.exit_code = facts.exit_code;
-                known.error.clone_from(&facts.error);
+                known.exit_code = info.exit_code;
+                known.error.clone_from(&info.error);
                 known.evidence = None;
             }
-            // The engine may set its flag after it told of the end, and so may the event come.
-            known.oom_killed |= facts.oom_killed;
+            // The engine may set the flag, and send the event, after it reported the end.
+            known.oom_killed |= info.oom_killed;
             known.oom_event |= container.oom_at.is_some();
             return;
         }
-        if !is_forgiven(kept, container) {
-            self.push(kept, container, at, FailureCause::Exited);
+        if !is_forgiven(runs, container) {
+            self.push_failure(runs, container, at, FailureCause::Exited);
         }
     }
 
-    /// We stopped this very run.
+    /// True if Argus stopped this very run.
     fn is_caused_by_us(&self, container: &Container) -> bool {
-        let started_at = container.inspect.as_ref().and_then(|facts| facts.started_at);
+        let started_at = container.inspect.as_ref().and_then(|info| info.started_at);
         self.stopped_by_us
             .get(&container.id)
             .is_some_and(|run| run.is_none() || *run == started_at)
     }
 
-    fn push(&self, kept: &mut ServiceHistory, container: &Container, at: Timestamp, ending: FailureCause) {
-        let Some(facts) = &container.inspect else { return };
-        kept.failure_count += 1;
-        image_replaced::clear(kept);
-        kept.failures.push(FailedRun {
-            started_at: facts.started_at,
+    fn push_failure(
+        &self,
+        runs: &mut ServiceHistory,
+        container: &Container,
+        at: Timestamp,
+        cause: FailureCause,
+    ) {
+        let Some(info) = &container.inspect else { return };
+        runs.failure_count += 1;
+        image_replaced::clear(runs);
+        runs.failures.push(FailedRun {
+            started_at: info.started_at,
             observed_at: Some(self.context.now),
-            exit_code: facts.exit_code,
-            oom_killed: facts.oom_killed,
+            exit_code: info.exit_code,
+            oom_killed: info.oom_killed,
             oom_event: container.oom_at.is_some(),
-            cause: ending,
+            cause,
             hash: container.owner().and_then(|owner| owner.spec_hash),
-            number: kept.failure_count,
-            memory_limit: Some(facts.config.memory).filter(|limit| *limit > 0),
-            error: facts.error.clone(),
-            healthy_for: healthy_run::before(kept, self.service, container, ending, self.context.now),
+            number: runs.failure_count,
+            memory_limit: Some(info.config.memory).filter(|limit| *limit > 0),
+            error: info.error.clone(),
+            healthy_for: healthy_run::healthy_time_before(
+                runs,
+                self.service,
+                container,
+                cause,
+                self.context.now,
+            ),
             ..FailedRun::of(container.id.clone(), at)
         });
-        let surplus = kept.failures.len().saturating_sub(FAILURES_LIMIT);
-        kept.failures.drain(..surplus);
+        let surplus = runs.failures.len().saturating_sub(FAILURES_LIMIT);
+        runs.failures.drain(..surplus);
     }
 
-    /// A failure during a test goes into the test's report.
-    fn record_disruption(&self, memory: &mut EnvHistory, known: u64) {
+    /// Records failures during a test in the report of the test.
+    fn record_disruption(&self, history: &mut EnvHistory, known: u64) {
         let context = self.context;
         let Some(lease) = context.requests.lease(self.env, context.now) else {
             return;
         };
-        let Some(kept) = memory.services.get(&self.service.name) else {
+        let Some(runs) = history.services.get(&self.service.name) else {
             return;
         };
-        let fresh = kept
+        let new_failures = runs
             .failures
             .iter()
             .filter(|failed_run| failed_run.number > known);
-        let found: Vec<Disruption> = fresh
+        let found: Vec<Disruption> = new_failures
             .map(|failed_run| Disruption {
                 case: lease.case.clone(),
                 service: self.service.name.clone(),
                 number: failed_run.number,
                 at: failed_run.at,
-                attribution: if restart::engine_caused(failed_run, context.outages) {
+                attribution: if restart::is_caused_by_engine(failed_run, context.outages) {
                     Attribution::Infrastructure
                 } else {
                     Attribution::Test
                 },
             })
             .collect();
-        memory.disruptions.extend(found);
-        let surplus = memory.disruptions.len().saturating_sub(DISRUPTIONS_LIMIT);
-        memory.disruptions.drain(..surplus);
+        history.disruptions.extend(found);
+        let surplus = history.disruptions.len().saturating_sub(DISRUPTIONS_LIMIT);
+        history.disruptions.drain(..surplus);
     }
 }
 
-fn is_forgiven(kept: &ServiceHistory, container: &Container) -> bool {
-    let started_at = container.inspect.as_ref().and_then(|facts| facts.started_at);
-    kept.reset_baseline
+fn is_forgiven(runs: &ServiceHistory, container: &Container) -> bool {
+    let started_at = container.inspect.as_ref().and_then(|info| info.started_at);
+    runs.reset_baseline
         .as_ref()
         .is_some_and(|(id, run)| *id == container.id && *run == started_at)
 }
 
 fn finished_at(container: &Container) -> Option<Timestamp> {
-    container.inspect.as_ref().and_then(|facts| facts.finished_at)
-}
-
-/// Ports that the memory lost (a new state directory) are told by the labels of what runs.
-fn recall_ports(memory: &mut EnvHistory, desired: &Desired, observed: &Observed) {
-    for container in observed.containers.values() {
-        let Some(label) = container
-            .labels
-            .get(labels::PORTS)
-            .filter(|label| !label.is_empty())
-        else {
-            continue;
-        };
-        let Some(service) = container.owner().and_then(|owner| owner.service) else {
-            continue;
-        };
-        let Some(wanted) = desired.services.get(&service) else {
-            continue;
-        };
-        let publishes = |container: HostPort| {
-            wanted
-                .ports
-                .iter()
-                .any(|port| port.container == container.number && port.protocol == container.protocol)
-        };
-        // Who insists on its port makes its container before it has the port.
-        if desired.ports.strategy == PortStrategy::Fail && !is_up(container.state) {
-            continue;
-        }
-        for (key, host, wish) in label.split(',').filter_map(|entry| entry_of(&service, entry)) {
-            if publishes(key.container) && !memory.ports.contains_key(&key) {
-                memory.ports.insert(key.clone(), host);
-                memory.wanted.insert(key, wish);
-            }
-        }
-    }
-}
-
-/// `80/tcp=9001@8080`
-fn entry_of(service: &ServiceName, entry: &str) -> Option<(PortKey, u16, u16)> {
-    let (container, assigned) = entry.split_once('=')?;
-    let (number, protocol) = container.split_once('/')?;
-    let (host, wanted) = assigned.split_once('@')?;
-    let protocol = match protocol {
-        "tcp" => Protocol::Tcp,
-        "udp" => Protocol::Udp,
-        _ => return None,
-    };
-    let container = HostPort {
-        number: number.parse().ok()?,
-        protocol,
-    };
-    Some((
-        PortKey {
-            service: service.clone(),
-            container,
-        },
-        host.parse().ok()?,
-        wanted.parse().ok()?,
-    ))
+    container.inspect.as_ref().and_then(|info| info.finished_at)
 }

@@ -1,4 +1,4 @@
-//! What the memory lets go of, so that it stays as small as what is wanted or there.
+//! Pruning: keeps the planner state as small as the desired and observed environments.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use crate::state::{ImageState, PlannerState};
 use crate::time::Timestamp;
 
 impl PlannerState {
-    /// A new input is a new try: failures, deaths and known-missing images of an environment are forgotten.
+    /// Forgets the failures, failed runs and missing images of an environment, because its input changed.
     pub fn prune_failures(&mut self, env: &EnvName, desired: Option<&Desired>) {
         let images: BTreeSet<String> = desired
             .into_iter()
@@ -29,9 +29,9 @@ impl PlannerState {
         });
         self.images
             .retain(|key, known| *known == ImageState::Present || !images.contains(key));
-        if let Some(memory) = self.environments.get_mut(env) {
-            for service in memory.services.values_mut() {
-                // A run that goes on unhealthy has not ended: it fails anew, and is dealt with anew.
+        if let Some(history) = self.environments.get_mut(env) {
+            for service in history.services.values_mut() {
+                // An unhealthy run that continues has not ended: it fails again and is handled again.
                 let last = service
                     .failures
                     .last()
@@ -44,14 +44,14 @@ impl PlannerState {
         }
     }
 
-    /// Forgets what concerns nothing that is wanted or there; tells whether an environment is among it.
+    /// Drops the state of absent objects. Returns true if an environment was dropped.
     pub fn prune(&mut self, specs: &BTreeMap<EnvName, Arc<Accepted>>, store: &Store, now: Timestamp) -> bool {
         self.refused
             .retain(|_, refused| refused.at + REFUSAL_REMEMBERED > now);
         self.restarts.retain(|at| *at + restart_rate_limit::WINDOW > now);
-        let flying = !self.in_flight.is_empty();
+        let is_in_flight = !self.in_flight.is_empty();
         self.stopped_by_us
-            .retain(|id, _| flying || store.container(id).is_some());
+            .retain(|id, _| is_in_flight || store.container(id).is_some());
         self.reattached.retain(|id, _| store.container(id).is_some());
         let wanted = |env: &EnvName| specs.contains_key(env) || store.of(env).is_some();
         let known = self.environments.len();
@@ -69,7 +69,7 @@ impl PlannerState {
         self.environments.len() < known
     }
 
-    /// What is known of an image is kept as long as somebody wants it.
+    /// Drops the state of images that no spec uses.
     pub fn prune_images(&mut self, specs: &BTreeMap<EnvName, Arc<Accepted>>) {
         let wanted: BTreeSet<String> = specs
             .values()
@@ -94,10 +94,10 @@ mod tests {
     use crate::state::ImageState;
 
     #[test]
-    fn an_image_that_nobody_wants_is_forgotten() {
-        let mut memory = PlannerState::default();
-        memory.images.insert("web:1".to_owned(), ImageState::Present);
-        memory.prune_images(&BTreeMap::new());
-        assert!(memory.images.is_empty());
+    fn unused_image_is_pruned() {
+        let mut state = PlannerState::default();
+        state.images.insert("web:1".to_owned(), ImageState::Present);
+        state.prune_images(&BTreeMap::new());
+        assert!(state.images.is_empty());
     }
 }

@@ -1,4 +1,4 @@
-//! Whom to attach anew when a look shows somebody out of reach, once for each state of things.
+//! Repair of unreachable services: chooses the container to reattach, once per connectivity result.
 
 use super::PlannerState;
 use crate::connectivity::ConnectivityCheck;
@@ -7,37 +7,37 @@ use crate::ident::{ContainerId, Hash};
 use crate::plan::{Action, Cause, Plan};
 use crate::time::Timestamp;
 
-/// What a container was attached anew for.
+/// Reason of a reattachment.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Reattached {
-    /// What was looked at.
+    /// Hash of the check's key.
     signature: Hash,
-    /// When.
-    look: Timestamp,
+    /// Time of the connectivity check.
+    checked_at: Timestamp,
 }
 
 impl Reattached {
-    fn of(look: &ConnectivityCheck) -> Self {
+    fn of(check: &ConnectivityCheck) -> Self {
         Self {
-            signature: hash_of(&look.key),
-            look: look.at,
+            signature: hash_of(&check.key),
+            checked_at: check.at,
         }
     }
 }
 
 impl PlannerState {
-    /// The likeliest of those that were not attached anew since the same was looked at; nobody before the next look has
-    /// shown what came of the last one.
-    pub fn next_to_reattach<'a>(&self, look: &'a ConnectivityCheck) -> Option<&'a ContainerId> {
-        let suspects = look.suspects();
+    /// Most likely cause among the containers that were not reattached since the check's key changed. `None` until a new
+    /// check shows the effect of the last reattachment.
+    pub fn next_to_reattach<'a>(&self, check: &'a ConnectivityCheck) -> Option<&'a ContainerId> {
+        let suspects = check.suspects();
         if suspects.is_empty() {
             return None;
         }
-        let now = Reattached::of(look);
+        let now = Reattached::of(check);
         if self.reattached.values().any(|done| *done == now) {
             return None;
         }
-        let mut runs = suspects.into_iter().filter_map(|name| look.key.runs.get(name));
+        let mut runs = suspects.into_iter().filter_map(|name| check.key.runs.get(name));
         let new = |id: &ContainerId| {
             let done = self.reattached.get(id);
             done.is_none_or(|done| done.signature != now.signature)
@@ -45,14 +45,14 @@ impl PlannerState {
         runs.find(|(id, _)| new(id)).map(|(id, _)| id)
     }
 
-    /// What a plan attaches anew counts from when it is handed out.
-    pub fn remember_reattached(&mut self, look: Option<&ConnectivityCheck>, plan: &Plan) {
-        let Some(look) = look else { return };
+    /// Records the planned reattachments when they are submitted.
+    pub fn remember_reattached(&mut self, check: Option<&ConnectivityCheck>, plan: &Plan) {
+        let Some(check) = check else { return };
         for step in plan.steps.iter().filter(|step| step.cause == Cause::Unreachable) {
             if let Action::DisconnectNetwork { container, .. } = &step.action
                 && let Ok(id) = ContainerId::new(container.clone())
             {
-                self.reattached.insert(id, Reattached::of(look));
+                self.reattached.insert(id, Reattached::of(check));
             }
         }
     }
@@ -71,10 +71,10 @@ mod tests {
         ServiceName::new(text).unwrap()
     }
 
-    /// `a` looks at `b`, and `c` at `a` and `b`; what is wrong of each.
-    fn look(at: i64, wrong: [Option<LinkError>; 3]) -> ConnectivityCheck {
-        let links = [("a", "b"), ("c", "a"), ("c", "b")].into_iter().zip(wrong);
-        let found = |((from, to), trouble): ((&str, &str), Option<LinkError>)| LinkResult {
+    /// A check with the links `a` → `b`, `c` → `a` and `c` → `b`, and their errors.
+    fn check(at: i64, errors: [Option<LinkError>; 3]) -> ConnectivityCheck {
+        let links = [("a", "b"), ("c", "a"), ("c", "b")].into_iter().zip(errors);
+        let result_of = |((from, to), error): ((&str, &str), Option<LinkError>)| LinkResult {
             from: name(from),
             target: Target {
                 to: name(to),
@@ -83,7 +83,7 @@ mod tests {
             },
             result: Ok(TargetResult {
                 addresses: Vec::new(),
-                error: trouble,
+                error,
             }),
         };
         let run = |text: &str| (name(text), (ContainerId::new(text).unwrap(), None));
@@ -96,17 +96,17 @@ mod tests {
             },
             at: Timestamp(at),
             again: None,
-            links: links.map(found).collect(),
+            links: links.map(result_of).collect(),
             is_current: true,
         }
     }
 
-    fn lost() -> LinkError {
+    fn timed_out() -> LinkError {
         LinkError::TimedOut(String::new())
     }
 
-    fn reattach(memory: &mut PlannerState, look: &ConnectivityCheck) -> Option<String> {
-        let id = memory.next_to_reattach(look)?.to_string();
+    fn reattach(state: &mut PlannerState, check: &ConnectivityCheck) -> Option<String> {
+        let id = state.next_to_reattach(check)?.to_string();
         let step = Step {
             subject: Subject::ExtraContainer {
                 id: ContainerId::new(id.clone()).unwrap(),
@@ -121,34 +121,38 @@ mod tests {
             steps: vec![step],
             ..Plan::default()
         };
-        memory.remember_reattached(Some(look), &plan);
+        state.remember_reattached(Some(check), &plan);
         Some(id)
     }
 
     #[test]
-    fn whom_nobody_reaches_is_attached_anew_first_and_each_once() {
-        let mut memory = PlannerState::default();
-        let bad = |at| look(at, [Some(lost()), None, Some(lost())]);
-        assert_eq!(reattach(&mut memory, &bad(1)).as_deref(), Some("b"));
-        assert_eq!(reattach(&mut memory, &bad(1)), None, "the next look decides");
-        assert_eq!(reattach(&mut memory, &bad(2)).as_deref(), Some("a"));
-        assert_eq!(reattach(&mut memory, &bad(3)).as_deref(), Some("c"));
-        assert_eq!(reattach(&mut memory, &bad(4)), None, "each was, once");
-        let mut anew = bad(5);
-        anew.key.epoch = Some(Timestamp(5));
-        assert_eq!(reattach(&mut memory, &anew).as_deref(), Some("b"));
+    fn unreachable_containers_are_reattached_once_each() {
+        let mut state = PlannerState::default();
+        let bad = |at| check(at, [Some(timed_out()), None, Some(timed_out())]);
+        assert_eq!(reattach(&mut state, &bad(1)).as_deref(), Some("b"));
+        assert_eq!(reattach(&mut state, &bad(1)), None, "the next check decides");
+        assert_eq!(reattach(&mut state, &bad(2)).as_deref(), Some("a"));
+        assert_eq!(reattach(&mut state, &bad(3)).as_deref(), Some("c"));
+        assert_eq!(
+            reattach(&mut state, &bad(4)),
+            None,
+            "each container was reattached once"
+        );
+        let mut changed = bad(5);
+        changed.key.epoch = Some(Timestamp(5));
+        assert_eq!(reattach(&mut state, &changed).as_deref(), Some("b"));
     }
 
     #[test]
-    fn who_reaches_none_of_several_is_the_likeliest() {
-        let bad = look(1, [None, Some(lost()), Some(lost())]);
+    fn container_that_reaches_no_peer_is_the_likeliest_cause() {
+        let bad = check(1, [None, Some(timed_out()), Some(timed_out())]);
         assert_eq!(reattach(&mut PlannerState::default(), &bad).as_deref(), Some("c"));
     }
 
     #[test]
-    fn a_port_that_refuses_is_no_reason_to_attach_anybody_anew() {
+    fn refused_port_causes_no_reattachment() {
         let refused = Some(LinkError::Refused(String::new()));
-        let bad = look(1, [refused, None, None]);
+        let bad = check(1, [refused, None, None]);
         assert_eq!(reattach(&mut PlannerState::default(), &bad), None);
     }
 }

@@ -1,4 +1,4 @@
-//! The conditions of an environment, each with why it holds and since when.
+//! Conditions of an environment, each with its reason and its last transition.
 
 use argus_crds::error::Code;
 use argus_crds::status::{Condition, Phase, ServiceState, ServiceStatus, Truth};
@@ -8,7 +8,7 @@ use crate::plan::WaitingOn;
 use super::wait::{one_line, words};
 use super::{StatusInput, phase};
 
-/// All conditions, in the order in which a person asks.
+/// All conditions, the most basic first.
 pub(super) fn all(input: &StatusInput<'_>, phase: Phase, services: &[ServiceStatus]) -> Vec<Condition> {
     let conditions = [
         ("SpecAccepted", spec_accepted(input)),
@@ -23,14 +23,14 @@ pub(super) fn all(input: &StatusInput<'_>, phase: Phase, services: &[ServiceStat
     ];
     conditions
         .into_iter()
-        .map(|(kind, state)| dated(input, kind, state))
+        .map(|(kind, state)| with_transition_time(input, kind, state))
         .collect()
 }
 
-/// Whether it holds, why as an identifier, why in words.
+/// Truth of a condition, its reason as an identifier, and its message.
 pub(super) type State = (Truth, &'static str, String);
 
-fn dated(input: &StatusInput<'_>, kind: &str, (status, reason, message): State) -> Condition {
+fn with_transition_time(input: &StatusInput<'_>, kind: &str, (status, reason, message): State) -> Condition {
     let previous = input
         .previous
         .and_then(|previous| previous.conditions.iter().find(|old| old.kind == kind));
@@ -55,7 +55,7 @@ fn spec_accepted(input: &StatusInput<'_>) -> State {
                 "Accepted",
                 format!("`{}` is accepted", accepted.spec_path),
             ),
-            None => (Truth::Unknown, "SpecRemoved", "its file is gone".to_owned()),
+            None => (Truth::Unknown, "SpecRemoved", "its file was removed".to_owned()),
         };
     };
     let refusals: Vec<_> = rejected
@@ -76,7 +76,7 @@ fn spec_accepted(input: &StatusInput<'_>) -> State {
     });
     let more = match refusals.len() {
         0 | 1 => String::new(),
-        all => format!(" (and {} more)", all - 1),
+        count => format!(" (and {} more)", count - 1),
     };
     let keeps = if input.accepted.is_some() {
         "; the last good revision keeps running"
@@ -86,16 +86,16 @@ fn spec_accepted(input: &StatusInput<'_>) -> State {
     (
         Truth::False,
         reason,
-        format!("`{}` is refused: {first}{more}{keeps}", rejected.spec_path),
+        format!("`{}` is rejected: {first}{more}{keeps}", rejected.spec_path),
     )
 }
 
 fn specs_available(input: &StatusInput<'_>) -> State {
     match input.specs_gone {
-        None => (Truth::True, "Scanned", "the spec folder is read".to_owned()),
+        None => (Truth::True, "Scanned", "the specs folder is readable".to_owned()),
         Some(why) => {
             let message = format!(
-                "the spec folder cannot be read, nothing is torn down: {}",
+                "the specs folder cannot be read, nothing is removed: {}",
                 one_line(why)
             );
             (Truth::False, "FolderUnavailable", message)
@@ -129,19 +129,19 @@ fn engine_reachable(input: &StatusInput<'_>) -> State {
 }
 
 fn progressing(input: &StatusInput<'_>, phase: Phase, services: &[ServiceStatus]) -> State {
-    let acting = input.plan.is_some_and(|plan| {
-        let moves = |on: &WaitingOn| !is_final(on) && !is_blind(on);
-        !plan.steps.is_empty() || plan.waits.iter().any(|wait| moves(&wait.on))
+    let is_acting = input.plan.is_some_and(|plan| {
+        let can_proceed = |on: &WaitingOn| !is_final(on) && !blocks_everything(on);
+        !plan.steps.is_empty() || plan.waits.iter().any(|wait| can_proceed(&wait.on))
     });
     match phase {
         Phase::Ready => (Truth::False, "Settled", "nothing is left to do".to_owned()),
-        Phase::Terminating => (Truth::True, "Terminating", removal(services)),
-        Phase::Held => (Truth::False, "Held", "it is held".to_owned()),
-        Phase::Pending | Phase::Progressing | Phase::Degraded | Phase::Failed if acting => {
-            (Truth::True, "Converging", waits(input, services))
+        Phase::Terminating => (Truth::True, "Terminating", removal_message(services)),
+        Phase::Held => (Truth::False, "Held", "it is on hold".to_owned()),
+        Phase::Pending | Phase::Progressing | Phase::Degraded | Phase::Failed if is_acting => {
+            (Truth::True, "Converging", wait_messages(input, services))
         }
         Phase::Pending | Phase::Progressing | Phase::Degraded | Phase::Failed => {
-            (Truth::False, "Waiting", waits(input, services))
+            (Truth::False, "Waiting", wait_messages(input, services))
         }
     }
 }
@@ -149,30 +149,30 @@ fn progressing(input: &StatusInput<'_>, phase: Phase, services: &[ServiceStatus]
 fn ready(input: &StatusInput<'_>, phase: Phase, services: &[ServiceStatus]) -> State {
     match phase {
         Phase::Ready => all_ready(services),
-        Phase::Terminating => (Truth::False, "Terminating", removal(services)),
+        Phase::Terminating => (Truth::False, "Terminating", removal_message(services)),
         Phase::Failed if input.accepted.is_none() => (
             Truth::False,
             "SpecRejected",
-            "a correction of its file, which was never accepted".to_owned(),
+            "a valid version of its file, which was never accepted".to_owned(),
         ),
         Phase::Pending | Phase::Progressing | Phase::Degraded | Phase::Failed | Phase::Held => {
-            (Truth::False, "NotReady", waits(input, services))
+            (Truth::False, "NotReady", wait_messages(input, services))
         }
     }
 }
 
-/// How many are ready, and who is not although that is all that is required.
+/// Number of ready services, and the names of optional services that are not ready.
 fn all_ready(services: &[ServiceStatus]) -> State {
-    let (good, extra): (Vec<_>, Vec<_>) = services.iter().partition(|row| phase::is_good(row));
-    let counted = format!("{} of {} services are ready", good.len(), services.len());
-    if extra.is_empty() {
+    let (ready_rows, others): (Vec<_>, Vec<_>) = services.iter().partition(|row| phase::is_good(row));
+    let counted = format!("{} of {} services are ready", ready_rows.len(), services.len());
+    if others.is_empty() {
         (Truth::True, "AllReady", counted)
     } else {
-        let names = names(extra.into_iter());
+        let names = names(others.into_iter());
         (
             Truth::True,
             "RequiredReady",
-            format!("{counted}, and the file does not require {names}"),
+            format!("{counted}; not required: {names}"),
         )
     }
 }
@@ -181,18 +181,14 @@ fn degraded(input: &StatusInput<'_>, phase: Phase, services: &[ServiceStatus]) -
     let unhealthy = || names(services.iter().filter(|row| !phase::is_good(row)));
     match phase {
         Phase::Failed => (Truth::True, "Failed", format!("gave up: {}", unhealthy())),
-        Phase::Degraded => (
-            Truth::True,
-            "NotAllReady",
-            format!("not as it was: {}", unhealthy()),
-        ),
+        Phase::Degraded => (Truth::True, "NotAllReady", format!("not ready: {}", unhealthy())),
         Phase::Pending | Phase::Progressing | Phase::Ready | Phase::Held | Phase::Terminating => {
             let mut lost = services
                 .iter()
-                .filter(|row| phase::is_warned_of(input, row))
+                .filter(|row| phase::is_given_up_with_warning(input, row))
                 .peekable();
             if lost.peek().is_none() {
-                (Truth::False, "AsExpected", "nothing is lost".to_owned())
+                (Truth::False, "AsExpected", "no service has given up".to_owned())
             } else {
                 (Truth::True, "Warned", format!("gave up: {}", names(lost)))
             }
@@ -205,41 +201,41 @@ fn held(input: &StatusInput<'_>) -> State {
         return (
             Truth::True,
             "HeldByFile",
-            "its file says `argus.hold: true`".to_owned(),
+            "its file sets `argus.hold: true`".to_owned(),
         );
     }
     match super::users::holds(input).first() {
-        None => (Truth::False, "NotHeld", "nothing is held".to_owned()),
+        None => (Truth::False, "NotHeld", "no hold is active".to_owned()),
         Some(hold) => (Truth::True, "Held", hold.sentence("the environment")),
     }
 }
 
-/// A person is needed.
+/// Reports if the environment needs manual action.
 fn blocked(input: &StatusInput<'_>, services: &[ServiceStatus]) -> State {
     if let Some(why) = input.safe {
-        let message = format!("nothing is done before `argus resume`: {}", one_line(why));
+        let message = format!("no action until `argus resume`: {}", one_line(why));
         return (Truth::True, "ModeSafe", message);
     }
     if input.rejected.is_some() {
-        return (
-            Truth::True,
-            "SpecRejected",
-            "the file must be corrected".to_owned(),
-        );
+        return (Truth::True, "SpecRejected", "the file must be fixed".to_owned());
     }
     let plan = input.plan.map(|plan| plan.waits.as_slice()).unwrap_or_default();
     if let Some(wait) = plan.iter().find(|wait| needs_a_person(&wait.on)) {
-        let told = words(&wait.on);
+        let waiting_on = words(&wait.on);
         return (
             Truth::True,
             "InterventionNeeded",
-            format!("{}: {}", wait.subject, told.message),
+            format!("{}: {}", wait.subject, waiting_on.message),
         );
     }
     if let Some(row) = services.iter().find(|row| row.state == ServiceState::Failed) {
         return (Truth::True, "ServiceFailed", format!("`{}` failed", row.name));
     }
-    (Truth::False, "NotBlocked", "no person is needed".to_owned())
+    (
+        Truth::False,
+        "NotBlocked",
+        "no manual action is required".to_owned(),
+    )
 }
 
 fn needs_a_person(on: &WaitingOn) -> bool {
@@ -254,8 +250,8 @@ fn needs_a_person(on: &WaitingOn) -> bool {
         )
 }
 
-/// Nothing can be done about anything.
-pub(super) fn is_blind(on: &WaitingOn) -> bool {
+/// True for waits that stop every action on the environment.
+pub(super) fn blocks_everything(on: &WaitingOn) -> bool {
     matches!(
         on,
         WaitingOn::Engine { .. }
@@ -267,7 +263,7 @@ pub(super) fn is_blind(on: &WaitingOn) -> bool {
     )
 }
 
-/// Time alone does not end it.
+/// True for waits that only a change or a person ends.
 pub(super) fn is_final(on: &WaitingOn) -> bool {
     on.is_given_up() || matches!(on, WaitingOn::Safe { .. })
 }
@@ -281,18 +277,18 @@ fn names<'a>(rows: impl Iterator<Item = &'a ServiceStatus>) -> String {
     }
 }
 
-fn removal(services: &[ServiceStatus]) -> String {
+fn removal_message(services: &[ServiceStatus]) -> String {
     if services.is_empty() {
-        "its network and volumes are going".to_owned()
+        "its network and volumes are being removed".to_owned()
     } else {
-        format!("its containers are going: {}", names(services.iter()))
+        format!("its containers are being removed: {}", names(services.iter()))
     }
 }
 
-/// What is waited for, service by service; never empty.
-fn waits(input: &StatusInput<'_>, services: &[ServiceStatus]) -> String {
-    const MOST: usize = 3;
-    let told: Vec<String> = services
+/// Wait messages by service; never empty.
+fn wait_messages(input: &StatusInput<'_>, services: &[ServiceStatus]) -> String {
+    const MAX_SHOWN: usize = 3;
+    let messages: Vec<String> = services
         .iter()
         .filter_map(|row| {
             row.waiting_on
@@ -300,9 +296,9 @@ fn waits(input: &StatusInput<'_>, services: &[ServiceStatus]) -> String {
                 .map(|on| format!("`{}`: {}", row.name, on.message))
         })
         .collect();
-    if !told.is_empty() {
-        let more = told.len().saturating_sub(MOST);
-        let shown = told[..told.len().min(MOST)].join("; ");
+    if !messages.is_empty() {
+        let more = messages.len().saturating_sub(MAX_SHOWN);
+        let shown = messages[..messages.len().min(MAX_SHOWN)].join("; ");
         return if more > 0 {
             format!("{shown}; and {more} more")
         } else {
@@ -316,11 +312,11 @@ fn waits(input: &StatusInput<'_>, services: &[ServiceStatus]) -> String {
         .message;
     }
     let Some(plan) = input.plan else {
-        return "the first look at specs and engine".to_owned();
+        return "the first scan of specs and engine".to_owned();
     };
     let open = phase::unfinished(input, plan).next();
     open.map_or_else(
-        || "the next look at the engine".to_owned(),
+        || "the next check of the engine".to_owned(),
         |subject| format!("waits for {subject}"),
     )
 }

@@ -1,91 +1,93 @@
-//! Who reaches whom, as a status tells it.
+//! Connectivity part of a status.
 
 use argus_crds::error::StructuredError;
 use argus_crds::status::{Connectivity, Truth};
 
 use super::StatusInput;
 use super::condition::State;
-use super::error::Place;
+use super::error::Location;
 use super::wait::one_line;
 use crate::connectivity::{self, ConnectivityCheck, Topology, targets};
 use crate::desired::Desired;
 
-/// The last look, whether it still holds or not: the condition tells that.
+/// Result of the last connectivity check, current or not; the condition `Verified` shows which.
 pub(super) fn matrix(input: &StatusInput<'_>) -> Option<Connectivity> {
-    desired(input).and_then(|_| look(input)).map(connectivity::matrix)
+    desired(input)
+        .and_then(|_| last_check(input))
+        .map(connectivity::matrix)
 }
 
-/// An error for each link that does not work, as long as everything is there as it was looked at.
+/// An error for each broken link, while the check is current.
 pub(super) fn errors(input: &StatusInput<'_>) -> Vec<StructuredError> {
-    let (Some(desired), Some(look)) = (desired(input), look(input)) else {
+    let (Some(desired), Some(check)) = (desired(input), last_check(input)) else {
         return Vec::new();
     };
-    if !look.is_current {
+    if !check.is_current {
         return Vec::new();
     }
     let container = |service: &str| {
-        let run = look.key.runs.iter().find(|(name, _)| name.as_str() == service);
+        let run = check.key.runs.iter().find(|(name, _)| name.as_str() == service);
         run.map(|(_, (id, _))| id.as_str())
     };
-    let place = |error: StructuredError| {
+    let location = |error: StructuredError| {
         let service = error.service.clone();
-        let place = Place {
+        let location = Location {
             service: service.as_deref(),
             container: service.as_deref().and_then(container),
-            ..Place::environment(input)
+            ..Location::environment(input)
         };
-        let error = match look.again {
+        let error = match check.again {
             Some(pause) => error.retry_after_span(pause),
             None => error,
         };
-        place.finish(error, look.at)
+        location.finish(error, check.at)
     };
-    connectivity::errors(look, &scene(input, desired))
+    connectivity::errors(check, &topology(input, desired))
         .into_iter()
-        .map(place)
+        .map(location)
         .collect()
 }
 
-/// Whether everybody reaches whom he names.
+/// Condition `Verified`: all declared connections work.
 pub(super) fn verified(input: &StatusInput<'_>) -> State {
     let unknown = |reason, message: &str| (Truth::Unknown, reason, message.to_owned());
     let Some(accepted) = input.accepted else {
-        return unknown("SpecRemoved", "there is nothing to look at");
+        return unknown("SpecRemoved", "there is nothing to check");
     };
     if !accepted.desired.verify_links {
         return unknown(
             "Disabled",
-            "its file says `resilience.network.verifyConnectivity: false`",
+            "its file sets `resilience.network.verifyConnectivity: false`",
         );
     }
     if targets(&accepted.desired).is_empty() {
-        return (Truth::True, "NoLinks", "no service names another".to_owned());
+        return (Truth::True, "NoLinks", "no connections are declared".to_owned());
     }
     if !input.links.helpers {
-        return unknown("NoHelpers", "the controller may not use helpers");
+        return unknown("NoHelpers", "helper containers are disabled");
     }
-    let Some(look) = look(input) else {
+    let Some(check) = last_check(input) else {
         return unknown(
             "NotChecked",
-            "it is looked at once everybody who asks or is asked is up",
+            "the check starts when all connected services are up",
         );
     };
-    if !look.is_current {
-        let message = format!("something changed since it was looked at ({})", look.at);
+    if !check.is_current {
+        let message = format!("something changed since the last check ({})", check.at);
         return (Truth::Unknown, "Outdated", message);
     }
-    let broken: Vec<_> = look
+    let broken_links: Vec<_> = check
         .links
         .iter()
         .filter(|found| found.error().is_some())
         .collect();
-    if let Some(first) = broken.first() {
+    if let Some(first) = broken_links.first() {
         let port = first
             .target
             .port
             .map(|port| format!(":{port}"))
             .unwrap_or_default();
-        let more = match broken.len() {
+        let more = match broken_links.len() {
             1 => String::new(),
             all => format!(" (and {} more)", all - 1),
         };
@@ -95,10 +97,10 @@ pub(super) fn verified(input: &StatusInput<'_>) -> State {
         );
         return (Truth::False, "ConnectionsFailed", message);
     }
-    if let Some(why) = look.links.iter().find_map(|found| found.result.as_ref().err()) {
+    if let Some(why) = check.links.iter().find_map(|found| found.result.as_ref().err()) {
         return (Truth::Unknown, "CheckFailed", one_line(why));
     }
-    let message = match look.links.len() {
+    let message = match check.links.len() {
         1 => "1 link works".to_owned(),
         all => format!("{all} links work"),
     };
@@ -110,11 +112,11 @@ fn desired<'a>(input: &StatusInput<'a>) -> Option<&'a Desired> {
     desired.verify_links.then_some(desired)
 }
 
-fn look<'a>(input: &StatusInput<'a>) -> Option<&'a ConnectivityCheck> {
+fn last_check<'a>(input: &StatusInput<'a>) -> Option<&'a ConnectivityCheck> {
     input.links.checks.get(input.env)
 }
 
-fn scene<'a>(input: &StatusInput<'a>, desired: &'a Desired) -> Topology<'a> {
+fn topology<'a>(input: &StatusInput<'a>, desired: &'a Desired) -> Topology<'a> {
     Topology {
         desired,
         observed: input.observed,

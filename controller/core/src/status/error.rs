@@ -1,4 +1,4 @@
-//! Failures as the structured errors that leave the system.
+//! Structured errors of an environment.
 
 use argus_crds::error::{ActionId, Code, Severity, StructuredError};
 use argus_crds::status::{ServiceState, ServiceStatus};
@@ -8,7 +8,7 @@ use crate::desired::Service;
 use crate::ident::HostPort;
 use crate::outcome::PortOwner;
 use crate::plan::{LeaseHolder, Subject, WaitingOn};
-use crate::state::{ServiceHistory, restart};
+use crate::state::ServiceHistory;
 use crate::time::Timestamp;
 
 use super::StatusInput;
@@ -26,23 +26,24 @@ mod retry_after;
 mod spec;
 
 pub use failed_action::code_of;
-use failed_run::FailureContext;
-pub(super) use location::Place;
+pub(super) use failed_run::error_of_last_run;
+use failed_run::{FailureContext, spent_budget_error};
+pub(super) use location::Location;
 pub use location::error_id;
 pub(super) use spec::of_spec;
 
-/// More errors than this help nobody.
-const MOST: usize = 50;
+/// Maximum number of errors in a status, and of port owners in an error.
+const MAX_ERRORS: usize = 50;
 
-/// Nothing is decided, because what is decided could not be written down in the state directory.
+/// Error of mode `Safe`: Argus decides nothing, because it cannot write to the state directory.
 #[must_use]
 pub fn unwritable(state: &str, why: &str) -> StructuredError {
     StructuredError::new(Code::JournalUnwritable, one_line(why))
         .details(json!({ "path": state, "reason": why }))
 }
 
-/// Everything that is wrong with the environment: its file, the engine, its services, what belongs to no service. Warnings come
-/// last, so that the first is what to begin with.
+/// All errors of the environment: of its file, the engine, its services and other objects. Warnings come last, so that the
+/// first error is the most important one.
 pub(super) fn all(input: &StatusInput<'_>, services: &[ServiceStatus]) -> Vec<StructuredError> {
     let mut errors = Vec::new();
     if let Some(rejection) = input.rejected {
@@ -51,7 +52,7 @@ pub(super) fn all(input: &StatusInput<'_>, services: &[ServiceStatus]) -> Vec<St
     errors.extend(engine_unavailable::all(input));
     errors.extend(breaker::of(input));
     if let Some(why) = input.safe {
-        errors.push(Place::environment(input).finish(unwritable(input.state_dir, why), input.now));
+        errors.push(Location::environment(input).finish(unwritable(input.state_dir, why), input.now));
     }
     let unhealthy =
         |row: &&ServiceStatus| !matches!(row.state, ServiceState::Ready | ServiceState::Completed);
@@ -61,88 +62,92 @@ pub(super) fn all(input: &StatusInput<'_>, services: &[ServiceStatus]) -> Vec<St
             .filter(unhealthy)
             .filter_map(|row| row.last_error.clone()),
     );
-    errors.extend(of_no_service(input));
+    errors.extend(other_errors(input));
     errors.extend(super::preflight::errors(input));
     errors.extend(flaky::all(input));
     errors.extend(super::connectivity::errors(input));
-    // What runs is another file's, and well or not for reasons of its own.
+    // The environment runs from another file, so its health is independent of these errors.
     for rival in input.rivals {
         errors.extend(of_spec(Some(input.env.as_str()), *rival, input.now));
     }
     errors.sort_by_key(|error| error.severity == Severity::Warning);
-    errors.truncate(MOST);
+    errors.truncate(MAX_ERRORS);
     errors
         .into_iter()
         .map(|error| same_occurrence(input, error))
         .collect()
 }
 
-/// The error behind a wait of a service, with when it is tried again; `None` when waiting is all there is to it.
-pub(super) fn of_wait(input: &StatusInput<'_>, place: &Place<'_>, on: &WaitingOn) -> Option<StructuredError> {
-    let error = behind(input, place, on)?;
+/// Error of a wait with the time of the next attempt; `None` for a wait without an error.
+pub(super) fn error_of_wait(
+    input: &StatusInput<'_>,
+    location: &Location<'_>,
+    on: &WaitingOn,
+) -> Option<StructuredError> {
+    let error = error_behind(input, location, on)?;
     Some(match on.until() {
-        Some(until) => retry_after::told(error, until, input.now),
+        Some(until) => retry_after::with_next_attempt(error, until, input.now),
         None => error,
     })
 }
 
-fn behind(input: &StatusInput<'_>, place: &Place<'_>, on: &WaitingOn) -> Option<StructuredError> {
-    let persisted = place
+fn error_behind(input: &StatusInput<'_>, location: &Location<'_>, on: &WaitingOn) -> Option<StructuredError> {
+    let persisted = location
         .service
         .and_then(|name| input.state.services.iter().find(|(n, _)| n.as_str() == name));
-    let nothing = ServiceHistory::default();
-    let memory = persisted.map_or(&nothing, |(_, memory)| memory);
-    let last = memory.failures.last();
+    let no_history = ServiceHistory::default();
+    let history = persisted.map_or(&no_history, |(_, history)| history);
+    let last = history.failures.last();
     match on {
         WaitingOn::Retry { failure, until } => {
-            // Counted from the failure, so that the same failure is told in the same words at every look.
+            // The delay counts from the failure, so that repeated reports of the same failure are equal.
             let error = failed_action::of(failure, Some(until.since(failure.at)));
-            Some(place.finish(super::preflight::with_usage(input, error), failure.at))
+            Some(location.finish(super::preflight::with_usage(input, error), failure.at))
         }
-        WaitingOn::Failed { failure } => Some(place.finish(failed_action::of(failure, None), failure.at)),
+        WaitingOn::Failed { failure } => Some(location.finish(failed_action::of(failure, None), failure.at)),
         WaitingOn::GaveUp { restarts } => {
             let at = last.map_or(input.now, |failed_run| failed_run.at);
-            Some(place.finish(
-                failed_run::exhausted(&FailureContext::of(input, place), *restarts, &memory.failures),
+            Some(location.finish(
+                failed_run::exhausted(&FailureContext::of(input, location), *restarts, &history.failures),
                 at,
             ))
         }
         WaitingOn::Backoff { .. } | WaitingOn::RateLimited { .. } => {
-            of_spent(input, place, memory).or_else(|| of_last_death(input, place, memory))
+            spent_budget_error(input, location, history).or_else(|| error_of_last_run(input, location, history))
         }
         WaitingOn::NotRestarted | WaitingOn::NotRunnable { .. } | WaitingOn::TestLease { .. } => {
-            of_last_death(input, place, memory)
+            error_of_last_run(input, location, history)
         }
         WaitingOn::Halted { repetitions } => {
             let at = last.map_or(input.now, |failed_run| failed_run.at);
-            Some(place.finish(
-                failed_run::halted(&FailureContext::of(input, place), *repetitions, &memory.failures),
+            Some(location.finish(
+                failed_run::halted(&FailureContext::of(input, location), *repetitions, &history.failures),
                 at,
             ))
         }
-        WaitingOn::Held { until, why } => Some(place.finish(of_hold(input, *until, why), input.now)),
+        WaitingOn::Held { until, why } => Some(location.finish(hold_error(input, *until, why), input.now)),
         WaitingOn::Port { port, owner, .. } => {
-            Some(place.finish(of_port(input, *port, owner), input.now))
+            Some(location.finish(port_error(input, *port, owner), input.now))
         }
-        WaitingOn::Ports { tried, .. } => Some(place.finish(of_ports(input, *tried), input.now)),
+        WaitingOn::Ports { tried, .. } => Some(location.finish(ports_error(input, *tried), input.now)),
         WaitingOn::Name { name, holder, .. } => {
             let error = StructuredError::new(
                 Code::NameConflict,
                 format!("the name `{name}` is held by {holder}"),
             );
-            Some(place.finish(
+            Some(location.finish(
                 error
                     .details(json!({ "name": name, "holder": holder }))
                     .with_call(call::of_name(name.as_str(), holder)),
                 input.now,
             ))
         }
-        WaitingOn::NoHealthcheck => Some(place.finish(of_no_healthcheck(input, place), input.now)),
-        WaitingOn::Leased { holder, .. } => Some(place.finish(of_lease(holder), input.now)),
-        WaitingOn::Unhealthy { .. } => of_spent(input, place, memory)
-            .or_else(|| of_last_death(input, place, memory))
-            .or_else(|| Some(of_probe(input, place))),
-        // Told once for the whole environment.
+        WaitingOn::NoHealthcheck => Some(location.finish(no_healthcheck_error(input, location), input.now)),
+        WaitingOn::Leased { holder, .. } => Some(location.finish(lease_error(holder), input.now)),
+        WaitingOn::Unhealthy { .. } => spent_budget_error(input, location, history)
+            .or_else(|| error_of_last_run(input, location, history))
+            .or_else(|| Some(probe_error(input, location))),
+        // This error is reported once for the whole environment.
         WaitingOn::Breaker { .. }
         | WaitingOn::Engine { .. }
         | WaitingOn::RampUp { .. }
@@ -162,15 +167,15 @@ fn behind(input: &StatusInput<'_>, place: &Place<'_>, on: &WaitingOn) -> Option<
         | WaitingOn::StabilityWindow { .. }
         | WaitingOn::SpecPending
         | WaitingOn::Containers
-        // Told once for the whole environment.
+        // This error is reported once for the whole environment.
         | WaitingOn::Preflight { .. }
         | WaitingOn::Removal => None,
     }
 }
 
-/// The file is right by itself, and wrong for this image.
-fn of_no_healthcheck(input: &StatusInput<'_>, place: &Place<'_>) -> StructuredError {
-    let image = service_of(input, place).map_or("", |service| service.image.reference());
+/// Error of a valid file that does not fit its image.
+fn no_healthcheck_error(input: &StatusInput<'_>, location: &Location<'_>) -> StructuredError {
+    let image = service_of(input, location).map_or("", |service| service.image.reference());
     let message =
         format!("its `healthcheck` has the type `docker`, and the image `{image}` has no HEALTHCHECK");
     StructuredError::new(Code::SpecInvalid, message)
@@ -178,11 +183,11 @@ fn of_no_healthcheck(input: &StatusInput<'_>, place: &Place<'_>) -> StructuredEr
         .details(json!({
             "path": "container.healthcheck.type",
             "image": image,
-            "hint": "take the type `http`, `tcp` or `exec`, or an image that has a HEALTHCHECK",
+            "hint": "use the type `http`, `tcp` or `exec`, or an image with a HEALTHCHECK",
         }))
 }
 
-/// The code behind a wait, for its row in the table.
+/// Error code of a wait, for tables.
 pub(super) fn code_of_wait(on: &WaitingOn) -> Option<Code> {
     match on {
         WaitingOn::Engine { why } => (!why.is_empty()).then_some(Code::DockerUnavailable),
@@ -228,28 +233,28 @@ pub(super) fn code_of_wait(on: &WaitingOn) -> Option<Code> {
     }
 }
 
-fn of_hold(input: &StatusInput<'_>, until: Option<Timestamp>, why: &str) -> StructuredError {
+fn hold_error(input: &StatusInput<'_>, until: Option<Timestamp>, why: &str) -> StructuredError {
     let message = if why.is_empty() {
-        "it is held as it is".to_owned()
+        "it is on hold".to_owned()
     } else {
-        format!("it is held as it is: {}", one_line(why))
+        format!("it is on hold: {}", one_line(why))
     };
     let until = until.map(|at| at.to_string());
     let error = StructuredError::new(Code::Held, message).details(json!({ "until": until, "reason": why }));
     if input.accepted.is_some_and(|accepted| accepted.desired.hold) {
-        // No command lets go what the file holds.
+        // No command ends a hold of the file.
         error.suggest(&[ActionId::FixSpec])
     } else {
         error
     }
 }
 
-fn of_lease(holder: &LeaseHolder) -> StructuredError {
-    let message = format!("{} is at work on it", controller(holder));
+fn lease_error(holder: &LeaseHolder) -> StructuredError {
+    let message = format!("{} owns it", controller(holder));
     StructuredError::new(Code::LeaseHeld, message).details(json!({ "holder": holder }))
 }
 
-fn of_port(input: &StatusInput<'_>, port: HostPort, owner: &PortOwner) -> StructuredError {
+fn port_error(input: &StatusInput<'_>, port: HostPort, owner: &PortOwner) -> StructuredError {
     let code = match owner {
         PortOwner::StaleAllocation => Code::PortStaleAllocation,
         PortOwner::Environment { .. }
@@ -257,20 +262,20 @@ fn of_port(input: &StatusInput<'_>, port: HostPort, owner: &PortOwner) -> Struct
         | PortOwner::Process { .. }
         | PortOwner::Unknown => Code::PortConflict,
     };
-    let held = holder(owner);
+    let owner_text = holder(owner);
     let times = input.refused.get(&port).map_or(1, |refused| refused.times);
-    StructuredError::new(code, format!("host port {port} is held by {held}"))
+    StructuredError::new(code, format!("host port {port} is held by {owner_text}"))
         .details(json!({ "port": port.number, "protocol": port.protocol, "owner": owner }))
-        .with_call(call::of_port(&port.to_string(), times, &held))
+        .with_call(call::of_port(&port.to_string(), times, &owner_text))
 }
 
-fn of_ports(input: &StatusInput<'_>, tried: u32) -> StructuredError {
+fn ports_error(input: &StatusInput<'_>, tried: u32) -> StructuredError {
     let range = input.accepted.map(|accepted| &accepted.desired.ports);
     let holders: Vec<Value> = input
         .refused
         .iter()
         .map(|(port, refused)| json!({ "port": port.number, "protocol": port.protocol, "owner": refused.refusal.owner }))
-        .take(MOST)
+        .take(MAX_ERRORS)
         .collect();
     StructuredError::new(
         Code::PortExhaustion,
@@ -283,57 +288,57 @@ fn of_ports(input: &StatusInput<'_>, tried: u32) -> StructuredError {
     }))
 }
 
-fn of_probe(input: &StatusInput<'_>, place: &Place<'_>) -> StructuredError {
-    let verdict = input
+fn probe_error(input: &StatusInput<'_>, location: &Location<'_>) -> StructuredError {
+    let health = input
         .health
         .iter()
-        .find(|(id, _)| Some(id.as_str()) == place.container)
-        .map(|(_, verdict)| verdict);
-    let output = verdict.map(|verdict| verdict.output.as_str()).unwrap_or_default();
-    let output = FailureContext::of(input, place).redacted(output);
-    let said = one_line(&output);
-    let message = if said.is_empty() {
-        "its health check says unhealthy".to_owned()
+        .find(|(id, _)| Some(id.as_str()) == location.container)
+        .map(|(_, health)| health);
+    let output = health.map(|health| health.output.as_str()).unwrap_or_default();
+    let output = FailureContext::of(input, location).redacted(output);
+    let output_line = one_line(&output);
+    let message = if output_line.is_empty() {
+        "its health check fails".to_owned()
     } else {
-        format!("its health check says unhealthy: {said}")
+        format!("its health check fails: {output_line}")
     };
     let error =
         StructuredError::new(Code::HealthCheckTimeout, message).details(json!({ "probeOutput": output }));
-    let probe = service_of(input, place).and_then(|service| service.probe.as_ref());
+    let probe = service_of(input, location).and_then(|service| service.probe.as_ref());
     let error = match probe {
         Some(probe) => error.with_call(call::of_probe(probe, &output)),
         None => error,
     };
-    place.finish(error, verdict.map_or(input.now, |verdict| verdict.since))
+    location.finish(error, health.map_or(input.now, |health| health.since))
 }
 
-/// Failures of the network, of volumes and of strays; those of images are told by the services that wait for them.
-fn of_no_service(input: &StatusInput<'_>) -> Vec<StructuredError> {
+/// Errors of networks, volumes and extra objects. Services report the errors of their images.
+fn other_errors(input: &StatusInput<'_>) -> Vec<StructuredError> {
     let waits = input.plan.map(|plan| plan.waits.as_slice()).unwrap_or_default();
-    let place = Place::environment(input);
+    let location = Location::environment(input);
     let error = |wait: &crate::plan::Wait| match &wait.subject {
         Subject::Service { service, .. } => {
-            let told = input
+            let reported = input
                 .accepted
                 .is_some_and(|accepted| accepted.desired.services.contains_key(service));
-            if told {
+            if reported {
                 None
             } else {
-                of_wait(input, &place, &wait.on)
+                error_of_wait(input, &location, &wait.on)
             }
         }
         Subject::Image { .. } => None,
         Subject::Network { .. }
         | Subject::Volume { .. }
         | Subject::ExtraContainer { .. }
-        | Subject::ExtraNetwork { .. } => of_wait(input, &place, &wait.on),
+        | Subject::ExtraNetwork { .. } => error_of_wait(input, &location, &wait.on),
     };
     waits.iter().filter_map(error).collect()
 }
 
-/// An error without a time of its own was first seen when it was first told: it keeps that time and its id.
+/// Keeps the time and id of an error that was reported before, unless the error has a time of its own.
 pub(super) fn same_occurrence(input: &StatusInput<'_>, error: StructuredError) -> StructuredError {
-    // Before it is looked for among what was told.
+    // The reported errors are redacted, so the comparison needs a redacted error.
     let error = redact::error(&redact::secrets(input), error);
     let Some(previous) = input.previous else {
         return error;
@@ -341,65 +346,28 @@ pub(super) fn same_occurrence(input: &StatusInput<'_>, error: StructuredError) -
     if error.timestamp.as_deref() != Some(input.now.to_string().as_str()) {
         return error;
     }
-    let told = previous
+    let reported = previous
         .services
         .iter()
         .filter_map(|row| row.last_error.as_ref())
         .chain(&previous.errors);
-    let mut alike = told
+    let mut matching = reported
         .filter(|old| old.code == error.code && old.service == error.service && old.message == error.message);
-    match alike.next() {
+    match matching.next() {
         Some(old) => StructuredError {
             error_id: old.error_id.clone(),
             timestamp: old.timestamp.clone(),
-            ..retry_after::lasting(error, old)
+            ..retry_after::keep_retry_after(error, old)
         },
         None => error,
     }
 }
 
-/// The service that an error is about, as the spec has it.
-fn service_of<'a>(input: &StatusInput<'a>, place: &Place<'_>) -> Option<&'a Service> {
+/// Desired service of an error.
+fn service_of<'a>(input: &StatusInput<'a>, location: &Location<'_>) -> Option<&'a Service> {
     let services = &input.accepted?.desired.services;
     let mut services = services.iter();
     services
-        .find(|(name, _)| Some(name.as_str()) == place.service)
+        .find(|(name, _)| Some(name.as_str()) == location.service)
         .map(|(_, service)| service)
-}
-
-/// The error of a budget that is spent, though `slowRetry` goes on.
-fn of_spent(input: &StatusInput<'_>, place: &Place<'_>, memory: &ServiceHistory) -> Option<StructuredError> {
-    let policy = &input.accepted?.desired.restart;
-    let at = memory.failures.last()?.at;
-    match restart::decide(
-        policy,
-        &memory.failures,
-        input.outages,
-        &memory.health_transitions,
-    ) {
-        restart::RestartDecision::At(_, attempt) if attempt > policy.max_restarts => {
-            let case = FailureContext::of(input, place);
-            Some(place.finish(failed_run::exhausted(&case, attempt - 1, &memory.failures), at))
-        }
-        restart::RestartDecision::At(..)
-        | restart::RestartDecision::EngineRestart
-        | restart::RestartDecision::GaveUp(_)
-        | restart::RestartDecision::Halted(_)
-        | restart::RestartDecision::NotRunnable(_)
-        | restart::RestartDecision::Stay => None,
-    }
-}
-
-/// The error of the death that is remembered last.
-pub(super) fn of_last_death(
-    input: &StatusInput<'_>,
-    place: &Place<'_>,
-    memory: &ServiceHistory,
-) -> Option<StructuredError> {
-    let last = memory.failures.last()?;
-    let container = input.observed.containers.get(&last.container).map(AsRef::as_ref);
-    Some(place.finish(
-        failed_run::of(&FailureContext::of(input, place), last, container),
-        last.at,
-    ))
 }

@@ -1,7 +1,7 @@
-//! What dead controllers left, in the words of the status files.
+//! Orphans of dead controllers in the status files.
 
 use argus_crds::error::{Code, StructuredError};
-use argus_crds::status::Orphan as Told;
+use argus_crds::status::Orphan as OrphanStatus;
 use serde_json::json;
 
 use crate::ident::EnvName;
@@ -12,13 +12,13 @@ use crate::plan::{Plan, Subject};
 
 use super::wait::one_line;
 
-/// Everything of it in a plan.
-pub fn orphans(plan: &Plan) -> Vec<Told> {
-    plan.orphans.iter().map(told).collect()
+/// Orphans of a plan.
+pub fn orphans(plan: &Plan) -> Vec<OrphanStatus> {
+    plan.orphans.iter().map(orphan_status).collect()
 }
 
-/// Everything of an environment that nobody desires: what is this controller's own goes with what dead ones left.
-pub fn leftovers(env: &EnvName, plan: &Plan, store: &Store) -> Vec<Told> {
+/// Objects of an environment that is not desired: orphans, and this controller's own objects on the way to removal.
+pub fn leftovers(env: &EnvName, plan: &Plan, store: &Store) -> Vec<OrphanStatus> {
     let mut all = orphans(plan);
     let Some(observed) = store.of(env) else {
         return all;
@@ -28,19 +28,19 @@ pub fn leftovers(env: &EnvName, plan: &Plan, store: &Store) -> Vec<Told> {
         .iter()
         .map(|step| (&step.subject, OrphanDecision::Removing));
     let waits = plan.waits.iter().map(|wait| (&wait.subject, decide(&wait.on)));
-    for (subject, fate) in steps.chain(waits) {
-        let Some(orphan) = own(observed, subject, fate) else {
+    for (subject, decision) in steps.chain(waits) {
+        let Some(orphan) = own_object(observed, subject, decision) else {
             continue;
         };
-        if !all.iter().any(|told| told.id == orphan.id) {
-            all.push(told(&orphan));
+        if !all.iter().any(|known| known.id == orphan.id) {
+            all.push(orphan_status(&orphan));
         }
     }
     all
 }
 
-/// Something of ours that is to go, as if a dead controller had left it.
-fn own(observed: &Observed, subject: &Subject, fate: OrphanDecision) -> Option<Orphan> {
+/// Own object on the way to removal, in the form of an orphan.
+fn own_object(observed: &Observed, subject: &Subject, decision: OrphanDecision) -> Option<Orphan> {
     let one = |kind, id: &str, name: &str, owner: Owner, created_at| Orphan {
         kind,
         id: id.to_owned(),
@@ -49,47 +49,47 @@ fn own(observed: &Observed, subject: &Subject, fate: OrphanDecision) -> Option<O
         project: owner.project,
         controller: owner.controller,
         created_at,
-        decision: fate,
+        decision,
     };
     match subject {
         Subject::ExtraContainer { id } => {
-            let it = observed.containers.get(id)?;
+            let object = observed.containers.get(id)?;
             Some(one(
                 OrphanKind::Container,
                 id.as_str(),
-                &it.name,
-                it.owner()?,
-                Some(it.created_at),
+                &object.name,
+                object.owner()?,
+                Some(object.created_at),
             ))
         }
         Subject::ExtraNetwork { id } => {
-            let it = observed.networks.get(id)?;
+            let object = observed.networks.get(id)?;
             Some(one(
                 OrphanKind::Network,
                 id.as_str(),
-                &it.name,
-                it.owner()?,
-                Some(it.created_at),
+                &object.name,
+                object.owner()?,
+                Some(object.created_at),
             ))
         }
         Subject::Volume { name, .. } => {
-            let it = observed.volumes.get(name.as_str())?;
+            let object = observed.volumes.get(name.as_str())?;
             Some(one(
                 OrphanKind::Volume,
-                &it.name,
-                &it.name,
-                it.owner()?,
-                it.made_at(),
+                &object.name,
+                &object.name,
+                object.owner()?,
+                object.made_at(),
             ))
         }
         Subject::Service { .. } | Subject::Network { .. } | Subject::Image { .. } => None,
     }
 }
 
-fn told(orphan: &Orphan) -> Told {
+fn orphan_status(orphan: &Orphan) -> OrphanStatus {
     let text = |text: &String| Some(text.clone()).filter(|text| !text.is_empty());
-    let (result, message) = in_words(&orphan.decision);
-    Told {
+    let (result, message) = decision_text(&orphan.decision);
+    OrphanStatus {
         kind: orphan.kind.word().to_owned(),
         id: orphan.id.clone(),
         name: orphan.name.clone(),
@@ -102,61 +102,61 @@ fn told(orphan: &Orphan) -> Told {
     }
 }
 
-fn in_words(fate: &OrphanDecision) -> (&'static str, Option<String>) {
-    let said = |message: &str| Some(message.to_owned());
-    match fate {
+fn decision_text(decision: &OrphanDecision) -> (&'static str, Option<String>) {
+    let some_text = |message: &str| Some(message.to_owned());
+    match decision {
         OrphanDecision::Removing => ("removing", None),
         OrphanDecision::Failed { failure } => {
             let why = one_line(&failure.error.to_string());
             ("failed", Some(format!("`{}` failed: {why}", failure.verb)))
         }
-        OrphanDecision::TooNew { .. } => ("waiting", said("it is younger than 30s")),
-        OrphanDecision::OtherProject => ("reported", said("no spec of its project is held here")),
+        OrphanDecision::TooNew { .. } => ("waiting", some_text("it is younger than 30s")),
+        OrphanDecision::OtherProject => (
+            "reported",
+            some_text("this controller has no spec of its project"),
+        ),
         OrphanDecision::ReportOnly => (
             "reported",
-            said("`resilience.preflight.cleanOrphans` is false in its project"),
+            some_text("`resilience.preflight.cleanOrphans` is false in its project"),
         ),
         OrphanDecision::KeptVolume => (
             "reported",
-            said("it was not made with `argus.deletion.volumes: Delete`"),
+            some_text("it was not created with `argus.deletion.volumes: Delete`"),
         ),
     }
 }
 
-/// `ORPHAN_DETECTED` for what stays unless a person acts, `CLEANUP_FAILED` for each that could not be removed.
-pub fn orphan_errors(orphans: &[Told]) -> Vec<StructuredError> {
-    let reported: Vec<&Told> = orphans
+/// `ORPHAN_DETECTED` for orphans that need a person, and `CLEANUP_FAILED` for each failed removal.
+pub fn orphan_errors(orphans: &[OrphanStatus]) -> Vec<StructuredError> {
+    let reported: Vec<&OrphanStatus> = orphans
         .iter()
         .filter(|orphan| orphan.result == "reported")
         .collect();
     let failed = orphans.iter().filter(|orphan| orphan.result == "failed");
     let mut errors = Vec::new();
     if !reported.is_empty() {
-        let message = format!(
-            "{} that nobody desires, of controllers that are dead",
-            count(&reported)
-        );
+        let message = format!("{} left by dead controllers", count(&reported));
         errors.push(
             StructuredError::new(Code::OrphanDetected, message).details(json!({ "orphans": reported })),
         );
     }
     errors.extend(failed.map(|orphan| {
         let why = orphan.message.as_deref().unwrap_or_default();
-        let message = format!("{} `{}` stays: {why}", orphan.kind, orphan.name);
+        let message = format!("cannot remove {} `{}`: {why}", orphan.kind, orphan.name);
         StructuredError::new(Code::CleanupFailed, message).details(json!({ "orphan": orphan }))
     }));
     errors
 }
 
-fn count(orphans: &[&Told]) -> String {
+fn count(orphans: &[&OrphanStatus]) -> String {
     let of = |kind: &str| orphans.iter().filter(|orphan| orphan.kind == kind).count();
     let words = ["container", "network", "volume"].map(|kind| (of(kind), kind));
-    let told = words
+    let counts = words
         .iter()
         .filter(|(count, _)| *count > 0)
         .map(|(count, kind)| match count {
             1 => format!("1 {kind}"),
             many => format!("{many} {kind}s"),
         });
-    told.collect::<Vec<_>>().join(", ")
+    counts.collect::<Vec<_>>().join(", ")
 }

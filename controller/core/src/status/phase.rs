@@ -1,4 +1,4 @@
-//! The state of an environment in one word.
+//! Phase of an environment: its state in one word.
 
 use argus_crds::status::{Phase, ServiceState, ServiceStatus};
 
@@ -7,16 +7,16 @@ use crate::plan::{Plan, Subject, WaitingOn};
 
 use super::{StatusInput, desired};
 
-/// The phase that the services and the plan add up to.
-pub(super) fn of(input: &StatusInput<'_>, services: &[ServiceStatus]) -> Phase {
+/// Phase from the states of the services and from the plan.
+pub(super) fn phase_of(input: &StatusInput<'_>, services: &[ServiceStatus]) -> Phase {
     let Some(accepted) = input.accepted else {
-        return without_desire(input);
+        return undesired_phase(input);
     };
     if accepted.desired.hold || input.requests.environment_hold(input.env, input.now).is_some() {
         return Phase::Held;
     }
-    if let Some(lost) = lost(input, services) {
-        return lost;
+    if let Some(lost_phase) = lost_phase(input, services) {
+        return lost_phase;
     }
     let was_ready = input.state.last_good.as_ref() == Some(&accepted.desired.revision);
     if is_ready(input, services) {
@@ -33,21 +33,21 @@ pub(super) fn of(input: &StatusInput<'_>, services: &[ServiceStatus]) -> Phase {
             Phase::Pending
         };
     }
-    if is_anothers(input) {
+    if is_owned_by_other(input) {
         return Phase::Pending;
     }
     if was_ready || is_stuck(input) {
         return Phase::Degraded;
     }
-    if begun(input) {
+    if has_started(input) {
         Phase::Progressing
     } else {
         Phase::Pending
     }
 }
 
-/// Nothing is desired: what is there goes, unless a file was refused before anything of it ever ran.
-fn without_desire(input: &StatusInput<'_>) -> Phase {
+/// Phase of an environment that is not desired: `Failed` if its file was rejected before anything ran.
+fn undesired_phase(input: &StatusInput<'_>) -> Phase {
     let nothing_there = *input.observed == crate::observed::Observed::default();
     if input.rejected.is_some() && nothing_there {
         Phase::Failed
@@ -56,8 +56,8 @@ fn without_desire(input: &StatusInput<'_>) -> Phase {
     }
 }
 
-/// What given-up services make of the environment.
-fn lost(input: &StatusInput<'_>, services: &[ServiceStatus]) -> Option<Phase> {
+/// Phase caused by given-up services.
+fn lost_phase(input: &StatusInput<'_>, services: &[ServiceStatus]) -> Option<Phase> {
     let criticality = |row: &ServiceStatus| desired(input, row).map(|service| service.criticality);
     let worst = services
         .iter()
@@ -71,60 +71,60 @@ fn lost(input: &StatusInput<'_>, services: &[ServiceStatus]) -> Option<Phase> {
     }
 }
 
-/// Every service that counts is there at the desired hash, and nothing is left to do or to wait for.
+/// True if every required service is ready at the desired hash, and nothing required has an action or a wait.
 pub(super) fn is_ready(input: &StatusInput<'_>, services: &[ServiceStatus]) -> bool {
     let Some(plan) = input.plan else { return false };
-    let is_extra = |row| desired(input, row).is_some_and(|service| !plan.is_required(service));
-    let current = input
+    let is_optional = |row| desired(input, row).is_some_and(|service| !plan.is_required(service));
+    let is_current = input
         .accepted
         .is_some_and(|accepted| plan.revision.as_ref() == Some(&accepted.desired.revision));
-    current
+    is_current
         && unfinished(input, plan).next().is_none()
-        && services.iter().all(|row| is_good(row) || is_extra(row))
+        && services.iter().all(|row| is_good(row) || is_optional(row))
 }
 
-/// It is as it shall be.
+/// True if the service reached its goal.
 pub(super) fn is_good(row: &ServiceStatus) -> bool {
     matches!(row.state, ServiceState::Ready | ServiceState::Completed)
 }
 
-/// Whether it was given up, and its file says that a warning is enough.
-pub(super) fn is_warned_of(input: &StatusInput<'_>, row: &ServiceStatus) -> bool {
+/// True if the service is given up and its criticality only causes a warning.
+pub(super) fn is_given_up_with_warning(input: &StatusInput<'_>, row: &ServiceStatus) -> bool {
     let (Some(plan), Some(service)) = (input.plan, desired(input, row)) else {
         return false;
     };
     service.criticality == Criticality::Recoverable && plan.gives_up(service)
 }
 
-/// What the plan still acts on or waits for before the environment is `Ready`.
+/// Subjects whose actions or waits block `Ready`.
 pub(super) fn unfinished<'p>(input: &StatusInput<'p>, plan: &'p Plan) -> impl Iterator<Item = &'p Subject> {
     let accepted = input.accepted.iter();
     accepted.flat_map(|accepted| plan.unfinished(&accepted.desired.services))
 }
 
-/// Another controller is at work on all of it: whatever runs is not this one's doing.
-fn is_anothers(input: &StatusInput<'_>) -> bool {
+/// True if another controller owns the whole environment.
+fn is_owned_by_other(input: &StatusInput<'_>) -> bool {
     let Some(plan) = input.plan else { return false };
     let leased = |on: &WaitingOn| matches!(on, WaitingOn::Leased { .. });
     plan.steps.is_empty() && !plan.waits.is_empty() && plan.waits.iter().all(|wait| leased(&wait.on))
 }
 
-/// Something that counts will not come by itself, though nothing that ran is lost (then it would be `Failed`).
+/// True if a required subject needs a person, although no service is lost. A lost one means `Failed`.
 fn is_stuck(input: &StatusInput<'_>) -> bool {
     let Some(plan) = input.plan else { return false };
-    let counts: Vec<_> = unfinished(input, plan).collect();
+    let required: Vec<_> = unfinished(input, plan).collect();
     plan.waits
         .iter()
-        .any(|wait| super::condition::is_final(&wait.on) && counts.contains(&&wait.subject))
+        .any(|wait| super::condition::is_final(&wait.on) && required.contains(&&wait.subject))
 }
 
-/// Something of it was made, or is being made.
-fn begun(input: &StatusInput<'_>) -> bool {
+/// True if an object of the environment exists, or an action or a wait is in progress.
+fn has_started(input: &StatusInput<'_>) -> bool {
     let Some(plan) = input.plan else { return false };
     !plan.steps.is_empty()
         || !input.observed.containers.is_empty()
         || plan
             .waits
             .iter()
-            .any(|wait| !super::condition::is_blind(&wait.on))
+            .any(|wait| !super::condition::blocks_everything(&wait.on))
 }

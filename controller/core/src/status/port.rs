@@ -1,4 +1,4 @@
-//! Published ports: where they were wanted, where they are, and how a test finds them.
+//! Published ports: preferred and actual host ports, and the environment file for tests.
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
@@ -12,8 +12,8 @@ use crate::plan::PortKey;
 
 use super::StatusInput;
 
-/// The mappings of one service; a port that has no host port yet is not in here.
-/// `originalPort` is 0 where the file takes any.
+/// Mappings of one service, without ports that have no host port yet. `originalPort` is 0 if the file accepts any
+/// port.
 pub(super) fn of(input: &StatusInput<'_>, service: &Service) -> Vec<PortMapping> {
     let mapping = |port: &crate::desired::Port| {
         let container = HostPort {
@@ -39,8 +39,8 @@ pub(super) fn of(input: &StatusInput<'_>, service: &Service) -> Vec<PortMapping>
     service.ports.iter().filter_map(mapping).collect()
 }
 
-/// The ports as `<state>/environments/ENV.env`, to be sourced by a shell: `ARGUS_<SERVICE>_<CPORT>=HOST:PORT`, and the first TCP
-/// port as `ARGUS_<SERVICE>_URL`. A UDP port has `_UDP` at its end; its plain name, too, where no TCP port has the number.
+/// Formats the ports as `<state>/environments/ENV.env` for a shell: `ARGUS_<SERVICE>_<CPORT>=HOST:PORT`, and the first TCP
+/// port as `ARGUS_<SERVICE>_URL`. A UDP port has the suffix `_UDP`, and its plain name if no TCP port has the number.
 pub fn env_file(mappings: &[PortMapping]) -> String {
     let mut text = String::new();
     let mut with_url = BTreeSet::new();
@@ -73,7 +73,7 @@ pub fn env_file(mappings: &[PortMapping]) -> String {
     text
 }
 
-/// Where a published port is reached: a wildcard is no address to connect to.
+/// Address of a published port for clients, which cannot connect to a wildcard.
 fn reachable(host: Option<&str>) -> String {
     let address = host
         .and_then(|host| host.parse::<IpAddr>().ok())
@@ -86,7 +86,7 @@ fn reachable(host: Option<&str>) -> String {
     }
 }
 
-/// A name as a variable has it.
+/// Name in the form of an environment variable.
 fn variable(name: &str) -> String {
     name.chars()
         .map(|c| {

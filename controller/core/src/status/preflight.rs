@@ -1,16 +1,16 @@
-//! What the last look at engine and disk adds to a status.
+//! Preflight part of a status.
 
 use argus_crds::error::{Call, Code, Reason, StructuredError};
 use argus_crds::status::PreflightReport;
 use serde_json::json;
 
 use super::StatusInput;
-use super::error::Place;
+use super::error::Location;
 use super::wait::one_line;
 use crate::plan::WaitingOn;
 use crate::preflight::{Observation, disk_details};
 
-/// The report under the environment's own policy.
+/// Preflight report under the environment's own policy.
 pub(super) fn report(input: &StatusInput<'_>) -> Option<PreflightReport> {
     let reason = one_line(input.engine.reason);
     input.preflight?.report(
@@ -23,7 +23,7 @@ pub(super) fn report(input: &StatusInput<'_>) -> Option<PreflightReport> {
     )
 }
 
-/// What keeps the environment from making anything, told once however many services wait for it.
+/// Error of the check that blocks the creation of objects, reported once for all waiting services.
 pub(super) fn errors(input: &StatusInput<'_>) -> Vec<StructuredError> {
     let waits = input.plan.map(|plan| plan.waits.as_slice()).unwrap_or_default();
     let first = waits.iter().find_map(|wait| match &wait.on {
@@ -38,7 +38,7 @@ pub(super) fn errors(input: &StatusInput<'_>) -> Vec<StructuredError> {
     let Some((check, code, why, until)) = first else {
         return Vec::new();
     };
-    let verdict =
+    let check_status =
         report(input).and_then(|report| report.checks.into_iter().find(|found| found.name == *check));
     let mut error = StructuredError::new(code, one_line(why))
         .stage("preflight")
@@ -50,7 +50,7 @@ pub(super) fn errors(input: &StatusInput<'_>) -> Vec<StructuredError> {
             .outcome([why.clone()]),
         );
     error = error.details(json!({ "check": check }));
-    if let Some(details) = verdict.and_then(|verdict| verdict.details) {
+    if let Some(details) = check_status.and_then(|check_status| check_status.details) {
         error = error.details(details);
     }
     if code == Code::PrereqMissing {
@@ -59,10 +59,10 @@ pub(super) fn errors(input: &StatusInput<'_>) -> Vec<StructuredError> {
     if until.is_some() {
         error = error.retry_after(crate::preflight::snapshot::AGAIN.as_secs());
     }
-    vec![Place::environment(input).finish(error, input.now)]
+    vec![Location::environment(input).finish(error, input.now)]
 }
 
-/// The error of a full disk tells how full it is, as far as that is known.
+/// Adds the known disk usage to the error of a full disk.
 pub(super) fn with_usage(input: &StatusInput<'_>, error: StructuredError) -> StructuredError {
     let disk = input.preflight.map(|preflight| &preflight.host.disk);
     let (Code::DiskSpaceLow, Some(Observation::Known(disk)), Some(accepted)) =

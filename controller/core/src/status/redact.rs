@@ -1,4 +1,4 @@
-//! A status without the secrets of its environment.
+//! Redaction: removes the secrets of an environment from its status.
 
 use argus_crds::error::{Call, StructuredError};
 use argus_crds::status::EnvironmentStatus;
@@ -8,7 +8,7 @@ use crate::secrets::Secrets;
 
 use super::StatusInput;
 
-/// Details that are our own words, names and times: programs read them.
+/// Details with words, names and times of Argus, which programs read.
 const OURS: &[&str] = &[
     "kind",
     "event",
@@ -27,7 +27,7 @@ const OURS: &[&str] = &[
     "nextTry",
 ];
 
-/// What must not leave of the environment.
+/// Secret values of the environment.
 pub(super) fn secrets(input: &StatusInput<'_>) -> Secrets {
     input
         .accepted
@@ -35,7 +35,7 @@ pub(super) fn secrets(input: &StatusInput<'_>) -> Secrets {
         .unwrap_or_default()
 }
 
-/// An error in whose words there is no secret. What it is about and what is done about it are names.
+/// Removes the secrets from an error. Names of its objects and actions stay.
 pub(super) fn error(secrets: &Secrets, error: StructuredError) -> StructuredError {
     if secrets.is_empty() {
         return error;
@@ -62,7 +62,7 @@ pub(super) fn error(secrets: &Secrets, error: StructuredError) -> StructuredErro
     }
 }
 
-/// The rest of a status, whose errors are redacted already.
+/// Removes the secrets from the rest of a status, whose errors are redacted already.
 pub(super) fn status(input: &StatusInput<'_>, status: &mut EnvironmentStatus) {
     let secrets = secrets(input);
     if secrets.is_empty() {
@@ -98,16 +98,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_was_called_is_told_without_secrets() {
+    fn call_details_contain_no_secrets() {
         let secrets: Secrets = serde_json::from_value(json!(["wolpertinger"])).unwrap();
         let arguments = json!({ "image": "registry/wolpertinger:1", "ports": ["wolpertinger", 1] });
         let call = Call::new("pull-image", arguments.as_object().cloned().unwrap())
             .outcome(["no `registry/wolpertinger:1` here".to_owned()]);
-        let told = error(
+        let redacted_error = error(
             &secrets,
             StructuredError::new(Code::ImageNotFound, "x").with_call(call),
         );
-        let text = serde_json::to_string(&told).unwrap();
+        let text = serde_json::to_string(&redacted_error).unwrap();
         assert!(!text.contains("wolpertinger"), "{text}");
         assert_eq!(text.matches("[redacted]").count(), 3, "{text}");
     }

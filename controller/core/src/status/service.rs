@@ -1,9 +1,9 @@
-//! The row of each service: what its container does, what its probe says, what it waits for, what went wrong last.
+//! Status row of each service: state, health, wait reason and last error.
 
 use std::collections::BTreeSet;
 
 use argus_crds::error::{Code, Severity, StructuredError};
-use argus_crds::status::{Health, ServiceRole, ServiceState, ServiceStatus, WaitingOn as Told};
+use argus_crds::status::{Health, ServiceRole, ServiceState, ServiceStatus, WaitingOn as WaitStatus};
 
 use crate::desired::{ProbeKind, Role, Service};
 use crate::ident::ServiceName;
@@ -13,26 +13,26 @@ use crate::plan::{Plan, Step, Subject, WaitingOn, image};
 use crate::probe::ProbeStatus;
 use crate::state::ServiceHistory;
 
-use super::error::{Place, of_last_death, of_wait, same_occurrence};
-use super::wait::{doing, one_line, words};
+use super::error::{Location, error_of_last_run, error_of_wait, same_occurrence};
+use super::wait::{action_message, one_line, words};
 use super::{StatusInput, port, state};
 
-/// What is known of one service, gathered once.
+/// Inputs of the row of one service.
 pub(super) struct RowInputs<'a> {
     pub(super) desired: Option<&'a Service>,
     pub(super) container: Option<&'a Container>,
-    /// The container carries the hash that is desired.
+    /// True if the container carries the desired hash.
     pub(super) current: bool,
     pub(super) step: Option<&'a Step>,
     pub(super) wait: Option<&'a WaitingOn>,
     pub(super) image: ImageProgress<'a>,
-    pub(super) memory: Option<&'a ServiceHistory>,
+    pub(super) history: Option<&'a ServiceHistory>,
     pub(super) health: Health,
-    /// Its one-shot exited with 0 at the desired hash.
+    /// True if the one-shot exited with 0 at the desired hash.
     pub(super) completed: bool,
 }
 
-/// What is done about an image, and the wait that stands for it.
+/// Action on an image in progress, or the wait of the image.
 #[derive(Clone, Copy)]
 pub(super) struct ImageProgress<'a> {
     pub(super) verb: Option<&'a str>,
@@ -40,7 +40,7 @@ pub(super) struct ImageProgress<'a> {
     progress: Option<&'a str>,
 }
 
-/// The rows of all services that are desired, and of those that are still there.
+/// Rows of all desired services, and of services whose containers still exist.
 pub(super) fn all(input: &StatusInput<'_>) -> Vec<ServiceStatus> {
     let desired = input
         .accepted
@@ -50,14 +50,14 @@ pub(super) fn all(input: &StatusInput<'_>) -> Vec<ServiceStatus> {
         .observed
         .containers
         .values()
-        .filter(|container| is_a_row(input, container))
+        .filter(|container| has_row(input, container))
         .filter_map(|container| container.owner()?.service);
     let names: BTreeSet<ServiceName> = desired.chain(seen).collect();
     names.iter().map(|name| row(input, name)).collect()
 }
 
-/// It stands for a service, or did: what dead or other controllers have here is none of this environment's services.
-fn is_a_row(input: &StatusInput<'_>, container: &Container) -> bool {
+/// True if the container belongs to a row. Orphans and containers of other controllers have none.
+fn has_row(input: &StatusInput<'_>, container: &Container) -> bool {
     let Some(plan) = input.plan.filter(|_| input.engine.synced) else {
         return true;
     };
@@ -66,17 +66,17 @@ fn is_a_row(input: &StatusInput<'_>, container: &Container) -> bool {
     };
     let about = plan.steps.iter().map(|step| &step.subject);
     let mut about = about.chain(plan.waits.iter().map(|wait| &wait.subject));
-    let on_its_way = input.accepted.is_none() || about.any(|found| *found == subject);
-    on_its_way && !plan.is_about_an_orphan(&subject)
+    let is_being_removed = input.accepted.is_none() || about.any(|found| *found == subject);
+    is_being_removed && !plan.is_about_an_orphan(&subject)
 }
 
 fn row(input: &StatusInput<'_>, name: &ServiceName) -> ServiceStatus {
-    let facts = gather(input, name);
-    let state = state::of(input, &facts);
+    let facts = row_inputs(input, name);
+    let state = state::service_state(input, &facts);
     let role = match facts.desired.map(|service| service.role) {
         Some(Role::Mock) => ServiceRole::Mock,
         Some(Role::Service) => ServiceRole::Service,
-        None => labelled_role(facts.container),
+        None => role_of(facts.container),
     };
     let image = facts.desired.map(|service| service.image.reference().to_owned());
     let last_error = last_error(input, name, &facts, state).map(|error| {
@@ -84,7 +84,7 @@ fn row(input: &StatusInput<'_>, name: &ServiceName) -> ServiceStatus {
         error.severity(severity)
     });
     let mut waiting_on = waiting_on(input, &facts, state);
-    // A wait knows that something died, only the error knows of what.
+    // A wait only knows that a run failed; the error knows the reason.
     if let Some(on) = &mut waiting_on
         && on.error.is_some()
     {
@@ -95,7 +95,7 @@ fn row(input: &StatusInput<'_>, name: &ServiceName) -> ServiceStatus {
         role,
         state,
         health: facts.health,
-        restarts: facts.memory.map_or(0, |memory| memory.restarts),
+        restarts: facts.history.map_or(0, |history| history.restarts),
         waiting_on,
         container_id: facts.container.map(|container| container.id.to_string()),
         container_name: facts.container.map(|container| container.name.clone()),
@@ -108,7 +108,7 @@ fn row(input: &StatusInput<'_>, name: &ServiceName) -> ServiceStatus {
     }
 }
 
-/// How bad it is for the environment: a warning, once a service is given up that it is `Ready` without.
+/// Severity for the environment: a warning for a given-up service that `Ready` does not require.
 fn severity(input: &StatusInput<'_>, code: Code, desired: Option<&Service>) -> Severity {
     let is_lost = |service: &&Service| input.plan.is_some_and(|plan| plan.gives_up(service));
     match desired.filter(is_lost) {
@@ -117,13 +117,13 @@ fn severity(input: &StatusInput<'_>, code: Code, desired: Option<&Service>) -> S
     }
 }
 
-fn gather<'a>(input: &StatusInput<'a>, name: &ServiceName) -> RowInputs<'a> {
+fn row_inputs<'a>(input: &StatusInput<'a>, name: &ServiceName) -> RowInputs<'a> {
     let desired = input
         .accepted
         .and_then(|accepted| accepted.desired.services.get(name));
     let hash = input.plan.and_then(|plan| plan.hashes.get(name));
     let carries = |container: &Container| hash.is_some_and(|hash| container.carries(hash));
-    let mine = |container: &&Container| container.is_of(name);
+    let matches = |container: &&Container| container.is_of(name);
     let rank = |container: &&Container| {
         (
             carries(container),
@@ -136,17 +136,17 @@ fn gather<'a>(input: &StatusInput<'a>, name: &ServiceName) -> RowInputs<'a> {
         .containers
         .values()
         .map(AsRef::as_ref)
-        .filter(mine)
+        .filter(matches)
         .max_by_key(rank);
-    // What nobody desires is acted on container by container.
+    // Extra containers have one subject each.
     let subject = match container.filter(|_| desired.is_none()) {
-        Some(stray) => Subject::ExtraContainer { id: stray.id.clone() },
+        Some(extra) => Subject::ExtraContainer { id: extra.id.clone() },
         None => Subject::Service {
             environment: input.env.clone(),
             service: name.clone(),
         },
     };
-    let memory = input.state.services.get(name);
+    let history = input.state.services.get(name);
     RowInputs {
         desired,
         container,
@@ -161,11 +161,11 @@ fn gather<'a>(input: &StatusInput<'a>, name: &ServiceName) -> RowInputs<'a> {
                 wait: None,
                 progress: None,
             },
-            |service| image_work(input, service),
+            |service| image_progress(input, service),
         ),
-        memory,
+        history,
         health: health(input, desired, container),
-        completed: hash.is_some() && memory.is_some_and(|memory| memory.completed.as_ref() == hash),
+        completed: hash.is_some() && history.is_some_and(|history| history.completed.as_ref() == hash),
     }
 }
 
@@ -176,9 +176,9 @@ fn wait_of<'a>(plan: &'a Plan, subject: &Subject) -> Option<&'a WaitingOn> {
         .map(|wait| &wait.on)
 }
 
-fn image_work<'a>(input: &StatusInput<'a>, service: &Service) -> ImageProgress<'a> {
+fn image_progress<'a>(input: &StatusInput<'a>, service: &Service) -> ImageProgress<'a> {
     let key = image::key(&service.image);
-    let mine = |subject: &Subject| matches!(subject, Subject::Image { key: of } if *of == key);
+    let matches = |subject: &Subject| matches!(subject, Subject::Image { key: of } if *of == key);
     let Some(plan) = input.plan else {
         return ImageProgress {
             verb: None,
@@ -186,11 +186,11 @@ fn image_work<'a>(input: &StatusInput<'a>, service: &Service) -> ImageProgress<'
             progress: None,
         };
     };
-    let step = plan.steps.iter().find(|step| mine(&step.subject));
+    let step = plan.steps.iter().find(|step| matches(&step.subject));
     let wait = plan
         .waits
         .iter()
-        .find(|wait| mine(&wait.subject))
+        .find(|wait| matches(&wait.subject))
         .map(|wait| &wait.on);
     let waited = match wait {
         Some(WaitingOn::InFlight { verb } | WaitingOn::EffectPending { verb, .. }) => Some(verb.as_str()),
@@ -202,34 +202,37 @@ fn image_work<'a>(input: &StatusInput<'a>, service: &Service) -> ImageProgress<'
         progress: input
             .progress
             .iter()
-            .find(|(subject, _)| mine(subject))
+            .find(|(subject, _)| matches(subject))
             .map(|(_, line)| line.as_str()),
     }
 }
 
 fn health(input: &StatusInput<'_>, desired: Option<&Service>, container: Option<&Container>) -> Health {
     let probe = desired.and_then(|service| service.probe.as_ref());
-    let engines = probe.is_none_or(|probe| probe.kind == ProbeKind::Docker);
-    let unknown = if engines { Health::None } else { Health::Unknown };
+    let by_engine = probe.is_none_or(|probe| probe.kind == ProbeKind::Docker);
+    let unknown = if by_engine { Health::None } else { Health::Unknown };
     let Some(container) = container else {
         return unknown;
     };
     let facts = container.inspect.as_ref();
     let started = facts.and_then(|facts| facts.started_at);
-    if let Some(told) = input
+    if let Some(result) = input
         .health
         .get(&container.id)
-        .filter(|told| told.started_at == started)
+        .filter(|result| result.started_at == started)
     {
-        return match told.status {
+        return match result.status {
             ProbeStatus::Starting => Health::Starting,
             ProbeStatus::Healthy => Health::Healthy,
             ProbeStatus::Unhealthy => Health::Unhealthy,
         };
     }
-    match facts.and_then(|facts| facts.health.as_ref()).filter(|_| engines) {
-        Some(told) if told.checked_at < started => Health::Starting,
-        Some(told) => match told.status {
+    match facts
+        .and_then(|facts| facts.health.as_ref())
+        .filter(|_| by_engine)
+    {
+        Some(result) if result.checked_at < started => Health::Starting,
+        Some(result) => match result.status {
             EngineHealthStatus::Starting => Health::Starting,
             EngineHealthStatus::Healthy => Health::Healthy,
             EngineHealthStatus::Unhealthy => Health::Unhealthy,
@@ -238,7 +241,7 @@ fn health(input: &StatusInput<'_>, desired: Option<&Service>, container: Option<
     }
 }
 
-fn labelled_role(container: Option<&Container>) -> ServiceRole {
+fn role_of(container: Option<&Container>) -> ServiceRole {
     let role = container.and_then(|container| container.labels.get(labels::ROLE));
     if role.is_some_and(|role| role == "mock") {
         ServiceRole::Mock
@@ -247,30 +250,30 @@ fn labelled_role(container: Option<&Container>) -> ServiceRole {
     }
 }
 
-/// What is waited for; always something unless the service is where it shall be.
-fn waiting_on(input: &StatusInput<'_>, facts: &RowInputs<'_>, state: ServiceState) -> Option<Told> {
+/// Wait reason of a service; never `None` unless the service reached its goal.
+fn waiting_on(input: &StatusInput<'_>, facts: &RowInputs<'_>, state: ServiceState) -> Option<WaitStatus> {
     if let Some(on) = facts.wait {
         return Some(match on {
-            WaitingOn::Image { reference } => image_words(&facts.image, reference, on),
+            WaitingOn::Image { reference } => image_wait(&facts.image, reference, on),
             on => words(on),
         });
     }
     if let Some(step) = facts.step {
-        let message = format!("{} ({})", doing(step.action.verb()), step.cause);
-        return Some(Told {
+        let message = format!("{} ({})", action_message(step.action.verb()), step.cause);
+        return Some(WaitStatus {
             reason: "ActionInFlight".to_owned(),
             message,
-            ..Told::default()
+            ..WaitStatus::default()
         });
     }
     if matches!(state, ServiceState::Ready | ServiceState::Completed) && input.engine.reachable {
         return None;
     }
     let on = if input.engine.synced {
-        return Some(Told {
+        return Some(WaitStatus {
             reason: "NextLook".to_owned(),
-            message: "the next look at the engine and at its health".to_owned(),
-            ..Told::default()
+            message: "the next check of the engine and of its health".to_owned(),
+            ..WaitStatus::default()
         });
     } else {
         WaitingOn::Engine {
@@ -280,24 +283,24 @@ fn waiting_on(input: &StatusInput<'_>, facts: &RowInputs<'_>, state: ServiceStat
     Some(words(&on))
 }
 
-fn image_words(work: &ImageProgress<'_>, reference: &str, on: &WaitingOn) -> Told {
-    let progress = work
+fn image_wait(progress_of_image: &ImageProgress<'_>, reference: &str, on: &WaitingOn) -> WaitStatus {
+    let progress = progress_of_image
         .progress
         .map_or_else(String::new, |line| format!(": {}", one_line(line)));
-    let doing = match work.verb {
+    let action_message = match progress_of_image.verb {
         Some("pull-image") => format!("image `{reference}` is being pulled{progress}"),
         Some("build-image") => format!("image `{reference}` is being built{progress}"),
-        Some(_) | None => return work.wait.map_or_else(|| words(on), words),
+        Some(_) | None => return progress_of_image.wait.map_or_else(|| words(on), words),
     };
-    Told {
+    WaitStatus {
         reason: "ImageNotPresent".to_owned(),
-        message: doing,
-        ..Told::default()
+        message: action_message,
+        ..WaitStatus::default()
     }
 }
 
-/// What went wrong last: what holds it up now, else the last death while that is remembered, else what was told before while
-/// the same revision is not there yet.
+/// Last error: of the current wait, else of the last failed run. Without both, the error of the previous status stays until
+/// the same revision is ready.
 fn last_error(
     input: &StatusInput<'_>,
     name: &ServiceName,
@@ -305,22 +308,22 @@ fn last_error(
     state: ServiceState,
 ) -> Option<StructuredError> {
     let container = facts.container.map(|container| container.id.as_str());
-    let place = Place {
+    let location = Location {
         service: Some(name.as_str()),
         container,
-        ..Place::environment(input)
+        ..Location::environment(input)
     };
     let on = match facts.wait {
         Some(WaitingOn::Image { .. }) => facts.image.wait,
         other => other,
     };
-    let now = on.and_then(|on| of_wait(input, &place, on));
-    let died = || {
+    let now = on.and_then(|on| error_of_wait(input, &location, on));
+    let last_failure = || {
         facts
-            .memory
-            .and_then(|memory| of_last_death(input, &place, memory))
+            .history
+            .and_then(|history| error_of_last_run(input, &location, history))
     };
-    if let Some(error) = now.or_else(died) {
+    if let Some(error) = now.or_else(last_failure) {
         return Some(same_occurrence(input, error));
     }
     if matches!(state, ServiceState::Ready | ServiceState::Completed) {

@@ -1,4 +1,4 @@
-//! What a service's container does, in one word.
+//! State of a service in one word.
 
 use argus_crds::status::{Health, ServiceState};
 
@@ -8,42 +8,42 @@ use crate::plan::WaitingOn;
 use super::StatusInput;
 use super::service::RowInputs;
 
-/// The state that the container, the plan and the memory add up to.
-pub(super) fn of(input: &StatusInput<'_>, facts: &RowInputs<'_>) -> ServiceState {
-    let running = facts
+/// State of a service from its container, its plan and its history.
+pub(super) fn service_state(input: &StatusInput<'_>, row: &RowInputs<'_>) -> ServiceState {
+    let running_state = row
         .container
         .is_some_and(|container| container.state == ContainerState::Running);
-    let Some(desired) = facts.desired else {
+    let Some(desired) = row.desired else {
         return ServiceState::Stopping;
     };
     let waits_on = input.plan.and_then(|plan| plan.wait_reason(desired));
     let is_lost = waits_on.is_some_and(WaitingOn::is_given_up);
-    // What still runs at its old revision is not lost because its replacement failed; what runs as it shall and was
-    // given up all the same is unhealthy for good, or never asked.
-    let for_good = facts.health == Health::Unhealthy || waits_on == Some(&WaitingOn::NoHealthcheck);
-    if is_lost && (!running || (facts.current && for_good)) {
+    // A container of the old revision that still runs is not lost because its replacement failed. A current container
+    // with a give-up is permanently unhealthy, or has no health check.
+    let is_permanent = row.health == Health::Unhealthy || waits_on == Some(&WaitingOn::NoHealthcheck);
+    if is_lost && (!running_state || (row.current && is_permanent)) {
         return ServiceState::Failed;
     }
-    if facts.completed && desired.one_shot && !running {
+    if row.completed && desired.one_shot && !running_state {
         return ServiceState::Completed;
     }
-    match facts.container {
-        None => absent(input, facts),
-        Some(container) => present(facts, container),
+    match row.container {
+        None => state_without_container(input, row),
+        Some(container) => state_of_container(row, container),
     }
 }
 
-/// The verb that is carried out on it at present.
-fn verb<'a>(facts: &RowInputs<'a>) -> Option<&'a str> {
-    let waited = match facts.wait {
+/// Verb of the action in progress.
+fn verb<'a>(row: &RowInputs<'a>) -> Option<&'a str> {
+    let waited = match row.wait {
         Some(WaitingOn::InFlight { verb } | WaitingOn::EffectPending { verb, .. }) => Some(verb.as_str()),
         Some(_) | None => None,
     };
-    facts.step.map(|step| step.action.verb()).or(waited)
+    row.step.map(|step| step.action.verb()).or(waited)
 }
 
-fn absent(input: &StatusInput<'_>, facts: &RowInputs<'_>) -> ServiceState {
-    match (verb(facts), facts.image.verb) {
+fn state_without_container(input: &StatusInput<'_>, row: &RowInputs<'_>) -> ServiceState {
+    match (verb(row), row.image.verb) {
         (Some("create-container"), _) => ServiceState::Creating,
         (Some("start-container"), _) => ServiceState::Starting,
         (_, Some("pull-image")) => ServiceState::Pulling,
@@ -53,19 +53,19 @@ fn absent(input: &StatusInput<'_>, facts: &RowInputs<'_>) -> ServiceState {
     }
 }
 
-fn present(facts: &RowInputs<'_>, container: &Container) -> ServiceState {
+fn state_of_container(row: &RowInputs<'_>, container: &Container) -> ServiceState {
     match container.state {
-        ContainerState::Created => created(facts),
-        ContainerState::Running => running(facts),
+        ContainerState::Created => created_state(row),
+        ContainerState::Running => running_state(row),
         ContainerState::Paused => ServiceState::Paused,
         ContainerState::Restarting => ServiceState::Restarting,
         ContainerState::Removing => ServiceState::Stopping,
-        ContainerState::Exited | ContainerState::Dead => ended(facts),
+        ContainerState::Exited | ContainerState::Dead => ended_state(row),
     }
 }
 
-fn created(facts: &RowInputs<'_>) -> ServiceState {
-    match (verb(facts), facts.image.verb) {
+fn created_state(row: &RowInputs<'_>) -> ServiceState {
+    match (verb(row), row.image.verb) {
         (Some("start-container"), _) => ServiceState::Starting,
         (Some(_), _) => ServiceState::Creating,
         (None, Some("pull-image")) => ServiceState::Pulling,
@@ -74,17 +74,17 @@ fn created(facts: &RowInputs<'_>) -> ServiceState {
     }
 }
 
-fn running(facts: &RowInputs<'_>) -> ServiceState {
-    let one_shot = facts.desired.is_some_and(|service| service.one_shot);
-    let well = match facts.health {
+fn running_state(row: &RowInputs<'_>) -> ServiceState {
+    let one_shot = row.desired.is_some_and(|service| service.one_shot);
+    let is_healthy = match row.health {
         Health::Healthy | Health::None => true,
         Health::Unknown | Health::Starting | Health::Unhealthy => false,
     };
-    match (verb(facts), facts.wait) {
+    match (verb(row), row.wait) {
         (Some("stop-container" | "remove-container"), _) => ServiceState::Stopping,
         (Some("start-container"), _) | (_, Some(WaitingOn::Probe)) => ServiceState::Starting,
         (None, None | Some(WaitingOn::Engine { .. } | WaitingOn::Safe { .. }))
-            if facts.current && well && !one_shot =>
+            if row.current && is_healthy && !one_shot =>
         {
             ServiceState::Ready
         }
@@ -92,11 +92,11 @@ fn running(facts: &RowInputs<'_>) -> ServiceState {
     }
 }
 
-fn ended(facts: &RowInputs<'_>) -> ServiceState {
-    let died = facts.memory.is_some_and(|memory| !memory.failures.is_empty());
-    match (verb(facts), facts.wait) {
-        (Some("remove-container" | "stop-container"), _) if !facts.current => ServiceState::Stopping,
-        (Some("start-container"), _) if !died => ServiceState::Starting,
+fn ended_state(row: &RowInputs<'_>) -> ServiceState {
+    let has_failed = row.history.is_some_and(|history| !history.failures.is_empty());
+    match (verb(row), row.wait) {
+        (Some("remove-container" | "stop-container"), _) if !row.current => ServiceState::Stopping,
+        (Some("start-container"), _) if !has_failed => ServiceState::Starting,
         (_, Some(WaitingOn::Backoff { .. } | WaitingOn::RateLimited { .. })) | (Some(_), _) => {
             ServiceState::Restarting
         }

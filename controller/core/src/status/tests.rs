@@ -1,4 +1,4 @@
-//! Statuses of whole environments as golden files, and the rules they obey.
+//! Statuses of whole environments as golden files, and rules for all statuses.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, Ipv4Addr};
@@ -86,7 +86,7 @@ fn service(text: &str, port: u16, criticality: Criticality) -> Service {
     }
 }
 
-/// One environment, `shop`, of `db` and a `web` that depends on it; each test changes what it is about.
+/// Fixture of one environment `shop` with `db` and a dependent `web`; each test changes the inputs that it needs.
 struct Shop {
     env: EnvName,
     accepted: Option<Accepted>,
@@ -97,7 +97,7 @@ struct Shop {
     observed: Observed,
     plan: Option<Plan>,
     health: HealthStates,
-    memory: EnvHistory,
+    history: EnvHistory,
     refused: BTreeMap<HostPort, RefusedPort>,
     progress: BTreeMap<Subject, String>,
     previous: Option<EnvironmentStatus>,
@@ -105,7 +105,7 @@ struct Shop {
     breakers: BreakerRegistry,
     preflight: Option<PreflightSnapshot>,
     links: crate::connectivity::CheckResults,
-    away: Option<(u32, Timestamp)>,
+    retry_state: Option<(u32, Timestamp)>,
     rival: Option<Vec<Diagnostic>>,
     now: Timestamp,
 }
@@ -181,7 +181,7 @@ impl Shop {
             observed: Observed::default(),
             plan: Some(plan),
             health: HealthStates::new(),
-            memory: EnvHistory::default(),
+            history: EnvHistory::default(),
             refused: BTreeMap::new(),
             progress: BTreeMap::new(),
             previous: None,
@@ -189,25 +189,25 @@ impl Shop {
             breakers: BreakerRegistry::default(),
             preflight: None,
             links: crate::connectivity::CheckResults::default(),
-            away: None,
+            retry_state: None,
             rival: None,
             now: NOW,
         }
     }
 
-    /// Both services run and are healthy.
+    /// Fixture with two healthy services.
     fn ready() -> Self {
         let mut shop = Self::new();
-        shop.runs("db", "d1", ProbeStatus::Healthy);
-        shop.runs("web", "e1", ProbeStatus::Healthy);
+        shop.add_running("db", "d1", ProbeStatus::Healthy);
+        shop.add_running("web", "e1", ProbeStatus::Healthy);
         shop
     }
 
-    fn runs(&mut self, service: &str, hash: &str, verdict: ProbeStatus) {
+    fn add_running(&mut self, service: &str, hash: &str, status: ProbeStatus) {
         self.is(service, hash, ContainerState::Running);
         let id = ContainerId::new(format!("c-{service}-{hash}")).unwrap();
         let health = Health {
-            status: verdict,
+            status,
             since: NOW,
             started_at: Some(NOW),
             output: "connection refused".to_owned(),
@@ -259,17 +259,17 @@ impl Shop {
         }
     }
 
-    fn waits(&mut self, service: &str, on: WaitingOn) {
+    fn add_wait(&mut self, service: &str, on: WaitingOn) {
         let subject = self.subject(service);
         self.plan.get_or_insert_default().waits.push(Wait { subject, on });
     }
 
-    fn image_waits(&mut self, key: &str, on: WaitingOn) {
+    fn add_image_wait(&mut self, key: &str, on: WaitingOn) {
         let subject = Subject::Image { key: key.to_owned() };
         self.plan.get_or_insert_default().waits.push(Wait { subject, on });
     }
 
-    fn died(&mut self, service: &str, exit_code: i64, oom_killed: bool) {
+    fn add_failure(&mut self, service: &str, exit_code: i64, oom_killed: bool) {
         let container = ContainerId::new(format!("c-{service}-d1")).unwrap();
         let at = NOW + Duration::from_secs(7);
         let failed_run = FailedRun {
@@ -279,9 +279,9 @@ impl Shop {
             number: 1,
             ..FailedRun::of(container, at)
         };
-        let memory: &mut ServiceHistory = self.memory.services.entry(name(service)).or_default();
-        memory.failures.push(failed_run);
-        memory.restarts += 1;
+        let history: &mut ServiceHistory = self.history.services.entry(name(service)).or_default();
+        history.failures.push(failed_run);
+        history.restarts += 1;
     }
 
     fn status(&self) -> EnvironmentStatus {
@@ -312,7 +312,7 @@ impl Shop {
                 reason: &self.reason,
                 endpoint: "unix:///run/docker.sock",
                 since: (!self.reachable).then_some(NOW),
-                retry: self.away.map(|(tries, next)| RetryState {
+                retry: self.retry_state.map(|(tries, next)| RetryState {
                     attempts: tries,
                     next: Some(next),
                     reason: &self.reason,
@@ -321,7 +321,7 @@ impl Shop {
             observed: &self.observed,
             plan: self.plan.as_ref(),
             health: &self.health,
-            state: &self.memory,
+            state: &self.history,
             refused: &self.refused,
             progress: &self.progress,
             preflight: self.preflight.as_ref(),
@@ -334,7 +334,7 @@ impl Shop {
             state_dir: "/srv/state",
             now: self.now,
         });
-        law_nine(&status);
+        assert_waits_are_reported(&status);
         status
     }
 
@@ -349,8 +349,8 @@ impl Shop {
     }
 }
 
-/// An environment that is not Ready says what it waits for, and so does every service of it.
-fn law_nine(status: &EnvironmentStatus) {
+/// Asserts that an environment without `Ready` reports its waits, and each of its unready services as well.
+fn assert_waits_are_reported(status: &EnvironmentStatus) {
     if status.phase == Phase::Ready {
         return;
     }
@@ -364,9 +364,9 @@ fn law_nine(status: &EnvironmentStatus) {
         "{ready:?}"
     );
     for row in &status.services {
-        let good = matches!(row.state, ServiceState::Ready | ServiceState::Completed);
+        let current = matches!(row.state, ServiceState::Ready | ServiceState::Completed);
         assert!(
-            good || row.waiting_on.as_ref().is_some_and(|on| !on.message.is_empty()),
+            current || row.waiting_on.as_ref().is_some_and(|on| !on.message.is_empty()),
             "{row:?}"
         );
     }
@@ -389,10 +389,10 @@ fn golden(case: &str, status: &EnvironmentStatus) {
 }
 
 #[test]
-fn pending() {
+fn waiting_environment_is_pending() {
     let mut shop = Shop::new();
     for service in ["db", "web"] {
-        shop.waits(service, WaitingOn::Engine { why: String::new() });
+        shop.add_wait(service, WaitingOn::Engine { why: String::new() });
     }
     let status = shop.status();
     assert_eq!(status.phase, Phase::Pending);
@@ -400,22 +400,22 @@ fn pending() {
 }
 
 #[test]
-fn pulling() {
+fn image_pull_is_reported() {
     let mut shop = Shop::new();
-    shop.waits(
+    shop.add_wait(
         "db",
         WaitingOn::Image {
             reference: "db:1".to_owned(),
         },
     );
-    shop.waits(
+    shop.add_wait(
         "web",
         WaitingOn::Dependency {
             service: name("db"),
             condition: Condition::Healthy,
         },
     );
-    shop.image_waits(
+    shop.add_image_wait(
         "db:1",
         WaitingOn::InFlight {
             verb: "pull-image".to_owned(),
@@ -434,19 +434,19 @@ fn pulling() {
 }
 
 #[test]
-fn ready() {
+fn healthy_environment_is_ready() {
     let status = Shop::ready().status();
     assert_eq!(status.phase, Phase::Ready);
     golden("ready", &status);
 }
 
 #[test]
-fn degraded_while_a_service_that_was_there_is_restarted() {
+fn restart_of_a_ready_service_degrades_the_environment() {
     let mut shop = Shop::ready();
-    shop.memory.last_good = Some(hash("aaaa"));
+    shop.history.last_good = Some(hash("aaaa"));
     shop.is("db", "d1", ContainerState::Exited);
-    shop.died("db", 137, true);
-    shop.waits(
+    shop.add_failure("db", 137, true);
+    shop.add_wait(
         "db",
         WaitingOn::Backoff {
             until: NOW + Duration::from_secs(9),
@@ -460,13 +460,13 @@ fn degraded_while_a_service_that_was_there_is_restarted() {
 }
 
 #[test]
-fn failed_when_a_critical_service_is_given_up() {
+fn given_up_critical_service_fails_the_environment() {
     let mut shop = Shop::ready();
     shop.is("db", "d1", ContainerState::Exited);
     for _ in 0..3 {
-        shop.died("db", 3, false);
+        shop.add_failure("db", 3, false);
     }
-    shop.waits("db", WaitingOn::GaveUp { restarts: 3 });
+    shop.add_wait("db", WaitingOn::GaveUp { restarts: 3 });
     let status = shop.status();
     assert_eq!(status.phase, Phase::Failed);
     assert_eq!(status.errors[0].details["attempts"].as_array().unwrap().len(), 3);
@@ -474,7 +474,7 @@ fn failed_when_a_critical_service_is_given_up() {
 }
 
 #[test]
-fn a_moved_port_is_told_in_every_place() {
+fn moved_port_is_reported_everywhere() {
     let mut shop = Shop::ready();
     let key = PortKey {
         service: name("web"),
@@ -491,7 +491,7 @@ fn a_moved_port_is_told_in_every_place() {
 }
 
 #[test]
-fn a_refused_edit_keeps_the_last_good_revision_and_tells_every_complaint() {
+fn rejected_edit_keeps_the_last_good_revision() {
     let mut shop = Shop::ready();
     let at = Location {
         line: 4,
@@ -523,7 +523,7 @@ fn a_refused_edit_keeps_the_last_good_revision_and_tells_every_complaint() {
 }
 
 #[test]
-fn terminating() {
+fn removed_environment_is_terminating() {
     let mut shop = Shop::ready();
     shop.accepted = None;
     let step = Step {
@@ -542,15 +542,15 @@ fn terminating() {
     });
     let status = shop.status();
     assert_eq!(status.phase, Phase::Terminating);
-    let told = &status.services[0].waiting_on.as_ref().unwrap().message;
-    assert_eq!(told, "its container is being stopped (environment removed)");
+    let reported = &status.services[0].waiting_on.as_ref().unwrap().message;
+    assert_eq!(reported, "its container is being stopped (environment removed)");
     golden("terminating", &status);
 }
 
 #[test]
-fn an_engine_that_is_away_leaves_the_last_that_is_known_marked_stale() {
+fn unreachable_engine_marks_the_last_known_state_stale() {
     let mut shop = Shop::ready();
-    shop.memory.last_good = Some(hash("aaaa"));
+    shop.history.last_good = Some(hash("aaaa"));
     shop.previous = Some(shop.status());
     shop.now = NOW + Duration::from_secs(60);
     shop.reachable = false;
@@ -566,19 +566,19 @@ fn an_engine_that_is_away_leaves_the_last_that_is_known_marked_stale() {
     assert_eq!(
         later.status(),
         status,
-        "the same failure is told in the same words, with its first time and its id"
+        "a repeated report of a failure keeps its message, time and id"
     );
 }
 
 #[test]
-fn what_did_not_change_keeps_its_times() {
+fn unchanged_parts_keep_their_times() {
     let mut shop = Shop::ready();
     let first = shop.status();
     shop.previous = Some(first.clone());
     shop.now = NOW + Duration::from_secs(5);
     assert_eq!(shop.status(), first);
-    shop.runs("web", "e1", ProbeStatus::Unhealthy);
-    shop.waits("web", WaitingOn::Unhealthy { until: None });
+    shop.add_running("web", "e1", ProbeStatus::Unhealthy);
+    shop.add_wait("web", WaitingOn::Unhealthy { until: None });
     let second = shop.status();
     assert_ne!(second.as_of, first.as_of);
     let since = |status: &EnvironmentStatus, kind: &str| {
@@ -700,33 +700,33 @@ fn every_failed_call_has_its_code() {
     ];
     for (verb, error, code) in cases {
         let mut shop = Shop::new();
-        shop.waits(
+        shop.add_wait(
             "db",
             WaitingOn::Failed {
                 failure: Shop::failure(verb, error.clone()),
             },
         );
         let status = shop.status();
-        let told = status.services[0].last_error.clone().unwrap();
-        assert_eq!(told.code, code, "{error:?}");
+        let reported = status.services[0].last_error.clone().unwrap();
+        assert_eq!(reported.code, code, "{error:?}");
         assert_eq!(
-            (told.service.as_deref(), told.stage.as_deref()),
+            (reported.service.as_deref(), reported.stage.as_deref()),
             (Some("db"), Some(verb))
         );
-        assert_eq!(status.errors, [told]);
+        assert_eq!(status.errors, [reported]);
         assert_eq!(condition(&status, "Blocked"), Truth::True);
     }
 }
 
 #[test]
-fn ports_that_cannot_be_had_name_who_has_them() {
+fn unavailable_ports_name_their_owners() {
     let owner = PortOwner::Process {
         pid: 7,
         command: "nginx -g daemon off".to_owned(),
     };
     let until = NOW + Duration::from_secs(5);
     let mut shop = Shop::new();
-    shop.waits(
+    shop.add_wait(
         "db",
         WaitingOn::Port {
             port: tcp(5432),
@@ -734,7 +734,7 @@ fn ports_that_cannot_be_had_name_who_has_them() {
             until,
         },
     );
-    shop.waits("web", WaitingOn::Ports { tried: 101, until });
+    shop.add_wait("web", WaitingOn::Ports { tried: 101, until });
     let refusal = PortRefusal {
         port: tcp(20_000),
         free_now: false,
@@ -766,17 +766,17 @@ fn ports_that_cannot_be_had_name_who_has_them() {
 }
 
 #[test]
-fn a_failed_replacement_does_not_call_what_still_runs_lost() {
+fn failed_replacement_keeps_the_old_container_running() {
     let mut shop = Shop::ready();
     shop.plan.as_mut().unwrap().hashes.insert(name("db"), hash("d2"));
-    shop.waits(
+    shop.add_wait(
         "db",
         WaitingOn::Image {
             reference: "db:1".to_owned(),
         },
     );
     let failure = Shop::failure("pull-image", ActionError::ImageNotFound("db:1".to_owned()));
-    shop.image_waits("db:1", WaitingOn::Failed { failure });
+    shop.add_image_wait("db:1", WaitingOn::Failed { failure });
     let status = shop.status();
     assert_eq!(status.services[0].state, ServiceState::Running);
     assert_eq!(status.phase, Phase::Degraded);
@@ -784,60 +784,68 @@ fn a_failed_replacement_does_not_call_what_still_runs_lost() {
 }
 
 #[test]
-fn an_optional_service_does_not_hold_up_ready_and_a_one_shot_completes() {
+fn optional_service_does_not_block_ready() {
     let mut shop = Shop::ready();
     let services = &mut shop.accepted.as_mut().unwrap().desired.services;
     services.get_mut(&name("web")).unwrap().criticality = Criticality::Optional;
     services.get_mut(&name("db")).unwrap().one_shot = true;
-    shop.waits("web", WaitingOn::Unhealthy { until: None });
+    shop.add_wait("web", WaitingOn::Unhealthy { until: None });
     shop.is("db", "d1", ContainerState::Exited);
-    shop.memory.services.entry(name("db")).or_default().completed = Some(hash("d1"));
+    shop.history.services.entry(name("db")).or_default().completed = Some(hash("d1"));
     let status = shop.status();
     assert_eq!(status.services[0].state, ServiceState::Completed);
     assert_eq!(status.phase, Phase::Ready);
 }
 
 #[test]
-fn a_recoverable_service_that_was_given_up_is_a_warning_in_an_environment_that_is_ready() {
-    let lost = |criticality| {
+fn given_up_recoverable_service_is_only_a_warning() {
+    let given_up = |criticality| {
         let mut shop = Shop::ready();
         let services = &mut shop.accepted.as_mut().unwrap().desired.services;
         services.get_mut(&name("web")).unwrap().criticality = criticality;
         shop.is("web", "e1", ContainerState::Exited);
-        shop.died("web", 3, false);
-        shop.waits("web", WaitingOn::GaveUp { restarts: 3 });
+        shop.add_failure("web", 3, false);
+        shop.add_wait("web", WaitingOn::GaveUp { restarts: 3 });
         let status = shop.status();
         let degraded = status.conditions.iter().find(|it| it.kind == "Degraded").unwrap();
-        let told = (degraded.status, degraded.reason.clone());
+        let reported = (degraded.status, degraded.reason.clone());
         let error = status.services[1].last_error.as_ref().unwrap();
-        (status.phase, told, error.severity)
+        (status.phase, reported, error.severity)
     };
-    let told = |truth, reason: &str| (truth, reason.to_owned());
+    let reported = |truth, reason: &str| (truth, reason.to_owned());
     assert_eq!(
-        lost(Criticality::Important),
-        (Phase::Degraded, told(Truth::True, "NotAllReady"), Severity::Fatal)
+        given_up(Criticality::Important),
+        (
+            Phase::Degraded,
+            reported(Truth::True, "NotAllReady"),
+            Severity::Fatal
+        )
     );
     assert_eq!(
-        lost(Criticality::Recoverable),
-        (Phase::Ready, told(Truth::True, "Warned"), Severity::Warning)
+        given_up(Criticality::Recoverable),
+        (Phase::Ready, reported(Truth::True, "Warned"), Severity::Warning)
     );
     assert_eq!(
-        lost(Criticality::Optional),
-        (Phase::Ready, told(Truth::False, "AsExpected"), Severity::Warning)
+        given_up(Criticality::Optional),
+        (
+            Phase::Ready,
+            reported(Truth::False, "AsExpected"),
+            Severity::Warning
+        )
     );
 }
 
 #[test]
-fn a_recoverable_service_that_runs_as_it_was_is_not_given_up_and_another_image_says_nothing_of_it() {
-    let phase = |key: &str, outlived: bool| {
+fn running_recoverable_service_is_not_given_up() {
+    let phase = |key: &str, is_old_running: bool| {
         let mut shop = Shop::ready();
         let services = &mut shop.accepted.as_mut().unwrap().desired.services;
         services.get_mut(&name("web")).unwrap().criticality = Criticality::Recoverable;
         let reference = services[&name("web")].image.reference().to_owned();
-        shop.waits("web", WaitingOn::Image { reference });
+        shop.add_wait("web", WaitingOn::Image { reference });
         let failure = Shop::failure("pull-image", ActionError::ImageNotFound(key.to_owned()));
-        shop.image_waits(key, WaitingOn::Failed { failure });
-        if outlived {
+        shop.add_image_wait(key, WaitingOn::Failed { failure });
+        if is_old_running {
             shop.is("web", "old", ContainerState::Running);
             shop.plan
                 .as_mut()
@@ -850,44 +858,52 @@ fn a_recoverable_service_that_runs_as_it_was_is_not_given_up_and_another_image_s
         shop.status().phase
     };
     assert_eq!(phase("web:1", false), Phase::Ready);
-    assert_ne!(phase("web:1", true), Phase::Ready, "what is wanted is not there");
-    assert_ne!(phase("web:10", false), Phase::Ready, "its own image may come");
+    assert_ne!(
+        phase("web:1", true),
+        Phase::Ready,
+        "the desired container does not run"
+    );
+    assert_ne!(
+        phase("web:10", false),
+        Phase::Ready,
+        "the failed image is not its own"
+    );
 }
 
 #[test]
-fn a_warning_comes_after_what_is_worse() {
+fn warnings_come_after_errors() {
     let mut shop = Shop::ready();
     let services = &mut shop.accepted.as_mut().unwrap().desired.services;
     services.get_mut(&name("db")).unwrap().criticality = Criticality::Recoverable;
     for (service, hash) in [("db", "d1"), ("web", "e1")] {
         shop.is(service, hash, ContainerState::Exited);
-        shop.died(service, 3, false);
-        shop.waits(service, WaitingOn::GaveUp { restarts: 3 });
+        shop.add_failure(service, 3, false);
+        shop.add_wait(service, WaitingOn::GaveUp { restarts: 3 });
     }
     let errors = shop.status().errors;
-    let told: Vec<_> = errors
+    let reported: Vec<_> = errors
         .iter()
         .map(|error| (error.service.as_deref(), error.severity))
         .collect();
     assert_eq!(
-        told,
+        reported,
         [(Some("web"), Severity::Fatal), (Some("db"), Severity::Warning)]
     );
 }
 
 #[test]
-fn a_recoverable_service_is_waited_for_until_it_is_given_up() {
+fn recoverable_service_blocks_ready_until_given_up() {
     let mut shop = Shop::ready();
     let services = &mut shop.accepted.as_mut().unwrap().desired.services;
     services.get_mut(&name("web")).unwrap().criticality = Criticality::Recoverable;
-    shop.waits("web", WaitingOn::Unhealthy { until: None });
+    shop.add_wait("web", WaitingOn::Unhealthy { until: None });
     let status = shop.status();
     assert_eq!(status.phase, Phase::Progressing);
     assert_ne!(status.services[1].state, ServiceState::Failed);
 }
 
 #[test]
-fn the_same_failure_has_the_same_id_and_another_time_another() {
+fn equal_failures_have_equal_ids() {
     let id = |at| error_id("shop", Some("db"), Code::ContainerCrash, "why", Timestamp(at));
     assert_eq!(id(1_700_000_000_000), id(1_700_000_000_000));
     assert_ne!(id(1_700_000_000_000), id(1_700_000_000_001));
@@ -900,26 +916,26 @@ fn the_same_failure_has_the_same_id_and_another_time_another() {
 }
 
 #[test]
-fn no_secret_is_in_a_status_wherever_it_came_from() {
+fn status_contains_no_secret_from_any_source() {
     let mut shop = Shop::ready();
     let desired = &mut shop.accepted.as_mut().unwrap().desired;
     desired.secrets = serde_json::from_value(serde_json::json!(["swordfish", "shop-db", "exit"])).unwrap();
     let db = desired.services.get_mut(&name("db")).unwrap();
     db.environment.insert("DB_PASSWORD".into(), "hunter-two".into());
     db.image = Image::Named("swordfish/db:1".to_owned());
-    let said = "no swordfish for hunter-two in `shop-db`";
-    let failure = Shop::failure("create-container", ActionError::Rejected(said.to_owned()));
-    shop.waits("db", WaitingOn::Failed { failure });
+    let secret_text = "no swordfish for hunter-two in `shop-db`";
+    let failure = Shop::failure("create-container", ActionError::Rejected(secret_text.to_owned()));
+    shop.add_wait("db", WaitingOn::Failed { failure });
     let mut failed_run = FailedRun::of(ContainerId::new("c-web").unwrap(), NOW);
     failed_run.exit_code = 1;
     failed_run.evidence = Some(crate::outcome::Evidence {
-        stderr: vec![said.to_owned()],
-        missing: vec![said.to_owned()],
+        stderr: vec![secret_text.to_owned()],
+        missing: vec![secret_text.to_owned()],
         ..crate::outcome::Evidence::default()
     });
-    let web = shop.memory.services.entry(name("web")).or_default();
+    let web = shop.history.services.entry(name("web")).or_default();
     web.failures.push(failed_run);
-    shop.waits("web", WaitingOn::GaveUp { restarts: 1 });
+    shop.add_wait("web", WaitingOn::GaveUp { restarts: 1 });
     let status = shop.status();
     let text = serde_json::to_string(&status).unwrap();
     assert!(!text.contains("swordfish"), "{text}");
@@ -932,13 +948,13 @@ fn no_secret_is_in_a_status_wherever_it_came_from() {
     assert_eq!(of_db.image.as_deref(), Some("[redacted]/db:1"));
     let error = status.services[1].last_error.as_ref().unwrap();
     let attempt = &error.details["attempts"][0];
-    assert_eq!(attempt["kind"], "exit", "a word of ours stays");
-    let told = error.stderr_tail.as_deref();
-    let blackened = "no [redacted] for [redacted] in `shop-db`";
-    assert_eq!(told, Some(blackened), "another's variable, too");
-    assert_eq!(attempt["lastLine"], blackened);
+    assert_eq!(attempt["kind"], "exit", "a word of Argus stays");
+    let reported = error.stderr_tail.as_deref();
+    let redacted = "no [redacted] for [redacted] in `shop-db`";
+    assert_eq!(reported, Some(redacted), "secrets of other services are redacted");
+    assert_eq!(attempt["lastLine"], redacted);
 
-    // What is told again is the same occurrence.
+    // A repeated report is the same occurrence.
     shop.previous = Some(status.clone());
     shop.now = NOW + Duration::from_secs(60);
     let again = shop.status();
@@ -946,8 +962,8 @@ fn no_secret_is_in_a_status_wherever_it_came_from() {
     assert_eq!(again.as_of, status.as_of);
 }
 
-/// A look at an engine whose data root has this much room.
-fn looked(free: u64) -> PreflightSnapshot {
+/// Preflight snapshot of an engine with this many free bytes on its disk.
+fn snapshot_with_free_space(free: u64) -> PreflightSnapshot {
     let mut preflight = PreflightSnapshot {
         at: Some(NOW),
         ..PreflightSnapshot::default()
@@ -963,9 +979,9 @@ fn looked(free: u64) -> PreflightSnapshot {
 }
 
 #[test]
-fn a_full_disk_is_told_once_with_its_usage_however_many_services_wait() {
+fn full_disk_is_reported_once_with_its_usage() {
     let mut shop = Shop::new();
-    shop.preflight = Some(looked(7));
+    shop.preflight = Some(snapshot_with_free_space(7));
     let policy = Policy::default();
     let wait = shop
         .preflight
@@ -973,8 +989,8 @@ fn a_full_disk_is_told_once_with_its_usage_however_many_services_wait() {
         .unwrap()
         .check_creation(&policy, true, None, NOW)
         .unwrap_err();
-    shop.waits("db", wait.clone());
-    shop.waits("web", wait);
+    shop.add_wait("db", wait.clone());
+    shop.add_wait("web", wait);
     let status = shop.status();
     let codes: Vec<_> = status.errors.iter().map(|error| error.code).collect();
     assert_eq!(codes, [Code::DiskSpaceLow]);
@@ -1000,15 +1016,15 @@ fn a_full_disk_is_told_once_with_its_usage_however_many_services_wait() {
 }
 
 #[test]
-fn a_call_that_met_a_full_disk_tells_its_usage_too() {
+fn failed_write_on_a_full_disk_reports_the_usage() {
     let mut shop = Shop::new();
-    shop.preflight = Some(looked(7));
+    shop.preflight = Some(snapshot_with_free_space(7));
     let failure = Shop::failure(
         "create-container",
         ActionError::DiskFull("no space left on device".to_owned()),
     );
     let until = NOW + Duration::from_secs(10);
-    shop.waits("db", WaitingOn::Retry { until, failure });
+    shop.add_wait("db", WaitingOn::Retry { until, failure });
     let status = shop.status();
     let error = status
         .errors
@@ -1023,21 +1039,21 @@ fn a_call_that_met_a_full_disk_tells_its_usage_too() {
 }
 
 #[test]
-fn a_look_that_nobody_wants_is_not_told() {
+fn disabled_preflight_is_not_reported() {
     let mut shop = Shop::ready();
     shop.preflight = Some(PreflightSnapshot::default());
-    assert_eq!(shop.status().preflight, None, "nobody has looked yet");
-    shop.preflight = Some(looked(7));
+    assert_eq!(shop.status().preflight, None, "no check has run yet");
+    shop.preflight = Some(snapshot_with_free_space(7));
     assert!(shop.status().preflight.is_some());
     shop.accepted.as_mut().unwrap().desired.preflight.enabled = false;
     assert_eq!(shop.status().preflight, None);
 }
 
 #[test]
-fn who_does_not_reach_whom_is_told_as_long_as_everything_is_as_it_was_looked_at() {
+fn broken_link_is_reported_while_the_check_is_current() {
     use crate::connectivity::{ConnectivityCheck, LinkError, LinkResult, Target, TargetResult, Topology};
-    let look = |shop: &Shop, trouble: Option<LinkError>| {
-        let scene = Topology {
+    let check_with_error = |shop: &Shop, error: Option<LinkError>| {
+        let topology = Topology {
             desired: &shop.accepted.as_ref().unwrap().desired,
             observed: &shop.observed,
             hashes: None,
@@ -1052,10 +1068,10 @@ fn who_does_not_reach_whom_is_told_as_long_as_everything_is_as_it_was_looked_at(
         };
         let seen = TargetResult {
             addresses: vec![[10, 0, 0, 2].into()],
-            error: trouble,
+            error,
         };
         ConnectivityCheck {
-            key: scene.as_it_is(),
+            key: topology.as_it_is(),
             at: NOW,
             again: Some(Duration::from_secs(20)),
             links: vec![LinkResult {
@@ -1068,8 +1084,8 @@ fn who_does_not_reach_whom_is_told_as_long_as_everything_is_as_it_was_looked_at(
     };
     let mut shop = Shop::ready();
     assert_eq!(condition(&shop.status(), "Verified"), Truth::Unknown);
-    let good = look(&shop, None);
-    shop.links.checks.insert(shop.env.clone(), good);
+    let current = check_with_error(&shop, None);
+    shop.links.checks.insert(shop.env.clone(), current);
     let status = shop.status();
     assert_eq!(condition(&status, "Verified"), Truth::True);
     assert!(
@@ -1078,29 +1094,29 @@ fn who_does_not_reach_whom_is_told_as_long_as_everything_is_as_it_was_looked_at(
             .is_some_and(|seen| seen.verified && seen.links[0].tcp)
     );
 
-    let bad = look(&shop, Some(LinkError::Refused("no".to_owned())));
-    shop.links.checks.insert(shop.env.clone(), bad.clone());
+    let broken = check_with_error(&shop, Some(LinkError::Refused("no".to_owned())));
+    shop.links.checks.insert(shop.env.clone(), broken.clone());
     let status = shop.status();
     assert_eq!(condition(&status, "Verified"), Truth::False);
-    assert_eq!(status.phase, Phase::Ready, "services say the phase");
+    assert_eq!(status.phase, Phase::Ready, "links do not change the phase");
     let error = &status.errors[0];
     assert_eq!(error.code, Code::NetworkUnreachable);
-    assert_eq!(error.retry_after, Some(20), "it is looked at again by itself");
+    assert_eq!(error.retry_after, Some(20), "the next check is automatic");
     assert_eq!(error.service.as_deref(), Some("web"));
     assert_eq!(error.container_id.as_deref(), Some("c-web-e1"));
     let link = &status.connectivity.as_ref().unwrap().links[0];
     assert!(link.dns && !link.tcp && link.error.is_some(), "{link:?}");
 
-    let old = ConnectivityCheck {
+    let outdated = ConnectivityCheck {
         is_current: false,
-        ..bad
+        ..broken
     };
-    shop.links.checks.insert(shop.env.clone(), old);
+    shop.links.checks.insert(shop.env.clone(), outdated);
     let status = shop.status();
     assert_eq!(condition(&status, "Verified"), Truth::Unknown);
     assert!(status.errors.is_empty() && status.connectivity.is_some());
 
-    let unknown = look(&shop, Some(LinkError::NoSuchName("no".to_owned())));
+    let unknown = check_with_error(&shop, Some(LinkError::NoSuchName("no".to_owned())));
     shop.links.checks.insert(shop.env.clone(), unknown);
     assert_eq!(shop.status().errors[0].code, Code::DnsResolutionFailed);
     shop.accepted.as_mut().unwrap().desired.verify_links = false;
@@ -1109,8 +1125,8 @@ fn who_does_not_reach_whom_is_told_as_long_as_everything_is_as_it_was_looked_at(
     assert!(status.errors.is_empty() && status.connectivity.is_none());
 }
 
-/// Told at `now` and told again a moment later: the seconds that the error tells, the same both times.
-fn told_to_come(mut shop: Shop, code: Code) -> Option<u64> {
+/// `retryAfter` of the error with this code, equal in two reports at different times.
+fn reported_retry_after(mut shop: Shop, code: Code) -> Option<u64> {
     let status = shop.status();
     let find = |status: &EnvironmentStatus| status.errors.iter().find(|error| error.code == code).cloned();
     let error = find(&status).unwrap_or_else(|| panic!("{code}: {:#?}", status.errors));
@@ -1119,14 +1135,14 @@ fn told_to_come(mut shop: Shop, code: Code) -> Option<u64> {
     shop.now = shop.now + Duration::from_millis(700);
     assert!(
         super::same(&shop.status(), &status),
-        "{code} makes no new file at every look"
+        "{code} writes a new file in every pass"
     );
     error.retry_after
 }
 
 #[test]
-fn every_retryable_error_of_a_wait_until_a_known_time_tells_when_it_is_tried_again() {
-    // A death that was 7 s after the beginning, and waits that end 9.5 s after it.
+fn retryable_errors_report_their_next_attempt() {
+    // The failure is 7 s after the start, and the waits end 9.5 s after the start.
     let until = NOW + Duration::from_millis(9_500);
     let retry = |verb: &str, error| WaitingOn::Retry {
         until,
@@ -1143,7 +1159,7 @@ fn every_retryable_error_of_a_wait_until_a_known_time_tells_when_it_is_tried_aga
         retry_after: Some(Duration::from_secs(3)),
     };
     let case = || "one".to_owned();
-    let waits = [
+    let add_wait = [
         (WaitingOn::Backoff { until, attempt: 1 }, Code::ContainerCrash, 3),
         (WaitingOn::Backoff { until, attempt: 1 }, Code::ContainerOom, 3),
         (WaitingOn::RateLimited { until }, Code::ContainerCrash, 3),
@@ -1207,23 +1223,23 @@ fn every_retryable_error_of_a_wait_until_a_known_time_tells_when_it_is_tried_aga
             10,
         ),
     ];
-    for (on, code, seconds) in waits {
+    for (on, code, seconds) in add_wait {
         assert_eq!(on.until(), Some(until), "{on:?}");
         let mut shop = Shop::ready();
         match code {
             Code::ContainerCrash | Code::ContainerOom => {
-                shop.died("web", 137, code == Code::ContainerOom);
+                shop.add_failure("web", 137, code == Code::ContainerOom);
                 shop.now = NOW + Duration::from_secs(8);
             }
-            _ => shop.runs("web", "e1", ProbeStatus::Unhealthy),
+            _ => shop.add_running("web", "e1", ProbeStatus::Unhealthy),
         }
-        shop.waits("web", on.clone());
-        assert_eq!(told_to_come(shop, code), Some(seconds), "{on:?}");
+        shop.add_wait("web", on.clone());
+        assert_eq!(reported_retry_after(shop, code), Some(seconds), "{on:?}");
     }
 }
 
 #[test]
-fn an_engine_that_is_away_is_told_with_how_it_is_looked_for_and_when_next() {
+fn unreachable_engine_is_reported_with_its_retry_state() {
     let next = NOW + Duration::from_millis(30_200);
     let mut store = Store::default();
     store.apply(WatchEvent::Disconnected(
@@ -1234,12 +1250,14 @@ fn an_engine_that_is_away_is_told_with_how_it_is_looked_for_and_when_next() {
         tries: 12,
         next: Some(next),
     });
-    let away = |code| {
+    let retry_state = |code| {
         let mut shop = Shop::ready();
         shop.breakers.observe(&store, NOW);
         shop.reachable = false;
         shop.reason = store.unreachable_reason().to_owned();
-        shop.away = store.retry().and_then(|away| Some((away.attempts, away.next?)));
+        shop.retry_state = store
+            .retry()
+            .and_then(|retry_state| Some((retry_state.attempts, retry_state.next?)));
         let status = shop.status();
         let error = status.errors.iter().find(|error| error.code == code).unwrap();
         let details = serde_json::Value::Object(error.details.clone());
@@ -1248,27 +1266,30 @@ fn an_engine_that_is_away_is_told_with_how_it_is_looked_for_and_when_next() {
             "since": NOW.to_string(), "tries": 12, "nextTry": next.to_string(),
         });
         assert_eq!(details, expected, "{code}");
-        told_to_come(shop, code)
+        reported_retry_after(shop, code)
     };
-    assert_eq!(away(Code::DockerUnavailable), Some(31));
-    assert_eq!(away(Code::RetryExhausted), Some(31));
+    assert_eq!(retry_state(Code::DockerUnavailable), Some(31));
+    assert_eq!(retry_state(Code::RetryExhausted), Some(31));
     assert_eq!(store.lost_at(), Some(NOW));
     store.apply(WatchEvent::Connected(NOW));
     assert_eq!(store.lost_at(), None);
 }
 
 #[test]
-fn another_file_that_claims_the_environment_is_told_and_changes_nothing_else() {
+fn conflicting_file_is_reported_and_changes_nothing_else() {
     let mut shop = Shop::ready();
-    let alone = shop.status();
+    let baseline = shop.status();
     shop.rival = Some(vec![Diagnostic::error("project.name", "is held by `e2e.yaml`")]);
     let status = shop.status();
-    let told: Vec<_> = status.errors.iter().map(|error| error.code).collect();
-    assert_eq!(told, [Code::SpecConflict]);
+    let reported: Vec<_> = status.errors.iter().map(|error| error.code).collect();
+    assert_eq!(reported, [Code::SpecConflict]);
     assert_eq!(status.errors[0].environment.as_deref(), Some("shop"));
     assert_eq!(
         status.errors[0].details["specPath"],
         "environments/shop/other.e2e.yaml"
     );
-    assert_eq!((status.phase, status.conditions), (alone.phase, alone.conditions));
+    assert_eq!(
+        (status.phase, status.conditions),
+        (baseline.phase, baseline.conditions)
+    );
 }

@@ -1,16 +1,16 @@
-//! What is waited for, in words for people and as an identifier for programs.
+//! Wait reasons as identifiers for programs and as messages for people.
 
-use argus_crds::status::WaitingOn as Told;
+use argus_crds::status::WaitingOn as WaitStatus;
 
 use crate::desired::Condition;
 use crate::outcome::PortOwner;
-use crate::plan::{LeaseHolder, WaitingOn};
+use crate::plan::{LeaseHolder, WaitingOn, restart_rate_limit};
 
 use super::error::code_of_wait;
 
-/// A wait as the status files tell it.
-pub fn words(on: &WaitingOn) -> Told {
-    Told {
+/// Status form of a wait reason.
+pub fn words(on: &WaitingOn) -> WaitStatus {
+    WaitStatus {
         reason: reason(on).to_owned(),
         message: message(on),
         service: if let WaitingOn::Dependency { service, .. } = on {
@@ -71,51 +71,53 @@ fn message(on: &WaitingOn) -> String {
         WaitingOn::Engine { why } if why.is_empty() => "the engine has not been listed yet".to_owned(),
         WaitingOn::Engine { why } => format!("the engine does not answer: {why}"),
         WaitingOn::Breaker { engine, until, why } => {
-            let whose = if *engine { "the engine" } else { "this environment" };
+            let owner = if *engine { "the engine" } else { "this environment" };
             match until {
                 Some(_) => format!(
-                    "the circuit breaker of {whose} is open, last failure: {}",
+                    "the circuit breaker of {owner} is open, last failure: {}",
                     one_line(why)
                 ),
-                None => format!("one call that tries whether the circuit breaker of {whose} may close"),
+                None => format!("the test call of the half-open circuit breaker of {owner}"),
             }
         }
         WaitingOn::RampUp { environment, .. } => {
-            format!("`{environment}`, which goes first after the engine came back")
+            format!("`{environment}`, which runs first after the engine recovered")
         }
         WaitingOn::Specs => "the spec folder has not been scanned yet".to_owned(),
         WaitingOn::Safe { why } => format!(
-            "`argus resume`, for the controller is in mode `Safe`: {}",
+            "`argus resume`, because the controller is in mode `Safe`: {}",
             one_line(why)
         ),
         WaitingOn::ControllerLease => "this controller's lease on the engine to be written".to_owned(),
-        WaitingOn::Leased { holder, .. } => format!("{}, which is at work on it", controller(holder)),
-        WaitingOn::InFlight { verb } => doing(verb).to_owned(),
-        WaitingOn::EffectPending { verb, .. } => format!("the effect of `{verb}` is not seen yet"),
+        WaitingOn::Leased { holder, .. } => format!("{}, which owns it", controller(holder)),
+        WaitingOn::InFlight { verb } => action_message(verb).to_owned(),
+        WaitingOn::EffectPending { verb, .. } => format!("the effect of `{verb}` is not observed yet"),
         WaitingOn::RelistPending { .. } => {
-            "the outcome of a call is unknown, a full list will tell".to_owned()
+            "the outcome of a call is unknown until the next full list".to_owned()
         }
-        WaitingOn::Dependency { service, condition } => format!("`{service}` to {}", goal(*condition)),
+        WaitingOn::Dependency { service, condition } => {
+            format!("`{service}` to {}", condition_verb(*condition))
+        }
         WaitingOn::Image { reference } => format!("image `{reference}`"),
         WaitingOn::Network => "the network of the environment".to_owned(),
         WaitingOn::Volume { name } => format!("volume `{name}`"),
-        WaitingOn::Probe => "its health check to say healthy".to_owned(),
-        WaitingOn::Unhealthy { until: None } => "its health check says unhealthy".to_owned(),
+        WaitingOn::Probe => "its health check to succeed".to_owned(),
+        WaitingOn::Unhealthy { until: None } => "its health check fails".to_owned(),
         WaitingOn::Unhealthy { until: Some(_) } => {
-            "its health check says unhealthy, it is restarted after its delay".to_owned()
+            "its health check fails, it restarts after its delay".to_owned()
         }
         WaitingOn::Completion => "its process to complete".to_owned(),
-        WaitingOn::Backoff { attempt, .. } => format!("its restart delay, restart {attempt} comes next"),
+        WaitingOn::Backoff { attempt, .. } => format!("its restart delay before restart {attempt}"),
         WaitingOn::Retry { failure, .. } => {
             format!(
-                "`{}` failed and is tried again: {}",
+                "`{}` failed and will be retried: {}",
                 failure.verb,
                 one_line(&failure.error.to_string())
             )
         }
         WaitingOn::Failed { failure } => {
             format!(
-                "`{}` failed, a person is needed: {}",
+                "`{}` failed, manual action is required: {}",
                 failure.verb,
                 one_line(&failure.error.to_string())
             )
@@ -126,37 +128,46 @@ fn message(on: &WaitingOn) -> String {
         WaitingOn::Halted { repetitions } => format!(
             "it failed in the same way {repetitions} times in a row, waits for a new revision or `argus retry`"
         ),
-        WaitingOn::NotRunnable { exit_code } => {
-            format!("its command cannot be run (exit code {exit_code}), which no restart mends")
-        }
+        WaitingOn::NotRunnable { exit_code } => not_runnable(*exit_code),
         WaitingOn::NoHealthcheck => {
-            "a health check: `type: docker` leaves it to its image, which has none".to_owned()
+            "a health check: `type: docker` uses the image's health check, and the image has none".to_owned()
         }
-        WaitingOn::RateLimited { .. } => "room among the restarts of all environments".to_owned(),
-        WaitingOn::TestLease { case, .. } => format!("the test `{case}` to end, which uses it as it is"),
+        WaitingOn::RateLimited { .. } => {
+            format!(
+                "the restart rate limit ({} per minute)",
+                restart_rate_limit::MAX_RESTARTS
+            )
+        }
+        WaitingOn::TestLease { case, .. } => format!("the test `{case}` to end, which uses it"),
         WaitingOn::Held { why, .. } if why.is_empty() => "the end of its hold".to_owned(),
         WaitingOn::Held { why, .. } => format!("the end of its hold: {}", one_line(why)),
-        WaitingOn::NotRestarted => "its restart policy leaves it down".to_owned(),
+        WaitingOn::NotRestarted => "its restart policy disables restarts".to_owned(),
         WaitingOn::Port { port, owner, .. } => format!("host port {port}, held by {}", holder(owner)),
-        WaitingOn::Ports { tried, .. } => format!("a free host port, {tried} of the range were tried"),
+        WaitingOn::Ports { tried, .. } => format!("a free host port, {tried} ports of the range were tried"),
         WaitingOn::Name { name, holder, .. } => format!("the name `{name}`, held by {holder}"),
         WaitingOn::StoppedExternally { .. } => {
-            "it was stopped or paused by hand, it is repaired after a grace".to_owned()
+            "stopped or paused externally, repaired after a grace period".to_owned()
         }
-        WaitingOn::SpecPending => {
-            "its file, which has changed since and does not count as it stands".to_owned()
-        }
-        WaitingOn::StabilityWindow { .. } => {
-            "the new revision to be stable before anything is removed".to_owned()
-        }
+        WaitingOn::SpecPending => "a valid version of its file".to_owned(),
+        WaitingOn::StabilityWindow { .. } => "the new revision to be stable before any removal".to_owned(),
         WaitingOn::Preflight { code: None, why, .. } => why.clone(),
         WaitingOn::Preflight { check, why, .. } => format!("preflight check `{check}`: {}", one_line(why)),
-        WaitingOn::Containers => "its containers to go first".to_owned(),
+        WaitingOn::Containers => "its containers to be removed first".to_owned(),
         WaitingOn::Removal => "the engine to finish its removal".to_owned(),
     }
 }
 
-/// A living controller, in words.
+/// Message for a command that cannot run, by the exit code of the shell convention.
+fn not_runnable(exit_code: i64) -> String {
+    let problem = if exit_code == 127 {
+        "not found"
+    } else {
+        "not executable"
+    };
+    format!("command {problem} (exit code {exit_code}); restarting will not help")
+}
+
+/// Description of another controller, such as `controller c1 (pid 7 on `host`)`.
 pub(super) fn controller(holder: &LeaseHolder) -> String {
     format!(
         "controller {} (pid {} on `{}`)",
@@ -164,8 +175,8 @@ pub(super) fn controller(holder: &LeaseHolder) -> String {
     )
 }
 
-/// An act in progress, by its verb.
-pub(super) fn doing(verb: &str) -> &'static str {
+/// Message for an action in progress, by its verb.
+pub(super) fn action_message(verb: &str) -> &'static str {
     match verb {
         "create-network" => "the network is being created",
         "remove-network" => "the network is being removed",
@@ -179,15 +190,15 @@ pub(super) fn doing(verb: &str) -> &'static str {
         "unpause-container" => "its container is being unpaused",
         "rename-container" => "its container is being renamed",
         "remove-container" => "its container is being removed",
-        "copy-file" => "what it reads is being put into its container",
-        "collect-evidence" => "what it left is being kept",
+        "copy-file" => "its file is being copied into its container",
+        "collect-evidence" => "its evidence is being collected",
         "connect-network" => "its container is being attached to the network",
         "disconnect-network" => "its container is being detached from a network",
         _ => "a call on the engine is in flight",
     }
 }
 
-fn goal(condition: Condition) -> &'static str {
+fn condition_verb(condition: Condition) -> &'static str {
     match condition {
         Condition::Started => "start",
         Condition::Healthy => "be healthy",
@@ -195,26 +206,26 @@ fn goal(condition: Condition) -> &'static str {
     }
 }
 
-/// Who holds a port, in words.
+/// Description of the owner of a port.
 pub fn holder(owner: &PortOwner) -> String {
     match owner {
         PortOwner::Environment { environment, service } => format!("`{environment}/{service}`"),
         PortOwner::Container { name, .. } => format!("container `{name}`"),
         PortOwner::Process { pid, command } => format!("process {pid} (`{}`)", one_line(command)),
-        PortOwner::StaleAllocation => "nobody: a stale allocation of the engine".to_owned(),
-        PortOwner::Unknown => "somebody who could not be found out".to_owned(),
+        PortOwner::StaleAllocation => "a stale allocation of the engine".to_owned(),
+        PortOwner::Unknown => "an unknown owner".to_owned(),
     }
 }
 
-/// The first line of a text, cut to what fits a table.
+/// First line of a text that is not empty, cut to 300 characters for tables.
 pub(super) fn one_line(text: &str) -> String {
-    const LONGEST: usize = 300;
+    const MAX_CHARS: usize = 300;
     let line = text
         .lines()
         .find(|line| !line.trim().is_empty())
         .unwrap_or_default()
         .trim();
-    match line.char_indices().nth(LONGEST) {
+    match line.char_indices().nth(MAX_CHARS) {
         Some((end, _)) => format!("{}…", &line[..end]),
         None => line.to_owned(),
     }

@@ -15,7 +15,7 @@ use bollard::query_parameters::{
     StopContainerOptionsBuilder, UploadToContainerOptionsBuilder,
 };
 
-use super::port;
+use super::{mounts, port};
 use crate::Shared;
 use crate::call::{self, REMOVE, WRITE};
 use crate::create;
@@ -39,11 +39,15 @@ pub(super) async fn create(
     let options = CreateContainerOptionsBuilder::default()
         .name(name.as_str())
         .build();
+    let held = mounts::before_create(shared, spec).await?;
     let call = client.create_container(Some(options), create::body(spec));
     match call::within(Op::CreateContainer, WRITE, call).await {
         Ok(created) => match ContainerId::new(created.id) {
             Ok(id) => {
                 shared.owned_ids.insert(&id);
+                if let Err(refused) = mounts::after_create(shared, &id, held).await {
+                    return Err(remove_refused(shared, &id, refused).await);
+                }
                 shared
                     .in_flight
                     .on_created(Object::Container(Arc::new(new_container(
@@ -164,10 +168,18 @@ fn pack_file(file: &File) -> std::io::Result<Vec<u8>> {
 pub(super) async fn start(shared: &Shared, id: &ContainerId) -> Result<Done, ActionError> {
     ownership::ensure_owned(shared, id).await?;
     let client = shared.connection.client()?;
+    let held = match mounts::before_start(shared, id).await {
+        Ok(held) => held,
+        Err((refused, true)) => return Err(remove_refused(shared, id, refused).await),
+        Err((refused, false)) => return Err(refused),
+    };
     let _call = shared.in_flight.start(id);
     let call = client.start_container(id.as_str(), None);
     match call::raw(Op::StartContainer, WRITE, call).await {
-        Ok(()) => Ok(Done::Ok),
+        Ok(()) => match mounts::after_start(shared, id, held).await {
+            Ok(()) => Ok(Done::Ok),
+            Err(refused) => Err(remove_refused(shared, id, refused).await),
+        },
         Err(refusal) => {
             let text = refusal.text();
             match refusal.into_error(Op::StartContainer) {
@@ -180,6 +192,16 @@ pub(super) async fn start(shared: &Shared, id: &ContainerId) -> Result<Done, Act
                 other => Err(other),
             }
         }
+    }
+}
+
+/// Removes a container with a refused mount; returns the refusal, extended by the error of a failed removal.
+async fn remove_refused(shared: &Shared, id: &ContainerId, refused: ActionError) -> ActionError {
+    match (remove(shared, id).await, refused) {
+        (Err(failed), ActionError::MountRefused(why)) => {
+            ActionError::MountRefused(format!("{why}; cannot remove its container: {failed}"))
+        }
+        (_, refused) => refused,
     }
 }
 

@@ -49,7 +49,8 @@ pub(crate) async fn build(
     safe_reference(&build.tag)?;
     let client = shared.connection.client()?;
     let (root, dockerfile) = (PathBuf::from(&build.context), build.dockerfile.clone());
-    let opened = tokio::task::spawn_blocking(move || Context::open(&root, &dockerfile)).await;
+    let excluded = build.excluded.clone();
+    let opened = tokio::task::spawn_blocking(move || Context::open(&root, &dockerfile, &excluded)).await;
     let context = match opened {
         Ok(Ok(context)) => context,
         Ok(Err(why)) => return Err(failed(&build.context, &why)),

@@ -1,13 +1,17 @@
 //! The build context: the selection, the order and the tar headers of the files that are sent to the engine.
 
 use std::collections::BTreeMap;
-use std::fs;
+use std::ffi::{OsStr, OsString};
+use std::fs::File;
 use std::io::{self, Read, Write};
-use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::PermissionsExt;
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Component, Path, PathBuf};
 
+use argus_backend::host_path;
+use argus_core::desired::excluded::{Excluded, Verdict};
 use argus_core::ident::Hash;
+use rustix::fs::{AtFlags, Dir, FileType};
 use sha2::{Digest, Sha256};
 
 use super::dockerignore::DockerIgnore;
@@ -18,12 +22,15 @@ const MOST_ENTRIES: usize = 200_000;
 /// Name in the tar of a Dockerfile that lies outside the context.
 const OUTSIDE: &str = ".argus.dockerfile";
 
+/// Name of the file with the exclusion rules.
+const IGNORE: &str = ".dockerignore";
+
 /// One entry of a context.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Entry {
     Folder,
     File {
-        source: PathBuf,
+        source: Source,
         executable: bool,
     },
     /// A symbolic link. It is sent as a link and never followed; the engine resolves it inside the context.
@@ -32,9 +39,19 @@ enum Entry {
     },
 }
 
-/// The entries of a build context.
+/// Origin of the content of a file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Source {
+    /// A path relative to the context.
+    Inside(PathBuf),
+    /// An absolute path without links.
+    Outside(PathBuf),
+}
+
+/// The entries of a build context. No file is opened through a link, even when a file is replaced during the build.
 #[derive(Debug)]
 pub(super) struct Context {
+    root: OwnedFd,
     entries: BTreeMap<PathBuf, Entry>,
     /// Path of the Dockerfile inside the context.
     pub(super) dockerfile: String,
@@ -42,29 +59,37 @@ pub(super) struct Context {
 
 impl Context {
     /// Reads the entries of a folder. `dockerfile` is relative to the folder, or absolute when it lies outside.
-    pub(super) fn open(root: &Path, dockerfile: &str) -> io::Result<Self> {
-        let ignored = match fs::read_to_string(root.join(".dockerignore")) {
-            Ok(text) => DockerIgnore::read(&text),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => DockerIgnore::read(""),
-            Err(error) => return Err(error),
+    pub(super) fn open(path: &Path, dockerfile: &str, excluded: &Excluded) -> io::Result<Self> {
+        let resolved = host_path::resolve_without_links(path).map_err(io::Error::other)?;
+        let root = host_path::open_directory(&resolved.path)?;
+        let mut rules = String::new();
+        let ignore = match host_path::open_below(root.as_fd(), Path::new(IGNORE)) {
+            Ok(mut file) => file.read_to_string(&mut rules).map(|_| true)?,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => false,
+            Err(error) => return Err(io::Error::new(error.kind(), format!("`{IGNORE}`: {error}"))),
+        };
+        let left_out = LeftOut {
+            ignored: DockerIgnore::read(&rules),
+            excluded,
         };
         let mut entries = BTreeMap::new();
-        walk(root, Path::new(""), &ignored, &mut entries)?;
-        let (inside, source) = locate(root, dockerfile)?;
+        walk(&root, Path::new(""), &left_out, &mut entries)?;
+        let (inside, source) = locate(&resolved.path, dockerfile)?;
         // The Dockerfile and `.dockerignore` are required by the build, so they are sent even if they are ignored.
         let file = Entry::File {
             source,
             executable: false,
         };
         entries.insert(PathBuf::from(&inside), file);
-        if root.join(".dockerignore").is_file() {
+        if ignore {
             let file = Entry::File {
-                source: root.join(".dockerignore"),
+                source: Source::Inside(PathBuf::from(IGNORE)),
                 executable: false,
             };
-            entries.insert(PathBuf::from(".dockerignore"), file);
+            entries.insert(PathBuf::from(IGNORE), file);
         }
         Ok(Self {
+            root,
             entries,
             dockerfile: inside,
         })
@@ -91,7 +116,7 @@ impl Context {
                     tar.append_link(&mut header, path, target)?;
                 }
                 Entry::File { source, executable } => {
-                    let file = fs::File::open(source)?;
+                    let file = self.opened(source)?;
                     let size = file.metadata()?.len();
                     header.set_entry_type(tar::EntryType::Regular);
                     header.set_mode(if *executable { 0o755 } else { 0o644 });
@@ -103,6 +128,34 @@ impl Context {
             }
         }
         tar.into_inner()?.flush()
+    }
+
+    fn opened(&self, source: &Source) -> io::Result<File> {
+        match source {
+            Source::Inside(path) => host_path::open_below(self.root.as_fd(), path),
+            Source::Outside(path) => {
+                let resolved = host_path::resolve_without_links(path).map_err(io::Error::other)?;
+                resolved.open()
+            }
+        }
+    }
+}
+
+/// The rules that exclude entries from a context.
+struct LeftOut<'a> {
+    ignored: DockerIgnore,
+    excluded: &'a Excluded,
+}
+
+impl LeftOut<'_> {
+    /// Two flags: the entry is part of the context, and an entry below it may be part of it.
+    fn judge(&self, path: &Path, is_folder: bool) -> (bool, bool) {
+        let ignored = self.ignored.leaves_out(path, is_folder);
+        match self.excluded.verdict(path) {
+            Verdict::LeftOut => (false, false),
+            Verdict::Emptied => (is_folder && !ignored, false),
+            Verdict::Sent => (!ignored, is_folder && (!ignored || self.ignored.has_exceptions())),
+        }
     }
 }
 
@@ -118,7 +171,7 @@ pub fn digest(context: &Path, dockerfile: &str, args: &BTreeMap<String, String>)
             Ok(())
         }
     }
-    let context = Context::open(context, dockerfile)?;
+    let context = Context::open(context, dockerfile, &Excluded::default())?;
     let mut hasher = Hasher(Sha256::new());
     for text in [&context.dockerfile]
         .into_iter()
@@ -137,17 +190,24 @@ pub fn digest(context: &Path, dockerfile: &str, args: &BTreeMap<String, String>)
 }
 
 fn walk(
-    root: &Path,
+    root: &OwnedFd,
     below: &Path,
-    ignored: &DockerIgnore,
+    left_out: &LeftOut<'_>,
     entries: &mut BTreeMap<PathBuf, Entry>,
 ) -> io::Result<()> {
-    for found in fs::read_dir(root.join(below))? {
+    let folder = host_path::open_directory_below(root.as_fd(), below)?;
+    for found in Dir::read_from(&folder)? {
         let found = found?;
-        let path = below.join(found.file_name());
-        let kind = found.file_type()?;
-        let left_out = ignored.leaves_out(&path, kind.is_dir());
-        if left_out && !(kind.is_dir() && ignored.has_exceptions()) {
+        let name = OsStr::from_bytes(found.file_name().to_bytes());
+        if name == "." || name == ".." {
+            continue;
+        }
+        let path = below.join(name);
+        let stat = rustix::fs::statat(&folder, name, AtFlags::SYMLINK_NOFOLLOW)?;
+        let kind = FileType::from_raw_mode(stat.st_mode);
+        let is_folder = kind == FileType::Directory;
+        let (sent, entered) = left_out.judge(&path, is_folder);
+        if !sent && !entered {
             continue;
         }
         if entries.len() >= MOST_ENTRIES {
@@ -155,35 +215,32 @@ fn walk(
                 "the build context has more than {MOST_ENTRIES} entries"
             )));
         }
-        if kind.is_dir() {
-            if !left_out {
-                entries.insert(path.clone(), Entry::Folder);
+        let entry = match kind {
+            FileType::Directory => Some(Entry::Folder),
+            FileType::Symlink => {
+                let target = rustix::fs::readlinkat(&folder, name, Vec::new())?;
+                let target = PathBuf::from(OsString::from_vec(target.into_bytes()));
+                Some(Entry::Link { target })
             }
-            walk(root, &path, ignored, entries)?;
-        } else if kind.is_symlink() {
-            entries.insert(
-                path,
-                Entry::Link {
-                    target: fs::read_link(found.path())?,
-                },
-            );
-        } else if kind.is_file() {
-            let executable = found.metadata()?.permissions().mode() & 0o111 != 0;
-            entries.insert(
-                path,
-                Entry::File {
-                    source: found.path(),
-                    executable,
-                },
-            );
+            FileType::RegularFile => Some(Entry::File {
+                source: Source::Inside(path.clone()),
+                executable: stat.st_mode & 0o111 != 0,
+            }),
+            // Sockets, pipes and devices have no content and are skipped.
+            _ => None,
+        };
+        if let Some(entry) = entry.filter(|_| sent) {
+            entries.insert(path.clone(), entry);
         }
-        // Sockets, pipes and devices have no content and are skipped.
+        if entered {
+            walk(root, &path, left_out, entries)?;
+        }
     }
     Ok(())
 }
 
-/// Finds the Dockerfile: its name inside the tar and its real path. A link must not lead out of the context.
-fn locate(root: &Path, dockerfile: &str) -> io::Result<(String, PathBuf)> {
+/// Finds the Dockerfile: its name inside the tar and its source. A link must not lead out of the context.
+fn locate(root: &Path, dockerfile: &str) -> io::Result<(String, Source)> {
     let refused = |why: &str| {
         io::Error::new(
             io::ErrorKind::InvalidInput,
@@ -191,33 +248,29 @@ fn locate(root: &Path, dockerfile: &str) -> io::Result<(String, PathBuf)> {
         )
     };
     let written = Path::new(dockerfile);
-    let root = root.canonicalize()?;
-    let path = root.join(written);
-    let real = path
-        .canonicalize()
-        .map_err(|error| io::Error::new(error.kind(), format!("dockerfile `{dockerfile}`: {error}")))?;
-    if !real.is_file() {
-        return Err(refused("is not a file"));
+    let found = host_path::resolve(&root.join(written)).map_err(|why| refused(&why.to_string()))?;
+    if found.identity.is_none() {
+        let why = format!("dockerfile `{dockerfile}` does not exist");
+        return Err(io::Error::new(io::ErrorKind::NotFound, why));
     }
-    if real.starts_with(&root) {
+    found
+        .open()
+        .map_err(|error| refused(&format!("is not a file that can be read: {error}")))?;
+    if let Ok(below) = found.path.strip_prefix(root) {
         let plain = written.is_relative()
             && written
                 .components()
                 .all(|part| matches!(part, Component::Normal(_) | Component::CurDir));
-        let inside = if plain {
-            normal(written)
-        } else {
-            real.strip_prefix(&root).map_err(io::Error::other)?.to_owned()
-        };
+        let inside = if plain { normal(written) } else { below.to_owned() };
         let inside = String::from_utf8(inside.as_os_str().as_bytes().to_vec())
             .map_err(|_| refused("has no UTF-8 name"))?;
-        return Ok((inside, real));
+        return Ok((inside, Source::Inside(below.to_owned())));
     }
     // A Dockerfile outside the context must be named by its absolute path, without `..` and not through a link.
-    if written.is_relative() || fs::symlink_metadata(written)?.file_type().is_symlink() {
+    if written.is_relative() || found.path != written {
         return Err(refused("leads out of the build context"));
     }
-    Ok((OUTSIDE.to_owned(), real))
+    Ok((OUTSIDE.to_owned(), Source::Outside(found.path)))
 }
 
 fn normal(path: &Path) -> PathBuf {

@@ -1,5 +1,6 @@
 //! Tests of contexts with links, ignored files and Dockerfiles in unusual locations.
 
+use std::fs;
 use std::os::unix::fs::symlink;
 
 use super::*;
@@ -15,7 +16,7 @@ fn tree(files: &[(&str, &str)]) -> tempfile::TempDir {
 }
 
 fn sent(root: &Path, dockerfile: &str) -> Vec<String> {
-    let context = Context::open(root, dockerfile).unwrap();
+    let context = Context::open(root, dockerfile, &Excluded::default()).unwrap();
     let mut bytes = Vec::new();
     context.write(&mut bytes).unwrap();
     let mut archive = tar::Archive::new(bytes.as_slice());
@@ -74,7 +75,10 @@ fn an_outside_dockerfile_must_be_named_by_absolute_path() {
     let other = outside.path().join("Other");
     symlink(&other, dir.path().join("Link")).unwrap();
     assert!(sent(dir.path(), other.to_str().unwrap()).contains(&OUTSIDE.to_owned()));
-    let refused = |dockerfile: &str| Context::open(dir.path(), dockerfile).unwrap_err().to_string();
+    let refused = |dockerfile: &str| {
+        let opened = Context::open(dir.path(), dockerfile, &Excluded::default());
+        opened.unwrap_err().to_string()
+    };
     assert!(refused("Link").contains("leads out of the build context"));
     let up = format!(
         "../{}/Other",
@@ -84,12 +88,14 @@ fn an_outside_dockerfile_must_be_named_by_absolute_path() {
     assert!(refused("nope").contains("nope"));
     assert!(refused("sub").contains("is not a file"));
     assert_eq!(
-        Context::open(dir.path(), "sub/Dockerfile").unwrap().dockerfile,
+        Context::open(dir.path(), "sub/Dockerfile", &Excluded::default())
+            .unwrap()
+            .dockerfile,
         "sub/Dockerfile"
     );
     let absolute = dir.path().join("sub/Dockerfile");
     assert_eq!(
-        Context::open(dir.path(), absolute.to_str().unwrap())
+        Context::open(dir.path(), absolute.to_str().unwrap(), &Excluded::default())
             .unwrap()
             .dockerfile,
         "sub/Dockerfile"
@@ -112,4 +118,69 @@ fn the_digest_depends_on_the_sent_files() {
     assert_ne!(digest(&BTreeMap::from([("A".into(), "1".into())])), first);
     fs::write(dir.path().join("keep"), "2").unwrap();
     assert_ne!(digest(&args), first);
+}
+
+#[test]
+fn controller_state_is_never_sent() {
+    let dir = tree(&[
+        ("Dockerfile", "FROM scratch"),
+        (".dockerignore", "none\n!.git\n!var/state\n!**/e2e.yaml"),
+        ("var/state/private/state.json", "{}"),
+        (".git/HEAD", "x"),
+        (".argus/private/token", "x"),
+        ("e2e.yaml", "x"),
+        ("environments/shop.e2e.yml", "x"),
+        ("data/written", "x"),
+        ("one-file", "x"),
+        ("src/main", "x"),
+    ]);
+    let root = dir.path().to_str().unwrap();
+    let paths = ["var/state", "data", "one-file"].map(|path| format!("{root}/{path}"));
+    let excluded = Excluded::of(root, &paths[0], [paths[1].as_str(), paths[2].as_str()]);
+    let context = Context::open(dir.path(), "Dockerfile", &excluded).unwrap();
+    let sent: Vec<_> = context
+        .entries
+        .keys()
+        .map(|path| path.to_str().unwrap())
+        .collect();
+    assert_eq!(
+        sent,
+        [
+            ".dockerignore",
+            "Dockerfile",
+            "data",
+            "environments",
+            "src",
+            "src/main",
+            "var"
+        ]
+    );
+}
+
+#[test]
+fn link_swapped_in_while_a_context_is_read_is_not_followed() {
+    let dir = tree(&[
+        ("Dockerfile", "FROM scratch"),
+        ("sub/file", "inside"),
+        ("top", "inside"),
+    ]);
+    let outside = tree(&[("file", "outside")]);
+    for swapped in ["sub", "top"] {
+        let context = Context::open(dir.path(), "Dockerfile", &Excluded::default()).unwrap();
+        fs::rename(dir.path().join(swapped), dir.path().join("moved")).unwrap();
+        let target = if swapped == "sub" {
+            outside.path().to_owned()
+        } else {
+            outside.path().join("file")
+        };
+        symlink(target, dir.path().join(swapped)).unwrap();
+        assert!(context.write(io::sink()).is_err(), "{swapped}");
+        fs::remove_file(dir.path().join(swapped)).unwrap();
+        fs::rename(dir.path().join("moved"), dir.path().join(swapped)).unwrap();
+    }
+    symlink(outside.path().join("file"), dir.path().join(".dockerignore")).unwrap();
+    assert!(Context::open(dir.path(), "Dockerfile", &Excluded::default()).is_err());
+    let linked = outside.path().join("context");
+    symlink(dir.path(), &linked).unwrap();
+    assert!(Context::open(&linked, "Dockerfile", &Excluded::default()).is_err());
 }

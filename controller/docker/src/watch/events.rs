@@ -59,7 +59,7 @@ pub(super) enum EventEffect {
 
 /// Subscribes to the engine's events. The request is sent at the first poll of the stream.
 ///
-/// There is no label filter: events of networks and volumes do not contain their labels, so a filter would hide them.
+/// The subscription has no label filter: events of networks and volumes do not contain their labels, so a filter would hide them.
 pub(super) fn subscribe(client: &bollard::Docker, now: Timestamp) -> Events {
     let filters = HashMap::from([
         ("type", vec!["container", "network", "volume"]),

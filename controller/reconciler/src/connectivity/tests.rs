@@ -81,6 +81,7 @@ fn snapshot(db_started_at: i64, db_is_on: bool) -> Snapshot {
         variables: BTreeMap::new(),
         digests: BTreeMap::new(),
         documents: BTreeMap::new(),
+        host: argus_core::desired::host::HostPaths::default(),
         uuid: String::new(),
         first_seen: Timestamp(1),
     };

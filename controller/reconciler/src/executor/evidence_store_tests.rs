@@ -97,7 +97,7 @@ fn what_is_there_is_whole_and_private() {
     let dir = tempfile::tempdir().unwrap();
     let folder = dir.path().join("shop").join("web").join("1");
     let facts: EvidenceFacts = serde_json::from_str(
-        r#"{"environment":"shop","service":"web","incarnation":1,"containerId":"c","startedAt":null,"takenAt":"",
+        r#"{"environment":"shop","service":"web","run":1,"containerId":"c","startedAt":null,"takenAt":"",
             "memoryPeak":null,"stdoutLines":2,"stderrLines":0,"missing":[]}"#,
     )
     .unwrap();

@@ -42,7 +42,7 @@ mod tests {
 
     #[test]
     fn any_other_byte_and_any_missing_byte_is_noticed() {
-        let line = with_checksum(r#"{"v":1,"seq":7,"kind":"note"}"#).into_bytes();
+        let line = with_checksum(r#"{"v":1,"seq":7,"kind":"event"}"#).into_bytes();
         assert!(is_sound(&line));
         serde_json::from_slice::<serde_json::Value>(&line).unwrap();
         for at in 0..line.len() {

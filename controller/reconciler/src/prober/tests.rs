@@ -112,6 +112,7 @@ fn book_of(spec: &str) -> SpecRegistry {
         variables: BTreeMap::new(),
         digests: BTreeMap::new(),
         documents: std::collections::BTreeMap::new(),
+        host: argus_core::desired::host::HostPaths::default(),
         uuid: String::new(),
         first_seen: Timestamp(1),
     };

@@ -22,6 +22,7 @@ use crate::prober::{self, Addresses, ProberIo};
 use crate::reconciler::PersistedState;
 use crate::snapshot::Snapshot;
 use crate::specs::admission::SpecAdmitter;
+use crate::specs::surroundings::Access;
 use crate::specs::sync_barrier::SyncResponder;
 use crate::specs::{self, Rules, SpecRegistry, StartingPoint};
 use crate::state_dir::StateDir;
@@ -170,7 +171,11 @@ pub(super) fn rules(options: &Options, identity: &ControllerIdentity) -> Rules {
         controller: identity.controller.clone(),
         own_image: options.own_image.clone(),
         admitter: Arc::new(SpecAdmitter {
-            allow_mounts: options.allow_mounts.clone(),
+            access: Access {
+                allow_mounts: options.allow_mounts.clone(),
+                state: std::path::absolute(&options.state).unwrap_or_else(|_| options.state.clone()),
+                engine: options.engine_socket.clone(),
+            },
             own_image: options.own_image.folder.clone(),
         }),
     }

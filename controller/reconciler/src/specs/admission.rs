@@ -1,10 +1,12 @@
 //! The judge in service: YAML, then admission, with every complaint at its place in the file.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use argus_core::desired::Image;
 use argus_core::desired::admit::{SpecContext, admit};
+use argus_core::desired::excluded::Excluded;
+use argus_core::desired::host::{HostPaths, named};
 use argus_core::ident::Hash;
 use argus_core::time::Timestamp;
 use argus_crds::diagnostic::Diagnostic;
@@ -14,34 +16,55 @@ use argus_mock::CompiledMock;
 
 use super::admitter::{AdmissionInput, Admitter, Context, Needs};
 use super::registry::Admission;
+use super::surroundings::{Access, Surroundings};
 
 /// Admits files as the format has them.
 #[derive(Debug, Clone, Default)]
 pub struct SpecAdmitter {
-    /// Folders outside a file's own that it may mount.
-    pub allow_mounts: Vec<String>,
+    /// What files may reach on this host.
+    pub access: Access,
     /// The folder that the image of this program is built from, which serves mocks.
     pub own_image: PathBuf,
 }
 
 impl SpecAdmitter {
-    fn context(&self, path: &Path) -> SpecContext {
-        let directory = path.parent().unwrap_or(Path::new("/")).display().to_string();
+    fn context(&self, path: &Path, host: HostPaths) -> SpecContext {
         SpecContext {
-            directory,
+            directory: directory(path),
             env_vars: BTreeMap::new(),
             now: Timestamp::default(),
             uuid: String::new(),
             build_digests: BTreeMap::new(),
-            allow_mounts: self.allow_mounts.clone(),
+            allow_mounts: self.access.allow_mounts.clone(),
             own_image: self.own_image.display().to_string(),
             documents: BTreeMap::new(),
+            host,
         }
     }
 }
 
+fn directory(path: &Path) -> String {
+    path.parent().unwrap_or(Path::new("/")).display().to_string()
+}
+
 impl Admitter for SpecAdmitter {
-    fn needs(&self, path: &Path, bytes: &[u8], variables: &BTreeMap<String, String>) -> Needs {
+    fn surroundings(&self, path: &Path) -> Surroundings {
+        Surroundings::of(path, &self.access)
+    }
+
+    fn named(&self, path: &Path, bytes: &[u8]) -> BTreeSet<String> {
+        let read = yaml::read(&path.display().to_string(), bytes);
+        let spec = read.spec.as_ref().or(read.rest.as_ref());
+        spec.map_or_else(BTreeSet::new, |spec| named(spec, &directory(path)))
+    }
+
+    fn needs(
+        &self,
+        path: &Path,
+        bytes: &[u8],
+        variables: &BTreeMap<String, String>,
+        host: &HostPaths,
+    ) -> Needs {
         let name = path.display().to_string();
         let Some(spec) = yaml::read(&name, bytes).spec else {
             return Needs::default();
@@ -49,9 +72,7 @@ impl Admitter for SpecAdmitter {
         let beside = path.parent().unwrap_or(Path::new("/"));
         let document = |(name, mock): (&String, &Mock)| {
             let written = mock.openapi.as_ref().filter(|_| mock.image.is_none())?;
-            // It is only read, and real projects keep the file below it; by an absolute path a file could name any other.
-            let at = beside.join(written);
-            (Path::new(written).is_relative() || at.starts_with(beside)).then(|| (name.clone(), at))
+            Some((name.clone(), beside.join(written)))
         };
         let documents = spec.mocks.iter().filter_map(document).collect();
         let own = |(name, mock): (&String, &Mock)| {
@@ -59,11 +80,12 @@ impl Admitter for SpecAdmitter {
                 service: name.clone(),
                 folder: self.own_image.clone(),
                 dockerfile: PathBuf::from("Dockerfile"),
+                excluded: Excluded::default(),
             })
         };
         let own: Vec<Context> = spec.mocks.iter().filter_map(own).collect();
         // Admission settles where a context lies; what it refuses is not built.
-        let mut context = self.context(path);
+        let mut context = self.context(path, host.clone());
         context.env_vars.clone_from(variables);
         let desired = admit(&spec, &context).desired;
         let builds = desired
@@ -74,6 +96,7 @@ impl Admitter for SpecAdmitter {
                     service: service.into(),
                     folder: PathBuf::from(build.context),
                     dockerfile: PathBuf::from(build.dockerfile),
+                    excluded: build.excluded,
                 }),
                 Image::Built(_) | Image::Named(_) => None,
             });
@@ -85,7 +108,7 @@ impl Admitter for SpecAdmitter {
 
     fn admit(&self, reading: &AdmissionInput<'_>) -> Admission {
         let read = yaml::read(reading.name, reading.bytes);
-        let mut context = self.context(reading.path);
+        let mut context = self.context(reading.path, reading.host.clone());
         context.env_vars.clone_from(&reading.variables);
         context.now = reading.first_seen;
         context.uuid.clone_from(&reading.uuid);
@@ -191,6 +214,7 @@ mod tests {
             variables: BTreeMap::new(),
             digests: BTreeMap::new(),
             documents: BTreeMap::new(),
+            host: HostPaths::default(),
             uuid: String::new(),
             first_seen: Timestamp::default(),
         };

@@ -1,19 +1,22 @@
 //! Whoever decides what a file's contents mean.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::{fmt, io};
 
+use argus_core::desired::excluded::Excluded;
+use argus_core::desired::host::HostPaths;
 use argus_core::time::Timestamp;
 
 use super::digest::Digests;
 use super::registry::Admission;
+use super::surroundings::Surroundings;
 
 /// A file's contents with their surroundings.
 #[derive(Debug, Clone)]
 pub struct AdmissionInput<'a> {
-    /// Absolute path.
+    /// Absolute path without links.
     pub path: &'a Path,
     /// Path relative to the spec folder, for people.
     pub name: &'a str,
@@ -25,6 +28,8 @@ pub struct AdmissionInput<'a> {
     pub digests: BTreeMap<String, Result<String, String>>,
     /// Text of each mock's `openapi` document, or why there is none.
     pub documents: BTreeMap<String, Result<String, String>>,
+    /// Where the paths that the contents name lead.
+    pub host: HostPaths,
     /// Stable for these contents.
     pub uuid: String,
     /// When these contents were seen first.
@@ -40,6 +45,8 @@ pub struct Context {
     pub folder: PathBuf,
     /// Dockerfile, absolute or relative to the context.
     pub dockerfile: PathBuf,
+    /// What the context never contains.
+    pub excluded: Excluded,
 }
 
 /// What contents need to be judged by, beside themselves.
@@ -75,7 +82,7 @@ impl OwnImage {
             None if build.folder.exists() => Ok(()),
             None => return None,
         };
-        let digest = filled.and_then(|()| digests.of(&build.folder, &build.dockerfile));
+        let digest = filled.and_then(|()| digests.of(&build.folder, &build.dockerfile, &build.excluded));
         Some(digest.map_err(|error| {
             let folder = build.folder.display();
             format!("build context `{folder}` cannot be read: {error}")
@@ -91,10 +98,22 @@ impl fmt::Debug for OwnImage {
     }
 }
 
-/// Parses and admits; pure, so that equal readings give equal judgements.
+/// Parses and admits; all but the place of a file is pure, so that equal readings give equal judgements.
 pub trait Admitter: Send + Sync + 'static {
+    /// The place of a file on the host, which is what this looks at the disk for.
+    fn surroundings(&self, path: &Path) -> Surroundings;
+
+    /// The paths of the host that the contents name; nothing when they do not parse.
+    fn named(&self, path: &Path, bytes: &[u8]) -> BTreeSet<String>;
+
     /// What else has to be read, with what `{{env.X}}` may read; nothing when the contents do not parse.
-    fn needs(&self, path: &Path, bytes: &[u8], variables: &BTreeMap<String, String>) -> Needs;
+    fn needs(
+        &self,
+        path: &Path,
+        bytes: &[u8],
+        variables: &BTreeMap<String, String>,
+        host: &HostPaths,
+    ) -> Needs;
 
     /// What the contents mean.
     fn admit(&self, reading: &AdmissionInput<'_>) -> Admission;

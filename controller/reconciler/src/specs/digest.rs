@@ -1,11 +1,13 @@
 //! What a build's context holds, as one hash: another hash is another image.
 
 use std::collections::BTreeMap;
-use std::fs::Metadata;
+use std::fs::{File, Metadata};
 use std::io::{self, Read};
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt};
 use std::path::{Path, PathBuf};
 
+use argus_core::desired::excluded::{Excluded, Verdict};
+use rustix::fs::OFlags;
 use sha2::{Digest, Sha256};
 
 use super::scan::Stamp;
@@ -23,11 +25,12 @@ pub struct Digests {
 }
 
 impl Digests {
-    /// Hash of the Dockerfile and of everything in the context that `.dockerignore` lets in, as lower case hex.
+    /// Hash of the Dockerfile and of everything in the context that `excluded` and `.dockerignore` let in, as lower
+    /// case hex.
     ///
     /// # Errors
     /// The context or the Dockerfile cannot be read, or the context is beyond all bounds.
-    pub fn of(&mut self, context: &Path, dockerfile: &Path) -> io::Result<String> {
+    pub fn of(&mut self, context: &Path, dockerfile: &Path, excluded: &Excluded) -> io::Result<String> {
         let mut all = Sha256::new();
         let dockerfile = context.join(dockerfile);
         all.update(self.file(&dockerfile, &std::fs::metadata(&dockerfile)?)?);
@@ -40,11 +43,15 @@ impl Digests {
             for entry in std::fs::read_dir(context.join(&folder))? {
                 let entry = entry?;
                 let path = folder.join(entry.file_name());
+                let verdict = excluded.verdict(&path);
                 let meta = entry.metadata()?;
+                if verdict == Verdict::LeftOut || (verdict == Verdict::Emptied && !meta.is_dir()) {
+                    continue;
+                }
                 let out = ignored.matched(&path, meta.is_dir()).is_ignore();
                 if meta.is_dir() {
                     // An ignored folder may still hold what a later `!` lets in again.
-                    if !out || ignored.num_whitelists() > 0 {
+                    if verdict == Verdict::Sent && (!out || ignored.num_whitelists() > 0) {
                         folders.push(path.clone());
                     }
                 }
@@ -103,7 +110,7 @@ impl Digests {
             return Ok(hash);
         }
         let mut hash = Sha256::new();
-        let mut file = std::fs::File::open(path)?;
+        let mut file = opened(path)?;
         let mut buffer = vec![0; 64 * 1024];
         loop {
             let read = file.read(&mut buffer)?;
@@ -118,6 +125,13 @@ impl Digests {
     }
 }
 
+/// A file that was a regular one a moment ago; a link or a pipe in its place is not read.
+fn opened(path: &Path) -> io::Result<File> {
+    let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK;
+    let flags = i32::try_from(flags.bits()).unwrap_or(0);
+    File::options().read(true).custom_flags(flags).open(path)
+}
+
 /// Lower case hex.
 pub(super) fn hex(bytes: &[u8]) -> String {
     let digit = |half: u8| char::from_digit(u32::from(half), 16).unwrap_or('0');
@@ -130,11 +144,13 @@ pub(super) fn hex(bytes: &[u8]) -> String {
 /// The rules of `.dockerignore`, which anchors every pattern at the context's root.
 fn ignored(context: &Path) -> io::Result<ignore::gitignore::Gitignore> {
     let mut rules = ignore::gitignore::GitignoreBuilder::new("");
-    let text = match std::fs::read_to_string(context.join(".dockerignore")) {
-        Ok(text) => text,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => String::new(),
+    let mut text = String::new();
+    let read = opened(&context.join(".dockerignore")).and_then(|mut file| file.read_to_string(&mut text));
+    match read {
+        Ok(_) => {}
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {}
         Err(error) => return Err(error),
-    };
+    }
     for line in text
         .lines()
         .map(str::trim)
@@ -171,7 +187,11 @@ mod tests {
         write("src/main.rs", "fn main() {}");
         write(".dockerignore", "target\n*.log\n!keep.log\n");
         let mut digests = Digests::default();
-        let mut digest = || digests.of(dir.path(), Path::new("Dockerfile")).unwrap();
+        let mut digest = || {
+            digests
+                .of(dir.path(), Path::new("Dockerfile"), &Excluded::default())
+                .unwrap()
+        };
         let first = digest();
         assert_eq!(first.len(), 64);
         write("target/debug/argus", "binary");
@@ -192,8 +212,43 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         assert!(
             Digests::default()
-                .of(dir.path(), Path::new("Dockerfile"))
+                .of(dir.path(), Path::new("Dockerfile"), &Excluded::default())
                 .is_err()
         );
+    }
+
+    #[test]
+    fn controller_state_never_changes_the_digest() {
+        let dir = tempfile::tempdir().unwrap();
+        let write = |name: &str| std::fs::write(dir.path().join(name), name).unwrap();
+        for folder in ["state/private", "data", ".git", "environments", "src"] {
+            std::fs::create_dir_all(dir.path().join(folder)).unwrap();
+        }
+        write("Dockerfile");
+        // An exception of `.dockerignore` lets none of it in again.
+        let exceptions = "x\n!.git\n!state\n!data\n!**/e2e.yaml\n";
+        std::fs::write(dir.path().join(".dockerignore"), exceptions).unwrap();
+        let root = dir.path().to_str().unwrap();
+        let (state, data) = (format!("{root}/state"), format!("{root}/data"));
+        let excluded = Excluded::of(root, &state, [data.as_str()]);
+        let mut digests = Digests::default();
+        let mut digest = || {
+            digests
+                .of(dir.path(), Path::new("Dockerfile"), &excluded)
+                .unwrap()
+        };
+        let first = digest();
+        for name in [
+            "state/private/state.json",
+            ".git/HEAD",
+            "e2e.yaml",
+            "environments/a.e2e.yml",
+            "data/new",
+        ] {
+            write(name);
+            assert_eq!(digest(), first, "{name}");
+        }
+        write("src/main");
+        assert_ne!(digest(), first);
     }
 }

@@ -6,16 +6,17 @@ use std::path::Path;
 use sha2::{Digest, Sha256};
 
 use super::digest::hex;
-use super::scan::{MAX_FILE, read_bounded};
+use super::scan::MAX_FILE;
+use super::surroundings::Surroundings;
 
 /// Prefix of variables that every file may read.
 pub const PREFIX: &str = "ARGUS_ENV_";
 
-/// The variables of the `.env` beside a file; a file that cannot be read says why.
-pub fn dotenv(spec: &Path) -> (BTreeMap<String, String>, Option<String>) {
-    let path = spec.with_file_name(".env");
+/// The variables of the `.env` next to a spec file; a file that cannot be read says why.
+pub fn dotenv(around: &Surroundings) -> (BTreeMap<String, String>, Option<String>) {
+    let path = around.file.with_file_name(".env");
     let diagnostic = |why: String| (BTreeMap::new(), Some(format!("`{}` {why}", path.display())));
-    match read_bounded(&path, MAX_FILE) {
+    match around.read(&path, MAX_FILE) {
         Ok(Some(bytes)) => (parse(&String::from_utf8_lossy(&bytes)), None),
         Ok(None) => diagnostic(format!("is longer than {MAX_FILE} bytes")),
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => (BTreeMap::new(), None),
@@ -24,9 +25,9 @@ pub fn dotenv(spec: &Path) -> (BTreeMap<String, String>, Option<String>) {
 }
 
 /// The text of a document that a file names; what is wrong with it in words.
-pub fn document(path: &Path) -> Result<String, String> {
+pub fn document(path: &Path, around: &Surroundings) -> Result<String, String> {
     let shown = path.display();
-    match read_bounded(path, MAX_FILE) {
+    match around.read(path, MAX_FILE) {
         Ok(Some(bytes)) => String::from_utf8(bytes).map_err(|_| format!("`{shown}` is no text in UTF-8")),
         Ok(None) => Err(format!("`{shown}` is longer than {MAX_FILE} bytes")),
         Err(error) => Err(format!("`{shown}` cannot be read: {error}")),

@@ -1,6 +1,6 @@
 //! One round over the spec folder: look, wait until it reads the same twice, judge, enter into the book.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,7 +16,9 @@ use super::digest::{Digests, hex};
 use super::env_vars;
 use super::registry::{Admission, SpecRegistry};
 use super::scan::{Contents, MAX_FILE, MAX_FILES, Scan, Scanner};
+use super::surroundings::Surroundings;
 use argus_core::desired::Accepted;
+use argus_core::desired::host::HostPaths;
 
 /// A file that never reads the same twice does not keep the first scan open for longer than this.
 const FIRST_SCAN: Duration = Duration::from_secs(10);
@@ -64,6 +66,8 @@ pub struct SpecLoader {
     first_seen: BTreeMap<PathBuf, (String, Timestamp)>,
     /// What else was to be read, by file, for these contents and variables.
     needs: BTreeMap<PathBuf, (Fingerprint, Needs)>,
+    /// The paths that contents name, by file, for these contents at this place.
+    named: BTreeMap<PathBuf, (Fingerprint, PathBuf, BTreeSet<String>)>,
     started: Option<Timestamp>,
 }
 
@@ -84,6 +88,8 @@ struct FileFingerprint {
     fingerprint: Fingerprint,
     variables: BTreeMap<String, String>,
     dotenv_error: Option<String>,
+    file: PathBuf,
+    host: HostPaths,
     digests: BTreeMap<String, Result<String, String>>,
     documents: BTreeMap<String, Result<String, String>>,
 }
@@ -102,6 +108,7 @@ impl SpecLoader {
             admitted: BTreeMap::new(),
             first_seen: kept.first_seen,
             needs: BTreeMap::new(),
+            named: BTreeMap::new(),
             started: None,
         }
     }
@@ -164,8 +171,9 @@ impl SpecLoader {
         self.registry.expire(now);
         let files = &self.registry.files;
         self.first_seen.retain(|path, _| files.contains_key(path));
-        self.needs
-            .retain(|path, _| files.contains_key(path) || scan.files.contains_key(path));
+        let known = |path: &PathBuf| files.contains_key(path) || scan.files.contains_key(path);
+        self.needs.retain(|path, _| known(path));
+        self.named.retain(|path, _| known(path));
         if self.debounce.is_empty() || now.since(began) >= FIRST_SCAN {
             self.registry.scanned = true;
         }
@@ -185,10 +193,11 @@ impl SpecLoader {
         let mut all = Sha256::new();
         let (mut variables, mut dotenv_trouble) = (BTreeMap::new(), None);
         let (mut digests, mut documents) = (BTreeMap::new(), BTreeMap::new());
+        let mut around = self.rules.admitter.surroundings(&self.rules.folder.join(path));
         match contents {
             Contents::Text(text) => {
                 all.update(text.hash);
-                (variables, dotenv_trouble) = env_vars::dotenv(&self.rules.folder.join(path));
+                (variables, dotenv_trouble) = env_vars::dotenv(&around);
                 for (name, value) in &variables {
                     for part in [name, value] {
                         all.update((part.len() as u64).to_be_bytes());
@@ -196,7 +205,12 @@ impl SpecLoader {
                     }
                 }
                 variables = env_vars::passed(variables, &self.rules.process_env, &self.rules.env_allow);
-                let needs = self.needs(path, &text.bytes, &variables, all.clone().finalize().into());
+                let named = self.named(path, &text.bytes, &around.file, text.hash);
+                around.resolve(&named);
+                all.update(around.file.as_os_str().as_encoded_bytes());
+                all.update(format!("{:?}", around.host));
+                let of = all.clone().finalize().into();
+                let needs = self.needs(path, &text.bytes, &variables, &around, of);
                 for build in needs.builds {
                     let Some(digest) = self.rules.own_image.digest(&build, &mut self.digests) else {
                         continue;
@@ -205,7 +219,7 @@ impl SpecLoader {
                     digests.insert(build.service, digest);
                 }
                 for (mock, at) in needs.documents {
-                    let text = env_vars::document(&at);
+                    let text = env_vars::document(&at, &around);
                     all.update(format!("{mock}{text:?}"));
                     documents.insert(mock, text);
                 }
@@ -218,8 +232,23 @@ impl SpecLoader {
             fingerprint: all.finalize().into(),
             variables,
             dotenv_error: dotenv_trouble,
+            file: around.file,
+            host: around.host,
             digests,
             documents,
+        }
+    }
+
+    /// The paths that these contents name; a file is parsed again only when it or its place changed.
+    fn named(&mut self, path: &Path, bytes: &[u8], file: &Path, of: Fingerprint) -> BTreeSet<String> {
+        match self.named.get(path) {
+            Some((known, at, named)) if *known == of && at == file => named.clone(),
+            _ => {
+                let named = self.rules.admitter.named(file, bytes);
+                let entry = (of, file.to_path_buf(), named.clone());
+                self.named.insert(path.to_path_buf(), entry);
+                named
+            }
         }
     }
 
@@ -228,13 +257,16 @@ impl SpecLoader {
         path: &Path,
         bytes: &[u8],
         variables: &BTreeMap<String, String>,
+        around: &Surroundings,
         of: Fingerprint,
     ) -> Needs {
         match self.needs.get(path) {
             Some((known, needs)) if *known == of => needs.clone(),
             _ => {
-                let file = self.rules.folder.join(path);
-                let needs = self.rules.admitter.needs(&file, bytes, variables);
+                let needs = self
+                    .rules
+                    .admitter
+                    .needs(&around.file, bytes, variables, &around.host);
                 self.needs.insert(path.to_path_buf(), (of, needs.clone()));
                 needs
             }
@@ -251,14 +283,14 @@ impl SpecLoader {
         let (text, mut judged) = match contents {
             Contents::Text(text) => {
                 let first_seen = self.first_seen(path, text.hash, now);
-                let file = self.rules.folder.join(path);
                 let reading = AdmissionInput {
-                    path: &file,
+                    path: &seen.file,
                     name: &path.display().to_string(),
                     bytes: &text.bytes,
                     variables: seen.variables,
                     digests: seen.digests,
                     documents: seen.documents,
+                    host: seen.host,
                     uuid: env_vars::uuid(&self.rules.controller, path, &text.hash),
                     first_seen,
                 };

@@ -109,7 +109,7 @@ fn the_first_keeps_an_identity_and_the_other_gets_it_after_the_grace() {
     );
     assert_eq!(
         entry.diagnostics[0].message,
-        "environment `shop` is already described by `b`"
+        "environment `shop` is already defined by `b`"
     );
     book.present(|path| path == Path::new("a"), at(3));
     book.expire(at(4));

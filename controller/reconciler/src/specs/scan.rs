@@ -7,7 +7,12 @@ use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use argus_backend::host_path::Resolved;
 use sha2::{Digest, Sha256};
+
+use super::links::Links;
+
+pub use argus_core::desired::excluded::is_spec_name;
 
 /// Longest spec file that is read.
 pub const MAX_FILE: u64 = 1024 * 1024;
@@ -101,6 +106,7 @@ impl Scanner {
     /// The spec folder itself is not there or cannot be listed.
     pub fn scan(&mut self, again: impl Fn(&Path) -> bool) -> io::Result<Scan> {
         let mut scan = Scan::default();
+        let links = Links::below(&self.root);
         let mut found = Vec::new();
         let mut folders = Vec::new();
         list(
@@ -112,6 +118,10 @@ impl Scanner {
         )?;
         folders.sort();
         for folder in folders {
+            if let Err(why) = links.resolve(&folder) {
+                scan.unlisted.insert(folder, why);
+                continue;
+            }
             match list(&self.root.join(&folder), &folder, &mut found, None, &mut scan) {
                 Ok(()) => {}
                 // It went away between the two lists.
@@ -125,7 +135,7 @@ impl Scanner {
         let mut read = BTreeMap::new();
         for path in found {
             let known = self.read.get(&path).filter(|_| !again(&path));
-            if let Some(entry) = read_entry(&self.root.join(&path), known) {
+            if let Some(entry) = read_entry(&self.root.join(&path), links.resolve(&path), known) {
                 scan.files.insert(path.clone(), entry.1.clone());
                 read.insert(path, entry);
             }
@@ -133,13 +143,6 @@ impl Scanner {
         self.read = read;
         Ok(scan)
     }
-}
-
-/// Whether a file of this name is a spec.
-pub fn is_spec_name(name: &str) -> bool {
-    let stem = name.strip_suffix(".yaml").or_else(|| name.strip_suffix(".yml"));
-    let stem = stem.and_then(|stem| stem.strip_suffix("e2e"));
-    !name.starts_with('.') && stem.is_some_and(|stem| stem.is_empty() || stem.ends_with('.'))
 }
 
 fn list(
@@ -174,21 +177,12 @@ fn list(
     Ok(())
 }
 
-/// Who may write into the spec folder shall not read through it what only the controller may read: a complaint quotes
-/// the file it is about. The rule is that of `protected_symlinks`.
-fn may_follow(path: &Path, target: &Metadata) -> Result<(), String> {
-    let Ok(link) = std::fs::symlink_metadata(path) else {
-        return Ok(());
-    };
-    let trusted = [target.uid(), 0, rustix::process::geteuid().as_raw()];
-    if !link.is_symlink() || trusted.contains(&link.uid()) {
-        return Ok(());
-    }
-    Err("it is a link to a file of another owner".to_owned())
-}
-
 /// Reads one file; `None`: it is not a file, or no longer there.
-fn read_entry(path: &Path, known: Option<&(Stamp, Contents)>) -> Option<(Stamp, Contents)> {
+fn read_entry(
+    path: &Path,
+    resolved: Result<Resolved, String>,
+    known: Option<&(Stamp, Contents)>,
+) -> Option<(Stamp, Contents)> {
     let unreadable = |error: &io::Error| {
         // A link that points nowhere is there and cannot be read; a name that is gone is gone.
         let meta = std::fs::symlink_metadata(path).ok()?;
@@ -201,9 +195,10 @@ fn read_entry(path: &Path, known: Option<&(Stamp, Contents)>) -> Option<(Stamp, 
     if !meta.is_file() {
         return None;
     }
-    if let Err(why) = may_follow(path, &meta) {
-        return Some((Stamp::of(&meta), Contents::Unreadable(why)));
-    }
+    let resolved = match resolved {
+        Ok(resolved) => resolved,
+        Err(why) => return Some((Stamp::of(&meta), Contents::Unreadable(why))),
+    };
     let stamp = Stamp::of(&meta);
     if let Some(known) = known
         && known.0 == stamp
@@ -214,7 +209,7 @@ fn read_entry(path: &Path, known: Option<&(Stamp, Contents)>) -> Option<(Stamp, 
     if meta.size() > MAX_FILE {
         return Some((stamp, Contents::TooLong(meta.size())));
     }
-    match read_bounded(path, MAX_FILE) {
+    match resolved.open().and_then(|file| bounded(file, MAX_FILE)) {
         Ok(Some(bytes)) => Some((stamp, Contents::Text(Text::new(bytes)))),
         Ok(None) => Some((stamp, Contents::TooLong(MAX_FILE + 1))),
         Err(error) => unreadable(&error),
@@ -228,6 +223,10 @@ pub fn read_bounded(path: &Path, limit: u64) -> io::Result<Option<Vec<u8>>> {
     if !file.metadata()?.is_file() {
         return Err(io::Error::other("not a regular file"));
     }
+    bounded(file, limit)
+}
+
+fn bounded(file: File, limit: u64) -> io::Result<Option<Vec<u8>>> {
     let mut bytes = Vec::new();
     file.take(limit + 1).read_to_end(&mut bytes)?;
     Ok((bytes.len() as u64 <= limit).then_some(bytes))

@@ -103,6 +103,7 @@ impl Stage {
             env_allow: Vec::new(),
             process_env: BTreeMap::new(),
             allow_mounts: Vec::new(),
+            engine_socket: None,
             helpers: true,
             own_image: argus_reconciler::specs::admitter::OwnImage {
                 folder: "/nowhere/own-image".into(),

@@ -1,4 +1,4 @@
-//! What was found out as a tar file: for whoever is to help, so without secrets.
+//! Support bundle: the inputs and findings of `argus doctor` as a tar file without secrets.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
@@ -18,31 +18,31 @@ use super::{DoctorInputs, OtherInputs, machine};
 use crate::cli::status::peek;
 use crate::exit::{Exit, Failure};
 
-/// The newest records of the journal that come along.
+/// Maximum number of journal records in a bundle, newest first.
 const RECORDS: usize = 1_000;
-const ABOUT: &str = "\
-What `argus doctor` found, for whoever is to help.
+const README: &str = "\
+Support bundle of `argus doctor`.
 
-Left out on purpose: the spec files, what containers wrote, the values of all variables. What a file reads from outside
-and the values of variables with a secret's name are blacked out in everything else.
+The bundle excludes the spec files, the output of containers and the values of all variables. In everything else, values that a
+file reads from outside and values of variables with a secret's name are redacted.
 
-findings.json      what is wrong, the worst first
+findings.json      problems, most severe first
 about.json         version, settings, engine
 machine.json       system, kernel, processors, memory, disks
-preflight.json     the checks, made anew
+preflight.json     preflight checks of this run
 controller.json    status of the controller
-environments/      status of each environment, with what was called before its errors
-incidents/         what was found after runs that did not end well
+environments/      status of each environment, with the call traces of its errors
+incidents/         reports after unclean stops of the controller
 journal.jsonl      the newest records of the journal
-specs.json         the files: where, what is wrong with them, what they ask for in names
-plan.txt           what would be done now
+specs.json         spec files: path, state, diagnostics, and contents by name
+plan.txt           planned actions
 ";
 
-/// Writes all of it to a file that is not there yet, readable for nobody else.
+/// Writes the bundle to a new file with mode 0600.
 pub(super) fn write(
     out: &Path,
-    seen: &DoctorInputs,
-    beside: &OtherInputs,
+    inputs: &DoctorInputs,
+    other: &OtherInputs,
     findings: &[Finding],
 ) -> Result<(), Failure> {
     let name = out.display();
@@ -52,45 +52,43 @@ pub(super) fn write(
         .mode(0o600)
         .open(out);
     let file = opened.map_err(|error| match error.kind() {
-        io::ErrorKind::AlreadyExists => {
-            Failure::missing(Reason::Exists, format!("`{name}` is there already"))
-                .exit(Exit::Usage)
-                .hint("give `--out` another name")
-        }
+        io::ErrorKind::AlreadyExists => Failure::missing(Reason::Exists, format!("`{name}` already exists"))
+            .exit(Exit::Usage)
+            .hint("give `--out` another file name"),
         _ => Failure::fault(&format!("cannot write `{name}`"), &error),
     })?;
-    fill(file, seen, beside, findings).map_err(|error| {
-        // A bundle that is not whole is none.
+    fill(file, inputs, other, findings).map_err(|error| {
+        // Removes the incomplete bundle.
         drop(fs::remove_file(out));
         Failure::fault(&format!("cannot write `{name}`"), &error)
     })
 }
 
-fn fill(file: File, seen: &DoctorInputs, beside: &OtherInputs, findings: &[Finding]) -> io::Result<()> {
+fn fill(file: File, inputs: &DoctorInputs, other: &OtherInputs, findings: &[Finding]) -> io::Result<()> {
     let mut bundle = Bundle {
         tar: tar::Builder::new(file),
-        seen,
+        inputs,
         at: u64::try_from(clock::now().0 / 1_000).unwrap_or_default(),
     };
-    bundle.add("README", ABOUT.as_bytes())?;
+    bundle.add("README", README.as_bytes())?;
     bundle.json("findings.json", &findings)?;
-    bundle.json("about.json", &about(seen, beside))?;
-    bundle.json("machine.json", &machine::facts(seen))?;
-    bundle.json("preflight.json", &seen.preflight)?;
-    bundle.json("controller.json", &seen.controller)?;
-    for status in &seen.environments {
+    bundle.json("about.json", &about(inputs, other))?;
+    bundle.json("machine.json", &machine::facts(inputs))?;
+    bundle.json("preflight.json", &inputs.preflight)?;
+    bundle.json("controller.json", &inputs.controller)?;
+    for status in &inputs.environments {
         let mut status = status.clone();
-        status.put_calls(&peek(&seen.state.debug(&status.environment)));
+        status.put_calls(&peek(&inputs.state.debug(&status.environment)));
         bundle.json(&format!("environments/{}.json", status.environment), &status)?;
     }
-    for (number, incident) in seen.incidents.iter().enumerate() {
+    for (number, incident) in inputs.incidents.iter().enumerate() {
         bundle.json(&format!("incidents/{:04}.json", number + 1), incident)?;
     }
     bundle.journal()?;
-    bundle.json("specs.json", &specs(seen))?;
-    let plan = match &beside.plan {
+    bundle.json("specs.json", &specs(inputs))?;
+    let plan = match &other.plan {
         Ok(plan) => console::strip_ansi_codes(plan).into_owned(),
-        Err(why) => format!("there is no plan: {why}\n"),
+        Err(why) => format!("no plan: {why}\n"),
     };
     bundle.text("plan.txt", &plan)?;
     bundle.tar.into_inner()?.sync_all()
@@ -98,22 +96,25 @@ fn fill(file: File, seen: &DoctorInputs, beside: &OtherInputs, findings: &[Findi
 
 struct Bundle<'a> {
     tar: tar::Builder<File>,
-    seen: &'a DoctorInputs,
+    inputs: &'a DoctorInputs,
     at: u64,
 }
 
 impl Bundle<'_> {
     fn json(&mut self, name: &str, value: &impl Serialize) -> io::Result<()> {
-        let value = self.seen.secrets.redacted_json(serde_json::to_value(value)?, &[]);
+        let value = self
+            .inputs
+            .secrets
+            .redacted_json(serde_json::to_value(value)?, &[]);
         self.add(name, (serde_json::to_string_pretty(&value)? + "\n").as_bytes())
     }
 
     fn text(&mut self, name: &str, text: &str) -> io::Result<()> {
-        self.add(name, self.seen.secrets.redacted(text).as_bytes())
+        self.add(name, self.inputs.secrets.redacted(text).as_bytes())
     }
 
     fn journal(&mut self) -> io::Result<()> {
-        let mut tail = Tail::of(self.seen.state.journal());
+        let mut tail = Tail::of(self.inputs.state.journal());
         let records = match tail.more() {
             Ok(records) => records,
             Err(error) => {
@@ -126,7 +127,7 @@ impl Bundle<'_> {
         let mut text = Vec::new();
         for record in &records[records.len().saturating_sub(RECORDS)..] {
             let value = self
-                .seen
+                .inputs
                 .secrets
                 .redacted_json(serde_json::to_value(record)?, &[]);
             writeln!(text, "{value}")?;
@@ -144,16 +145,16 @@ impl Bundle<'_> {
     }
 }
 
-fn about(seen: &DoctorInputs, beside: &OtherInputs) -> Value {
-    let settings = &seen.settings;
-    let (engine, why) = match &beside.engine {
+fn about(inputs: &DoctorInputs, other: &OtherInputs) -> Value {
+    let settings = &inputs.settings;
+    let (engine, why) = match &other.engine {
         Ok(engine) => (Some(engine), None),
         Err(why) => (None, Some(why)),
     };
     json!({
         "version": env!("CARGO_PKG_VERSION"),
         "at": clock::now().to_string(),
-        "controllerRuns": seen.alive,
+        "controllerRuns": inputs.alive,
         "settings": {
             "specs": settings.specs,
             "state": settings.state,
@@ -168,25 +169,25 @@ fn about(seen: &DoctorInputs, beside: &OtherInputs) -> Value {
     })
 }
 
-fn specs(seen: &DoctorInputs) -> Value {
+fn specs(inputs: &DoctorInputs) -> Value {
     let one = |(path, entry): (&std::path::PathBuf, &FileEntry)| {
         json!({
-            "path": seen.settings.specs.join(path),
+            "path": inputs.settings.specs.join(path),
             "bytes": entry.text.as_ref().map(|text| text.bytes.len()),
             "state": entry.state,
-            "complaints": entry.diagnostics,
+            "diagnostics": entry.diagnostics,
             "counts": entry.holds.as_ref().map(|held| shape(&held.desired)),
         })
     };
     json!({
-        "folder": seen.settings.specs,
-        "unavailable": seen.book.unavailable,
-        "notes": seen.book.notes,
-        "files": seen.book.files.iter().map(one).collect::<Vec<_>>(),
+        "folder": inputs.settings.specs,
+        "unavailable": inputs.book.unavailable,
+        "notes": inputs.book.notes,
+        "files": inputs.book.files.iter().map(one).collect::<Vec<_>>(),
     })
 }
 
-/// What is asked for, in names: no values, no commands.
+/// Contents of a spec as names, without values and commands.
 fn shape(desired: &Desired) -> Value {
     let service = |service: &argus_core::desired::Service| {
         json!({

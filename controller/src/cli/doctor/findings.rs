@@ -1,4 +1,4 @@
-//! What is wrong, the worst first, each with what can be done about it.
+//! Findings of `argus doctor`, most severe first, each with its remedies.
 
 use argus_crds::Diagnostic;
 use argus_crds::error::{Code, StructuredError};
@@ -9,55 +9,56 @@ use serde::Serialize;
 use super::DoctorInputs;
 use crate::cli::output;
 
-/// How bad it is.
+/// Severity of a finding.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) enum FindingSeverity {
-    /// Something does not work.
+    /// An error or a broken state.
     Fail,
-    /// Something is to be known.
+    /// A risk or a degraded state.
     Warn,
 }
 
-/// One thing that is wrong.
+/// A problem with its location and its remedies.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Finding {
-    /// How bad it is.
+    /// Severity; findings are sorted by it.
     pub(super) severity: FindingSeverity,
-    /// Where: `preflight/disk`, `specs/FILE`, `environment/ENV`.
+    /// Location, such as `preflight/disk`, `specs/FILE`, `environment/ENV`.
     #[serde(rename = "where")]
     pub(super) place: String,
-    /// What was found.
+    /// Description in one line.
     pub(super) message: String,
-    /// The error it is.
+    /// Error code, if the problem is an error.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) code: Option<Code>,
-    /// What to do, in words with commands.
+    /// Remedies in words, with commands.
     pub(super) remedies: Vec<String>,
 }
 
-/// All of it; within one gravity in the order in which a person would look: what the rest stands on comes first.
-pub(super) fn of(seen: &DoctorInputs) -> Vec<Finding> {
-    let mut all = preflight(seen);
-    all.extend(controller(seen));
-    all.extend(specs(seen));
-    all.extend(seen.environments.iter().filter_map(environment));
-    all.extend(incidents(seen));
+/// Collects all findings, sorted by severity. Within a severity, causes come first: preflight, controller, specs,
+/// environments, incidents.
+pub(super) fn of(inputs: &DoctorInputs) -> Vec<Finding> {
+    let mut all = preflight(inputs);
+    all.extend(controller(inputs));
+    all.extend(specs(inputs));
+    all.extend(inputs.environments.iter().filter_map(environment));
+    all.extend(incidents(inputs));
     for one in &mut all {
-        one.message = seen.secrets.redacted(&one.message);
+        one.message = inputs.secrets.redacted(&one.message);
         one.remedies
             .iter_mut()
-            .for_each(|remedy| *remedy = seen.secrets.redacted(remedy));
+            .for_each(|remedy| *remedy = inputs.secrets.redacted(remedy));
     }
     all.sort_by_key(|one| one.severity);
     all
 }
 
 impl Finding {
-    fn new(gravity: FindingSeverity, place: impl Into<String>, message: impl Into<String>) -> Self {
+    fn new(severity: FindingSeverity, place: impl Into<String>, message: impl Into<String>) -> Self {
         Self {
-            severity: gravity,
+            severity,
             place: place.into(),
             message: message.into(),
             code: None,
@@ -80,38 +81,40 @@ impl Finding {
     }
 }
 
-fn preflight(seen: &DoctorInputs) -> Vec<Finding> {
-    let checks = seen.preflight.checks.iter();
+fn preflight(inputs: &DoctorInputs) -> Vec<Finding> {
+    let checks = inputs.preflight.checks.iter();
     let one = |check: &argus_crds::status::PreflightCheck| {
-        let gravity = match check.result {
+        let severity = match check.result {
             CheckResult::Fail => FindingSeverity::Fail,
             CheckResult::Warn => FindingSeverity::Warn,
             CheckResult::Pass | CheckResult::Skipped => return None,
         };
         let place = format!("preflight/{}", check.name);
-        Some(Finding::new(gravity, place, &check.message).code(check.code))
+        Some(Finding::new(severity, place, &check.message).code(check.code))
     };
     checks.filter_map(one).collect()
 }
 
-fn controller(seen: &DoctorInputs) -> Vec<Finding> {
+fn controller(inputs: &DoctorInputs) -> Vec<Finding> {
     let mut found = Vec::new();
-    let finding = |gravity, message: String| Finding::new(gravity, "controller", message);
-    if !seen.alive {
-        let root = seen.state.root().display();
-        let message = format!("no controller runs on `{root}`");
-        found.push(finding(FindingSeverity::Warn, message).remedy("`argus run` starts one"));
+    let finding = |severity, message: String| Finding::new(severity, "controller", message);
+    if !inputs.alive {
+        let root = inputs.state.root().display();
+        let message = format!("no controller is running on `{root}`");
+        found.push(finding(FindingSeverity::Warn, message).remedy("start one with `argus run`"));
         return found;
     }
-    let Some(status) = &seen.controller else {
+    let Some(status) = &inputs.controller else {
         return found;
     };
-    let why = status.mode_reason.as_deref().unwrap_or("no reason is known");
+    let why = status.mode_reason.as_deref().unwrap_or("unknown reason");
     match status.mode {
         Mode::Full | Mode::Recovery => {}
         Mode::Safe => {
-            let message = format!("mode Safe, nothing is done: {why}");
-            found.push(finding(FindingSeverity::Fail, message).remedy("mend that, then `argus resume`"));
+            let message = format!("mode Safe, no actions: {why}");
+            found.push(
+                finding(FindingSeverity::Fail, message).remedy("fix the cause, then run `argus resume`"),
+            );
         }
         Mode::Limited | Mode::Reduced | Mode::Minimal => {
             found.push(finding(
@@ -122,7 +125,10 @@ fn controller(seen: &DoctorInputs) -> Vec<Finding> {
     }
     if status.version != env!("CARGO_PKG_VERSION") {
         let ours = env!("CARGO_PKG_VERSION");
-        let message = format!("runs version {}, and this is version {ours}", status.version);
+        let message = format!(
+            "the controller runs version {}, this command is version {ours}",
+            status.version
+        );
         found.push(finding(FindingSeverity::Warn, message));
     }
     if let Some(breaker) = status
@@ -130,7 +136,7 @@ fn controller(seen: &DoctorInputs) -> Vec<Finding> {
         .as_ref()
         .filter(|it| it.state != BreakerState::Closed)
     {
-        let message = format!("the engine's breaker is {:?}", breaker.state).to_lowercase();
+        let message = format!("the engine's circuit breaker is {:?}", breaker.state).to_lowercase();
         found.push(finding(FindingSeverity::Fail, message).code(Some(Code::CircuitOpen)));
     }
     for error in &status.errors {
@@ -142,10 +148,10 @@ fn controller(seen: &DoctorInputs) -> Vec<Finding> {
     found
 }
 
-fn specs(seen: &DoctorInputs) -> Vec<Finding> {
-    let folder = &seen.settings.specs;
-    if let Some(why) = &seen.book.unavailable {
-        let hint = "`--specs` names the folder, and `argus init` writes a first file";
+fn specs(inputs: &DoctorInputs) -> Vec<Finding> {
+    let folder = &inputs.settings.specs;
+    if let Some(why) = &inputs.book.unavailable {
+        let hint = "set the folder with `--specs`, or write a first file with `argus init`";
         return vec![
             Finding::new(FindingSeverity::Fail, "specs", why)
                 .code(Some(Code::PrereqMissing))
@@ -153,12 +159,15 @@ fn specs(seen: &DoctorInputs) -> Vec<Finding> {
         ];
     }
     let mut found = Vec::new();
-    for (path, entry) in &seen.book.files {
+    for (path, entry) in &inputs.book.files {
         let place = format!("specs/{}", path.display());
-        let hint = format!("`argus validate {}`", folder.join(path).display());
+        let hint = format!(
+            "check the file with `argus validate {}`",
+            folder.join(path).display()
+        );
         found.extend(file(entry, &place).map(|one| one.remedy(hint)));
     }
-    let notes = seen.book.notes.iter();
+    let notes = inputs.book.notes.iter();
     found.extend(notes.map(|note| Finding::new(FindingSeverity::Warn, "specs", note)));
     found
 }
@@ -182,19 +191,19 @@ fn file(entry: &FileEntry, place: &str) -> Option<Finding> {
             let why = first(&entry.diagnostics, true);
             Some((
                 Code::SpecInvalid,
-                why.unwrap_or_else(|| "it is not read".to_owned()),
+                why.unwrap_or_else(|| "it was not read".to_owned()),
             ))
         }
         FileState::Conflict { holder } => {
             let why = first(&entry.diagnostics, true);
-            let held = || format!("what it claims is held by `{}`", holder.display());
-            Some((Code::SpecConflict, why.unwrap_or_else(held)))
+            let conflict = || format!("`{}` claims the same names", holder.display());
+            Some((Code::SpecConflict, why.unwrap_or_else(conflict)))
         }
         FileState::Accepted => None,
     };
     match refused {
         Some((code, why)) => {
-            let mut one = Finding::new(FindingSeverity::Fail, place, format!("file refused: {why}"));
+            let mut one = Finding::new(FindingSeverity::Fail, place, format!("file rejected: {why}"));
             one.code = Some(code);
             Some(one)
         }
@@ -204,7 +213,7 @@ fn file(entry: &FileEntry, place: &str) -> Option<Finding> {
 
 fn environment(status: &EnvironmentStatus) -> Option<Finding> {
     let env = &status.environment;
-    let gravity = match status.phase {
+    let severity = match status.phase {
         Phase::Ready if status.errors.is_empty() => return None,
         Phase::Failed | Phase::Degraded => FindingSeverity::Fail,
         Phase::Ready | Phase::Pending | Phase::Progressing | Phase::Held | Phase::Terminating => {
@@ -218,19 +227,19 @@ fn environment(status: &EnvironmentStatus) -> Option<Finding> {
         None => crate::cli::waits(status),
     };
     let message = format!("{:?}: {why}", status.phase);
-    let mut one = Finding::new(gravity, format!("environment/{env}"), message);
+    let mut one = Finding::new(severity, format!("environment/{env}"), message);
     one.code = error.map(|error| error.code);
     one.remedies = error.map(output::hints).unwrap_or_default();
-    Some(one.remedy(format!("`argus why {env}`")))
+    Some(one.remedy(format!("see the causes with `argus why {env}`")))
 }
 
-fn incidents(seen: &DoctorInputs) -> Option<Finding> {
-    let newest = seen.incidents.last()?;
+fn incidents(inputs: &DoctorInputs) -> Option<Finding> {
+    let newest = inputs.incidents.last()?;
     let message = format!(
         "{}, the newest at {}",
-        output::count(seen.incidents.len(), "run") + " of the controller did not end well",
+        output::count(inputs.incidents.len(), "run") + " of the controller ended uncleanly",
         newest.at
     );
-    let hint = format!("`argus incidents {}`", newest.id);
+    let hint = format!("see the report with `argus incidents {}`", newest.id);
     Some(Finding::new(FindingSeverity::Warn, "incidents", message).remedy(hint))
 }

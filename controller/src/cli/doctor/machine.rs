@@ -1,4 +1,4 @@
-//! What the machine is that all of this runs on.
+//! Facts about the machine, for a support bundle.
 
 use std::fs;
 use std::path::Path;
@@ -7,8 +7,8 @@ use serde_json::{Value, json};
 
 use super::DoctorInputs;
 
-/// System, kernel, processors, memory and disks; of the variables that steer us only the names.
-pub(super) fn facts(seen: &DoctorInputs) -> Value {
+/// System, kernel, processors, memory and disks. Of the `ARGUS_*` and `DOCKER_*` variables it contains only the names.
+pub(super) fn facts(inputs: &DoctorInputs) -> Value {
     let us = rustix::system::uname();
     let text = |part: &std::ffi::CStr| part.to_string_lossy().into_owned();
     let ours = |name: &String| name.starts_with("ARGUS_") || name.starts_with("DOCKER_");
@@ -24,14 +24,14 @@ pub(super) fn facts(seen: &DoctorInputs) -> Value {
         "user": rustix::process::geteuid().as_raw(),
         "inContainer": Path::new("/.dockerenv").exists() || Path::new("/run/.containerenv").exists(),
         "disks": {
-            "state": disk(seen.state.root()),
-            "specs": disk(&seen.settings.specs),
+            "state": disk(inputs.state.root()),
+            "specs": disk(&inputs.settings.specs),
         },
         "variables": variables.filter(ours).collect::<Vec<_>>(),
     })
 }
 
-/// What stands behind a word at the beginning of a line.
+/// Returns the rest of the first line that begins with `word`.
 fn line(file: &str, word: &str) -> Option<String> {
     let text = fs::read_to_string(file).ok()?;
     let rest = text.lines().find_map(|line| line.strip_prefix(word))?;

@@ -1,4 +1,5 @@
-//! Taking environments down without a controller: the same brain, with nothing desired and eyes for nothing else.
+//! Removal of environments without a controller: a [`Planner`] with empty specs and an [`EngineObserver`] for these
+//! environments.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -28,7 +29,7 @@ use crate::cli::{output, status};
 use crate::exit::{Exit, Failure};
 use crate::settings::Settings;
 
-/// Takes these down, or all of this controller's without any.
+/// Removes the given environments, or all environments of this controller if `envs` is empty.
 pub(super) async fn take_down(
     settings: &Settings,
     envs: Vec<EnvName>,
@@ -60,55 +61,60 @@ pub(super) async fn take_down(
     let leases = offline::leases(&docker, &identity, &state).await?;
     for env in &envs {
         if let Ownership::Theirs(lease) = leases.ownership(env, true, now) {
-            return Err(held(env, lease));
+            return Err(lease_held(env, lease));
         }
     }
-    // What was adopted from a dead controller carries its labels: only the memory tells that it is ours.
+    // Adopted containers carry the labels of a dead controller: only the saved state proves that they are ours.
     let persisted: PersistedState = status::peek(&state.state_json());
-    let memory = PlannerState {
+    let planner_state = PlannerState {
         environments: persisted.environments,
         ..PlannerState::default()
     };
-    let mut eyes = EngineObserver::open(&docker, Some(envs.clone())).await?;
-    eyes.inspect().await?;
+    let mut observer = EngineObserver::open(&docker, Some(envs.clone())).await?;
+    observer.inspect().await?;
     let work = OfflineDown {
         leases,
-        eyes,
+        observer,
         docker,
-        planner: Planner::new(identity, memory),
+        planner: Planner::new(identity, planner_state),
     };
     let done = tokio::time::timeout(timeout, work.until_gone(&envs)).await;
     done.unwrap_or_else(|_| {
         let waited = humantime::format_duration(timeout);
-        Err(Failure::of(Code::Timeout, format!("not gone within {waited}"))
-            .about(json!({ "environments": envs, "waitedSeconds": timeout.as_secs() }))
-            .exit(Exit::Late))
+        Err(
+            Failure::of(Code::Timeout, format!("environments not removed within {waited}"))
+                .about(json!({ "environments": envs, "waitedSeconds": timeout.as_secs() }))
+                .exit(Exit::Late),
+        )
     })?;
     forget(&state, &envs)?;
     drop(lock);
     Ok(())
 }
 
-/// Another controller is at work on it.
-fn held(env: &EnvName, lease: &ControllerLease) -> Failure {
-    let note = &lease.spec;
+/// Error: another live controller claims the environment.
+fn lease_held(env: &EnvName, lease: &ControllerLease) -> Failure {
+    let spec = &lease.spec;
     let message = format!(
-        "controller {} (pid {} on `{}`) is at work on `{env}`",
-        note.controller, note.pid, note.host
+        "controller {} (pid {} on `{}`) manages `{env}`",
+        spec.controller, spec.pid, spec.host
     );
     let holder =
-        json!({ "controller": note.controller, "run": note.run, "host": note.host, "pid": note.pid });
+        json!({ "controller": spec.controller, "run": spec.run, "host": spec.host, "pid": spec.pid });
     let error = StructuredError::new(Code::LeaseHeld, message).details(json!({ "holder": holder }));
     Failure::new(error.environment(env.as_str()))
 }
 
-/// Everything that has a status here, or carries this controller's label.
+/// All environments that have a status file here or a container with this controller's label.
 async fn all(docker: &Docker, state: &StateDir, controller: &str) -> Result<BTreeSet<EnvName>, Failure> {
     let names = status::names(state)?
         .into_iter()
         .filter_map(|name| EnvName::new(name).ok());
-    let eyes = EngineObserver::open(docker, None).await?;
-    let ours = eyes.store.containers().filter_map(|container| container.owner());
+    let observer = EngineObserver::open(docker, None).await?;
+    let ours = observer
+        .store
+        .containers()
+        .filter_map(|container| container.owner());
     let ours = ours
         .filter(|owner| owner.controller == controller)
         .map(|owner| owner.environment);
@@ -118,33 +124,35 @@ async fn all(docker: &Docker, state: &StateDir, controller: &str) -> Result<BTre
 struct OfflineDown {
     leases: Leases,
     docker: Docker,
-    eyes: EngineObserver,
+    observer: EngineObserver,
     planner: Planner,
 }
 
 impl OfflineDown {
     async fn until_gone(mut self, envs: &BTreeSet<EnvName>) -> Result<(), Failure> {
         let clock = Clock::system();
-        let mut acts = FuturesUnordered::new();
+        let mut running = FuturesUnordered::new();
         loop {
-            let turn = self.turn();
-            for step in turn.actions {
+            let pass = self.reconcile();
+            for step in pass.actions {
                 output::note(&format!(
                     "{} {} ({})",
                     step.action.verb(),
-                    name(&step.subject, &self.eyes.store),
+                    name(&step.subject, &self.observer.store),
                     step.cause
                 ));
-                acts.push(execute(self.docker.clone(), step));
+                running.push(execute(self.docker.clone(), step));
             }
-            if turn.relist {
+            if pass.relist {
                 self.docker.request_relist();
             }
-            if acts.is_empty() {
-                if turn.plans.values().all(|plan| plan.is_settled()) && nothing_left(&self.eyes.store, envs) {
+            if running.is_empty() {
+                if pass.plans.values().all(|plan| plan.is_settled())
+                    && nothing_left(&self.observer.store, envs)
+                {
                     return Ok(());
                 }
-                let waits = turn.plans.values().flat_map(|plan| &plan.waits);
+                let waits = pass.plans.values().flat_map(|plan| &plan.waits);
                 if let Some(failed) = waits
                     .clone()
                     .find(|wait| matches!(wait.on, WaitingOn::Failed { .. }))
@@ -157,33 +165,33 @@ impl OfflineDown {
                 }
             }
             tokio::select! {
-                Some((step, outcome)) = acts.next() => {
+                Some((step, outcome)) = running.next() => {
                     if let Err(error) = &outcome {
-                        output::note(&format!("{} {}: {error}", step.action.verb(), name(&step.subject, &self.eyes.store)));
+                        output::note(&format!("{} {}: {error}", step.action.verb(), name(&step.subject, &self.observer.store)));
                     }
-                    self.planner.finished(&step, &outcome, &self.eyes.store, clock.now());
+                    self.planner.finished(&step, &outcome, &self.observer.store, clock.now());
                 }
-                seen = self.eyes.see() => seen?,
-                () = clock.sleep_until(turn.wake_at) => {}
+                observed = self.observer.next_event() => observed?,
+                () = clock.sleep_until(pass.wake_at) => {}
             }
         }
     }
 
-    fn turn(&mut self) -> ReconcileResult {
+    fn reconcile(&mut self) -> ReconcileResult {
         self.planner.reconcile(&Inputs {
             requests: &UserRequests::default(),
             leases: &self.leases,
             specs: &BTreeMap::new(),
             preflight: None,
             scanned: true,
-            store: &self.eyes.store,
+            store: &self.observer.store,
             health: &BTreeMap::new(),
             now: clock::now(),
         })
     }
 }
 
-/// A subject by its name, where it is seen: ids say little to people.
+/// Name of a subject. Objects that are only known by id get the name that the engine reports.
 fn name(subject: &Subject, store: &Store) -> String {
     let named = match subject {
         Subject::ExtraContainer { id } => store
@@ -200,7 +208,7 @@ fn name(subject: &Subject, store: &Store) -> String {
     named.unwrap_or_else(|| subject.to_string())
 }
 
-/// Named volumes may stay: whether they do is the brain's decision, which is settled by then.
+/// Returns true if no containers and networks remain. Named volumes may stay: the planner has decided about them.
 fn nothing_left(store: &Store, envs: &BTreeSet<EnvName>) -> bool {
     let gone = |env| {
         store
@@ -210,17 +218,18 @@ fn nothing_left(store: &Store, envs: &BTreeSet<EnvName>) -> bool {
     envs.iter().all(gone)
 }
 
-/// Removes their status, and remembers that a person took them down at the revision that was accepted last.
+/// Removes the status files, and records in the saved state that a user removed the environments at their last accepted
+/// revision.
 fn forget(state: &StateDir, envs: &BTreeSet<EnvName>) -> Result<(), Failure> {
-    let fault = |error: std::io::Error| Failure::fault("cannot keep what was taken down", &error);
+    let fault = |error: std::io::Error| Failure::fault("cannot save the removal", &error);
     let now = clock::now();
-    let kept: StartingPoint = persisted::read(&state.specs_json(), now)
+    let stored: StartingPoint = persisted::read(&state.specs_json(), now)
         .value
         .unwrap_or_default();
     let mut persisted: PersistedState = persisted::read(&state.state_json(), now)
         .value
         .unwrap_or_default();
-    for accepted in kept
+    for accepted in stored
         .held
         .values()
         .filter(|accepted| envs.contains(&accepted.desired.env))
@@ -230,7 +239,7 @@ fn forget(state: &StateDir, envs: &BTreeSet<EnvName>) -> Result<(), Failure> {
             .down
             .insert(accepted.desired.env.clone(), accepted.desired.revision.clone());
     }
-    // A fork has no file that could bring it back, and so nothing of it is remembered.
+    // A fork has no spec file that could start it again, so its record is dropped.
     persisted.overrides.forks.retain(|env, _| !envs.contains(env));
     persisted::write(&state.state_json(), &persisted).map_err(fault)?;
     for env in envs {
@@ -253,7 +262,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_fork_that_is_taken_down_does_not_come_back() {
+    fn removed_fork_does_not_return() {
         let dir = tempfile::tempdir().unwrap();
         let state = StateDir::prepare(&dir.path().join("state"), &dir.path().join("specs")).unwrap();
         let text = "version: \"1\"\nproject: { name: shop }\nservices:\n  web:\n    image: web:1\n    container: { name: shop-web }\n";
@@ -271,7 +280,10 @@ mod tests {
         }
         persisted::write(&state.state_json(), &persisted).unwrap();
         forget(&state, &BTreeSet::from([env("one")])).unwrap();
-        let kept: PersistedState = persisted::read(&state.state_json(), Timestamp(1)).value.unwrap();
-        assert_eq!(kept.overrides.forks.into_keys().collect::<Vec<_>>(), [env("two")]);
+        let stored: PersistedState = persisted::read(&state.state_json(), Timestamp(1)).value.unwrap();
+        assert_eq!(
+            stored.overrides.forks.into_keys().collect::<Vec<_>>(),
+            [env("two")]
+        );
     }
 }

@@ -1,4 +1,4 @@
-//! What a record says, in a few words.
+//! Descriptions of journal records in a few words.
 
 use std::collections::BTreeMap;
 
@@ -9,22 +9,22 @@ use argus_crds::status::{BreakerState, CheckResult, PreflightOverall};
 
 use crate::cli::output;
 
-/// What is to be known of the records before to understand the next: what was to be done.
+/// Describes records. Keeps subject and verb of each open intent, because its result record does not contain them.
 #[derive(Debug, Default)]
 pub(super) struct Words {
     intents: BTreeMap<u64, (String, String)>,
 }
 
 impl Words {
-    /// Subject and words of a record.
+    /// Returns subject and description of a record.
     pub(super) fn of(&mut self, record: &Record) -> (String, String) {
         match &record.entry {
             Entry::Intent(intent) => {
                 let subject = subject(&intent.subject);
                 self.intents
                     .insert(record.seq, (subject.clone(), intent.action.verb.clone()));
-                let deed = deed(&intent.action);
-                (subject, format!("{deed} ({})", intent.cause))
+                let action = describe_action(&intent.action);
+                (subject, format!("{action} ({})", intent.cause))
             }
             Entry::Result {
                 of,
@@ -34,7 +34,7 @@ impl Words {
                 ms,
                 ..
             } => {
-                // An act comes back once.
+                // An action has one result.
                 let subject = self.intents.remove(of).map(|(subject, _)| subject);
                 let end = match end {
                     Outcome::Done => "done",
@@ -51,19 +51,19 @@ impl Words {
             }) => {
                 let (subject, verb) = self.intents.remove(of).unwrap_or_default();
                 let found = match settled {
-                    IntentResolution::Done => "had been done",
-                    IntentResolution::NotApplied => "had not been done",
-                    IntentResolution::Repeat => "may have been done and is harmless to repeat",
+                    IntentResolution::Done => "was done",
+                    IntentResolution::NotApplied => "was not applied",
+                    IntentResolution::Repeat => "may have been applied; repeating it is safe",
                 };
-                let verb = if verb.is_empty() { "act" } else { &verb };
+                let verb = if verb.is_empty() { "action" } else { &verb };
                 (subject, format!("{verb} {of} {found}: {how}"))
             }
-            Entry::Event(note) => of_note(note),
+            Entry::Event(event) => describe_event(event),
         }
     }
 }
 
-/// What it was before, where it was anything.
+/// Prefix with the previous value, if there is one.
 fn before(from: &str) -> String {
     if from.is_empty() {
         String::new()
@@ -72,18 +72,21 @@ fn before(from: &str) -> String {
     }
 }
 
-#[allow(clippy::too_many_lines, reason = "one arm a kind of note")]
-fn of_note(note: &Event) -> (String, String) {
+#[allow(clippy::too_many_lines, reason = "one arm per kind of event")]
+fn describe_event(event: &Event) -> (String, String) {
     let controller = || "controller".to_owned();
-    match note {
+    match event {
         Event::Start { version, clean, .. } => {
-            let before = if *clean { "ended cleanly" } else { "died" };
-            (controller(), format!("argus {version}; the run before {before}"))
+            let before = if *clean { "ended cleanly" } else { "crashed" };
+            (
+                controller(),
+                format!("argus {version}; the previous run {before}"),
+            )
         }
-        Event::Stop => (controller(), "stops; containers keep running".to_owned()),
+        Event::Stop => (controller(), "stopping; containers keep running".to_owned()),
         Event::Mode { from, to, why } => {
-            let why = why.as_ref().map(|why| format!(": {why}")).unwrap_or_default();
-            (controller(), format!("{}{to}{why}", before(from)))
+            let reason = why.as_ref().map(|why| format!(": {why}")).unwrap_or_default();
+            (controller(), format!("{}{to}{reason}", before(from)))
         }
         Event::Phase {
             environment,
@@ -116,11 +119,11 @@ fn of_note(note: &Event) -> (String, String) {
             code,
             ..
         } => {
-            let words = format!("started again{}; {restarts} in all", with(*code));
+            let words = format!("restarted{}; {restarts} in total", with(*code));
             (format!("{environment}/{service}"), words)
         }
         Event::Recovered { environment, service } => {
-            (format!("{environment}/{service}"), "is well again".to_owned())
+            (format!("{environment}/{service}"), "recovered".to_owned())
         }
         Event::RestartsExhausted {
             environment,
@@ -149,7 +152,7 @@ fn of_note(note: &Event) -> (String, String) {
             let words = match to {
                 BreakerState::Closed => "breaker closed".to_owned(),
                 BreakerState::Open => format!("breaker open, {} so far", times(*times_opened, "time")),
-                BreakerState::HalfOpen => "breaker half-open: one call is tried".to_owned(),
+                BreakerState::HalfOpen => "breaker half-open: one test call is allowed".to_owned(),
             };
             (of.to_owned(), words)
         }
@@ -157,32 +160,28 @@ fn of_note(note: &Event) -> (String, String) {
             what, name, project, ..
         } => {
             let of = project.as_ref().map(|it| format!(" of project `{it}`"));
-            let words = format!("{what} `{name}`{} was left behind", of.unwrap_or_default());
+            let words = format!("orphaned {what} `{name}`{}", of.unwrap_or_default());
             (name.clone(), words)
         }
         Event::OrphanRemoved { what, id } => {
-            (id.chars().take(12).collect(), format!("orphaned {what} is gone"))
+            (id.chars().take(12).collect(), format!("orphaned {what} removed"))
         }
         Event::Cleanup { begins, orphans } => {
             let words = if *begins {
-                format!("{} to be removed", times(*orphans, "orphan"))
+                format!("removing {}", times(*orphans, "orphan"))
             } else {
-                "no orphan is being removed any more".to_owned()
+                "removal of orphans ended".to_owned()
             };
             ("orphans".to_owned(), words)
         }
         Event::PreflightStart { asked, skip } => {
-            let why = if *asked {
-                "somebody asks"
-            } else {
-                "it is not as it was"
-            };
-            let left_out: Vec<&str> = skip.iter().map(|check| check.as_str()).collect();
-            let without = match &left_out[..] {
+            let cause = if *asked { "requested" } else { "inputs changed" };
+            let skipped: Vec<&str> = skip.iter().map(|check| check.as_str()).collect();
+            let without = match &skipped[..] {
                 [] => String::new(),
-                some => format!("; without {}", some.join(", ")),
+                some => format!("; skipped: {}", some.join(", ")),
             };
-            ("preflight".to_owned(), format!("{why}{without}"))
+            ("preflight".to_owned(), format!("{cause}{without}"))
         }
         Event::PreflightCheck { check, result } => (check.to_string(), checked(*result).to_owned()),
         Event::PreflightEnd { overall } => {
@@ -200,7 +199,7 @@ fn of_note(note: &Event) -> (String, String) {
             broken,
         } => {
             let words = if *verified {
-                format!("everybody reaches everybody over {links} links")
+                format!("all {links} links work")
             } else {
                 format!("{broken} of {links} links do not work")
             };
@@ -212,17 +211,17 @@ fn of_note(note: &Event) -> (String, String) {
             accepted: taken,
         } => {
             let of = environment.as_ref().map_or_else(controller, ToString::to_string);
-            let words = if *taken { "taken in" } else { "refused" };
+            let words = if *taken { "accepted" } else { "rejected" };
             (of, format!("`{verb}` {words}"))
         }
-        // It is told with what it settles.
-        Event::IntentResolved { of, .. } => (of.to_string(), "settled".to_owned()),
-        Event::Writable => (controller(), "journal can be written again".to_owned()),
-        Event::Resumed => (controller(), "mode Safe was ended by a person".to_owned()),
+        // The description of the intent contains the resolution.
+        Event::IntentResolved { of, .. } => (of.to_string(), "resolved".to_owned()),
+        Event::Writable => (controller(), "journal is writable again".to_owned()),
+        Event::Resumed => (controller(), "a user ended mode Safe".to_owned()),
     }
 }
 
-/// The name of a record in the colour of what it means.
+/// Name of a record, coloured by its meaning.
 pub(super) fn coloured(record: &Record) -> String {
     let name = record.name();
     match name {
@@ -235,8 +234,8 @@ pub(super) fn coloured(record: &Record) -> String {
 
 fn subject(subject: &Subject) -> String {
     match subject {
-        Subject::ExtraContainer { id } => format!("stray container {}", short(id.as_str())),
-        Subject::ExtraNetwork { id } => format!("stray network {}", short(id.as_str())),
+        Subject::ExtraContainer { id } => format!("extra container {}", short(id.as_str())),
+        Subject::ExtraNetwork { id } => format!("extra network {}", short(id.as_str())),
         known @ (Subject::Service { .. }
         | Subject::Network { .. }
         | Subject::Volume { .. }
@@ -244,12 +243,16 @@ fn subject(subject: &Subject) -> String {
     }
 }
 
-fn deed(act: &ActionRecord) -> String {
-    let id = act.id.as_deref().map(short);
-    let name = act.name.as_deref().or(id.as_deref()).or(act.image.as_deref());
+fn describe_action(action: &ActionRecord) -> String {
+    let id = action.id.as_deref().map(short);
+    let name = action
+        .name
+        .as_deref()
+        .or(id.as_deref())
+        .or(action.image.as_deref());
     match name {
-        Some(name) => format!("{} `{name}`", act.verb),
-        None => act.verb.clone(),
+        Some(name) => format!("{} `{name}`", action.verb),
+        None => action.verb.clone(),
     }
 }
 

@@ -1,28 +1,28 @@
-//! What a failed run wrote, line by line, with the engine's times.
+//! Lines of stored log files, with the engine's timestamps.
 
 use std::cmp::Ordering;
 
 use argus_core::time::Timestamp;
 use serde::Serialize;
 
-/// One line of a run that is kept.
+/// One line of a stored stream.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, schemars::JsonSchema)]
 pub(crate) struct Line {
-    /// When the engine took it, in its own words; `None` where it has no time.
+    /// Timestamp of the engine (RFC 3339). `None` for lines without one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) at: Option<String>,
-    /// What was written.
+    /// Text of the line.
     pub(crate) text: String,
-    /// Which stream it came from.
+    /// True for stderr, false for stdout.
     #[serde(skip)]
     pub(crate) stderr: bool,
-    /// What it is sorted by.
+    /// Sort key: the timestamp with all nine digits of the fraction.
     #[serde(skip)]
     place: String,
 }
 
 impl Line {
-    /// With or without its time in front.
+    /// Text of the line, with or without its timestamp.
     pub(crate) fn shown(&self, timestamps: bool) -> String {
         match &self.at {
             Some(at) if timestamps => format!("{at} {}", self.text),
@@ -31,7 +31,7 @@ impl Line {
     }
 }
 
-/// The lines of one stream's file.
+/// Parses the stored file of one stream.
 pub(super) fn parse(file: &str, stderr: bool) -> Vec<Line> {
     let mut place = String::new();
     let line = |line: &str| {
@@ -44,21 +44,22 @@ pub(super) fn parse(file: &str, stderr: bool) -> Vec<Line> {
             at: known.then(|| stamp.to_owned()),
             text: if known { text } else { line }.to_owned(),
             stderr,
-            // One without a time belongs to the one before.
+            // A line without a timestamp sorts with the previous line.
             place: place.clone(),
         }
     };
     file.lines().map(line).collect()
 }
 
-/// A time of the engine with all nine digits of its second, so that times compare as text: it may leave out zeros.
+/// Pads the fraction of a timestamp to nine digits, because the engine omits trailing zeros. Padded timestamps compare
+/// as text.
 fn whole(stamp: &str) -> String {
     let stamp = stamp.trim_end_matches('Z');
     let (seconds, fraction) = stamp.split_once('.').unwrap_or((stamp, ""));
     format!("{seconds}.{fraction:0<9}")
 }
 
-/// Both streams in the order of the engine's times; what one stream wrote stays in its own order whatever its clock did.
+/// Merges both streams by timestamp. The order within a stream never changes, even if its clock went back.
 pub(super) fn merged(stdout: Vec<Line>, stderr: Vec<Line>) -> Vec<Line> {
     let mut all = Vec::with_capacity(stdout.len() + stderr.len());
     let (mut stdout, mut stderr) = (stdout.into_iter().peekable(), stderr.into_iter().peekable());
@@ -85,7 +86,7 @@ mod tests {
     }
 
     #[test]
-    fn two_streams_become_one_by_their_times() {
+    fn streams_are_merged_by_timestamp() {
         check(
             "2026-11-21T10:00:00.000000001Z a\n2026-11-21T10:00:00.5Z c\n2026-11-21T10:00:02Z e\n",
             "2026-11-21T10:00:00.10Z b\nno time\n2026-11-21T10:00:01.999999999Z d\n",
@@ -94,7 +95,7 @@ mod tests {
     }
 
     #[test]
-    fn a_clock_that_goes_back_does_not_reorder_a_stream() {
+    fn clock_going_back_does_not_reorder_a_stream() {
         check(
             "2026-11-21T10:00:05Z a\n2026-11-21T10:00:01Z b\n",
             "2026-11-21T10:00:03Z x\n",
@@ -103,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn a_time_is_shown_on_request_and_only_where_there_is_one() {
+    fn timestamp_is_shown_on_request_if_present() {
         let lines = parse(
             "2026-11-21T10:00:00Z a b\n2026-11-21T10:00:00Z\nplain text\n",
             false,

@@ -1,4 +1,4 @@
-//! The page of all error codes is what the table of codes says, and its example is an error as it is told.
+//! Tests that docs/errors.md and `argus explain` match the table of codes.
 
 use std::fmt::Write as _;
 use std::path::Path;
@@ -52,7 +52,7 @@ fn capital(text: &str) -> String {
     first.to_uppercase() + rest
 }
 
-/// A port of the shop that somebody else has, as `status` tells it.
+/// A port conflict with another process, as in a status file.
 fn example() -> String {
     let owner = json!({ "kind": "process", "pid": 4242, "command": "python3 -m http.server 18080" });
     let error = StructuredError::new(
@@ -68,7 +68,7 @@ fn example() -> String {
     format!("```json\n{text}\n```\n")
 }
 
-/// The page with what stands between two marks in place of what stood there.
+/// Replaces the text between two markers of a page.
 fn between(page: &str, begin: &str, end: &str, wanted: &str) -> String {
     let (head, rest) = page.split_once(begin).unwrap();
     let (_, tail) = rest.split_once(end).unwrap();
@@ -76,7 +76,7 @@ fn between(page: &str, begin: &str, end: &str, wanted: &str) -> String {
 }
 
 #[test]
-fn the_documentation_has_all_errors() {
+fn errors_page_lists_every_code() {
     let sections: String = Code::ALL.iter().map(|code| section(*code)).collect();
     let codes = format!("{}{sections}\n", table());
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/errors.md");
@@ -88,22 +88,22 @@ fn the_documentation_has_all_errors() {
     }
     assert!(
         std::env::var_os("UPDATE").is_some(),
-        "docs/errors.md is not what the table says; hint: UPDATE=1 cargo test -p argus errors"
+        "docs/errors.md is out of date; hint: UPDATE=1 cargo test -p argus errors"
     );
     std::fs::write(path, wanted).unwrap();
 }
 
-/// Words alone, however they are broken into lines.
+/// Normalizes white space.
 fn words(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
 #[test]
-fn the_command_prints_what_the_page_of_errors_says() {
+fn explain_prints_the_text_of_the_errors_page() {
     for code in Code::ALL {
         let (is, printed) = (meaning(*code), words(&page(*code)));
         let section = section(*code);
-        let told = section.lines().filter_map(|line| line.strip_prefix("- "));
+        let actions = section.lines().filter_map(|line| line.strip_prefix("- "));
         let facts = [
             format!("category: {}", word(is.category)),
             format!("severity: {}", word(is.severity)),
@@ -113,21 +113,21 @@ fn the_command_prints_what_the_page_of_errors_says() {
             is.summary.to_owned(),
             is.explanation.to_owned(),
         ];
-        for told in told.map(str::to_owned).chain(facts) {
+        for expected in actions.map(str::to_owned).chain(facts) {
             assert!(
-                printed.contains(&words(&told)),
-                "{code}: no `{told}` in {printed}"
+                printed.contains(&words(&expected)),
+                "{code}: no `{expected}` in {printed}"
             );
         }
     }
 }
 
 #[test]
-fn for_programs_every_suggested_action_has_its_command_and_its_call() {
+fn suggested_actions_have_a_command_and_an_mcp_call() {
     for code in Code::ALL {
-        let told = value(*code);
-        let actions = told["suggestedActions"].as_array().unwrap();
-        let remedies = told["remedies"].as_array().unwrap();
+        let meaning = value(*code);
+        let actions = meaning["suggestedActions"].as_array().unwrap();
+        let remedies = meaning["remedies"].as_array().unwrap();
         assert!(!actions.is_empty(), "{code}");
         let of: Vec<_> = remedies.iter().map(|remedy| &remedy["action"]).collect();
         assert_eq!(of, actions.iter().collect::<Vec<_>>(), "{code}");

@@ -1,4 +1,4 @@
-//! The services of a compose file, as far as our file has words for them.
+//! Translation of the services of a compose file.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -8,13 +8,13 @@ use argus_crds::error::Code;
 use argus_crds::yaml::document;
 use serde_json::{Map, Value, json};
 
-use super::{Draft, Place, dockerfile, variables};
+use super::{Draft, ProjectInfo, dockerfile, variables};
 use crate::exit::{Exit, Failure};
 
 mod parts;
 
-/// Keys that say what Argus does anyway, or what only compose itself needs.
-const NEEDLESS: &[&str] = &[
+/// Keys that need no translation: Argus does the same by default, or only Compose uses them.
+const IGNORED: &[&str] = &[
     "container_name",
     "expose",
     "init",
@@ -25,14 +25,14 @@ const NEEDLESS: &[&str] = &[
     "tty",
 ];
 
-/// The document, with what it merges put in.
+/// Reads a compose file and resolves its `<<` merges.
 pub(super) fn read(path: &Path) -> Result<Value, Failure> {
     let name = path.display().to_string();
     let bytes = fs::read(path).map_err(|error| Failure::fault(&format!("cannot read `{name}`"), &error))?;
     let read = document(&name, &bytes).map_err(|diagnostic| {
         let line = diagnostic
             .location
-            .map(|place| format!(":{}", place.line))
+            .map(|location| format!(":{}", location.line))
             .unwrap_or_default();
         Failure::of(
             Code::SpecInvalid,
@@ -40,12 +40,12 @@ pub(super) fn read(path: &Path) -> Result<Value, Failure> {
         )
         .about(serde_json::json!({ "path": path, "reason": diagnostic.message }))
         .exit(Exit::Refused)
-        .hint("mend it, or move it out of the way")
+        .hint("fix the file or move it away")
     })?;
     Ok(merged(read.value))
 }
 
-/// What stands under `<<` put in where nothing else stands.
+/// Merges the maps under `<<` into the map that contains them. Existing keys win.
 fn merged(value: Value) -> Value {
     match value {
         Value::Array(items) => items.into_iter().map(merged).collect(),
@@ -70,22 +70,22 @@ fn merged(value: Value) -> Value {
     }
 }
 
-/// All services of it.
-pub(super) fn draft(document: &Value, place: &Place<'_>) -> Draft {
+/// Translates all services of a document.
+pub(super) fn draft(document: &Value, project: &ProjectInfo<'_>) -> Draft {
     let mut read = BTreeSet::new();
     let document = filled(document, &mut read);
     let mut notes = Vec::new();
     let nothing = Map::new();
     let services = document["services"].as_object().unwrap_or(&nothing);
-    let ends = ending(services);
+    let one_shots = one_shots(services);
     let mut found = Vec::new();
     for (name, service) in services {
         let mut one = Service {
             name,
-            place,
+            project,
             notes: &mut notes,
         };
-        found.extend(one.translated(service, ends.contains(name.as_str())));
+        found.extend(one.translated(service, one_shots.contains(name.as_str())));
     }
     for key in ["configs", "include", "secrets"] {
         if document.get(key).is_some() {
@@ -95,12 +95,12 @@ pub(super) fn draft(document: &Value, place: &Place<'_>) -> Draft {
     if !read.is_empty() {
         let names: Vec<String> = read.iter().map(|name| format!("`{name}`")).collect();
         notes.push(format!(
-            "read from the `.env` beside this file: {}",
+            "values from the `.env` next to this file: {}",
             names.join(", ")
         ));
     }
     if found.is_empty() {
-        notes.push("no service was found that could be translated".to_owned());
+        notes.push("no service could be translated".to_owned());
     }
     Draft {
         services: found,
@@ -109,7 +109,7 @@ pub(super) fn draft(document: &Value, place: &Place<'_>) -> Draft {
     }
 }
 
-/// Every text of a document with its variables put in.
+/// Replaces the variables in all texts of a document.
 fn filled(value: &Value, read: &mut BTreeSet<String>) -> Value {
     match value {
         Value::String(text) => Value::String(variables::filled(text, read)),
@@ -122,8 +122,8 @@ fn filled(value: &Value, read: &mut BTreeSet<String>) -> Value {
     }
 }
 
-/// Services of which somebody waits for the end.
-fn ending(services: &Map<String, Value>) -> BTreeSet<&str> {
+/// Services on whose completion other services wait.
+fn one_shots(services: &Map<String, Value>) -> BTreeSet<&str> {
     let waits = services
         .values()
         .filter_map(|service| service["depends_on"].as_object());
@@ -134,19 +134,19 @@ fn ending(services: &Map<String, Value>) -> BTreeSet<&str> {
         .collect()
 }
 
-/// A service on its way.
+/// A service during its translation.
 struct Service<'a> {
     name: &'a str,
-    place: &'a Place<'a>,
+    project: &'a ProjectInfo<'a>,
     notes: &'a mut Vec<String>,
 }
 
 impl Service<'_> {
-    fn translated(&mut self, written: &Value, ends: bool) -> Option<Value> {
+    fn translated(&mut self, written: &Value, one_shot: bool) -> Option<Value> {
         let mut service = Map::from_iter([("name".to_owned(), json!(self.name))]);
         let mut container = Map::new();
         let own = written["container_name"].as_str().map(str::to_owned);
-        let name = own.unwrap_or_else(|| format!("{}-{}", self.place.slug, self.name));
+        let name = own.unwrap_or_else(|| format!("{}-{}", self.project.slug, self.name));
         container.insert("name".to_owned(), json!(name));
         let nothing = Map::new();
         for (key, value) in written.as_object().unwrap_or(&nothing) {
@@ -175,14 +175,14 @@ impl Service<'_> {
                 "healthcheck" => (&mut container, "healthcheck", self.healthcheck(value)),
                 "networks" if parts::has_no_alias(value) => continue,
                 "profiles" => {
-                    self.note(&format!("`{key}`: it is always there"));
+                    self.note(&format!("`{key}`: the service always runs"));
                     continue;
                 }
                 "env_file" => {
-                    self.note("`env_file`: put its variables into `container.environment`");
+                    self.note("`env_file`: move its variables to `container.environment`");
                     continue;
                 }
-                key if NEEDLESS.contains(&key) || key.starts_with("x-") => continue,
+                key if IGNORED.contains(&key) || key.starts_with("x-") => continue,
                 other => {
                     self.note(&format!("`{other}`"));
                     continue;
@@ -190,7 +190,7 @@ impl Service<'_> {
             };
             to.extend(value.map(|value| (name.to_owned(), value)));
         }
-        if ends {
+        if one_shot {
             service.insert("oneShot".to_owned(), json!(true));
         } else if !container.contains_key("healthcheck") && written.get("healthcheck").is_none() {
             let ports = container.get("ports").and_then(Value::as_array);
@@ -199,12 +199,12 @@ impl Service<'_> {
             }
         }
         if service.contains_key("image") && service.contains_key("build") {
-            // What is built is called as the image was.
+            // Compose tags the built image with the name under `image`.
             let image = service.shift_remove("image");
             service["build"]["image"] = json!(image);
         }
         if !service.contains_key("image") && !service.contains_key("build") {
-            self.note("the whole service: it has neither `image` nor `build`");
+            self.note("the whole service, which has neither `image` nor `build`");
             return None;
         }
         service.insert("container".to_owned(), Value::Object(container));
@@ -221,10 +221,10 @@ impl Service<'_> {
             .or_else(|| value["context"].as_str())
             .unwrap_or(".");
         if context.contains("://") {
-            self.note("`build`: a context that is not a folder");
+            self.note("`build`: its context is not a folder");
             return None;
         }
-        let folder = parts::joined(&self.place.back, context);
+        let folder = parts::joined(&self.project.back, context);
         let mut build = json!({ "context": folder });
         if let Some(file) = value["dockerfile"].as_str() {
             build["dockerfile"] = json!(parts::joined(&folder, file));
@@ -256,9 +256,9 @@ impl Service<'_> {
     fn volumes(&mut self, value: &Value) -> Option<Value> {
         let mut volumes = Vec::new();
         for volume in value.as_array()? {
-            match parts::volume(volume, &self.place.back) {
+            match parts::volume(volume, &self.project.back) {
                 Ok(volume) => volumes.push(json!(volume)),
-                Err(why) => self.note(&why),
+                Err(reason) => self.note(&reason),
             }
         }
         (!volumes.is_empty()).then_some(Value::Array(volumes))
@@ -277,7 +277,7 @@ impl Service<'_> {
                     return None;
                 }
             },
-            // Only how often and how long: what is asked is the image's.
+            // Without a test, only the timing changes. The probe is the image's own HEALTHCHECK.
             _ => Value::Null,
         };
         let mut check = if command.is_null() {
@@ -319,7 +319,7 @@ fn dependencies(value: &Value) -> Value {
     }
 }
 
-/// A map of texts from a map or from a list of `NAME=value`; what has no value is read from outside.
+/// Variables as a map, from a map or a list of `NAME=value`. Variables without a value become `{{env.NAME}}`.
 fn environment(value: &Value) -> Value {
     let outside = |name: &str| format!("{{{{env.{name}}}}}");
     let all: BTreeMap<String, String> = match value {

@@ -1,39 +1,43 @@
-//! One service from a Dockerfile.
+//! Translation of a Dockerfile to one service.
 
 use std::fs;
 
 use serde_json::{Value, json};
 
-use super::{Draft, Place};
+use super::{Draft, ProjectInfo};
 use crate::exit::Failure;
 
-/// The service that it builds, with the ports that it exposes.
-pub(super) fn draft(place: &Place<'_>) -> Result<Draft, Failure> {
-    let text = fs::read_to_string(place.dir.join("Dockerfile"))
+/// A service that builds the Dockerfile and publishes its exposed ports.
+pub(super) fn draft(project: &ProjectInfo<'_>) -> Result<Draft, Failure> {
+    let text = fs::read_to_string(project.dir.join("Dockerfile"))
         .map_err(|error| Failure::fault("cannot read `Dockerfile`", &error))?;
-    let said = of(&text);
+    let stage = parse(&text);
     let mut notes = Vec::new();
-    let mut container = json!({ "name": format!("{}-app", place.slug) });
-    let ports: Vec<String> = said.ports.iter().map(|port| port.published()).collect();
+    let mut container = json!({ "name": format!("{}-app", project.slug) });
+    let ports: Vec<String> = stage.ports.iter().map(|port| port.published()).collect();
     if ports.is_empty() {
         notes.push(
-            "the Dockerfile exposes no port: `container.ports` publishes some, as in `8080:80`".to_owned(),
+            "the Dockerfile exposes no port; publish ports in `container.ports`, such as `8080:80`"
+                .to_owned(),
         );
     } else {
         container["ports"] = json!(ports);
     }
-    let tcp = said.ports.iter().find(|port| !port.udp);
-    if said.checks_itself {
+    let tcp = stage.ports.iter().find(|port| !port.udp);
+    if stage.checks_itself {
         container["healthcheck"] = json!({ "type": "docker" });
     } else if let Some(port) = tcp {
         container["healthcheck"] = json!({ "type": "tcp", "port": port.number });
-        notes.push("the health check only connects: `{ type: http, path: /healthz }` asks more".to_owned());
+        notes.push(
+            "the health check only opens a connection; `{ type: http, path: /healthz }` sends a request"
+                .to_owned(),
+        );
     } else {
-        notes.push("there is no health check: it is ready as soon as it runs".to_owned());
+        notes.push("no health check: the service is ready as soon as it runs".to_owned());
     }
     let service = json!({
         "name": "app",
-        "build": { "context": place.back },
+        "build": { "context": project.back },
         "container": container,
     });
     Ok(Draft {
@@ -43,9 +47,9 @@ pub(super) fn draft(place: &Place<'_>) -> Result<Draft, Failure> {
     })
 }
 
-/// What a Dockerfile says of the container.
+/// Instructions of the last stage that concern the container.
 #[derive(Debug, Default, PartialEq, Eq)]
-struct Said {
+struct FinalStage {
     ports: Vec<Port>,
     checks_itself: bool,
 }
@@ -57,7 +61,7 @@ struct Port {
 }
 
 impl Port {
-    /// Where it may be published by anybody: below 1024 it may not.
+    /// Published form. Host ports below 1024 need privileges, so these get 8000 added.
     fn published(self) -> String {
         let host = if self.number < 1024 {
             8000 + self.number
@@ -69,23 +73,23 @@ impl Port {
     }
 }
 
-/// Of the last stage, which is the one that runs.
-fn of(text: &str) -> Said {
-    let mut said = Said::default();
+/// Parses the instructions of the last stage, which is the one that runs.
+fn parse(text: &str) -> FinalStage {
+    let mut stage = FinalStage::default();
     let joined = text.replace("\\\r\n", " ").replace("\\\n", " ");
     for line in joined.lines() {
         let mut words = line.split_whitespace();
         let Some(instruction) = words.next() else { continue };
         match instruction.to_ascii_uppercase().as_str() {
-            "FROM" => said = Said::default(),
-            "EXPOSE" => said.ports.extend(words.filter_map(port)),
+            "FROM" => stage = FinalStage::default(),
+            "EXPOSE" => stage.ports.extend(words.filter_map(port)),
             "HEALTHCHECK" => {
-                said.checks_itself = !words.next().is_some_and(|word| word.eq_ignore_ascii_case("none"));
+                stage.checks_itself = !words.next().is_some_and(|word| word.eq_ignore_ascii_case("none"));
             }
             _ => {}
         }
     }
-    said
+    stage
 }
 
 fn port(word: &str) -> Option<Port> {
@@ -97,7 +101,7 @@ fn port(word: &str) -> Option<Port> {
     })
 }
 
-/// The port of the first that is not UDP, for a health check that only connects.
+/// Container port of the first TCP port, for a health check that opens a connection.
 pub(super) fn first_tcp(ports: &[Value]) -> Option<u16> {
     let text = ports
         .iter()
@@ -112,14 +116,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_last_stage_tells_ports_and_health() {
-        let said = of(
+    fn ports_and_healthcheck_are_those_of_the_last_stage() {
+        let stage = parse(
             "FROM a AS b\nEXPOSE 1\nHEALTHCHECK CMD x\nFROM c\nexpose 80 \\\n  9000/tcp\nEXPOSE 53/udp $PORT\n",
         );
-        let published: Vec<String> = said.ports.iter().map(|port| port.published()).collect();
+        let published: Vec<String> = stage.ports.iter().map(|port| port.published()).collect();
         assert_eq!(published, ["8080:80", "9000:9000", "8053:53/udp"]);
-        assert!(!said.checks_itself);
-        assert!(of("FROM a\nHEALTHCHECK --interval=5s CMD true").checks_itself);
-        assert!(!of("FROM a\nHEALTHCHECK NONE").checks_itself);
+        assert!(!stage.checks_itself);
+        assert!(parse("FROM a\nHEALTHCHECK --interval=5s CMD true").checks_itself);
+        assert!(!parse("FROM a\nHEALTHCHECK NONE").checks_itself);
     }
 }

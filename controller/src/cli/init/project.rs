@@ -1,17 +1,17 @@
-//! What a project calls itself.
+//! Name of a project.
 
 use std::fs;
 use std::path::Path;
 
 use argus_crds::yaml::document;
 
-/// By its own files, else by its folder.
+/// Name in the project's own files (package.json, Cargo.toml, go.mod, pyproject.toml), else the name of its folder.
 pub(super) fn name(dir: &Path) -> String {
     let text = |file: &str| fs::read_to_string(dir.join(file)).ok();
     let package = || {
         let read = document("package.json", text("package.json")?.as_bytes()).ok()?;
         let name = read.value["name"].as_str()?;
-        // Whose it is stands before it.
+        // A scope such as `@acme/` precedes the name.
         Some(name.rsplit('/').next().unwrap_or(name).to_owned())
     };
     let go = || {
@@ -51,7 +51,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_project_is_called_as_its_own_file_says_and_else_as_its_folder() {
+    fn name_is_that_of_the_package_or_else_of_the_folder() {
         let dir = tempfile::tempdir().unwrap();
         let home = dir.path().join("my-folder");
         fs::create_dir(&home).unwrap();

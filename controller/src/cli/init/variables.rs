@@ -1,8 +1,9 @@
-//! `${NAME:-default}` of a compose file: its default, or what the file here calls it.
+//! Variables of a compose file: `${NAME:-default}` becomes its default, else `{{env.NAME}}`.
 
 use std::collections::BTreeSet;
 
-/// A text with its variables put in; those without a default are read from the `.env` beside the file, and are named.
+/// Replaces the variables in a text. Names of variables without a default are added to `read`, because the spec file reads
+/// them from the `.env` next to it.
 pub(super) fn filled(text: &str, read: &mut BTreeSet<String>) -> String {
     let mut out = String::new();
     let mut rest = text;
@@ -22,7 +23,7 @@ pub(super) fn filled(text: &str, read: &mut BTreeSet<String>) -> String {
             rest = &inner[end + 1..];
             continue;
         }
-        let end = rest.find(|c: char| !is_of_a_name(c)).unwrap_or(rest.len());
+        let end = rest.find(|c: char| !is_name_char(c)).unwrap_or(rest.len());
         if end == 0 {
             out.push('$');
         } else {
@@ -33,7 +34,7 @@ pub(super) fn filled(text: &str, read: &mut BTreeSet<String>) -> String {
     out + rest
 }
 
-/// Where the brace closes that was opened before; defaults may have braces of their own.
+/// Position of the closing brace. Defaults may contain pairs of braces.
 fn closing(inner: &str) -> Option<usize> {
     let mut depth = 0_u32;
     for (at, c) in inner.char_indices() {
@@ -48,7 +49,7 @@ fn closing(inner: &str) -> Option<usize> {
 }
 
 fn value(inner: &str, read: &mut BTreeSet<String>) -> String {
-    let end = inner.find(|c: char| !is_of_a_name(c)).unwrap_or(inner.len());
+    let end = inner.find(|c: char| !is_name_char(c)).unwrap_or(inner.len());
     let (name, rest) = inner.split_at(end);
     let rest = rest.strip_prefix(':').unwrap_or(rest);
     if let Some(default) = rest.strip_prefix('-') {
@@ -58,7 +59,7 @@ fn value(inner: &str, read: &mut BTreeSet<String>) -> String {
     format!("{{{{env.{name}}}}}")
 }
 
-fn is_of_a_name(c: char) -> bool {
+fn is_name_char(c: char) -> bool {
     c.is_ascii_alphanumeric() || c == '_'
 }
 
@@ -67,7 +68,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn defaults_are_put_in_and_what_has_none_is_read_from_outside() {
+    fn variable_becomes_its_default_or_an_env_reference() {
         for (text, expected) in [
             ("plain", "plain"),
             ("a$$b $", "a$b $"),

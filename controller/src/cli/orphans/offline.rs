@@ -1,4 +1,4 @@
-//! Orphans without a controller: the same brain, of whose plan only what is about orphans is carried out.
+//! Orphans without a controller: a [`Planner`] of whose plans only the actions on orphans are executed.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -31,8 +31,8 @@ use crate::cli::{output, status};
 use crate::exit::Failure;
 use crate::settings::Settings;
 
-/// What there is; with a limit it is removed within that.
-pub(super) async fn look(
+/// Lists the orphans. With `clean`, removes them within this time.
+pub(super) async fn list_or_clean(
     settings: &Settings,
     projects: &[String],
     clean: Option<Duration>,
@@ -41,7 +41,7 @@ pub(super) async fn look(
     let run = identity::fresh(now);
     let state = StateDir::at(settings.state.clone());
     let (own, there, me) = (settings.clone(), state.clone(), run.clone());
-    // The lock is held until all is done.
+    // The lock is held until the end of the function.
     let (controller, _held, persisted): (String, Option<Lock>, PersistedState) =
         blocking_io::read(move || {
             let (controller, held) = match clean {
@@ -65,37 +65,40 @@ pub(super) async fn look(
             .iter()
             .flat_map(|wanted| wanted.values())
             .map(|accepted| accepted.desired.project.clone());
-        let asked: Vec<String> = if projects.is_empty() {
+        let requested: Vec<String> = if projects.is_empty() {
             ours.collect()
         } else {
             projects.to_vec()
         };
-        requests.cleaning = asked.into_iter().map(|project| (project, now + limit)).collect();
+        requests.cleaning = requested
+            .into_iter()
+            .map(|project| (project, now + limit))
+            .collect();
     }
-    let memory = PlannerState {
+    let planner_state = PlannerState {
         environments: persisted.environments,
         ..PlannerState::default()
     };
     let mut work = OfflineClean {
-        eyes: EngineObserver::open(&docker, None).await?,
+        observer: EngineObserver::open(&docker, None).await?,
         docker,
-        planner: Planner::new(identity, memory),
+        planner: Planner::new(identity, planner_state),
         wanted,
         leases,
         requests,
     };
-    // Only an inspect tells what has its labels from its image.
-    work.eyes.inspect().await?;
+    // Only an inspect distinguishes labels of a container from those of its image.
+    work.observer.inspect().await?;
     match clean {
         None => {
-            let turn = work.turn();
-            Ok(work.found(&turn).into_iter().map(not_yet).collect())
+            let pass = work.reconcile();
+            Ok(work.found(&pass).into_iter().map(not_yet).collect())
         }
         Some(limit) => work.clean(limit).await,
     }
 }
 
-/// The state directory with its identity and its lock: nobody else works under this name meanwhile.
+/// Takes the lock of the state directory, so that no controller can start, and reads its identity.
 fn take(settings: &Settings, run: &str) -> Result<(String, Lock), Failure> {
     let refused = |error: StateError| app::state_failure(&error);
     let state = StateDir::prepare(&settings.state, &settings.specs).map_err(refused)?;
@@ -112,7 +115,7 @@ fn take(settings: &Settings, run: &str) -> Result<(String, Lock), Failure> {
 
 struct OfflineClean {
     docker: Docker,
-    eyes: EngineObserver,
+    observer: EngineObserver,
     planner: Planner,
     wanted: Wanted,
     leases: Leases,
@@ -123,84 +126,84 @@ impl OfflineClean {
     async fn clean(mut self, limit: Duration) -> Result<Vec<Orphan>, Failure> {
         let clock = Clock::system();
         let deadline = clock.now() + limit;
-        let mut acts = FuturesUnordered::new();
+        let mut running = FuturesUnordered::new();
         let mut before: BTreeMap<(String, String), Orphan> = BTreeMap::new();
         loop {
-            let turn = self.turn();
-            let now = self.found(&turn);
+            let pass = self.reconcile();
+            let now = self.found(&pass);
             for orphan in &now {
                 before.insert((orphan.kind.clone(), orphan.id.clone()), orphan.clone());
             }
-            for step in turn.actions.into_iter().filter(|step| is_about(step, &now)) {
+            for step in pass.actions.into_iter().filter(|step| is_about(step, &now)) {
                 output::note(&format!(
                     "{} {} ({})",
                     step.action.verb(),
                     step.subject,
                     step.cause
                 ));
-                acts.push(execute(self.docker.clone(), step));
+                running.push(execute(self.docker.clone(), step));
             }
             let all_decided = now
                 .iter()
                 .all(|orphan| matches!(orphan.result.as_str(), "failed" | "reported"));
-            if (acts.is_empty() && all_decided) || clock.now() >= deadline {
+            if (running.is_empty() && all_decided) || clock.now() >= deadline {
                 return Ok(super::outcome(before.into_values().collect(), now));
             }
-            if turn.relist {
+            if pass.relist {
                 self.docker.request_relist();
             }
-            let wake = turn.wake_at.map_or(deadline, |at| at.min(deadline));
+            let wake = pass.wake_at.map_or(deadline, |at| at.min(deadline));
             tokio::select! {
-                Some((step, outcome)) = acts.next() => {
+                Some((step, outcome)) = running.next() => {
                     if let Err(error) = &outcome {
                         output::note(&format!("{} {}: {error}", step.action.verb(), step.subject));
                     }
-                    self.planner.finished(&step, &outcome, &self.eyes.store, clock.now());
+                    self.planner.finished(&step, &outcome, &self.observer.store, clock.now());
                 }
-                seen = self.eyes.see() => seen?,
+                observed = self.observer.next_event() => observed?,
                 () = clock.sleep_until(Some(wake)) => {}
             }
         }
     }
 
-    fn turn(&mut self) -> ReconcileResult {
+    fn reconcile(&mut self) -> ReconcileResult {
         let nothing = DesiredState::new();
         self.planner.reconcile(&Inputs {
             requests: &self.requests,
             leases: &self.leases,
             specs: self.wanted.as_ref().unwrap_or(&nothing),
             scanned: true,
-            store: &self.eyes.store,
+            store: &self.observer.store,
             health: &HealthStates::new(),
             preflight: None,
             now: clock::now(),
         })
     }
 
-    /// What dead controllers left and, where it is known what is wanted, what this one did.
-    fn found(&self, turn: &ReconcileResult) -> Vec<Orphan> {
+    /// Orphans of dead controllers. If the specs are readable, also leftovers of this controller.
+    fn found(&self, pass: &ReconcileResult) -> Vec<Orphan> {
         let of = |(env, plan): (&EnvName, &Arc<Plan>)| match &self.wanted {
-            Ok(wanted) if !wanted.contains_key(env) => leftovers(env, plan, &self.eyes.store),
-            // What nobody can read may still be wanted.
+            Ok(wanted) if !wanted.contains_key(env) => leftovers(env, plan, &self.observer.store),
+            // Without readable specs, the environment may still be declared.
             Ok(_) | Err(_) => orphans(plan),
         };
-        turn.plans.iter().flat_map(of).collect()
+        pass.plans.iter().flat_map(of).collect()
     }
 }
 
-/// Nobody is at work, so nothing is being removed.
+/// Without a running controller, `removing` becomes `reported`.
 fn not_yet(orphan: Orphan) -> Orphan {
     if orphan.result != "removing" {
         return orphan;
     }
     Orphan {
         result: "reported".to_owned(),
-        message: Some("no controller is at work here; `argus orphans --clean` removes it".to_owned()),
+        message: Some("no controller is running, remove it with `argus orphans --clean`".to_owned()),
         ..orphan
     }
 }
 
-/// Whatever else the brain would do, a controller does.
+/// Returns true if a step concerns one of the orphans. Other steps are left to controllers.
 fn is_about(step: &Step, orphans: &[Orphan]) -> bool {
     let ids: BTreeSet<&str> = orphans.iter().map(|orphan| orphan.id.as_str()).collect();
     match &step.subject {

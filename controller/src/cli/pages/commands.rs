@@ -1,4 +1,4 @@
-//! The tables of `docs/cli.md` are the commands that there are, with the flags that they take.
+//! Tests that the tables in `docs/cli.md` list all commands and flags.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -10,10 +10,10 @@ use super::Cli;
 const BEGIN: &str = "<!-- begin: all flags; `UPDATE=1 cargo test -p argus pages` writes this -->\n";
 const END: &str = "<!-- end -->\n";
 
-/// Where the page lies.
+/// Path of the page.
 const PAGE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/cli.md");
 
-/// Every command that is shown and carries something out, by its words.
+/// Visible commands without subcommands, by their words.
 fn commands() -> Vec<(String, Command)> {
     fn add(command: &Command, words: &str, all: &mut Vec<(String, Command)>) {
         let below = command.get_subcommands().filter(|it| !it.is_hide_set());
@@ -34,7 +34,7 @@ fn commands() -> Vec<(String, Command)> {
     all
 }
 
-/// What is flagged, without what every command has.
+/// Visible flags of a command, without `--help` and `--version`.
 fn flags(command: &Command) -> Vec<&Arg> {
     let shown = command.get_arguments().filter(|it| !it.is_hide_set());
     shown
@@ -45,14 +45,14 @@ fn flags(command: &Command) -> Vec<&Arg> {
         .collect()
 }
 
-/// As it is typed, with the name of its value.
+/// Flag as typed on the command line, with the name of its value.
 fn typed(flag: &Arg) -> String {
     let long = flag.get_long().unwrap_or_default();
     let short = flag
         .get_short()
         .map(|short| format!("-{short}, "))
         .unwrap_or_default();
-    // A value that may be left out mostly is.
+    // Optional values are omitted.
     let needed = flag.get_num_args().is_none_or(|many| many.min_values() > 0);
     let value = flag
         .get_value_names()
@@ -63,7 +63,7 @@ fn typed(flag: &Arg) -> String {
     format!("`{short}--{long}{}`", value.unwrap_or_default())
 }
 
-/// The rows of the table of commands: what each begins with, and what it says.
+/// Rows of the table of commands, by the command at their beginning.
 fn rows(page: &str) -> BTreeMap<String, String> {
     let (_, table) = page.split_once("| command | does |\n|---|---|\n").unwrap();
     let rows = table.lines().map_while(|line| line.strip_prefix("| `argus "));
@@ -77,15 +77,15 @@ fn rows(page: &str) -> BTreeMap<String, String> {
 }
 
 #[test]
-fn every_command_has_its_row_and_every_row_is_of_a_command() {
+fn page_has_one_row_per_command() {
     let page = std::fs::read_to_string(PAGE).unwrap();
-    let told: BTreeSet<String> = rows(&page).into_keys().collect();
+    let documented: BTreeSet<String> = rows(&page).into_keys().collect();
     let ours: BTreeSet<String> = commands().into_iter().map(|(words, _)| words).collect();
-    assert_eq!(told, ours);
+    assert_eq!(documented, ours);
 }
 
 #[test]
-fn every_flag_that_a_row_names_is_one_of_its_command() {
+fn flags_named_in_rows_exist() {
     let page = std::fs::read_to_string(PAGE).unwrap();
     let ours: BTreeMap<String, Command> = commands().into_iter().collect();
     let (mut named, whole) = (0, Cli::command());
@@ -108,7 +108,7 @@ fn every_flag_that_a_row_names_is_one_of_its_command() {
 }
 
 #[test]
-fn the_page_has_all_flags_of_every_command_and_no_others() {
+fn page_lists_all_flags_of_every_command() {
     let row = |words: &str, flags: Vec<&Arg>| {
         let typed: Vec<_> = flags.into_iter().map(typed).collect();
         (!typed.is_empty()).then(|| format!("| {words} | {} |\n", typed.join(", ")))
@@ -128,7 +128,7 @@ fn the_page_has_all_flags_of_every_command_and_no_others() {
     }
     assert!(
         std::env::var_os("UPDATE").is_some(),
-        "docs/cli.md does not have the flags that there are; hint: UPDATE=1 cargo test -p argus pages"
+        "the flags in docs/cli.md are out of date; hint: UPDATE=1 cargo test -p argus pages"
     );
     std::fs::write(Path::new(PAGE), format!("{head}{BEGIN}{wanted}{END}{tail}")).unwrap();
 }

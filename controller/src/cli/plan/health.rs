@@ -1,4 +1,4 @@
-//! What a running controller's probes say: nobody probes anything for a plan.
+//! Health of containers for a plan. The command does not probe; it uses the results of a running controller.
 
 use argus_core::ident::ContainerId;
 use argus_core::observed::Store;
@@ -12,14 +12,14 @@ use crate::cli::status::{all, is_alive};
 use crate::exit::Failure;
 use crate::settings::Settings;
 
-/// The healthy, by the status files; what is not healthy is decided on by who probes it.
-pub(super) async fn told(
+/// Healthy containers of the status files. All others stay undecided until the controller has probed them.
+pub(super) async fn states(
     settings: &Settings,
     store: &Store,
     now: Timestamp,
 ) -> Result<HealthStates, Failure> {
     let state = StateDir::at(settings.state.clone());
-    let well = blocking_io::read(move || Ok(well(&state))).await?;
+    let healthy = blocking_io::read(move || Ok(healthy_containers(&state))).await?;
     let of_this_run = |id: ContainerId| {
         let facts = store.container(&id)?.inspect.as_ref();
         let health = Health {
@@ -30,10 +30,10 @@ pub(super) async fn told(
         };
         Some((id, health))
     };
-    Ok(well.into_iter().filter_map(of_this_run).collect())
+    Ok(healthy.into_iter().filter_map(of_this_run).collect())
 }
 
-fn well(state: &StateDir) -> Vec<ContainerId> {
+fn healthy_containers(state: &StateDir) -> Vec<ContainerId> {
     if !is_alive(state) {
         return Vec::new();
     }

@@ -1,4 +1,4 @@
-//! What lies ahead, for programs: the same over every surface.
+//! Plans for programs, over all interfaces.
 
 use argus_core::plan as core;
 use argus_core::status::words;
@@ -7,96 +7,96 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use super::{Forecast, Forecasts, ahead_of, folder};
+use super::{Forecast, Forecasts, folder, forecasts_for};
 use crate::blocking_io;
 use crate::cli::status;
 use crate::exit::Failure;
 use crate::settings::Settings;
 
-/// What lies ahead of environments.
+/// Plans of environments.
 #[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct PlanReport {
     pub(crate) environments: Vec<EnvironmentPlan>,
 }
 
-/// What lies ahead of one environment.
+/// Plan of one environment.
 #[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct EnvironmentPlan {
     pub(crate) environment: String,
-    /// The revision that is planned for.
+    /// Planned revision.
     pub(crate) revision: Option<String>,
-    /// It was taken down, or its `argus.ttl` is over; an edit of its file or a retry brings it back.
+    /// True after `argus down`, or after the `argus.ttl` expired. An edit of the file or a retry starts it again.
     pub(crate) down: bool,
-    /// There is nothing to do.
+    /// True if there is nothing to do.
     pub(crate) settled: bool,
-    /// What would be done from here to rest, in that order.
+    /// Steps until the environment is settled, in order.
     pub(crate) steps: Vec<Step>,
-    /// How many more steps there are, where not all are told.
+    /// Number of omitted steps, if the list is truncated.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) more_steps: Option<usize>,
-    /// What cannot be done at this moment, and why.
+    /// Resources that cannot proceed now, with the reason.
     pub(crate) waits: Vec<Wait>,
-    /// How many more waits there are, where not all are told.
+    /// Number of omitted waits, if the list is truncated.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) more_waits: Option<usize>,
 }
 
-/// One thing that would be done.
+/// A planned action.
 #[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Step {
-    /// To what: its `kind`, and what names it.
+    /// Subject: its `kind`, and its name or id.
     #[schemars(with = "serde_json::Map<String, Value>")]
     pub(crate) subject: Value,
-    /// The same in a word.
+    /// Subject as text.
     #[serde(skip)]
     pub(crate) text: String,
-    /// What is done, in a word.
+    /// Verb of the action, such as `create-container`.
     pub(crate) verb: &'static str,
-    /// Why, for programs: its `cause`, and what belongs to it.
+    /// Cause for programs: its `cause`, and further fields.
     #[schemars(with = "serde_json::Map<String, Value>")]
     pub(crate) cause: Value,
-    /// Why.
+    /// Cause as text.
     pub(crate) why: String,
-    /// At this moment, and not only when others are done.
+    /// True if the step is possible now, false if it depends on earlier steps.
     pub(crate) now: bool,
 }
 
-/// One thing that waits.
+/// A resource that cannot proceed.
 #[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Wait {
-    /// What waits: its `kind`, and what names it.
+    /// Subject: its `kind`, and its name or id.
     #[schemars(with = "serde_json::Map<String, Value>")]
     pub(crate) subject: Value,
-    /// The same in a word.
+    /// Subject as text.
     #[serde(skip)]
     pub(crate) text: String,
-    /// Why.
+    /// Reason of the wait.
     pub(crate) waiting_on: WaitingOn,
 }
 
-/// What a controller would do now, and why; of one environment or of all.
+/// Plans the given environment, or all environments.
 pub(crate) async fn plan_report(settings: &Settings, wanted: Option<&str>) -> Result<PlanReport, Failure> {
     wanted.map(status::named).transpose()?;
     let own = settings.clone();
-    let (book, refused) = blocking_io::read(move || folder(&own)).await?;
-    let roads: Forecasts = Box::pin(ahead_of(settings, &book, wanted, refused)).await?;
-    Ok(told(&roads))
+    let (registry, rejected) = blocking_io::read(move || folder(&own)).await?;
+    let forecasts: Forecasts = Box::pin(forecasts_for(settings, &registry, wanted, rejected)).await?;
+    Ok(to_report(&forecasts))
 }
 
-/// All of it.
-pub(super) fn told(roads: &Forecasts) -> PlanReport {
-    let one = |(env, road): (&argus_core::ident::EnvName, &Forecast)| of(env.to_string(), road);
+/// Converts forecasts to a report.
+pub(super) fn to_report(forecasts: &Forecasts) -> PlanReport {
+    let one = |(env, forecast): (&argus_core::ident::EnvName, &Forecast)| of(env.to_string(), forecast);
     PlanReport {
-        environments: roads.iter().map(one).collect(),
+        environments: forecasts.iter().map(one).collect(),
     }
 }
 
 impl EnvironmentPlan {
-    /// With no more than so many steps and waits; the rest is counted.
+    /// Truncates steps and waits to `most` entries each, and counts the omitted ones.
     pub(crate) fn cut(mut self, most: usize) -> Self {
         let more = |all: usize| Some(all.saturating_sub(most)).filter(|more| *more > 0);
         self.more_steps = more(self.steps.len());
@@ -107,23 +107,23 @@ impl EnvironmentPlan {
     }
 }
 
-fn of(environment: String, road: &Forecast) -> EnvironmentPlan {
+fn of(environment: String, forecast: &Forecast) -> EnvironmentPlan {
     let Forecast {
         plan,
         steps,
         down,
         expired: _,
         secrets,
-    } = road;
+    } = forecast;
     let subject = |subject: &core::Subject| secrets.redacted_json(json!(subject), &["kind"]);
-    let said = |subject: &core::Subject| secrets.redacted(&subject.to_string());
+    let name = |subject: &core::Subject| secrets.redacted(&subject.to_string());
     let is_now = |it: &core::Step| {
         let mut now = plan.steps.iter();
         now.any(|now| now.subject == it.subject && now.cause == it.cause)
     };
     let step = |it: &core::Step| Step {
         subject: subject(&it.subject),
-        text: said(&it.subject),
+        text: name(&it.subject),
         verb: it.action.verb(),
         cause: json!(it.cause),
         why: it.cause.to_string(),
@@ -134,7 +134,7 @@ fn of(environment: String, road: &Forecast) -> EnvironmentPlan {
         on.message = secrets.redacted(&on.message);
         Wait {
             subject: subject(&wait.subject),
-            text: said(&wait.subject),
+            text: name(&wait.subject),
             waiting_on: on,
         }
     };

@@ -1,4 +1,4 @@
-//! What is safe to mend: what was left behind goes, by the same way as with `argus orphans --clean`.
+//! Safe repairs of `argus preflight --fix`: removal of orphans, as in `argus orphans --clean`.
 
 use std::time::Duration;
 
@@ -9,10 +9,10 @@ use crate::cli::orphans;
 use crate::exit::Failure;
 use crate::settings::Settings;
 
-/// No removal is waited for longer: what was left just now has a grace of 30 s, and may not listen to its stop.
+/// Maximum time for a removal. New orphans have a grace period of 30 s, and a container may ignore its stop signal.
 const LIMIT: Duration = Duration::from_secs(60);
 
-/// Removes what was found, each with a result of its own; nothing of projects whose specs are not held here.
+/// Removes the orphans of this controller's projects. Each has its own result.
 pub(super) async fn orphans(
     settings: &Settings,
     facts: &PreflightFacts,
@@ -20,8 +20,8 @@ pub(super) async fn orphans(
     if facts.orphans.known().is_none_or(Vec::is_empty) {
         return Ok(Vec::new());
     }
-    let left = orphans::of(settings, &[], Some(LIMIT)).await?;
-    let fixed = left.into_iter().map(|orphan| PreflightFix {
+    let orphans = orphans::of(settings, &[], Some(LIMIT)).await?;
+    let fixed = orphans.into_iter().map(|orphan| PreflightFix {
         removed: orphan.result == "removed",
         kind: orphan.kind,
         id: orphan.id,

@@ -1,4 +1,4 @@
-//! What can be found out from here, all of it at once, with or without a controller and an engine.
+//! Collects the facts for preflight checks in parallel. A controller and an engine are optional.
 
 use std::collections::BTreeSet;
 use std::future::Future;
@@ -26,26 +26,26 @@ use crate::cli::{orphans, spec_files};
 use crate::exit::Failure;
 use crate::settings::Settings;
 
-/// A part that has to ask for each of many things may take longer in all.
+/// Maximum time to read the specs folder.
 const MANY: Duration = Duration::from_secs(3);
-/// Images that are asked for at once.
-const AT_ONCE: usize = 8;
+/// Maximum number of parallel image checks.
+const PARALLEL_CHECKS: usize = 8;
 
-/// Where everything is looked at from.
-pub(in crate::cli) struct Place {
+/// Collects facts with the settings and the state directory of this command.
+pub(in crate::cli) struct FactCollector {
     settings: Settings,
     docker: Docker,
     state: StateDir,
     identity: String,
 }
 
-/// What the specs ask for: every environment that shall be.
+/// Desired state of the specs folder, or the reason why it is unknown.
 pub(in crate::cli) type Wanted = Result<DesiredState, String>;
 
-impl Place {
+impl FactCollector {
     pub(in crate::cli) fn of(settings: &Settings) -> Result<Self, Failure> {
         let state = StateDir::at(settings.state.clone());
-        // Another user's state is private: then nothing on the engine is known to be this controller's.
+        // The state is private to the controller's user. Other users get an empty identity, which owns nothing.
         let identity = identity::peek(&state.identity()).unwrap_or_default();
         Ok(Self {
             settings: settings.clone(),
@@ -59,16 +59,16 @@ impl Place {
         &self.docker
     }
 
-    /// All facts, and the strictest policy among the environments.
+    /// All facts, and the strictest policy of all environments.
     pub(super) async fn facts(&self) -> (PreflightFacts, Policy) {
         let (ground, wanted, journal) = tokio::join!(self.docker.host_facts(), self.wanted(), self.journal());
         let policy = wanted.as_ref().map(strictest).unwrap_or_default();
         let (orphans, ports, images) = if let Observation::Unknown(_) = ground.engine {
-            let why = || "the engine does not answer".to_owned();
+            let reason = || "the engine does not answer".to_owned();
             (
-                Observation::Unknown(why()),
-                Observation::Unknown(why()),
-                Observation::Unknown(why()),
+                Observation::Unknown(reason()),
+                Observation::Unknown(reason()),
+                Observation::Unknown(reason()),
             )
         } else {
             tokio::join!(
@@ -88,7 +88,7 @@ impl Place {
         (facts, policy)
     }
 
-    /// What a controller with this state would want; why that is not known.
+    /// Desired state of a controller with these settings.
     pub(in crate::cli) async fn wanted(&self) -> Wanted {
         wanted(&self.settings, &self.state, &self.identity).await
     }
@@ -101,7 +101,7 @@ impl Place {
         match preflight::journal(&self.state).await {
             Ok(()) => Observation::Known(Ok(())),
             Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
-                Observation::Unknown("the state directory is another user's".to_owned())
+                Observation::Unknown("the state directory belongs to another user".to_owned())
             }
             Err(error) => Observation::Known(Err(error.to_string())),
         }
@@ -117,24 +117,24 @@ impl Place {
     async fn ports(&self, wanted: &Wanted) -> Observation<Vec<Port>> {
         let wanted = match wanted {
             Ok(wanted) => wanted,
-            Err(why) => return Observation::NotApplicable(why.clone()),
+            Err(reason) => return Observation::NotApplicable(reason.clone()),
         };
         let mut ports: Vec<Port> = wanted.values().flat_map(|one| ports_of(&one.desired)).collect();
         let numbers = ports.iter().map(|port| port.port).collect();
-        let seen = self.docker.port_holders(&numbers).await;
+        let holders = self.docker.port_holders(&numbers).await;
         for port in &mut ports {
-            port.holder = seen
+            port.holder = holders
                 .holders
                 .get(&port.port)
                 .cloned()
                 .filter(|holder| !is_itself(holder, port));
         }
-        let taken = ports.iter().any(|port| port.holder.is_some());
-        if seen.complete || taken || ports.is_empty() {
+        let is_taken = ports.iter().any(|port| port.holder.is_some());
+        if holders.complete || is_taken || ports.is_empty() {
             return Observation::Known(ports);
         }
         Observation::unknown(
-            "only what containers publish can be seen from here, and none publishes a wanted port",
+            "only published container ports are visible here, and no container publishes a desired port",
         )
     }
 
@@ -142,7 +142,7 @@ impl Place {
         use futures::StreamExt as _;
         let wanted = match wanted {
             Ok(wanted) => wanted,
-            Err(why) => return Observation::NotApplicable(why.clone()),
+            Err(reason) => return Observation::NotApplicable(reason.clone()),
         };
         let named: BTreeSet<(String, bool)> = wanted
             .values()
@@ -152,7 +152,7 @@ impl Place {
                 (service.image.reference().to_owned(), built)
             })
             .collect();
-        let look = |(reference, built): (String, bool)| async move {
+        let check = |(reference, built): (String, bool)| async move {
             let present = self.docker.has_image(&reference).await?;
             Ok::<_, argus_core::outcome::ActionError>(Image {
                 reference,
@@ -160,42 +160,42 @@ impl Place {
                 built,
             })
         };
-        let looked: Vec<_> = futures::stream::iter(named)
-            .map(look)
-            .buffered(AT_ONCE)
+        let checked: Vec<_> = futures::stream::iter(named)
+            .map(check)
+            .buffered(PARALLEL_CHECKS)
             .collect()
             .await;
-        match looked.into_iter().collect::<Result<Vec<_>, _>>() {
+        match checked.into_iter().collect::<Result<Vec<_>, _>>() {
             Ok(images) => Observation::Known(images),
             Err(error) => Observation::Unknown(error.to_string()),
         }
     }
 }
 
-/// What a controller with this state and identity would want; why that is not known.
+/// Desired state of a controller with this state directory and identity.
 pub(in crate::cli) async fn wanted(settings: &Settings, state: &StateDir, identity: &str) -> Wanted {
     let (own, identity, there) = (settings.clone(), identity.to_owned(), state.clone());
     let read = blocking_io::read(move || {
         let persisted: PersistedState = peek(&there.state_json());
-        let kept: StartingPoint = peek(&there.specs_json());
-        let book = spec_files::folder(&own, &own.specs, &identity, kept)?;
-        Ok((persisted, book, is_alive(&there)))
+        let stored: StartingPoint = peek(&there.specs_json());
+        let registry = spec_files::folder(&own, &own.specs, &identity, stored)?;
+        Ok((persisted, registry, is_alive(&there)))
     });
-    let (persisted, book, alive): (PersistedState, SpecRegistry, bool) =
+    let (persisted, registry, alive): (PersistedState, SpecRegistry, bool) =
         match tokio::time::timeout(MANY, read).await {
             Ok(Ok(read)) => read,
-            Ok(Err(_)) => return Err("the specs cannot be read".to_owned()),
-            Err(_) => return Err(format!("the specs were not read within {} s", MANY.as_secs())),
+            Ok(Err(_)) => return Err("cannot read the specs".to_owned()),
+            Err(_) => return Err(format!("timed out after {} s reading the specs", MANY.as_secs())),
         };
-    if let Some(why) = &book.unavailable {
-        return Err(why.clone());
+    if let Some(reason) = &registry.unavailable {
+        return Err(reason.clone());
     }
-    let standing = persisted.overrides.effective(&book);
-    let mut wanted = standing.unwrap_or_else(|| book.environments.clone());
-    // What a controller gives its grace is wanted until then; without one nobody counts the time.
+    let effective = persisted.overrides.effective(&registry);
+    let mut wanted = effective.unwrap_or_else(|| registry.environments.clone());
+    // A running controller keeps environments of deleted files for a grace period. Without one, they are not desired.
     if !alive {
         let gone = |env: &EnvName| {
-            let file = book.file_of(env);
+            let file = registry.file_of(env);
             file.is_some_and(|(_, entry)| entry.gone_since.is_some())
         };
         wanted.retain(|env, _| !gone(env));
@@ -203,7 +203,7 @@ pub(in crate::cli) async fn wanted(settings: &Settings, state: &StateDir, identi
     Ok(wanted)
 }
 
-/// A service may have its own port.
+/// A port held by the same service is not a conflict.
 fn is_itself(holder: &PortOwner, port: &Port) -> bool {
     matches!(holder, PortOwner::Environment { environment, service }
         if *environment == port.environment && *service == port.service)
@@ -236,7 +236,7 @@ fn strictest(wanted: &DesiredState) -> Policy {
         .unwrap_or_default()
 }
 
-async fn within<T>(look: impl Future<Output = Observation<T>>) -> Observation<T> {
-    let late = |_| Observation::Unknown(format!("no answer within {} s", HOST_FACTS.as_secs()));
-    tokio::time::timeout(HOST_FACTS, look).await.unwrap_or_else(late)
+async fn within<T>(check: impl Future<Output = Observation<T>>) -> Observation<T> {
+    let late = |_| Observation::Unknown(format!("timed out after {} s", HOST_FACTS.as_secs()));
+    tokio::time::timeout(HOST_FACTS, check).await.unwrap_or_else(late)
 }

@@ -1,4 +1,4 @@
-//! Whom one reaches from here: a name is looked up, a port is connected to, with limits of their own.
+//! Connectivity checks from the network of this process: resolves names and connects to ports, with own timeouts.
 
 use std::io::ErrorKind;
 use std::net::{IpAddr, SocketAddr};
@@ -10,20 +10,20 @@ use tokio::net::TcpStream;
 
 use crate::exit::Failure;
 
-/// A resolver that takes longer does not answer.
-const LOOKUP: Duration = Duration::from_secs(4);
-/// A connection inside one engine takes milliseconds.
-const CONNECT: Duration = Duration::from_secs(2);
+/// Timeout of a name lookup.
+const LOOKUP_TIMEOUT: Duration = Duration::from_secs(4);
+/// Timeout of a connection. Inside one engine it takes milliseconds.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// One answer a target, in their order.
-pub(super) fn look(targets: &[String]) -> Result<Vec<TargetResult>, Failure> {
+/// Checks all targets in parallel. The results have the order of the targets.
+pub(super) fn check(targets: &[String]) -> Result<Vec<TargetResult>, Failure> {
     let parsed: Vec<_> = targets
         .iter()
         .map(|target| parse(target))
         .collect::<Result<_, _>>()?;
     super::super::block_on(async {
-        let looks = parsed.into_iter().map(|(host, port)| reach(host, port));
-        Ok(futures::future::join_all(looks).await)
+        let checks = parsed.into_iter().map(|(host, port)| reach(host, port));
+        Ok(futures::future::join_all(checks).await)
     })
 }
 
@@ -40,26 +40,23 @@ fn parse(target: &str) -> Result<(String, Option<u16>), Failure> {
 async fn reach(host: String, port: Option<u16>) -> TargetResult {
     let addresses = match resolve(host).await {
         Ok(addresses) => addresses,
-        Err(trouble) => {
+        Err(error) => {
             return TargetResult {
                 addresses: Vec::new(),
-                error: Some(trouble),
+                error: Some(error),
             };
         }
     };
-    let trouble = match port {
+    let error = match port {
         None => None,
         Some(port) => connect(&addresses, port).await.err(),
     };
-    TargetResult {
-        addresses,
-        error: trouble,
-    }
+    TargetResult { addresses, error }
 }
 
-/// As every program here would, by the resolver that this place has.
+/// Resolves a name with the resolver of this container, as any program in it would.
 async fn resolve(host: String) -> Result<Vec<IpAddr>, LinkError> {
-    let asked = tokio::task::spawn_blocking(move || {
+    let lookup = tokio::task::spawn_blocking(move || {
         let hints = AddrInfoHints {
             socktype: SockType::Stream.into(),
             ..AddrInfoHints::default()
@@ -73,40 +70,40 @@ async fn resolve(host: String) -> Result<Vec<IpAddr>, LinkError> {
         addresses.dedup();
         Ok::<_, dns_lookup::LookupError>(addresses)
     });
-    match tokio::time::timeout(LOOKUP, asked).await {
+    match tokio::time::timeout(LOOKUP_TIMEOUT, lookup).await {
         Err(_) => Err(LinkError::NoResolver(format!(
-            "no answer within {} s",
-            LOOKUP.as_secs()
+            "timed out after {} s",
+            LOOKUP_TIMEOUT.as_secs()
         ))),
-        Ok(Err(lost)) => Err(LinkError::NoResolver(lost.to_string())),
+        Ok(Err(panicked)) => Err(LinkError::NoResolver(panicked.to_string())),
         Ok(Ok(Ok(addresses))) => Ok(addresses),
         Ok(Ok(Err(error))) => {
             let kind = error.kind();
-            let said = std::io::Error::from(error).to_string();
+            let message = std::io::Error::from(error).to_string();
             Err(match kind {
-                LookupErrorKind::NoName | LookupErrorKind::NoData => LinkError::NoSuchName(said),
-                _ => LinkError::NoResolver(said),
+                LookupErrorKind::NoName | LookupErrorKind::NoData => LinkError::NoSuchName(message),
+                _ => LinkError::NoResolver(message),
             })
         }
     }
 }
 
-/// To any of them, as programs do that try one after the other.
+/// Connects to the first address that accepts. Returns the error of the last address.
 async fn connect(addresses: &[IpAddr], port: u16) -> Result<(), LinkError> {
-    let mut trouble = LinkError::NoRoute("the name has no address".to_owned());
+    let mut last_error = LinkError::NoRoute("the name has no addresses".to_owned());
     for address in addresses {
         let to = SocketAddr::from((*address, port));
-        trouble = match tokio::time::timeout(CONNECT, TcpStream::connect(to)).await {
+        last_error = match tokio::time::timeout(CONNECT_TIMEOUT, TcpStream::connect(to)).await {
             Ok(Ok(_)) => return Ok(()),
             Ok(Err(error)) => match error.kind() {
                 ErrorKind::ConnectionRefused => LinkError::Refused(error.to_string()),
                 ErrorKind::TimedOut => LinkError::TimedOut(error.to_string()),
                 _ => LinkError::NoRoute(error.to_string()),
             },
-            Err(_) => LinkError::TimedOut(format!("no answer within {} s", CONNECT.as_secs())),
+            Err(_) => LinkError::TimedOut(format!("timed out after {} s", CONNECT_TIMEOUT.as_secs())),
         };
     }
-    Err(trouble)
+    Err(last_error)
 }
 
 #[cfg(test)]
@@ -114,7 +111,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_listens_is_reached_and_what_does_not_is_told_apart() {
+    fn open_port_connects_and_closed_port_is_refused() {
         let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         let open = listener.local_addr().unwrap().port();
         let closed = {
@@ -126,11 +123,14 @@ mod tests {
             format!("localhost:{closed}"),
             "localhost".to_owned(),
         ];
-        let seen = look(&targets).unwrap();
-        assert_eq!(seen[0].error, None);
-        assert!(matches!(seen[1].error, Some(LinkError::Refused(_))), "{seen:?}");
-        assert_eq!(seen[2].error, None);
-        assert!(seen.iter().all(|seen| !seen.addresses.is_empty()));
-        assert!(look(&["a:b".to_owned()]).is_err());
+        let results = check(&targets).unwrap();
+        assert_eq!(results[0].error, None);
+        assert!(
+            matches!(results[1].error, Some(LinkError::Refused(_))),
+            "{results:?}"
+        );
+        assert_eq!(results[2].error, None);
+        assert!(results.iter().all(|result| !result.addresses.is_empty()));
+        assert!(check(&["a:b".to_owned()]).is_err());
     }
 }

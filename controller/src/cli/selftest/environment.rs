@@ -1,4 +1,4 @@
-//! What a selftest has for itself: a name, a folder with a spec and a state, and an image made from this program.
+//! Temporary environment of a selftest: a name, a folder with spec and state, and an image built from this program.
 
 use std::fs::{self, DirBuilder};
 use std::io;
@@ -13,10 +13,10 @@ use crate::exit::{Exit, Failure};
 use crate::own_image;
 use crate::settings::Settings;
 
-/// What the wanted host port is; the next one where it is taken.
+/// Preferred host port. If it is taken, the controller chooses another.
 const PORT: u16 = 18_990;
 
-/// The folder goes when this is dropped.
+/// Temporary environment. Its folder is removed on drop.
 pub(super) struct TestEnvironment {
     env: EnvName,
     folder: PathBuf,
@@ -24,10 +24,11 @@ pub(super) struct TestEnvironment {
 }
 
 impl TestEnvironment {
-    /// Makes the folder with all that lies in it before the controller starts.
-    pub(super) fn make(given: &Settings) -> Result<Self, Failure> {
+    /// Creates the folder with the spec and the build context of the image.
+    pub(super) fn create(given: &Settings) -> Result<Self, Failure> {
         if !cfg!(target_os = "linux") {
-            let message = "the selftest makes an image from this program, which has to be one for Linux";
+            let message =
+                "cannot run the selftest: its image is built from this program, which must be a Linux binary";
             return Err(Failure::missing(Reason::Unfit, message)
                 .exit(Exit::Unexpected)
                 .hint("run `argus selftest` on a Linux host, or in a container with the engine's socket"));
@@ -43,50 +44,50 @@ impl TestEnvironment {
             strict: true,
             env_allow: Vec::new(),
             allow_mount: Vec::new(),
-            // Their image would be left on the engine.
+            // Images of helper containers would remain on the engine.
             helpers: false,
             debug: false,
             ..given.clone()
         };
-        let house = Self {
+        let test_env = Self {
             env,
             folder,
             settings,
         };
-        house.furnish().map_err(|error| {
-            let doing = format!("cannot make `{}`", house.folder.display());
+        test_env.create_files().map_err(|error| {
+            let doing = format!("cannot create `{}`", test_env.folder.display());
             Failure::fault(&doing, &error)
         })?;
-        Ok(house)
+        Ok(test_env)
     }
 
-    /// The environment and its project.
+    /// Name of the environment and of its project.
     pub(super) fn env(&self) -> &EnvName {
         &self.env
     }
 
-    /// Whose the container is that takes the environment's port away.
+    /// Environment of the foreign container that takes the host port.
     pub(super) fn stranger(&self) -> EnvName {
         EnvName::slug(&format!("{}-stranger", self.env)).unwrap_or_else(|_| self.env.clone())
     }
 
-    /// What the controller of the selftest is started with.
+    /// Settings of the selftest's controller.
     pub(super) fn settings(&self) -> &Settings {
         &self.settings
     }
 
-    /// The image's name.
+    /// Name of the image.
     pub(super) fn image(&self) -> String {
         format!("{}:local", self.env)
     }
 
     /// Removes the folder.
     pub(super) fn remove(&self) {
-        // What is left of it lies among temporary files.
+        // A failure leaves only temporary files.
         drop(fs::remove_dir_all(&self.folder));
     }
 
-    fn furnish(&self) -> io::Result<()> {
+    fn create_files(&self) -> io::Result<()> {
         DirBuilder::new().mode(0o700).create(&self.folder)?;
         let home = self.settings.specs.join("selftest");
         let image = home.join("image");
@@ -94,7 +95,7 @@ impl TestEnvironment {
         fs::write(home.join("e2e.yaml"), self.spec())
     }
 
-    /// Two services; `web` ends or takes all memory when it is told to.
+    /// Spec with two services. Requests make `web` exit or exhaust its memory.
     fn spec(&self) -> String {
         let (env, image) = (&self.env, self.image());
         let service = format!(
@@ -131,11 +132,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_spec_of_a_selftest_is_admitted() {
+    fn selftest_spec_is_accepted() {
         let dir = tempfile::tempdir().unwrap();
-        let house = TestEnvironment {
+        let test_env = TestEnvironment {
             env: EnvName::new("argus-selftest-abc123").unwrap(),
-            folder: dir.path().join("house"),
+            folder: dir.path().join("selftest"),
             settings: Settings {
                 specs: dir.path().join("specs"),
                 state: dir.path().join("state"),
@@ -152,9 +153,9 @@ mod tests {
                 times: crate::settings::times::Times::default(),
             },
         };
-        let read = argus_crds::yaml::read("e2e.yaml", house.spec().as_bytes());
+        let read = argus_crds::yaml::read("e2e.yaml", test_env.spec().as_bytes());
         assert!(read.diagnostics.is_empty(), "{:?}", read.diagnostics);
         assert!(read.spec.is_some());
-        assert_eq!(house.stranger().as_str(), "argus-selftest-abc123-stranger");
+        assert_eq!(test_env.stranger().as_str(), "argus-selftest-abc123-stranger");
     }
 }

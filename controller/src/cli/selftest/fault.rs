@@ -1,4 +1,4 @@
-//! The troubles that a selftest makes, and how each is seen to be over.
+//! Faults of the selftest: how each is injected, and when it counts as recovered.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -16,37 +16,37 @@ use clap::ValueEnum;
 use super::fixture::{Fixture, RoundEnd};
 use crate::exit::Failure;
 
-/// A trouble that is made is seen this soon.
-const SEEN: Duration = Duration::from_secs(30);
-/// What is done to make a trouble is done this soon.
-const DONE: Duration = Duration::from_secs(30);
-/// While several things are done that belong together nothing is mended.
-const TOGETHER: Duration = Duration::from_secs(60);
+/// Maximum time until the effect of a fault is visible.
+const EFFECT_TIMEOUT: Duration = Duration::from_secs(30);
+/// Maximum time of one action.
+const ACTION_TIMEOUT: Duration = Duration::from_secs(30);
+/// Duration of the hold during faults that need several actions.
+const HOLD_DURATION: Duration = Duration::from_secs(60);
 
-/// One way to break the environment. `scripts/selftest` has these and two more, on an engine of its own.
+/// A way to break the environment. `scripts/selftest` has these and two more, on its own engine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(super) enum Fault {
-    /// The main process ends with an exit code.
+    /// The main process exits with an error code
     ExitCrash,
-    /// The main process takes more memory than it may.
+    /// The main process exceeds its memory limit
     OomCrash,
-    /// Somebody stops the container.
+    /// A user stops the container
     Stopped,
-    /// Somebody freezes the container.
+    /// A user pauses the container
     Paused,
-    /// Somebody removes the container.
+    /// A user removes the container
     Removed,
-    /// Somebody takes the container off its network.
+    /// A user disconnects the container from its network
     Detached,
-    /// Somebody removes the network.
+    /// A user removes the network
     StaleNetwork,
-    /// Somebody else has the host port when the container is made again.
+    /// A foreign container takes the host port before a restart
     PortConflict,
-    /// A container of the environment that nobody wants.
+    /// An undeclared container of the environment appears
     Orphan,
 }
 
-/// Left out where the engine serves others, too: each would be felt by all that runs on it.
+/// Faults that affect all containers of the engine, and are therefore not injected here.
 pub(super) const LEFT_OUT: [&str; 2] = ["daemon-restart", "disk-pressure"];
 
 impl Fault {
@@ -54,13 +54,13 @@ impl Fault {
         Self::value_variants().iter().copied()
     }
 
-    /// As it is written on the command line.
+    /// Name on the command line.
     pub(super) fn name(self) -> String {
         self.to_possible_value()
             .map_or_else(String::new, |value| value.get_name().to_owned())
     }
 
-    /// The healing shows in another run of `web`.
+    /// Returns true if the recovery includes a new run of `web`.
     fn restarts(self) -> bool {
         match self {
             Self::ExitCrash | Self::OomCrash | Self::Stopped | Self::Removed | Self::PortConflict => true,
@@ -69,99 +69,108 @@ impl Fault {
     }
 }
 
-/// Makes a trouble once: how long the environment took to be whole again, or why it does not count as recovered.
+/// Injects a fault once. Returns the time until the environment was healthy again, or the reason of the failure.
 pub(super) async fn round(
-    trouble: Fault,
+    fault: Fault,
     round: u32,
-    scene: &mut Fixture<'_>,
+    fixture: &mut Fixture<'_>,
     limit: Duration,
 ) -> Result<Result<Duration, String>, RoundEnd> {
-    let (run, port) = (scene.run(), scene.port());
-    let begun = clock::now();
-    let made = make(trouble, round, scene).await?;
-    let other_run = |scene: &Fixture<'_>| scene.run().is_some_and(|now| Some(now) != run);
-    let broken = |scene: &Fixture<'_>| !scene.is_whole() || other_run(scene);
-    scene
-        .until(SEEN, broken)
+    let (run, port) = (fixture.run(), fixture.port());
+    let started = clock::now();
+    let foreign = inject(fault, round, fixture).await?;
+    let other_run = |fixture: &Fixture<'_>| fixture.run().is_some_and(|now| Some(now) != run);
+    let broken = |fixture: &Fixture<'_>| !fixture.is_healthy() || other_run(fixture);
+    fixture
+        .until(EFFECT_TIMEOUT, broken)
         .await?
-        .ok_or_else(|| scene.not_made(&format!("trouble `{}`", trouble.name()), SEEN))?;
-    let whole = scene
-        .until(limit, |scene| {
-            scene.is_whole() && (!trouble.restarts() || other_run(scene))
+        .ok_or_else(|| fixture.timed_out(&format!("fault `{}`", fault.name()), EFFECT_TIMEOUT))?;
+    let recovered = fixture
+        .until(limit, |fixture| {
+            fixture.is_healthy() && (!fault.restarts() || other_run(fixture))
         })
         .await?;
-    let took = clock::now().since(begun);
-    let moved = trouble != Fault::PortConflict || scene.port() != port;
-    if let Some(stranger) = made {
-        remove(scene, stranger).await?;
+    let took = clock::now().since(started);
+    let moved = fault != Fault::PortConflict || fixture.port() != port;
+    if let Some(id) = foreign {
+        remove(fixture, id).await?;
     }
-    Ok(match whole {
+    Ok(match recovered {
         None => Err(format!(
-            "not whole within {}: {}",
+            "not healthy within {}: {}",
             humantime::format_duration(limit),
-            scene.told()
+            fixture.summary()
         )),
-        Some(()) if !moved => Err("it kept the port that somebody else was to have".to_owned()),
+        Some(()) if !moved => Err("the port did not move away from the foreign container".to_owned()),
         Some(()) => Ok(took),
     })
 }
 
-/// Makes it; tells of a container that is to be removed when it is over.
-async fn make(trouble: Fault, round: u32, scene: &mut Fixture<'_>) -> Result<Option<ContainerId>, RoundEnd> {
-    let web = scene
+/// Injects a fault. Returns a foreign container that must be removed after the round.
+async fn inject(
+    fault: Fault,
+    round: u32,
+    fixture: &mut Fixture<'_>,
+) -> Result<Option<ContainerId>, RoundEnd> {
+    let web = fixture
         .web()
         .map(|web| (web.id.clone(), web.name.clone(), web.labels.clone()));
     let Some((id, name, labels)) = web else {
-        return Err(scene.not_made("service `web`", Duration::ZERO).into());
+        return Err(fixture.timed_out("service `web`", Duration::ZERO).into());
     };
     let none = |()| None;
-    match trouble {
-        Fault::ExitCrash => tell(scene, &id, "crash").await.map(none),
-        Fault::OomCrash => tell(scene, &id, "fill").await.map(none),
-        Fault::Stopped => act(scene, stop(id)).await.map(|_| None),
-        Fault::Paused => done(scene.docker.pause(&id)).await.map(|_| None),
-        Fault::Removed => act(scene, Action::RemoveContainer { id, name })
+    match fault {
+        Fault::ExitCrash => send_request(fixture, &id, "crash").await.map(none),
+        Fault::OomCrash => send_request(fixture, &id, "fill").await.map(none),
+        Fault::Stopped => execute(fixture, stop(id)).await.map(|_| None),
+        Fault::Paused => finish(fixture.docker.pause(&id)).await.map(|_| None),
+        Fault::Removed => execute(fixture, Action::RemoveContainer { id, name })
             .await
             .map(|_| None),
         Fault::Detached => {
-            let network = network(scene)?.1;
-            act(scene, off(&network, &name)).await.map(|_| None)
+            let network = network(fixture)?.1;
+            execute(fixture, disconnect(&network, &name)).await.map(|_| None)
         }
         Fault::StaleNetwork => {
-            let (id, network) = network(scene)?;
-            hold(scene).await?;
+            let (id, network) = network(fixture)?;
+            hold(fixture).await?;
             for service in ["db", "web"] {
-                act(scene, off(&network, &format!("{}-{service}", scene.house.env()))).await?;
+                execute(
+                    fixture,
+                    disconnect(&network, &format!("{}-{service}", fixture.test_env.env())),
+                )
+                .await?;
             }
-            act(scene, Action::RemoveNetwork { id, name: network }).await?;
-            resume(scene).await.map(none)
+            execute(fixture, Action::RemoveNetwork { id, name: network }).await?;
+            resume(fixture).await.map(none)
         }
         Fault::PortConflict => {
-            let Some(port) = scene.port() else {
-                return Err(scene.not_made("port", Duration::ZERO).into());
+            let Some(port) = fixture.port() else {
+                return Err(fixture.timed_out("port", Duration::ZERO).into());
             };
-            hold(scene).await?;
-            act(scene, Action::RemoveContainer { id, name }).await?;
-            let env = scene.house.stranger();
-            // Of a controller that nobody is: ours would collect what it does not want, and others leave it its grace.
-            let nobody = identity::fresh(clock::now());
+            hold(fixture).await?;
+            execute(fixture, Action::RemoveContainer { id, name }).await?;
+            let env = fixture.test_env.stranger();
+            // The labels name a controller that does not exist. The selftest's controller would remove its own extra container,
+            // and other controllers grant orphans a grace period.
+            let controller = identity::fresh(clock::now());
             let own = labels
                 .into_iter()
                 .map(|(key, value)| match key.as_str() {
                     labels::ENVIRONMENT | labels::PROJECT => (key, env.to_string()),
-                    labels::CONTROLLER | labels::RUN_ID => (key, nobody.clone()),
+                    labels::CONTROLLER | labels::RUN_ID => (key, controller.clone()),
                     _ => (key, value),
                 })
                 .collect();
-            let stranger = start(scene, &format!("{env}-{round}"), own, Some(port)).await?;
-            resume(scene).await?;
+            let stranger = start(fixture, &format!("{env}-{round}"), own, Some(port)).await?;
+            resume(fixture).await?;
             Ok(Some(stranger))
         }
         Fault::Orphan => {
             let mut labels = labels;
             labels.insert(labels::SERVICE.to_owned(), "ghost".to_owned());
-            let name = format!("{}-ghost-{round}", scene.house.env());
-            start(scene, &name, labels, None).await.map(|_| None)
+            let name = format!("{}-ghost-{round}", fixture.test_env.env());
+            start(fixture, &name, labels, None).await.map(|_| None)
         }
     }
 }
@@ -173,25 +182,25 @@ fn stop(id: ContainerId) -> Action {
     }
 }
 
-fn off(network: &str, container: &str) -> Action {
+fn disconnect(network: &str, container: &str) -> Action {
     Action::DisconnectNetwork {
         network: network.to_owned(),
         container: container.to_owned(),
     }
 }
 
-/// The environment's network, by id and name.
-fn network(scene: &Fixture<'_>) -> Result<(argus_core::ident::NetworkId, String), RoundEnd> {
-    let seen = scene.eyes.store.of(scene.house.env());
-    let found = seen.and_then(|seen| seen.networks.values().next());
+/// Network of the environment: id and name.
+fn network(fixture: &Fixture<'_>) -> Result<(argus_core::ident::NetworkId, String), RoundEnd> {
+    let observed = fixture.observer.store.of(fixture.test_env.env());
+    let found = observed.and_then(|observed| observed.networks.values().next());
     found
         .map(|network| (network.id.clone(), network.name.clone()))
-        .ok_or_else(|| scene.not_made("network", Duration::ZERO).into())
+        .ok_or_else(|| fixture.timed_out("network", Duration::ZERO).into())
 }
 
-/// Makes and starts a container with these labels, which holds the port where one is given.
+/// Creates and starts a container with these labels, and with the host port if one is given.
 async fn start(
-    scene: &Fixture<'_>,
+    fixture: &Fixture<'_>,
     name: &str,
     labels: BTreeMap<String, String>,
     port: Option<u16>,
@@ -200,17 +209,17 @@ async fn start(
         ResourceName::new(text).map_err(|error| Failure::fault("cannot name a container", &error))
     };
     let spec = ContainerSpec {
-        image: scene.house.image(),
+        image: fixture.test_env.image(),
         build: String::new(),
         entrypoint: None,
         command: Some(vec!["demo-service".to_owned()]),
         environment: BTreeMap::new(),
         labels,
-        network: named(&network_name(scene))?,
+        network: named(&network_name(fixture))?,
         aliases: Vec::new(),
         bindings: port
             .map(|host| Binding {
-                address: scene.house.settings().publish_address,
+                address: fixture.test_env.settings().publish_address,
                 host,
                 container: 8080,
                 protocol: Protocol::Tcp,
@@ -231,64 +240,70 @@ async fn start(
         name: named(name)?,
         spec: Box::new(spec),
     };
-    let Done::Container(id) = act(scene, create).await? else {
-        return Err(Failure::of(Code::Internal, "a container was made without an id").into());
+    let Done::Container(id) = execute(fixture, create).await? else {
+        return Err(Failure::of(
+            Code::Internal,
+            "cannot start a container: the engine returned no id",
+        )
+        .into());
     };
-    act(scene, Action::StartContainer { id: id.clone() }).await?;
+    execute(fixture, Action::StartContainer { id: id.clone() }).await?;
     Ok(id)
 }
 
-fn network_name(scene: &Fixture<'_>) -> String {
-    network(scene).map_or_else(|_| "bridge".to_owned(), |(_, name)| name)
+fn network_name(fixture: &Fixture<'_>) -> String {
+    network(fixture).map_or_else(|_| "bridge".to_owned(), |(_, name)| name)
 }
 
-async fn remove(scene: &Fixture<'_>, id: ContainerId) -> Result<(), RoundEnd> {
+async fn remove(fixture: &Fixture<'_>, id: ContainerId) -> Result<(), RoundEnd> {
     let name = id.to_string();
-    act(scene, Action::RemoveContainer { id, name }).await.map(drop)
+    execute(fixture, Action::RemoveContainer { id, name })
+        .await
+        .map(drop)
 }
 
-/// Asks `web` from inside, whatever becomes of who asked.
-async fn tell(scene: &Fixture<'_>, id: &ContainerId, what: &str) -> Result<(), RoundEnd> {
+/// Sends a request to `web` from inside its container. The result is ignored, because the request may end the container.
+async fn send_request(fixture: &Fixture<'_>, id: &ContainerId, what: &str) -> Result<(), RoundEnd> {
     let url = format!("http://127.0.0.1:8080/{what}");
     let command = ["/argus", "demo-service", "--run-once", "--depends-on", &url].map(str::to_owned);
-    // It ends with the container, or says nothing of use.
-    drop(tokio::time::timeout(DONE, scene.docker.exec(id, &command)).await);
+    // The command ends together with the container.
+    drop(tokio::time::timeout(ACTION_TIMEOUT, fixture.docker.exec(id, &command)).await);
     Ok(())
 }
 
-async fn hold(scene: &Fixture<'_>) -> Result<(), RoundEnd> {
+async fn hold(fixture: &Fixture<'_>) -> Result<(), RoundEnd> {
     let command = Command::Hold {
-        environment: scene.house.env().clone(),
+        environment: fixture.test_env.env().clone(),
         service: None,
-        until: Some(clock::now() + TOGETHER),
-        reason: "the selftest breaks several things at once".to_owned(),
+        until: Some(clock::now() + HOLD_DURATION),
+        reason: "the selftest changes several resources together".to_owned(),
         holder: Some("argus selftest".to_owned()),
     };
-    told(scene, command).await
+    send_command(fixture, command).await
 }
 
-async fn resume(scene: &Fixture<'_>) -> Result<(), RoundEnd> {
+async fn resume(fixture: &Fixture<'_>) -> Result<(), RoundEnd> {
     let command = Command::Resume {
-        environment: scene.house.env().clone(),
+        environment: fixture.test_env.env().clone(),
         service: None,
     };
-    told(scene, command).await
+    send_command(fixture, command).await
 }
 
-async fn told(scene: &Fixture<'_>, command: Command) -> Result<(), RoundEnd> {
+async fn send_command(fixture: &Fixture<'_>, command: Command) -> Result<(), RoundEnd> {
     let verb = command.verb();
-    match scene.handle.send(command).await {
+    match fixture.handle.send(command).await {
         Ok(_) => Ok(()),
-        Err(error) => Err(Failure::fault(&format!("cannot tell `{verb}`"), &error).into()),
+        Err(error) => Err(Failure::fault(&format!("cannot send command `{verb}`"), &error).into()),
     }
 }
 
-async fn act(scene: &Fixture<'_>, act: Action) -> Result<Done, RoundEnd> {
-    done(Box::pin(scene.docker.execute(&act, &()))).await
+async fn execute(fixture: &Fixture<'_>, action: Action) -> Result<Done, RoundEnd> {
+    finish(Box::pin(fixture.docker.execute(&action, &()))).await
 }
 
-async fn done(acting: impl Future<Output = Result<Done, ActionError>>) -> Result<Done, RoundEnd> {
-    let acted = tokio::time::timeout(DONE, acting).await;
-    let outcome = acted.unwrap_or_else(|_| Err(ActionError::TimedOut("no answer in time".to_owned())));
-    outcome.map_err(|error| crate::app::engine_failure("cannot make a trouble", &error).into())
+async fn finish(action: impl Future<Output = Result<Done, ActionError>>) -> Result<Done, RoundEnd> {
+    let finished = tokio::time::timeout(ACTION_TIMEOUT, action).await;
+    let outcome = finished.unwrap_or_else(|_| Err(ActionError::TimedOut("timed out".to_owned())));
+    outcome.map_err(|error| crate::app::engine_failure("cannot inject a fault", &error).into())
 }

@@ -1,4 +1,4 @@
-//! The environment of a selftest as it is seen: by the engine's word and by its status.
+//! The environment of a selftest during a round, as observed on the engine and in its status file.
 
 use std::time::Duration;
 
@@ -17,15 +17,15 @@ use crate::cli::offline::EngineObserver;
 use crate::cli::status;
 use crate::exit::Failure;
 
-/// How often the status is looked at where the engine tells nothing.
-const LOOK: Duration = Duration::from_millis(50);
+/// Interval of checks of the status file between engine events.
+const POLL_INTERVAL: Duration = Duration::from_millis(50);
 
-/// Why a selftest ends early.
+/// Reason for an early end of a selftest.
 #[derive(Debug)]
 pub(super) enum RoundEnd {
-    /// Whoever started it wants no more.
+    /// A signal stopped the selftest.
     Stopped,
-    /// It cannot go on.
+    /// The selftest cannot continue.
     Failed(Failure),
 }
 
@@ -35,49 +35,49 @@ impl From<Failure> for RoundEnd {
     }
 }
 
-/// One run of a container.
+/// Identity of one run of a container: its id and start time.
 pub(super) type Run = Option<(ContainerId, Option<Timestamp>)>;
 
-/// Everything that a trouble needs.
+/// Inputs of a fault.
 pub(super) struct Fixture<'h> {
-    pub(super) house: &'h TestEnvironment,
-    /// Hands of its own: what they do is not the controller's doing.
+    pub(super) test_env: &'h TestEnvironment,
+    /// Engine client of its own: its actions count as external changes for the controller.
     pub(super) docker: Docker,
     pub(super) handle: Handle,
-    pub(super) eyes: EngineObserver,
+    pub(super) observer: EngineObserver,
     pub(super) stop: &'h CancellationToken,
 }
 
 impl Fixture<'_> {
-    /// Waits until it is so; `None` when it does not come in time.
+    /// Waits until the condition is true. `None` after the timeout.
     pub(super) async fn until(
         &mut self,
         limit: Duration,
-        is_so: impl Fn(&Self) -> bool,
+        condition: impl Fn(&Self) -> bool,
     ) -> Result<Option<()>, RoundEnd> {
         let stop = self.stop.clone();
-        let looked = tokio::time::timeout(limit, async {
-            while !is_so(self) {
+        let waited = tokio::time::timeout(limit, async {
+            while !condition(self) {
                 tokio::select! {
-                    seen = self.eyes.see() => seen?,
-                    () = tokio::time::sleep(LOOK) => {}
+                    observed = self.observer.next_event() => observed?,
+                    () = tokio::time::sleep(POLL_INTERVAL) => {}
                     () = stop.cancelled() => return Err(RoundEnd::Stopped),
                 }
             }
             Ok(())
         });
-        match looked.await {
+        match waited.await {
             Ok(ended) => ended.map(Some),
             Err(_) => Ok(None),
         }
     }
 
-    /// Both services run on the environment's network, nothing else of it is there, and its status says Ready.
-    pub(super) fn is_whole(&self) -> bool {
-        let store = &self.eyes.store;
+    /// Returns true if both services run on the environment's network, no other resources exist, and the status is Ready.
+    pub(super) fn is_healthy(&self) -> bool {
+        let store = &self.observer.store;
         let networks = store
-            .of(self.house.env())
-            .map(|seen| seen.networks.keys().cloned().collect::<Vec<_>>());
+            .of(self.test_env.env())
+            .map(|observed| observed.networks.keys().cloned().collect::<Vec<_>>());
         let on_it = |container: &Container| {
             let attached = container.networks.values();
             let mut ids = attached.filter_map(|at| at.network.as_ref());
@@ -85,8 +85,8 @@ impl Fixture<'_> {
                 && container.inspect.is_some()
                 && ids.any(|id| networks.as_ref().is_some_and(|all| all.contains(id)))
         };
-        let all: Vec<_> = of(store, self.house.env()).collect();
-        let names = ["db", "web"].map(|service| format!("{}-{service}", self.house.env()));
+        let all: Vec<_> = of(store, self.test_env.env()).collect();
+        let names = ["db", "web"].map(|service| format!("{}-{service}", self.test_env.env()));
         all.len() == names.len()
             && all
                 .iter()
@@ -96,29 +96,29 @@ impl Fixture<'_> {
                 .is_some_and(|status| status.phase == Phase::Ready && !status.stale)
     }
 
-    /// The service that troubles are made for.
+    /// Container of `web`, the target of most faults.
     pub(super) fn web(&self) -> Option<&Container> {
-        let name = format!("{}-web", self.house.env());
-        of(&self.eyes.store, self.house.env()).find(|found| found.name == name)
+        let name = format!("{}-web", self.test_env.env());
+        of(&self.observer.store, self.test_env.env()).find(|found| found.name == name)
     }
 
-    /// What its present run is told by.
+    /// Current run of `web`.
     pub(super) fn run(&self) -> Run {
         let web = self.web()?;
         Some((web.id.clone(), web.inspect.as_ref()?.started_at))
     }
 
-    /// The host port of `web`.
+    /// Host port of `web`.
     pub(super) fn port(&self) -> Option<u16> {
         let status = self.status()?;
         let mut ports = status.port_mappings.iter();
         ports.find_map(|mapping| (mapping.service == "web").then_some(mapping.actual_port))
     }
 
-    /// How it stands, for people.
-    pub(super) fn told(&self) -> String {
+    /// Status in one line for people.
+    pub(super) fn summary(&self) -> String {
         let Some(status) = self.status() else {
-            return "there is no status".to_owned();
+            return "no status".to_owned();
         };
         let errors = status.errors.iter().map(|error| error.message.clone());
         let services = status
@@ -132,26 +132,26 @@ impl Fixture<'_> {
         all.join(", ")
     }
 
-    /// Something that the selftest needs did not come.
-    pub(super) fn not_made(&self, what: &str, limit: Duration) -> Failure {
+    /// Timeout error of the selftest.
+    pub(super) fn timed_out(&self, what: &str, limit: Duration) -> Failure {
         let waited = humantime::format_duration(limit);
         Failure::of(
             Code::Timeout,
             format!(
-                "{what} of the selftest is not as it has to be after {waited}: {}",
-                self.told()
+                "timed out after {waited} waiting for the selftest's {what}: {}",
+                self.summary()
             ),
         )
         .about(serde_json::json!({ "what": what, "waitedSeconds": limit.as_secs() }))
     }
 
     fn status(&self) -> Option<EnvironmentStatus> {
-        let state = StateDir::at(self.house.settings().state.clone());
-        status::one(&state, self.house.env().as_str()).ok().flatten()
+        let state = StateDir::at(self.test_env.settings().state.clone());
+        status::one(&state, self.test_env.env().as_str()).ok().flatten()
     }
 }
 
-/// The containers of an environment.
+/// Containers of an environment.
 fn of<'w>(store: &'w Store, env: &'w EnvName) -> impl Iterator<Item = &'w Container> {
     let ours = |found: &Container| found.owner().is_some_and(|owner| owner.environment == *env);
     store
@@ -160,9 +160,9 @@ fn of<'w>(store: &'w Store, env: &'w EnvName) -> impl Iterator<Item = &'w Contai
         .filter(move |found| ours(found))
 }
 
-/// Whether anything of an environment is there.
+/// Returns true if the engine has containers or networks of an environment.
 pub(super) fn has(store: &Store, env: &EnvName) -> bool {
     store
         .of(env)
-        .is_some_and(|seen| !seen.networks.is_empty() || of(store, env).next().is_some())
+        .is_some_and(|observed| !observed.networks.is_empty() || of(store, env).next().is_some())
 }

@@ -1,4 +1,4 @@
-//! What a selftest came to: how often the environment was whole again, after how long, and why not.
+//! Result of a selftest: recoveries per fault, their times, and the reasons of failures.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use crate::cli::output::{self, Format};
 use crate::cli::table;
 use crate::exit::{Exit, Failure};
 
-/// All of it.
+/// Result of a selftest.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Report {
@@ -18,23 +18,23 @@ pub(super) struct Report {
     recovered: usize,
     total: usize,
     faults: Vec<Row>,
-    /// Troubles that a selftest on an engine in use does not make.
+    /// Faults that affect all containers of the engine and were not injected.
     left_out: [&'static str; 2],
-    /// The environment never came back from this one, so that the rest was not tried.
+    /// Fault after which the environment did not recover. Later faults were not injected.
     #[serde(skip_serializing_if = "Option::is_none")]
     given_up_at: Option<String>,
 }
 
-/// One trouble.
+/// Result of one fault.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 struct Row {
     name: String,
     recovered: usize,
     total: usize,
-    /// How long each healing took.
+    /// Recovery times in seconds.
     seconds: Vec<f64>,
-    /// Why the others do not count.
+    /// Reasons of failed recoveries.
     misses: Vec<String>,
 }
 
@@ -50,9 +50,9 @@ impl Report {
         }
     }
 
-    /// Takes in one round.
-    pub(super) fn add(&mut self, trouble: Fault, took: Result<Duration, String>) {
-        let name = trouble.name();
+    /// Adds the result of one round.
+    pub(super) fn add(&mut self, fault: Fault, took: Result<Duration, String>) {
+        let name = fault.name();
         if self.faults.last().is_none_or(|row| row.name != name) {
             self.faults.push(Row {
                 name,
@@ -73,13 +73,13 @@ impl Report {
                 row.recovered += 1;
                 row.seconds.push((took.as_secs_f64() * 10.0).round() / 10.0);
             }
-            Err(why) => row.misses.push(why),
+            Err(reason) => row.misses.push(reason),
         }
     }
 
-    /// The rest was not tried.
-    pub(super) fn give_up(&mut self, trouble: Fault) {
-        self.given_up_at = Some(trouble.name());
+    /// Records that later faults were not injected.
+    pub(super) fn give_up(&mut self, fault: Fault) {
+        self.given_up_at = Some(fault.name());
     }
 
     pub(super) fn show(&self, format: Option<Format>) -> Result<(), Failure> {
@@ -94,7 +94,7 @@ impl Report {
                 output::data(&self.text())?;
                 let left_out = self.left_out.join(", ");
                 output::note(&format!(
-                    "left out, because all that runs on the engine would feel it: {left_out}"
+                    "not injected, because these faults affect all containers of the engine: {left_out}"
                 ));
                 Ok(())
             }
@@ -117,23 +117,26 @@ impl Report {
         let all = format!("{}/{}", self.recovered, self.total);
         rows.push(vec!["all".to_owned(), all, String::new(), String::new()]);
         table::text(
-            &["TROUBLE", "RECOVERED", "MEDIAN", "LONGEST"],
+            &["FAULT", "RECOVERED", "MEDIAN", "LONGEST"],
             &rows,
             output::width(),
         )
     }
 
-    /// Success only where everything was whole again.
-    pub(super) fn verdict(&self) -> Result<Exit, Failure> {
+    /// Exit code of the selftest. It succeeds only if the environment recovered from every fault.
+    pub(super) fn outcome(&self) -> Result<Exit, Failure> {
         let missed = self.total - self.recovered;
         if missed == 0 && self.total > 0 && self.given_up_at.is_none() {
             return Ok(Exit::Done);
         }
-        let message = format!("{missed} of {} troubles were not recovered from", self.total);
+        let message = format!("no recovery after {missed} of {} faults", self.total);
         let details = serde_json::json!({ "missed": missed, "total": self.total });
-        Err(Failure::of(Code::Timeout, message).about(details).exit(Exit::Late).hint(
-            "`argus preflight` tells what is wrong with the engine; -o json tells why each one was missed",
-        ))
+        Err(Failure::of(Code::Timeout, message)
+            .about(details)
+            .exit(Exit::Late)
+            .hint(
+                "check the engine with `argus preflight`, or see each reason with `argus selftest -o json`",
+            ))
     }
 }
 
@@ -142,27 +145,27 @@ mod tests {
     use super::*;
 
     #[test]
-    fn one_miss_fails_the_whole_and_says_why() {
+    fn one_failed_recovery_fails_the_selftest() {
         let mut report = Report::new(2);
         report.add(Fault::Paused, Ok(Duration::from_millis(10_840)));
         report.add(Fault::Paused, Ok(Duration::from_millis(9_100)));
-        assert_eq!(report.verdict().unwrap(), Exit::Done);
+        assert_eq!(report.outcome().unwrap(), Exit::Done);
         report.add(Fault::StaleNetwork, Err("not whole".to_owned()));
         assert!(matches!(
-            report.verdict(),
+            report.outcome(),
             Err(Failure::Error { exit: Exit::Late, .. })
         ));
         let json = serde_json::to_value(&report).unwrap();
         assert_eq!((&json["recovered"], &json["total"]), (&2.into(), &3.into()));
-        assert_eq!(json["troubles"][0]["seconds"], serde_json::json!([10.8, 9.1]));
-        assert_eq!(json["troubles"][1]["misses"][0], "not whole");
+        assert_eq!(json["faults"][0]["seconds"], serde_json::json!([10.8, 9.1]));
+        assert_eq!(json["faults"][1]["misses"][0], "not whole");
         let text = report.text();
         assert!(text.contains("paused") && text.contains("2/2"), "{text}");
         assert!(text.contains("stale-network") && text.contains("0/1"), "{text}");
     }
 
     #[test]
-    fn nothing_tried_is_no_success() {
-        assert!(Report::new(1).verdict().is_err());
+    fn selftest_without_rounds_fails() {
+        assert!(Report::new(1).outcome().is_err());
     }
 }

@@ -1,15 +1,15 @@
-//! A cell in lines of a width: broken at blanks and behind commas, and only where that is not enough within a word.
+//! Wrapping of cells: at blanks and after commas; within a word only if it is wider than the column.
 
 use argus_core::time::Timestamp;
 use console::measure_text_width;
 
-/// What turns colours off again.
+/// Escape sequence that resets colours.
 const PLAIN: &str = "\u{1b}[0m";
 
-/// Behind these a name may be broken, where there is no better place.
+/// Characters after which long names may be broken.
 const JOINTS: [char; 7] = [' ', ',', '/', ':', '-', '_', '>'];
 
-/// The lines of a cell; one of a single colour has it in each of them.
+/// Lines of a cell. If the cell has one colour, each line has it.
 pub(super) fn wrapped(cell: &str, width: usize) -> Vec<String> {
     if measure_text_width(cell) <= width || width == 0 {
         return vec![cell.to_owned()];
@@ -20,7 +20,7 @@ pub(super) fn wrapped(cell: &str, width: usize) -> Vec<String> {
     lines.iter().map(|line| format!("{colour}{line}{end}")).collect()
 }
 
-/// A line of a text that goes on below its own beginning, or below the value of its field.
+/// Wraps a line with a hanging indent: below its beginning, or below the value of its field.
 pub(super) fn hanging(line: &str, width: usize) -> Vec<String> {
     const DEEPER: usize = 4;
     let indent = line.len() - line.trim_start().len();
@@ -29,7 +29,7 @@ pub(super) fn hanging(line: &str, width: usize) -> Vec<String> {
         line.len() - value.len()
     });
     let below = field.unwrap_or(indent + DEEPER);
-    // What is to be copied stays in one line, and so does what has no place to hang.
+    // Commands to copy stay on one line, and so do lines without space for an indent.
     if measure_text_width(line) <= width || width < below + 2 * DEEPER || line.contains("hint:") {
         return vec![line.to_owned()];
     }
@@ -42,19 +42,19 @@ pub(super) fn hanging(line: &str, width: usize) -> Vec<String> {
     lines.iter().enumerate().map(one).collect()
 }
 
-/// As many pieces a line as it holds, and no piece broken that one holds.
+/// Fills lines with pieces. A piece is only broken if it does not fit into a line.
 fn packed(text: &str, first: usize, rest: usize) -> Vec<String> {
     let mut lines = vec![String::new()];
-    let room = |lines: &[String]| if lines.len() > 1 { rest } else { first };
+    let space = |lines: &[String]| if lines.len() > 1 { rest } else { first };
     for piece in pieces(text) {
-        let whole = measure_text_width(piece.trim_end()) <= room(&lines).max(rest);
+        let whole = measure_text_width(piece.trim_end()) <= space(&lines).max(rest);
         let parts = if whole { vec![piece] } else { broken(piece, rest) };
         for part in parts {
             let line = lines
                 .last_mut()
                 .map(|line| (measure_text_width(line), line.is_empty()));
             let (taken, empty) = line.unwrap_or_default();
-            if !empty && taken + measure_text_width(part.trim_end()) > room(&lines) {
+            if !empty && taken + measure_text_width(part.trim_end()) > space(&lines) {
                 lines.push(String::new());
             }
             if let Some(line) = lines.last_mut() {
@@ -65,7 +65,7 @@ fn packed(text: &str, first: usize, rest: usize) -> Vec<String> {
     lines.iter().map(|line| line.trim_end().to_owned()).collect()
 }
 
-/// A piece that no line holds: at its joints, else anywhere.
+/// Breaks a piece that does not fit into a line: at its joints, else anywhere.
 fn broken(piece: &str, width: usize) -> Vec<&str> {
     let mut parts = Vec::new();
     for mut part in piece.split_inclusive(JOINTS) {
@@ -86,7 +86,7 @@ fn broken(piece: &str, width: usize) -> Vec<&str> {
     parts
 }
 
-/// How wide what stays together is, at most.
+/// Width of the longest piece.
 pub(super) fn longest_piece(cell: &str) -> usize {
     pieces(cell)
         .map(|piece| measure_text_width(piece.trim_end()))
@@ -94,12 +94,12 @@ pub(super) fn longest_piece(cell: &str) -> usize {
         .unwrap_or(0)
 }
 
-/// All of it where it is a time, which nobody reads in two lines; else nothing.
+/// Width of a timestamp, which is never broken. 0 for other cells.
 pub(super) fn time(cell: &str) -> usize {
     Timestamp::parse(cell).map_or(0, |_| measure_text_width(cell))
 }
 
-/// The same where names are broken at their joints.
+/// Width of the longest part when names are broken at their joints.
 pub(super) fn longest_part(cell: &str) -> usize {
     let parts = cell.split_inclusive(JOINTS);
     parts
@@ -112,7 +112,7 @@ fn pieces(text: &str) -> impl Iterator<Item = &str> {
     text.split_inclusive([' ', ','])
 }
 
-/// The colour of all of a cell, and its text.
+/// Colour of a whole cell, and its text.
 fn colour(cell: &str) -> (&str, &str) {
     let coloured = cell
         .strip_suffix(PLAIN)
@@ -126,7 +126,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn words_stay_whole_where_they_can_and_colours_go_along() {
+    fn cells_wrap_at_words_and_keep_their_colour() {
         assert_eq!(wrapped("waits for `db`", 9), ["waits for", "`db`"]);
         assert_eq!(wrapped("a,bcdefgh", 4), ["a,", "bcde", "fgh"]);
         assert_eq!(
@@ -139,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_hangs_below_its_beginning_and_a_hint_stays_whole() {
+    fn lines_have_a_hanging_indent_and_hints_stay_whole() {
         assert_eq!(
             hanging("  waits for `db` to be healthy", 20),
             ["  waits for `db` to", "      be healthy"]
@@ -148,7 +148,7 @@ mod tests {
             hanging("Waits for:  \u{1b}[31mone two\u{1b}[0m three", 21),
             ["Waits for:  \u{1b}[31mone two\u{1b}[0m", "            three"]
         );
-        let hint = "hint: `argus describe shop` tells more";
+        let hint = "hint: see details with `argus describe shop`";
         assert_eq!(hanging(hint, 20), [hint]);
         assert_eq!(hanging("short", 20), ["short"]);
     }

@@ -1,4 +1,4 @@
-//! A command as a child: what it writes is passed on and its end is kept, and it is ended with all that it started.
+//! Runs a command as a child process: forwards its output, keeps the end of it, and terminates its whole process group.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -17,23 +17,23 @@ use tokio_util::sync::CancellationToken;
 use super::report::Attempt;
 use super::suite::Case;
 
-/// How long a command may take to end after it was asked to.
+/// Time between SIGTERM and SIGKILL.
 const GRACE: Duration = Duration::from_secs(5);
-/// How long what it left running may go on writing after its end.
-const LINGER: Duration = Duration::from_secs(1);
-/// As much of the end of each stream as is kept, in bytes: an error shows half of it, after secrets are out of it.
+/// Maximum time to forward output of background processes after the command ended.
+const OUTPUT_GRACE: Duration = Duration::from_secs(1);
+/// Stored bytes at the end of each stream. Errors show half of it, after redaction.
 const TAIL: usize = 8 * 1024;
 
-/// Where a command's output goes.
+/// Destination of a command's output.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Output {
-    /// To the streams that it wrote to.
+    /// Each stream to the same stream of this process.
     AsWritten,
-    /// All to stderr: stdout is for a program.
+    /// Everything to stderr, because stdout contains the report for programs.
     Aside,
 }
 
-/// Runs a command until it ends by itself, for `ttl` at most, or until `stop`.
+/// Runs a command until it ends, times out after `ttl`, or `stop` is cancelled.
 pub(super) async fn run(
     case: &Case,
     variables: &BTreeMap<String, String>,
@@ -41,11 +41,11 @@ pub(super) async fn run(
     output: Output,
     stop: &CancellationToken,
 ) -> io::Result<Attempt> {
-    let began = clock::now();
+    let started = clock::now();
     let (program, arguments) = case
         .words
         .split_first()
-        .ok_or_else(|| io::Error::other("there is nothing to run"))?;
+        .ok_or_else(|| io::Error::other("the command is empty"))?;
     let mut child = Command::new(program)
         .args(arguments)
         .current_dir(&case.folder)
@@ -53,65 +53,65 @@ pub(super) async fn run(
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
-        // A group of its own, so that all that it started ends with it.
+        // The command gets its own process group, so that its children can be terminated with it.
         .process_group(0)
         .kill_on_drop(true)
         .spawn()?;
     let group = Group::of(child.id());
     let tails = (RefCell::default(), RefCell::default());
     let (out, err) = (child.stdout.take(), child.stderr.take());
-    let pass_on = async {
+    let forward_output = async {
         tokio::join!(
-            pass_on(out, output == Output::Aside, &tails.0),
-            pass_on(err, true, &tails.1)
+            forward(out, output == Output::Aside, &tails.0),
+            forward(err, true, &tails.1)
         )
     };
-    let mut pass_on = pin!(pass_on);
+    let mut forward_output = pin!(forward_output);
     let mut limit = pin!(tokio::time::sleep(ttl));
     let mut grace = pin!(tokio::time::sleep(ttl + GRACE));
     let (mut quiet, mut ending, mut timed_out) = (false, false, false);
     let status = loop {
         tokio::select! {
             status = child.wait() => break status?,
-            _ = &mut pass_on, if !quiet => quiet = true,
+            _ = &mut forward_output, if !quiet => quiet = true,
             () = &mut limit, if !ending => {
                 (ending, timed_out) = (true, true);
-                group.tell(Signal::TERM);
+                group.signal(Signal::TERM);
             }
             () = stop.cancelled(), if !ending => {
                 ending = true;
                 grace.set(tokio::time::sleep(GRACE));
-                group.tell(Signal::TERM);
+                group.signal(Signal::TERM);
             }
             () = &mut grace, if ending => {
-                group.tell(Signal::KILL);
+                group.signal(Signal::KILL);
                 grace.set(tokio::time::sleep(GRACE));
             }
         }
     };
     group.ended(ending);
     if !quiet {
-        // What it left running may hold its output open; nobody waits for that.
-        drop(tokio::time::timeout(LINGER, pass_on).await);
+        // Background processes may keep the output open. They are not waited for.
+        drop(tokio::time::timeout(OUTPUT_GRACE, forward_output).await);
     }
     let text = |tail: &RefCell<Vec<u8>>| String::from_utf8_lossy(&tail.borrow()).into_owned();
     Ok(Attempt {
         exit_code: status.code(),
         signal: status.signal(),
         timed_out,
-        duration: clock::now().since(began),
+        duration: clock::now().since(started),
         during: None,
         tails: (text(&tails.0), text(&tails.1)),
     })
 }
 
-/// Passes on what is written, as it comes, and keeps the end of it.
-async fn pass_on(from: Option<impl AsyncRead + Unpin>, to_stderr: bool, tail: &RefCell<Vec<u8>>) {
+/// Forwards a stream, and keeps its end in `tail`.
+async fn forward(from: Option<impl AsyncRead + Unpin>, to_stderr: bool, tail: &RefCell<Vec<u8>>) {
     let Some(mut from) = from else { return };
     let mut buffer = [0; 4096];
     while let Ok(read @ 1..) = from.read(&mut buffer).await {
         let bytes = &buffer[..read];
-        // Whoever closed our output does not want to see it; the command goes on.
+        // A closed output of this process does not stop the command.
         if to_stderr {
             drop(anstream::stderr().lock().write_all(bytes));
         } else {
@@ -125,7 +125,7 @@ async fn pass_on(from: Option<impl AsyncRead + Unpin>, to_stderr: bool, tail: &R
     }
 }
 
-/// The processes of a command; killed where nobody waits for them any more.
+/// Process group of a command. It is killed on drop.
 struct Group(std::cell::Cell<Option<Pid>>);
 
 impl Group {
@@ -134,17 +134,17 @@ impl Group {
         Self(std::cell::Cell::new(leader.and_then(Pid::from_raw)))
     }
 
-    fn tell(&self, signal: Signal) {
+    fn signal(&self, signal: Signal) {
         if let Some(group) = self.0.get() {
-            // All of them may have ended already.
+            // The group may have ended already.
             let _gone = kill_process_group(group, signal);
         }
     }
 
-    /// The leader ended: what it left running was meant to run on, unless it was made to end.
-    fn ended(&self, made_to: bool) {
-        if made_to {
-            self.tell(Signal::KILL);
+    /// Handles the end of the leader. Background processes continue, unless the command was terminated.
+    fn ended(&self, was_terminated: bool) {
+        if was_terminated {
+            self.signal(Signal::KILL);
         }
         self.0.set(None);
     }
@@ -152,6 +152,6 @@ impl Group {
 
 impl Drop for Group {
     fn drop(&mut self) {
-        self.tell(Signal::KILL);
+        self.signal(Signal::KILL);
     }
 }

@@ -1,4 +1,4 @@
-//! What came of the suites, for people and for programs.
+//! Results of test suites, for people and for programs.
 
 use std::fmt::Write as _;
 use std::time::Duration;
@@ -12,33 +12,33 @@ use serde_json::json;
 
 use crate::cli::output;
 
-/// What came of a run.
+/// Result of a test run.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Report {
     pub(super) environment: String,
-    /// The revision that was Ready when it began.
+    /// Revision that was Ready at the start.
     pub(super) revision: Option<String>,
-    /// Where its ports were.
+    /// Port mappings during the run.
     pub(super) port_mappings: Vec<PortMapping>,
     pub(super) suites: Vec<Outcome>,
 }
 
-/// What came of a suite.
+/// Result of a suite.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Outcome {
     pub(super) name: String,
     pub(super) result: SuiteResult,
-    /// It passed, and not at once, although nothing disturbed it.
+    /// True if it passed after a failed attempt without a disruption.
     pub(super) flaky: bool,
-    /// Why it was not run.
+    /// Reason of a skip.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) reason: Option<String>,
     pub(super) attempts: Vec<Attempt>,
 }
 
-/// What came of a suite, in one word.
+/// Outcome of a suite in one word.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) enum SuiteResult {
@@ -47,23 +47,23 @@ pub(super) enum SuiteResult {
     Skipped,
 }
 
-/// One attempt.
+/// One attempt to run a suite.
 #[derive(Debug, Clone, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Attempt {
-    /// None: a signal ended it.
+    /// Exit code. `None` after a signal.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) exit_code: Option<i32>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) signal: Option<i32>,
-    /// It took longer than its lease, and was ended.
+    /// True if the attempt exceeded its time limit and was terminated.
     pub(super) timed_out: bool,
     #[serde(rename = "durationMs", serialize_with = "milliseconds")]
     pub(super) duration: Duration,
-    /// What happened to services meanwhile; none: the controller went away.
+    /// Failures of services during the attempt. `None` if the controller was unreachable.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) during: Option<TestReport>,
-    /// The end of what it wrote.
+    /// Last output on stdout and on stderr.
     #[serde(skip)]
     pub(super) tails: (String, String),
 }
@@ -77,8 +77,8 @@ impl Attempt {
         self.exit_code == Some(0) && !self.timed_out
     }
 
-    /// Whether a service failed meanwhile that was not its own doing.
-    pub(super) fn was_disturbed(&self) -> bool {
+    /// Returns true if a service failed during the attempt because of infrastructure.
+    pub(super) fn was_disrupted(&self) -> bool {
         let found = self.during.iter().flat_map(|during| &during.disruptions);
         found
             .into_iter()
@@ -87,7 +87,7 @@ impl Attempt {
 
     fn ended(&self) -> String {
         match (self.timed_out, self.exit_code, self.signal) {
-            (true, _, _) => "took too long".to_owned(),
+            (true, _, _) => "timed out".to_owned(),
             (false, Some(code), _) => format!("exit code {code}"),
             (false, None, Some(signal)) => format!("signal {signal}"),
             (false, None, None) => "no exit code".to_owned(),
@@ -96,7 +96,7 @@ impl Attempt {
 }
 
 impl Outcome {
-    /// A suite that is not run.
+    /// Result of a suite that is not run.
     pub(super) fn skipped(name: &str, reason: String) -> Self {
         Self {
             name: name.to_owned(),
@@ -109,7 +109,7 @@ impl Outcome {
 
     pub(super) fn of(name: String, attempts: Vec<Attempt>) -> Self {
         let passed = attempts.last().is_some_and(Attempt::passed);
-        let own = attempts.iter().filter(|attempt| !attempt.was_disturbed());
+        let own = attempts.iter().filter(|attempt| !attempt.was_disrupted());
         Self {
             name,
             result: if passed {
@@ -130,15 +130,15 @@ impl Outcome {
 }
 
 impl Report {
-    /// A line a suite, and one for each service that failed meanwhile.
-    pub(super) fn told(&self) -> String {
+    /// Text with one line per suite, and one per failure of a service.
+    pub(super) fn summary(&self) -> String {
         let mut text = String::new();
         for suite in &self.suites {
             let took: Duration = suite.attempts.iter().map(|attempt| attempt.duration).sum();
             let took = format!("{:.1} s", took.as_secs_f64());
             let tries = output::count(suite.attempts.len(), "attempt");
             let ended = suite.attempts.last().map(Attempt::ended).unwrap_or_default();
-            // A string takes whatever is written.
+            // Writing into a String cannot fail.
             let _ = match suite.result {
                 SuiteResult::Passed if suite.flaky => {
                     writeln!(
@@ -174,7 +174,7 @@ impl Report {
         text
     }
 
-    /// The error for what failed, with the end of what the last one wrote.
+    /// Error for the failed suites, with the last output of the last failure. `None` if no suite failed.
     pub(super) fn error(&self) -> Option<StructuredError> {
         let failed: Vec<_> = self
             .suites
@@ -211,10 +211,10 @@ impl Report {
             None => error,
         };
         let during = failed.iter().flat_map(|suite| &suite.attempts);
-        let shaken = during
+        let disruption = during
             .filter_map(|attempt| attempt.during.as_ref())
             .find_map(|during| during.disruptions.first());
-        Some(match shaken {
+        Some(match disruption {
             Some(found) => error.service(found.service.to_string()),
             None => error,
         })
@@ -229,7 +229,7 @@ pub(super) mod tests {
 
     use super::*;
 
-    /// An attempt that ended with a code, with or without a failure of infrastructure meanwhile.
+    /// An attempt with this exit code, with or without a failure of infrastructure.
     pub(in crate::cli::test) fn attempt(code: i32, disrupted: bool) -> Attempt {
         let disruptions = if disrupted {
             vec![Disruption {
@@ -270,7 +270,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn what_passed_at_last_is_flaky_unless_something_disturbed_it() {
+    fn late_pass_is_flaky_unless_disrupted() {
         let of = |attempts: &[Attempt]| {
             let outcome = Outcome::of("smoke".to_owned(), attempts.to_vec());
             (outcome.result, outcome.flaky)
@@ -289,7 +289,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn what_failed_is_one_error_with_the_end_of_its_output() {
+    fn failed_suites_give_one_error_with_output() {
         let good = Outcome::of("unit".to_owned(), vec![attempt(0, false)]);
         assert!(report(vec![good]).error().is_none());
         let failing = report(vec![

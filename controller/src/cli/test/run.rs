@@ -1,4 +1,4 @@
-//! `argus test run`: suites against a Ready environment, each attempt under a lease, and what came of them.
+//! `argus test run`: runs suites against a Ready environment, each attempt with its own test lease.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -16,7 +16,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::child::{self, Output};
 use super::report::{Attempt, Outcome, Report, SuiteResult};
-use super::suite::{self, Case, again};
+use super::suite::{self, Case, next_delay};
 use crate::blocking_io;
 use crate::cli::output::{self, Format};
 use crate::cli::wait::{Goal, until};
@@ -24,32 +24,32 @@ use crate::cli::{client, logs, status};
 use crate::exit::{Exit, Failure};
 use crate::settings::{Options, Settings, SpecOptions};
 
-/// A lease outlives its command by as much, so that the command's end is what ends it.
+/// Added to the time limit of a command for its lease, so that the lease does not expire before the command ends.
 const SPARE: Duration = Duration::from_secs(30);
 
 #[derive(Debug, Args)]
 pub(super) struct Run {
-    /// Environment
+    /// Environment name
     environment: String,
-    /// Only these suites of its file
+    /// Only these suites of the spec file [default: all]
     #[arg(long = "suite", value_name = "ID", conflicts_with = "command")]
     suites: Vec<String>,
-    /// How long to wait until the environment is ready
+    /// Maximum time until the environment is ready
     #[arg(long, value_name = "TIME", default_value = "120s", value_parser = crate::settings::span)]
     timeout: Duration,
-    /// How long an attempt may take; then it is ended
+    /// Maximum duration of an attempt
     #[arg(long, value_name = "TIME", default_value = "10m", value_parser = crate::settings::span)]
     ttl: Duration,
-    /// Who runs it, for others who want the environment
+    /// Name of the holder, shown to other users
     #[arg(long, env = "ARGUS_HOLDER", value_name = "NAME")]
     holder: Option<String>,
-    /// What COMMAND is called in the report [default: its first word]
+    /// Name of COMMAND in the report [default: its first word]
     #[arg(long, value_name = "NAME", requires = "command")]
     case: Option<String>,
-    /// Run this in the current folder, in place of the suites of the file
+    /// Command to run in the current folder instead of the suites
     #[arg(last = true, value_name = "COMMAND")]
     command: Vec<String>,
-    /// Format of the report; for programs, what the tests write goes to stderr
+    /// Output format; for programs, tests write to stderr [default: table]
     #[arg(short, long, value_enum)]
     pub(super) output: Option<Format>,
 }
@@ -71,18 +71,18 @@ impl Run {
     }
 
     async fn all(&self, state: &StateDir, stop: &CancellationToken) -> Result<Exit, Failure> {
-        let Some(began) = self.ready(state, stop).await? else {
+        let Some(initial) = self.ready(state, stop).await? else {
             return Ok(Exit::Interrupted);
         };
         let (mut cases, mut suites) = (Vec::new(), Vec::new());
-        for chosen in self.chosen(state, &began).await? {
+        for chosen in self.chosen(state, &initial).await? {
             match chosen {
                 Ok(case) => cases.push(case),
                 Err(skipped) => suites.push(skipped),
             }
         }
         if cases.is_empty() {
-            let why: Vec<_> = suites
+            let reasons: Vec<_> = suites
                 .iter()
                 .map(|suite| {
                     format!(
@@ -93,12 +93,14 @@ impl Run {
                 })
                 .collect();
             let message = format!(
-                "`{}` has no suite that can be run: {}",
+                "cannot run any suite of `{}`: {}",
                 self.environment,
-                why.join("; ")
+                reasons.join("; ")
             );
-            return Err(Failure::of(Code::PrereqMissing, message)
-                .hint(format!("argus test run {} -- COMMAND", self.environment)));
+            return Err(Failure::of(Code::PrereqMissing, message).hint(format!(
+                "run a command with `argus test run {} -- COMMAND`",
+                self.environment
+            )));
         }
         for case in cases {
             match self.outcome(state, &case, stop).await? {
@@ -108,18 +110,18 @@ impl Run {
         }
         let report = Report {
             environment: self.environment.clone(),
-            revision: began.observed_revision,
-            port_mappings: began.port_mappings,
+            revision: initial.observed_revision,
+            port_mappings: initial.port_mappings,
             suites,
         };
         self.show(&report)?;
         match report.error() {
             None => Ok(Exit::Done),
-            Some(error) => Err(Failure::new(self.told(state, error).await)),
+            Some(error) => Err(Failure::new(self.redacted(state, error).await)),
         }
     }
 
-    /// All attempts at a case; `None`: stopped.
+    /// Runs a case until its last attempt. `None` if stopped.
     async fn outcome(
         &self,
         state: &StateDir,
@@ -135,7 +137,7 @@ impl Run {
             if stop.is_cancelled() {
                 return Ok(None);
             }
-            let Some(delay) = again(&attempts, &case.retry) else {
+            let Some(delay) = next_delay(&attempts, &case.retry) else {
                 return Ok(Some(Outcome::of(case.name.clone(), attempts)));
             };
             tokio::select! {
@@ -145,7 +147,7 @@ impl Run {
         }
     }
 
-    /// One attempt under a lease; the lease ends with it, however it ends.
+    /// Runs one attempt with a test lease, which ends together with it.
     async fn attempt(
         &self,
         state: &StateDir,
@@ -173,11 +175,11 @@ impl Run {
             case: case.name.clone(),
         };
         let during = match client::send(state, &end).await {
-            Ok(taken) => super::report(&taken),
+            Ok(reply) => super::report(&reply),
             Err(error) => {
                 let error = client::failure(error);
                 output::note(&format!(
-                    "note: what happened meanwhile is not known: {}",
+                    "note: failures of services during the test are unknown: {}",
                     error.message()
                 ));
                 None
@@ -189,18 +191,18 @@ impl Run {
                 let program = case.words.first().map_or("", String::as_str);
                 let message = format!("cannot start `{program}` in `{}`: {error}", case.folder.display());
                 Err(Failure::of(Code::PrereqMissing, message)
-                    .hint("install it, or name in the suite's `command` what runs it"))
+                    .hint("install the program, or set the `command` of the suite"))
             }
         }
     }
 
-    /// Waits until the environment is Ready; `None`: stopped.
+    /// Waits until the environment is Ready. `None` if stopped.
     async fn ready(
         &self,
         state: &StateDir,
         stop: &CancellationToken,
     ) -> Result<Option<EnvironmentStatus>, Failure> {
-        // An edit from just now counts; without a controller there is no lease, so there it is said at once.
+        // The sync makes earlier edits effective. Without a controller it fails immediately, because leases need one.
         client::send(state, &Command::Sync)
             .await
             .map_err(client::failure)?;
@@ -211,15 +213,15 @@ impl Run {
         }
     }
 
-    /// What is to be run, in the order of the file.
+    /// Cases to run, in the order of the file. Suites that cannot run are skipped with their reason.
     async fn chosen(
         &self,
         state: &StateDir,
         status: &EnvironmentStatus,
     ) -> Result<Vec<Result<Case, Outcome>>, Failure> {
         if let Some(program) = self.command.first() {
-            let folder =
-                std::env::current_dir().map_err(|error| Failure::fault("cannot tell the folder", &error))?;
+            let folder = std::env::current_dir()
+                .map_err(|error| Failure::fault("cannot read the current folder", &error))?;
             let name = self.case.clone();
             let case = Case {
                 name: name.unwrap_or_else(|| {
@@ -244,8 +246,10 @@ impl Run {
         let known: Vec<_> = tests.suites.iter().map(suite::id).collect();
         if known.is_empty() {
             let message = format!("`{}` has no suites under `tests`", file.display());
-            return Err(Failure::of(Code::PrereqMissing, message)
-                .hint(format!("argus test run {} -- COMMAND", self.environment)));
+            return Err(Failure::of(Code::PrereqMissing, message).hint(format!(
+                "run a command with `argus test run {} -- COMMAND`",
+                self.environment
+            )));
         }
         if let Some(unknown) = self.suites.iter().find(|id| !known.contains(&id.as_str())) {
             let message = format!("`{}` has no suite `{unknown}`", self.environment);
@@ -254,7 +258,9 @@ impl Run {
         let chosen = |id: &str| self.suites.is_empty() || self.suites.iter().any(|wanted| wanted == id);
         let all = tests.suites.iter().filter(|it| chosen(suite::id(it)));
         Ok(all
-            .map(|it| suite::case(it, &tests, folder).map_err(|why| Outcome::skipped(suite::id(it), why)))
+            .map(|it| {
+                suite::case(it, &tests, folder).map_err(|reason| Outcome::skipped(suite::id(it), reason))
+            })
             .collect())
     }
 
@@ -269,12 +275,12 @@ impl Run {
                     .filter(|suite| suite.result != SuiteResult::Skipped);
                 output::data(&output::lines(ran.map(|suite| suite.name.as_str())))
             }
-            Some(Format::Table | Format::Wide) | None => output::data(&report.told()),
+            Some(Format::Table | Format::Wide) | None => output::data(&report.summary()),
         }
     }
 
-    /// The error without the secrets that tests may have written.
-    async fn told(&self, state: &StateDir, error: StructuredError) -> StructuredError {
+    /// The error without secrets in its output.
+    async fn redacted(&self, state: &StateDir, error: StructuredError) -> StructuredError {
         let (there, env) = (state.clone(), self.environment.clone());
         let read = blocking_io::read(move || Ok(logs::secrets(&there, &env))).await;
         let secrets: Secrets = read.unwrap_or_default();
@@ -288,7 +294,7 @@ impl Run {
     }
 }
 
-/// The suites of a file, whatever else is wrong with it.
+/// Suites of a file. Other errors in the file are ignored.
 fn tests(path: &Path) -> Result<Tests, Failure> {
     let bytes = std::fs::read(path)
         .map_err(|error| Failure::fault(&format!("cannot read `{}`", path.display()), &error))?;
@@ -296,18 +302,18 @@ fn tests(path: &Path) -> Result<Tests, Failure> {
     match read.spec {
         Some(spec) => Ok(spec.tests.unwrap_or_default()),
         None => Err(
-            Failure::of(Code::SpecInvalid, format!("`{}` cannot be read", path.display()))
-                .hint(format!("argus validate {}", path.display())),
+            Failure::of(Code::SpecInvalid, format!("cannot parse `{}`", path.display()))
+                .hint(format!("check the file with `argus validate {}`", path.display())),
         ),
     }
 }
 
-/// What tests are told: where everything is, as in `environments/ENV.env`, and the environment's name.
+/// Environment variables of tests: the addresses in `environments/ENV.env`, and the name of the environment.
 async fn variables(state: &StateDir, env: &str) -> Result<BTreeMap<String, String>, Failure> {
     let path = state.environments().join(format!("{env}.env"));
     let text = blocking_io::read(move || match std::fs::read_to_string(&path) {
         Ok(text) => Ok(text),
-        // An environment without ports has none.
+        // Environments without ports have no such file.
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(String::new()),
         Err(error) => Err(Failure::fault(
             &format!("cannot read `{}`", path.display()),

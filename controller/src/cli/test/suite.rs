@@ -1,4 +1,4 @@
-//! What a suite of a file runs, and when a failed attempt is made again.
+//! Cases of suites, and the schedule of their retries.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -7,24 +7,24 @@ use argus_crds::suite::{RetryBackoff, Runner, Suite, TestRetry, Tests};
 
 use super::report::Attempt;
 
-/// Something to run under a lease of its own.
+/// A command that runs with its own test lease.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Case {
-    /// Name of the lease.
+    /// Name of the case, and of its lease.
     pub(super) name: String,
     /// Program and arguments.
     pub(super) words: Vec<String>,
-    /// Where it runs.
+    /// Working directory.
     pub(super) folder: PathBuf,
     pub(super) retry: TestRetry,
 }
 
-/// The name by which a suite is chosen.
+/// Id of a suite on the command line.
 pub(super) fn id(suite: &Suite) -> &str {
     suite.id.as_deref().unwrap_or(&suite.name)
 }
 
-/// What a suite runs in the folder of its file; why it cannot be run.
+/// Case of a suite, to be run in the folder of its file. The error is the reason of a skip.
 pub(super) fn case(suite: &Suite, tests: &Tests, folder: &Path) -> Result<Case, String> {
     let Suite {
         name: _,
@@ -44,7 +44,7 @@ pub(super) fn case(suite: &Suite, tests: &Tests, folder: &Path) -> Result<Case, 
     };
     let words = match (runner, command) {
         (Runner::Yaml, _) => {
-            return Err("the runner `yaml` belongs to the Node tool and is not built in".to_owned());
+            return Err("the runner `yaml` is not supported".to_owned());
         }
         (
             Runner::Shell | Runner::Exec | Runner::Vitest | Runner::Pytest | Runner::Playwright,
@@ -65,12 +65,12 @@ pub(super) fn case(suite: &Suite, tests: &Tests, folder: &Path) -> Result<Case, 
     })
 }
 
-/// How long to wait before the next attempt; `None`: it passed, or enough were made.
+/// Delay before the next attempt. `None` after a pass, or after the last attempt.
 ///
-/// One attempt during which infrastructure failed a service is made again without being counted: it says nothing of the tests.
-pub(super) fn again(attempts: &[Attempt], retry: &TestRetry) -> Option<Duration> {
+/// The first attempt with a failure of infrastructure is repeated immediately and not counted.
+pub(super) fn next_delay(attempts: &[Attempt], retry: &TestRetry) -> Option<Duration> {
     let last = attempts.last()?;
-    let excused = attempts.iter().position(Attempt::was_disturbed);
+    let excused = attempts.iter().position(Attempt::was_disrupted);
     let counted = attempts.len() - usize::from(excused.is_some());
     if last.passed() {
         return None;
@@ -88,12 +88,12 @@ pub(super) fn again(attempts: &[Attempt], retry: &TestRetry) -> Option<Duration>
         RetryBackoff::Linear => f64::from(steps),
         RetryBackoff::Exponential => retry.backoff_multiplier.powi(steps - 1),
     };
-    let seconds = (delay.as_secs_f64() * factor).min(LONGEST.as_secs_f64());
+    let seconds = (delay.as_secs_f64() * factor).min(MAX_DELAY.as_secs_f64());
     Some(Duration::from_secs_f64(seconds))
 }
 
-/// No delay between attempts is longer.
-const LONGEST: Duration = Duration::from_secs(600);
+/// Maximum delay between attempts.
+const MAX_DELAY: Duration = Duration::from_secs(600);
 
 #[cfg(test)]
 mod tests {
@@ -114,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn a_suite_runs_its_command_in_a_shell_or_its_runner_with_file_and_configuration() {
+    fn suite_runs_its_command_or_its_runner() {
         let tests = tests(
             "tests:
   retry: { maxAttempts: 2 }
@@ -128,16 +128,16 @@ mod tests {
     - { name: listed, file: listed.yaml }
 ",
         );
-        let told: Vec<_> = tests
+        let cases: Vec<_> = tests
             .suites
             .iter()
             .map(|suite| match case(suite, &tests, Path::new("/spec")) {
                 Ok(case) => format!("{} {:?} {}", case.name, case.words, case.retry.max_attempts),
-                Err(why) => format!("{}: {why}", id(suite)),
+                Err(reason) => format!("{}: {reason}", id(suite)),
             })
             .collect();
         assert_eq!(
-            told,
+            cases,
             [
                 r#"smoke ["sh", "-c", "test -n \"$A\""] 2"#,
                 r#"unit ["pytest", "-c", "pytest.ini", "tests/unit"] 3"#,
@@ -145,23 +145,23 @@ mod tests {
                 r#"web ["npx", "vitest", "run"] 2"#,
                 r#"own ["sh", "-c", "make check"] 2"#,
                 "nothing: it has no `command`",
-                "listed: the runner `yaml` belongs to the Node tool and is not built in",
+                "listed: the runner `yaml` is not supported",
             ]
         );
     }
 
     #[test]
-    fn what_failed_is_tried_as_often_as_the_file_says_and_once_more_for_a_disturbance() {
+    fn failure_is_retried_and_first_disruption_is_free() {
         let retry = |max_attempts, backoff| TestRetry {
             max_attempts,
             delay: HumanDuration::from_secs(2),
             backoff,
             backoff_multiplier: 3.0,
         };
-        let (bad, good, shaken) = (attempt(1, false), attempt(0, false), attempt(1, true));
+        let (bad, good, disrupted) = (attempt(1, false), attempt(0, false), attempt(1, true));
         let seconds = |attempts: &[&Attempt], retry: TestRetry| {
             let attempts: Vec<_> = attempts.iter().map(|attempt| (*attempt).clone()).collect();
-            again(&attempts, &retry).map(|delay| delay.as_secs())
+            next_delay(&attempts, &retry).map(|delay| delay.as_secs())
         };
         let linear = |most| retry(most, RetryBackoff::Linear);
         let exponential = |most| retry(most, RetryBackoff::Exponential);
@@ -174,11 +174,11 @@ mod tests {
         assert_eq!(seconds(&[&bad], exponential(3)), Some(2));
         assert_eq!(seconds(&[&bad, &bad], exponential(3)), Some(6));
         assert_eq!(seconds(&[&bad, &good], linear(3)), None);
-        // One disturbance is not the tests' fault; a second one is no excuse any more.
-        assert_eq!(seconds(&[&shaken], linear(1)), Some(0));
-        assert_eq!(seconds(&[&shaken, &bad], linear(1)), None);
-        assert_eq!(seconds(&[&shaken, &shaken], linear(1)), None);
-        assert_eq!(seconds(&[&shaken, &bad], linear(2)), Some(2));
+        // Only the first disrupted attempt is not counted.
+        assert_eq!(seconds(&[&disrupted], linear(1)), Some(0));
+        assert_eq!(seconds(&[&disrupted, &bad], linear(1)), None);
+        assert_eq!(seconds(&[&disrupted, &disrupted], linear(1)), None);
+        assert_eq!(seconds(&[&disrupted, &bad], linear(2)), Some(2));
         let far = retry(10, RetryBackoff::Exponential);
         let far = TestRetry {
             backoff_multiplier: 100.0,

@@ -1,4 +1,4 @@
-//! The chain of causes behind one service, from what is to what began it.
+//! Chains of causes: from the state of a service to its root cause.
 
 use std::fmt::Write as _;
 
@@ -11,79 +11,79 @@ use serde::Serialize;
 use crate::cli::failure::{self, RunSummary};
 use crate::cli::{evidence_store, get, output};
 
-/// One link of a chain.
+/// A link of a chain.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Link {
-    /// What sort of link it is.
+    /// Kind of the link.
     pub(super) kind: Kind,
-    /// The service it is about; none for the environment's own.
+    /// Service of the link. `None` for the environment itself.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) service: Option<String>,
-    /// What is so.
+    /// Statement of the link.
     pub(super) what: String,
-    /// Why: what the next link says; null where nothing more is known.
+    /// Cause: the statement of the next link. Null if it is unknown.
     pub(super) cause: Option<String>,
-    /// Since when or when (RFC 3339).
+    /// Time of the state or event (RFC 3339).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) at: Option<String>,
-    /// When it is looked at again (RFC 3339).
+    /// Time of the next check (RFC 3339).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) until: Option<String>,
-    /// The error.
+    /// Error code.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) code: Option<Code>,
-    /// Which occurrence of it.
+    /// Id of the error.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) error_id: Option<String>,
-    /// Where the evidence lies.
+    /// Folder of the evidence.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) evidence: Option<String>,
-    /// How the run ended.
+    /// End of the run.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) ending: Option<RunSummary>,
-    /// How the runs before it ended, newest first.
+    /// Ends of earlier runs, newest first.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(super) before: Vec<RunSummary>,
 }
 
-/// The sorts of links, in the order in which they follow each other.
+/// Kinds of links, in their order in a chain.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub(super) enum Kind {
-    /// What is.
+    /// State of a service or an environment.
     State,
-    /// What is waited for.
+    /// Reason of a wait.
     Wait,
-    /// What failed last.
+    /// Last failure.
     Failure,
-    /// How the run ended.
+    /// End of the failed run.
     Run,
-    /// What it left.
+    /// Evidence of the failed run.
     Evidence,
-    /// Two wait for each other.
+    /// Circular wait.
     Cycle,
 }
 
-/// A chain from what is to what began it.
+/// A chain from a state to its root cause.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Chain {
-    /// The service at its beginning; none for the environment's own.
+    /// First service of the chain. `None` for the environment itself.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) service: Option<String>,
-    /// Its links, newest first.
+    /// Links, from the state to the root cause.
     pub(super) links: Vec<Link>,
-    /// What can be done about what began it.
+    /// Remedies of the root cause.
     pub(super) remedies: Vec<Remedy>,
 }
 
-/// Whether a service is where it shall be.
+/// Returns true if a service is ready or completed.
 pub(super) fn is_good(row: &ServiceStatus) -> bool {
     matches!(row.state, ServiceState::Ready | ServiceState::Completed)
 }
 
-/// The chain behind a service.
+/// Chain of a service.
 pub(super) fn of(state: &StateDir, status: &EnvironmentStatus, service: &ServiceStatus) -> Chain {
     let mut chain = Chain {
         service: Some(service.name.clone()),
@@ -91,36 +91,36 @@ pub(super) fn of(state: &StateDir, status: &EnvironmentStatus, service: &Service
         remedies: Vec::new(),
     };
     let mut row = service;
-    let mut seen: Vec<&str> = Vec::new();
+    let mut visited: Vec<&str> = Vec::new();
     loop {
-        seen.push(&row.name);
+        visited.push(&row.name);
         chain.links.push(state_of(status, row));
         chain
             .links
             .extend(row.waiting_on.as_ref().map(|on| wait(row, on)));
         let on = row.waiting_on.as_ref().and_then(|on| on.service.as_deref());
         let Some(next) = on.and_then(|name| status.services.iter().find(|row| row.name == name)) else {
-            // A dependency that is well explains nothing by what befell it earlier.
-            if seen.len() == 1 || !is_good(row) {
+            // Earlier failures of a good dependency explain nothing.
+            if visited.len() == 1 || !is_good(row) {
                 failure(state, status, row, &mut chain);
             }
             break;
         };
-        if seen.contains(&next.name.as_str()) {
-            let what = format!("`{}` again: they wait for each other", next.name);
+        if visited.contains(&next.name.as_str()) {
+            let what = format!("`{}` again: circular wait", next.name);
             chain.links.push(link(Kind::Cycle, Some(next), what));
             break;
         }
         row = next;
     }
-    joined(chain)
+    with_causes(chain)
 }
 
-/// The chain behind an environment as a whole: its file, the engine, what belongs to no service that is told by itself.
-pub(super) fn of_environment(status: &EnvironmentStatus, told: &[Chain]) -> Chain {
-    let well = status.services.iter().filter(|row| is_good(row)).count();
+/// Chain of an environment: its file, the engine, and errors of services without their own chain.
+pub(super) fn of_environment(status: &EnvironmentStatus, chains: &[Chain]) -> Chain {
+    let ready = status.services.iter().filter(|row| is_good(row)).count();
     let what = format!(
-        "environment `{}` is {:?}, {well} of {} ready",
+        "environment `{}` is {:?}, {ready} of {} ready",
         status.environment,
         status.phase,
         output::count(status.services.len(), "service")
@@ -129,10 +129,10 @@ pub(super) fn of_environment(status: &EnvironmentStatus, told: &[Chain]) -> Chai
         at: Some(status.as_of.clone()),
         ..link(Kind::State, None, what)
     }];
-    let is_told = |error: &StructuredError| told.iter().any(|chain| chain.service == error.service);
-    let errors: Vec<&StructuredError> = status.errors.iter().filter(|error| !is_told(error)).collect();
+    let has_chain = |error: &StructuredError| chains.iter().any(|chain| chain.service == error.service);
+    let errors: Vec<&StructuredError> = status.errors.iter().filter(|error| !has_chain(error)).collect();
     let waits = get::waits(status);
-    if told.is_empty() && !waits.is_empty() {
+    if chains.is_empty() && !waits.is_empty() {
         links.push(link(Kind::Wait, None, waits));
     }
     links.extend(errors.iter().map(|error| of_error(None, error)));
@@ -142,22 +142,22 @@ pub(super) fn of_environment(status: &EnvironmentStatus, told: &[Chain]) -> Chai
             remedies.push(remedy.clone());
         }
     }
-    joined(Chain {
+    with_causes(Chain {
         service: None,
         links,
         remedies,
     })
 }
 
-/// Each link says what the next one does; of two failures in a row none explains the other.
-fn joined(mut chain: Chain) -> Chain {
+/// Sets the cause of each link to the statement of the next one. Two failures in a row do not explain each other.
+fn with_causes(mut chain: Chain) -> Chain {
     let next = |pair: &[Link]| {
         let apart = pair[0].kind == Kind::Failure && pair[1].kind == Kind::Failure;
         (!apart).then(|| pair[1].what.clone())
     };
-    let reasons: Vec<_> = chain.links.windows(2).map(next).collect();
-    for (link, because) in chain.links.iter_mut().zip(reasons) {
-        link.cause = because;
+    let causes: Vec<_> = chain.links.windows(2).map(next).collect();
+    for (link, cause) in chain.links.iter_mut().zip(causes) {
+        link.cause = cause;
     }
     chain
 }
@@ -182,7 +182,7 @@ fn state_of(status: &EnvironmentStatus, row: &ServiceStatus) -> Link {
     let mut what = format!("`{}` is {:?}", row.name, row.state);
     match row.health {
         Health::None => {}
-        Health::Unknown => what.push_str(", its health is not known"),
+        Health::Unknown => what.push_str(", unknown health"),
         Health::Starting | Health::Healthy | Health::Unhealthy => {
             // Writing into a String cannot fail.
             let _ = write!(what, ", {:?}", row.health);
@@ -219,7 +219,7 @@ fn of_error(row: Option<&ServiceStatus>, error: &StructuredError) -> Link {
     }
 }
 
-/// What failed last, how that run ended, and what it left.
+/// Adds the last failure, the end of its run, and its evidence.
 fn failure(state: &StateDir, status: &EnvironmentStatus, row: &ServiceStatus, chain: &mut Chain) {
     let Some(error) = &row.last_error else {
         return;
@@ -228,17 +228,17 @@ fn failure(state: &StateDir, status: &EnvironmentStatus, row: &ServiceStatus, ch
     if !is_good(row) {
         chain.remedies.clone_from(&error.remedies);
     }
-    let mut endings = failure::told(error);
+    let mut endings = failure::summaries_of(error);
     let Some(last) = endings.pop() else {
         return;
     };
     endings.reverse();
     let mut what = format!("run {}: {}", last.run, last.words());
-    let asked = last.questions.iter();
+    let answers = last.questions.iter();
     for more in last
         .memory()
         .into_iter()
-        .chain(asked.map(|(question, answer)| format!("{question}: {answer}")))
+        .chain(answers.map(|(question, answer)| format!("{question}: {answer}")))
     {
         what.push_str("; ");
         what.push_str(&more);
@@ -253,13 +253,13 @@ fn failure(state: &StateDir, status: &EnvironmentStatus, row: &ServiceStatus, ch
 }
 
 fn evidence(state: &StateDir, env: &str, row: &ServiceStatus, last: &RunSummary) -> Link {
-    let place = state.run(env, &row.name, last.run);
-    let words = |stream: &str, line: &str| format!("its last line on {stream}: {line}");
-    let told = last.last_line.as_ref().map(|line| words("stderr", line));
+    let folder = state.run(env, &row.name, last.run);
+    let words = |stream: &str, line: &str| format!("last line on {stream}: {line}");
+    let last_line = last.last_line.as_ref().map(|line| words("stderr", line));
     match evidence_store::one(state, env, &row.name, last.run) {
-        Ok(Some(kept)) => {
+        Ok(Some(stored)) => {
             let last = |stderr| {
-                let lines = kept.lines(stderr).ok()?;
+                let lines = stored.lines(stderr).ok()?;
                 let mut lines = lines.into_iter().rev();
                 lines.find(|line| !line.text.trim().is_empty())
             };
@@ -270,26 +270,24 @@ fn evidence(state: &StateDir, env: &str, row: &ServiceStatus, last: &RunSummary)
                     line.text.trim_end(),
                 ))
             };
-            let what = told
-                .or_else(found)
-                .unwrap_or_else(|| "it wrote nothing".to_owned());
+            let what = last_line.or_else(found).unwrap_or_else(|| "no output".to_owned());
             Link {
-                at: Some(kept.facts.taken_at.clone()),
-                evidence: Some(kept.folder.display().to_string()),
+                at: Some(stored.facts.taken_at.clone()),
+                evidence: Some(stored.folder.display().to_string()),
                 ..link(Kind::Evidence, Some(row), what)
             }
         }
         Ok(None) => {
-            let what = told.unwrap_or_else(|| format!("nothing is kept of run {}", last.run));
+            let what = last_line.unwrap_or_else(|| format!("no evidence of run {}", last.run));
             link(Kind::Evidence, Some(row), what)
         }
-        // Another user's: it is there, and what may be read of it is in the status.
+        // The evidence is private to the controller's user. The status contains its last line.
         Err(_) => Link {
-            evidence: Some(place.display().to_string()),
+            evidence: Some(folder.display().to_string()),
             ..link(
                 Kind::Evidence,
                 Some(row),
-                told.unwrap_or_else(|| "what it left is private to the controller's user".to_owned()),
+                last_line.unwrap_or_else(|| "private to the controller's user".to_owned()),
             )
         },
     }

@@ -1,38 +1,38 @@
-//! Who listens hears of every error once, and whole.
+//! Tests that a listener receives every error once, with all fields.
 
 use argus_crds::error::Code;
 
 use super::*;
-use crate::client::tests::{full_of_errors, whole};
+use crate::client::tests::{assert_complete, full_of_errors};
 use crate::metrics::HttpMetrics;
 
-/// A client of a controller whose statuses are in `shown`.
+/// Creates a client of a controller with the statuses in `shown`.
 fn client(shown: &watch::Sender<Arc<StatusDocuments>>, kind: &str) -> Client {
     let dir = tempfile::tempdir().unwrap();
     let feed = Feed::of_files(dir.path().join("journal.jsonl"));
-    let asked = EventsQuery {
+    let query = EventsQuery {
         kind: Some(kind.to_owned()),
         ..EventsQuery::default()
     };
     Client {
-        wanted: wanted(&asked).unwrap(),
+        filter: filter(&query).unwrap(),
         newest: watch::Sender::new(0).subscribe(),
         feed,
         shown: shown.subscribe(),
         last: 0,
         known: Arc::default(),
         fresh: true,
-        trust: Trust::Nobody,
+        trust: Trust::Anyone,
         _listening: HttpMetrics::default().listening(),
     }
 }
 
-/// The data of the events that a stream begins with.
-async fn heard(
-    told: impl Stream<Item = Result<Event, Infallible>> + Send + 'static,
-    many: usize,
+/// Reads the data of the first events of a stream.
+async fn first_events(
+    events: impl Stream<Item = Result<Event, Infallible>> + Send + 'static,
+    count: usize,
 ) -> Vec<Value> {
-    let body = Sse::new(told.take(many)).into_response().into_body();
+    let body = Sse::new(events.take(count)).into_response().into_body();
     let bytes = axum::body::to_bytes(body, usize::MAX).await.unwrap();
     let text = String::from_utf8(bytes.to_vec()).unwrap();
     let data = text.lines().filter_map(|line| line.strip_prefix("data: "));
@@ -46,16 +46,16 @@ fn shown(status: EnvironmentStatus) -> Arc<StatusDocuments> {
 }
 
 #[tokio::test]
-async fn who_comes_hears_of_every_error_that_is_there_whole() {
+async fn new_listener_receives_every_current_error() {
     let sender = watch::Sender::new(shown(full_of_errors()));
-    let told = heard(told(client(&sender, "problem")), Code::ALL.len()).await;
-    for (code, told) in Code::ALL.iter().zip(&told) {
-        whole(*code, told);
+    let value = first_events(stream_of(client(&sender, "problem")), Code::ALL.len()).await;
+    for (code, value) in Code::ALL.iter().zip(&value) {
+        assert_complete(*code, value);
     }
 }
 
 #[tokio::test]
-async fn a_new_error_is_told_once_and_one_that_is_told_again_in_other_words_is_not() {
+async fn rephrased_error_is_not_sent_again() {
     let all = full_of_errors();
     let one = |index: usize, message: &str| {
         let mut status = all.clone();
@@ -73,13 +73,13 @@ async fn a_new_error_is_told_once_and_one_that_is_told_again_in_other_words_is_n
 }
 
 #[tokio::test]
-async fn what_is_wrong_with_the_controller_is_told_to_who_did_not_choose_an_environment() {
+async fn controller_errors_go_to_unfiltered_listeners() {
     let mut shown = StatusDocuments::default();
     shown.controller.errors = full_of_errors().errors;
     let sender = watch::Sender::new(Arc::new(shown));
     let mut everything = client(&sender, "problem");
     assert_eq!(everything.snapshot().len(), Code::ALL.len());
     let mut of_one = client(&sender, "problem");
-    of_one.wanted.environments.insert("shop".to_owned());
+    of_one.filter.environments.insert("shop".to_owned());
     assert!(of_one.snapshot().is_empty());
 }

@@ -1,4 +1,4 @@
-//! Where a file is written: in the specs folder under a name that is read, and nowhere else.
+//! Target path of a spec file: in the specs folder, under a name that the controller reads.
 
 use std::fs::File;
 use std::io::{self, Write as _};
@@ -10,23 +10,23 @@ use crate::cli::spec_files;
 use crate::client::ControllerClient;
 use crate::exit::Failure;
 
-/// What names of spec files end with.
-const ENDS: [&str; 2] = [".e2e.yaml", ".e2e.yml"];
+/// Suffixes of spec file names.
+const SUFFIXES: [&str; 2] = [".e2e.yaml", ".e2e.yml"];
 
-/// The file that holds an environment already, where it lies in the folder.
-pub(super) fn held(specs: &Path, told: Option<&str>) -> Option<PathBuf> {
-    let told = Path::new(told.filter(|told| !told.is_empty())?);
-    let path = if told.is_absolute() {
-        told.to_path_buf()
+/// Returns the current file of an environment, if it is in the specs folder.
+pub(super) fn held(specs: &Path, spec_path: Option<&str>) -> Option<PathBuf> {
+    let spec_path = Path::new(spec_path.filter(|spec_path| !spec_path.is_empty())?);
+    let path = if spec_path.is_absolute() {
+        spec_path.to_path_buf()
     } else {
-        specs.join(told)
+        specs.join(spec_path)
     };
     let inside = path.strip_prefix(specs).ok()?.to_str()?.to_owned();
     (safe(&inside).is_ok() && path.exists()).then_some(path)
 }
 
-/// Why the file cannot be written there: another one holds the environment, or it holds another environment.
-pub(super) fn taken_by_another(
+/// Returns a message if the file cannot be written there: another file or another environment is in the way.
+pub(super) fn conflict(
     client: &ControllerClient,
     env: &str,
     path: &Path,
@@ -35,12 +35,12 @@ pub(super) fn taken_by_another(
     if let Some(holder) = holder.filter(|holder| *holder != path) {
         let holder = holder.file_name()?.to_string_lossy();
         return Some(format!(
-            "environment `{env}` stands in `{holder}` already: leave out `name`, or choose another `isolation.namespace`"
+            "environment `{env}` is already in `{holder}`; omit `name`, or choose another `isolation.namespace`"
         ));
     }
     let there = path.exists().then(|| spec_files::file(client.settings(), path))?;
     let written = there.desired.map(|desired| desired.env.to_string());
-    // A file that is broken just now still holds what it held.
+    // A file with mistakes still holds its last environment.
     let holds = || {
         let shown = client.shown().ok()?;
         let specs = client.settings().specs.as_path();
@@ -51,11 +51,11 @@ pub(super) fn taken_by_another(
     let other = written.or_else(holds).filter(|other| other != env)?;
     let name = path.file_name()?.to_string_lossy();
     Some(format!(
-        "`{name}` holds environment `{other}`, which would be removed: give `name` another one"
+        "`{name}` holds environment `{other}`, which this would remove; choose another `name`"
     ))
 }
 
-/// A name that the controller picks up, in the folder or in one folder in it, and nowhere else.
+/// Checks that the controller reads a file of this name: in the specs folder or directly in one of its folders.
 pub(super) fn safe(name: &str) -> Result<PathBuf, Failure> {
     let parts: Vec<&str> = name.split('/').collect();
     let plain = |part: &&str| {
@@ -63,40 +63,40 @@ pub(super) fn safe(name: &str) -> Result<PathBuf, Failure> {
         !part.is_empty() && part.len() <= 128 && !part.starts_with('.') && part.chars().all(fits)
     };
     let file = parts.last().copied().unwrap_or_default();
-    let is_spec = matches!(file, "e2e.yaml" | "e2e.yml") || ENDS.iter().any(|end| file.ends_with(end));
+    let is_spec = matches!(file, "e2e.yaml" | "e2e.yml") || SUFFIXES.iter().any(|end| file.ends_with(end));
     if parts.len() <= 2 && parts.iter().all(plain) && is_spec {
         return Ok(parts.iter().collect());
     }
     let message = format!(
-        "`{name}` is no name of a spec file: it is `e2e.yaml` or `NAME.e2e.yaml` of letters, digits and `-_.`, at most in one folder"
+        "`{name}` is not a valid spec file name; expected `e2e.yaml` or `NAME.e2e.yaml` with letters, digits and `-_.`, at most one folder deep"
     );
     Err(Failure::missing(Reason::BadRequest, message).quiet())
 }
 
-/// Beside, then renamed over, so that nobody reads half of it; false where it is so already.
+/// Writes a file atomically: a temporary file is renamed. Returns false if the content is already the same.
 pub(super) fn write(specs: &Path, path: &Path, bytes: &[u8]) -> io::Result<bool> {
     if std::fs::read(path).is_ok_and(|there| there == bytes) {
         return Ok(false);
     }
     let folder = path.parent().unwrap_or(specs);
     std::fs::create_dir_all(folder)?;
-    // A link in the folder could lead out of it.
+    // A symbolic link in the folder could lead out of it.
     let (root, real) = (specs.canonicalize()?, folder.canonicalize()?);
     if !real.starts_with(&root) || std::fs::symlink_metadata(path).is_ok_and(|meta| meta.is_symlink()) {
         return Err(io::Error::new(
             io::ErrorKind::PermissionDenied,
-            "a link leads out of the specs folder",
+            "a symbolic link leads out of the specs folder",
         ));
     }
     let name = path.file_name().unwrap_or_default().to_string_lossy();
-    let beside = folder.join(format!(".{name}.new"));
-    let written = File::create(&beside).and_then(|mut file| {
+    let temporary = folder.join(format!(".{name}.new"));
+    let written = File::create(&temporary).and_then(|mut file| {
         file.write_all(bytes)?;
         file.sync_all()
     });
-    let renamed = written.and_then(|()| std::fs::rename(&beside, path));
+    let renamed = written.and_then(|()| std::fs::rename(&temporary, path));
     if renamed.is_err() {
-        drop(std::fs::remove_file(&beside));
+        drop(std::fs::remove_file(&temporary));
     }
     renamed.map(|()| true)
 }
@@ -106,7 +106,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_name_that_leads_elsewhere_or_is_never_read_is_refused() {
+    fn invalid_spec_file_names_are_rejected() {
         for good in ["e2e.yaml", "shop.e2e.yaml", "team/e2e.yml", "a_b-1.e2e.yml"] {
             assert!(safe(good).is_ok(), "{good}");
         }
@@ -129,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_written_through_a_link() {
+    fn write_follows_no_symbolic_link() {
         let dir = tempfile::tempdir().unwrap();
         let (specs, outside) = (dir.path().join("specs"), dir.path().join("outside"));
         std::fs::create_dir_all(&specs).unwrap();
@@ -142,7 +142,7 @@ mod tests {
         assert!(write(&specs, &specs.join("new/e2e.yaml"), b"x").unwrap());
         assert!(
             !write(&specs, &specs.join("new/e2e.yaml"), b"x").unwrap(),
-            "it is so already"
+            "the content is the same"
         );
     }
 }

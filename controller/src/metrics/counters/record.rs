@@ -1,4 +1,4 @@
-//! What each record of the journal adds to the figures.
+//! Effects of journal records on the counters.
 
 use std::time::Duration;
 
@@ -9,36 +9,33 @@ use argus_crds::error::Code;
 use argus_crds::status::{BreakerScope, Phase};
 
 use super::super::gauges::word;
-use super::{Counters, Past};
+use super::{Counters, History};
 
 impl Counters {
-    /// Enters what a record says.
+    /// Counts a record.
     pub(in crate::metrics) fn enter(&self, record: &Record) {
-        self.past().last = record.seq;
+        self.history().last = record.seq;
         let kind = match &record.entry {
             Entry::Intent(_) => "intent",
             Entry::Result {
-                verb,
-                outcome: end,
-                ms,
-                ..
+                verb, outcome, ms, ..
             } => {
-                self.actions.with_label_values(&[verb, &word(end)]).inc();
+                self.actions.with_label_values(&[verb, &word(outcome)]).inc();
                 self.action_seconds
                     .with_label_values(&[verb])
                     .observe(seconds(*ms));
                 "result"
             }
-            Entry::Event(note) => {
-                self.note(note, Timestamp::parse(&record.at).unwrap_or_default());
-                "note"
+            Entry::Event(event) => {
+                self.count_event(event, Timestamp::parse(&record.at).unwrap_or_default());
+                "event"
             }
         };
         self.records.with_label_values(&[kind]).inc();
     }
 
-    fn note(&self, note: &Event, at: Timestamp) {
-        match note {
+    fn count_event(&self, event: &Event, at: Timestamp) {
+        match event {
             Event::Error {
                 environment,
                 service,
@@ -53,7 +50,7 @@ impl Counters {
                     .observe(seconds(*after));
                 if let (Some(env), Some(service)) = (environment, service) {
                     let since = at - Duration::from_millis(*after);
-                    self.past().fell_ill(env, service, (since, *code));
+                    self.history().record_failure(env, service, (since, *code));
                 }
             }
             Event::Restart {
@@ -67,12 +64,12 @@ impl Counters {
                 let labels = [environment.to_string(), service.clone(), reason];
                 let count = self.restarts.with_label_values(&labels);
                 count.inc_by(u64::from(*times));
-                self.past().restarts.insert(labels);
+                self.history().restarts.insert(labels);
             }
             Event::Recovered { environment, service } => {
                 self.recovered.inc();
                 let since = self
-                    .past()
+                    .history()
                     .unhealthy
                     .remove(&(environment.clone(), service.clone()));
                 if let Some((since, code)) = since {
@@ -85,8 +82,8 @@ impl Counters {
                 environment, service, ..
             } => {
                 self.given_up.inc();
-                // How long people take is another question.
-                self.past()
+                // The recovery then depends on a person, so its time is not measured.
+                self.history()
                     .unhealthy
                     .remove(&(environment.clone(), service.clone()));
             }
@@ -97,7 +94,7 @@ impl Counters {
                 ..
             } => {
                 if *to == word(Phase::Ready) {
-                    self.past().ready.insert(environment.clone(), at);
+                    self.history().ready.insert(environment.clone(), at);
                 }
                 if let Some(after) = after_ms {
                     self.ready_seconds.observe(seconds(*after));
@@ -113,12 +110,8 @@ impl Counters {
             }
             Event::OrphanFound { what, .. } => self.orphans_found.with_label_values(&[what]).inc(),
             Event::OrphanRemoved { what, .. } => self.orphans_removed.with_label_values(&[what]).inc(),
-            Event::Command {
-                verb,
-                accepted: taken,
-                ..
-            } => {
-                let result = if *taken { "taken" } else { "refused" };
+            Event::Command { verb, accepted, .. } => {
+                let result = if *accepted { "taken" } else { "refused" };
                 self.commands.with_label_values(&[verb.as_str(), result]).inc();
             }
             Event::Start { .. }
@@ -136,9 +129,9 @@ impl Counters {
     }
 }
 
-impl Past {
-    /// Counted from the first failure; but whose environment was ready since has begun anew.
-    fn fell_ill(&mut self, env: &EnvName, service: &str, failure: (Timestamp, Code)) {
+impl History {
+    /// Records the start of a failure, if none is open. A failure from before the last ready time is replaced.
+    fn record_failure(&mut self, env: &EnvName, service: &str, failure: (Timestamp, Code)) {
         let ready = self.ready.get(env).copied();
         let first = self
             .unhealthy

@@ -1,32 +1,32 @@
-//! Whether a container is on its network, by the network's id and under all its names.
+//! Network attachment of a container: by the id of the network, with all its aliases.
 
 use super::ServicePlanner;
 use crate::observed::Container;
 use crate::plan::{Action, Cause, Decision, WaitingOn, network};
 use crate::state::expectation::is_up;
 
-pub(super) fn check(look: &ServicePlanner<'_>, container: &Container) -> Decision {
-    let desired = &look.accepted.desired;
-    let Some(network) = network::of(look.input, desired) else {
+pub(super) fn check(planner: &ServicePlanner<'_>, container: &Container) -> Decision {
+    let desired = &planner.accepted.desired;
+    let Some(network) = network::find(planner.input, desired) else {
         return Decision::Wait(WaitingOn::Network);
     };
     let drift = |what: &str| {
-        look.input.cause(
-            &look.subject,
+        planner.input.cause(
+            &planner.subject,
             Cause::Drift {
                 what: what.to_owned(),
             },
         )
     };
     let detach = |what: &str| {
-        let act = Action::DisconnectNetwork {
+        let action = Action::DisconnectNetwork {
             network: network.name.clone(),
             container: container.id.to_string(),
         };
-        Decision::Do(act, drift(what))
+        Decision::Do(action, drift(what))
     };
     match container.networks.get(&network.name) {
-        // The engine files an attachment of what does not run under the words it was asked with, and finds it no more.
+        // The engine records the network of a stopped container by name or id as requested, and may not find it later.
         None if !is_up(container.state) => {
             let (id, name) = (container.id.clone(), container.name.clone());
             Decision::Do(Action::RemoveContainer { id, name }, drift("not on its network"))
@@ -35,11 +35,11 @@ pub(super) fn check(look: &ServicePlanner<'_>, container: &Container) -> Decisio
             Action::ConnectNetwork {
                 network: network.id.clone(),
                 container: container.id.clone(),
-                aliases: look.spec.aliases.clone(),
+                aliases: planner.spec.aliases.clone(),
             },
             drift("not on its network"),
         ),
-        // A container that never ran has no id of its network yet.
+        // A container that never ran has no network id yet.
         Some(at) if at.network.as_ref().is_some_and(|id| *id != network.id) => {
             if is_up(container.state) {
                 detach("on a network that was replaced")
@@ -53,15 +53,19 @@ pub(super) fn check(look: &ServicePlanner<'_>, container: &Container) -> Decisio
         }
         Some(at) => {
             let known = container.inspect.is_some() && !at.aliases.is_empty();
-            let lacks = look.spec.aliases.iter().any(|alias| !at.aliases.contains(alias));
-            if known && lacks && is_up(container.state) {
+            let has_missing_alias = planner
+                .spec
+                .aliases
+                .iter()
+                .any(|alias| !at.aliases.contains(alias));
+            if known && has_missing_alias && is_up(container.state) {
                 detach("a DNS alias is missing")
-            } else if is_suspected(look, container) {
-                let act = Action::DisconnectNetwork {
+            } else if needs_reattach(planner, container) {
+                let action = Action::DisconnectNetwork {
                     network: network.name.clone(),
                     container: container.id.to_string(),
                 };
-                Decision::Do(act, Cause::Unreachable)
+                Decision::Do(action, Cause::Unreachable)
             } else {
                 Decision::Settled
             }
@@ -69,17 +73,21 @@ pub(super) fn check(look: &ServicePlanner<'_>, container: &Container) -> Decisio
     }
 }
 
-/// All is as it shall be in the engine's book, and yet a look showed that it is the likeliest to be out of reach.
+/// True if the attachment is correct, but a connectivity check shows this container as the most likely cause.
 ///
-/// To attach it anew breaks what goes through it: never while a test runs or somebody holds it, and once for each look.
-fn is_suspected(look: &ServicePlanner<'_>, container: &Container) -> bool {
-    let (input, name) = (look.input, &look.service.name);
+/// A reattachment breaks the container's connections. Therefore it never happens during a test or a hold, and happens
+/// once per check result.
+fn needs_reattach(planner: &ServicePlanner<'_>, container: &Container) -> bool {
+    let (input, name) = (planner.input, &planner.service.name);
     let left_alone = input.requests.lease(input.env, input.now).is_some()
         || input.requests.hold(input.env, name, input.now).is_some()
-        || look.accepted.desired.hold;
-    let Some(seen) = input.links.filter(|seen| seen.is_current && !left_alone) else {
+        || planner.accepted.desired.hold;
+    let Some(check_result) = input
+        .links
+        .filter(|check_result| check_result.is_current && !left_alone)
+    else {
         return false;
     };
-    let run = |name| seen.key.runs.get(name).map(|(id, _)| id);
-    input.state.next_to_reattach(seen) == Some(&container.id) && run(name) == Some(&container.id)
+    let run = |name| check_result.key.runs.get(name).map(|(id, _)| id);
+    input.state.next_to_reattach(check_result) == Some(&container.id) && run(name) == Some(&container.id)
 }

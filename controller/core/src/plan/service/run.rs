@@ -1,4 +1,4 @@
-//! What a container that is as it shall be needs in order to run, or to run again.
+//! Run of a current container: start, restart, probe, evidence and external stops.
 
 use std::time::Duration;
 
@@ -11,21 +11,21 @@ use crate::probe::ProbeStatus;
 use crate::state::restart::{self, RestartDecision as Restart};
 use crate::state::{FailedRun, ServiceHistory};
 
-/// What a person stopped or paused is left so for this long.
+/// Time for which an external stop or pause is left alone.
 const EXTERNAL_STOP_GRACE: Duration = Duration::from_secs(10);
 
-pub(super) fn check(look: &ServicePlanner<'_>, container: &Container) -> Decision {
+pub(super) fn check(planner: &ServicePlanner<'_>, container: &Container) -> Decision {
     match container.state {
-        ContainerState::Created => again(look, container),
-        ContainerState::Running | ContainerState::Restarting => match running(look, container) {
-            // What is not well is restarted first, whatever it is to answer.
+        ContainerState::Created => plan_run(planner, container),
+        ContainerState::Running | ContainerState::Restarting => match plan_running(planner, container) {
+            // An unhealthy container is restarted before it receives its file.
             decision @ (Decision::Settled | Decision::Wait(WaitingOn::Probe)) => {
-                let misplaced = misplaced(look, container);
-                misplaced.map_or(decision, |act| Decision::Do(act, Cause::SpecChanged))
+                let missing_file = missing_file(planner, container);
+                missing_file.map_or(decision, |action| Decision::Do(action, Cause::SpecChanged))
             }
             decision => decision,
         },
-        ContainerState::Paused => match by_hand(look) {
+        ContainerState::Paused => match check_external_stop(planner) {
             Err(wait) => Decision::Wait(wait),
             Ok(()) => Decision::Do(
                 Action::UnpauseContainer {
@@ -34,16 +34,16 @@ pub(super) fn check(look: &ServicePlanner<'_>, container: &Container) -> Decisio
                 Cause::StoppedExternally,
             ),
         },
-        ContainerState::Exited => ended(look, container),
+        ContainerState::Exited => plan_ended(planner, container),
         ContainerState::Removing | ContainerState::Dead => Decision::Wait(WaitingOn::Removal),
     }
 }
 
-/// The newest failure, as long as what it left was not taken and can be.
-pub(super) fn evidence(look: &ServicePlanner<'_>) -> Option<Action> {
-    let last = kept(look)?.failures.last()?;
-    let container = look.input.observed.containers.get(&last.container)?;
-    let port = match look.service.probe.as_ref().map(|probe| &probe.kind) {
+/// Collects the evidence of the newest failure, if it is missing and its container still exists.
+pub(super) fn collect_evidence(planner: &ServicePlanner<'_>) -> Option<Action> {
+    let last = service_history(planner)?.failures.last()?;
+    let container = planner.input.observed.containers.get(&last.container)?;
+    let port = match planner.service.probe.as_ref().map(|probe| &probe.kind) {
         Some(ProbeKind::Http { port, .. } | ProbeKind::Tcp { port }) => Some(*port),
         Some(ProbeKind::Exec { .. } | ProbeKind::Docker) | None => None,
     };
@@ -59,68 +59,70 @@ pub(super) fn evidence(look: &ServicePlanner<'_>) -> Option<Action> {
     })
 }
 
-/// What the restart policy says of the newest failure, if no run followed it: why a run may follow now, or what it
-/// waits for.
-pub(super) fn may_follow(look: &ServicePlanner<'_>) -> Result<Option<Cause>, WaitingOn> {
-    let Some(kept) = kept(look) else { return Ok(None) };
-    let of_another = |last: &FailedRun| last.hash.as_ref().is_some_and(|hash| hash != look.hash);
-    if kept
+/// Applies the restart policy to the newest failure, if no run followed it. Returns the cause of the next run, or
+/// its wait reason.
+pub(super) fn next_run_cause(planner: &ServicePlanner<'_>) -> Result<Option<Cause>, WaitingOn> {
+    let Some(history) = service_history(planner) else {
+        return Ok(None);
+    };
+    let is_of_other_revision = |last: &FailedRun| last.hash.as_ref().is_some_and(|hash| hash != planner.hash);
+    if history
         .failures
         .last()
-        .is_none_or(|last| last.followed_by_run || last.image_replaced || of_another(last))
+        .is_none_or(|last| last.followed_by_run || last.image_replaced || is_of_other_revision(last))
     {
         return Ok(None);
     }
-    // What was seen in the future was seen before the clock was set back: nobody knows how long ago that is.
-    let lies_ahead = kept
+    // A failure in the future was observed before the clock was set back, so its age is unknown.
+    let is_in_future = history
         .failures
         .last()
-        .is_some_and(|last| last.seen() > look.input.now);
-    match verdict(look, kept) {
+        .is_some_and(|last| last.seen() > planner.input.now);
+    match restart_decision(planner, history) {
         Restart::EngineRestart => Ok(Some(Cause::EngineRestart)),
         Restart::Stay => Err(WaitingOn::NotRestarted),
         Restart::GaveUp(restarts) => Err(WaitingOn::GaveUp { restarts }),
         Restart::Halted(repetitions) => Err(WaitingOn::Halted { repetitions }),
         Restart::NotRunnable(exit_code) => Err(WaitingOn::NotRunnable { exit_code }),
-        Restart::At(until, attempt) if until > look.input.now && !lies_ahead => {
+        Restart::At(until, attempt) if until > planner.input.now && !is_in_future => {
             Err(WaitingOn::Backoff { until, attempt })
         }
         Restart::At(_, attempt) => Ok(Some(Cause::Restart { attempt })),
     }
 }
 
-fn verdict(look: &ServicePlanner<'_>, kept: &ServiceHistory) -> Restart {
-    let policy = &look.accepted.desired.restart;
+fn restart_decision(planner: &ServicePlanner<'_>, history: &ServiceHistory) -> Restart {
+    let policy = &planner.accepted.desired.restart;
     restart::decide(
         policy,
-        &kept.failures,
-        look.input.outages,
-        &kept.health_transitions,
+        &history.failures,
+        planner.input.outages,
+        &history.health_transitions,
     )
 }
 
-fn running(look: &ServicePlanner<'_>, container: &Container) -> Decision {
-    if look.service.one_shot {
+fn plan_running(planner: &ServicePlanner<'_>, container: &Container) -> Decision {
+    if planner.service.one_shot {
         return Decision::Wait(WaitingOn::Completion);
     }
-    let (health, outages) = (look.input.health, look.input.outages);
-    match ready::probe_status(look.service.probe.as_ref(), container, health, outages) {
+    let (health, outages) = (planner.input.health, planner.input.outages);
+    match ready::probe_status(planner.service.probe.as_ref(), container, health, outages) {
         None | Some(ProbeStatus::Healthy) => Decision::Settled,
-        Some(ProbeStatus::Starting) if ready::is_never_probed(look.service.probe.as_ref(), container) => {
+        Some(ProbeStatus::Starting) if ready::is_never_probed(planner.service.probe.as_ref(), container) => {
             Decision::Wait(WaitingOn::NoHealthcheck)
         }
         Some(ProbeStatus::Starting) => Decision::Wait(WaitingOn::Probe),
-        Some(ProbeStatus::Unhealthy) => unhealthy(look, container),
+        Some(ProbeStatus::Unhealthy) => plan_unhealthy(planner, container),
     }
 }
 
-/// A probe that failed past its retries is a failure like any other: within the budget it costs a restart.
-fn unhealthy(look: &ServicePlanner<'_>, container: &Container) -> Decision {
-    if is_superseded(look, container) {
-        let (id, grace) = (container.id.clone(), look.service.stop_grace);
+/// Handles an unhealthy container: a probe failure within the budget costs a restart.
+fn plan_unhealthy(planner: &ServicePlanner<'_>, container: &Container) -> Decision {
+    if is_image_replaced(planner, container) {
+        let (id, grace) = (container.id.clone(), planner.service.stop_grace);
         return Decision::Do(Action::StopContainer { id, grace }, Cause::ImageChanged);
     }
-    let attempt = match may_follow(look) {
+    let attempt = match next_run_cause(planner) {
         Ok(Some(Cause::Restart { attempt })) => attempt,
         Ok(Some(_)) => 0,
         Ok(None) | Err(WaitingOn::NotRestarted) => {
@@ -131,98 +133,98 @@ fn unhealthy(look: &ServicePlanner<'_>, container: &Container) -> Decision {
         }
         Err(wait) => return Decision::Wait(wait),
     };
-    let act = Action::StopContainer {
+    let action = Action::StopContainer {
         id: container.id.clone(),
-        grace: look.service.stop_grace,
+        grace: planner.service.stop_grace,
     };
-    Decision::Do(act, Cause::Unhealthy { attempt })
+    Decision::Do(action, Cause::Unhealthy { attempt })
 }
 
-fn ended(look: &ServicePlanner<'_>, container: &Container) -> Decision {
-    let Some(facts) = &container.inspect else {
+fn plan_ended(planner: &ServicePlanner<'_>, container: &Container) -> Decision {
+    let Some(info) = &container.inspect else {
         return Decision::Wait(WaitingOn::InFlight {
             verb: "inspect".to_owned(),
         });
     };
-    if look.service.one_shot && facts.exit_code == 0 {
+    if planner.service.one_shot && info.exit_code == 0 {
         return Decision::Settled;
     }
-    let hand = container
+    let stopped_at = container
         .stopped_by_other
-        .filter(|_| container.stopped_by_hand(look.service.stop_grace));
-    if let Some(at) = hand {
-        // An engine that goes down stops everything in the words of a person.
-        if restart::around_an_outage(at, look.input.outages) {
-            return start(look, container, Cause::EngineRestart);
+        .filter(|_| container.stopped_by_hand(planner.service.stop_grace));
+    if let Some(at) = stopped_at {
+        // An engine that shuts down reports its stops like those of a person.
+        if restart::is_near_outage(at, planner.input.outages) {
+            return plan_start(planner, container, Cause::EngineRestart);
         }
-        return match by_hand(look) {
+        return match check_external_stop(planner) {
             Err(wait) => Decision::Wait(wait),
-            Ok(()) => start(look, container, Cause::StoppedExternally),
+            Ok(()) => plan_start(planner, container, Cause::StoppedExternally),
         };
     }
-    again(look, container)
+    plan_run(planner, container)
 }
 
-/// A first run, or another one: the container is started (again), and from the second failure in a row on it is made
-/// anew, because what it wrote into itself may be what ends it.
-fn again(look: &ServicePlanner<'_>, container: &Container) -> Decision {
-    if container.state == ContainerState::Exited && is_superseded(look, container) {
+/// Starts the container for the first time or again. From the second failure in a row on, it is created again, because
+/// its own writable layer may cause the failure.
+fn plan_run(planner: &ServicePlanner<'_>, container: &Container) -> Decision {
+    if container.state == ContainerState::Exited && is_image_replaced(planner, container) {
         return super::remove(container, Cause::ImageChanged);
     }
-    match may_follow(look) {
+    match next_run_cause(planner) {
         Err(wait) => Decision::Wait(wait),
-        // It never failed, or its end was forgiven, or was our own doing.
-        Ok(None) => start(look, container, Cause::Ready),
+        // It never failed, its end was forgiven, or Argus stopped it.
+        Ok(None) => plan_start(planner, container, Cause::Ready),
         Ok(Some(Cause::Restart { attempt })) if attempt > 1 && container.state == ContainerState::Exited => {
-            match may_start(look) {
+            match check_start(planner) {
                 Err(wait) => Decision::Wait(wait),
                 Ok(()) => super::remove(container, Cause::Restart { attempt }),
             }
         }
-        Ok(Some(cause)) => start(look, container, cause),
+        Ok(Some(cause)) => plan_start(planner, container, cause),
     }
 }
 
-/// It was given up, and what is made from its image's name now is another try.
-fn is_superseded(look: &ServicePlanner<'_>, container: &Container) -> bool {
-    let last = kept(look).and_then(|kept| kept.failures.last());
+/// True if Argus gave up and the image name now refers to another image.
+fn is_image_replaced(planner: &ServicePlanner<'_>, container: &Container) -> bool {
+    let last = service_history(planner).and_then(|history| history.failures.last());
     last.is_some_and(|last| last.image_replaced && !last.followed_by_run && last.container == container.id)
 }
 
-fn may_start(look: &ServicePlanner<'_>) -> Result<(), WaitingOn> {
-    ready::check_start(look.input, look.service).and_then(|()| look.check_binding())
+fn check_start(planner: &ServicePlanner<'_>) -> Result<(), WaitingOn> {
+    ready::check_start(planner.input, planner.service).and_then(|()| planner.check_binding())
 }
 
-/// Its file, as long as nobody knows that it was put there.
-fn misplaced(look: &ServicePlanner<'_>, container: &Container) -> Option<Action> {
-    let (desired, ports) = (&look.accepted.desired, &look.input.ports.ports);
-    let file = port_references::file(look.service.file.as_ref()?, desired, look.service, ports);
-    let placed = kept(look).and_then(|kept| kept.copied_files.as_ref());
-    let there = placed.is_some_and(|(id, digest)| *id == container.id && *digest == file.digest());
-    (!there).then(|| Action::CopyFile {
+/// Copies the service's file into the container, unless that is known to be done.
+fn missing_file(planner: &ServicePlanner<'_>, container: &Container) -> Option<Action> {
+    let (desired, ports) = (&planner.accepted.desired, &planner.input.ports.ports);
+    let file = port_references::file(planner.service.file.as_ref()?, desired, planner.service, ports);
+    let copied = service_history(planner).and_then(|history| history.copied_files.as_ref());
+    let is_copied = copied.is_some_and(|(id, digest)| *id == container.id && *digest == file.digest());
+    (!is_copied).then(|| Action::CopyFile {
         id: container.id.clone(),
         file: file.into_owned(),
     })
 }
 
-fn start(look: &ServicePlanner<'_>, container: &Container, cause: Cause) -> Decision {
-    if let Err(wait) = may_start(look) {
+fn plan_start(planner: &ServicePlanner<'_>, container: &Container, cause: Cause) -> Decision {
+    if let Err(wait) = check_start(planner) {
         return Decision::Wait(wait);
     }
-    // It is read at the start.
-    if let Some(act) = misplaced(look, container) {
-        return Decision::Do(act, look.input.cause(&look.subject, cause));
+    // The service reads its file at the start.
+    if let Some(action) = missing_file(planner, container) {
+        return Decision::Do(action, planner.input.cause(&planner.subject, cause));
     }
-    // A refused port that is still assigned was seen free since.
-    let refused = look
+    // A refused port that is still assigned was free in a later check.
+    let refused = planner
         .input
         .state
         .action_failures
-        .get(&look.subject)
+        .get(&planner.subject)
         .is_some_and(|failure| matches!(failure.error, crate::outcome::ActionError::PortTaken(_)));
     let cause = match cause {
         Cause::Ready if refused => Cause::PortFree,
-        Cause::Ready => look.input.cause(&look.subject, Cause::Ready),
+        Cause::Ready => planner.input.cause(&planner.subject, Cause::Ready),
         other => other,
     };
     Decision::Do(
@@ -233,16 +235,16 @@ fn start(look: &ServicePlanner<'_>, container: &Container, cause: Cause) -> Deci
     )
 }
 
-fn kept<'a>(look: &'a ServicePlanner<'_>) -> Option<&'a ServiceHistory> {
-    look.input.kept()?.services.get(&look.service.name)
+fn service_history<'a>(planner: &'a ServicePlanner<'_>) -> Option<&'a ServiceHistory> {
+    planner.input.history()?.services.get(&planner.service.name)
 }
 
-fn by_hand(look: &ServicePlanner<'_>) -> Result<(), WaitingOn> {
-    let since = kept(look)
-        .and_then(|kept| kept.stopped_externally_since)
-        .unwrap_or(look.input.now);
+fn check_external_stop(planner: &ServicePlanner<'_>) -> Result<(), WaitingOn> {
+    let since = service_history(planner)
+        .and_then(|history| history.stopped_externally_since)
+        .unwrap_or(planner.input.now);
     let until = since + EXTERNAL_STOP_GRACE;
-    if until > look.input.now {
+    if until > planner.input.now {
         Err(WaitingOn::StoppedExternally { until })
     } else {
         Ok(())

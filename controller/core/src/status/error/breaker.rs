@@ -1,4 +1,4 @@
-//! An open breaker as a structured error, and as the line of it in the status.
+//! Breakers in a status: the error of an open breaker, and its report.
 
 use argus_crds::error::{Code, StructuredError};
 use argus_crds::status::{BreakerChange, BreakerScope, BreakerState, BreakerStatus};
@@ -12,9 +12,9 @@ use crate::status::StatusInput;
 use crate::status::wait::one_line;
 use crate::time::Timestamp;
 
-use super::{Place, call};
+use super::{Location, call};
 
-/// The one error of an environment whose acts no breaker lets through.
+/// Error of an environment whose actions are blocked by a breaker.
 pub(super) fn of(input: &StatusInput<'_>) -> Option<StructuredError> {
     let waits = input.plan.map(|plan| plan.waits.as_slice()).unwrap_or_default();
     let engine = waits.iter().find_map(|wait| match wait.on {
@@ -26,8 +26,8 @@ pub(super) fn of(input: &StatusInput<'_>) -> Option<StructuredError> {
     } else {
         input.breakers.of(input.env)?
     };
-    let (told, opened) = (status(breaker, scope(engine)), opened(breaker));
-    let since = opened.unwrap_or(input.now);
+    let (report, last_opening) = (status(breaker, scope(engine)), last_opening(breaker));
+    let since = last_opening.unwrap_or(input.now);
     let pending: Vec<String> = waits
         .iter()
         .filter(|wait| {
@@ -41,25 +41,25 @@ pub(super) fn of(input: &StatusInput<'_>) -> Option<StructuredError> {
     let message = format!(
         "the circuit breaker of {} is not closed: {}",
         if engine { "the engine" } else { "this environment" },
-        one_line(breaker.last_failure().unwrap_or("it is tried"))
+        one_line(breaker.last_failure().unwrap_or("a test call is in progress"))
     );
     let mut error = StructuredError::new(Code::CircuitOpen, message)
         .details(json!({
-            "breaker": told,
+            "breaker": report,
             "pending": pending,
-            "cleanupPending": is_half_made(input),
+            "cleanupPending": is_cleanup_pending(input),
             "stale": true,
         }))
         .with_call(call::of_breaker(breaker));
     if let CircuitState::Open { until } = breaker.state() {
-        // Counted from the opening, so that the same opening is told in the same words at every look.
+        // The delay counts from the opening, so that repeated reports of the same opening are equal.
         error = error.retry_after_span(until.since(since));
     }
-    Some(Place::environment(input).finish(error, since))
+    Some(Location::environment(input).finish(error, since))
 }
 
-/// Something was begun and not finished, or is to be removed: it is dealt with first when calls are made again.
-fn is_half_made(input: &StatusInput<'_>) -> bool {
+/// True if an unfinished or removable object exists; Argus handles it first when calls are possible again.
+fn is_cleanup_pending(input: &StatusInput<'_>) -> bool {
     let created = |state| matches!(state, ContainerState::Created);
     let waits = input.plan.map(|plan| plan.waits.as_slice()).unwrap_or_default();
     input
@@ -77,7 +77,7 @@ fn is_half_made(input: &StatusInput<'_>) -> bool {
         })
 }
 
-/// The breaker that matters most to an environment; `None` while nothing was ever counted.
+/// Most important breaker of an environment; `None` before the first counted failure.
 pub(crate) fn of_environment(
     breakers: &BreakerRegistry,
     env: &crate::ident::EnvName,
@@ -90,7 +90,7 @@ pub(crate) fn of_environment(
     Some(status(own, BreakerScope::Environment))
 }
 
-/// A breaker as programs read it.
+/// Report of a breaker for programs.
 pub fn status(breaker: &Breaker, scope: BreakerScope) -> BreakerStatus {
     let (state, failures, retry_at) = match breaker.state() {
         CircuitState::Closed { failures } => (BreakerState::Closed, *failures, None),
@@ -124,8 +124,8 @@ fn scope(engine: bool) -> BreakerScope {
     }
 }
 
-/// When it opened last.
-fn opened(breaker: &Breaker) -> Option<Timestamp> {
+/// Time of the last opening.
+fn last_opening(breaker: &Breaker) -> Option<Timestamp> {
     let mut epochs = breaker
         .history()
         .iter()

@@ -1,4 +1,4 @@
-//! What was called where the error is not that of an act: a run, a probe, the engine as a whole.
+//! Calls behind errors that no action caused: runs, probes and the engine connection.
 
 use argus_crds::error::Call;
 use serde_json::{Map, json};
@@ -9,7 +9,7 @@ use crate::plan::image;
 use crate::state::FailedRun;
 use crate::state::breaker::Breaker;
 
-/// The run that failed, and the probe that said so, where one did.
+/// The failed run, and its probe if the probe failed.
 pub(super) fn of_run(service: Option<&Service>, failed_run: &FailedRun) -> Vec<Call> {
     let attempt = u32::try_from(failed_run.number).unwrap_or(u32::MAX);
     let run = json!({
@@ -19,22 +19,23 @@ pub(super) fn of_run(service: Option<&Service>, failed_run: &FailedRun) -> Vec<C
     });
     let run = Call::new("run-container", Call::arguments(run))
         .attempt(attempt.max(1))
-        .outcome([failed_run::words(failed_run), failed_run.error.clone()]);
+        .outcome([failed_run::describe(failed_run), failed_run.error.clone()]);
     let probe = service.and_then(|service| service.probe.as_ref());
-    let asked = probe.filter(|_| !failed_run.probe_output.is_empty());
-    let asked = asked.map(|probe| of_probe(probe, failed_run.probe_output.last().map_or("", String::as_str)));
-    [run].into_iter().chain(asked).collect()
+    let failed_probe = probe.filter(|_| !failed_run.probe_output.is_empty());
+    let probe_call =
+        failed_probe.map(|probe| of_probe(probe, failed_run.probe_output.last().map_or("", String::as_str)));
+    [run].into_iter().chain(probe_call).collect()
 }
 
-/// A probe that says unhealthy: the last of as many as that takes.
-pub(super) fn of_probe(probe: &Probe, said: &str) -> Call {
-    let asked = match &probe.kind {
+/// A failed probe: the last one of its retries.
+pub(super) fn of_probe(probe: &Probe, outcome_text: &str) -> Call {
+    let arguments = match &probe.kind {
         ProbeKind::Http { path, port } => {
-            // Behind the question mark may stand what is nobody's business.
+            // A query may contain secrets.
             json!({ "kind": "http", "path": path.split('?').next(), "port": port })
         }
         ProbeKind::Tcp { port } => json!({ "kind": "tcp", "port": port }),
-        // And in the arguments of a program; some write both into one text.
+        // Arguments may contain secrets, and some specs write command and arguments as one text.
         ProbeKind::Exec { command } => {
             let program = command
                 .first()
@@ -43,20 +44,20 @@ pub(super) fn of_probe(probe: &Probe, said: &str) -> Call {
         }
         ProbeKind::Docker => json!({ "kind": "docker" }),
     };
-    Call::new("probe", Call::arguments(asked))
+    Call::new("probe", Call::arguments(arguments))
         .within(Some(probe.timeout))
         .attempt(probe.retries.max(1))
-        .outcome([said.to_owned()])
+        .outcome([outcome_text.to_owned()])
 }
 
-/// An engine that does not answer.
+/// A failed connection to the engine.
 pub(super) fn of_engine(tries: u32, reason: &str) -> Call {
     Call::new("connect-engine", Map::new())
         .attempt(tries.max(1))
         .outcome([reason.to_owned()])
 }
 
-/// The call that a breaker counted last.
+/// The last call that a breaker counted.
 pub(super) fn of_breaker(breaker: &Breaker) -> Call {
     let epochs = u32::try_from(breaker.times_opened()).unwrap_or(u32::MAX);
     Call::new("call-engine", Map::new())
@@ -64,14 +65,14 @@ pub(super) fn of_breaker(breaker: &Breaker) -> Call {
         .outcome(breaker.last_failure().map(str::to_owned))
 }
 
-/// A port that a start was refused.
+/// A start whose port was refused.
 pub(super) fn of_port(port: &str, times: u32, held: &str) -> Call {
     Call::new("start-container", Call::arguments(json!({ "port": port })))
         .attempt(times.max(1))
         .outcome([format!("host port {port} is held by {held}")])
 }
 
-/// A name that a create was refused.
+/// A create whose name was refused.
 pub(super) fn of_name(name: &str, holder: &str) -> Call {
     Call::new("create-container", Call::arguments(json!({ "name": name })))
         .outcome([format!("the name is held by {holder}")])

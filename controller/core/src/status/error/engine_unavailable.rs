@@ -1,57 +1,62 @@
-//! An engine that does not answer, as structured errors.
+//! Errors of an engine that does not answer.
 
 use argus_crds::error::{Code, StructuredError};
 use serde_json::{Value, json};
 
-use super::{Place, call, retry_after};
+use super::{Location, call, retry_after};
 use crate::status::wait::one_line;
 use crate::status::{EngineView, StatusInput};
 use crate::time::Timestamp;
 
-/// That it does not answer, and that it did not for long.
+/// Errors of the current outage: no answer, and no answer for a long time.
 pub(super) fn all(input: &StatusInput<'_>) -> Vec<StructuredError> {
     let mut errors = Vec::new();
-    let place = Place::environment(input);
-    let told = input.previous.map_or(&[][..], |previous| &previous.errors);
+    let location = Location::environment(input);
+    let reported = input.previous.map_or(&[][..], |previous| &previous.errors);
     if !input.engine.reachable && !input.engine.reason.is_empty() {
         let message = format!("the engine does not answer: {}", one_line(input.engine.reason));
         let error = unavailable(&input.engine, message, input.now).with_call(call::of_engine(
             input.breakers.reconnect_attempts(),
             input.engine.reason,
         ));
-        let error = place.finish(error, input.engine.since.unwrap_or(input.now));
-        errors.push(lasting(error, told));
+        let error = location.finish(error, input.engine.since.unwrap_or(input.now));
+        errors.push(lasting(error, reported));
     }
     if let Some(tries) = input.breakers.failed_reconnects() {
-        let message = format!("the engine did not come back in {tries} attempts, and is looked for on");
-        let error = of(Code::RetryExhausted, &input.engine, message, input.now)
+        let message = format!("the engine did not return after {tries} attempts, Argus continues to retry");
+        let error = engine_error(Code::RetryExhausted, &input.engine, message, input.now)
             .with_call(call::of_engine(tries, input.engine.reason));
-        errors.push(lasting(place.finish(error, input.now), told));
+        errors.push(lasting(location.finish(error, input.now), reported));
     }
     errors
 }
 
-/// `DOCKER_UNAVAILABLE` in these words, with how the engine is reached and looked for.
+/// `DOCKER_UNAVAILABLE` with this message, and with the address and the retry state of the engine.
 pub fn unavailable(engine: &EngineView<'_>, message: impl Into<String>, now: Timestamp) -> StructuredError {
-    of(Code::DockerUnavailable, engine, message, now)
+    engine_error(Code::DockerUnavailable, engine, message, now)
 }
 
-/// The same error with the seconds that it was told with already, where it tells of the same next try: they are counted
-/// from the try before, and not from whenever somebody looks.
-pub fn lasting(error: StructuredError, told: &[StructuredError]) -> StructuredError {
+/// Keeps the reported `retryAfter` of an error with the same next attempt: it counts from the last attempt, and not from
+/// the time of the report.
+pub fn lasting(error: StructuredError, reported: &[StructuredError]) -> StructuredError {
     let code = error.code;
-    let alike = told.iter().filter(|old| old.code == code);
-    alike.fold(error, retry_after::lasting)
+    let matching = reported.iter().filter(|old| old.code == code);
+    matching.fold(error, retry_after::keep_retry_after)
 }
 
-fn of(code: Code, engine: &EngineView<'_>, message: impl Into<String>, now: Timestamp) -> StructuredError {
-    let next = engine.retry.and_then(|away| away.next);
+fn engine_error(
+    code: Code,
+    engine: &EngineView<'_>,
+    message: impl Into<String>,
+    now: Timestamp,
+) -> StructuredError {
+    let next = engine.retry.and_then(|retry| retry.next);
     let error = StructuredError::new(code, message).details(json!({
         "endpoint": engine.endpoint,
         "reason": engine.reason,
         "errno": errno(engine.reason),
         "since": engine.since.map(|at| at.to_string()),
-        "tries": engine.retry.map_or(1, |away| away.attempts.max(1)),
+        "tries": engine.retry.map_or(1, |retry| retry.attempts.max(1)),
         "nextTry": next.map_or(Value::Null, |at| at.to_string().into()),
     }));
     match next {
@@ -60,7 +65,7 @@ fn of(code: Code, engine: &EngineView<'_>, message: impl Into<String>, now: Time
     }
 }
 
-/// The number of the system's error, as Rust writes it behind the words.
+/// Number of the system error, which Rust appends to the message.
 fn errno(reason: &str) -> Option<i32> {
     let (_, rest) = reason.split_once("(os error ")?;
     rest.split_once(')')?.0.parse().ok()

@@ -1,4 +1,4 @@
-//! A failed call on the engine as a structured error.
+//! Errors of failed engine calls.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use crate::outcome::{ActionError, PortOwner};
 use crate::plan::ActionFailure;
 use crate::status::wait::{holder, one_line};
 
-/// The code of a failed call.
+/// Error code of a failed call.
 pub fn code_of(error: &ActionError) -> Code {
     match error {
         ActionError::TimedOut(_) => Code::Timeout,
@@ -30,6 +30,7 @@ pub fn code_of(error: &ActionError) -> Code {
         ActionError::PullFailed(_) => Code::ImagePullFailed,
         ActionError::BuildFailed { .. } => Code::BuildFailed,
         ActionError::EntrypointNotFound(_) => Code::EntrypointNotFound,
+        ActionError::MountRefused(_) => Code::PolicyViolation,
         ActionError::BadMount(_)
         | ActionError::StartFailed(_)
         | ActionError::Unknown(_)
@@ -43,7 +44,7 @@ pub fn code_of(error: &ActionError) -> Code {
     }
 }
 
-/// The error of a failed call; `after` is how long it is until the next try.
+/// Error of a failed call; `after` is the time until the next attempt.
 pub(super) fn of(failure: &ActionFailure, after: Option<Duration>) -> StructuredError {
     let removing = failure.verb.starts_with("remove-");
     let code = match (removing, code_of(&failure.error)) {
@@ -56,28 +57,28 @@ pub(super) fn of(failure: &ActionFailure, after: Option<Duration>) -> Structured
         .stage(failure.verb.clone())
         .attempt(failure.attempts)
         .with_call(call(failure));
-    let asked = match &failure.error {
+    let requested = match &failure.error {
         ActionError::RateLimited { retry_after, .. } => *retry_after,
         _ => None,
     };
-    // The memory waits for whichever is longer.
-    if let Some(wait) = after.or(asked) {
+    // The retry waits for the longer of both times.
+    if let Some(wait) = after.or(requested) {
         error = error.retry_after_span(wait);
     }
     error
 }
 
-/// Only here it is told in full: the message is one line of it.
+/// Call with the full error text; the message of the error is only its first line.
 fn call(failure: &ActionFailure) -> Call {
-    let said = match &failure.error {
-        // The rest is among the details.
+    let reason = match &failure.error {
+        // The details contain the log.
         ActionError::BuildFailed { message, .. } => message.clone(),
         error => error.to_string(),
     };
     Call::new(failure.verb.clone(), failure.call.arguments.clone())
         .within(failure.call.deadline)
         .attempt(failure.attempts)
-        .outcome([said])
+        .outcome([reason])
 }
 
 fn message(failure: &ActionFailure) -> String {

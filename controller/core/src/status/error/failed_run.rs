@@ -1,4 +1,4 @@
-//! A failure of a container that nobody asked for as a structured error.
+//! Errors of failed runs.
 
 use argus_crds::error::{ActionId, Code, StructuredError};
 use serde_json::{Value, json};
@@ -8,18 +8,18 @@ use crate::diagnose::{self, FailureKind};
 use crate::observed::{Container, Outage};
 use crate::outcome::Evidence;
 use crate::secrets::Secrets;
-use crate::state::{FailedRun, restart};
+use crate::state::{FailedRun, ServiceHistory, restart};
 use crate::status::StatusInput;
 use crate::status::redact;
 
-use super::{Place, call};
+use super::{Location, call};
 
-/// Lines of each stream that go into an error; the rest is in the evidence.
+/// Lines of each stream in an error; the evidence has the rest.
 const TAIL: usize = 20;
-/// Most bytes of such a tail.
+/// Maximum size of such a tail in bytes.
 const TAIL_BYTES: usize = 4 * 1024;
 
-/// What a failure is told with, beside itself.
+/// Inputs of an error besides the failed run itself.
 pub(super) struct FailureContext<'a> {
     environment: &'a str,
     name: &'a str,
@@ -30,24 +30,24 @@ pub(super) struct FailureContext<'a> {
 }
 
 impl<'a> FailureContext<'a> {
-    pub(super) fn of(input: &StatusInput<'a>, place: &Place<'a>) -> Self {
-        let name = place.service.unwrap_or_default();
+    pub(super) fn of(input: &StatusInput<'a>, location: &Location<'a>) -> Self {
+        let name = location.service.unwrap_or_default();
         Self {
             environment: input.env.as_str(),
             name,
             secrets: redact::secrets(input),
             outages: input.outages,
             can_roll_back: input.can_roll_back,
-            service: super::service_of(input, place),
+            service: super::service_of(input, location),
         }
     }
 
-    /// A text without the secrets of the service.
+    /// Text without the secrets of the environment.
     pub(super) fn redacted(&self, text: &str) -> String {
         self.secrets.redacted(text)
     }
 
-    /// What a run wrote last, without the engine's times and without secrets.
+    /// Last output of a run, without the engine's timestamps and without secrets.
     fn tail(&self, lines: &[String]) -> String {
         let from = lines.len().saturating_sub(TAIL);
         let text = lines[from..].join("\n");
@@ -59,38 +59,39 @@ impl<'a> FailureContext<'a> {
         text[from..].to_owned()
     }
 
-    fn facts(&self, failed_run: &FailedRun) -> Value {
-        let lost_code = failed_run.exit_code == 255 && restart::engine_caused(failed_run, self.outages);
-        let mut facts = json!({
+    fn run_details(&self, failed_run: &FailedRun) -> Value {
+        let is_code_lost =
+            failed_run.exit_code == 255 && restart::is_caused_by_engine(failed_run, self.outages);
+        let mut run_details = json!({
             "kind": diagnose::kind(failed_run),
             "containerId": failed_run.container,
             "startedAt": failed_run.started_at.map(|at| at.to_string()),
             "endedAt": failed_run.at.to_string(),
             "exitCode": failed_run.exit_code,
-            "exitCodeKnown": !lost_code,
+            "exitCodeKnown": !is_code_lost,
             "signal": diagnose::signal(failed_run.exit_code),
             "oomKilled": failed_run.oom_killed,
             "oomEvent": failed_run.oom_event,
             "oomSuspected": diagnose::oom_suspected(failed_run),
             "memoryLimit": failed_run.memory_limit,
             "memoryPeak": failed_run.peak(),
-            "incarnation": failed_run.number,
+            "run": failed_run.number,
             "evidence": format!("private/evidence/{}/{}/{}", self.environment, self.name, failed_run.number),
             "lastLine": failed_run.evidence.as_ref().and_then(last_line).map(|line| self.redacted(line)),
         });
         if let Some(last) = failed_run.probe_output.last() {
-            facts["probeOutput"] = json!(self.redacted(last));
+            run_details["probeOutput"] = json!(self.redacted(last));
         }
-        if let Some(left) = &failed_run.evidence {
-            if !left.questions.is_empty() {
-                facts["questions"] = json!(left.questions);
+        if let Some(evidence) = &failed_run.evidence {
+            if !evidence.questions.is_empty() {
+                run_details["questions"] = json!(evidence.questions);
             }
-            facts["missing"] = json!(left.missing);
+            run_details["missing"] = json!(evidence.missing);
         }
-        facts
+        run_details
     }
 
-    /// The error with the run and with what it left.
+    /// Adds the run and its evidence to an error.
     fn with_evidence(&self, error: StructuredError, failed_run: &FailedRun) -> StructuredError {
         let calls = call::of_run(self.service, failed_run);
         let error = calls.into_iter().rev().fold(error, StructuredError::with_call);
@@ -98,8 +99,8 @@ impl<'a> FailureContext<'a> {
             .exit_code(failed_run.exit_code)
             .container_id(failed_run.container.as_str());
         match &failed_run.evidence {
-            Some(left) if !left.stdout.is_empty() || !left.stderr.is_empty() => {
-                error.tails(&self.tail(&left.stdout), &self.tail(&left.stderr))
+            Some(evidence) if !evidence.stdout.is_empty() || !evidence.stderr.is_empty() => {
+                error.tails(&self.tail(&evidence.stdout), &self.tail(&evidence.stderr))
             }
             Some(_) | None => error,
         }
@@ -110,9 +111,9 @@ fn last_line(evidence: &Evidence) -> Option<&String> {
     evidence.stderr.last()
 }
 
-/// The error of one failure.
+/// Error of one failed run.
 pub(super) fn of(
-    case: &FailureContext<'_>,
+    context: &FailureContext<'_>,
     failed_run: &FailedRun,
     container: Option<&Container>,
 ) -> StructuredError {
@@ -122,32 +123,36 @@ pub(super) fn of(
         FailureKind::Unhealthy => Code::HealthCheckTimeout,
         FailureKind::Exit | FailureKind::Signal => Code::ContainerCrash,
     };
-    let mut details = case.facts(failed_run);
+    let mut details = context.run_details(failed_run);
     if let Some(map) = details.as_object_mut() {
-        let said = Some(failed_run.error.as_str()).filter(|said| !said.is_empty());
-        map.insert("engineError".to_owned(), json!(said));
+        let line = Some(failed_run.error.as_str()).filter(|line| !line.is_empty());
+        map.insert("engineError".to_owned(), json!(line));
         if !failed_run.probe_output.is_empty() {
-            let said = failed_run.probe_output.iter().map(|line| case.redacted(line));
-            map.insert("probeLog".to_owned(), json!(said.collect::<Vec<_>>()));
+            let lines = failed_run.probe_output.iter().map(|line| context.redacted(line));
+            map.insert("probeLog".to_owned(), json!(lines.collect::<Vec<_>>()));
         }
         let stopped = container.and_then(|container| container.stopped_by_other);
         if let Some(at) = stopped {
             map.insert("stoppedByOther".to_owned(), json!(at.to_string()));
         }
     }
-    case.with_evidence(
-        StructuredError::new(code, words(failed_run)).details(details),
+    context.with_evidence(
+        StructuredError::new(code, describe(failed_run)).details(details),
         failed_run,
     )
 }
 
-/// The error of a spent restart budget, with every failure inline.
-pub(super) fn exhausted(case: &FailureContext<'_>, restarts: u32, failures: &[FailedRun]) -> StructuredError {
+/// Error of a spent restart budget, with all failures in its details.
+pub(super) fn exhausted(
+    context: &FailureContext<'_>,
+    restarts: u32,
+    failures: &[FailedRun],
+) -> StructuredError {
     let last = failures.last();
     let message = match last {
         Some(last) => format!(
-            "gave up after {restarts} restarts; the last time its {}",
-            words(last)
+            "gave up after {restarts} restarts; last failure: {}",
+            describe(last)
         ),
         None => format!("gave up after {restarts} restarts"),
     };
@@ -155,63 +160,70 @@ pub(super) fn exhausted(case: &FailureContext<'_>, restarts: u32, failures: &[Fa
         .attempt(restarts)
         .details(json!({
             "restarts": restarts,
-            "attempts": attempts(case, failures),
+            "attempts": attempts(context, failures),
             "crashLoop": is_crash_loop(failures),
         }));
     let actions = Code::ContainerRestartExhausted.about().actions;
-    let possible = |action: &ActionId| case.can_roll_back || *action != ActionId::Rollback;
+    let possible = |action: &ActionId| context.can_roll_back || *action != ActionId::Rollback;
     let actions: Vec<ActionId> = actions.iter().copied().filter(possible).collect();
     let error = error.suggest(&actions);
     match last {
-        Some(last) => case.with_evidence(error, last),
+        Some(last) => context.with_evidence(error, last),
         None => error,
     }
 }
 
-/// The error of a failure that comes back the same.
-pub(super) fn halted(case: &FailureContext<'_>, repetitions: u32, failures: &[FailedRun]) -> StructuredError {
+/// Error of a failure that repeats in the same way.
+pub(super) fn halted(
+    context: &FailureContext<'_>,
+    repetitions: u32,
+    failures: &[FailedRun],
+) -> StructuredError {
     let last = failures.last();
-    let said = last
+    let line = last
         .and_then(|last| last.evidence.as_ref())
         .and_then(last_line)
-        .map(|line| case.redacted(line))
+        .map(|line| context.redacted(line))
         .unwrap_or_default();
-    let message = format!("failed in the same way {repetitions} times in a row: {said}");
+    let message = format!("failed in the same way {repetitions} times in a row: {line}");
     let error = StructuredError::new(Code::LoopHalted, message).details(json!({
         "event": "loop.halted",
         "repetitions": repetitions,
-        "fingerprint": last.and_then(|last| fingerprint(case, last)),
-        "attempts": attempts(case, failures),
+        "fingerprint": last.and_then(|last| fingerprint(context, last)),
+        "attempts": attempts(context, failures),
         "crashLoop": is_crash_loop(failures),
     }));
     match last {
-        Some(last) => case.with_evidence(error, last),
+        Some(last) => context.with_evidence(error, last),
         None => error,
     }
 }
 
-/// A secret without its digits is most of a secret still, so it goes before they do.
-fn fingerprint(case: &FailureContext<'_>, failed_run: &FailedRun) -> Option<diagnose::Fingerprint> {
-    let found = diagnose::fingerprint(failed_run)?;
-    let said = failed_run.evidence.as_ref().and_then(last_line)?;
+// A secret without its digits is still mostly a secret, so it is redacted before the digits are removed.
+fn fingerprint(context: &FailureContext<'_>, failed_run: &FailedRun) -> Option<diagnose::Fingerprint> {
+    let fingerprint_of_run = diagnose::fingerprint(failed_run)?;
+    let line = failed_run.evidence.as_ref().and_then(last_line)?;
     Some(diagnose::Fingerprint {
-        line: diagnose::normalised(&case.redacted(said)),
-        ..found
+        line: diagnose::normalised(&context.redacted(line)),
+        ..fingerprint_of_run
     })
 }
 
-fn attempts(case: &FailureContext<'_>, failures: &[FailedRun]) -> Vec<Value> {
-    failures.iter().map(|failed_run| case.facts(failed_run)).collect()
+fn attempts(context: &FailureContext<'_>, failures: &[FailedRun]) -> Vec<Value> {
+    failures
+        .iter()
+        .map(|failed_run| context.run_details(failed_run))
+        .collect()
 }
 
-/// It ends again and again, in the same way, before it did anything.
+/// True if all failures have the same exit code.
 fn is_crash_loop(failures: &[FailedRun]) -> bool {
-    let alike = |pair: &[FailedRun]| pair[0].exit_code == pair[1].exit_code;
-    failures.len() > 1 && failures.windows(2).all(alike)
+    let is_equal = |pair: &[FailedRun]| pair[0].exit_code == pair[1].exit_code;
+    failures.len() > 1 && failures.windows(2).all(is_equal)
 }
 
-/// A failure in words, as in `process ended with exit code 3`.
-pub(super) fn words(failed_run: &FailedRun) -> String {
+/// Describes a failure, such as `process ended with exit code 3`.
+pub(super) fn describe(failed_run: &FailedRun) -> String {
     let ran = failed_run
         .started_at
         .map(|started| failed_run.at.since(started).as_secs());
@@ -230,4 +242,42 @@ pub(super) fn words(failed_run: &FailedRun) -> String {
             format!("process ended with exit code {}{after}", failed_run.exit_code)
         }
     }
+}
+
+/// Error of a spent restart budget while `slowRetry` continues.
+pub(super) fn spent_budget_error(
+    input: &StatusInput<'_>,
+    location: &Location<'_>,
+    history: &ServiceHistory,
+) -> Option<StructuredError> {
+    let policy = &input.accepted?.desired.restart;
+    let at = history.failures.last()?.at;
+    match restart::decide(
+        policy,
+        &history.failures,
+        input.outages,
+        &history.health_transitions,
+    ) {
+        restart::RestartDecision::At(_, attempt) if attempt > policy.max_restarts => {
+            let context = FailureContext::of(input, location);
+            Some(location.finish(exhausted(&context, attempt - 1, &history.failures), at))
+        }
+        restart::RestartDecision::At(..)
+        | restart::RestartDecision::EngineRestart
+        | restart::RestartDecision::GaveUp(_)
+        | restart::RestartDecision::Halted(_)
+        | restart::RestartDecision::NotRunnable(_)
+        | restart::RestartDecision::Stay => None,
+    }
+}
+
+/// Error of the last failed run in the history.
+pub(in crate::status) fn error_of_last_run(
+    input: &StatusInput<'_>,
+    location: &Location<'_>,
+    history: &ServiceHistory,
+) -> Option<StructuredError> {
+    let last = history.failures.last()?;
+    let container = input.observed.containers.get(&last.container).map(AsRef::as_ref);
+    Some(location.finish(of(&FailureContext::of(input, location), last, container), last.at))
 }

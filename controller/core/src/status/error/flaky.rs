@@ -1,4 +1,4 @@
-//! Services that cannot be believed: a probe that changes its mind too often.
+//! Errors of flaky services: their probe results change too often.
 
 use argus_crds::error::{Code, StructuredError};
 use serde_json::json;
@@ -7,13 +7,13 @@ use crate::ident::ServiceName;
 use crate::state::{ServiceHistory, restart};
 use crate::status::StatusInput;
 
-use super::Place;
+use super::Location;
 
-/// Services whose probe changes its mind too often to be believed.
+/// Services whose probe results are unreliable.
 pub(super) fn all(input: &StatusInput<'_>) -> Vec<StructuredError> {
     let services = input.state.services.iter();
-    let error = |(name, memory): (&ServiceName, &ServiceHistory)| {
-        let beyond = restart::flapping(&memory.health_transitions, input.now);
+    let error = |(name, history): (&ServiceName, &ServiceHistory)| {
+        let excess = restart::flapping(&history.health_transitions, input.now);
         let unsteady = input
             .observed
             .containers
@@ -25,38 +25,38 @@ pub(super) fn all(input: &StatusInput<'_>) -> Vec<StructuredError> {
                     .get(&container.id)
                     .is_some_and(|health| health.unsteady)
             });
-        if beyond == 0 && !unsteady {
+        if excess == 0 && !unsteady {
             return None;
         }
-        let message = if beyond > 0 {
+        let message = if excess > 0 {
             format!(
-                "its health check changed its mind {} times lately",
-                memory.health_transitions.len()
+                "its health check flaps: {} recent changes",
+                history.health_transitions.len()
             )
         } else {
-            "more than half of its probes fail although it is healthy in between".to_owned()
+            "more than half of its probes fail, although it recovers in between".to_owned()
         };
-        let flips: Vec<String> = memory
+        let flips: Vec<String> = history
             .health_transitions
             .iter()
             .map(ToString::to_string)
             .collect();
-        let place = Place {
+        let location = Location {
             service: Some(name.as_str()),
-            ..Place::environment(input)
+            ..Location::environment(input)
         };
         let error = StructuredError::new(Code::FlakySuspected, message).details(json!({
             "flips": flips,
             "unsteady": unsteady,
             "suggestions": [
-                "raise `timeout` or `retries` of its healthcheck",
+                "increase `timeout` or `retries` of its healthcheck",
                 "pin its image by digest",
-                "lower what runs beside it",
+                "reduce the load on the host",
             ],
         }));
-        Some(place.finish(
+        Some(location.finish(
             error,
-            memory.health_transitions.last().copied().unwrap_or(input.now),
+            history.health_transitions.last().copied().unwrap_or(input.now),
         ))
     };
     services.filter_map(error).collect()

@@ -1,4 +1,4 @@
-//! Where an error happened, and what tells one occurrence from another.
+//! Location and identity of an error.
 
 use argus_crds::error::{Code, StructuredError};
 use sha2::{Digest, Sha256};
@@ -6,16 +6,16 @@ use sha2::{Digest, Sha256};
 use crate::status::StatusInput;
 use crate::time::Timestamp;
 
-/// Where an error happened.
+/// Location of an error.
 #[derive(Debug, Clone, Copy)]
-pub(in crate::status) struct Place<'a> {
+pub(in crate::status) struct Location<'a> {
     pub(in crate::status) environment: Option<&'a str>,
     pub(in crate::status) service: Option<&'a str>,
     pub(in crate::status) container: Option<&'a str>,
     pub(in crate::status) revision: Option<&'a str>,
 }
 
-impl<'a> Place<'a> {
+impl<'a> Location<'a> {
     pub(in crate::status) fn environment(input: &StatusInput<'a>) -> Self {
         let revision = input.accepted.map(|accepted| accepted.desired.revision.as_str());
         Self {
@@ -51,8 +51,8 @@ impl<'a> Place<'a> {
     }
 }
 
-/// The identity of an occurrence, shaped like a ULID: its time, then a hash of what it is, so that the same failure has the same id
-/// however often it is told.
+/// Identity of an occurrence in the form of a ULID: its time, then a hash of its content. Repeated reports of the same
+/// failure have the same id.
 pub fn error_id(
     environment: &str,
     service: Option<&str>,
@@ -73,6 +73,9 @@ pub fn error_id(
         .fold(0_u128, |bits, byte| (bits << 8) | u128::from(*byte));
     let time = u128::try_from(at.0).unwrap_or(0) % (1 << 48);
     let bits = (time << 80) | tail;
-    let digit = |place: u32| CROCKFORD[usize::try_from((bits >> (5 * place)) & 31).unwrap_or(0)];
-    (0..26).rev().map(|place| char::from(digit(place))).collect()
+    let digit = |position: u32| CROCKFORD[usize::try_from((bits >> (5 * position)) & 31).unwrap_or(0)];
+    (0..26)
+        .rev()
+        .map(|position| char::from(digit(position)))
+        .collect()
 }

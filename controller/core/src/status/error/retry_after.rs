@@ -1,22 +1,22 @@
-//! When what failed is tried again by itself, told so that it is the same at every look.
+//! Time of the next automatic attempt; repeated reports of the same attempt are equal.
 
 use argus_crds::error::StructuredError;
 use serde_json::{Value, json};
 
 use crate::time::Timestamp;
 
-/// The detail that says when.
-const NEXT: &str = "nextTry";
+/// Name of the detail with the time.
+const NEXT_ATTEMPT: &str = "nextTry";
 
-/// An error of something that waits until then.
+/// Adds the time of the next attempt to an error.
 ///
-/// The seconds are counted from the error's own time. Where it has none, they are counted from now, and who tells it
-/// again for the same next try keeps them ([`lasting`]).
-pub(super) fn told(error: StructuredError, until: Timestamp, now: Timestamp) -> StructuredError {
+/// The seconds count from the error's own time. Without one they count from now, and a repeated report of the same attempt
+/// keeps them, see [`keep_retry_after`].
+pub(super) fn with_next_attempt(error: StructuredError, until: Timestamp, now: Timestamp) -> StructuredError {
     if !error.retryable {
         return error;
     }
-    let error = error.details(json!({ NEXT: until.to_string() }));
+    let error = error.details(json!({ NEXT_ATTEMPT: until.to_string() }));
     if error.retry_after.is_some() {
         return error;
     }
@@ -24,10 +24,16 @@ pub(super) fn told(error: StructuredError, until: Timestamp, now: Timestamp) -> 
     error.retry_after_span(until.since(at.unwrap_or(now)))
 }
 
-/// The same error with the seconds that `old` tells, where both tell of the same next try.
-pub(super) fn lasting(error: StructuredError, old: &StructuredError) -> StructuredError {
-    let next = |error: &StructuredError| error.details.get(NEXT).filter(|at| **at != Value::Null).cloned();
-    if next(&error).is_some() && next(&error) == next(old) {
+/// Keeps the seconds of `old` if both errors have the same next attempt.
+pub(super) fn keep_retry_after(error: StructuredError, old: &StructuredError) -> StructuredError {
+    let next_attempt = |error: &StructuredError| {
+        error
+            .details
+            .get(NEXT_ATTEMPT)
+            .filter(|at| **at != Value::Null)
+            .cloned()
+    };
+    if next_attempt(&error).is_some() && next_attempt(&error) == next_attempt(old) {
         let retry_after = old.retry_after;
         StructuredError { retry_after, ..error }
     } else {

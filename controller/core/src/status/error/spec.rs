@@ -1,4 +1,4 @@
-//! A refused file as structured errors, one a complaint.
+//! Errors of a rejected file, one per diagnostic.
 
 use argus_crds::diagnostic::Diagnostic;
 use argus_crds::error::{Code, StructuredError};
@@ -7,30 +7,30 @@ use serde_json::json;
 use crate::status::Rejection;
 use crate::time::Timestamp;
 
-use super::{MOST, Place};
+use super::{Location, MAX_ERRORS};
 
-/// How admission marks a complaint about what the policy forbids.
-const POLICY: &str = "POLICY_VIOLATION: ";
+/// Prefix of the hint of a diagnostic about the policy.
+const POLICY_PREFIX: &str = "POLICY_VIOLATION: ";
 
-/// One error a complaint that refuses the file.
+/// One error per diagnostic that rejects the file.
 pub(in crate::status) fn of_spec(
     environment: Option<&str>,
     rejection: Rejection<'_>,
     at: Timestamp,
 ) -> Vec<StructuredError> {
-    let place = Place {
+    let error_location = Location {
         environment,
         service: None,
         container: None,
         revision: None,
     };
     let error = |diagnostic: &Diagnostic| {
-        let spot = diagnostic
-            .location
-            .map_or_else(String::new, |spot| format!(":{}:{}", spot.line, spot.column));
-        let message = format!("{}{spot}: {}", rejection.spec_path, diagnostic.message);
+        let position = diagnostic.location.map_or_else(String::new, |position| {
+            format!(":{}:{}", position.line, position.column)
+        });
+        let message = format!("{}{position}: {}", rejection.spec_path, diagnostic.message);
         let hint = diagnostic.hint.as_deref();
-        let forbidden = hint.and_then(|hint| hint.strip_prefix(POLICY));
+        let forbidden = hint.and_then(|hint| hint.strip_prefix(POLICY_PREFIX));
         let code = if forbidden.is_some() {
             Code::PolicyViolation
         } else {
@@ -39,17 +39,17 @@ pub(in crate::status) fn of_spec(
         let error = StructuredError::new(code, message).details(json!({
             "specPath": rejection.spec_path,
             "path": diagnostic.path,
-            "line": diagnostic.location.map(|spot| spot.line),
-            "column": diagnostic.location.map(|spot| spot.column),
+            "line": diagnostic.location.map(|position| position.line),
+            "column": diagnostic.location.map(|position| position.column),
             "hint": forbidden.or(hint),
         }));
-        place.finish(error, at)
+        error_location.finish(error, at)
     };
     rejection
         .diagnostics
         .iter()
         .filter(|diagnostic| diagnostic.is_error())
-        .take(MOST)
+        .take(MAX_ERRORS)
         .map(error)
         .collect()
 }

@@ -1,10 +1,10 @@
-//! The small forms of a compose file: ports, volumes, spans of time, sizes.
+//! Translation of single values of a compose file: ports, volumes, durations, sizes.
 
 use std::path::{Component, Path, PathBuf};
 
 use serde_json::{Value, json};
 
-/// A scalar as text; `None`: there is nothing.
+/// Scalar as text. `None` for other values.
 pub(super) fn text(value: &Value) -> Option<String> {
     match value {
         Value::String(text) => Some(text.clone()),
@@ -13,7 +13,7 @@ pub(super) fn text(value: &Value) -> Option<String> {
     }
 }
 
-/// One or many, as many.
+/// Wraps a single value into a list.
 pub(super) fn list(value: &Value) -> Value {
     match value {
         Value::Array(_) => value.clone(),
@@ -21,7 +21,7 @@ pub(super) fn list(value: &Value) -> Value {
     }
 }
 
-/// A list of `a:b` from a list or a map.
+/// List of `a:b` from a list or a map.
 pub(super) fn pairs(value: &Value, between: char) -> Value {
     match value {
         Value::Object(map) => map
@@ -42,7 +42,7 @@ pub(super) fn pairs(value: &Value, between: char) -> Value {
     }
 }
 
-/// `5s` and `1m30s` as we write them.
+/// Translates a duration such as `1m30s` to seconds or milliseconds.
 pub(super) fn span(value: &Value) -> Option<Value> {
     let span = humantime::parse_duration(value.as_str()?).ok()?;
     let millis = span.as_millis();
@@ -53,7 +53,7 @@ pub(super) fn span(value: &Value) -> Option<Value> {
     })
 }
 
-/// `512m`, `1gb` or bytes as we write them.
+/// Translates a size such as `512m`, `1gb` or a number of bytes.
 pub(super) fn size(value: &Value) -> Option<Value> {
     let text = text(value)?;
     let at = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
@@ -68,7 +68,7 @@ pub(super) fn size(value: &Value) -> Option<Value> {
     Some(json!(format!("{number}{unit}")))
 }
 
-/// `[ip:]host:container[/udp]` from either form.
+/// Translates a port in either form to `[ip:]host:container[/udp]`.
 pub(super) fn port(value: &Value) -> Option<String> {
     if !value.is_object() {
         return text(value);
@@ -81,19 +81,19 @@ pub(super) fn port(value: &Value) -> Option<String> {
         .map(|port| format!("{port}:"))
         .unwrap_or_default();
     let udp = if value["protocol"] == "udp" { "/udp" } else { "" };
-    // An address alone says nothing: it needs a port.
+    // The address is only valid together with a host port.
     let host = if published.is_empty() { String::new() } else { host };
     Some(format!("{host}{published}{target}{udp}"))
 }
 
-/// A volume in the short form; why it cannot be.
+/// Translates a volume to the short form. The error is the text of a note.
 pub(super) fn volume(value: &Value, back: &Path) -> Result<String, String> {
     let shown = || text(value).unwrap_or_else(|| value.to_string());
     let (source, target, mode) = if let Some(text) = value.as_str() {
         let mut parts = text.splitn(3, ':');
         match (parts.next(), parts.next(), parts.next()) {
             (Some(source), Some(target), mode) => (source, target, mode.map(str::to_owned)),
-            (_, _, _) => return Err(format!("volume `{}`: it has no name", shown())),
+            (_, _, _) => return Err(format!("volume `{}`: it has no name or no target", shown())),
         }
     } else {
         let (Some(source), Some(target)) = (value["source"].as_str(), value["target"].as_str()) else {
@@ -109,14 +109,14 @@ pub(super) fn volume(value: &Value, back: &Path) -> Result<String, String> {
     let inside = joined(back, source);
     if source.starts_with(['/', '~']) || inside.starts_with("..") {
         return Err(format!(
-            "volume `{}`: outside of the folder of this file only what `--allow-mount` names is mounted",
+            "volume `{}`: outside the folder of this file, which needs `--allow-mount`",
             shown()
         ));
     }
     Ok(format!("./{}:{target}{mode}", inside.display()))
 }
 
-/// A path behind another one, without the dots that say nothing.
+/// Joins two paths without `.` components.
 pub(super) fn joined(folder: &Path, path: &str) -> PathBuf {
     let joined: PathBuf = folder
         .join(path)
@@ -130,7 +130,7 @@ pub(super) fn joined(folder: &Path, path: &str) -> PathBuf {
     }
 }
 
-/// Networks that only say who sees whom: here everybody sees everybody of an environment.
+/// Returns true for networks without aliases. They need no translation: all services of an environment share a network.
 pub(super) fn has_no_alias(value: &Value) -> bool {
     match value {
         Value::Object(all) => all.values().all(|network| network.get("aliases").is_none()),
@@ -143,7 +143,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn small_forms_are_written_as_ours() {
+    fn compose_values_are_translated() {
         assert_eq!(span(&json!("1m30s")), Some(json!("90s")));
         assert_eq!(
             span(&json!("1.5s")).or(span(&json!("1500ms"))),
@@ -166,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn a_volume_is_kept_where_it_may_be_mounted() {
+    fn volumes_outside_the_folder_are_rejected() {
         let (here, up) = (Path::new("."), Path::new(".."));
         for (written, back, expected) in [
             (json!("data:/data"), up, Some("data:/data")),

@@ -1,5 +1,5 @@
-//! Eyes may be faster than hands: a start that was seen before its answer came is not waited for again.
-#![allow(clippy::unwrap_used, reason = "names in a test are good names")]
+//! Order of events: the watch can report a start before the executor returns its result.
+#![allow(clippy::unwrap_used, reason = "all names in these tests are valid")]
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -44,7 +44,7 @@ fn container(state: ContainerState, started_at: Option<i64>) -> WatchEvent {
 }
 
 #[test]
-fn a_start_that_was_seen_before_its_answer_is_not_waited_for() {
+fn start_observed_before_its_result_is_not_awaited() {
     let env = EnvName::new("shop").unwrap();
     let step = Step {
         subject: Subject::Service {
@@ -56,19 +56,23 @@ fn a_start_that_was_seen_before_its_answer_is_not_waited_for() {
         },
         cause: Cause::Ready,
     };
-    for before in [None, Some(5)] {
-        let (mut memory, mut store) = (PlannerState::default(), Store::default());
-        store.apply(container(ContainerState::Created, before));
-        memory.on_started(&env, &step, store.of(&env).unwrap(), Timestamp(10));
-        let mut late = memory.clone();
-        late.on_finished(&step, &Ok(Done::Ok), &Deadlines::default(), &store, Timestamp(30));
-        assert_eq!(late.expectations.len(), 1, "not seen yet, and so awaited");
+    for started_before in [None, Some(5)] {
+        let (mut state, mut store) = (PlannerState::default(), Store::default());
+        store.apply(container(ContainerState::Created, started_before));
+        state.on_started(&env, &step, store.of(&env).unwrap(), Timestamp(10));
+        let mut state_without_event = state.clone();
+        state_without_event.on_finished(&step, &Ok(Done::Ok), &Deadlines::default(), &store, Timestamp(30));
+        assert_eq!(
+            state_without_event.expectations.len(),
+            1,
+            "not observed yet, so awaited"
+        );
         store.apply(container(ContainerState::Running, Some(20)));
-        memory.on_finished(&step, &Ok(Done::Ok), &Deadlines::default(), &store, Timestamp(30));
+        state.on_finished(&step, &Ok(Done::Ok), &Deadlines::default(), &store, Timestamp(30));
         assert!(
-            memory.expectations.is_empty(),
-            "seen already: {:?}",
-            memory.expectations
+            state.expectations.is_empty(),
+            "observed already: {:?}",
+            state.expectations
         );
     }
 }

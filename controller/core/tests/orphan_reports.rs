@@ -1,5 +1,5 @@
-//! What dead controllers left is told as long as it is there, whatever else is decided meanwhile.
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+//! Orphans of dead controllers stay in the reports as long as they exist.
+#![allow(clippy::unwrap_used, reason = "a failed precondition fails the test")]
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -22,8 +22,8 @@ fn env() -> EnvName {
     EnvName::new("shop").unwrap()
 }
 
-/// A service that no file names any more, made by a controller of which nothing is left.
-fn left() -> Container {
+/// Container of a service that no file defines, created by a controller that no longer exists.
+fn orphan() -> Container {
     let all = [
         (labels::MANAGED, "true"),
         (labels::PROJECT, "shop"),
@@ -57,9 +57,9 @@ fn accepted() -> Arc<Accepted> {
     })
 }
 
-/// Our lease, with nothing claimed yet.
-fn unclaimed() -> Leases {
-    let mut book = Leases::of(OwnIdentity {
+/// The own lease without any claim.
+fn leases_without_claims() -> Leases {
+    let mut leases = Leases::of(OwnIdentity {
         controller: "me".to_owned(),
         run: "run".to_owned(),
         place: "here".to_owned(),
@@ -80,45 +80,49 @@ fn unclaimed() -> Leases {
         made_at: NOW,
         renewed_at: NOW,
     };
-    book.take(vec![own], NOW);
-    book
+    leases.take(vec![own], NOW);
+    leases
 }
 
 #[test]
-fn an_orphan_is_told_while_a_file_of_its_environment_waits_for_our_claim() {
-    let site = ControllerIdentity {
+fn orphan_is_reported_while_a_claim_is_pending() {
+    let identity = ControllerIdentity {
         controller: "me".to_owned(),
         run: "run".to_owned(),
         publish_address: [127, 0, 0, 1].into(),
     };
-    let mut planner = Planner::new(site, PlannerState::default());
-    let mut world = Store::default();
-    world.apply(WatchEvent::Connected(NOW));
-    world.apply(WatchEvent::Init);
-    world.apply(WatchEvent::Apply(Object::Container(Arc::new(left()))));
-    world.apply(WatchEvent::InitDone);
-    let (leases, health, orders) = (unclaimed(), HealthStates::new(), UserRequests::default());
+    let mut planner = Planner::new(identity, PlannerState::default());
+    let mut store = Store::default();
+    store.apply(WatchEvent::Connected(NOW));
+    store.apply(WatchEvent::Init);
+    store.apply(WatchEvent::Apply(Object::Container(Arc::new(orphan()))));
+    store.apply(WatchEvent::InitDone);
+    let (leases, health, requests) = (
+        leases_without_claims(),
+        HealthStates::new(),
+        UserRequests::default(),
+    );
     let (none, one) = (BTreeMap::new(), BTreeMap::from([(env(), accepted())]));
-    let mut told = |specs: &BTreeMap<_, _>, world: &Store| {
-        let turn = planner.reconcile(&Inputs {
+    let mut count_orphans = |specs: &BTreeMap<_, _>, store: &Store| {
+        let result = planner.reconcile(&Inputs {
             specs,
             scanned: true,
-            store: world,
+            store,
             health: &health,
             leases: &leases,
-            requests: &orders,
+            requests: &requests,
             preflight: None,
             now: NOW,
         });
-        let plan = turn.plans.get(&env());
+        let plan = result.plans.get(&env());
         plan.map_or(0, |plan| plan.orphans.len())
     };
-    assert_eq!(told(&none, &world), 1, "nobody holds its project");
+    assert_eq!(count_orphans(&none, &store), 1, "no spec file");
     assert_eq!(
-        told(&one, &world),
+        count_orphans(&one, &store),
         1,
-        "a file came, and the claim is being written"
+        "a file was added, and the claim is pending"
     );
-    world.apply(WatchEvent::Delete(ObjectId::Container(left().id)));
-    assert_eq!(told(&one, &world), 0, "it is gone");
+    store.apply(WatchEvent::Delete(ObjectId::Container(orphan().id)));
+    assert_eq!(count_orphans(&one, &store), 0, "the orphan was removed");
 }

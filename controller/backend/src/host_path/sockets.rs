@@ -1,0 +1,159 @@
+//! The sockets of engines on this host: a container that reaches one of them controls the host.
+
+use std::collections::BTreeSet;
+use std::ffi::OsString;
+use std::os::unix::ffi::OsStringExt as _;
+use std::path::{Path, PathBuf};
+
+use super::{Identity, Refusal, Resolved, resolve, stat_of};
+
+/// Sockets that engines use by default. Each is compared only where it exists.
+const WELL_KNOWN: [&str; 7] = [
+    "/run/docker.sock",
+    "/var/run/docker.sock",
+    "/run/docker/containerd/containerd.sock",
+    "/run/containerd/containerd.sock",
+    "/run/podman/podman.sock",
+    "/run/crio/crio.sock",
+    "/run/buildkit/buildkitd.sock",
+];
+
+/// Objects that no container may have: each socket, and every directory that contains one.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Sockets(BTreeSet<Identity>);
+
+impl Sockets {
+    /// Finds the sockets as they are now; `engine` is the socket that this process uses.
+    pub fn find(engine: Option<&Path>) -> Self {
+        let mut all = BTreeSet::new();
+        if let Some(engine) = engine {
+            add(engine, &mut all);
+        }
+        for path in WELL_KNOWN.map(Path::new) {
+            if stat_of(path).is_some() {
+                add(path, &mut all);
+            }
+        }
+        Self(all)
+    }
+
+    /// Refuses a source that is a socket, contains one, or has one mounted below it.
+    ///
+    /// # Errors
+    /// [`Refusal::Socket`].
+    pub fn check(&self, source: &Resolved) -> Result<(), Refusal> {
+        let refused = || Err(Refusal::Socket(source.path.clone()));
+        if source.identity.is_some_and(|identity| self.0.contains(&identity)) {
+            return refused();
+        }
+        if source.is_directory && mounted_below(&source.path).iter().any(|path| self.has(path)) {
+            return refused();
+        }
+        Ok(())
+    }
+
+    fn has(&self, path: &Path) -> bool {
+        stat_of(path).is_some_and(|stat| self.0.contains(&Identity::of(&stat)))
+    }
+}
+
+/// Adds the socket and every directory above it. An engine that is away still has the directory of its socket.
+fn add(socket: &Path, to: &mut BTreeSet<Identity>) {
+    for path in [socket.to_owned(), resolved(socket)] {
+        let identities = path.ancestors().filter_map(stat_of);
+        to.extend(identities.map(|stat| Identity::of(&stat)));
+    }
+}
+
+fn resolved(path: &Path) -> PathBuf {
+    resolve(path).map_or_else(|_| path.to_owned(), |resolved| resolved.path)
+}
+
+/// Mount points below a directory: the engine passes them on with the directory.
+fn mounted_below(directory: &Path) -> Vec<PathBuf> {
+    let Ok(table) = std::fs::read("/proc/self/mountinfo") else {
+        return Vec::new();
+    };
+    let points = table.split(|byte| *byte == b'\n').filter_map(|line| {
+        let point = line.split(|byte| *byte == b' ').nth(4)?;
+        Some(unescaped(point))
+    });
+    points
+        .filter(|point| point != directory && point.starts_with(directory))
+        .collect()
+}
+
+/// Mount points have spaces and backslashes as three octal digits.
+fn unescaped(text: &[u8]) -> PathBuf {
+    let mut bytes = Vec::with_capacity(text.len());
+    let mut rest = text;
+    while let Some((first, after)) = rest.split_first() {
+        let digits = after.get(..3).filter(|_| *first == b'\\');
+        let octal = digits
+            .and_then(|digits| std::str::from_utf8(digits).ok())
+            .and_then(|digits| u8::from_str_radix(digits, 8).ok());
+        if let Some(byte) = octal {
+            bytes.push(byte);
+            rest = &after[3..];
+        } else {
+            bytes.push(*first);
+            rest = after;
+        }
+    }
+    PathBuf::from(OsString::from_vec(bytes))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn mount_points_are_unescaped() {
+        for (written, read) in [
+            ("/a\\040b", "/a b"),
+            ("/a\\134b", "/a\\b"),
+            ("/a", "/a"),
+            ("/a\\9", "/a\\9"),
+        ] {
+            assert_eq!(unescaped(written.as_bytes()), Path::new(read));
+        }
+    }
+
+    #[test]
+    fn socket_and_its_directories_are_refused() {
+        let dir = tempfile::tempdir().unwrap();
+        let root = dir.path().canonicalize().unwrap();
+        std::fs::create_dir_all(root.join("run/engine")).unwrap();
+        std::fs::create_dir_all(root.join("run/other")).unwrap();
+        let socket = root.join("run/engine/e.sock");
+        let _listener = std::os::unix::net::UnixListener::bind(&socket).unwrap();
+        std::os::unix::fs::symlink("engine/e.sock", root.join("run/link")).unwrap();
+        std::fs::hard_link(&socket, root.join("run/other/hard")).unwrap();
+        for engine in ["run/engine/e.sock", "run/link"] {
+            let sockets = Sockets::find(Some(&root.join(engine)));
+            let check = |path: &str| sockets.check(&resolve(&root.join(path)).unwrap());
+            for refused in [
+                "run/engine/e.sock",
+                "run/engine",
+                "run",
+                "",
+                "run/link",
+                "run/other/hard",
+            ] {
+                assert!(
+                    matches!(check(refused), Err(Refusal::Socket(_))),
+                    "{engine} {refused}"
+                );
+            }
+            assert_eq!(check("run/other"), Ok(()));
+        }
+    }
+
+    #[test]
+    fn directory_of_an_absent_socket_is_refused() {
+        let dir = tempfile::tempdir().unwrap();
+        let root = dir.path().canonicalize().unwrap();
+        let sockets = Sockets::find(Some(&root.join("e.sock")));
+        assert!(sockets.check(&resolve(&root).unwrap()).is_err());
+    }
+}

@@ -1,0 +1,198 @@
+//! Walks over real trees of links, and a property over generated ones.
+
+use std::os::unix::fs::symlink;
+
+use proptest::prelude::*;
+
+use super::guard::Guard;
+use super::*;
+
+fn tree() -> (tempfile::TempDir, PathBuf) {
+    let dir = tempfile::tempdir().unwrap();
+    let root = dir.path().canonicalize().unwrap();
+    (dir, root)
+}
+
+#[test]
+fn link_is_followed_and_recorded() {
+    let (_dir, root) = tree();
+    std::fs::create_dir_all(root.join("p/data")).unwrap();
+    symlink("p", root.join("a")).unwrap();
+    symlink(root.join("a/data"), root.join("b")).unwrap();
+    let resolved = resolve(&root.join("b/../data/./new/x")).unwrap();
+    assert_eq!(resolved.path, root.join("p/data/new/x"));
+    assert_eq!((resolved.identity, resolved.followed.len()), (None, 2));
+    let found = resolve(&root.join("b")).unwrap();
+    assert_eq!(found.path, root.join("p/data"));
+    assert!(found.identity.is_some() && found.is_directory);
+}
+
+#[test]
+fn link_in_any_component_is_refused_without_links() {
+    let (_dir, root) = tree();
+    std::fs::create_dir_all(root.join("p/data")).unwrap();
+    symlink("p", root.join("a")).unwrap();
+    assert!(resolve_without_links(&root.join("p/data")).is_ok());
+    let refused = resolve_without_links(&root.join("a/data")).unwrap_err();
+    assert_eq!(refused, Refusal::Link(root.join("a")));
+    let missing = resolve_without_links(&root.join("p/none")).unwrap_err();
+    assert_eq!(missing, Refusal::Missing(root.join("p/none")));
+}
+
+#[test]
+fn circle_of_links_is_refused() {
+    let (_dir, root) = tree();
+    symlink("b", root.join("a")).unwrap();
+    symlink("a", root.join("b")).unwrap();
+    assert!(matches!(
+        resolve(&root.join("a")),
+        Err(Refusal::Unreadable { .. })
+    ));
+}
+
+#[test]
+fn process_links_are_resolved_by_their_text() {
+    let roots = Roots::new([Path::new("/proc/self/task")]);
+    assert!(matches!(
+        roots.resolve(Path::new("/proc/self/root/etc")),
+        Err(Refusal::Outside { .. })
+    ));
+}
+
+#[test]
+fn opened_file_is_the_resolved_one() {
+    let (_dir, root) = tree();
+    std::fs::write(root.join("inside"), "in").unwrap();
+    let resolved = resolve(&root.join("inside")).unwrap();
+    assert!(resolved.open().is_ok());
+    std::fs::remove_file(root.join("inside")).unwrap();
+    symlink("/etc/passwd", root.join("inside")).unwrap();
+    assert!(resolved.open().is_err(), "a link was put in its place");
+}
+
+#[test]
+fn file_below_is_opened_without_links_only() {
+    let (_dir, root) = tree();
+    std::fs::create_dir(root.join("d")).unwrap();
+    std::fs::write(root.join("d/f"), "in").unwrap();
+    symlink("d", root.join("l")).unwrap();
+    let top = open_directory(&root).unwrap();
+    assert!(open_below(top.as_fd(), Path::new("d/f")).is_ok());
+    for refused in ["l/f", "d", "d/../d/f", "/etc/passwd", "none"] {
+        assert!(open_below(top.as_fd(), Path::new(refused)).is_err(), "{refused}");
+    }
+    assert!(open_directory(&root.join("l")).is_err());
+}
+
+#[test]
+fn swap_is_found_even_when_it_was_undone() {
+    let (_dir, root) = tree();
+    std::fs::create_dir_all(root.join("p/data")).unwrap();
+    symlink("/", root.join("p/evil")).unwrap();
+    let source = root.join("p/data");
+    let swap = || {
+        let flags = rustix::fs::RenameFlags::EXCHANGE;
+        rustix::fs::renameat_with(CWD, &source, CWD, root.join("p/evil"), flags).unwrap();
+    };
+    let mut guard = Guard::hold(std::slice::from_ref(&source), None).unwrap();
+    std::fs::write(root.join("p/other"), "unrelated").unwrap();
+    assert_eq!(guard.verify(), Ok(()));
+    swap();
+    assert_eq!(guard.verify(), Err(Refusal::Link(source.clone())));
+    swap();
+    assert_eq!(guard.verify(), Err(Refusal::Changed(source.clone())));
+    assert_eq!(guard.verify(), Ok(()), "a change is reported once");
+    swap();
+    assert!(matches!(
+        Guard::hold(std::slice::from_ref(&source), None),
+        Err(Refusal::Link(_))
+    ));
+}
+
+#[test]
+fn replaced_directory_is_found() {
+    let (_dir, root) = tree();
+    std::fs::create_dir_all(root.join("p/data")).unwrap();
+    let source = root.join("p/data");
+    let mut guard = Guard::hold(std::slice::from_ref(&source), None).unwrap();
+    guard.watch = None;
+    std::fs::rename(&source, root.join("p/old")).unwrap();
+    std::fs::create_dir(&source).unwrap();
+    assert_eq!(guard.verify(), Err(Refusal::Changed(source)));
+}
+
+/// One entry of a generated tree; names are few, so that links meet.
+#[derive(Debug, Clone)]
+enum Made {
+    Directory(Vec<u8>),
+    Link(Vec<u8>, String),
+}
+
+fn entry() -> impl Strategy<Value = Made> {
+    let place = || proptest::collection::vec(0_u8..4, 1..4);
+    let target = prop_oneof![
+        Just("..".to_owned()),
+        Just("/".to_owned()),
+        Just("/etc".to_owned()),
+        Just("OUT".to_owned()),
+        Just("ROOT".to_owned()),
+        proptest::collection::vec(
+            prop_oneof![Just(".."), Just("0"), Just("1"), Just("2"), Just("3")],
+            1..5
+        )
+        .prop_map(|parts| parts.join("/")),
+    ];
+    prop_oneof![
+        place().prop_map(Made::Directory),
+        (place(), target).prop_map(|(at, to)| Made::Link(at, to)),
+    ]
+}
+
+fn named(parts: &[u8]) -> PathBuf {
+    parts.iter().map(u8::to_string).collect()
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(300))]
+
+    /// Whatever links a project holds, what is accepted lies in an allowed directory, as the kernel resolves it.
+    #[test]
+    fn accepted_source_never_resolves_outside(
+        made in proptest::collection::vec(entry(), 1..14),
+        requested in proptest::collection::vec(
+            proptest::collection::vec(prop_oneof![Just(".."), Just("."), Just("0"), Just("1"), Just("2"), Just("3")], 1..6),
+            1..8,
+        ),
+    ) {
+        let (_dir, top) = tree();
+        let (root, allowed, out) = (top.join("project"), top.join("allowed"), top.join("out"));
+        for directory in [&root, &allowed, &out] {
+            std::fs::create_dir_all(directory).unwrap();
+        }
+        for entry in &made {
+            match entry {
+                Made::Directory(at) => drop(std::fs::create_dir_all(root.join(named(at)))),
+                Made::Link(at, to) => {
+                    let to = to.replace("OUT", out.to_str().unwrap()).replace("ROOT", allowed.to_str().unwrap());
+                    let at = root.join(named(at));
+                    drop(std::fs::create_dir_all(at.parent().unwrap()));
+                    drop(symlink(to, at));
+                }
+            }
+        }
+        let roots = Roots::new([root.as_path(), allowed.as_path()]);
+        for parts in &requested {
+            let path = root.join(parts.join("/"));
+            let Ok(resolved) = roots.resolve(&path) else { continue };
+            prop_assert!(resolved.path.starts_with(&root) || resolved.path.starts_with(&allowed));
+            match path.canonicalize() {
+                Ok(kernel) => prop_assert_eq!(&resolved.path, &kernel),
+                Err(_) => prop_assert!(resolved.identity.is_none()),
+            }
+            if resolved.identity.is_some() {
+                // What is mounted is the resolved path: it has no link left that the engine could follow.
+                prop_assert!(resolve_without_links(&resolved.path).is_ok());
+            }
+        }
+    }
+}

@@ -1,0 +1,114 @@
+//! What a build context never contains, with or without a `.dockerignore`.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+
+use serde::{Deserialize, Serialize};
+
+use crate::desired::paths;
+
+/// Names that are left out wherever they are in a context: history, and the default state directory.
+const NAMES: [&str; 2] = [".git", ".argus"];
+
+/// Paths of one build context that are left out, relative to the context.
+#[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Excluded {
+    /// The state directory of the controller, where the context contains it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub state: Option<String>,
+    /// What containers of the environment may write to: mounted at run time, and no part of an image.
+    #[serde(skip_serializing_if = "BTreeSet::is_empty")]
+    pub writable: BTreeSet<String>,
+}
+
+/// What becomes of one entry of a context.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Verdict {
+    /// It is part of the context unless `.dockerignore` leaves it out.
+    Sent,
+    /// Of a directory, only the directory itself is part of the context. A file is left out.
+    Emptied,
+    /// It is not part of the context, with everything below it.
+    LeftOut,
+}
+
+impl Excluded {
+    /// What `context` never contains, of the state directory and of the paths that are mounted writable; all absolute.
+    pub fn of<'a>(context: &str, state: &str, writable: impl IntoIterator<Item = &'a str>) -> Self {
+        let inside = |path: &str| {
+            let below = paths::relative_to(path, context).filter(|below| !below.is_empty());
+            below.map(str::to_owned)
+        };
+        Self {
+            state: inside(state),
+            writable: writable.into_iter().filter_map(inside).collect(),
+        }
+    }
+
+    /// Whether there is nothing but what every context leaves out.
+    pub fn is_empty(&self) -> bool {
+        *self == Self::default()
+    }
+
+    /// What becomes of the entry at this path, relative to the context.
+    pub fn verdict(&self, path: &Path) -> Verdict {
+        let name = path.file_name().and_then(|name| name.to_str());
+        let named = name.is_some_and(|name| NAMES.contains(&name) || is_spec_name(name));
+        if named
+            || self
+                .state
+                .as_deref()
+                .is_some_and(|state| Path::new(state) == path)
+        {
+            Verdict::LeftOut
+        } else if self.writable.iter().any(|writable| Path::new(writable) == path) {
+            Verdict::Emptied
+        } else {
+            Verdict::Sent
+        }
+    }
+}
+
+/// Whether a file of this name is a spec.
+pub fn is_spec_name(name: &str) -> bool {
+    let stem = name.strip_suffix(".yaml").or_else(|| name.strip_suffix(".yml"));
+    let stem = stem.and_then(|stem| stem.strip_suffix("e2e"));
+    !name.starts_with('.') && stem.is_some_and(|stem| stem.is_empty() || stem.ends_with('.'))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn state_specs_and_history_are_left_out() {
+        let excluded = Excluded::of("/p", "/p/var/state", ["/p/data", "/p", "/", "/other", "/pp/x"]);
+        for (path, verdict) in [
+            ("var/state", Verdict::LeftOut),
+            ("var", Verdict::Sent),
+            (".git", Verdict::LeftOut),
+            ("vendor/lib/.git", Verdict::LeftOut),
+            ("sub/.argus", Verdict::LeftOut),
+            ("e2e.yaml", Verdict::LeftOut),
+            ("environments/shop.e2e.yml", Verdict::LeftOut),
+            ("data", Verdict::Emptied),
+            ("sub/data", Verdict::Sent),
+            (".gitignore", Verdict::Sent),
+            ("note2e.yaml", Verdict::Sent),
+        ] {
+            assert_eq!(excluded.verdict(Path::new(path)), verdict, "{path}");
+        }
+        assert_eq!(
+            excluded.writable.len(),
+            1,
+            "a context that is itself mounted is not emptied"
+        );
+    }
+
+    #[test]
+    fn context_inside_the_state_directory_excludes_nothing_of_it() {
+        assert!(Excluded::of("/state/private/own-image", "/state", []).is_empty());
+        assert!(Excluded::of("/p", "", []).is_empty());
+    }
+}

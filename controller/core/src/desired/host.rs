@@ -1,0 +1,112 @@
+//! Paths of the host that a file names, and where they lead: found out by whoever has a disk, used by admission.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use argus_crds::{Diagnostic, E2eSpec, MockMode};
+
+use crate::desired::admit::SpecContext;
+use crate::desired::identity::shown;
+use crate::desired::paths;
+
+/// What the host has at the paths that a file names. All paths are absolute.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct HostPaths {
+    /// The project's own directory, which needs no flag; empty: the directory of the file.
+    pub project: String,
+    /// The state directory of the controller, without links; empty: not known.
+    pub state: String,
+    /// Where each path of [`named`] leads, or why it may not be used. A path that is absent is used as it is written.
+    pub resolved: BTreeMap<String, Result<String, String>>,
+}
+
+/// Every path of the host that a file names, absolute and without `..`, as it is written.
+pub fn named(written: &E2eSpec, directory: &str) -> BTreeSet<String> {
+    let mut texts: Vec<&str> = Vec::new();
+    let mut files = Vec::new();
+    for declared in written.declared() {
+        let volumes = declared.service.container.iter().flat_map(|it| &it.volumes);
+        texts.extend(volumes.filter_map(|text| bind_source(text)));
+        if let Some(build) = &declared.service.build {
+            texts.push(&build.context);
+            match &build.dockerfile {
+                Some(dockerfile) => texts.push(dockerfile),
+                None => files.push(format!("{}/Dockerfile", build.context)),
+            }
+        }
+    }
+    for mock in written.mocks.values() {
+        if mock.image.is_some() {
+            texts.extend(mock.volumes.iter().filter_map(|text| bind_source(text)));
+        } else {
+            if matches!(mock.mode, MockMode::Record | MockMode::Replay) {
+                texts.push(&mock.recordings_dir);
+            }
+            texts.extend(mock.openapi.as_deref());
+        }
+    }
+    let sane = texts
+        .into_iter()
+        .chain(files.iter().map(String::as_str))
+        .filter(|text| paths::is_sane(text));
+    sane.map(|text| paths::to_absolute(directory, text)).collect()
+}
+
+/// Where a path of [`named`] leads; complains about one that may not be used.
+pub(super) fn lead(
+    absolute: String,
+    written: &str,
+    path: &str,
+    context: &SpecContext,
+    to: &mut Vec<Diagnostic>,
+) -> Option<String> {
+    match context.host.resolved.get(&absolute) {
+        None => Some(absolute),
+        Some(Ok(real)) => Some(real.clone()),
+        Some(Err(why)) => {
+            let hint =
+                "POLICY_VIOLATION: name a path inside the project; `--allow-mount DIR` adds a directory";
+            let message = format!("`{}` is refused: {}", shown(written), shown(why));
+            to.push(Diagnostic::error(path, message).hint(hint));
+            None
+        }
+    }
+}
+
+/// The source of a bind mount as it is written; `None` for a named volume.
+fn bind_source(text: &str) -> Option<&str> {
+    let source = text.trim().split(':').next()?;
+    is_bind(source).then_some(source)
+}
+
+/// Whether a mount's source is a path of the host and not the name of a volume.
+pub(super) fn is_bind(source: &str) -> bool {
+    source.contains('/') || source.starts_with(['.', '~'])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_path_of_a_file_is_named() {
+        let text = "project: {name: a}\nservices:\n  b:\n    build: {context: ./src}\n    container: {name: b, volumes: [\"./data:/d\", \"vol:/v\", \"../up:/u:ro\"]}\n  \
+                    c:\n    build: {context: ., dockerfile: docker/File}\n    container: {name: c}\n\
+                    mocks:\n  m: {port: 80, openapi: api.yaml, mode: replay}\n  n: {port: 81, image: x, volumes: [\"/abs/x:/y\"], openapi: no.yaml}\n";
+        let spec = argus_crds::yaml::read("e2e.yaml", text.as_bytes()).spec.unwrap();
+        let all: Vec<String> = named(&spec, "/p/e").into_iter().collect();
+        let recordings = format!("/p/e/{}", spec.mocks["m"].recordings_dir.trim_start_matches("./"));
+        let mut expected = vec![
+            "/abs/x",
+            "/p/e",
+            "/p/e/api.yaml",
+            "/p/e/data",
+            "/p/e/docker/File",
+            "/p/e/src",
+            "/p/e/src/Dockerfile",
+            "/p/up",
+            recordings.as_str(),
+        ];
+        expected.sort_unstable();
+        assert_eq!(all, expected);
+    }
+}

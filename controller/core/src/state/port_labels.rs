@@ -1,0 +1,71 @@
+//! Port assignments from the labels of containers, for a new state directory.
+
+use crate::desired::{Desired, PortStrategy};
+use crate::ident::{HostPort, Protocol, ServiceName};
+use crate::labels;
+use crate::observed::Observed;
+use crate::plan::PortKey;
+use crate::state::EnvHistory;
+use crate::state::expectation::is_up;
+
+/// Restores lost port assignments (new state directory) from the labels of the containers.
+pub(super) fn restore_ports(history: &mut EnvHistory, desired: &Desired, observed: &Observed) {
+    for container in observed.containers.values() {
+        let Some(label) = container
+            .labels
+            .get(labels::PORTS)
+            .filter(|label| !label.is_empty())
+        else {
+            continue;
+        };
+        let Some(service) = container.owner().and_then(|owner| owner.service) else {
+            continue;
+        };
+        let Some(wanted) = desired.services.get(&service) else {
+            continue;
+        };
+        let publishes = |container: HostPort| {
+            wanted
+                .ports
+                .iter()
+                .any(|port| port.container == container.number && port.protocol == container.protocol)
+        };
+        // With the strategy `Fail`, a container is created before its port is assigned.
+        if desired.ports.strategy == PortStrategy::Fail && !is_up(container.state) {
+            continue;
+        }
+        for (key, host, preferred) in label
+            .split(',')
+            .filter_map(|entry| parse_port_entry(&service, entry))
+        {
+            if publishes(key.container) && !history.ports.contains_key(&key) {
+                history.ports.insert(key.clone(), host);
+                history.wanted.insert(key, preferred);
+            }
+        }
+    }
+}
+
+/// Parses an entry of the ports label, such as `80/tcp=9001@8080`.
+fn parse_port_entry(service: &ServiceName, entry: &str) -> Option<(PortKey, u16, u16)> {
+    let (container, assigned) = entry.split_once('=')?;
+    let (number, protocol) = container.split_once('/')?;
+    let (host, wanted) = assigned.split_once('@')?;
+    let protocol = match protocol {
+        "tcp" => Protocol::Tcp,
+        "udp" => Protocol::Udp,
+        _ => return None,
+    };
+    let container = HostPort {
+        number: number.parse().ok()?,
+        protocol,
+    };
+    Some((
+        PortKey {
+            service: service.clone(),
+            container,
+        },
+        host.parse().ok()?,
+        wanted.parse().ok()?,
+    ))
+}

@@ -1,0 +1,460 @@
+//! Failed runs: detection, reset of the history, and restart decisions.
+#![allow(clippy::unwrap_used, reason = "a failed precondition fails the test")]
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use argus_core::desired::Accepted;
+use argus_core::desired::admit::{SpecContext, admit};
+use argus_core::diagnose::{self, FailureCause, FailureKind};
+use argus_core::ident::{ContainerId, EnvName, ServiceName};
+use argus_core::labels;
+use argus_core::observed::{
+    Config, Container, ContainerState, InspectInfo, Object, Outage, Store, WatchEvent,
+};
+use argus_core::outcome::Evidence;
+use argus_core::probe::{Health, HealthStates, ProbeStatus};
+use argus_core::state::observe::Context;
+use argus_core::state::restart::{self, RestartDecision as Restart};
+use argus_core::state::{PlannerState, ServiceHistory};
+use argus_core::time::Timestamp;
+use argus_core::user_requests::UserRequests;
+
+const SECOND: i64 = 1_000;
+
+/// Simulation of one service and its observations over time.
+struct Fixture {
+    state: PlannerState,
+    accepted: Accepted,
+    health: HealthStates,
+    outages: Vec<Outage>,
+    now: Timestamp,
+    containers: BTreeMap<String, Container>,
+    retagged: Vec<&'static str>,
+}
+
+fn env() -> EnvName {
+    EnvName::new("shop").unwrap()
+}
+
+impl Fixture {
+    fn new(more: &str) -> Self {
+        let text = format!(
+            "version: \"1\"\nproject: {{ name: shop }}\nservices:\n  web:\n    image: web:1\n    container:\n      name: shop-web\n{more}"
+        );
+        let written = argus_crds::yaml::read("e2e.yaml", text.as_bytes()).spec.unwrap();
+        Self {
+            state: PlannerState::default(),
+            accepted: Accepted {
+                desired: admit(&written, &SpecContext::default()).desired.unwrap(),
+                spec_path: "e2e.yaml".to_owned(),
+                accepted_at: Timestamp(0),
+                has_pending_edit: false,
+            },
+            health: HealthStates::new(),
+            outages: Vec::new(),
+            now: Timestamp(1_000 * SECOND),
+            containers: BTreeMap::new(),
+            retagged: Vec::new(),
+        }
+    }
+
+    fn with_probe() -> Self {
+        Self::new("      healthcheck: { path: /, port: 80, interval: 30s, retries: 3 }\n")
+    }
+
+    /// Observes container `c1` in a state.
+    fn observe_container(
+        &mut self,
+        state: ContainerState,
+        started: Timestamp,
+        ended: Option<(Timestamp, i64)>,
+    ) {
+        self.observe_container_with_id("c1", state, started, ended);
+    }
+
+    fn observe_container_with_id(
+        &mut self,
+        id: &str,
+        state: ContainerState,
+        started: Timestamp,
+        ended: Option<(Timestamp, i64)>,
+    ) {
+        let all = [
+            (labels::MANAGED, "true"),
+            (labels::ENVIRONMENT, "shop"),
+            (labels::SERVICE, "web"),
+        ];
+        let container = Container {
+            id: ContainerId::new(id).unwrap(),
+            name: "shop-web".to_owned(),
+            labels: all.map(|(key, value)| (key.to_owned(), value.to_owned())).into(),
+            image: "web:1".to_owned(),
+            state,
+            created_at: Timestamp(1),
+            networks: BTreeMap::new(),
+            inspect: Some(InspectInfo {
+                started_at: Some(started),
+                finished_at: ended.map(|(at, _)| at),
+                exit_code: ended.map_or(0, |(_, code)| code),
+                oom_killed: false,
+                error: String::new(),
+                image_id: None,
+                health: None,
+                config: Config::default(),
+            }),
+            stopped_by_other: None,
+            oom_at: None,
+        };
+        self.containers.insert(id.to_owned(), container);
+        self.observe();
+    }
+
+    fn observe_probe(&mut self, status: ProbeStatus) {
+        let seen = &self.containers["c1"];
+        let health = Health {
+            status,
+            since: self.now,
+            started_at: seen.inspect.as_ref().unwrap().started_at,
+            failing_since: (status == ProbeStatus::Unhealthy).then(|| self.now - Duration::from_secs(60)),
+            recent: vec!["503".to_owned()],
+            ..Health::default()
+        };
+        self.health.insert(seen.id.clone(), health);
+        self.observe();
+    }
+
+    fn observe(&mut self) {
+        let mut store = Store::default();
+        for container in self.containers.values() {
+            store.apply(WatchEvent::Apply(Object::Container(Arc::new(container.clone()))));
+        }
+        for id in &self.retagged {
+            store.apply(WatchEvent::ImageMoved(ContainerId::new(*id).unwrap()));
+        }
+        let context = Context {
+            health: &self.health,
+            outages: &self.outages,
+            requests: &UserRequests::default(),
+            controller: "",
+            now: self.now,
+        };
+        let seen = store.of(&env()).cloned().unwrap_or_default();
+        self.state.observe(&env(), Some(&self.accepted), &seen, &context);
+    }
+
+    fn advance(&mut self, seconds: u64) -> Timestamp {
+        self.now = self.now + Duration::from_secs(seconds);
+        self.now
+    }
+
+    fn history(&mut self) -> &mut ServiceHistory {
+        let history = self.state.environments.get_mut(&env()).unwrap();
+        history
+            .services
+            .get_mut(&ServiceName::new("web").unwrap())
+            .unwrap()
+    }
+
+    fn decision(&mut self) -> Restart {
+        let (policy, outages) = (self.accepted.desired.restart.clone(), self.outages.clone());
+        let history = self.history();
+        restart::decide(&policy, &history.failures, &outages, &history.health_transitions)
+    }
+}
+
+#[test]
+fn never_healthy_service_uses_up_its_budget() {
+    let mut fixture = Fixture::with_probe();
+    for run in 1..=4 {
+        let started = fixture.now;
+        fixture.observe_container(ContainerState::Running, started, None);
+        fixture.advance(130);
+        fixture.observe_probe(ProbeStatus::Unhealthy);
+        match (run, fixture.decision()) {
+            (1..=3, Restart::At(_, attempt)) => assert_eq!(attempt, run),
+            (4, Restart::GaveUp(restarts)) => assert_eq!(restarts, 3),
+            (_, other) => panic!("run {run}: {other:?}"),
+        }
+        fixture.advance(8);
+    }
+}
+
+#[test]
+fn probe_failure_records_its_first_failed_probe() {
+    let mut fixture = Fixture::with_probe();
+    let started = fixture.now;
+    fixture.observe_container(ContainerState::Running, started, None);
+    let detected_at = fixture.advance(130);
+    fixture.observe_probe(ProbeStatus::Unhealthy);
+    let failed_run = &fixture.history().failures[0];
+    assert_eq!(
+        (failed_run.at, failed_run.failing_since),
+        (detected_at, Some(detected_at - Duration::from_secs(60)))
+    );
+}
+
+#[test]
+fn only_a_healthy_minute_resets_the_failures() {
+    for (healthy_for, spent) in [(5, true), (70, false)] {
+        let mut fixture = Fixture::with_probe();
+        for _ in 0..5 {
+            let started = fixture.now;
+            fixture.observe_container(ContainerState::Running, started, None);
+            fixture.advance(1);
+            fixture.observe_probe(ProbeStatus::Healthy);
+            // Three consecutive failures, 30 s apart, follow the last success.
+            fixture.advance(healthy_for + 90);
+            fixture.observe_probe(ProbeStatus::Unhealthy);
+            fixture.advance(8);
+        }
+        let gave_up = matches!(fixture.decision(), Restart::GaveUp(_));
+        assert_eq!(
+            gave_up,
+            spent,
+            "healthy for {healthy_for} s: {:?}",
+            fixture.decision()
+        );
+    }
+}
+
+#[test]
+fn replaced_image_ends_a_give_up_but_no_earlier_delay() {
+    let mut fixture = Fixture::new("");
+    for run in 1..=4 {
+        let started = fixture.now;
+        fixture.observe_container(ContainerState::Running, started, None);
+        let ended = fixture.advance(1);
+        fixture.observe_container(ContainerState::Exited, started, Some((ended, run)));
+        if run == 3 {
+            fixture.retagged.push("c1");
+            fixture.observe();
+            assert!(
+                !fixture.history().failures[2].image_replaced,
+                "the restart is already planned"
+            );
+            fixture.retagged.clear();
+        }
+        fixture.advance(8);
+    }
+    assert_eq!(fixture.decision(), Restart::GaveUp(3));
+    fixture.observe();
+    assert!(!fixture.history().failures[3].image_replaced);
+    fixture.retagged.push("c1");
+    fixture.observe();
+    assert!(fixture.history().failures[3].image_replaced);
+
+    // The container of the new image fails for the first time.
+    fixture.containers.clear();
+    fixture.retagged.clear();
+    let started = fixture.advance(1);
+    fixture.observe_container_with_id("c2", ContainerState::Running, started, None);
+    let ended = fixture.advance(1);
+    fixture.observe_container_with_id("c2", ContainerState::Exited, started, Some((ended, 1)));
+    assert_eq!(fixture.history().failures.len(), 1);
+    assert!(matches!(fixture.decision(), Restart::At(_, 1)));
+}
+
+#[test]
+fn running_resets_the_failures_without_a_probe() {
+    let mut fixture = Fixture::new("");
+    for _ in 0..5 {
+        let started = fixture.now;
+        fixture.observe_container(ContainerState::Running, started, None);
+        let ended = fixture.advance(70);
+        fixture.observe_container(ContainerState::Exited, started, Some((ended, 1)));
+        fixture.advance(8);
+    }
+    assert!(matches!(fixture.decision(), Restart::At(_, 1)));
+}
+
+#[test]
+fn unhealthy_run_fails_again_after_a_retry() {
+    let mut fixture = Fixture::with_probe();
+    let started = fixture.now;
+    fixture.observe_container(ContainerState::Running, started, None);
+    fixture.advance(130);
+    fixture.observe_probe(ProbeStatus::Unhealthy);
+    assert_eq!(fixture.history().failures.len(), 1);
+    let desired = fixture.accepted.desired.clone();
+    fixture.state.prune_failures(&env(), Some(&desired));
+    assert!(fixture.history().failures.is_empty());
+    fixture.advance(1);
+    fixture.observe();
+    let failures = &fixture.history().failures;
+    assert_eq!((failures.len(), failures[0].number), (1, 2));
+    // A run that ended before the retry does not count.
+    let mut fixture = Fixture::new("");
+    fixture.observe_container(ContainerState::Exited, started, Some((started, 1)));
+    assert_eq!(fixture.history().failures.len(), 1);
+    fixture.state.prune_failures(&env(), Some(&desired));
+    fixture.observe();
+    assert!(fixture.history().failures.is_empty());
+}
+
+#[test]
+fn exit_of_an_unhealthy_run_updates_its_failure() {
+    let mut fixture = Fixture::with_probe();
+    let started = fixture.now;
+    fixture.observe_container(ContainerState::Running, started, None);
+    fixture.advance(130);
+    fixture.observe_probe(ProbeStatus::Unhealthy);
+    fixture.history().failures[0].evidence = Some(Evidence::default());
+    let ended = fixture.advance(1);
+    fixture.containers.get_mut("c1").unwrap().oom_at = Some(ended);
+    let oom_at = fixture.containers["c1"].oom_at;
+    fixture.observe_container(ContainerState::Exited, started, Some((ended, 137)));
+    fixture.containers.get_mut("c1").unwrap().oom_at = oom_at;
+    fixture.observe();
+    let failures = &fixture.history().failures;
+    assert_eq!(failures.len(), 1, "{failures:?}");
+    let failed_run = &failures[0];
+    assert_eq!(
+        (failed_run.cause, failed_run.exit_code, failed_run.at),
+        (FailureCause::Exited, 137, ended)
+    );
+    assert_eq!(diagnose::kind(failed_run), FailureKind::OutOfMemory);
+    assert_eq!(failed_run.number, 1);
+    assert!(failed_run.evidence.is_none(), "the evidence is collected again");
+    assert_eq!(failed_run.probe_output, ["503"]);
+}
+
+fn set_last_line(fixture: &mut Fixture, line: &str) {
+    let history = fixture.history();
+    let last = history.failures.last_mut().unwrap();
+    last.evidence = Some(Evidence {
+        stderr: vec![line.to_owned()],
+        ..Evidence::default()
+    });
+}
+
+#[test]
+fn long_runs_between_equal_failures_are_not_halted() {
+    for (minutes, halted) in [(1, true), (24 * 60, false)] {
+        let mut fixture = Fixture::new("");
+        for _ in 0..3 {
+            let started = fixture.now;
+            fixture.observe_container(ContainerState::Running, started, None);
+            let ended = fixture.advance(minutes * 60);
+            fixture.observe_container(ContainerState::Exited, started, Some((ended, 1)));
+            set_last_line(&mut fixture, "connection reset by peer");
+            fixture.advance(8);
+        }
+        let found = matches!(fixture.decision(), Restart::Halted(_));
+        assert_eq!(found, halted, "{minutes} min: {:?}", fixture.decision());
+    }
+}
+
+#[test]
+fn recovery_and_outages_end_a_repetition() {
+    let mut fixture = Fixture::new("");
+    for round in 0..3 {
+        let started = fixture.now;
+        fixture.observe_container(ContainerState::Running, started, None);
+        let ended = fixture.advance(5);
+        if round < 2 {
+            fixture.outages.push(Outage {
+                from: ended,
+                until: Some(ended),
+            });
+        }
+        fixture.observe_container(ContainerState::Exited, started, Some((ended, 1)));
+        set_last_line(&mut fixture, "terminated");
+        fixture.advance(60);
+    }
+    assert!(
+        matches!(fixture.decision(), Restart::At(_, 1)),
+        "{:?}",
+        fixture.decision()
+    );
+    let mut fixture = Fixture::with_probe();
+    let started = fixture.now;
+    fixture.observe_container(ContainerState::Running, started, None);
+    for _ in 0..3 {
+        fixture.advance(100);
+        fixture.observe_probe(ProbeStatus::Unhealthy);
+        set_last_line(&mut fixture, "slow query");
+        if fixture.history().failures.len() < 3 {
+            fixture.advance(1);
+            fixture.observe_probe(ProbeStatus::Healthy);
+        }
+    }
+    assert!(
+        matches!(fixture.decision(), Restart::At(..)),
+        "{:?}",
+        fixture.decision()
+    );
+}
+
+#[test]
+fn probe_failure_before_an_outage_does_not_count() {
+    let mut fixture = Fixture::with_probe();
+    let started = fixture.now;
+    fixture.observe_container(ContainerState::Running, started, None);
+    fixture.advance(60);
+    fixture.observe_probe(ProbeStatus::Healthy);
+    let cut = fixture.advance(60);
+    fixture.outages.push(Outage {
+        from: cut,
+        until: Some(cut + Duration::from_secs(30)),
+    });
+    // The engine hung before the outage was detected, and the probe status is still present after it.
+    fixture.now = cut - Duration::from_secs(5);
+    fixture.observe_probe(ProbeStatus::Unhealthy);
+    fixture.now = cut + Duration::from_secs(31);
+    fixture.observe();
+    assert_eq!(fixture.history().failures, []);
+    // The same status after the outage counts.
+    fixture.observe_probe(ProbeStatus::Unhealthy);
+    assert_eq!(fixture.history().failures.len(), 1);
+}
+
+#[test]
+fn failure_by_a_lagging_clock_comes_last() {
+    let mut fixture = Fixture::new("");
+    for round in 1..=4 {
+        // The clock of the engine was set back by an hour after the first failure.
+        let engine = |at: Timestamp| {
+            if round == 1 {
+                at
+            } else {
+                at - Duration::from_secs(3_600)
+            }
+        };
+        let started = engine(fixture.now);
+        // Each run has a new container, as from the second failure on.
+        let id = format!("c{round}");
+        fixture.containers.clear();
+        fixture.observe_container_with_id(&id, ContainerState::Running, started, None);
+        let ended = engine(fixture.advance(1));
+        fixture.observe_container_with_id(&id, ContainerState::Exited, started, Some((ended, 1)));
+        let last = fixture.history().failures.last().unwrap().clone();
+        assert_eq!((last.number, last.container.as_str()), (round, id.as_str()));
+        assert!(!last.followed_by_run);
+        let now = fixture.now;
+        match fixture.decision() {
+            Restart::At(at, _) => assert!(at > now, "failure {round} has its delay"),
+            other => assert_eq!(other, Restart::GaveUp(3), "failure {round}"),
+        }
+        fixture.advance(10);
+    }
+    assert_eq!(fixture.decision(), Restart::GaveUp(3));
+}
+
+#[test]
+fn retry_before_the_first_sync_clears_the_failures() {
+    let mut fixture = Fixture::new("");
+    let started = fixture.now;
+    fixture.observe_container(ContainerState::Exited, started, Some((started, 1)));
+    let identity = argus_core::reconcile::ControllerIdentity {
+        controller: "me".to_owned(),
+        run: "1".to_owned(),
+        publish_address: [127, 0, 0, 1].into(),
+    };
+    let mut planner = argus_core::reconcile::Planner::new(identity, fixture.state.clone());
+    planner.retry(&env());
+    let history = &planner.state().environments[&env()];
+    let web = &history.services[&ServiceName::new("web").unwrap()];
+    assert!(web.failures.is_empty() && web.reset_baseline.is_some());
+}

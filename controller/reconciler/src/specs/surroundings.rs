@@ -1,0 +1,123 @@
+//! The place of a spec file on the host: its real directory, its project, and where the paths that it names lead.
+
+use std::collections::BTreeSet;
+use std::fs::{self, Metadata};
+use std::io::{self, Read as _};
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
+
+use argus_backend::host_path::sockets::Sockets;
+use argus_backend::host_path::{Roots, real};
+use argus_core::desired::host::HostPaths;
+
+/// Directories of the system: a repository there (`etckeeper`, for one) is not a project.
+const SYSTEM: [&str; 14] = [
+    "/", "/boot", "/dev", "/etc", "/home", "/opt", "/proc", "/root", "/run", "/srv", "/sys", "/tmp", "/usr",
+    "/var",
+];
+/// The name of the state directory unless a flag gives another.
+const STATE: &str = ".argus";
+
+/// What spec files may reach on this host, beyond their own project.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Access {
+    /// Directories that the operator allows, absolute.
+    pub allow_mounts: Vec<String>,
+    /// The state directory of the controller.
+    pub state: PathBuf,
+    /// The socket of the engine, where it is one.
+    pub engine: Option<PathBuf>,
+}
+
+/// A spec file with everything around it that it may reach.
+#[derive(Debug, Clone)]
+pub struct Surroundings {
+    /// Path of the file without links.
+    pub file: PathBuf,
+    /// What admission has to know of the host; `resolved` is empty until [`Surroundings::resolve`].
+    pub host: HostPaths,
+    roots: Roots,
+    sockets: Sockets,
+}
+
+impl Surroundings {
+    /// Finds out where a file is. `file` is absolute; it need not exist.
+    pub fn of(file: &Path, access: &Access) -> Self {
+        let file = real(file);
+        let state = real(&access.state);
+        let directory = file.parent().unwrap_or(Path::new("/"));
+        let project = project(directory, &state);
+        // A file at the root of the host has no directory of its own.
+        let own = Some(project.as_path()).filter(|own| *own != Path::new("/"));
+        let allowed = access.allow_mounts.iter().map(Path::new);
+        Self {
+            roots: Roots::new(own.into_iter().chain(allowed)),
+            sockets: Sockets::find(access.engine.as_deref()),
+            host: HostPaths {
+                project: text(&project).unwrap_or_default(),
+                state: text(&state).filter(|state| state != "/").unwrap_or_default(),
+                ..HostPaths::default()
+            },
+            file,
+        }
+    }
+
+    /// Follows each path, and records where it leads or why it may not be used.
+    pub fn resolve(&mut self, named: &BTreeSet<String>) {
+        let lead = |path: &String| {
+            let resolved = self
+                .roots
+                .resolve(Path::new(path))
+                .map_err(|why| why.to_string())?;
+            self.sockets.check(&resolved).map_err(|why| why.to_string())?;
+            text(&resolved.path).ok_or_else(|| "it leads to a name that is not UTF-8".to_owned())
+        };
+        self.host.resolved = named.iter().map(|path| (path.clone(), lead(path))).collect();
+    }
+
+    /// Reads a regular file inside the allowed directories; `None` when it is longer than `limit` bytes.
+    ///
+    /// # Errors
+    /// The file leads outside, does not exist, or cannot be read.
+    pub fn read(&self, path: &Path, limit: u64) -> io::Result<Option<Vec<u8>>> {
+        let resolved = self.roots.resolve(path).map_err(io::Error::other)?;
+        let mut bytes = Vec::new();
+        resolved.open()?.take(limit + 1).read_to_end(&mut bytes)?;
+        Ok((bytes.len() as u64 <= limit).then_some(bytes))
+    }
+}
+
+/// The project of a directory: the git worktree around it, else the directory that the controller is run for, else itself.
+fn project(directory: &Path, state: &Path) -> PathBuf {
+    let Ok(own) = fs::symlink_metadata(directory) else {
+        return directory.to_owned();
+    };
+    let candidates = directory
+        .ancestors()
+        .filter(|path| !SYSTEM.iter().any(|system| Path::new(system) == *path));
+    let worktree = candidates.into_iter().find(|path| is_worktree(path, &own));
+    let beside_state = || {
+        let parent = state.parent().filter(|_| state.ends_with(STATE))?;
+        let system = SYSTEM.iter().any(|system| Path::new(system) == parent);
+        (!system && directory.starts_with(parent)).then_some(parent)
+    };
+    worktree.or_else(beside_state).unwrap_or(directory).to_owned()
+}
+
+/// Whether a directory is a git worktree that its own user, or one whom the controller trusts, made.
+fn is_worktree(directory: &Path, own: &Metadata) -> bool {
+    let trusted = [own.uid(), 0, rustix::process::geteuid().as_raw()];
+    let made_by_trusted = |path: &Path, kind: fn(&Metadata) -> bool| {
+        fs::symlink_metadata(path).is_ok_and(|meta| kind(&meta) && trusted.contains(&meta.uid()))
+    };
+    made_by_trusted(&directory.join(".git"), |meta| meta.is_dir() || meta.is_file())
+        && made_by_trusted(directory, Metadata::is_dir)
+}
+
+fn text(path: &Path) -> Option<String> {
+    path.to_str().map(str::to_owned)
+}
+
+#[cfg(test)]
+#[path = "surroundings_tests.rs"]
+mod tests;

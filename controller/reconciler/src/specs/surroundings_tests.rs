@@ -1,0 +1,145 @@
+//! Projects, worktrees and links on a real file system.
+
+use std::os::unix::fs::symlink;
+
+use super::*;
+
+fn tree(directories: &[&str]) -> (tempfile::TempDir, PathBuf) {
+    let dir = tempfile::tempdir().unwrap();
+    let root = dir.path().canonicalize().unwrap();
+    for directory in directories {
+        fs::create_dir_all(root.join(directory)).unwrap();
+    }
+    (dir, root)
+}
+
+fn of(file: &Path, access: &Access) -> Surroundings {
+    Surroundings::of(file, access)
+}
+
+fn leads(around: &mut Surroundings, path: &Path) -> Result<String, String> {
+    let path = path.to_str().unwrap().to_owned();
+    around.resolve(&BTreeSet::from([path.clone()]));
+    around.host.resolved.remove(&path).unwrap()
+}
+
+#[test]
+fn project_is_the_worktree_else_beside_state_else_itself() {
+    let (_dir, root) = tree(&[
+        "repo/.git",
+        "repo/deploy/env",
+        "plain/env",
+        "plain/.argus",
+        "alone",
+    ]);
+    let access = |state: &str| Access {
+        state: root.join(state),
+        ..Access::default()
+    };
+    for (file, state, project) in [
+        ("repo/deploy/env/e2e.yaml", "state", "repo"),
+        ("plain/env/e2e.yaml", "plain/.argus", "plain"),
+        ("plain/env/e2e.yaml", "plain/state", "plain/env"),
+        ("alone/e2e.yaml", "plain/.argus", "alone"),
+    ] {
+        let found = of(&root.join(file), &access(state)).host.project;
+        assert_eq!(found, root.join(project).to_str().unwrap(), "{file} {state}");
+    }
+}
+
+#[test]
+fn worktree_that_another_user_made_is_no_project() {
+    if !rustix::process::geteuid().is_root() {
+        return;
+    }
+    let (_dir, root) = tree(&["repo/.git", "repo/env"]);
+    std::os::unix::fs::chown(root.join("repo/.git"), Some(4321), None).unwrap();
+    let found = of(&root.join("repo/env/e2e.yaml"), &Access::default())
+        .host
+        .project;
+    assert_eq!(found, root.join("repo/env").to_str().unwrap());
+}
+
+#[test]
+fn linked_project_directory_counts_where_it_really_is() {
+    let (_dir, root) = tree(&["specs", "repo/data"]);
+    fs::write(root.join("repo/e2e.yaml"), "").unwrap();
+    symlink(root.join("repo"), root.join("specs/shop")).unwrap();
+    let around = of(&root.join("specs/shop/e2e.yaml"), &Access::default());
+    assert_eq!(around.file, root.join("repo/e2e.yaml"));
+    assert_eq!(around.host.project, root.join("repo").to_str().unwrap());
+}
+
+#[test]
+fn link_out_of_the_project_is_refused() {
+    let (_dir, root) = tree(&["p/data", "allowed/in", "out"]);
+    for (link, target) in [
+        ("p/host", "/"),
+        ("p/up", "../out"),
+        ("p/in", "data"),
+        ("p/granted", "../allowed/in"),
+        ("allowed/leak", "/etc"),
+    ] {
+        symlink(target, root.join(link)).unwrap();
+    }
+    let access = Access {
+        allow_mounts: vec![root.join("allowed").display().to_string()],
+        ..Access::default()
+    };
+    let mut around = of(&root.join("p/e2e.yaml"), &access);
+    for (path, real) in [
+        ("p/in", "p/data"),
+        ("p/granted", "allowed/in"),
+        ("p/new/x", "p/new/x"),
+    ] {
+        let expected = root.join(real).display().to_string();
+        assert_eq!(leads(&mut around, &root.join(path)), Ok(expected), "{path}");
+    }
+    for path in [
+        "p/host",
+        "p/up",
+        "p/host/etc/passwd",
+        "allowed/leak",
+        "out",
+        "p/up/none",
+    ] {
+        let refused = leads(&mut around, &root.join(path));
+        assert!(refused.is_err_and(|why| why.contains("outside")), "{path}");
+    }
+}
+
+#[test]
+fn engine_socket_is_refused_whatever_is_allowed() {
+    let (_dir, root) = tree(&["p", "run/engine"]);
+    let socket = root.join("run/engine/e.sock");
+    let _listener = std::os::unix::net::UnixListener::bind(&socket).unwrap();
+    symlink(&socket, root.join("p/innocent")).unwrap();
+    let access = Access {
+        allow_mounts: vec![root.display().to_string(), "/".to_owned()],
+        engine: Some(socket),
+        ..Access::default()
+    };
+    let mut around = of(&root.join("p/e2e.yaml"), &access);
+    for path in ["p/innocent", "run", "run/engine", "run/engine/e.sock"] {
+        let refused = leads(&mut around, &root.join(path));
+        assert!(refused.is_err_and(|why| why.contains("socket")), "{path}");
+    }
+}
+
+#[test]
+fn file_is_read_inside_the_project_only() {
+    let (_dir, root) = tree(&["p", "out"]);
+    fs::write(root.join("out/secret"), "secret").unwrap();
+    fs::write(root.join("p/real"), "A=1").unwrap();
+    symlink("../out/secret", root.join("p/.env")).unwrap();
+    symlink("real", root.join("p/linked")).unwrap();
+    let around = of(&root.join("p/e2e.yaml"), &Access::default());
+    assert!(around.read(&root.join("p/.env"), 100).is_err());
+    assert_eq!(
+        around.read(&root.join("p/linked"), 100).unwrap(),
+        Some(b"A=1".to_vec())
+    );
+    assert_eq!(around.read(&root.join("p/linked"), 2).unwrap(), None);
+    let missing = around.read(&root.join("p/none"), 100).unwrap_err();
+    assert_eq!(missing.kind(), io::ErrorKind::NotFound);
+}
