@@ -502,7 +502,7 @@ fn foreign_objects_are_never_changed() {
         };
         assert_eq!(
             holder(&taken),
-            format!("`plain` ({}): a container that Argus did not make", &plain[..12])
+            format!("`plain` ({}): a container that Argus did not create", &plain[..12])
         );
         let taken = executor.create("argus-foreign-a", spec("other", "a")).await;
         assert!(
@@ -514,7 +514,7 @@ fn foreign_objects_are_never_changed() {
             name: name("foreign-net"),
             labels: labels("foreign", None),
         };
-        assert!(holder(&executor.act(act).await).contains("did not make"));
+        assert!(holder(&executor.act(act).await).contains("did not create"));
         let act = Action::RemoveNetwork {
             id: NetworkId::new(foreign).expect("an id"),
             name: String::new(),
@@ -525,7 +525,7 @@ fn foreign_objects_are_never_changed() {
             name: name("foreign-vol"),
             labels: labels("foreign", None),
         };
-        assert!(holder(&executor.act(act).await).contains("did not make"));
+        assert!(holder(&executor.act(act).await).contains("did not create"));
         assert!(matches!(
             executor
                 .act(Action::RemoveVolume {

@@ -22,7 +22,7 @@ pub mod sockets;
 /// Maximum number of links in one walk, as in the kernel.
 const MAX_LINKS: usize = 40;
 
-/// Why a path of the host is not used.
+/// Reason for the refusal of a host path.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Refusal {
     /// The path leads out of every directory that is allowed.
@@ -30,7 +30,7 @@ pub enum Refusal {
     Outside {
         /// The path as it was requested.
         path: PathBuf,
-        /// Where it leads.
+        /// The path without links.
         real: PathBuf,
     },
     /// A component is a symbolic link where none is allowed.
@@ -79,11 +79,11 @@ impl Identity {
 /// A symbolic link that a walk followed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Followed {
-    /// User who owns the link.
+    /// User id of the owner of the link.
     pub owner: u32,
-    /// User who owns the directory that holds the link.
+    /// User id of the owner of the directory that contains the link.
     pub directory_owner: u32,
-    /// Whether the group or everybody may write to that directory.
+    /// True when the group or all users can write to that directory.
     pub directory_shared: bool,
 }
 
@@ -94,7 +94,7 @@ pub struct Resolved {
     pub path: PathBuf,
     /// The object at the path; `None` where it does not exist.
     pub identity: Option<Identity>,
-    /// User who owns the object; `None` where it does not exist.
+    /// User id of the owner of the object; `None` when it does not exist.
     pub owner: Option<u32>,
     /// Links that were followed, in order.
     pub followed: Vec<Followed>,
@@ -327,7 +327,7 @@ impl Walk {
             match name.as_bytes() {
                 b"" | b"." => {}
                 b".." if self.missing => {
-                    // What does not exist cannot be left again: whatever is created there may be a link.
+                    // `..` after a missing component has no fixed meaning: a link may be created there later.
                     return Err(Refusal::Missing(written.to_owned()));
                 }
                 _ => path.push(name),
@@ -366,7 +366,7 @@ fn split(path: &OsStr) -> VecDeque<OsString> {
 pub struct Roots(Vec<PathBuf>);
 
 impl Roots {
-    /// The directories themselves may be reached through links: an operator named them.
+    /// Allows these directories. They may be named through links, because an operator names them.
     pub fn new<'a>(directories: impl IntoIterator<Item = &'a Path>) -> Self {
         Self(directories.into_iter().map(real).collect())
     }

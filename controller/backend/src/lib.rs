@@ -1,4 +1,19 @@
-//! The port to an engine: what the reconciler asks of it, whoever answers.
+//! The port to a container engine: the calls that the reconciler makes, behind one trait.
+//!
+//! [`Backend`] is the only way from Argus to an engine. Two types implement it:
+//!
+//! - `argus_docker::Docker` talks to a Docker engine over its API.
+//! - [`sim::Sim`] is an engine in memory, deterministic for a seed, with the faults of a [`sim::FaultProfile`].
+//!
+//! A backend decides nothing. [`Backend::watch`] reports objects as [`WatchEvent`]s, as a Kubernetes informer does.
+//! [`Backend::execute`] performs exactly one [`Action`] and returns its result. Every other method is a single query or
+//! a single write.
+//!
+//! [`contract::Drive`] holds both implementations to the same behaviour: it performs every action, most of them twice,
+//! and compares the results and the watch events with the contract.
+//!
+//! Start reading at [`Backend`]; then read [`contract`] for the details of each action and [`sim`] for the possible
+//! faults.
 
 use std::collections::BTreeMap;
 use std::future::Future;
@@ -20,36 +35,38 @@ pub mod sim;
 
 /// An engine that can be watched and acted on.
 ///
-/// Every act can be repeated: what is already so is success. Removal and stop look at the labels again first.
+/// Every action is idempotent: a state that is already reached is a success. Removals and stops check the labels first.
 pub trait Backend: Send + Sync + 'static {
-    /// Sightings for ever: subscribes, lists, and does so again by itself after every loss. Called once.
+    /// Watch events without end: subscribes, lists, and repeats both after every loss of the engine. Call it once.
     fn watch(&self) -> BoxStream<'static, WatchEvent>;
 
-    /// Asks the running watch for a full list soon; many requests make one list.
+    /// Requests a full list from the running watch. Several requests are merged into one list.
     fn request_relist(&self);
 
-    /// Looks for an engine that is away at once, instead of when the next try is due.
+    /// Ends the current backoff of the watch, so that it tries an unreachable engine immediately.
     fn reconnect(&self);
 
-    /// Carries out one act. The caller sets the deadline; dropping the future abandons the call, not its effect.
+    /// Performs one action. The caller sets the deadline. A dropped future abandons the call; its effect may still occur.
     fn execute(
         &self,
-        act: &Action,
+        action: &Action,
         progress: &dyn Progress,
     ) -> impl Future<Output = Result<Done, ActionError>> + Send;
 
     /// Log lines of a container, oldest first.
     fn logs(&self, id: &ContainerId, query: LogQuery) -> BoxStream<'static, Result<LogLine, ActionError>>;
 
-    /// Runs a command inside a container and waits for it.
+    /// Runs a command inside a container and waits until it ends.
     fn exec(
         &self,
         id: &ContainerId,
         command: &[String],
     ) -> impl Future<Output = Result<ExecResult, ActionError>> + Send;
 
-    /// Looks from inside a running container's network whether it reaches these, all at once; one answer an aim, in their order.
-    /// Needs nothing in its image, and leaves nothing behind.
+    /// Checks in parallel, from the network namespace of a running container, which targets it reaches.
+    ///
+    /// Returns one result per target, in the order of `targets`. The check needs no program in the container's image
+    /// and leaves nothing behind.
     fn check_links(
         &self,
         source: &ContainerId,
@@ -59,56 +76,58 @@ pub trait Backend: Send + Sync + 'static {
     /// The leases of all controllers on the engine, each with its age by the engine's clock.
     fn leases(&self) -> impl Future<Output = Result<Vec<ControllerLease>, ActionError>> + Send;
 
-    /// Writes a lease in place of the run's last one, and answers with all that are there after that. Leases of dead runs on the
-    /// same place go, and so do those of others that have been dead for long.
+    /// Writes a lease in place of the run's previous one and returns all leases that exist afterwards.
+    ///
+    /// Also removes the leases of dead runs of the same state directory, and leases of others that expired long ago.
     fn renew_lease(
         &self,
-        note: &LeaseSpec,
+        spec: &LeaseSpec,
     ) -> impl Future<Output = Result<Vec<ControllerLease>, ActionError>> + Send;
 
-    /// Takes a run's lease away: nobody waits for it any more.
+    /// Removes the lease of a run, so that other controllers no longer wait for it to expire.
     fn release_lease(&self, run: &str) -> impl Future<Output = Result<(), ActionError>> + Send;
 
-    /// Whether things can be made on it: the engine, its disk and its networks. Never fails and never takes longer than
-    /// [`SURVEY`]: what could not be found out says why.
+    /// Facts for the preflight checks: the engine, its disk and its networks.
+    ///
+    /// Never fails. Each part has a deadline near [`HOST_FACTS`]; a part that cannot be determined holds the reason.
     fn host_facts(&self) -> impl Future<Output = HostFacts> + Send;
 
-    /// What the engine says of itself.
+    /// Version and facts that the engine reports about itself.
     fn info(&self) -> impl Future<Output = Result<EngineInfo, ActionError>> + Send;
 }
 
-/// Hears how far a pull or a build has come.
+/// Receiver of the progress of a pull or a build.
 pub trait Progress: Send + Sync {
-    /// One line for people, such as `layer 3/7 12.1 MB of 40 MB` or `Step 2/5 : COPY`.
+    /// Reports a line for people, such as `layer 3/7 12.1 MB of 40 MB` or `Step 2/5 : COPY`.
     fn report_line(&self, line: &str);
 
-    /// The same of what is only worth reading now, and not worth keeping.
+    /// Reports a line that is only of interest now and is not stored.
     fn report_status(&self, line: &str);
 }
 
-/// Nobody listens.
+/// Discards all progress.
 impl Progress for () {
     fn report_line(&self, _line: &str) {}
 
     fn report_status(&self, _line: &str) {}
 }
 
-/// Which log lines are wanted.
+/// Selection of log lines.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct LogQuery {
-    /// Only the last so many lines.
+    /// Maximum number of lines, counted from the end; `None` for all.
     pub tail: Option<u32>,
-    /// Go on until the container ends.
+    /// Wait for further lines until the container ends.
     pub follow: bool,
-    /// With the engine's time in front.
+    /// Prefix each line with the engine's time.
     pub timestamps: bool,
-    /// Nothing older, to the second.
+    /// Time of the oldest line, in whole seconds; `None` for no limit.
     pub since: Option<Timestamp>,
-    /// One stream only.
+    /// Restriction to one stream; `None` for both.
     pub only: Option<Stream>,
 }
 
-/// One of the two streams that a process writes.
+/// One of the two output streams of a process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Stream {
     /// Standard output.
@@ -120,37 +139,37 @@ pub enum Stream {
 /// One line of output.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LogLine {
-    /// It came from stderr.
+    /// True for standard error, false for standard output.
     pub stderr: bool,
     /// Text without its line end, cut to 64 KiB.
     pub text: String,
 }
 
-/// What came of a command in a container.
+/// Result of a command in a container.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ExecResult {
-    /// Exit code.
+    /// Exit code of the command.
     pub exit_code: i64,
-    /// Its output, both streams, cut to 4 KiB.
+    /// Output of both streams, cut to 4 KiB.
     pub output: String,
 }
 
-/// What an engine says of itself.
+/// Self-description of an engine.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct EngineInfo {
     /// Version of the engine.
     pub version: String,
-    /// Highest API version it speaks.
+    /// Highest API version that the engine supports.
     pub api_version: String,
-    /// Where it keeps its data.
+    /// Path of the engine's data on its own host.
     pub data_root: String,
-    /// How it is reached.
+    /// Address of the engine, for people.
     pub endpoint: String,
     /// Further facts by name.
     pub facts: BTreeMap<String, String>,
 }
 
-/// No part of a survey takes longer.
+/// Deadline of one part of [`Backend::host_facts`].
 pub const HOST_FACTS: Duration = Duration::from_secs(3);
-/// Pulls and builds may take as long as they show progress; everything else has one deadline per verb.
+/// Default time without progress after which a pull or a build is given up. Every other action has one deadline.
 pub const NO_PROGRESS: Duration = Duration::from_secs(120);

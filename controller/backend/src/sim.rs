@@ -1,4 +1,9 @@
-//! A faulty engine in memory: deterministic, in virtual time, with eyes that lag, lose, repeat and reorder.
+//! An engine in memory with faults: deterministic for a seed, in virtual time.
+//!
+//! [`Engine`] has three parts: the [`Model`] holds the objects, a [`FaultProfile`] breaks calls, and the watch delays,
+//! drops, repeats and reorders events. The caller passes the time to each method and takes [`SimEvent`]s out.
+//! [`Sim`] wraps an [`Engine`] as a [`Backend`](crate::Backend). Randomness comes from one [`Rng`], so the same seed and
+//! the same calls give the same run.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -25,53 +30,56 @@ pub use rng::Rng;
 
 use watch::SimWatch;
 
-/// A full list is made this often.
-/// An engine that is down is tried again after this, and then ever more seldom.
+/// Delay before the first reconnect to an engine that is down. It doubles up to [`LAST_TRY`].
 const FIRST_TRY: Duration = Duration::from_millis(500);
+/// Maximum delay before a reconnect.
 const LAST_TRY: Duration = Duration::from_secs(60);
+/// Time between two full lists.
 const LIST_EVERY: Duration = Duration::from_secs(10);
-/// A list that is asked for is made this soon; many wishes make one list.
+/// Delay of a requested list. All requests within it share one list.
 const LIST_SOON: Duration = Duration::from_millis(50);
 
-/// What comes out of the engine.
+/// An output of the engine.
 #[derive(Debug, Clone, PartialEq)]
 pub enum SimEvent {
-    /// The eyes report.
+    /// An event of the watch.
     Observed(WatchEvent),
-    /// A call came back.
+    /// The result of a call.
     Returned(CallId, Result<Done, ActionError>),
 }
 
-/// A call that was begun.
+/// Identity of a started call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct CallId(u64);
 
-/// The engine, the wire to it and the eyes on it.
+/// The engine, the connection to it and its watch.
 #[derive(Debug, Clone)]
 pub struct Engine {
-    /// What is really there.
+    /// Actual state of the engine, without the delays of the watch.
     pub model: Model,
     faults: FaultProfile,
     rng: Rng,
     watch: SimWatch,
+    /// Future events by time, then by the order in which they were scheduled.
     agenda: BTreeMap<(Timestamp, u64), Scheduled>,
+    /// Counter for call ids and for the order of the agenda.
     count: u64,
     now: Timestamp,
     down: bool,
-    /// Eyes that were closed since do not hear of what the earlier ones began.
+    /// Number of the watch session; lists and reconnects of an older session have no effect.
     session: u64,
-    list_asked: bool,
+    list_requested: bool,
     problems: usize,
 }
 
-/// What an engine's end leaves of its containers.
+/// State of the containers after a restart of the engine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum AfterRestart {
-    /// They run on, as with live-restore.
+    /// All processes continue to run, as with live-restore.
     Running,
-    /// Their processes have ended.
+    /// All processes have ended.
     Ended,
-    /// Their processes have ended, and so many of a hundred are lost, but for what others made.
+    /// All processes have ended, and this percentage of the containers is lost. Foreign containers are never lost.
     Lost(u64),
 }
 
@@ -87,11 +95,11 @@ enum Scheduled {
 }
 
 impl Engine {
-    /// An empty engine in some weather.
-    pub fn new(seed: u64, weather: FaultProfile) -> Self {
+    /// An empty engine with a fault profile; `seed` determines all of its randomness.
+    pub fn new(seed: u64, faults: FaultProfile) -> Self {
         Self {
             model: Model::default(),
-            faults: weather,
+            faults,
             rng: Rng::new(seed),
             watch: SimWatch::default(),
             agenda: BTreeMap::new(),
@@ -99,38 +107,38 @@ impl Engine {
             now: Timestamp::default(),
             down: false,
             session: 0,
-            list_asked: false,
+            list_requested: false,
             problems: 0,
         }
     }
 
-    /// The weather changes.
+    /// Replaces the fault profile.
     pub fn set_faults(&mut self, faults: FaultProfile) {
         self.faults = faults;
     }
 
-    /// Somebody begins to look: what was under way to an earlier observer is lost.
+    /// Starts a watch. Events that an earlier watch has not delivered yet are dropped.
     pub fn start_watch(&mut self, now: Timestamp) {
-        self.pass(now);
-        self.blink();
+        self.advance(now);
+        self.end_session();
         if self.down {
-            self.put(
+            self.schedule(
                 now,
                 Scheduled::Arrive(WatchEvent::Disconnected(now, "connection refused".to_owned())),
             );
-            self.look_for_it(1);
+            self.schedule_retry(1);
         } else {
             self.begin_session();
         }
     }
 
-    /// The observer asks for a list soon.
+    /// Requests a full list after 50 ms. Has no effect while the engine is down or a list is already requested.
     pub fn request_relist(&mut self, now: Timestamp) {
-        self.pass(now);
-        if !self.down && !self.list_asked {
-            self.list_asked = true;
+        self.advance(now);
+        if !self.down && !self.list_requested {
+            self.list_requested = true;
             let session = self.session;
-            self.put(
+            self.schedule(
                 now + LIST_SOON,
                 Scheduled::ListBegins {
                     session,
@@ -140,133 +148,130 @@ impl Engine {
         }
     }
 
-    /// Begins a call; its answer comes as a [`Happening`].
-    pub fn begin(&mut self, act: &Action, now: Timestamp) -> CallId {
-        self.pass(now);
+    /// Starts a call; its result follows as [`SimEvent::Returned`].
+    pub fn begin(&mut self, action: &Action, now: Timestamp) -> CallId {
+        self.advance(now);
         self.count += 1;
-        let ticket = CallId(self.count);
+        let id = CallId(self.count);
         let at = now + self.rng.millis(self.faults.call);
         let hung = || Err(ActionError::TimedOut("no answer".to_owned()));
         if self.down {
             self.problems += 1;
-            self.put(
+            self.schedule(
                 at,
-                Scheduled::Answer(
-                    ticket,
-                    Err(ActionError::Unreachable("connection refused".to_owned())),
-                ),
+                Scheduled::Answer(id, Err(ActionError::Unreachable("connection refused".to_owned()))),
             );
-            return ticket;
+            return id;
         }
         let fault = Fault::of(&self.faults, &mut self.rng);
         self.problems += usize::from(fault != Fault::None);
         match fault {
-            Fault::None => self.put(at, Scheduled::Execute(act.clone(), Some(ticket))),
-            Fault::Before(error) => self.put(at, Scheduled::Answer(ticket, Err(error))),
+            Fault::None => self.schedule(at, Scheduled::Execute(action.clone(), Some(id))),
+            Fault::Before(error) => self.schedule(at, Scheduled::Answer(id, Err(error))),
             Fault::ReplyLost(lost) => {
-                self.put(at, Scheduled::Execute(act.clone(), None));
-                self.put(at, Scheduled::Answer(ticket, Err(lost)));
+                self.schedule(at, Scheduled::Execute(action.clone(), None));
+                self.schedule(at, Scheduled::Answer(id, Err(lost)));
             }
-            Fault::Hangs(deadline) => self.put(now + deadline, Scheduled::Answer(ticket, hung())),
+            Fault::Hangs(deadline) => self.schedule(now + deadline, Scheduled::Answer(id, hung())),
             Fault::AppliedAndHangs(deadline) => {
-                self.put(at, Scheduled::Execute(act.clone(), None));
-                self.put(now + deadline, Scheduled::Answer(ticket, hung()));
+                self.schedule(at, Scheduled::Execute(action.clone(), None));
+                self.schedule(now + deadline, Scheduled::Answer(id, hung()));
             }
             Fault::AppliedLate(deadline, late) => {
-                self.put(now + deadline, Scheduled::Answer(ticket, hung()));
-                self.put(now + deadline + late, Scheduled::Execute(act.clone(), None));
+                self.schedule(now + deadline, Scheduled::Answer(id, hung()));
+                self.schedule(now + deadline + late, Scheduled::Execute(action.clone(), None));
             }
         }
-        ticket
+        id
     }
 
-    /// The engine goes down for a while; every process ends.
+    /// Takes the engine down for `away`; every process ends.
     pub fn restart(&mut self, now: Timestamp, away: Duration) {
         self.restart_with(now, away, AfterRestart::Ended);
     }
 
-    /// The engine goes down for a while.
-    pub fn restart_with(&mut self, now: Timestamp, away: Duration, left: AfterRestart) {
-        self.pass(now);
+    /// Takes the engine down for `away`. Has no effect on an engine that is already down.
+    pub fn restart_with(&mut self, now: Timestamp, away: Duration, after: AfterRestart) {
+        self.advance(now);
         if self.down {
             return;
         }
-        match left {
+        match after {
             AfterRestart::Running => {}
             AfterRestart::Ended => self.model.engine_restarts(),
             AfterRestart::Lost(share) => {
                 self.model.engine_restarts();
-                self.model.loses(share, &mut self.rng);
+                self.model.lose_containers(share, &mut self.rng);
             }
         }
-        self.blink();
+        self.end_session();
         self.down = true;
-        self.put(
+        self.schedule(
             now,
             Scheduled::Arrive(WatchEvent::Disconnected(now, "connection refused".to_owned())),
         );
-        self.look_for_it(1);
-        self.put(now + away, Scheduled::Return);
+        self.schedule_retry(1);
+        self.schedule(now + away, Scheduled::Return);
     }
 
-    /// A process, a stranger or a person changes something.
+    /// Changes the model from outside Argus, as a process, another program or a person would.
     pub fn change(&mut self, now: Timestamp, change: impl FnOnce(&mut Model)) {
-        self.pass(now);
+        self.advance(now);
         change(&mut self.model);
-        self.notice();
+        self.deliver_changes();
     }
 
-    /// Calls that went wrong, and sights that did not come once, whole, in order.
+    /// Number of injected faults: failed calls, and watch events that were lost, repeated, reordered or incomplete.
     pub fn problems(&self) -> usize {
         self.problems
     }
 
-    /// When something happens next.
+    /// Time of the next event; `None` when nothing is scheduled.
     pub fn next_at(&self) -> Option<Timestamp> {
         let agenda = self.agenda.keys().next().map(|(at, _)| *at);
         [agenda, self.model.next_end()].into_iter().flatten().min()
     }
 
-    /// Everything that happens until `now`.
+    /// Advances the time to `now` and returns all events until then, in order.
     pub fn until(&mut self, now: Timestamp) -> Vec<SimEvent> {
         let mut out = Vec::new();
         while let Some(at) = self.next_at().filter(|at| *at <= now) {
-            self.pass(at.max(self.now));
+            self.advance(at.max(self.now));
             while let Some(entry) = self.agenda.first_entry().filter(|entry| entry.key().0 <= at) {
-                let later = entry.remove();
-                out.extend(self.step(later));
+                let scheduled = entry.remove();
+                out.extend(self.process(scheduled));
             }
         }
-        self.pass(now);
+        self.advance(now);
         out
     }
 
-    fn step(&mut self, later: Scheduled) -> Option<SimEvent> {
-        match later {
-            Scheduled::Arrive(seen) => return Some(SimEvent::Observed(seen)),
-            Scheduled::Answer(ticket, answer) => return Some(SimEvent::Returned(ticket, answer)),
-            Scheduled::Execute(act, ticket) => {
-                let answer = if self.down {
+    fn process(&mut self, scheduled: Scheduled) -> Option<SimEvent> {
+        match scheduled {
+            Scheduled::Arrive(event) => return Some(SimEvent::Observed(event)),
+            Scheduled::Answer(id, result) => return Some(SimEvent::Returned(id, result)),
+            Scheduled::Execute(action, id) => {
+                let result = if self.down {
                     Err(ActionError::ConnectionLost("connection closed".to_owned()))
                 } else {
-                    self.model.act(&act, self.now)
+                    self.model.act(&action, self.now)
                 };
-                self.notice();
-                return ticket.map(|ticket| SimEvent::Returned(ticket, answer));
+                self.deliver_changes();
+                return id.map(|id| SimEvent::Returned(id, result));
             }
             Scheduled::ListBegins { session, periodic } if session == self.session => {
                 if periodic {
-                    self.put(self.now + LIST_EVERY, Scheduled::ListBegins { session, periodic });
+                    self.schedule(self.now + LIST_EVERY, Scheduled::ListBegins { session, periodic });
                 } else {
-                    self.list_asked = false;
+                    self.list_requested = false;
                 }
-                self.arrive(WatchEvent::Init);
+                self.deliver(WatchEvent::Init);
                 let at = self.now + self.rng.millis(self.faults.list);
-                self.put(at, Scheduled::ListTaken { session });
+                self.schedule(at, Scheduled::ListTaken { session });
             }
-            Scheduled::ListTaken { session } if session == self.session => self.list(),
+            Scheduled::ListTaken { session } if session == self.session => self.deliver_list(),
             Scheduled::Try { session, tries } if session == self.session && self.down => {
-                let next = self.look_for_it(tries + 1);
+                let next = self.schedule_retry(tries + 1);
                 let next = Some(next);
                 return Some(SimEvent::Observed(WatchEvent::Retrying { tries, next }));
             }
@@ -279,32 +284,32 @@ impl Engine {
         None
     }
 
-    /// An engine that is down is tried again and again, ever more seldom.
-    fn look_for_it(&mut self, tries: u32) -> Timestamp {
+    /// Schedules the next reconnect to an engine that is down, with exponential backoff.
+    fn schedule_retry(&mut self, tries: u32) -> Timestamp {
         let pause = backoff::delay(Growth::Exponential, FIRST_TRY, LAST_TRY, tries);
         let (at, session) = (self.now + pause, self.session);
-        self.put(at, Scheduled::Try { session, tries });
+        self.schedule(at, Scheduled::Try { session, tries });
         at
     }
 
-    fn list(&mut self) {
+    fn deliver_list(&mut self) {
         let at = self.watch.in_order(self.now, &self.faults, &mut self.rng);
-        for seen in self.model.list() {
+        for event in self.model.list() {
             if self.rng.percent(self.faults.thin) {
                 self.problems += 1;
-                self.put(at, Scheduled::Arrive(watch::thin(&seen)));
-                self.arrive(seen);
+                self.schedule(at, Scheduled::Arrive(watch::thin(&event)));
+                self.deliver(event);
             } else {
-                self.put(at, Scheduled::Arrive(seen));
+                self.schedule(at, Scheduled::Arrive(event));
             }
         }
-        self.put(at, Scheduled::Arrive(WatchEvent::InitDone));
+        self.schedule(at, Scheduled::Arrive(WatchEvent::InitDone));
     }
 
     fn begin_session(&mut self) {
-        self.arrive(WatchEvent::Connected(self.now));
+        self.deliver(WatchEvent::Connected(self.now));
         let session = self.session;
-        self.put(
+        self.schedule(
             self.now,
             Scheduled::ListBegins {
                 session,
@@ -313,42 +318,44 @@ impl Engine {
         );
     }
 
-    /// Whatever was under way to the eyes is lost, and a list with it.
-    fn blink(&mut self) {
+    /// Ends the watch session: drops its undelivered events and its running list.
+    fn end_session(&mut self) {
         self.session += 1;
-        self.list_asked = false;
+        self.list_requested = false;
         self.watch.close(self.now);
         self.agenda
-            .retain(|_, later| !matches!(later, Scheduled::Arrive(_)));
+            .retain(|_, scheduled| !matches!(scheduled, Scheduled::Arrive(_)));
     }
 
-    fn arrive(&mut self, seen: WatchEvent) {
+    fn deliver(&mut self, event: WatchEvent) {
         let at = self.watch.in_order(self.now, &self.faults, &mut self.rng);
-        self.put(at, Scheduled::Arrive(seen));
+        self.schedule(at, Scheduled::Arrive(event));
     }
 
-    /// Every change of the model becomes a sight, late or never.
-    fn notice(&mut self) {
-        for seen in std::mem::take(&mut self.model.changes) {
+    /// Turns each change of the model into a watch event, which the faults may delay or drop.
+    fn deliver_changes(&mut self) {
+        for event in std::mem::take(&mut self.model.changes) {
             if self.down {
                 continue;
             }
-            let (in_trouble, arrivals) = self.watch.arrivals(seen, self.now, &self.faults, &mut self.rng);
-            self.problems += usize::from(in_trouble);
-            for (at, seen) in arrivals {
-                self.put(at, Scheduled::Arrive(seen));
+            let (is_faulty, deliveries) = self
+                .watch
+                .deliveries(event, self.now, &self.faults, &mut self.rng);
+            self.problems += usize::from(is_faulty);
+            for (at, event) in deliveries {
+                self.schedule(at, Scheduled::Arrive(event));
             }
         }
     }
 
-    fn pass(&mut self, now: Timestamp) {
+    fn advance(&mut self, now: Timestamp) {
         self.now = self.now.max(now);
         self.model.pass(self.now);
-        self.notice();
+        self.deliver_changes();
     }
 
-    fn put(&mut self, at: Timestamp, later: Scheduled) {
+    fn schedule(&mut self, at: Timestamp, scheduled: Scheduled) {
         self.count += 1;
-        self.agenda.insert((at, self.count), later);
+        self.agenda.insert((at, self.count), scheduled);
     }
 }

@@ -1,4 +1,4 @@
-//! Every act as exactly one change of the engine, with the looks that make it safe to repeat.
+//! Every action as exactly one change of the engine, with the reads that make the action idempotent.
 
 mod container;
 pub(crate) mod mounts;
@@ -16,13 +16,13 @@ use crate::image;
 
 pub(crate) use container::pause;
 
-/// Carries out one act. What is already so is success.
-pub(crate) async fn carry_out(
+/// Performs one action. A state that is already reached is a success.
+pub(crate) async fn execute(
     shared: &Shared,
-    act: &Action,
+    action: &Action,
     progress: &dyn Progress,
 ) -> Result<Done, ActionError> {
-    match act {
+    match action {
         Action::CreateNetwork { name, labels } => network::create(shared, name, labels).await,
         Action::RemoveNetwork { id, name: _ } => network::remove(shared, id).await,
         Action::ConnectNetwork {
@@ -44,7 +44,7 @@ pub(crate) async fn carry_out(
                 since: *since,
                 port: *port,
             };
-            evidence::take(shared, run).await
+            evidence::collect(shared, run).await
         }
         Action::CopyFile { id, file } => container::place(shared, id, file).await,
         Action::StartContainer { id } => container::start(shared, id).await,

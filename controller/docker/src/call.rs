@@ -1,4 +1,4 @@
-//! One call on the engine, with a deadline of its own and its error sorted.
+//! One call of the engine, with its deadline and its classified error.
 
 use std::future::Future;
 use std::time::Duration;
@@ -8,17 +8,18 @@ use argus_core::outcome::ActionError;
 use crate::Shared;
 use crate::error::{self, Op};
 
-/// A read that takes longer tells of trouble with one object or with the engine.
+/// Deadline of a read. A longer one indicates a problem with the object or with the engine.
 pub(crate) const READ: Duration = Duration::from_secs(5);
-/// A ping that takes longer is no answer.
+/// Deadline of a ping.
 pub(crate) const PING: Duration = Duration::from_secs(2);
-/// The client's timeout ends with the headers; a body that stalls is caught here. Whoever calls has a deadline of his own, which may be as
-/// long as `ARGUS_TIMEOUT_QUICK`.
+/// Deadline of a change. It also covers the response body, which the client's own timeout does not.
+///
+/// The caller of an action has its own deadline, up to `ARGUS_TIMEOUT_SHORT`.
 pub(crate) const WRITE: Duration = Duration::from_secs(60);
-/// The removal of a container waits for its kill and its file system.
+/// Deadline of the removal of a container, which waits for the kill and for the file system.
 pub(crate) const REMOVE: Duration = Duration::from_secs(120);
 
-/// Waits for a call within its deadline and sorts its error.
+/// Waits for a call within its deadline and classifies its error.
 pub(crate) async fn within<T>(
     op: Op,
     limit: Duration,
@@ -30,7 +31,7 @@ pub(crate) async fn within<T>(
     }
 }
 
-/// Like [`within`], for callers to whom some refusals are success.
+/// Like [`within`], for callers that treat some refusals as success.
 pub(crate) async fn raw<T>(
     op: Op,
     limit: Duration,
@@ -41,56 +42,57 @@ pub(crate) async fn raw<T>(
         Ok(Err(bollard::errors::Error::DockerResponseServerError { status_code, message })) => {
             Err(Refusal::Answered(status_code, message))
         }
-        Ok(Err(other)) => Err(Refusal::Sorted(error::transport(&other))),
-        // A read that hangs has done nothing: the object is stuck, whatever the engine is.
-        Err(_) if op == Op::Inspect => Err(Refusal::Sorted(ActionError::Busy(format!(
+        Ok(Err(other)) => Err(Refusal::Classified(error::transport(&other))),
+        // A hanging read has changed nothing: the object is stuck, whatever the state of the engine is.
+        Err(_) if op == Op::Inspect => Err(Refusal::Classified(ActionError::Busy(format!(
             "no answer to an inspect within {} s",
             limit.as_secs()
         )))),
-        Err(_) => Err(Refusal::Sorted(ActionError::TimedOut(format!(
+        Err(_) => Err(Refusal::Classified(ActionError::TimedOut(format!(
             "no answer within {} s",
             limit.as_secs()
         )))),
     }
 }
 
-/// How a call failed, before it is known whether that matters.
+/// The failure of a call, before the caller has decided whether it is an error.
 #[derive(Debug)]
 pub(crate) enum Refusal {
-    /// The engine answered with this status and message.
+    /// The engine responded with this status and message.
     Answered(u16, String),
-    /// There was no answer.
-    Sorted(ActionError),
+    /// The engine did not respond; the error is already classified.
+    Classified(ActionError),
 }
 
 impl Refusal {
-    /// The object is gone (and nothing else is).
+    /// True when the object itself does not exist, as opposed to something that it needs.
     pub(crate) fn is_gone(&self) -> bool {
-        matches!(self, Self::Answered(404, message) if error::says_gone(message))
+        matches!(self, Self::Answered(404, message) if error::is_gone(message))
     }
 
-    /// The engine answered with this status.
+    /// True when the engine responded with this status.
     pub(crate) fn is(&self, status: u16) -> bool {
         matches!(self, Self::Answered(found, _) if *found == status)
     }
 
-    /// The engine's message, in lower case.
+    /// The engine's message in lower case; empty without a response.
     pub(crate) fn text(&self) -> String {
         match self {
             Self::Answered(_, message) => message.to_ascii_lowercase(),
-            Self::Sorted(_) => String::new(),
+            Self::Classified(_) => String::new(),
         }
     }
 
+    /// The classified error of this failure.
     pub(crate) fn into_error(self, op: Op) -> ActionError {
         match self {
             Self::Answered(status, message) => error::answered(op, status, &message),
-            Self::Sorted(error) => error,
+            Self::Classified(error) => error,
         }
     }
 }
 
-/// Asks whether the engine answers at all.
+/// Checks that the engine responds.
 pub(crate) async fn ping(shared: &Shared) -> Result<(), ActionError> {
     let client = shared.connection.client()?;
     within(Op::Ping, PING, client.ping()).await.map(drop)

@@ -1,4 +1,4 @@
-//! Where the engine is, and a client for it that is made when it is first needed.
+//! The endpoint of an engine, and its client, which is created at the first call.
 
 mod discover;
 
@@ -14,37 +14,37 @@ use bytes::Bytes;
 use futures::FutureExt;
 use http_body_util::{BodyExt, Either, Full};
 
-/// Longer than any call may take: each call has its own deadline, and the client's knows only whole seconds.
+/// The client's own timeout, longer than any call. Each call has a precise deadline; the client supports whole seconds only.
 const CLIENT_TIMEOUT_SECONDS: u64 = 3600;
 
-/// Where an engine listens.
+/// Address of an engine.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Endpoint {
-    /// A unix socket of this machine.
+    /// Path of a Unix socket on this host.
     Unix(PathBuf),
     /// `host:port`, plain HTTP.
     Tcp(String),
 }
 
-/// Why a text is not an endpoint that can be used.
+/// Error of a text that is not a usable endpoint.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum BadEndpoint {
-    /// A scheme that is not spoken here.
+    /// The scheme is not supported.
     #[error("engine endpoint `{0}` is not unix://PATH, tcp://HOST:PORT or http://HOST:PORT")]
     Scheme(String),
-    /// TLS is asked for.
+    /// The endpoint requires TLS.
     #[error("engine endpoint `{0}` needs TLS, which is not supported; use an SSH tunnel to its socket")]
     Tls(String),
-    /// The path is too long for a unix socket.
+    /// The path is longer than the 107 bytes of a Unix socket address.
     #[error("engine socket path `{0}` is longer than 107 bytes")]
     TooLong(String),
-    /// The Docker context that is chosen does not exist.
-    #[error("docker context `{0}` is not found")]
+    /// The selected Docker context does not exist.
+    #[error("docker context `{0}` not found")]
     NoContext(String),
 }
 
 impl Endpoint {
-    /// Reads `unix://PATH`, an absolute path, `tcp://HOST:PORT` or `http://HOST:PORT`.
+    /// Parses `unix://PATH`, an absolute path, `tcp://HOST:PORT` or `http://HOST:PORT`.
     pub fn parse(text: &str) -> Result<Self, BadEndpoint> {
         let path = text
             .strip_prefix("unix://")
@@ -66,14 +66,14 @@ impl Endpoint {
         }
     }
 
-    /// The engine to use: the one named, else `DOCKER_HOST`, else the current Docker context, else the default socket.
+    /// Selects an engine: `named`, else `DOCKER_HOST`, else the current Docker context, else the default socket.
     pub fn discover(named: Option<&str>) -> Result<Self, BadEndpoint> {
         discover::find(named, |key| {
             std::env::var(key).ok().filter(|value| !value.is_empty())
         })
     }
 
-    /// The socket's path, where it is one.
+    /// Path of the Unix socket; `None` for TCP.
     pub fn socket(&self) -> Option<&Path> {
         match self {
             Self::Unix(path) => Some(path),
@@ -91,7 +91,7 @@ impl fmt::Display for Endpoint {
     }
 }
 
-/// A lazily made client. Once made it survives the socket's removal and return.
+/// A lazily created client. It survives the removal and the return of the socket.
 pub(crate) struct Connection {
     endpoint: Endpoint,
     client: Mutex<Option<bollard::Docker>>,
@@ -109,13 +109,13 @@ impl Connection {
         &self.endpoint
     }
 
-    /// The client. Its making fails where the socket is absent; nothing was sent then.
+    /// The client. Its creation fails when the socket does not exist; no request was sent then.
     pub(crate) fn client(&self) -> Result<bollard::Docker, ActionError> {
-        let mut kept = self.client.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(client) = kept.as_ref() {
+        let mut cached = self.client.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(client) = cached.as_ref() {
             return Ok(client.clone());
         }
-        let made = match &self.endpoint {
+        let created = match &self.endpoint {
             Endpoint::Unix(path) => bollard::Docker::connect_with_unix(
                 &path.to_string_lossy(),
                 CLIENT_TIMEOUT_SECONDS,
@@ -125,13 +125,13 @@ impl Connection {
                 bollard::Docker::connect_with_http(address, CLIENT_TIMEOUT_SECONDS, API_DEFAULT_VERSION)
             }
         };
-        let client = made
+        let client = created
             .map_err(|error| ActionError::Unreachable(error.to_string()))?
             .with_request_modifier(refuse_duplicate_networks);
-        Ok(kept.insert(client).clone())
+        Ok(cached.insert(client).clone())
     }
 
-    /// What tells one life of the socket from the next: (inode, change time). `None` where there is no socket.
+    /// Identity of the socket file: inode and change time in nanoseconds. `None` without a socket file.
     pub(crate) fn socket_identity(&self) -> Option<(u64, i64)> {
         use std::os::unix::fs::MetadataExt;
         let meta = std::fs::metadata(self.endpoint.socket()?).ok()?;
@@ -144,7 +144,8 @@ impl Connection {
     }
 }
 
-/// Docker 20.10 makes a second network of the same name unless told not to, and the client's model lost that field.
+/// Adds `CheckDuplicate` to network creations. Without it Docker 20.10 creates a second network of the same name, and the
+/// client's model no longer has that field.
 fn refuse_duplicate_networks(request: BollardRequest) -> BollardRequest {
     if !request.uri().path().ends_with("/networks/create") {
         return request;
@@ -158,7 +159,7 @@ fn refuse_duplicate_networks(request: BollardRequest) -> BollardRequest {
 }
 
 fn with_check_duplicate(body: Full<Bytes>) -> Full<Bytes> {
-    // A full body is there at once; if it were not, the request would go out as it is.
+    // A full body is available immediately; otherwise the request is sent unchanged.
     let Some(Ok(collected)) = body.clone().collect().now_or_never() else {
         return body;
     };
@@ -174,7 +175,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn endpoints_are_read_as_docker_writes_them() {
+    fn endpoints_parse_in_docker_syntax() {
         let unix = |path: &str| Ok(Endpoint::Unix(PathBuf::from(path)));
         assert_eq!(
             Endpoint::parse("unix:///var/run/docker.sock"),
@@ -207,14 +208,14 @@ mod tests {
     }
 
     #[test]
-    fn a_socket_that_is_absent_is_unreachable_and_nothing_is_kept() {
+    fn a_missing_socket_is_unreachable_and_caches_no_client() {
         let connection = Connection::new(Endpoint::Unix("/nonexistent/docker.sock".into()));
         assert!(matches!(connection.client(), Err(ActionError::Unreachable(_))));
         assert_eq!(connection.socket_identity(), None);
     }
 
     #[test]
-    fn a_network_is_created_with_its_duplicates_refused() {
+    fn network_creation_refuses_duplicates() {
         let body = with_check_duplicate(Full::new(Bytes::from(r#"{"Name":"n"}"#)));
         let bytes = body.collect().now_or_never().unwrap().unwrap().to_bytes();
         assert_eq!(bytes, r#"{"Name":"n","CheckDuplicate":true}"#);

@@ -1,4 +1,4 @@
-//! The body of a create call: only fields that Argus sets itself, so that nothing of a spec passes through unseen.
+//! The body of a create call. Argus sets every field itself, so that no part of a spec is passed through unchecked.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -6,7 +6,7 @@ use argus_core::desired::Mount;
 use argus_core::plan::ContainerSpec;
 use bollard::models;
 
-/// What the engine is asked to create.
+/// The create body for a container spec.
 pub(crate) fn body(spec: &ContainerSpec) -> models::ContainerCreateBody {
     let network = spec.network.as_str().to_owned();
     let endpoint = models::EndpointSettings {
@@ -34,7 +34,7 @@ pub(crate) fn body(spec: &ContainerSpec) -> models::ContainerCreateBody {
         exposed_ports: Some(exposed),
         user: spec.user.clone(),
         working_dir: spec.working_dir.clone(),
-        // Logs of a terminal have no frames, and the client loses parts of them.
+        // Logs of a terminal are not framed, and the client loses parts of them.
         tty: Some(false),
         stop_timeout: Some(i64::try_from(whole_seconds(spec.stop_grace)).unwrap_or(i64::MAX)),
         host_config: Some(host_config(spec)),
@@ -49,7 +49,7 @@ fn host_config(spec: &ContainerSpec) -> models::HostConfig {
     let memory = spec.memory.map(|bytes| i64::try_from(bytes).unwrap_or(i64::MAX));
     let confined = &spec.confinement;
     models::HostConfig {
-        // A PID 1 that ignores SIGTERM costs the engine ten seconds at each of its own restarts.
+        // Without an init, a PID 1 that ignores SIGTERM delays each restart of the engine by ten seconds.
         init: Some(confined.init),
         restart_policy: Some(models::RestartPolicy {
             name: Some(models::RestartPolicyNameEnum::NO),
@@ -71,7 +71,7 @@ fn host_config(spec: &ContainerSpec) -> models::HostConfig {
             ])),
         }),
         memory,
-        // Equal to the memory: no swap, so that the limit is one.
+        // Equal to `memory`, which disables swap; otherwise the limit would not hold.
         memory_swap: memory,
         nano_cpus: spec.nano_cpus.map(|cpus| i64::try_from(cpus).unwrap_or(i64::MAX)),
         network_mode: Some(spec.network.as_str().to_owned()),
@@ -80,8 +80,8 @@ fn host_config(spec: &ContainerSpec) -> models::HostConfig {
         tmpfs: Some(
             spec.tmpfs
                 .iter()
-                .map(|asked| {
-                    let (path, options) = asked.split_once(':').unwrap_or((asked, ""));
+                .map(|mount| {
+                    let (path, options) = mount.split_once(':').unwrap_or((mount, ""));
                     (path.to_owned(), options.to_owned())
                 })
                 .collect(),
@@ -107,7 +107,7 @@ fn port_bindings(spec: &ContainerSpec) -> models::PortMap {
     map
 }
 
-/// Never `Binds`: with those the engine makes a missing source folder, as root.
+/// A mount. `Binds` is never used: with it the engine would create a missing source folder as root.
 fn mount(mount: &Mount) -> models::Mount {
     match mount {
         Mount::Bind {
@@ -130,7 +130,7 @@ fn mount(mount: &Mount) -> models::Mount {
             source: Some(name.as_str().to_owned()),
             target: Some(target.clone()),
             read_only: Some(*read_only),
-            // Named, so that no engine default can make a volume into a bind of the host.
+            // The driver is set explicitly, so that no engine default can turn a volume into a bind mount of the host.
             volume_options: Some(models::MountVolumeOptions {
                 driver_config: Some(models::MountVolumeOptionsDriverConfig {
                     name: Some("local".to_owned()),
@@ -143,7 +143,7 @@ fn mount(mount: &Mount) -> models::Mount {
     }
 }
 
-/// Labels as the client wants them.
+/// Converts labels to the client's type.
 pub(crate) fn unsorted(labels: &BTreeMap<String, String>) -> HashMap<String, String> {
     labels
         .iter()
@@ -151,7 +151,7 @@ pub(crate) fn unsorted(labels: &BTreeMap<String, String>) -> HashMap<String, Str
         .collect()
 }
 
-/// The engine knows whole seconds: half a second of grace is one, none is none.
+/// Rounds up to whole seconds, which is all that the engine supports: 0.5 s becomes 1, 0 s stays 0.
 pub(crate) fn whole_seconds(span: std::time::Duration) -> u64 {
     span.as_secs() + u64::from(span.subsec_nanos() > 0)
 }

@@ -1,4 +1,4 @@
-//! The create body of a full and of a bare specification, as the engine gets it.
+//! The create bodies of a complete and of a minimal spec, as the engine receives them.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use super::*;
 
-fn bare() -> ContainerSpec {
+fn minimal() -> ContainerSpec {
     ContainerSpec {
         image: "web:1".into(),
         build: String::new(),
@@ -32,13 +32,13 @@ fn bare() -> ContainerSpec {
     }
 }
 
-fn sent(spec: &ContainerSpec) -> Value {
+fn body_of(spec: &ContainerSpec) -> Value {
     serde_json::to_value(body(spec)).unwrap()
 }
 
 #[test]
-fn a_bare_container_is_safe_by_default() {
-    let body = sent(&bare());
+fn a_minimal_container_is_safe_by_default() {
+    let body = body_of(&minimal());
     let host = &body["HostConfig"];
     assert_eq!(host["Init"], true);
     assert_eq!(host["RestartPolicy"], json!({"Name": "no"}));
@@ -73,7 +73,7 @@ fn a_bare_container_is_safe_by_default() {
 }
 
 #[test]
-fn a_file_may_say_how_tightly_its_containers_are_confined() {
+fn a_spec_can_set_the_confinement_of_its_containers() {
     let loose = ContainerSpec {
         confinement: Confinement {
             init: false,
@@ -82,9 +82,9 @@ fn a_file_may_say_how_tightly_its_containers_are_confined() {
             log_max_size: 250_000,
             log_max_files: 1,
         },
-        ..bare()
+        ..minimal()
     };
-    let host = &sent(&loose)["HostConfig"];
+    let host = &body_of(&loose)["HostConfig"];
     assert_eq!(host["Init"], false);
     assert_eq!(host["SecurityOpt"], json!([]));
     assert_eq!(host["PidsLimit"], 64);
@@ -96,7 +96,7 @@ fn a_file_may_say_how_tightly_its_containers_are_confined() {
 }
 
 #[test]
-fn everything_that_a_spec_asks_for_is_sent() {
+fn the_body_contains_every_field_of_the_spec() {
     let binding = |host, container, protocol| Binding {
         address: "127.0.0.1".parse().unwrap(),
         host,
@@ -132,9 +132,9 @@ fn everything_that_a_spec_asks_for_is_sent() {
         memory: Some(64 << 20),
         nano_cpus: Some(500_000_000),
         stop_grace: Duration::from_millis(1500),
-        ..bare()
+        ..minimal()
     };
-    let body = sent(&spec);
+    let body = body_of(&spec);
     let host = &body["HostConfig"];
     assert_eq!(body["Entrypoint"], json!(["/bin/sh"]));
     assert_eq!(body["Cmd"], json!(["-c", "true"]));

@@ -1,28 +1,28 @@
-//! Which limits the engine keeps, as far as it has said: one that it cannot keep is dropped without an error.
+//! Limits that the engine enforces. An engine drops a limit that it cannot enforce without an error.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use argus_core::observed::Container;
 use bollard::models::SystemInfo;
 
-/// Read off what is asked of the engine anyway.
+/// Enforced limits, taken from the engine info that other queries fetch anyway.
 #[derive(Debug, Default)]
 pub(crate) struct EffectiveLimits {
     pids: AtomicBool,
 }
 
 impl EffectiveLimits {
-    /// The engine told of itself.
-    pub(crate) fn note(&self, info: &SystemInfo) {
+    /// Stores the limits that the engine reports.
+    pub(crate) fn update(&self, info: &SystemInfo) {
         self.pids.store(info.pids_limit == Some(true), Ordering::Relaxed);
     }
 
-    /// Where the engine keeps a limit, a container that was seen without one has none.
+    /// Sets a missing PID limit to 0 (unlimited) when the engine enforces PID limits. Otherwise the limit stays unknown.
     pub(crate) fn complete(&self, container: &mut Container) {
-        if let Some(facts) = &mut container.inspect
+        if let Some(info) = &mut container.inspect
             && self.pids.load(Ordering::Relaxed)
         {
-            facts.config.pids_limit.get_or_insert(0);
+            info.config.pids_limit.get_or_insert(0);
         }
     }
 }

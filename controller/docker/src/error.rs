@@ -1,4 +1,7 @@
-//! What an engine's refusal means: by the operation and the status first, then by a few words, and else a safe default.
+//! Classification of an engine's refusals: by operation and status, then by known phrases, else by a safe default.
+//!
+//! [`answered`] classifies a response of the engine, [`transport`] a call without a response, and [`pull_error`] the message of
+//! a registry. The safe default is [`ActionError::Unknown`]: the effect of the call is not known.
 
 use std::collections::BTreeSet;
 
@@ -6,7 +9,7 @@ use argus_core::ident::{HostPort, Protocol};
 use argus_core::outcome::{ActionError, PortOwner, PortRefusal};
 use bollard::errors::Error;
 
-/// What was asked of the engine; the same status means different things in different calls.
+/// Kind of a call. The same status has different meanings in different calls.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Op {
     Ping,
@@ -16,7 +19,7 @@ pub(crate) enum Op {
     Logs,
     Exec,
     CreateContainer,
-    PlaceFile,
+    CopyFile,
     StartContainer,
     StopContainer,
     PauseContainer,
@@ -34,50 +37,50 @@ pub(crate) enum Op {
     Build,
 }
 
-/// Sorts an answer of the engine.
+/// Classifies an error response of the engine.
 pub(crate) fn answered(op: Op, status: u16, message: &str) -> ActionError {
     let text = message.to_ascii_lowercase();
-    let said = || message.trim().to_owned();
+    let trimmed = || message.trim().to_owned();
     let has = |words: &[&str]| words.iter().any(|word| text.contains(word));
 
     if matches!(status, 502..=504)
         || (status >= 500 && has(&["containerd.sock", "containerd is not running"]))
     {
-        return ActionError::Engine(said());
+        return ActionError::Engine(trimmed());
     }
     if has(&["no space left on device", "disk quota exceeded"]) {
-        return ActionError::DiskFull(said());
+        return ActionError::DiskFull(trimmed());
     }
-    // Pools run out with a 404 on older engines and a 400 or 500 on newer ones.
+    // An exhausted pool has status 404 on older engines, and 400 or 500 on newer ones.
     if op == Op::CreateNetwork && has(&["non-overlapping ipv4 address pool", "fully subnetted"]) {
-        return ActionError::PoolExhausted(said());
+        return ActionError::PoolExhausted(trimmed());
     }
     if op == Op::Pull {
-        return pull(message);
+        return pull_error(message);
     }
     if op == Op::Build {
         return ActionError::BuildFailed {
-            message: said(),
+            message: trimmed(),
             log: String::new(),
         };
     }
     if status == 404 {
-        return not_found(op, message);
+        return not_found_error(op, message);
     }
     if has(&[
         "is already in progress",
         "is marked for removal",
         "device or resource busy",
     ]) {
-        return ActionError::Busy(said());
+        return ActionError::Busy(trimmed());
     }
     match op {
-        Op::StartContainer => start(status, message),
+        Op::StartContainer => start_error(status, message),
         Op::CreateContainer if status == 409 && has(&["is already in use"]) => name_taken(message),
         Op::CreateContainer if has(&["invalid mount config", "bind source path", "invalid volume spec"]) => {
-            ActionError::BadMount(said())
+            ActionError::BadMount(trimmed())
         }
-        // Podman says 500 where Docker says 409.
+        // Podman responds with 500 where Docker responds with 409.
         Op::CreateContainer
             if has(&["name is already in use", "name \"", "already in use by"]) && status >= 409 =>
         {
@@ -86,18 +89,18 @@ pub(crate) fn answered(op: Op, status: u16, message: &str) -> ActionError {
         Op::RenameContainer if has(&["already in use"]) => name_taken(message),
         Op::CreateNetwork if status == 409 || has(&["already exists"]) => name_taken(message),
         Op::RemoveNetwork if has(&["has active endpoints", "associated containers"]) => {
-            ActionError::NetworkInUse(said())
+            ActionError::NetworkInUse(trimmed())
         }
-        Op::RemoveVolume if status == 409 => ActionError::Busy(said()),
-        _ if matches!(status, 408 | 429) => ActionError::Busy(said()),
-        _ if (400..500).contains(&status) => ActionError::Rejected(said()),
-        _ if has(&["unavailable"]) => ActionError::Engine(said()),
-        // A 500 about one resource says nothing of the engine, and whether anything was done is not told.
-        _ => ActionError::Unknown(said()),
+        Op::RemoveVolume if status == 409 => ActionError::Busy(trimmed()),
+        _ if matches!(status, 408 | 429) => ActionError::Busy(trimmed()),
+        _ if (400..500).contains(&status) => ActionError::Rejected(trimmed()),
+        _ if has(&["unavailable"]) => ActionError::Engine(trimmed()),
+        // A 500 of one resource does not describe the engine, and the call may have had an effect.
+        _ => ActionError::Unknown(trimmed()),
     }
 }
 
-/// Sorts a failure without an answer.
+/// Classifies a failure without a response.
 pub(crate) fn transport(error: &Error) -> ActionError {
     match error {
         Error::HyperLegacyError { err } if err.is_connect() => ActionError::Unreachable(chain(err)),
@@ -110,13 +113,13 @@ pub(crate) fn transport(error: &Error) -> ActionError {
         | Error::InvalidURIPartsError { .. }
         | Error::URLEncodedError { .. }
         | Error::UnsupportedURISchemeError { .. } => ActionError::Rejected(chain(error)),
-        // Everything else may have been carried out: cut connections, bodies that ended early or are not understood.
+        // After all other failures the call may have had its effect: a cut connection, a truncated or invalid body.
         _ => ActionError::ConnectionLost(chain(error)),
     }
 }
 
-/// The container, network or volume itself is gone, not something that it needs.
-pub(crate) fn says_gone(message: &str) -> bool {
+/// True for a message that the container, network or volume itself does not exist, not something that it needs.
+pub(crate) fn is_gone(message: &str) -> bool {
     let text = message.to_ascii_lowercase();
     let words = [
         "no such container",
@@ -129,36 +132,36 @@ pub(crate) fn says_gone(message: &str) -> bool {
         || (text.starts_with("network ") && text.contains(" not found"))
 }
 
-fn not_found(op: Op, message: &str) -> ActionError {
+fn not_found_error(op: Op, message: &str) -> ActionError {
     let text = message.to_ascii_lowercase();
-    let said = || message.trim().to_owned();
+    let trimmed = || message.trim().to_owned();
     if text.contains("no such image") || text.contains("image not known") {
         return ActionError::ImageMissing;
     }
     if text.contains("no such container") || text.contains("no container with") {
         return ActionError::Gone;
     }
-    let about_network = text.contains("network") && text.contains("not found");
+    let is_network = text.contains("network") && text.contains("not found");
     match op {
         Op::StartContainer | Op::ConnectNetwork | Op::DisconnectNetwork | Op::CreateContainer
-            if about_network =>
+            if is_network =>
         {
-            ActionError::NetworkGone(said())
+            ActionError::NetworkGone(trimmed())
         }
-        Op::RemoveNetwork | Op::Inspect if about_network => ActionError::Gone,
+        Op::RemoveNetwork | Op::Inspect if is_network => ActionError::Gone,
         Op::Inspect | Op::RemoveVolume if text.contains("no such") => ActionError::Gone,
-        Op::StartContainer if cannot_run(&text) => ActionError::EntrypointNotFound(said()),
-        Op::StartContainer => ActionError::StartFailed(said()),
-        // Also `page not found`: not a Docker engine, or one that is too old.
-        _ => ActionError::Rejected(said()),
+        Op::StartContainer if is_command_error(&text) => ActionError::EntrypointNotFound(trimmed()),
+        Op::StartContainer => ActionError::StartFailed(trimmed()),
+        // Also `page not found`, from something else than a Docker engine or from one that is too old.
+        _ => ActionError::Rejected(trimmed()),
     }
 }
 
-fn start(status: u16, message: &str) -> ActionError {
+fn start_error(status: u16, message: &str) -> ActionError {
     let text = message.to_ascii_lowercase();
-    let said = || message.trim().to_owned();
+    let trimmed = || message.trim().to_owned();
     if text.contains("cannot assign requested address") {
-        return ActionError::Rejected(said());
+        return ActionError::Rejected(trimmed());
     }
     if let Some(port) = refused_port(message) {
         return ActionError::PortTaken(Box::new(PortRefusal {
@@ -176,20 +179,22 @@ fn start(status: u16, message: &str) -> ActionError {
         "mount through procfd",
     ];
     if mount.iter().any(|word| text.contains(word)) {
-        return ActionError::BadMount(said());
+        return ActionError::BadMount(trimmed());
     }
-    if cannot_run(&text) {
-        return ActionError::EntrypointNotFound(said());
+    if is_command_error(&text) {
+        return ActionError::EntrypointNotFound(trimmed());
     }
     match status {
-        409 => ActionError::Rejected(said()),
-        _ if text.contains("unavailable") && text.contains("connection error") => ActionError::Engine(said()),
-        _ => ActionError::StartFailed(said()),
+        409 => ActionError::Rejected(trimmed()),
+        _ if text.contains("unavailable") && text.contains("connection error") => {
+            ActionError::Engine(trimmed())
+        }
+        _ => ActionError::StartFailed(trimmed()),
     }
 }
 
-/// runc's words for a command that is not there or may not be run.
-fn cannot_run(text: &str) -> bool {
+/// True for a message of runc or crun about a command that does not exist or cannot be executed.
+fn is_command_error(text: &str) -> bool {
     let starting = [
         "oci runtime create failed",
         "oci runtime error",
@@ -207,7 +212,7 @@ fn cannot_run(text: &str) -> bool {
     starting.iter().any(|word| text.contains(word)) && why.iter().any(|word| text.contains(word))
 }
 
-/// The host port that a failed start names. Docker 20 to 29 and Podman word it differently.
+/// The host port in the message of a failed start. The wording differs between Docker 20 to 29 and Podman.
 pub(crate) fn refused_port(message: &str) -> Option<HostPort> {
     let text = message.to_ascii_lowercase();
     let end = ["port is already allocated", "address already in use"]
@@ -233,7 +238,7 @@ pub(crate) fn refused_port(message: &str) -> Option<HostPort> {
     })
 }
 
-/// Numbers that follow a colon.
+/// The numbers that follow a colon.
 fn ports(text: &str) -> impl Iterator<Item = u16> + '_ {
     text.split(':').skip(1).filter_map(|part| {
         let digits = part.bytes().take_while(u8::is_ascii_digit).count();
@@ -257,6 +262,7 @@ fn last_port(text: &str) -> Option<u16> {
     ports(text).last()
 }
 
+/// The holder is the id in quotes when there is one, else the whole message.
 fn name_taken(message: &str) -> ActionError {
     let quoted = message.split('"').map(str::trim).find(|part| is_id(part));
     ActionError::NameTaken {
@@ -268,8 +274,8 @@ fn is_id(text: &str) -> bool {
     text.len() == 64 && text.bytes().all(|byte| byte.is_ascii_hexdigit())
 }
 
-/// Words of registries for an image that is not there.
-const NOT_THERE: [&str; 7] = [
+/// Phrases of registries for an image that does not exist.
+const NOT_FOUND: [&str; 7] = [
     "repository does not exist",
     "manifest unknown",
     "no matching manifest",
@@ -278,7 +284,7 @@ const NOT_THERE: [&str; 7] = [
     "not found: manifest",
     "repository name must be",
 ];
-/// Words of registries for missing or wrong credentials.
+/// Phrases of registries for missing or wrong credentials.
 const NOT_ALLOWED: [&str; 5] = [
     "unauthorized",
     "authentication required",
@@ -287,33 +293,33 @@ const NOT_ALLOWED: [&str; 5] = [
     "forbidden",
 ];
 
-/// Sorts what a registry said, by status or inside the stream of a pull.
-pub(crate) fn pull(message: &str) -> ActionError {
+/// Classifies the message of a registry, from a response or from the stream of a pull.
+pub(crate) fn pull_error(message: &str) -> ActionError {
     let text = message.to_ascii_lowercase();
-    let said = message.trim().to_owned();
+    let trimmed = message.trim().to_owned();
     let has = |words: &[&str]| words.iter().any(|word| text.contains(word));
     if has(&["no space left on device"]) {
-        ActionError::DiskFull(said)
+        ActionError::DiskFull(trimmed)
     } else if has(&["toomanyrequests", "too many requests", "rate limit"]) {
-        limited(message)
-    } else if has(&NOT_THERE) || (text.contains("manifest for") && text.contains("not found")) {
-        ActionError::ImageNotFound(said)
+        rate_limited(message)
+    } else if has(&NOT_FOUND) || (text.contains("manifest for") && text.contains("not found")) {
+        ActionError::ImageNotFound(trimmed)
     } else if has(&NOT_ALLOWED) {
-        ActionError::AuthRequired(said)
+        ActionError::AuthRequired(trimmed)
     } else {
-        ActionError::PullFailed(said)
+        ActionError::PullFailed(trimmed)
     }
 }
 
-/// A registry that is asked too often, with the time that it asks for.
-pub(crate) fn limited(message: &str) -> ActionError {
+/// The rate limit of a registry, with the delay that its message requests.
+pub(crate) fn rate_limited(message: &str) -> ActionError {
     ActionError::RateLimited {
         message: message.trim().to_owned(),
         retry_after: retry_after(&message.to_ascii_lowercase()),
     }
 }
 
-/// `retry-after: 30`, `retry after 30s`, as registries and proxies put it.
+/// The delay in a message such as `retry-after: 30` or `retry after 30s`.
 fn retry_after(text: &str) -> Option<std::time::Duration> {
     let at = ["retry-after", "retry after"]
         .iter()
@@ -323,7 +329,7 @@ fn retry_after(text: &str) -> Option<std::time::Duration> {
     digits.parse().ok().map(std::time::Duration::from_secs)
 }
 
-/// An error with its causes; `hyper` keeps the reason in the source.
+/// The message of an error with the messages of its causes; `hyper` stores the reason in the source.
 fn chain(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut source = error.source();

@@ -1,4 +1,4 @@
-//! Golden texts of Docker 20.10, 26.1 and 28, and what they are taken for.
+//! Messages of Docker 20.10, 26.1 and 28, with their expected classification.
 
 use super::*;
 
@@ -27,7 +27,7 @@ fn check(op: Op, status: u16, message: &str, expected: &str) {
 
 #[test]
 #[expect(clippy::too_many_lines, reason = "a table")]
-fn containers_by_operation_and_status() {
+fn container_errors_are_classified() {
     use Op::*;
     let table = [
         (CreateContainer, 404, "No such image: nope:latest", "ImageMissing"),
@@ -166,12 +166,7 @@ fn containers_by_operation_and_status() {
             "client version 1.10 is too old. Minimum supported API version is 1.12",
             "Rejected",
         ),
-        (
-            RemoveContainer,
-            500,
-            "some text that nobody has seen before",
-            "Unknown",
-        ),
+        (RemoveContainer, 500, "some unexpected text", "Unknown"),
     ];
     for (op, status, message, expected) in table {
         check(op, status, message, expected);
@@ -179,7 +174,7 @@ fn containers_by_operation_and_status() {
 }
 
 #[test]
-fn networks_and_volumes_by_operation_and_status() {
+fn network_and_volume_errors_are_classified() {
     use Op::*;
     let table = [
         (
@@ -255,7 +250,7 @@ fn networks_and_volumes_by_operation_and_status() {
 }
 
 #[test]
-fn ports_that_a_start_was_refused() {
+fn refused_ports_are_found_in_the_message() {
     let driver = "driver failed programming external connectivity on endpoint N (64hex): ";
     let networking = "failed to set up container networking: ";
     let table = [
@@ -318,7 +313,7 @@ fn ports_that_a_start_was_refused() {
 }
 
 #[test]
-fn what_registries_say() {
+fn registry_messages_are_classified() {
     let table = [
         (
             "manifest for x/y:z not found: manifest unknown: manifest unknown",
@@ -350,16 +345,16 @@ fn what_registries_say() {
         ),
     ];
     for (message, expected) in table {
-        assert_eq!(kind(&pull(message)), expected, "{message}");
+        assert_eq!(kind(&pull_error(message)), expected, "{message}");
         check(Op::Pull, 500, message, expected);
     }
 }
 
 #[test]
 fn only_the_object_itself_counts_as_gone() {
-    assert!(says_gone("No such container: x"));
-    assert!(says_gone("network 64hex not found"));
-    assert!(says_gone("get v: no such volume"));
-    assert!(!says_gone("page not found"));
-    assert!(!says_gone("No such image: x"));
+    assert!(is_gone("No such container: x"));
+    assert!(is_gone("network 64hex not found"));
+    assert!(is_gone("get v: no such volume"));
+    assert!(!is_gone("page not found"));
+    assert!(!is_gone("No such image: x"));
 }

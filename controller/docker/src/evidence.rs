@@ -1,4 +1,4 @@
-//! What a failed run left behind: its last lines, its peak of memory, and what its port answers.
+//! Collection of the evidence of a failed run: its last log lines, its memory peak, and the state of its port.
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
@@ -16,25 +16,26 @@ use crate::Shared;
 use crate::logs;
 use crate::ownership;
 
-/// Lines that are taken; the engine counts those of both streams together.
+/// Number of lines to request; the engine counts the lines of both streams together.
 const LINES: u32 = 1_000;
-/// Of a stream with fewer lines than this, the other one may have pushed some out of those.
+/// A stream with fewer lines than this may have lost lines to the other stream.
 const FEW: usize = 100;
-/// Less than this, with the engine's times, pushes nothing out.
+/// Bytes, with the engine's times, below which a stream displaces no lines of the other one.
 const LOUD: usize = 16 * 1024;
-/// What was pushed out is looked for among so many lines first, more than the pipes of a container hold, then among
-/// all: a long log takes an engine seconds.
+/// Numbers of lines to request when lines were displaced: first more than the pipes of a container hold, then all,
+/// because reading a long log takes an engine seconds.
 const DEEPER: [Option<u32>; 2] = [Some(64_000), None];
-/// What did not come by then is missing: below the deadline of the act, so that what came is not lost with it.
+/// Deadline of the collection, below the deadline of the action: what arrives later is reported as missing.
 const LIMIT: Duration = Duration::from_secs(4);
-/// The engine sets down a start when its own call returned; what ends at once has spoken by then.
+/// Time before the recorded start from which lines belong to the run. The engine records a start after the process has
+/// started, and a short-lived process has already written its output by then.
 const BEFORE_START: Duration = Duration::from_millis(500);
-/// Most bytes of each stream that are kept; of more, the end.
+/// Maximum stored bytes per stream; the end of a longer stream is stored.
 const LONGEST: usize = 512 * 1024;
-/// A connection that takes longer is none.
+/// Deadline of a test connection.
 const CONNECT: Duration = Duration::from_secs(1);
 
-/// What is asked for, as the act has it.
+/// The run whose evidence is collected.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Run<'a> {
     pub(crate) id: &'a ContainerId,
@@ -42,45 +43,45 @@ pub(crate) struct Run<'a> {
     pub(crate) port: Option<u16>,
 }
 
-/// The end of the time that there is, for everybody who waits for something.
-type Over = SharedFuture<tokio::time::Sleep>;
+/// The common deadline of all parts of a collection.
+type Deadline = SharedFuture<tokio::time::Sleep>;
 
-/// Takes what there is in the time that there is; what cannot be had is said in the evidence itself.
+/// Collects the evidence that is available within the deadline; the evidence lists its missing parts.
 ///
 /// # Errors
-/// The container is gone, the engine does not answer, or nothing at all was to be had of its log.
-pub(crate) async fn take(shared: &Shared, run: Run<'_>) -> Result<Done, ActionError> {
-    let over = tokio::time::sleep(LIMIT).shared();
+/// The container is gone, the engine is unreachable, or neither stream of the log could be read.
+pub(crate) async fn collect(shared: &Shared, run: Run<'_>) -> Result<Done, ActionError> {
+    let deadline = tokio::time::sleep(LIMIT).shared();
     let (stdout, stderr, questions) = tokio::join!(
-        lines(shared, run, Stream::Stdout, Some(LINES), over.clone()),
-        lines(shared, run, Stream::Stderr, Some(LINES), over.clone()),
-        within(over.clone(), ask(shared, run)),
+        read_lines(shared, run, Stream::Stdout, Some(LINES), deadline.clone()),
+        read_lines(shared, run, Stream::Stderr, Some(LINES), deadline.clone()),
+        within(deadline.clone(), probe_network(shared, run)),
     );
     let (loud_stdout, loud_stderr) = (is_loud(&stdout), is_loud(&stderr));
     let (stdout, stderr) = tokio::join!(
-        deeper(shared, run, Stream::Stdout, stdout, loud_stderr, over.clone()),
-        deeper(shared, run, Stream::Stderr, stderr, loud_stdout, over.clone()),
+        read_deeper(shared, run, Stream::Stdout, stdout, loud_stderr, deadline.clone()),
+        read_deeper(shared, run, Stream::Stderr, stderr, loud_stdout, deadline.clone()),
     );
     if let (Err(why), Err(_)) = (&stdout, &stderr) {
         return Err(why.clone());
     }
     let mut evidence = Evidence {
-        memory_peak: shared.peaks.known(run.id, run.since),
+        memory_peak: shared.peaks.peak_of(run.id, run.since),
         ..Evidence::default()
     };
-    for (name, came, kept) in [
+    for (name, result, lines) in [
         ("stdout", stdout, &mut evidence.stdout),
         ("stderr", stderr, &mut evidence.stderr),
     ] {
-        match came {
-            Ok(came) => {
-                *kept = came.lines;
+        match result {
+            Ok(tail) => {
+                *lines = tail.lines;
                 evidence
                     .missing
-                    .extend(came.cut.map(|why| format!("{name}: {why}")));
+                    .extend(tail.cut.map(|why| format!("{name}: {why}")));
             }
             Err(gone @ ActionError::Gone) => return Err(gone),
-            Err(away @ ActionError::Unreachable(_)) => return Err(away),
+            Err(unreachable @ ActionError::Unreachable(_)) => return Err(unreachable),
             Err(why) => evidence.missing.push(format!("{name}: {why}")),
         }
     }
@@ -91,13 +92,13 @@ pub(crate) async fn take(shared: &Shared, run: Run<'_>) -> Result<Done, ActionEr
     Ok(Done::Evidence(Box::new(evidence)))
 }
 
-/// What came of one stream.
+/// The last lines of one stream.
 #[derive(Debug)]
 struct StreamTail {
     lines: Vec<String>,
-    /// Of all its lines, kept or not.
+    /// Bytes of all lines, stored or not.
     bytes: usize,
-    /// Why more of them did not come.
+    /// Reason why further lines are missing; `None` for a complete stream.
     cut: Option<String>,
 }
 
@@ -105,52 +106,56 @@ fn too_late() -> ActionError {
     ActionError::Unknown(format!("no answer within {} s", LIMIT.as_secs()))
 }
 
-async fn within<T>(over: Over, call: impl Future<Output = Result<T, ActionError>>) -> Result<T, ActionError> {
+async fn within<T>(
+    deadline: Deadline,
+    call: impl Future<Output = Result<T, ActionError>>,
+) -> Result<T, ActionError> {
     tokio::select! {
         biased;
-        came = call => came,
-        () = over => Err(too_late()),
+        result = call => result,
+        () = deadline => Err(too_late()),
     }
 }
 
-fn is_loud(came: &Result<StreamTail, ActionError>) -> bool {
-    came.as_ref().is_ok_and(|came| came.bytes >= LOUD)
+/// True for a stream that may have displaced lines of the other one.
+fn is_loud(stream: &Result<StreamTail, ActionError>) -> bool {
+    stream.as_ref().is_ok_and(|tail| tail.bytes >= LOUD)
 }
 
-/// Looks for more of a stream that the other one may have drowned; `came` where there is no more, or no time.
-async fn deeper(
+/// Reads more of a stream whose lines the other one may have displaced. Returns `shallow` when that finds no more in time.
+async fn read_deeper(
     shared: &Shared,
     run: Run<'_>,
     stream: Stream,
-    came: Result<StreamTail, ActionError>,
+    shallow: Result<StreamTail, ActionError>,
     other_is_loud: bool,
-    over: Over,
+    deadline: Deadline,
 ) -> Result<StreamTail, ActionError> {
-    let few = came
+    let is_short = shallow
         .as_ref()
-        .is_ok_and(|came| came.lines.len() < FEW && came.cut.is_none());
-    if !few || !other_is_loud {
-        return came;
+        .is_ok_and(|tail| tail.lines.len() < FEW && tail.cut.is_none());
+    if !is_short || !other_is_loud {
+        return shallow;
     }
     for tail in DEEPER {
-        match lines(shared, run, stream, tail, over.clone()).await {
-            // What was cut is the beginning, and the end is what is looked for.
-            Ok(found) if found.cut.is_some() => return came,
+        match read_lines(shared, run, stream, tail, deadline.clone()).await {
+            // A stream that was cut contains its beginning, but evidence needs its end.
+            Ok(found) if found.cut.is_some() => return shallow,
             Ok(found) if found.lines.is_empty() => {}
             Ok(found) => return Ok(found),
-            Err(_) => return came,
+            Err(_) => return shallow,
         }
     }
-    came
+    shallow
 }
 
-/// The last lines of one stream of this run, each with the engine's time in front.
-async fn lines(
+/// Reads the last lines of one stream of this run, each prefixed with the engine's time.
+async fn read_lines(
     shared: &Shared,
     run: Run<'_>,
     stream: Stream,
     tail: Option<u32>,
-    over: Over,
+    deadline: Deadline,
 ) -> Result<StreamTail, ActionError> {
     let since = run.since.map(|started| started - BEFORE_START);
     let query = LogQuery {
@@ -160,14 +165,14 @@ async fn lines(
         only: Some(stream),
         ..LogQuery::default()
     };
-    gather(logs::lines(shared, run.id, &query), since, over).await
+    gather(logs::lines(shared, run.id, &query), since, deadline).await
 }
 
-/// The last of these lines, as far as they come in time; an error only where nothing came before it.
+/// Gathers the last lines that arrive before the deadline. Fails only when no line arrived before the error.
 async fn gather(
     mut all: impl futures::Stream<Item = Result<LogLine, ActionError>> + Unpin,
     since: Option<Timestamp>,
-    over: Over,
+    deadline: Deadline,
 ) -> Result<StreamTail, ActionError> {
     let mut kept = std::collections::VecDeque::new();
     let (mut bytes, mut held) = (0, 0);
@@ -175,7 +180,7 @@ async fn gather(
     loop {
         let next = tokio::select! {
             biased;
-            () = over.clone() => Some(Err(too_late())),
+            () = deadline.clone() => Some(Err(too_late())),
             next = all.next() => next,
         };
         let text = match next {
@@ -204,7 +209,7 @@ async fn gather(
     })
 }
 
-/// The engine cuts to the second; an earlier run may have ended within the same.
+/// True for a line of this run. The engine's filter has whole seconds, and an earlier run may have ended in the same one.
 fn is_of_this_run(line: &str, since: Option<Timestamp>) -> bool {
     let at = line
         .split_once(' ')
@@ -215,8 +220,8 @@ fn is_of_this_run(line: &str, since: Option<Timestamp>) -> bool {
     }
 }
 
-/// What a container that still runs answers on its port, and under which names it can be found.
-async fn ask(shared: &Shared, run: Run<'_>) -> Result<BTreeMap<String, String>, ActionError> {
+/// Connects to the port of a container that still runs, and lists its aliases by network.
+async fn probe_network(shared: &Shared, run: Run<'_>) -> Result<BTreeMap<String, String>, ActionError> {
     let Some(port) = run.port else {
         return Ok(BTreeMap::new());
     };
@@ -224,12 +229,15 @@ async fn ask(shared: &Shared, run: Run<'_>) -> Result<BTreeMap<String, String>, 
         .await?
         .ok_or(ActionError::Gone)?;
     let mut found = BTreeMap::new();
-    for (network, at) in &held.container.networks {
+    for (network, attachment) in &held.container.networks {
         found.insert(
             format!("dns on {network}"),
-            format!("known as {}", at.aliases.join(", ")),
+            format!("known as {}", attachment.aliases.join(", ")),
         );
-        let address = at.address.as_ref().and_then(|text| text.split('/').next());
+        let address = attachment
+            .address
+            .as_ref()
+            .and_then(|text| text.split('/').next());
         let Some(address) = address.and_then(|text| text.parse::<IpAddr>().ok()) else {
             continue;
         };
@@ -242,7 +250,7 @@ async fn ask(shared: &Shared, run: Run<'_>) -> Result<BTreeMap<String, String>, 
         found.insert(format!("tcp {address}"), answer);
     }
     if held.container.networks.is_empty() {
-        found.insert("dns".to_owned(), "it is on no network".to_owned());
+        found.insert("dns".to_owned(), "not attached to any network".to_owned());
     }
     Ok(found)
 }
@@ -272,28 +280,28 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn what_came_before_a_log_was_cut_or_broke_is_kept() {
+    async fn lines_before_a_cut_or_an_error_are_kept() {
         let broken = || Err(ActionError::Unknown("reset".to_owned()));
         let slow =
             futures::stream::iter([Ok(line("one")), Ok(line("two"))]).chain(futures::stream::pending());
         let silent = futures::stream::pending();
-        let over = || tokio::time::sleep(LIMIT).shared();
-        let came = gather(slow.boxed(), None, over()).await.unwrap();
-        assert_eq!(came.lines, ["one", "two"]);
-        assert_eq!(came.cut.as_deref(), Some("outcome unknown: no answer within 4 s"));
+        let deadline = || tokio::time::sleep(LIMIT).shared();
+        let tail = gather(slow.boxed(), None, deadline()).await.unwrap();
+        assert_eq!(tail.lines, ["one", "two"]);
+        assert_eq!(tail.cut.as_deref(), Some("outcome unknown: no answer within 4 s"));
         let torn = futures::stream::iter([Ok(line("one")), broken()]);
-        let came = gather(torn, None, over()).await.unwrap();
-        assert_eq!((came.lines.len(), came.cut.is_some()), (1, true));
-        let whole = gather(futures::stream::iter([Ok(line("one"))]), None, over()).await;
+        let tail = gather(torn, None, deadline()).await.unwrap();
+        assert_eq!((tail.lines.len(), tail.cut.is_some()), (1, true));
+        let whole = gather(futures::stream::iter([Ok(line("one"))]), None, deadline()).await;
         assert_eq!(whole.unwrap().cut, None);
-        // Nothing at all is not a log without lines: it is asked for again.
-        assert!(gather(silent.boxed(), None, over()).await.is_err());
+        // No response is not an empty log: the caller retries.
+        assert!(gather(silent.boxed(), None, deadline()).await.is_err());
         assert!(
-            gather(futures::stream::iter([broken()]), None, over())
+            gather(futures::stream::iter([broken()]), None, deadline())
                 .await
                 .is_err()
         );
-        let empty = gather(futures::stream::empty().boxed(), None, over()).await;
+        let empty = gather(futures::stream::empty().boxed(), None, deadline()).await;
         assert!(empty.unwrap().lines.is_empty());
     }
 }

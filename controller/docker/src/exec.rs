@@ -1,4 +1,4 @@
-//! A command inside a container, with its output and its exit code.
+//! Execution of a command inside a container.
 
 use argus_backend::ExecResult;
 use argus_core::ident::ContainerId;
@@ -10,10 +10,10 @@ use crate::Shared;
 use crate::call::{self, READ, WRITE};
 use crate::error::{self, Op};
 
-/// Output beyond this is read and thrown away.
+/// Maximum stored output, in bytes; the rest is read and discarded.
 const LONGEST_OUTPUT: usize = 4096;
 
-/// Runs a command and waits for its end; how long that may take is the caller's to say.
+/// Runs a command and waits for its end. The caller sets the deadline.
 pub(crate) async fn run(
     shared: &Shared,
     id: &ContainerId,
@@ -28,7 +28,7 @@ pub(crate) async fn run(
     };
     let created = call::within(Op::Exec, READ, client.create_exec(id.as_str(), options)).await?;
     let started = client.start_exec(&created.id, None::<StartExecOptions>);
-    let mut kept = Vec::new();
+    let mut stored = Vec::new();
     if let StartExecResults::Attached {
         mut output,
         input: _input,
@@ -36,16 +36,16 @@ pub(crate) async fn run(
     {
         while let Some(part) = output.next().await {
             let bytes = part.map_err(|failure| error::transport(&failure))?.into_bytes();
-            let room = LONGEST_OUTPUT.saturating_sub(kept.len()).min(bytes.len());
-            kept.extend_from_slice(bytes.get(..room).unwrap_or_default());
+            let free = LONGEST_OUTPUT.saturating_sub(stored.len()).min(bytes.len());
+            stored.extend_from_slice(bytes.get(..free).unwrap_or_default());
         }
     }
     let ended = call::within(Op::Exec, READ, client.inspect_exec(&created.id)).await?;
     let exit_code = ended
         .exit_code
-        .ok_or_else(|| ActionError::Unknown("the engine knows no exit code".to_owned()))?;
+        .ok_or_else(|| ActionError::Unknown("the engine reported no exit code".to_owned()))?;
     Ok(ExecResult {
         exit_code,
-        output: String::from_utf8_lossy(&kept).into_owned(),
+        output: String::from_utf8_lossy(&stored).into_owned(),
     })
 }

@@ -1,4 +1,7 @@
-//! A short-lived container of our own image: it looks where nobody else can, says what it saw, and is gone.
+//! Helper containers: short-lived containers of this program's own image that measure from inside the engine's host.
+//!
+//! A helper runs one `probe` command in a given network namespace and prints the result. It has no capabilities, a
+//! read-only root and 64 MiB of memory, and the engine removes it when it ends.
 
 use std::collections::HashMap;
 use std::io;
@@ -22,52 +25,52 @@ use crate::error::{self, Op};
 use crate::image::build::{BUILD_DIGEST, build};
 use crate::ownership;
 
-/// Makes the folder that our own image is built from, and says how to build it; blocks.
+/// Creates the build context of this program's own image and returns its build. The function blocks.
 pub type OwnImage = Arc<dyn Fn() -> io::Result<Build> + Send + Sync>;
 
-/// Tells a helper from what a file asks for: nobody desires it, and the collector does not look at it.
+/// Label of helpers. They do not carry the label of managed containers, so plans and garbage collection ignore them.
 const LABEL: &str = "argusai.helper";
-/// What a look needs, with room.
+/// Memory limit of a helper, in bytes; several times what it needs.
 const MEMORY: i64 = 64 * 1024 * 1024;
-/// A helper that is still there after this was left by a run that died.
+/// Age after which a helper counts as left behind by a dead run.
 const OLD: Duration = Duration::from_secs(60);
-/// The engine clears away what has ended within this.
-const GOING: Duration = Duration::from_secs(5);
+/// Maximum time for the engine to remove a helper that has ended.
+const REMOVED_WITHIN: Duration = Duration::from_secs(5);
 
-/// The way to helpers: one at a time.
+/// Shared state of helpers; its lock allows one helper at a time.
 pub(crate) struct Helpers {
     own_image: Option<OwnImage>,
-    /// What was built, as long as this process runs.
-    made: Mutex<Option<Build>>,
+    /// The build of this program's image; `None` before the first helper.
+    built: Mutex<Option<Build>>,
 }
 
 impl Helpers {
     pub(crate) fn new(own_image: Option<OwnImage>) -> Self {
         Self {
             own_image,
-            made: Mutex::default(),
+            built: Mutex::default(),
         }
     }
 }
 
-/// Where a helper looks from.
+/// Network namespace of a helper.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum From<'a> {
-    /// Its own root, without any network.
+    /// No network; for measurements of the file system.
     Nowhere,
-    /// The network of a running container, with that one's resolver and hosts.
+    /// The network namespace of a running container, with its resolver and its hosts file.
     Container(&'a ContainerId),
 }
 
-/// What a command of our own image says on stdout.
+/// Runs a command of this program in a helper and returns its standard output.
 pub(crate) async fn run(
     shared: &Shared,
     from: From<'_>,
     command: Vec<String>,
 ) -> Result<String, ActionError> {
-    let mut made = shared.helpers.made.lock().await;
-    let image = image(shared, &mut made).await?;
-    sweep(shared).await?;
+    let mut built = shared.helpers.built.lock().await;
+    let image = ensure_image(shared, &mut built).await?;
+    remove_stale(shared).await?;
     let client = shared.connection.client()?;
     let network = match from {
         From::Nowhere => "none".to_owned(),
@@ -83,7 +86,7 @@ pub(crate) async fn run(
             readonly_rootfs: Some(true),
             cap_drop: Some(vec!["ALL".to_owned()]),
             security_opt: Some(vec!["no-new-privileges".to_owned()]),
-            // It ends by itself: whatever becomes of us, the engine clears it away.
+            // The engine removes the helper when it ends, even if this process has died.
             auto_remove: Some(true),
             ..HostConfig::default()
         }),
@@ -91,83 +94,83 @@ pub(crate) async fn run(
     };
     let create = client.create_container(None::<CreateContainerOptions>, body);
     let id = call::within(Op::CreateContainer, WRITE, create).await?.id;
-    let said = said(shared, &id).await;
-    if said.is_ok() {
-        // On its way out by itself, which a removal would only get in the way of.
+    let output = run_attached(shared, &id).await;
+    if output.is_ok() {
+        // The engine is about to remove the helper, and an explicit removal would interfere.
         let options = WaitContainerOptionsBuilder::default()
             .condition("removed")
             .build();
         let mut gone = client.wait_container(&id, Some(options));
-        drop(tokio::time::timeout(GOING, gone.next()).await);
+        drop(tokio::time::timeout(REMOVED_WITHIN, gone.next()).await);
     }
-    // Whatever came of it, nothing stays; what cannot be removed now is swept later.
+    // No helper stays, whatever the result is. A later call removes one that cannot be removed now.
     drop(remove(shared, &id).await);
-    said
+    output
 }
 
-/// What it says from its start to its end. It is listened to before it is started, for its log goes with it.
-async fn said(shared: &Shared, id: &str) -> Result<String, ActionError> {
+/// Starts a helper and returns its output. It attaches before the start, because the log is removed with the container.
+async fn run_attached(shared: &Shared, id: &str) -> Result<String, ActionError> {
     let client = shared.connection.client()?;
     let options = AttachContainerOptionsBuilder::default()
         .stream(true)
         .stdout(true)
         .build();
     let attach = client.attach_container(id, Some(options));
-    let mut heard = call::within(Op::Logs, WRITE, attach).await?.output;
+    let mut stream = call::within(Op::Logs, WRITE, attach).await?.output;
     call::within(Op::StartContainer, WRITE, client.start_container(id, None)).await?;
-    let mut said = Vec::new();
+    let mut output = Vec::new();
     let all = async {
-        while let Some(part) = heard.next().await {
-            said.extend_from_slice(&part.map_err(|failure| error::transport(&failure))?.into_bytes());
+        while let Some(part) = stream.next().await {
+            output.extend_from_slice(&part.map_err(|failure| error::transport(&failure))?.into_bytes());
         }
         Ok(())
     };
     tokio::time::timeout(WRITE, all).await.unwrap_or_else(|_| {
         Err(ActionError::TimedOut(format!(
-            "no end within {} s",
+            "the helper container did not end within {} s",
             WRITE.as_secs()
         )))
     })?;
-    Ok(String::from_utf8_lossy(&said).into_owned())
+    Ok(String::from_utf8_lossy(&output).into_owned())
 }
 
-/// Our own image on this engine, built where it is not there.
-async fn image(shared: &Shared, made: &mut Option<Build>) -> Result<Build, ActionError> {
-    if let Some(built) = made.as_ref()
-        && is_there(shared, built).await?
+/// Returns this program's image on the engine, and builds it when it is missing.
+async fn ensure_image(shared: &Shared, built: &mut Option<Build>) -> Result<Build, ActionError> {
+    if let Some(image) = built.as_ref()
+        && has_image(shared, image).await?
     {
-        return Ok(built.clone());
+        return Ok(image.clone());
     }
     let own = shared.helpers.own_image.clone();
     let own = own.ok_or_else(|| ActionError::Rejected("helpers are disabled".to_owned()))?;
-    let how = tokio::task::spawn_blocking(move || own()).await;
-    let how = how.map_err(|error| ActionError::Unknown(error.to_string()))?;
-    let how = how.map_err(|error| ActionError::Rejected(format!("the image to look with: {error}")))?;
-    if !is_there(shared, &how).await? {
-        build(shared, &how, &()).await?;
+    let image = tokio::task::spawn_blocking(move || own()).await;
+    let image = image.map_err(|error| ActionError::Unknown(error.to_string()))?;
+    let image = image.map_err(|error| ActionError::Rejected(format!("helper image: {error}")))?;
+    if !has_image(shared, &image).await? {
+        build(shared, &image, &()).await?;
     }
-    Ok(made.insert(how).clone())
+    Ok(built.insert(image).clone())
 }
 
-async fn is_there(shared: &Shared, image: &Build) -> Result<bool, ActionError> {
+async fn has_image(shared: &Shared, image: &Build) -> Result<bool, ActionError> {
     let labels = ownership::inspect_image(shared, &image.tag).await?;
     let digest = labels.as_ref().and_then(|labels| labels.get(BUILD_DIGEST));
     Ok(digest.is_some_and(|digest| digest == image.digest.as_str()))
 }
 
-/// Removes helpers that a dead run left.
-async fn sweep(shared: &Shared) -> Result<(), ActionError> {
+/// Removes helpers that a dead run left behind.
+async fn remove_stale(shared: &Shared) -> Result<(), ActionError> {
     let client = shared.connection.client()?;
     let ours = HashMap::from([("label", vec![LABEL])]);
     let options = ListContainersOptionsBuilder::default()
         .all(true)
         .filters(&ours)
         .build();
-    let there = call::within(Op::List, WRITE, client.list_containers(Some(options))).await?;
+    let helpers = call::within(Op::List, WRITE, client.list_containers(Some(options))).await?;
     let now = (shared.now)();
-    for helper in there {
-        let made = argus_core::time::Timestamp(helper.created.unwrap_or_default() * 1000);
-        if let Some(id) = helper.id.filter(|_| now.since(made) > OLD) {
+    for helper in helpers {
+        let created_at = argus_core::time::Timestamp(helper.created.unwrap_or_default() * 1000);
+        if let Some(id) = helper.id.filter(|_| now.since(created_at) > OLD) {
             remove(shared, &id).await?;
         }
     }

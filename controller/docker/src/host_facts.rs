@@ -1,4 +1,4 @@
-//! Whether things can be made on the engine: what it says of itself, its disk, its networks.
+//! Facts for the preflight checks: the engine, its disk and its networks.
 
 mod disk;
 mod pools;
@@ -16,35 +16,35 @@ use crate::Shared;
 use crate::call;
 use crate::error::Op;
 
-/// Looks at everything at once, each part within its limit.
-pub(crate) async fn take(shared: &Shared) -> HostFacts {
+/// Collects all facts, each part within its deadline.
+pub(crate) async fn collect(shared: &Shared) -> HostFacts {
     let client = match shared.connection.client() {
         Ok(client) => client,
         Err(error) => return HostFacts::unknown(&error.to_string()),
     };
     let about = async {
-        let asked = (shared.now)();
+        let requested_at = (shared.now)();
         let version = call::within(Op::About, HOST_FACTS, client.version());
         let info = call::within(Op::About, HOST_FACTS, client.info());
         let (version, info) = futures::try_join!(version, info)?;
-        shared.limits.note(&info);
-        Ok::<_, argus_core::outcome::ActionError>((version, info, asked, (shared.now)()))
+        shared.limits.update(&info);
+        Ok::<_, argus_core::outcome::ActionError>((version, info, requested_at, (shared.now)()))
     };
     let networks = call::within(Op::List, HOST_FACTS, client.list_networks(None));
     let (about, networks) = futures::join!(about, networks);
-    let (version, info, asked, answered) = match about {
+    let (version, info, requested_at, responded_at) = match about {
         Ok(about) => about,
         Err(error) => return HostFacts::unknown(&error.to_string()),
     };
     let networks = match networks {
         Ok(networks) => Observation::Known(Networks {
             there: networks.len() as u64,
-            room: pools::of(&info, &version).map(|pools| pools::room(&pools, &pools::used(&networks))),
+            room: pools::of(&info, &version).map(|pools| pools::free(&pools, &pools::used(&networks))),
         }),
         Err(error) => Observation::Unknown(error.to_string()),
     };
     let disk = Box::pin(disk::measure(shared, &info, &version));
-    // The first look from afar takes an image along.
+    // The first measurement on a remote engine builds the helper image there.
     let limit = if shared.connection.endpoint().socket().is_none() {
         HOST_FACTS * 3
     } else {
@@ -52,7 +52,7 @@ pub(crate) async fn take(shared: &Shared) -> HostFacts {
     };
     let disk = within(limit, disk).await;
     HostFacts {
-        engine: Observation::Known(engine(shared, version, info, asked, answered)),
+        engine: Observation::Known(engine(shared, version, info, requested_at, responded_at)),
         disk,
         networks,
     }
@@ -62,23 +62,26 @@ fn engine(
     shared: &Shared,
     version: SystemVersion,
     info: SystemInfo,
-    asked: Timestamp,
-    answered: Timestamp,
+    requested_at: Timestamp,
+    responded_at: Timestamp,
 ) -> Engine {
-    let middle = asked + answered.since(asked) / 2;
-    let told = info.system_time.as_deref().and_then(Timestamp::parse);
+    // The engine read its clock at some time between the request and the response.
+    let middle = requested_at + responded_at.since(requested_at) / 2;
+    let engine_time = info.system_time.as_deref().and_then(Timestamp::parse);
     let drivers = info.plugins.and_then(|plugins| plugins.network);
     Engine {
         endpoint: shared.connection.endpoint().to_string(),
         version: version.version.unwrap_or_default(),
         api_version: version.api_version.unwrap_or_default(),
         os_type: info.os_type.unwrap_or_default(),
-        clock_ahead: told.map(|told| told.0.saturating_sub(middle.0)),
+        clock_ahead: engine_time.map(|engine_time| engine_time.0.saturating_sub(middle.0)),
         network_drivers: drivers.unwrap_or_default().into_iter().collect::<BTreeSet<_>>(),
     }
 }
 
-async fn within<T>(limit: Duration, look: impl Future<Output = Observation<T>>) -> Observation<T> {
+async fn within<T>(limit: Duration, measurement: impl Future<Output = Observation<T>>) -> Observation<T> {
     let unknown = |_| Observation::Unknown(format!("no answer within {} s", limit.as_secs()));
-    tokio::time::timeout(limit, look).await.unwrap_or_else(unknown)
+    tokio::time::timeout(limit, measurement)
+        .await
+        .unwrap_or_else(unknown)
 }

@@ -1,4 +1,4 @@
-//! Images: pulled from registries, or built from a folder.
+//! Images, pulled from a registry or built from a folder.
 
 pub(crate) mod build;
 pub(crate) mod context;

@@ -1,7 +1,8 @@
-//! What the hands tell the eyes: which containers they are at, and what they have just made.
+//! Calls of this backend that are in flight, and the objects that finished calls created.
 //!
-//! A call on a container makes several events, and none of them is worth a look while the call goes on: one look when
-//! it has ended shows all that they tell. What a call has made is known without any look.
+//! The actions write here, and the watch reads. A call on a container causes several events. The watch does not inspect
+//! the container for each of them: one inspect after the end of the call shows all their effects. An object that a call
+//! created is known without an inspect.
 
 use std::collections::BTreeSet;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -10,57 +11,58 @@ use argus_core::ident::ContainerId;
 use argus_core::observed::Object;
 use tokio::sync::Notify;
 
-/// Shared by hands and eyes of one engine. It holds no more than the acts in flight make.
+/// State shared by the actions and the watch of one engine. Its size is bounded by the number of calls in flight.
 #[derive(Debug, Default)]
 pub(crate) struct InFlightCalls {
     state: Mutex<Calls>,
-    told: Notify,
+    changed: Notify,
 }
 
 #[derive(Debug, Default)]
 struct Calls {
-    held: BTreeSet<ContainerId>,
-    news: Updates,
+    /// Containers with a call in flight.
+    containers: BTreeSet<ContainerId>,
+    updates: Updates,
 }
 
-/// What happened since it was asked for last.
+/// Changes since the last [`InFlightCalls::take_updates`].
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Updates {
-    /// The calls on these have ended.
+    /// Containers whose call has ended.
     pub(crate) released: Vec<ContainerId>,
-    /// Made by calls that have ended, as they were then.
+    /// Objects that calls created, in their state right after the creation.
     pub(crate) created: Vec<Object>,
 }
 
 impl InFlightCalls {
-    /// Until the guard is dropped the container is not looked at; then it is, once.
-    pub(crate) fn hold(&self, id: &ContainerId) -> CallGuard<'_> {
-        self.lock().held.insert(id.clone());
+    /// Suppresses inspects of the container until the guard is dropped. The watch then inspects it once.
+    pub(crate) fn start(&self, id: &ContainerId) -> CallGuard<'_> {
+        self.lock().containers.insert(id.clone());
         CallGuard {
             in_flight: self,
             id: id.clone(),
         }
     }
 
-    /// Whether a call on it goes on.
-    pub(crate) fn holds(&self, id: &ContainerId) -> bool {
-        self.lock().held.contains(id)
+    /// True while a call on the container is in flight.
+    pub(crate) fn contains(&self, id: &ContainerId) -> bool {
+        self.lock().containers.contains(id)
     }
 
-    /// A call has made this.
-    pub(crate) fn made(&self, object: Object) {
-        self.lock().news.created.push(object);
-        self.told.notify_one();
+    /// Records an object that a call has created.
+    pub(crate) fn on_created(&self, object: Object) {
+        self.lock().updates.created.push(object);
+        self.changed.notify_one();
     }
 
-    /// Takes the news.
-    pub(crate) fn news(&self) -> Updates {
-        std::mem::take(&mut self.lock().news)
+    /// Takes all updates since the last call.
+    pub(crate) fn take_updates(&self) -> Updates {
+        std::mem::take(&mut self.lock().updates)
     }
 
-    /// Waits until there is news; one that nobody waited for is kept.
-    pub(crate) async fn told(&self) {
-        self.told.notified().await;
+    /// Waits until there are updates. A notification without a waiter is kept for the next one.
+    pub(crate) async fn updated(&self) {
+        self.changed.notified().await;
     }
 
     fn lock(&self) -> MutexGuard<'_, Calls> {
@@ -68,7 +70,7 @@ impl InFlightCalls {
     }
 }
 
-/// A call on a container that goes on, or was abandoned when this is dropped early.
+/// A call on a container. A drop ends the call, also when the call was abandoned.
 #[derive(Debug)]
 #[must_use]
 pub(crate) struct CallGuard<'a> {
@@ -79,10 +81,10 @@ pub(crate) struct CallGuard<'a> {
 impl Drop for CallGuard<'_> {
     fn drop(&mut self) {
         let mut state = self.in_flight.lock();
-        state.held.remove(&self.id);
-        state.news.released.push(self.id.clone());
+        state.containers.remove(&self.id);
+        state.updates.released.push(self.id.clone());
         drop(state);
-        self.in_flight.told.notify_one();
+        self.in_flight.changed.notify_one();
     }
 }
 
@@ -91,16 +93,16 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn a_container_is_told_of_when_the_call_on_it_has_ended() {
+    async fn a_container_is_released_when_its_call_ends() {
         let in_flight = InFlightCalls::default();
         let id = ContainerId::new("abc").unwrap();
-        let hold = in_flight.hold(&id);
-        assert!(in_flight.holds(&id));
-        assert_eq!(in_flight.news(), Updates::default());
-        drop(hold);
-        assert!(!in_flight.holds(&id));
-        in_flight.told().await;
-        assert_eq!(in_flight.news().released, [id]);
-        assert_eq!(in_flight.news(), Updates::default());
+        let call = in_flight.start(&id);
+        assert!(in_flight.contains(&id));
+        assert_eq!(in_flight.take_updates(), Updates::default());
+        drop(call);
+        assert!(!in_flight.contains(&id));
+        in_flight.updated().await;
+        assert_eq!(in_flight.take_updates().released, [id]);
+        assert_eq!(in_flight.take_updates(), Updates::default());
     }
 }

@@ -1,4 +1,4 @@
-//! What an engine says of itself.
+//! Version and facts that an engine reports about itself.
 
 use std::collections::BTreeMap;
 
@@ -9,38 +9,38 @@ use crate::Shared;
 use crate::call::{self, READ};
 use crate::error::Op;
 
-/// Asks for version and facts, both at once.
-pub(crate) async fn ask(shared: &Shared) -> Result<EngineInfo, ActionError> {
+/// Fetches version and facts in parallel.
+pub(crate) async fn fetch(shared: &Shared) -> Result<EngineInfo, ActionError> {
     let client = shared.connection.client()?;
     let version = call::within(Op::About, READ, client.version());
     let info = call::within(Op::About, READ, client.info());
     let (version, info) = futures::try_join!(version, info)?;
     let mut facts = BTreeMap::new();
-    let mut note = |key: &str, value: Option<String>| {
+    let mut add_fact = |key: &str, value: Option<String>| {
         if let Some(value) = value.filter(|value| !value.is_empty()) {
             facts.insert(key.to_owned(), value);
         }
     };
-    note("name", info.name);
-    note("os", info.operating_system);
-    note("architecture", info.architecture);
-    note("kernel", info.kernel_version);
-    note("storageDriver", info.driver);
-    note(
+    add_fact("name", info.name);
+    add_fact("os", info.operating_system);
+    add_fact("architecture", info.architecture);
+    add_fact("kernel", info.kernel_version);
+    add_fact("storageDriver", info.driver);
+    add_fact(
         "cgroupVersion",
         info.cgroup_version.map(|version| version.to_string()),
     );
-    note(
+    add_fact(
         "cgroupDriver",
         info.cgroup_driver.map(|driver| driver.to_string()),
     );
-    note("liveRestore", info.live_restore_enabled.map(|on| on.to_string()));
-    note("cpus", info.ncpu.map(|cpus| cpus.to_string()));
-    note("memoryBytes", info.mem_total.map(|bytes| bytes.to_string()));
-    note("containers", info.containers.map(|count| count.to_string()));
-    note("images", info.images.map(|count| count.to_string()));
-    note("minApiVersion", version.min_api_version);
-    note("warnings", info.warnings.map(|warnings| warnings.join("; ")));
+    add_fact("liveRestore", info.live_restore_enabled.map(|on| on.to_string()));
+    add_fact("cpus", info.ncpu.map(|cpus| cpus.to_string()));
+    add_fact("memoryBytes", info.mem_total.map(|bytes| bytes.to_string()));
+    add_fact("containers", info.containers.map(|count| count.to_string()));
+    add_fact("images", info.images.map(|count| count.to_string()));
+    add_fact("minApiVersion", version.min_api_version);
+    add_fact("warnings", info.warnings.map(|warnings| warnings.join("; ")));
     Ok(EngineInfo {
         version: version.version.unwrap_or_default(),
         api_version: version.api_version.unwrap_or_default(),

@@ -1,4 +1,4 @@
-//! From the client's models to the brain's: what a list and an inspect say of containers, networks and volumes.
+//! Conversion of the client's models of containers, networks and volumes to those of `argus_core`.
 
 use core::net::{IpAddr, Ipv4Addr};
 use std::collections::{BTreeMap, HashMap};
@@ -12,19 +12,19 @@ use argus_core::observed::{
 use argus_core::time::Timestamp;
 use bollard::models;
 
-/// The output of a health check is cut to this many bytes.
+/// Maximum stored output of a health check, in bytes.
 const LONGEST_OUTPUT: usize = 4096;
 
 /// A container as a list shows it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Listed {
-    /// Without facts.
+    /// The container, without the details of an inspect.
     pub(crate) container: Container,
-    /// The engine's word on the image's own health check, which a list has only as text.
+    /// State of the image's health check, which a list contains only as text.
     pub(crate) health: Option<EngineHealthStatus>,
 }
 
-/// Reads a list entry; `None` for one that has no id.
+/// Converts a list entry; `None` without an id.
 pub(crate) fn listed(summary: models::ContainerSummary) -> Option<Listed> {
     let id = ContainerId::new(summary.id?).ok()?;
     let networks = summary.network_settings.and_then(|settings| settings.networks);
@@ -47,7 +47,7 @@ pub(crate) fn listed(summary: models::ContainerSummary) -> Option<Listed> {
     })
 }
 
-/// Reads an inspect; `None` for one that has no id.
+/// Converts an inspect; `None` without an id.
 pub(crate) fn inspected(found: models::ContainerInspectResponse) -> Option<Container> {
     let id = ContainerId::new(found.id?).ok()?;
     let config = found.config.unwrap_or_default();
@@ -57,7 +57,7 @@ pub(crate) fn inspected(found: models::ContainerInspectResponse) -> Option<Conta
         .as_ref()
         .map_or(ContainerState::Created, |status| state_of(status.as_ref()));
     let environment = config.env.clone().unwrap_or_default();
-    // Below zero it is waited for without end.
+    // A negative timeout means that the engine waits without limit.
     let stop_grace = config
         .stop_timeout
         .and_then(|seconds| u64::try_from(seconds).ok())
@@ -72,7 +72,7 @@ pub(crate) fn inspected(found: models::ContainerInspectResponse) -> Option<Conta
         health: state.health.and_then(health),
         config: configured(environment, stop_grace, found.host_config.unwrap_or_default()),
     };
-    // A list has whole seconds only; both must tell the same time of the same container.
+    // A list has whole seconds only, and both must give the same time for the same container.
     let created = moment(found.created.as_deref()).map_or(0, |at| at.0);
     Some(Container {
         id,
@@ -88,7 +88,7 @@ pub(crate) fn inspected(found: models::ContainerInspectResponse) -> Option<Conta
     })
 }
 
-/// Reads a network of a list.
+/// Converts a network of a list.
 pub(crate) fn network(found: models::Network) -> Option<Network> {
     Some(Network {
         id: NetworkId::new(found.id?).ok()?,
@@ -98,7 +98,7 @@ pub(crate) fn network(found: models::Network) -> Option<Network> {
     })
 }
 
-/// Reads an inspected network.
+/// Converts an inspected network.
 pub(crate) fn inspected_network(found: models::NetworkInspect) -> Option<Network> {
     Some(Network {
         id: NetworkId::new(found.id?).ok()?,
@@ -108,7 +108,7 @@ pub(crate) fn inspected_network(found: models::NetworkInspect) -> Option<Network
     })
 }
 
-/// Reads a volume.
+/// Converts a volume.
 pub(crate) fn volume(found: models::Volume) -> Volume {
     Volume {
         name: found.name,
@@ -116,19 +116,19 @@ pub(crate) fn volume(found: models::Volume) -> Volume {
     }
 }
 
-/// Labels in order.
+/// Labels, sorted by key.
 pub(crate) fn sorted(labels: Option<HashMap<String, String>>) -> BTreeMap<String, String> {
     labels.unwrap_or_default().into_iter().collect()
 }
 
-/// A container that others link to has further names with a second slash in them.
+/// The name of a container. The names of legacy links to it contain a second slash and are ignored.
 fn own_name(names: &[String]) -> String {
     let bare = |name: &String| name.trim_start_matches('/').to_owned();
     let own = names.iter().map(bare).find(|name| !name.contains('/'));
     own.or_else(|| names.first().map(bare)).unwrap_or_default()
 }
 
-/// The engine's word; one that is not known yet counts as being about to end.
+/// Parses the engine's state; an unknown state counts as running.
 fn state_of(word: &str) -> ContainerState {
     match word {
         "created" | "" => ContainerState::Created,
@@ -137,12 +137,12 @@ fn state_of(word: &str) -> ContainerState {
         "removing" => ContainerState::Removing,
         "exited" => ContainerState::Exited,
         "dead" => ContainerState::Dead,
-        // `running`, and Podman's `stopping`: the process is still there.
+        // `running`, and Podman's `stopping`, in which the process still exists.
         _ => ContainerState::Running,
     }
 }
 
-/// `Up 3 minutes (healthy)`.
+/// Parses the health in a status such as `Up 3 minutes (healthy)`.
 fn health_in_status(status: &str) -> Option<EngineHealthStatus> {
     if status.contains("(healthy)") {
         Some(EngineHealthStatus::Healthy)
@@ -240,7 +240,7 @@ fn configured(environment: Vec<String>, stop_grace: Option<Duration>, host: mode
     }
 }
 
-/// Where a port is published; without a word, at every address.
+/// Parses the host address of a published port; an empty text means all addresses.
 fn address(text: Option<&str>) -> Option<IpAddr> {
     match text.unwrap_or_default() {
         "" => Some(IpAddr::V4(Ipv4Addr::UNSPECIFIED)),
@@ -248,7 +248,7 @@ fn address(text: Option<&str>) -> Option<IpAddr> {
     }
 }
 
-/// `80/tcp`, or `80` for TCP. SCTP is not ours.
+/// Parses `80/tcp`, or `80` for TCP. Argus does not support SCTP.
 fn port_key(key: &str) -> Option<HostPort> {
     let (number, protocol) = key.split_once('/').unwrap_or((key, "tcp"));
     let protocol = match protocol {

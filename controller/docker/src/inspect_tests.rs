@@ -1,4 +1,4 @@
-//! Documents as engines send them, and what is read from them.
+//! Conversion tests with documents as engines send them.
 
 use super::*;
 use serde_json::json;
@@ -8,7 +8,7 @@ fn id(digit: char) -> String {
 }
 
 #[test]
-fn a_list_entry_has_everything_but_facts() {
+fn a_list_entry_has_all_fields_except_the_details() {
     let summary = serde_json::from_value(json!({
         "Id": id('a'), "Names": ["/other/alias", "/web"], "Image": "web:1", "Created": 1_700_000_000,
         "Labels": {"argusai.managed": "true"}, "State": "running", "Status": "Up 2 minutes (unhealthy)",
@@ -41,7 +41,7 @@ fn a_list_entry_has_everything_but_facts() {
 }
 
 #[test]
-fn an_inspect_shows_the_facts_and_the_same_time_of_creation() {
+fn an_inspect_has_the_details_and_the_same_creation_time() {
     let found = serde_json::from_value(json!({
         "Id": id('a'), "Name": "/web", "Created": "2023-11-14T22:13:20.987654321Z",
         "State": {"Status": "exited", "ExitCode": 137, "OOMKilled": true, "Error": "x",
@@ -97,7 +97,7 @@ fn an_inspect_shows_the_facts_and_the_same_time_of_creation() {
 }
 
 #[test]
-fn that_there_is_no_limit_is_known_only_of_an_engine_that_keeps_limits() {
+fn unlimited_is_known_only_of_an_engine_with_limits() {
     let unlimited = |limit: serde_json::Value| {
         let found = json!({"Id": id('a'), "HostConfig": {"PidsLimit": limit}});
         inspected(serde_json::from_value(found).unwrap()).unwrap()
@@ -115,12 +115,12 @@ fn that_there_is_no_limit_is_known_only_of_an_engine_that_keeps_limits() {
         pids_limit: Some(keeps),
         ..Default::default()
     };
-    limits.note(&about(true));
+    limits.update(&about(true));
     assert_eq!(
         (seen(&limits, json!(-1)), seen(&limits, json!(7))),
         (Some(0), Some(7))
     );
-    limits.note(&about(false));
+    limits.update(&about(false));
     assert_eq!(seen(&limits, json!(0)), None);
 }
 
@@ -142,7 +142,7 @@ fn an_empty_document_is_harmless() {
 }
 
 #[test]
-fn every_state_word_has_its_place() {
+fn every_state_name_is_converted() {
     for (word, state) in [
         ("created", ContainerState::Created),
         ("running", ContainerState::Running),

@@ -1,7 +1,9 @@
-//! Leases as small volumes that nobody mounts: one a renewal, because labels do not change.
+//! Controller leases, stored as volumes that no container mounts. Each renewal creates a new volume, because the labels of
+//! a volume cannot change.
 //!
-//! The date of a volume is that of its folder, to the second: it stands still as long as nobody writes in there. What is read
-//! of the engine's clock is read once a lease, when it is seen first.
+//! The engine reports the modification time of the volume's folder as its creation time, in whole seconds. It never
+//! changes, because nothing writes into the folder. The offset of the engine's clock is applied once per lease, when the
+//! lease is listed for the first time.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::{Mutex, PoisonError};
@@ -19,28 +21,28 @@ use crate::Shared;
 use crate::call::{self, READ, WRITE};
 use crate::error::Op;
 
-/// Every lease's name begins with this.
+/// Prefix of the name of every lease volume.
 pub(crate) const PREFIX: &str = "argus-lease-";
 
 const PLACE: &str = "argusai.lease-place";
 const HOST: &str = "argusai.lease-host";
 const PID: &str = "argusai.lease-pid";
 const PROCESSES: &str = "argusai.lease-processes";
-/// In milliseconds.
+/// Time to live, in milliseconds.
 const TTL: &str = "argusai.lease-ttl";
-/// `ENVIRONMENT` or `ENVIRONMENT@SECOND`, by commas.
+/// Comma-separated claims, each `ENVIRONMENT` or `ENVIRONMENT@SECOND` with the Unix time of the claim.
 const CLAIMS: &str = "argusai.lease-claims";
 
-/// A lease that has been dead for so many times its own time is swept away by whoever renews.
-const SWEPT_AFTER: u32 = 10;
+/// Age at which any renewal removes a foreign lease, in multiples of the lease's TTL.
+const REMOVED_AFTER_TTLS: u32 = 10;
 
-/// When known leases were written, by our clock.
+/// Renewal time of each known lease, by this host's clock.
 #[derive(Debug, Default)]
 pub(crate) struct RenewalCache {
     renewed: Mutex<BTreeMap<String, Timestamp>>,
 }
 
-/// All leases that can be read; a volume that only looks like one is none.
+/// All valid leases on the engine; a volume with invalid labels is ignored.
 pub(crate) async fn all(shared: &Shared) -> Result<Vec<ControllerLease>, ActionError> {
     let client = shared.connection.client()?;
     let filters = HashMap::from([("label", vec![LEASE])]);
@@ -64,7 +66,7 @@ pub(crate) async fn all(shared: &Shared) -> Result<Vec<ControllerLease>, ActionE
     };
     let is_new = |lease: &&ControllerLease| !known.contains_key(&lease.name);
     let ahead = match found.iter().find(is_new) {
-        Some(_) => ahead(shared).await?,
+        Some(_) => clock_offset(shared).await?,
         None => 0,
     };
     let mut renewed = shared
@@ -82,42 +84,42 @@ pub(crate) async fn all(shared: &Shared) -> Result<Vec<ControllerLease>, ActionE
         .collect())
 }
 
-/// How far the engine's clock is ahead of ours, in milliseconds.
-async fn ahead(shared: &Shared) -> Result<i64, ActionError> {
+/// Time by which the engine's clock is ahead of this host's, in milliseconds.
+async fn clock_offset(shared: &Shared) -> Result<i64, ActionError> {
     let client = shared.connection.client()?;
     let before = (shared.now)();
     let info = call::within(Op::About, READ, client.info()).await?;
-    shared.limits.note(&info);
-    let told = info.system_time.as_deref().and_then(Timestamp::parse);
-    let Some(theirs) = told else { return Ok(0) };
-    // It was read somewhere between the question and the answer.
+    shared.limits.update(&info);
+    let engine_time = info.system_time.as_deref().and_then(Timestamp::parse);
+    let Some(theirs) = engine_time else { return Ok(0) };
+    // The engine read its clock at some time between the request and the response.
     let ours = before + (shared.now)().since(before) / 2;
     Ok(theirs.0.saturating_sub(ours.0))
 }
 
-/// Writes the next lease, reads all, and sweeps.
-pub(crate) async fn renew(shared: &Shared, note: &LeaseSpec) -> Result<Vec<ControllerLease>, ActionError> {
+/// Writes the next lease of a run, lists all leases, and removes stale ones.
+pub(crate) async fn renew(shared: &Shared, spec: &LeaseSpec) -> Result<Vec<ControllerLease>, ActionError> {
     let client = shared.connection.client()?;
-    let name = format!("{PREFIX}{}-{:013}", note.run, (shared.now)().0);
+    let name = format!("{PREFIX}{}-{:013}", spec.run, (shared.now)().0);
     let request = VolumeCreateRequest {
         name: Some(name.clone()),
         driver: Some("local".to_owned()),
-        labels: Some(written(note)),
+        labels: Some(labels_of(spec)),
         ..Default::default()
     };
     call::within(Op::CreateVolume, WRITE, client.create_volume(request)).await?;
     let mut found = all(shared).await?;
     let now = (shared.now)();
     let stale = |lease: &ControllerLease| {
-        let dead: Duration = lease.spec.ttl * SWEPT_AFTER;
-        let older = lease.spec.run == note.run && lease.name < name;
-        let before = lease.spec.run != note.run && lease.spec.place == note.place;
+        let dead: Duration = lease.spec.ttl * REMOVED_AFTER_TTLS;
+        let older = lease.spec.run == spec.run && lease.name < name;
+        let before = lease.spec.run != spec.run && lease.spec.place == spec.place;
         older || before || now.since(lease.renewed_at) >= dead
     };
     for lease in found.iter().filter(|lease| stale(lease)) {
-        // What cannot be swept now is swept at the next renewal.
+        // The next renewal retries a removal that fails now.
         if let Err(error) = remove(shared, &lease.name).await {
-            tracing::debug!(lease = lease.name, %error, "a stale lease stays");
+            tracing::debug!(lease = lease.name, %error, "cannot remove a stale lease");
         }
     }
     found.retain(|lease| !stale(lease));
@@ -146,20 +148,20 @@ async fn remove(shared: &Shared, name: &str) -> Result<(), ActionError> {
     }
 }
 
-fn written(note: &LeaseSpec) -> HashMap<String, String> {
+fn labels_of(spec: &LeaseSpec) -> HashMap<String, String> {
     let claim = |(env, since): (&EnvName, &Option<Timestamp>)| match since {
         Some(since) => format!("{env}@{}", since.0 / 1000),
         None => env.to_string(),
     };
-    let claims: Vec<String> = note.claims.iter().map(claim).collect();
+    let claims: Vec<String> = spec.claims.iter().map(claim).collect();
     [
-        (LEASE, note.run.clone()),
-        (CONTROLLER, note.controller.clone()),
-        (PLACE, note.place.clone()),
-        (HOST, note.host.clone()),
-        (PID, note.pid.to_string()),
-        (PROCESSES, note.processes.clone()),
-        (TTL, note.ttl.as_millis().to_string()),
+        (LEASE, spec.run.clone()),
+        (CONTROLLER, spec.controller.clone()),
+        (PLACE, spec.place.clone()),
+        (HOST, spec.host.clone()),
+        (PID, spec.pid.to_string()),
+        (PROCESSES, spec.processes.clone()),
+        (TTL, spec.ttl.as_millis().to_string()),
         (CLAIMS, claims.join(",")),
     ]
     .map(|(key, value)| (key.to_owned(), value))
@@ -167,9 +169,9 @@ fn written(note: &LeaseSpec) -> HashMap<String, String> {
 }
 
 fn read(volume: Volume) -> Option<ControllerLease> {
-    // Its name goes into a URL when it is removed.
+    // The name becomes part of a URL when the lease is removed.
     ResourceName::new(volume.name.clone()).ok()?;
-    let told = |key: &str| volume.labels.get(key).cloned();
+    let label = |key: &str| volume.labels.get(key).cloned();
     let made_at = Timestamp::parse(volume.created_at.as_deref()?)?;
     let claim = |claim: &str| {
         let (env, since) = claim
@@ -183,14 +185,14 @@ fn read(volume: Volume) -> Option<ControllerLease> {
     };
     Some(ControllerLease {
         spec: LeaseSpec {
-            controller: told(CONTROLLER)?,
-            run: told(LEASE).filter(|run| !run.is_empty())?,
-            place: told(PLACE)?,
-            host: told(HOST).unwrap_or_default(),
-            pid: told(PID).and_then(|pid| pid.parse().ok()).unwrap_or(0),
-            processes: told(PROCESSES).unwrap_or_default(),
-            ttl: Duration::from_millis(told(TTL)?.parse().ok()?),
-            claims: told(CLAIMS)?.split(',').filter_map(claim).collect(),
+            controller: label(CONTROLLER)?,
+            run: label(LEASE).filter(|run| !run.is_empty())?,
+            place: label(PLACE)?,
+            host: label(HOST).unwrap_or_default(),
+            pid: label(PID).and_then(|pid| pid.parse().ok()).unwrap_or(0),
+            processes: label(PROCESSES).unwrap_or_default(),
+            ttl: Duration::from_millis(label(TTL)?.parse().ok()?),
+            claims: label(CLAIMS)?.split(',').filter_map(claim).collect(),
         },
         name: volume.name,
         made_at,
@@ -203,9 +205,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_written_is_read_back_and_what_is_no_lease_is_not_read() {
+    fn a_lease_is_read_back_and_an_incomplete_one_is_ignored() {
         let env = |name| EnvName::new(name).unwrap();
-        let note = LeaseSpec {
+        let spec = LeaseSpec {
             controller: "c".into(),
             run: "r".into(),
             place: "p".into(),
@@ -225,14 +227,14 @@ mod tests {
             created_at: Some("2026-11-21T15:04:14Z".to_owned()),
             ..Default::default()
         };
-        let lease = read(volume(written(&note))).unwrap();
-        assert_eq!(lease.spec, note);
+        let lease = read(volume(labels_of(&spec))).unwrap();
+        assert_eq!(lease.spec, spec);
         assert_eq!(lease.made_at.to_string(), "2026-11-21T15:04:14.000Z");
-        for key in written(&note)
+        for key in labels_of(&spec)
             .keys()
             .filter(|key| ![HOST, PID, PROCESSES].contains(&key.as_str()))
         {
-            let mut labels = written(&note);
+            let mut labels = labels_of(&spec);
             labels.remove(key);
             assert_eq!(read(volume(labels)), None, "without {key}");
         }

@@ -1,7 +1,18 @@
-//! The Docker backend: eyes and hands for one engine, and the only crate that names its client.
+//! The Docker backend: an [`argus_backend::Backend`] for one Docker engine, and the only crate that uses `bollard`.
 //!
-//! It decides nothing. [`watch`](Docker) reports what is there; `act` carries out exactly one call and says what
-//! came of it. Nothing is changed whose owner was not made sure of.
+//! The crate decides nothing. [`Docker`] is its main type; it has three kinds of work:
+//!
+//! - **Watch**: [`Backend::watch`] reports all labelled objects as [`WatchEvent`]s. The module `watch` documents its
+//!   states, its guarantees and its recovery.
+//! - **Actions**: [`Backend::execute`] performs exactly one change (module `action`). It changes an object only after it
+//!   has checked that the object belongs to Argus (module `ownership`).
+//! - **Queries**: logs, command execution, leases, host facts, port holders, connectivity checks.
+//!
+//! Every call has its own deadline (module `call`), and the module `error` maps every refusal of an engine to an
+//! [`ActionError`]. A few queries need a view from inside the engine's host; they run a short-lived helper container
+//! of this program's own image ([`OwnImage`], module `helper`).
+//!
+//! Start reading at [`Docker`], then `action.rs` for the changes and `watch.rs` for the watch.
 
 mod action;
 mod call;
@@ -59,28 +70,28 @@ use memory_peaks::MemoryPeaks;
 use own_stops::OwnStops;
 use ownership::{ImageLabels, OwnedIds};
 
-/// A log filter that keeps the client below the level at which it prints request bodies.
+/// A log filter that keeps `bollard` below the level at which it logs request bodies.
 pub const QUIET_LOG: &str = "bollard=info";
 
-/// Tells the time; this crate never asks the system for it.
+/// Source of the current time; this crate never reads the system clock.
 pub type Clock = Arc<dyn Fn() -> Timestamp + Send + Sync>;
 
-/// One Docker engine. Making it connects to nothing: an engine that is down at boot is a normal state.
+/// One Docker engine. The constructor does not connect: an engine that is down at start is a normal state.
 #[derive(Clone)]
 pub struct Docker {
     shared: Arc<Shared>,
 }
 
-/// Who holds host ports.
+/// Holders of host ports.
 #[derive(Debug, Clone, Default)]
 pub struct PortHolders {
-    /// Those that are held.
+    /// Holder of each port that is in use.
     pub holders: BTreeMap<HostPort, PortOwner>,
-    /// What is not in there is free; else it may be held by something that is no container.
+    /// True when every port that is not in `holders` is free. Otherwise a process outside containers may hold it.
     pub complete: bool,
 }
 
-/// What the eyes and the hands have in common.
+/// State shared by the watch and the actions of one engine.
 pub(crate) struct Shared {
     pub(crate) connection: Connection,
     pub(crate) now: Clock,
@@ -94,19 +105,21 @@ pub(crate) struct Shared {
     pub(crate) image_labels: ImageLabels,
     pub(crate) leases: lease::RenewalCache,
     pub(crate) helpers: Helpers,
-    /// A pull or a build without progress for as long is given up.
+    /// Time without progress after which a pull or a build is given up.
     pub(crate) no_progress: Duration,
     pub(crate) limits: EffectiveLimits,
 }
 
 impl Docker {
-    /// The engine behind `endpoint`.
+    /// A backend for the engine at `endpoint`, without helper containers.
     pub fn new(endpoint: Endpoint, now: Clock) -> Self {
         Self::with_own_image(endpoint, now, None, NO_PROGRESS)
     }
 
-    /// The same, with an image of this program to look with where nothing can be seen from here, and with how long a pull or a build
-    /// may make no progress.
+    /// A backend for the engine at `endpoint`.
+    ///
+    /// `own_image` builds this program's image for helper containers; `None` disables them. A pull or a build without
+    /// progress for `no_progress` is given up.
     pub fn with_own_image(
         endpoint: Endpoint,
         now: Clock,
@@ -133,62 +146,62 @@ impl Docker {
         }
     }
 
-    /// How the engine is reached, for people.
+    /// Address of the engine, for people.
     pub fn endpoint(&self) -> String {
         self.shared.connection.endpoint().to_string()
     }
 
-    /// Whether the engine answers a ping within two seconds.
+    /// Pings the engine; fails unless it responds within two seconds.
     pub async fn ping(&self) -> Result<(), ActionError> {
         call::ping(&self.shared).await
     }
 
-    /// All images on the engine that Argus built.
+    /// All images on the engine that Argus has built.
     pub async fn built_images(&self) -> Result<Vec<BuiltImage>, ActionError> {
         prune::built(&self.shared).await
     }
 
-    /// Removes an image that Argus built, by id; one that is gone is success.
+    /// Removes an image that Argus built, by id. Succeeds when the image does not exist.
     pub async fn remove_image(&self, id: &str) -> Result<(), ActionError> {
         prune::remove(&self.shared, id).await
     }
 
-    /// Bytes of the builder's cache that nothing uses at present.
+    /// Size of the unused build cache, in bytes.
     pub async fn build_cache(&self) -> Result<u64, ActionError> {
         prune::build_cache(&self.shared).await
     }
 
-    /// Empties the builder's cache of what nothing uses; the bytes that came back.
+    /// Removes the unused build cache and returns the freed bytes.
     pub async fn prune_build_cache(&self) -> Result<u64, ActionError> {
         prune::prune_build_cache(&self.shared).await
     }
 
-    /// Freezes a container of ours. No plan ever wants that: it is a trouble that a selftest makes.
+    /// Pauses a container that Argus owns. No plan does this; it is a fault that `argus selftest` injects.
     pub async fn pause(&self, id: &ContainerId) -> Result<Done, ActionError> {
         action::pause(&self.shared, id).await
     }
 
-    /// Whether the engine has an image under this reference.
+    /// True when the engine has an image with this reference.
     pub async fn has_image(&self, reference: &str) -> Result<bool, ActionError> {
         Ok(ownership::inspect_image(&self.shared, reference).await?.is_some())
     }
 
-    /// Who holds these host ports, as far as it can be seen from here.
+    /// The holders of these host ports, as far as they are visible from this host.
     pub async fn port_holders(&self, ports: &BTreeSet<HostPort>) -> PortHolders {
-        let seen = listeners::look(&self.shared, None).await;
-        let busy = seen.busy();
+        let snapshot = listeners::snapshot(&self.shared, None).await;
+        let busy = snapshot.busy();
         let holders = ports
             .intersection(&busy)
-            .filter_map(|port| Some((*port, seen.owner(*port)?)));
+            .filter_map(|port| Some((*port, snapshot.owner(*port)?)));
         PortHolders {
             holders: holders.collect(),
-            complete: seen.complete(),
+            complete: snapshot.is_complete(),
         }
     }
 
-    /// Every host port that is taken on the engine's host, as far as it can be seen from here.
+    /// Every host port in use on the engine's host, as far as it is visible from this host.
     pub async fn taken_ports(&self) -> BTreeSet<HostPort> {
-        listeners::look(&self.shared, None).await.busy()
+        listeners::snapshot(&self.shared, None).await.busy()
     }
 }
 
@@ -206,17 +219,17 @@ impl Backend for Docker {
     }
 
     fn request_relist(&self) {
-        // A permit is kept until somebody waits for it, and many permits are one.
+        // `Notify` keeps one permit for the next waiter, so several requests become one list.
         self.shared.relist.notify_one();
     }
 
     fn reconnect(&self) {
-        // Nobody waits while the engine answers: a permit that was kept would end the next wait at once.
+        // `notify_one` would keep a permit while the engine is reachable and end the next backoff immediately.
         self.shared.reconnect.notify_waiters();
     }
 
-    async fn execute(&self, execute: &Action, progress: &dyn Progress) -> Result<Done, ActionError> {
-        action::carry_out(&self.shared, execute, progress).await
+    async fn execute(&self, action: &Action, progress: &dyn Progress) -> Result<Done, ActionError> {
+        action::execute(&self.shared, action, progress).await
     }
 
     fn logs(&self, id: &ContainerId, query: LogQuery) -> BoxStream<'static, Result<LogLine, ActionError>> {
@@ -239,8 +252,8 @@ impl Backend for Docker {
         lease::all(&self.shared).await
     }
 
-    async fn renew_lease(&self, note: &LeaseSpec) -> Result<Vec<ControllerLease>, ActionError> {
-        lease::renew(&self.shared, note).await
+    async fn renew_lease(&self, spec: &LeaseSpec) -> Result<Vec<ControllerLease>, ActionError> {
+        lease::renew(&self.shared, spec).await
     }
 
     async fn release_lease(&self, run: &str) -> Result<(), ActionError> {
@@ -248,10 +261,10 @@ impl Backend for Docker {
     }
 
     async fn host_facts(&self) -> HostFacts {
-        Box::pin(host_facts::take(&self.shared)).await
+        Box::pin(host_facts::collect(&self.shared)).await
     }
 
     async fn info(&self) -> Result<EngineInfo, ActionError> {
-        info::ask(&self.shared).await
+        info::fetch(&self.shared).await
     }
 }

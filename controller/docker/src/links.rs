@@ -1,4 +1,4 @@
-//! Whom a container reaches, seen by a helper in its network.
+//! Connectivity checks by a helper container in the network namespace of another container.
 
 use argus_core::connectivity::{Target, TargetResult};
 use argus_core::ident::ContainerId;
@@ -7,24 +7,24 @@ use argus_core::outcome::ActionError;
 use crate::Shared;
 use crate::helper::{self, From};
 
-/// One answer an aim, in their order.
+/// Checks all targets from `source`; one result per target, in the order of `targets`.
 pub(crate) async fn check(
     shared: &Shared,
     source: &ContainerId,
     targets: &[Target],
 ) -> Result<Vec<TargetResult>, ActionError> {
-    let target = |aim: &Target| match aim.port {
-        Some(port) => format!("{}:{port}", aim.host),
-        None => aim.host.clone(),
+    let argument = |target: &Target| match target.port {
+        Some(port) => format!("{}:{port}", target.host),
+        None => target.host.clone(),
     };
     let command = ["probe", "links"].map(str::to_owned);
-    let command = command.into_iter().chain(targets.iter().map(target)).collect();
-    let said = helper::run(shared, From::Container(source), command).await?;
-    match serde_json::from_str::<Vec<TargetResult>>(&said) {
-        Ok(seen) if seen.len() == targets.len() => Ok(seen),
+    let command = command.into_iter().chain(targets.iter().map(argument)).collect();
+    let output = helper::run(shared, From::Container(source), command).await?;
+    match serde_json::from_str::<Vec<TargetResult>>(&output) {
+        Ok(results) if results.len() == targets.len() => Ok(results),
         Ok(_) | Err(_) => Err(ActionError::Unknown(format!(
-            "a helper said nothing of use: `{}`",
-            said.chars().take(200).collect::<String>()
+            "the output of the helper container is not valid: `{}`",
+            output.chars().take(200).collect::<String>()
         ))),
     }
 }

@@ -1,4 +1,4 @@
-//! Which host ports are taken where the engine binds them, and by whom.
+//! Host ports in use in the engine's network namespace, and their owners.
 
 mod sockets;
 
@@ -17,34 +17,34 @@ use crate::error::Op;
 use crate::inspect;
 use sockets::SocketOwner;
 
-/// What one look at the ports showed.
+/// The ports in use at one moment.
 #[derive(Debug, Default)]
 pub(crate) struct ListenerSnapshot {
-    /// Published by running containers.
+    /// Ports that running containers publish.
     published: BTreeMap<HostPort, PortOwner>,
-    /// Sockets of the engine's network namespace; `None` where they cannot be seen.
+    /// Sockets of the engine's network namespace; `None` when they are not visible from here.
     sockets: Option<BTreeMap<HostPort, SocketOwner>>,
 }
 
 impl ListenerSnapshot {
-    /// Every port that is taken.
+    /// Every port in use.
     pub(crate) fn busy(&self) -> BTreeSet<HostPort> {
         let sockets = self.sockets.iter().flat_map(BTreeMap::keys);
         self.published.keys().chain(sockets).copied().collect()
     }
 
-    /// Whether a port that is not seen taken is free.
-    pub(crate) fn complete(&self) -> bool {
+    /// True when every port that is not in [`Self::busy`] is free.
+    pub(crate) fn is_complete(&self) -> bool {
         self.sockets.is_some()
     }
 
-    /// Who holds a port; `None` when nobody was seen to.
+    /// Owner of a port; `None` when the port is not known to be in use.
     pub(crate) fn owner(&self, port: HostPort) -> Option<PortOwner> {
         if let Some(owner) = self.published.get(&port) {
             return Some(owner.clone());
         }
         Some(match self.sockets.as_ref()?.get(&port)? {
-            // A proxy for a container that does not publish the port any more, or the engine itself.
+            // A proxy of a container that no longer publishes the port, or the engine itself.
             SocketOwner::Process { command, .. } if is_proxy(command) => PortOwner::StaleAllocation,
             SocketOwner::Process { pid, command } => PortOwner::Process {
                 pid: *pid,
@@ -55,15 +55,15 @@ impl ListenerSnapshot {
     }
 }
 
-/// Looks at containers and sockets. `but` is a container of which it is known that it holds nothing.
-pub(crate) async fn look(shared: &Shared, but: Option<&ContainerId>) -> ListenerSnapshot {
-    let published = published(shared, but).await;
+/// Lists published ports and sockets. `excluded` is a container that is known to hold no port.
+pub(crate) async fn snapshot(shared: &Shared, excluded: Option<&ContainerId>) -> ListenerSnapshot {
+    let published = published(shared, excluded).await;
     let socket = match shared.connection.endpoint() {
         Endpoint::Unix(path) => Some(path.clone()),
         Endpoint::Tcp(_) => None,
     };
     let sockets = match socket {
-        // Reading /proc of every process takes milliseconds that no worker should be held for.
+        // Reading /proc of every process takes milliseconds, which must not block an async worker.
         Some(path) => tokio::task::spawn_blocking(move || sockets::taken(&path))
             .await
             .ok()
@@ -73,7 +73,7 @@ pub(crate) async fn look(shared: &Shared, but: Option<&ContainerId>) -> Listener
     ListenerSnapshot { published, sockets }
 }
 
-async fn published(shared: &Shared, but: Option<&ContainerId>) -> BTreeMap<HostPort, PortOwner> {
+async fn published(shared: &Shared, excluded: Option<&ContainerId>) -> BTreeMap<HostPort, PortOwner> {
     let Ok(client) = shared.connection.client() else {
         return BTreeMap::new();
     };
@@ -83,7 +83,7 @@ async fn published(shared: &Shared, but: Option<&ContainerId>) -> BTreeMap<HostP
     };
     let others = list
         .into_iter()
-        .filter(|summary| summary.id.as_deref() != but.map(ContainerId::as_str));
+        .filter(|summary| summary.id.as_deref() != excluded.map(ContainerId::as_str));
     others.flat_map(ports_of).collect()
 }
 
@@ -122,6 +122,7 @@ fn ports_of(summary: ContainerSummary) -> Vec<(HostPort, PortOwner)> {
     published.into_iter().map(|port| (port, owner.clone())).collect()
 }
 
+/// True for a process that holds ports on behalf of containers.
 fn is_proxy(command: &str) -> bool {
     let program = command.split(' ').next().unwrap_or_default();
     let name = program.rsplit('/').next().unwrap_or_default();
@@ -140,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn the_owner_is_named_as_far_as_it_can_be_found() {
+    fn the_owner_of_a_port_is_found_by_container_or_socket() {
         let process = |command: &str| SocketOwner::Process {
             pid: 7,
             command: command.to_owned(),
@@ -149,7 +150,7 @@ mod tests {
             name: "db".into(),
             id: "abc".into(),
         };
-        let seen = ListenerSnapshot {
+        let snapshot = ListenerSnapshot {
             published: BTreeMap::from([(tcp(1), container.clone())]),
             sockets: Some(BTreeMap::from([
                 (tcp(1), process("/usr/bin/docker-proxy -proto tcp")),
@@ -158,20 +159,20 @@ mod tests {
                 (tcp(4), SocketOwner::Hidden),
             ])),
         };
-        assert_eq!(seen.owner(tcp(1)), Some(container));
-        assert_eq!(seen.owner(tcp(2)), Some(PortOwner::StaleAllocation));
+        assert_eq!(snapshot.owner(tcp(1)), Some(container));
+        assert_eq!(snapshot.owner(tcp(2)), Some(PortOwner::StaleAllocation));
         let python = PortOwner::Process {
             pid: 7,
             command: "python3 -m http.server".into(),
         };
-        assert_eq!(seen.owner(tcp(3)), Some(python));
-        assert_eq!(seen.owner(tcp(4)), Some(PortOwner::Unknown));
-        assert_eq!(seen.owner(tcp(5)), None);
-        assert_eq!(seen.busy(), (1..=4).map(tcp).collect());
+        assert_eq!(snapshot.owner(tcp(3)), Some(python));
+        assert_eq!(snapshot.owner(tcp(4)), Some(PortOwner::Unknown));
+        assert_eq!(snapshot.owner(tcp(5)), None);
+        assert_eq!(snapshot.busy(), (1..=4).map(tcp).collect());
     }
 
     #[test]
-    fn published_ports_know_their_container() {
+    fn a_published_port_names_its_environment() {
         let summary = serde_json::from_value(serde_json::json!({
             "Id": "abc", "Names": ["/web"],
             "Labels": {"argusai.managed": "true", "argusai.environment": "e", "argusai.service": "web"},

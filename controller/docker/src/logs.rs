@@ -1,4 +1,4 @@
-//! Log lines of a container, whole or as they come.
+//! Log lines of a container, complete or as they are written.
 
 mod lines;
 
@@ -17,7 +17,7 @@ use crate::call::WRITE;
 use crate::error::{self, Op};
 use lines::Lines;
 
-/// Lines, oldest first. Without `follow` the engine must not fall silent in between.
+/// Log lines, oldest first. Without `follow` a pause of the engine of more than [`WRITE`] is an error.
 pub(crate) fn lines(
     shared: &Shared,
     id: &ContainerId,
@@ -41,12 +41,12 @@ pub(crate) fn lines(
         .build();
     let parts = client
         .logs(id.as_str(), Some(options))
-        .map_err(|failure| sorted(&failure))
+        .map_err(|failure| classify(&failure))
         .boxed();
     let reader = Reader {
         parts: Some(parts),
         lines: Lines::default(),
-        patient: query.follow,
+        follow: query.follow,
     };
     stream::unfold(reader, |mut reader| async {
         let line = reader.next().await?;
@@ -60,10 +60,11 @@ fn whole_seconds(at: Timestamp) -> i32 {
 }
 
 struct Reader {
-    /// `None` after its end.
+    /// Frames of the engine; `None` after their end.
     parts: Option<BoxStream<'static, Result<LogOutput, ActionError>>>,
     lines: Lines,
-    patient: bool,
+    /// Wait for further lines without a deadline.
+    follow: bool,
 }
 
 impl Reader {
@@ -73,7 +74,7 @@ impl Reader {
                 return Some(Ok(line));
             }
             let parts = self.parts.as_mut()?;
-            let part = if self.patient {
+            let part = if self.follow {
                 parts.next().await
             } else {
                 match tokio::time::timeout(WRITE, parts.next()).await {
@@ -104,7 +105,7 @@ impl Reader {
     }
 }
 
-fn sorted(failure: &Error) -> ActionError {
+fn classify(failure: &Error) -> ActionError {
     match failure {
         Error::DockerResponseServerError { status_code, message } => {
             error::answered(Op::Logs, *status_code, message)

@@ -1,7 +1,7 @@
-//! The most memory that containers with a limit used, sampled from the kernel's own files while they run.
+//! Peak memory of containers with a memory limit, sampled from cgroup files while they run.
 //!
-//! After a container's end its cgroup is gone, and the engine's statistics are empty; asking the engine while it runs
-//! costs milliseconds each time. Reading one file costs microseconds, and works where the engine runs on this host.
+//! After the end of a container its cgroup no longer exists, and the engine's statistics are empty. A query of the engine
+//! costs milliseconds, a read of one cgroup file costs microseconds. It works when the engine runs on this host.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -11,10 +11,10 @@ use std::time::Duration;
 use argus_core::ident::ContainerId;
 use argus_core::time::Timestamp;
 
-/// Seldom enough not to show in idle CPU.
+/// Sampling interval; long enough for no visible idle CPU usage.
 pub(crate) const EVERY: Duration = Duration::from_secs(2);
 
-/// Where both versions of cgroups are mounted.
+/// Mount point of cgroups, version 1 and 2.
 const CGROUPS: &str = "/sys/fs/cgroup";
 
 /// Peaks by container.
@@ -31,7 +31,7 @@ struct Run {
 }
 
 impl MemoryPeaks {
-    /// A run with a memory limit was seen; `pid` is its main process on this host, if the engine is here at all.
+    /// Starts to sample a run with a memory limit. `pid` is its main process, if the engine runs on this host.
     pub(crate) fn watch(&self, id: &ContainerId, pid: i64, started_at: Option<Timestamp>) {
         let known = self
             .lock()
@@ -55,30 +55,30 @@ impl MemoryPeaks {
         }
     }
 
-    /// It is gone for good.
+    /// Forgets a removed container.
     pub(crate) fn forget(&self, id: &ContainerId) {
         self.lock().remove(id);
     }
 
-    /// Nothing is watched, so that nothing needs to be sampled.
+    /// True when no run is watched.
     pub(crate) fn is_empty(&self) -> bool {
         self.lock().is_empty()
     }
 
-    /// Reads all of them.
+    /// Samples all watched runs.
     pub(crate) fn sample(&self) {
         self.lock().values_mut().for_each(read);
     }
 
-    /// Reads one, as when its end is near.
+    /// Samples one run, for example when its end is near.
     pub(crate) fn sample_one(&self, id: &ContainerId) {
         if let Some(run) = self.lock().get_mut(id) {
             read(run);
         }
     }
 
-    /// The most that this run used as far as it was sampled, in bytes.
-    pub(crate) fn known(&self, id: &ContainerId, started_at: Option<Timestamp>) -> Option<u64> {
+    /// Highest sampled memory of this run, in bytes.
+    pub(crate) fn peak_of(&self, id: &ContainerId, started_at: Option<Timestamp>) -> Option<u64> {
         let runs = self.lock();
         let run = runs.get(id).filter(|run| run.started_at == started_at)?;
         run.peak
@@ -95,7 +95,7 @@ fn read(run: &mut Run) {
     run.peak = run.peak.max(now);
 }
 
-/// The file with the peak, by the process's own word on its cgroup.
+/// The file with the peak, from the content of `/proc/PID/cgroup`.
 fn file_of(cgroup: &str, id: &ContainerId, root: &Path) -> Option<PathBuf> {
     let mut fields = cgroup.lines().filter_map(|line| {
         let mut parts = line.splitn(3, ':');
@@ -105,7 +105,7 @@ fn file_of(cgroup: &str, id: &ContainerId, root: &Path) -> Option<PathBuf> {
     let (controllers, path) = fields.find(|(controllers, _)| {
         controllers.is_empty() || controllers.split(',').any(|name| name == "memory")
     })?;
-    // A pid of another host, or of another pid namespace, is somebody else's.
+    // A pid of another host or pid namespace belongs to another process here.
     if !path.contains(id.as_str()) {
         return None;
     }
@@ -122,7 +122,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_file_is_found_in_both_versions() {
+    fn the_peak_file_is_found_in_both_cgroup_versions() {
         let id = ContainerId::new("abc123").unwrap();
         let root = Path::new("/cg");
         for (cgroup, file) in [
@@ -144,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn a_peak_never_falls_and_is_of_one_run() {
+    fn a_peak_never_decreases_and_belongs_to_one_run() {
         let dir = tempfile::tempdir().unwrap();
         let file = dir.path().join("memory.peak");
         let id = ContainerId::new("abc123").unwrap();
@@ -164,16 +164,16 @@ mod tests {
         ] {
             std::fs::write(&file, text).unwrap();
             peaks.sample();
-            assert_eq!(peaks.known(&id, started_at), known, "{text}");
+            assert_eq!(peaks.peak_of(&id, started_at), known, "{text}");
         }
         std::fs::remove_file(&file).unwrap();
         peaks.sample_one(&id);
         assert_eq!(
-            peaks.known(&id, started_at),
+            peaks.peak_of(&id, started_at),
             Some(200),
-            "the cgroup is gone, the peak is not"
+            "the peak survives its cgroup"
         );
-        assert_eq!(peaks.known(&id, Some(Timestamp(2))), None);
+        assert_eq!(peaks.peak_of(&id, Some(Timestamp(2))), None);
         peaks.forget(&id);
         assert!(peaks.is_empty());
     }

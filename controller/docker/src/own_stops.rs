@@ -1,4 +1,4 @@
-//! Which stops and kills are this backend's own, so that the others can be told from them.
+//! Stops and kills by this backend, so that the watch can distinguish them from those of other clients.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -7,19 +7,19 @@ use std::time::Duration;
 use argus_core::ident::ContainerId;
 use argus_core::time::Timestamp;
 
-/// The events of a stop may be read a little after the call has returned.
+/// Time after the end of a stop in which its events still count as ours; events may arrive after the response.
 const AFTERWARDS: Duration = Duration::from_secs(5);
-/// An abandoned call goes on at the engine for as long as the longest usual grace.
+/// Time beyond the grace in which an abandoned stop still counts as ours; the engine may still perform it.
 const ABANDONED: Duration = Duration::from_secs(60);
 
-/// Containers that are being stopped or were just stopped by us, and until when their events count as ours.
+/// Containers with a stop by this backend, and the time until which their stop events count as ours.
 #[derive(Debug, Default)]
 pub(crate) struct OwnStops {
     until: Mutex<HashMap<ContainerId, Timestamp>>,
 }
 
 impl OwnStops {
-    /// From here on a stop of `id` is ours, until [`Stopping::done`] or for a while if that never comes.
+    /// Starts a stop of `id`. It counts as ours until [`Stopping::done`], or until a timeout when the call is abandoned.
     pub(crate) fn begin(&self, id: &ContainerId, grace: Duration, now: Timestamp) -> Stopping<'_> {
         let mut until = self.lock();
         until.retain(|_, end| *end >= now);
@@ -30,7 +30,7 @@ impl OwnStops {
         }
     }
 
-    /// Whether a stop seen at this time is ours.
+    /// True when a stop event with this time is ours.
     pub(crate) fn is_ours(&self, id: &ContainerId, at: Timestamp) -> bool {
         self.lock().get(id).is_some_and(|end| at <= *end)
     }
@@ -40,7 +40,7 @@ impl OwnStops {
     }
 }
 
-/// A stop of ours that is under way.
+/// A stop by this backend that is in progress.
 #[derive(Debug)]
 #[must_use]
 pub(crate) struct Stopping<'a> {
@@ -49,7 +49,7 @@ pub(crate) struct Stopping<'a> {
 }
 
 impl Stopping<'_> {
-    /// The call has returned; events that are still on their way are ours, later ones are not.
+    /// Ends the stop after the response. Events that arrive shortly afterwards still count as ours, later ones do not.
     pub(crate) fn done(self, now: Timestamp) {
         self.stops.lock().insert(self.id.clone(), now + AFTERWARDS);
     }
@@ -60,7 +60,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_stop_is_ours_while_it_runs_and_shortly_after() {
+    fn a_stop_is_ours_while_it_runs_and_shortly_afterwards() {
         let stops = OwnStops::default();
         let id = ContainerId::new("abc").unwrap();
         let at = |seconds: i64| Timestamp(seconds * 1000);

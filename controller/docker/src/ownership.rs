@@ -1,4 +1,7 @@
-//! Whose something is, made sure of before it is changed.
+//! Ownership checks before a change.
+//!
+//! An object belongs to Argus when it carries the `argusai.*` labels. A container does not when all of these labels come
+//! from its image, for example after `docker commit` of a managed container.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -14,33 +17,33 @@ use crate::call::{self, READ, Refusal};
 use crate::error::Op;
 use crate::inspect;
 
-/// More images than an environment has; what is forgotten is asked again.
+/// Capacity of the cache of image labels. A full cache is cleared and filled again on demand.
 const IMAGES_KEPT: usize = 256;
 
-/// Far more containers than an engine runs; what is forgotten is asked again.
+/// Capacity of each cache of container ids. A full cache is cleared and filled again on demand.
 const OWN_KEPT: usize = 16 * 1024;
 
-/// Our labels begin with this.
+/// Prefix of all labels of Argus.
 const PREFIX: &str = "argusai.";
 
-/// Labels of images by image id; an id stands for its content, so they never change.
+/// Cache of image labels by image id. An id is a hash of the content, so its labels never change.
 #[derive(Debug, Default)]
 pub(crate) struct ImageLabels {
     known: Mutex<HashMap<String, Arc<BTreeMap<String, String>>>>,
 }
 
-/// Containers that were made here, or looked at and found ours. An engine never gives an id twice and never changes a
-/// label, so what was found once stays true.
+/// Cache of ownership checks. An engine never reuses an id and never changes a label, so a result stays true.
 #[derive(Debug, Default)]
 pub(crate) struct OwnedIds {
+    /// Containers that this backend created, or that a check found to be owned.
     ids: Mutex<HashSet<ContainerId>>,
-    /// Looked at, and found to have our labels from their images only.
+    /// Containers that have the labels of Argus only from their images.
     inherited: Mutex<HashSet<ContainerId>>,
 }
 
 impl OwnedIds {
-    /// It is ours.
-    pub(crate) fn learn(&self, id: &ContainerId) {
+    /// Records an owned container.
+    pub(crate) fn insert(&self, id: &ContainerId) {
         let mut ids = self.ids.lock().unwrap_or_else(PoisonError::into_inner);
         if ids.len() >= OWN_KEPT {
             ids.clear();
@@ -48,20 +51,20 @@ impl OwnedIds {
         ids.insert(id.clone());
     }
 
-    fn knows(&self, id: &ContainerId) -> bool {
+    fn contains(&self, id: &ContainerId) -> bool {
         self.ids
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
             .contains(id)
     }
 
-    /// Its labels came with its image: whatever they say, it is not ours.
+    /// True for a container that inherited its labels from its image and therefore is not owned.
     pub(crate) fn labels_inherited(&self, id: &ContainerId) -> bool {
         let inherited = self.inherited.lock().unwrap_or_else(PoisonError::into_inner);
         inherited.contains(id)
     }
 
-    fn learn_inherited(&self, id: &ContainerId) {
+    fn insert_inherited(&self, id: &ContainerId) {
         let mut ids = self.inherited.lock().unwrap_or_else(PoisonError::into_inner);
         if ids.len() >= OWN_KEPT {
             ids.clear();
@@ -70,31 +73,32 @@ impl OwnedIds {
     }
 }
 
-/// A container that was just looked at, and its image's id.
+/// An inspected container with the id of its image.
 #[derive(Debug)]
 pub(crate) struct Inspected {
     pub(crate) container: Container,
     pub(crate) image_id: String,
 }
 
-/// Looks at a container by id or name; `None` when there is none.
+/// Inspects a container by id or name; `None` when it does not exist.
 pub(crate) async fn inspect(shared: &Shared, name_or_id: &str) -> Result<Option<Inspected>, ActionError> {
     let client = shared.connection.client()?;
     let call = client.inspect_container(name_or_id, None);
     let found = match call::raw(Op::Inspect, READ, call).await {
         Ok(found) => found,
         Err(refusal) if refusal.is_gone() => return Ok(None),
-        Err(refusal) => return Err(nothing_done(refusal)),
+        Err(refusal) => return Err(read_error(refusal)),
     };
     let image_id = found.image.clone().unwrap_or_default();
     Ok(inspect::inspected(found).map(|container| Inspected { container, image_id }))
 }
 
-/// Makes sure that a container may be changed; one that was made sure of before is not looked at again.
+/// Checks that a container is owned by Argus. A container that passed before is not inspected again.
 ///
-/// [`ActError::Gone`] when a look was needed and found nothing.
+/// # Errors
+/// [`ActionError::Gone`] when an inspect was needed and found no container; else as [`own_container`].
 pub(crate) async fn ensure_owned(shared: &Shared, id: &ContainerId) -> Result<(), ActionError> {
-    if shared.owned_ids.knows(id) {
+    if shared.owned_ids.contains(id) {
         return Ok(());
     }
     own_container(shared, id)
@@ -103,54 +107,58 @@ pub(crate) async fn ensure_owned(shared: &Shared, id: &ContainerId) -> Result<()
         .ok_or(ActionError::Gone)
 }
 
-/// Looks at a container that may be changed: it carries our labels, and not only because its image does.
+/// Inspects a container and checks its owner: it must carry our labels, and not only because its image does.
 ///
-/// `None` when it is gone, [`ActError::NotOurs`] when it is not ours.
+/// Returns `None` when the container is gone.
+///
+/// # Errors
+/// [`ActionError::NotOurs`] when the container is not owned by Argus.
 pub(crate) async fn own_container(
     shared: &Shared,
     id: &ContainerId,
 ) -> Result<Option<Inspected>, ActionError> {
-    let Some(held) = inspect(shared, id.as_str()).await? else {
+    let Some(inspected) = inspect(shared, id.as_str()).await? else {
         return Ok(None);
     };
-    match owner_of(shared, &held).await? {
+    match owner_of(shared, &inspected).await? {
         Some(_) => {
-            shared.owned_ids.learn(id);
-            Ok(Some(held))
+            shared.owned_ids.insert(id);
+            Ok(Some(inspected))
         }
         None => Err(ActionError::NotOurs(format!(
             "container `{}`",
-            held.container.name
+            inspected.container.name
         ))),
     }
 }
 
-/// Whether a container that was looked at has our labels from its image only. What cannot be told now reads as ours, and
-/// is told before anything is done to it.
+/// True when an inspected container has our labels from its image only.
+///
+/// Returns false when the image cannot be inspected; every action checks the owner again.
 pub(crate) async fn labels_inherited(shared: &Shared, container: &Container, image_id: &str) -> bool {
-    if shared.owned_ids.knows(&container.id) || !container.labels.contains_key(MANAGED) {
+    if shared.owned_ids.contains(&container.id) || !container.labels.contains_key(MANAGED) {
         return false;
     }
     let Ok(image) = image_labels(shared, image_id).await else {
         return false;
     };
-    let inherits = is_inherited(&container.labels, &image);
-    if inherits {
-        shared.owned_ids.learn_inherited(&container.id);
+    let is_inherited_only = is_inherited(&container.labels, &image);
+    if is_inherited_only {
+        shared.owned_ids.insert_inherited(&container.id);
     }
-    inherits
+    is_inherited_only
 }
 
-/// Who owns a container that was looked at; `None` for one that Argus did not make.
-pub(crate) async fn owner_of(shared: &Shared, held: &Inspected) -> Result<Option<Owner>, ActionError> {
-    let Some(owner) = held.container.owner() else {
+/// Owner of an inspected container; `None` for one that Argus did not create.
+pub(crate) async fn owner_of(shared: &Shared, inspected: &Inspected) -> Result<Option<Owner>, ActionError> {
+    let Some(owner) = inspected.container.owner() else {
         return Ok(None);
     };
-    let image = image_labels(shared, &held.image_id).await?;
-    Ok((!is_inherited(&held.container.labels, &image)).then_some(owner))
+    let image = image_labels(shared, &inspected.image_id).await?;
+    Ok((!is_inherited(&inspected.container.labels, &image)).then_some(owner))
 }
 
-/// A network that may be changed; `None` when it is gone.
+/// Inspects a network and checks its owner; `None` when the network is gone.
 pub(crate) async fn own_network(
     shared: &Shared,
     id: &NetworkId,
@@ -167,7 +175,7 @@ pub(crate) async fn own_network(
     }
 }
 
-/// Looks at a network by id or name; `None` when there is none.
+/// Inspects a network by id or name; `None` when it does not exist.
 pub(crate) async fn inspect_network(
     shared: &Shared,
     name_or_id: &str,
@@ -176,11 +184,11 @@ pub(crate) async fn inspect_network(
     match call::raw(Op::Inspect, READ, client.inspect_network(name_or_id, None)).await {
         Ok(found) => Ok(Some(found)),
         Err(refusal) if refusal.is_gone() => Ok(None),
-        Err(refusal) => Err(nothing_done(refusal)),
+        Err(refusal) => Err(read_error(refusal)),
     }
 }
 
-/// The labels that an image carries itself; none for an image that is gone.
+/// The labels of an image; empty for an image that no longer exists.
 pub(crate) async fn image_labels(
     shared: &Shared,
     id: &str,
@@ -227,33 +235,33 @@ pub(crate) async fn inspect_image(
             found.config.and_then(|config| config.labels),
         ))),
         Err(refusal) if refusal.is(404) => Ok(None),
-        Err(refusal) => Err(nothing_done(refusal)),
+        Err(refusal) => Err(read_error(refusal)),
     }
 }
 
-/// The client puts names into the URL as they are: only what an image reference may hold gets there.
+/// Checks the characters of an image reference, because the client puts it into a URL without escaping.
 pub(crate) fn safe_reference(reference: &str) -> Result<(), ActionError> {
     let allowed = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-' | '/' | ':' | '@' | '+');
-    let begins = reference.starts_with(|c: char| c.is_ascii_alphanumeric());
-    if begins && reference.len() <= 512 && reference.chars().all(allowed) && !reference.contains("..") {
+    let starts_valid = reference.starts_with(|c: char| c.is_ascii_alphanumeric());
+    if starts_valid && reference.len() <= 512 && reference.chars().all(allowed) && !reference.contains("..") {
         return Ok(());
     }
     Err(ActionError::Rejected(format!(
-        "`{}` is no image reference",
+        "`{}` is not a valid image reference",
         reference.chars().take(80).collect::<String>()
     )))
 }
 
-/// Every label of ours is there only because the image has it, as after `docker commit` of one of our containers.
+/// True when every label of Argus comes from the image, as after `docker commit` of a managed container.
 ///
-/// What Argus creates differs from its image at least in `argusai.created-at`.
+/// A container that Argus created differs from its image at least in `argusai.created-at`.
 fn is_inherited(labels: &BTreeMap<String, String>, image: &BTreeMap<String, String>) -> bool {
     let ours = labels.iter().filter(|(key, _)| key.starts_with(PREFIX));
     image.contains_key(MANAGED) && ours.into_iter().all(|(key, value)| image.get(key) == Some(value))
 }
 
-/// A look that fails has changed nothing, so its outcome is not unknown.
-fn nothing_done(refusal: Refusal) -> ActionError {
+/// Classifies the error of a failed inspect, which has changed nothing, so its outcome is never unknown.
+fn read_error(refusal: Refusal) -> ActionError {
     match refusal.into_error(Op::Inspect) {
         ActionError::Unknown(why) | ActionError::TimedOut(why) | ActionError::ConnectionLost(why) => {
             ActionError::Unreachable(why)
@@ -274,7 +282,7 @@ mod tests {
     }
 
     #[test]
-    fn labels_that_only_the_image_gave_do_not_count() {
+    fn labels_inherited_from_the_image_do_not_count() {
         let image = labels(&[
             ("argusai.managed", "true"),
             ("argusai.created-at", "1"),
@@ -290,7 +298,7 @@ mod tests {
     }
 
     #[test]
-    fn a_reference_never_leaves_its_place_in_the_url() {
+    fn a_reference_cannot_change_the_path_of_the_url() {
         for good in [
             "busybox",
             "r.example:5000/a/b:1.0",

@@ -1,4 +1,4 @@
-//! What can be had back from an engine's disk: images that Argus built and that newer ones followed, the builder's cache.
+//! Reclaimable space on an engine's disk: outdated images that Argus built, and the unused build cache.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::time::Duration;
@@ -19,11 +19,11 @@ use crate::image::build::{BUILD_DIGEST, BUILD_LABELS, BUILD_TAG};
 use crate::ownership::safe_reference;
 use crate::raw_http;
 
-/// An engine that counts all it has takes its time.
+/// Deadline of the disk usage query. An engine may scan its whole disk for it.
 const COUNT: Duration = Duration::from_secs(10);
 
-/// All images that Argus built. A label alone does not tell: an image that is built on one of ours has it, too; the last
-/// step of ours is the one that wrote it.
+/// All images that Argus built. The label alone is not sufficient, because an image that is based on one of ours inherits
+/// it. Only in our own images the last build step writes the label.
 pub(crate) async fn built(shared: &Shared) -> Result<Vec<BuiltImage>, ActionError> {
     let client = shared.connection.client()?;
     let everything = ListImagesOptionsBuilder::default().all(true).build();
@@ -72,14 +72,14 @@ fn read(
     })
 }
 
-/// The engine writes each label in a step of its own, in any order, after all that the Dockerfile says.
+/// True when the last step writes our labels. The engine writes each label in its own step, in any order, at the end.
 fn is_ours(history: &[ImageHistoryResponseItem]) -> bool {
     history
         .first()
         .is_some_and(|last| last.created_by.contains("LABEL") && last.created_by.contains(BUILD_LABELS))
 }
 
-/// The steps of a build down to what it is built on, which has a name or came from elsewhere.
+/// The steps of a build, without those of its base image. A base image has a tag or was pulled.
 fn steps(history: &[ImageHistoryResponseItem]) -> impl Iterator<Item = &ImageHistoryResponseItem> {
     let own = |(at, step): &(usize, &ImageHistoryResponseItem)| {
         *at == 0 || (step.tags.is_empty() && step.id.starts_with("sha256:"))
@@ -97,8 +97,9 @@ async fn history(shared: &Shared, id: &str) -> Result<Option<Vec<ImageHistoryRes
     }
 }
 
-/// Removes an image by its id, with the steps that led to it where a build made all of them. Not forced: an engine
-/// refuses while a container, a name or another image holds it.
+/// Removes an image by id, together with its intermediate steps when a build on this engine created all of them.
+///
+/// The removal is not forced: the engine refuses it while a container, a tag or another image uses the image.
 pub(crate) async fn remove(shared: &Shared, id: &str) -> Result<(), ActionError> {
     let Some(history) = history(shared, id).await? else {
         return Ok(());
@@ -126,17 +127,17 @@ pub(crate) async fn remove(shared: &Shared, id: &str) -> Result<(), ActionError>
     }
 }
 
-/// Bytes of the builder's cache that nothing uses at present.
+/// Size of the unused build cache, in bytes.
 pub(crate) async fn build_cache(shared: &Shared) -> Result<u64, ActionError> {
     let endpoint = shared.connection.endpoint();
-    let asked = tokio::time::timeout(COUNT, raw_http::get(endpoint, "/system/df?type=build-cache")).await;
+    let response = tokio::time::timeout(COUNT, raw_http::get(endpoint, "/system/df?type=build-cache")).await;
     let usage =
-        asked.map_err(|_| ActionError::Unknown(format!("no answer within {} s", COUNT.as_secs())))??;
-    Ok(cache_of(&usage))
+        response.map_err(|_| ActionError::Unknown(format!("no answer within {} s", COUNT.as_secs())))??;
+    Ok(unused_cache(&usage))
 }
 
-/// Engines tell every record of the cache, and the newest ones only the sum.
-fn cache_of(usage: &serde_json::Value) -> u64 {
+/// Unused bytes in a disk usage report. Older engines report every record of the cache, the newest only the sum.
+fn unused_cache(usage: &serde_json::Value) -> u64 {
     if let Some(sum) = usage["BuildCacheUsage"]["Reclaimable"].as_u64() {
         return sum;
     }
@@ -150,7 +151,7 @@ fn cache_of(usage: &serde_json::Value) -> u64 {
     idle.filter_map(|record| record["Size"].as_u64()).sum()
 }
 
-/// Empties the builder's cache of what nothing uses; the bytes that came back.
+/// Removes the unused build cache and returns the freed bytes.
 pub(crate) async fn prune_build_cache(shared: &Shared) -> Result<u64, ActionError> {
     let client = shared.connection.client()?;
     let options = PruneBuildOptionsBuilder::default().all(true).build();
@@ -185,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn an_image_is_ours_when_its_last_step_wrote_our_label() {
+    fn an_image_is_ours_if_its_last_step_wrote_our_label() {
         let label = format!("/bin/sh -c #(nop)  LABEL {BUILD_TAG}=shop:argus");
         let ours = [
             step("sha256:1", &label, &[]),
@@ -205,13 +206,13 @@ mod tests {
         assert_eq!(
             read_it(&on_ours),
             None,
-            "the label came with the image that it is built on"
+            "the label is inherited from the base image"
         );
         assert_eq!(read_it(&[]), None);
     }
 
     #[test]
-    fn the_steps_of_a_build_end_at_what_it_is_built_on() {
+    fn the_steps_of_a_build_end_at_its_base_image() {
         let history = [
             step("sha256:3", "LABEL", &["shop:argus"]),
             step("sha256:2", "RUN", &[]),
@@ -227,14 +228,17 @@ mod tests {
     }
 
     #[test]
-    fn the_cache_is_counted_as_old_and_new_engines_tell_it() {
+    fn the_build_cache_is_summed_for_old_and_new_engines() {
         let old = json!({ "BuildCache": [
             { "Size": 5, "InUse": false, "Shared": false },
             { "Size": 7, "InUse": true, "Shared": false },
             { "Size": 9, "InUse": false, "Shared": true },
         ]});
-        assert_eq!(cache_of(&old), 5);
-        assert_eq!(cache_of(&json!({ "BuildCacheUsage": { "Reclaimable": 11 } })), 11);
-        assert_eq!(cache_of(&json!({ "BuildCache": null })), 0);
+        assert_eq!(unused_cache(&old), 5);
+        assert_eq!(
+            unused_cache(&json!({ "BuildCacheUsage": { "Reclaimable": 11 } })),
+            11
+        );
+        assert_eq!(unused_cache(&json!({ "BuildCache": null })), 0);
     }
 }

@@ -1,4 +1,4 @@
-//! One read of what the client does not understand: it knows only the newest engines' words for disk usage.
+//! A minimal HTTP client for the disk usage query. `bollard` understands only the format of the newest engines.
 
 use std::io;
 
@@ -10,14 +10,14 @@ use tokio::net::{TcpStream, UnixStream};
 use crate::connect::Endpoint;
 use crate::error;
 
-/// More than any engine says of its disk.
+/// Maximum response size, in bytes.
 const LONGEST: u64 = 64 * 1024 * 1024;
 
 /// Reads a path of the API as JSON. The caller sets the deadline.
 pub(crate) async fn get(endpoint: &Endpoint, path: &str) -> Result<Value, ActionError> {
     let unreachable = |error: io::Error| ActionError::Unreachable(error.to_string());
     let broken = |error: io::Error| ActionError::Unknown(error.to_string());
-    let answer = match endpoint {
+    let response = match endpoint {
         Endpoint::Unix(socket) => {
             let stream = UnixStream::connect(socket).await.map_err(unreachable)?;
             exchange(stream, path).await
@@ -27,7 +27,7 @@ pub(crate) async fn get(endpoint: &Endpoint, path: &str) -> Result<Value, Action
             exchange(stream, path).await
         }
     };
-    let (status, body) = read(&answer.map_err(broken)?).map_err(broken)?;
+    let (status, body) = read(&response.map_err(broken)?).map_err(broken)?;
     if status != 200 {
         return Err(error::answered(
             error::Op::About,
@@ -38,24 +38,24 @@ pub(crate) async fn get(endpoint: &Endpoint, path: &str) -> Result<Value, Action
     serde_json::from_slice(&body).map_err(|error| ActionError::Unknown(error.to_string()))
 }
 
-/// HTTP/1.0: the body is what comes until the end, in one piece.
+/// Sends an HTTP/1.0 request: without chunks, the body extends to the end of the connection.
 async fn exchange(mut stream: impl AsyncRead + AsyncWrite + Unpin, path: &str) -> io::Result<Vec<u8>> {
     let request = format!("GET {path} HTTP/1.0\r\nHost: docker\r\n\r\n");
     stream.write_all(request.as_bytes()).await?;
-    let mut answer = Vec::new();
-    stream.take(LONGEST).read_to_end(&mut answer).await?;
-    Ok(answer)
+    let mut response = Vec::new();
+    stream.take(LONGEST).read_to_end(&mut response).await?;
+    Ok(response)
 }
 
-fn read(answer: &[u8]) -> io::Result<(u16, Vec<u8>)> {
-    let cut = || io::Error::new(io::ErrorKind::UnexpectedEof, "the answer is cut off");
-    let end = answer
+fn read(response: &[u8]) -> io::Result<(u16, Vec<u8>)> {
+    let cut = || io::Error::new(io::ErrorKind::UnexpectedEof, "the response is truncated");
+    let end = response
         .windows(4)
         .position(|window| window == b"\r\n\r\n")
         .ok_or_else(cut)?;
-    let head = String::from_utf8_lossy(&answer[..end]);
+    let head = String::from_utf8_lossy(&response[..end]);
     let status = head.split(' ').nth(1).and_then(|status| status.parse().ok());
-    Ok((status.ok_or_else(cut)?, answer[end + 4..].to_vec()))
+    Ok((status.ok_or_else(cut)?, response[end + 4..].to_vec()))
 }
 
 #[cfg(test)]
@@ -63,9 +63,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_answer_has_a_status_and_a_body() {
-        let answer = read(b"HTTP/1.0 200 OK\r\nContent-Type: x\r\n\r\n{}").unwrap();
-        assert_eq!(answer, (200, b"{}".to_vec()));
+    fn a_response_has_a_status_and_a_body() {
+        let response = read(b"HTTP/1.0 200 OK\r\nContent-Type: x\r\n\r\n{}").unwrap();
+        assert_eq!(response, (200, b"{}".to_vec()));
         assert!(read(b"HTTP/1.0 200 OK\r\n").is_err());
         assert!(read(b"").is_err());
     }

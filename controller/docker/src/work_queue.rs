@@ -1,4 +1,4 @@
-//! Which objects have to be looked at: a set, so that no number of events can overflow it.
+//! Queue of objects to inspect. Each object is in it at most once, so no number of events can overflow it.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
@@ -6,53 +6,60 @@ use std::time::Duration;
 use argus_core::backoff::{Growth, delay};
 use argus_core::observed::ObjectId;
 
-/// First wait after a look that failed.
+/// Delay after the first failed inspect of an object. It doubles with each further failure.
 const BACKOFF: Duration = Duration::from_secs(1);
-/// Longest wait after looks that failed.
+/// Maximum delay after a failed inspect.
 const LONGEST_BACKOFF: Duration = Duration::from_secs(30);
 
-/// Objects that were said to have changed, those being looked at, and those that are left in peace for a while.
+/// Deduplicating work queue with backoff, like the one of client-go.
 ///
-/// An object is looked at once at a time. What is said of it meanwhile makes it dirty again, because the look
-/// may have begun before.
+/// At most one inspect of an object runs at a time. A change during an inspect queues the object again, because the
+/// inspect may have started before the change.
 #[derive(Debug, Default)]
 pub(crate) struct WorkQueue {
+    /// Order of the queued objects.
     waiting: VecDeque<ObjectId>,
-    listed: BTreeSet<ObjectId>,
+    /// The objects in `waiting`, for a fast lookup.
+    queued: BTreeSet<ObjectId>,
+    /// Objects whose inspect is in progress.
     processing: BTreeSet<ObjectId>,
+    /// Objects whose last inspect failed and that wait for their retry.
     backing_off: BTreeSet<ObjectId>,
+    /// Consecutive failures by object.
     failures: BTreeMap<ObjectId, u32>,
 }
 
 impl WorkQueue {
-    /// Something happened to an object.
+    /// Queues an object that changed; has no effect on a queued object.
     pub(crate) fn mark(&mut self, id: ObjectId) {
-        if self.listed.insert(id.clone()) {
+        if self.queued.insert(id.clone()) {
             self.waiting.push_back(id);
         }
     }
 
-    /// The next object to look at that is not to be left alone, if fewer than `most` are being looked at.
-    pub(crate) fn next(&mut self, most: usize, leave: impl Fn(&ObjectId) -> bool) -> Option<ObjectId> {
-        if self.processing.len() >= most {
+    /// The next object to inspect; `None` when `limit` inspects are in progress, or when no object is ready.
+    ///
+    /// Objects that `skip` selects stay in the queue.
+    pub(crate) fn next(&mut self, limit: usize, skip: impl Fn(&ObjectId) -> bool) -> Option<ObjectId> {
+        if self.processing.len() >= limit {
             return None;
         }
-        let free =
-            |id: &ObjectId| !self.processing.contains(id) && !self.backing_off.contains(id) && !leave(id);
-        let at = self.waiting.iter().position(free)?;
+        let is_ready =
+            |id: &ObjectId| !self.processing.contains(id) && !self.backing_off.contains(id) && !skip(id);
+        let at = self.waiting.iter().position(is_ready)?;
         let id = self.waiting.remove(at)?;
-        self.listed.remove(&id);
+        self.queued.remove(&id);
         self.processing.insert(id.clone());
         Some(id)
     }
 
-    /// A look succeeded.
+    /// Records a successful inspect.
     pub(crate) fn done(&mut self, id: &ObjectId) {
         self.processing.remove(id);
         self.failures.remove(id);
     }
 
-    /// A look failed: the object is dirty still, and rests for the time returned, until [`Self::rested`].
+    /// Records a failed inspect and returns the backoff. The object stays queued, and waits for [`Self::backoff_over`].
     pub(crate) fn failed(&mut self, id: &ObjectId) -> Duration {
         self.processing.remove(id);
         self.backing_off.insert(id.clone());
@@ -62,14 +69,14 @@ impl WorkQueue {
         delay(Growth::Exponential, BACKOFF, LONGEST_BACKOFF, *failures)
     }
 
-    /// The rest of an object is over.
+    /// Ends the backoff of an object.
     pub(crate) fn backoff_over(&mut self, id: &ObjectId) {
         self.backing_off.remove(id);
     }
 
-    /// Whether an object waits to be looked at or is being looked at.
-    pub(crate) fn concerns(&self, id: &ObjectId) -> bool {
-        self.listed.contains(id) || self.processing.contains(id)
+    /// True when the object is queued or its inspect is in progress.
+    pub(crate) fn contains(&self, id: &ObjectId) -> bool {
+        self.queued.contains(id) || self.processing.contains(id)
     }
 }
 
@@ -82,58 +89,58 @@ mod tests {
     }
 
     #[test]
-    fn many_events_about_one_object_make_one_look() {
-        let mut dirty = WorkQueue::default();
-        (0..1000).for_each(|_| dirty.mark(id("a")));
-        assert_eq!(dirty.next(4, |_| false), Some(id("a")));
-        assert_eq!(dirty.next(4, |_| false), None);
+    fn many_events_of_one_object_cause_one_inspect() {
+        let mut work_queue = WorkQueue::default();
+        (0..1000).for_each(|_| work_queue.mark(id("a")));
+        assert_eq!(work_queue.next(4, |_| false), Some(id("a")));
+        assert_eq!(work_queue.next(4, |_| false), None);
     }
 
     #[test]
-    fn an_event_during_a_look_makes_another_look_after_it() {
-        let mut dirty = WorkQueue::default();
-        dirty.mark(id("a"));
-        assert_eq!(dirty.next(4, |_| false), Some(id("a")));
-        dirty.mark(id("a"));
-        assert_eq!(dirty.next(4, |_| false), None);
-        dirty.done(&id("a"));
-        assert_eq!(dirty.next(4, |_| false), Some(id("a")));
-        dirty.done(&id("a"));
-        assert!(!dirty.concerns(&id("a")));
+    fn an_event_during_an_inspect_causes_another_inspect() {
+        let mut work_queue = WorkQueue::default();
+        work_queue.mark(id("a"));
+        assert_eq!(work_queue.next(4, |_| false), Some(id("a")));
+        work_queue.mark(id("a"));
+        assert_eq!(work_queue.next(4, |_| false), None);
+        work_queue.done(&id("a"));
+        assert_eq!(work_queue.next(4, |_| false), Some(id("a")));
+        work_queue.done(&id("a"));
+        assert!(!work_queue.contains(&id("a")));
     }
 
     #[test]
-    fn a_hung_object_rests_longer_and_longer_and_delays_no_other() {
-        let mut dirty = WorkQueue::default();
-        dirty.mark(id("hung"));
-        dirty.mark(id("well"));
-        assert_eq!(dirty.next(4, |_| false), Some(id("hung")));
-        assert_eq!(dirty.failed(&id("hung")), Duration::from_secs(1));
-        assert_eq!(dirty.next(4, |_| false), Some(id("well")));
-        assert_eq!(dirty.next(4, |_| false), None);
-        dirty.backoff_over(&id("hung"));
-        assert_eq!(dirty.next(4, |_| false), Some(id("hung")));
-        assert_eq!(dirty.failed(&id("hung")), Duration::from_secs(2));
-        assert!(dirty.concerns(&id("hung")));
+    fn a_hung_object_backs_off_and_delays_no_other_object() {
+        let mut work_queue = WorkQueue::default();
+        work_queue.mark(id("hung"));
+        work_queue.mark(id("other"));
+        assert_eq!(work_queue.next(4, |_| false), Some(id("hung")));
+        assert_eq!(work_queue.failed(&id("hung")), Duration::from_secs(1));
+        assert_eq!(work_queue.next(4, |_| false), Some(id("other")));
+        assert_eq!(work_queue.next(4, |_| false), None);
+        work_queue.backoff_over(&id("hung"));
+        assert_eq!(work_queue.next(4, |_| false), Some(id("hung")));
+        assert_eq!(work_queue.failed(&id("hung")), Duration::from_secs(2));
+        assert!(work_queue.contains(&id("hung")));
         for _ in 0..10 {
-            dirty.backoff_over(&id("hung"));
-            dirty.next(4, |_| false);
-            dirty.failed(&id("hung"));
+            work_queue.backoff_over(&id("hung"));
+            work_queue.next(4, |_| false);
+            work_queue.failed(&id("hung"));
         }
-        dirty.backoff_over(&id("hung"));
-        dirty.next(4, |_| false);
-        assert_eq!(dirty.failed(&id("hung")), Duration::from_secs(30));
+        work_queue.backoff_over(&id("hung"));
+        work_queue.next(4, |_| false);
+        assert_eq!(work_queue.failed(&id("hung")), Duration::from_secs(30));
     }
 
     #[test]
-    fn at_most_so_many_are_looked_at_at_once() {
-        let mut dirty = WorkQueue::default();
+    fn the_number_of_parallel_inspects_is_limited() {
+        let mut work_queue = WorkQueue::default();
         for name in ["a", "b", "c"] {
-            dirty.mark(id(name));
+            work_queue.mark(id(name));
         }
-        assert!(dirty.next(2, |_| false).is_some() && dirty.next(2, |_| false).is_some());
-        assert_eq!(dirty.next(2, |_| false), None);
-        dirty.done(&id("a"));
-        assert_eq!(dirty.next(2, |_| false), Some(id("c")));
+        assert!(work_queue.next(2, |_| false).is_some() && work_queue.next(2, |_| false).is_some());
+        assert_eq!(work_queue.next(2, |_| false), None);
+        work_queue.done(&id("a"));
+        assert_eq!(work_queue.next(2, |_| false), Some(id("c")));
     }
 }

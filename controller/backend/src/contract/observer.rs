@@ -1,4 +1,4 @@
-//! What is seen and what came of it, compared with what the contract says.
+//! Comparison of watch events and results with the contract.
 
 use std::fmt::Debug;
 use std::time::Duration;
@@ -8,17 +8,18 @@ use argus_core::observed::{Container, Store, WatchEvent};
 use futures::StreamExt;
 use futures::stream::BoxStream;
 
-/// An effect shows within this time.
-const SHOWN_WITHIN: Duration = Duration::from_secs(30);
+/// Maximum time until the watch reports an effect.
+const REPORTED_WITHIN: Duration = Duration::from_secs(30);
 
-/// Where a backend did other than the contract says.
+/// A difference between the contract and the behaviour of a backend.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{what}: {came}")]
+#[error("{what}: {actual}")]
 pub struct Violation {
     what: String,
-    came: String,
+    actual: String,
 }
 
+/// The consumer of the watch under test, with the store that its events build up.
 pub(super) struct Observer {
     stream: BoxStream<'static, WatchEvent>,
     pub(super) store: Store,
@@ -32,48 +33,56 @@ impl Observer {
         }
     }
 
-    /// Takes sightings in until the world is as it shall be.
-    pub(super) async fn see(&mut self, what: &str, holds: impl Fn(&Store) -> bool) -> Result<(), Violation> {
-        let seeing = async {
+    /// Applies watch events to the store until the condition holds.
+    pub(super) async fn wait_for(
+        &mut self,
+        what: &str,
+        holds: impl Fn(&Store) -> bool,
+    ) -> Result<(), Violation> {
+        let waiting = async {
             while !holds(&self.store) {
-                let Some(seen) = self.stream.next().await else {
-                    return Err("sightings ended");
+                let Some(event) = self.stream.next().await else {
+                    return Err("the watch ended");
                 };
-                self.store.apply(seen);
+                self.store.apply(event);
             }
             Ok(())
         };
-        match tokio::time::timeout(SHOWN_WITHIN, seeing).await {
+        match tokio::time::timeout(REPORTED_WITHIN, waiting).await {
             Ok(Ok(())) => Ok(()),
-            Ok(Err(ended)) => Err(breach(what, &ended)),
-            Err(_elapsed) => Err(breach(what, &"it was not seen")),
+            Ok(Err(ended)) => Err(violation(what, &ended)),
+            Err(_elapsed) => Err(violation(what, &"the watch did not report it")),
         }
     }
 
-    pub(super) async fn sees(
+    pub(super) async fn wait_for_container(
         &mut self,
         what: &str,
         id: &ContainerId,
         holds: impl Fn(&Container) -> bool,
     ) -> Result<(), Violation> {
-        self.see(what, |store| {
+        self.wait_for(what, |store| {
             store.container(id).is_some_and(|container| holds(container))
         })
         .await
     }
 }
 
-pub(super) fn breach(what: &str, came: &impl Debug) -> Violation {
+pub(super) fn violation(what: &str, actual: &impl Debug) -> Violation {
     Violation {
         what: what.to_owned(),
-        came: format!("{came:?}"),
+        actual: format!("{actual:?}"),
     }
 }
 
-pub(super) fn holds(what: &str, came: &impl Debug, holds: bool) -> Result<(), Violation> {
-    if holds { Ok(()) } else { Err(breach(what, came)) }
+pub(super) fn expect(what: &str, actual: &impl Debug, holds: bool) -> Result<(), Violation> {
+    if holds {
+        Ok(())
+    } else {
+        Err(violation(what, actual))
+    }
 }
 
-pub(super) fn is<T: Debug + PartialEq>(what: &str, came: &T, wanted: &T) -> Result<(), Violation> {
-    holds(what, came, came == wanted)
+pub(super) fn expect_eq<T: Debug + PartialEq>(what: &str, actual: &T, wanted: &T) -> Result<(), Violation> {
+    expect(what, actual, actual == wanted)
 }

@@ -62,12 +62,12 @@ impl Guard {
         self.sources.iter().map(|(path, _)| path.clone()).collect()
     }
 
-    /// What the sources are, in the same order.
+    /// Identities of the sources, in the same order.
     pub fn identities(&self) -> Vec<Option<Identity>> {
         self.sources.iter().map(|(_, identity)| *identity).collect()
     }
 
-    /// Whether every source is still what it was, and was so all the time.
+    /// Checks that no source was replaced since the start of the observation, not even temporarily.
     ///
     /// # Errors
     /// A source was replaced, or has a link in it now.

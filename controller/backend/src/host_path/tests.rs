@@ -51,7 +51,7 @@ fn circle_of_links_is_refused() {
 }
 
 #[test]
-fn process_links_lead_where_their_text_says() {
+fn process_links_are_resolved_by_their_text() {
     let roots = Roots::new([Path::new("/proc/self/task")]);
     assert!(matches!(
         roots.resolve(Path::new("/proc/self/root/etc")),
@@ -159,7 +159,7 @@ proptest! {
     #[test]
     fn accepted_source_never_resolves_outside(
         made in proptest::collection::vec(entry(), 1..14),
-        asked in proptest::collection::vec(
+        requested in proptest::collection::vec(
             proptest::collection::vec(prop_oneof![Just(".."), Just("."), Just("0"), Just("1"), Just("2"), Just("3")], 1..6),
             1..8,
         ),
@@ -181,7 +181,7 @@ proptest! {
             }
         }
         let roots = Roots::new([root.as_path(), allowed.as_path()]);
-        for parts in &asked {
+        for parts in &requested {
             let path = root.join(parts.join("/"));
             let Ok(resolved) = roots.resolve(&path) else { continue };
             prop_assert!(resolved.path.starts_with(&root) || resolved.path.starts_with(&allowed));

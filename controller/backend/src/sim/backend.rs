@@ -20,10 +20,10 @@ use tokio::sync::Notify;
 use super::{CallId, Engine, SimEvent};
 use crate::{Backend, EngineInfo, ExecResult, LogLine, LogQuery, Progress};
 
-/// However soon something happens, others get a chance before.
+/// Minimum wait for the next event, so that other tasks get to run.
 const SHORTEST: Duration = Duration::from_millis(1);
 
-/// A faulty engine in memory that lives in the caller's time, which may stand still.
+/// An engine in memory with faults, driven by the caller's clock, which may stand still.
 #[derive(Clone)]
 pub struct Sim {
     shared: Arc<Shared>,
@@ -37,8 +37,10 @@ struct Shared {
 
 struct State {
     engine: Engine,
-    seen: Vec<WatchEvent>,
-    answers: BTreeMap<CallId, Result<Done, ActionError>>,
+    /// Watch events that the consumer has not taken yet.
+    events: Vec<WatchEvent>,
+    /// Results of calls that their callers have not taken yet.
+    results: BTreeMap<CallId, Result<Done, ActionError>>,
 }
 
 impl fmt::Debug for Sim {
@@ -48,12 +50,12 @@ impl fmt::Debug for Sim {
 }
 
 impl Sim {
-    /// This engine, with the caller's clock.
+    /// A backend for `engine`; `now` is the caller's clock.
     pub fn new(engine: Engine, now: impl Fn() -> Timestamp + Send + Sync + 'static) -> Self {
         let state = State {
             engine,
-            seen: Vec::new(),
-            answers: BTreeMap::new(),
+            events: Vec::new(),
+            results: BTreeMap::new(),
         };
         Self {
             shared: Arc::new(Shared {
@@ -64,7 +66,7 @@ impl Sim {
         }
     }
 
-    /// Looks at the engine, or changes it behind everybody's back.
+    /// Reads or changes the engine directly, as another client would.
     pub fn with<T>(&self, work: impl FnOnce(&mut Engine, Timestamp) -> T) -> T {
         let (mut state, now) = self.shared.now();
         let out = work(&mut state.engine, now);
@@ -75,31 +77,31 @@ impl Sim {
 }
 
 impl Shared {
-    /// The state as of now.
+    /// The state, advanced to the current time.
     fn now(&self) -> (MutexGuard<'_, State>, Timestamp) {
         let now = (self.now)();
         let mut state = self.engine.lock().unwrap_or_else(PoisonError::into_inner);
-        for happening in state.engine.until(now) {
-            match happening {
-                SimEvent::Observed(seen) => state.seen.push(seen),
-                SimEvent::Returned(ticket, answer) => drop(state.answers.insert(ticket, answer)),
+        for event in state.engine.until(now) {
+            match event {
+                SimEvent::Observed(event) => state.events.push(event),
+                SimEvent::Returned(id, result) => drop(state.results.insert(id, result)),
             }
         }
         (state, now)
     }
 
-    /// Waits until `take` finds something.
+    /// Waits until `take` returns a value.
     async fn wait<T>(&self, take: impl Fn(&mut State) -> Option<T>) -> T {
         loop {
             let changed = self.changed.notified();
             tokio::pin!(changed);
-            // Whoever notifies between the look and the wait is heard.
+            // A notification between the check and the wait is not lost.
             changed.as_mut().enable();
             let pause = {
                 let (mut state, now) = self.now();
                 if let Some(taken) = take(&mut state) {
                     drop(state);
-                    // What happened on the way may be what somebody else waits for.
+                    // Another task may wait for an event that occurred during this call.
                     self.changed.notify_waiters();
                     return taken;
                 }
@@ -119,13 +121,13 @@ impl Backend for Sim {
     fn watch(&self) -> BoxStream<'static, WatchEvent> {
         self.with(Engine::start_watch);
         let shared = self.shared.clone();
-        let sights = futures::stream::unfold(shared, |shared| async move {
-            let seen = shared
-                .wait(|state| (!state.seen.is_empty()).then(|| std::mem::take(&mut state.seen)))
+        let batches = futures::stream::unfold(shared, |shared| async move {
+            let events = shared
+                .wait(|state| (!state.events.is_empty()).then(|| std::mem::take(&mut state.events)))
                 .await;
-            Some((futures::stream::iter(seen), shared))
+            Some((futures::stream::iter(events), shared))
         });
-        sights.flatten().boxed()
+        batches.flatten().boxed()
     }
 
     fn request_relist(&self) {
@@ -134,9 +136,9 @@ impl Backend for Sim {
 
     fn reconnect(&self) {}
 
-    async fn execute(&self, execute: &Action, _progress: &dyn Progress) -> Result<Done, ActionError> {
-        let ticket = self.with(|engine, now| engine.begin(execute, now));
-        self.shared.wait(|state| state.answers.remove(&ticket)).await
+    async fn execute(&self, action: &Action, _progress: &dyn Progress) -> Result<Done, ActionError> {
+        let id = self.with(|engine, now| engine.begin(action, now));
+        self.shared.wait(|state| state.results.remove(&id)).await
     }
 
     fn logs(&self, _: &ContainerId, _: LogQuery) -> BoxStream<'static, Result<LogLine, ActionError>> {
@@ -162,8 +164,8 @@ impl Backend for Sim {
         self.with(Engine::leases)
     }
 
-    async fn renew_lease(&self, note: &LeaseSpec) -> Result<Vec<ControllerLease>, ActionError> {
-        self.with(|engine, now| engine.renew_lease(note, now))
+    async fn renew_lease(&self, spec: &LeaseSpec) -> Result<Vec<ControllerLease>, ActionError> {
+        self.with(|engine, now| engine.renew_lease(spec, now))
     }
 
     async fn release_lease(&self, run: &str) -> Result<(), ActionError> {

@@ -1,4 +1,4 @@
-//! Acts as the engine carries them out, with every refusal that is known of a real one.
+//! The actions as the simulated engine performs them, with the refusals of a real engine.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,33 +10,33 @@ use argus_core::plan::{Action, ContainerSpec};
 use argus_core::state::expectation::is_up;
 use argus_core::time::Timestamp;
 
-use super::model::{Call, Model, StoredEvidence};
+use super::model::{Call, Model, StoredContainer};
 
 mod network;
 
 type CallResult = Result<Done, ActionError>;
 
 impl Model {
-    /// Carries out one act.
+    /// Performs one action and records the call.
     ///
     /// # Errors
-    /// As an engine and the backend before it would refuse it.
-    pub fn act(&mut self, act: &Action, now: Timestamp) -> CallResult {
+    /// The refusals of a real engine and of the Docker backend.
+    pub fn act(&mut self, action: &Action, now: Timestamp) -> CallResult {
         self.pass(now);
         let before = self.changes.len();
-        let came = match act {
+        let result = match action {
             Action::CreateNetwork { name, labels } => self.create_network(name, labels),
-            Action::RemoveNetwork { id, .. } => self.remove_network(act, id),
+            Action::RemoveNetwork { id, .. } => self.remove_network(action, id),
             Action::CreateVolume { name, labels } => self.create_volume(name, labels),
-            Action::RemoveVolume { name } => self.remove_volume(act, name),
-            Action::PullImage { reference } => self.pull(reference),
+            Action::RemoveVolume { name } => self.remove_volume(action, name),
+            Action::PullImage { reference } => self.pull_image(reference),
             Action::BuildImage(build) => {
                 self.images.insert(build.tag.clone(), build.digest.to_string());
                 Ok(Done::Ok)
             }
-            Action::CreateContainer { name, spec } => self.create(name, spec),
-            Action::StartContainer { id } => self.own(act, id).and_then(|()| self.start(id)),
-            Action::StopContainer { id, .. } => match self.own(act, id) {
+            Action::CreateContainer { name, spec } => self.create_container(name, spec),
+            Action::StartContainer { id } => self.ensure_owned(action, id).and_then(|()| self.start(id)),
+            Action::StopContainer { id, .. } => match self.ensure_owned(action, id) {
                 Err(ActionError::Gone) => Ok(Done::Ok),
                 Err(other) => Err(other),
                 Ok(()) => {
@@ -44,9 +44,11 @@ impl Model {
                     Ok(Done::Ok)
                 }
             },
-            Action::UnpauseContainer { id } => self.own(act, id).map(|()| self.unpause(id)),
-            Action::RenameContainer { id, to } => self.own(act, id).and_then(|()| self.rename(id, to)),
-            Action::RemoveContainer { id, .. } => match self.own(act, id) {
+            Action::UnpauseContainer { id } => self.ensure_owned(action, id).map(|()| self.unpause(id)),
+            Action::RenameContainer { id, to } => {
+                self.ensure_owned(action, id).and_then(|()| self.rename(id, to))
+            }
+            Action::RemoveContainer { id, .. } => match self.ensure_owned(action, id) {
                 Err(ActionError::Gone) => Ok(Done::Ok),
                 Err(other) => Err(other),
                 Ok(()) => {
@@ -55,8 +57,8 @@ impl Model {
                     Ok(Done::Ok)
                 }
             },
-            Action::CollectEvidence { id, .. } => self.evidence(id),
-            Action::CopyFile { id, file } => self.own(act, id).map(|()| {
+            Action::CollectEvidence { id, .. } => self.collect_evidence(id),
+            Action::CopyFile { id, file } => self.ensure_owned(action, id).map(|()| {
                 self.files.insert(id.clone(), file.clone());
                 Done::Ok
             }),
@@ -64,75 +66,76 @@ impl Model {
                 network,
                 container,
                 aliases,
-            } => self.connect(act, network, container, aliases),
-            Action::DisconnectNetwork { network, container } => self.disconnect(act, network, container),
+            } => self.connect(action, network, container, aliases),
+            Action::DisconnectNetwork { network, container } => self.disconnect(action, network, container),
         };
-        let image = matches!(act, Action::PullImage { .. } | Action::BuildImage(_)) && came.is_ok();
-        let changed = image || self.changes.len() > before;
+        let is_image = matches!(action, Action::PullImage { .. } | Action::BuildImage(_)) && result.is_ok();
+        let changed = is_image || self.changes.len() > before;
         self.calls.push(Call {
             at: now,
-            act: act.clone(),
+            act: action.clone(),
             changed,
         });
-        came
+        result
     }
 
-    /// What a run left: how it ended is all that it wrote.
-    fn evidence(&self, id: &ContainerId) -> CallResult {
-        let kept = self.containers.get(id).ok_or(ActionError::Gone)?;
-        let line = format!("ended with {}", kept.code);
+    /// Evidence of a failed run: one line with its exit code, and only after [`Model::talks`].
+    fn collect_evidence(&self, id: &ContainerId) -> CallResult {
+        let stored = self.containers.get(id).ok_or(ActionError::Gone)?;
+        let line = format!("ended with {}", stored.code);
         Ok(Done::Evidence(Box::new(Evidence {
-            stderr: if self.talkative { vec![line] } else { Vec::new() },
+            stderr: if self.has_output { vec![line] } else { Vec::new() },
             ..Evidence::default()
         })))
     }
 
-    fn fresh(&mut self) -> String {
+    /// A new id that is unique on this engine.
+    fn new_id(&mut self) -> String {
         self.made += 1;
         format!("{:012x}", self.made)
     }
 
-    /// The look at the labels before a change.
-    fn own(&mut self, act: &Action, id: &ContainerId) -> Result<(), ActionError> {
-        self.trespass(act, &ObjectId::Container(id.clone()));
-        let kept = self.containers.get(id).ok_or(ActionError::Gone)?;
-        match kept.container.owner() {
+    /// Checks that a container carries our labels before an action changes it.
+    fn ensure_owned(&mut self, action: &Action, id: &ContainerId) -> Result<(), ActionError> {
+        self.trespass(action, &ObjectId::Container(id.clone()));
+        let stored = self.containers.get(id).ok_or(ActionError::Gone)?;
+        match stored.container.owner() {
             Some(_) => Ok(()),
             None => Err(ActionError::NotOurs(format!(
                 "container `{}`",
-                kept.container.name
+                stored.container.name
             ))),
         }
     }
 
-    fn named(&self, name: &str) -> Option<&Container> {
+    fn find_by_name(&self, name: &str) -> Option<&Container> {
         self.containers().find(|container| container.name == name)
     }
 
-    fn create(&mut self, name: &ResourceName, spec: &ContainerSpec) -> CallResult {
+    fn create_container(&mut self, name: &ResourceName, spec: &ContainerSpec) -> CallResult {
         match self.images.get(&spec.image) {
             Some(digest) if spec.build.is_empty() || *digest == spec.build => {}
             _ => return Err(ActionError::ImageMissing),
         }
-        if let Some(held) = self.named(name.as_str()) {
-            let same = |key: &str| held.labels.get(key) == spec.labels.get(key);
-            let ours = held.owner().is_some()
+        if let Some(existing) = self.find_by_name(name.as_str()) {
+            let same = |key: &str| existing.labels.get(key) == spec.labels.get(key);
+            let ours = existing.owner().is_some()
                 && [ENVIRONMENT, SERVICE, SPEC_HASH, CONTROLLER]
                     .into_iter()
                     .all(same);
-            return match held.state {
+            return match existing.state {
                 ContainerState::Removing | ContainerState::Dead if ours => Err(ActionError::Busy(
-                    "the container of an earlier try is being removed".to_owned(),
+                    "the container of an earlier attempt is still being removed".to_owned(),
                 )),
-                _ if ours => Ok(Done::Container(held.id.clone())),
+                _ if ours => Ok(Done::Container(existing.id.clone())),
                 _ => Err(ActionError::NameTaken {
-                    holder: format!("`{}`", held.name),
+                    holder: format!("`{}`", existing.name),
                 }),
             };
         }
-        let id = ContainerId::new(format!("c{}", self.fresh()))
+        let id = ContainerId::new(format!("c{}", self.new_id()))
             .map_err(|bad| ActionError::Unknown(bad.to_string()))?;
-        let at = Attachment {
+        let attachment = Attachment {
             network: None,
             aliases: spec.aliases.clone(),
             address: None,
@@ -143,15 +146,15 @@ impl Model {
             labels: spec.labels.clone(),
             image: spec.image.clone(),
             state: ContainerState::Created,
-            created_at: self.stamp(self.now),
-            networks: BTreeMap::from([(spec.network.to_string(), at)]),
-            inspect: Some(facts_of(spec)),
+            created_at: self.engine_time(self.now),
+            networks: BTreeMap::from([(spec.network.to_string(), attachment)]),
+            inspect: Some(inspect_info(spec)),
             stopped_by_other: None,
             oom_at: None,
         };
         self.containers.insert(
             id.clone(),
-            StoredEvidence {
+            StoredContainer {
                 container,
                 ends_at: None,
                 code: 0,
@@ -165,7 +168,7 @@ impl Model {
         let container = self
             .containers
             .get(id)
-            .map(|kept| kept.container.clone())
+            .map(|stored| stored.container.clone())
             .ok_or(ActionError::Gone)?;
         match container.state {
             ContainerState::Running | ContainerState::Restarting => return Ok(Done::Ok),
@@ -182,28 +185,29 @@ impl Model {
             ContainerState::Created | ContainerState::Exited => {}
         }
         let mut networks = container.networks.clone();
-        for (name, at) in &mut networks {
-            let known = match &at.network {
+        for (name, attachment) in &mut networks {
+            let known = match &attachment.network {
                 Some(id) => self.networks.get(id),
                 None => self.networks.values().find(|network| network.name == *name),
             };
             let Some(known) = known else {
-                return Err(self.failed(id, ActionError::NetworkGone(format!("network {name} not found"))));
+                return Err(self
+                    .record_failed_start(id, ActionError::NetworkGone(format!("network {name} not found"))));
             };
-            at.network = Some(known.id.clone());
+            attachment.network = Some(known.id.clone());
         }
-        if let Some(refusal) = self.refusal(&container) {
-            return Err(self.failed(id, ActionError::PortTaken(Box::new(refusal))));
+        if let Some(port_refusal) = self.port_refusal(&container) {
+            return Err(self.record_failed_start(id, ActionError::PortTaken(Box::new(port_refusal))));
         }
-        let now = self.stamp(self.now);
-        if let Some(kept) = self.containers.get_mut(id) {
-            kept.container.state = ContainerState::Running;
-            kept.container.networks = networks;
-            kept.container.stopped_by_other = None;
-            if let Some(facts) = &mut kept.container.inspect {
-                facts.started_at = Some(now);
-                facts.exit_code = 0;
-                facts.error = String::new();
+        let now = self.engine_time(self.now);
+        if let Some(stored) = self.containers.get_mut(id) {
+            stored.container.state = ContainerState::Running;
+            stored.container.networks = networks;
+            stored.container.stopped_by_other = None;
+            if let Some(info) = &mut stored.container.inspect {
+                info.started_at = Some(now);
+                info.exit_code = 0;
+                info.error = String::new();
             }
         }
         self.begin_run(id);
@@ -211,41 +215,40 @@ impl Model {
         Ok(Done::Ok)
     }
 
-    /// A start that fails leaves the state as it is, and a note.
-    fn failed(&mut self, id: &ContainerId, error: ActionError) -> ActionError {
-        if let Some(facts) = self
+    /// Records a failed start in the container, whose state does not change, and returns its error.
+    fn record_failed_start(&mut self, id: &ContainerId, error: ActionError) -> ActionError {
+        if let Some(info) = self
             .containers
             .get_mut(id)
-            .and_then(|kept| kept.container.inspect.as_mut())
+            .and_then(|stored| stored.container.inspect.as_mut())
         {
-            facts.exit_code = 128;
-            facts.error = error.to_string();
+            info.exit_code = 128;
+            info.error = error.to_string();
         }
         self.changed(&ObjectId::Container(id.clone()));
         error
     }
 
-    fn refusal(&self, container: &Container) -> Option<PortRefusal> {
+    /// The refusal of a container whose host ports are taken; `None` when all are free.
+    fn port_refusal(&self, container: &Container) -> Option<PortRefusal> {
         let bound = |container: &Container| {
-            let facts = container.inspect.as_ref();
-            facts
-                .map(|facts| {
-                    facts
-                        .config
-                        .bindings
-                        .iter()
-                        .map(|(_, host)| *host)
-                        .collect::<Vec<_>>()
-                })
-                .unwrap_or_default()
+            let info = container.inspect.as_ref();
+            info.map(|info| {
+                info.config
+                    .bindings
+                    .iter()
+                    .map(|(_, host)| *host)
+                    .collect::<Vec<_>>()
+            })
+            .unwrap_or_default()
         };
         let others = self
             .containers()
             .filter(|other| is_up(other.state) && other.id != container.id);
         let mut busy: BTreeSet<HostPort> = others.flat_map(&bound).collect();
-        busy.extend(&self.strangers);
+        busy.extend(&self.process_ports);
         let port = bound(container).into_iter().find(|port| busy.contains(port))?;
-        let busy = if self.blind { BTreeSet::new() } else { busy };
+        let busy = if self.ports_hidden { BTreeSet::new() } else { busy };
         Some(PortRefusal {
             port,
             free_now: false,
@@ -255,32 +258,32 @@ impl Model {
     }
 
     pub(super) fn unpause(&mut self, id: &ContainerId) -> Done {
-        let paused = |kept: &&mut StoredEvidence| kept.container.state == ContainerState::Paused;
-        if let Some(kept) = self.containers.get_mut(id).filter(paused) {
-            kept.container.state = ContainerState::Running;
+        let paused = |stored: &&mut StoredContainer| stored.container.state == ContainerState::Paused;
+        if let Some(stored) = self.containers.get_mut(id).filter(paused) {
+            stored.container.state = ContainerState::Running;
             self.changed(&ObjectId::Container(id.clone()));
         }
         Done::Ok
     }
 
     fn rename(&mut self, id: &ContainerId, to: &ResourceName) -> CallResult {
-        match self.named(to.as_str()) {
-            Some(held) if held.id == *id => return Ok(Done::Ok),
-            Some(held) => {
+        match self.find_by_name(to.as_str()) {
+            Some(existing) if existing.id == *id => return Ok(Done::Ok),
+            Some(existing) => {
                 return Err(ActionError::NameTaken {
-                    holder: format!("`{}`", held.name),
+                    holder: format!("`{}`", existing.name),
                 });
             }
             None => {}
         }
-        if let Some(kept) = self.containers.get_mut(id) {
-            kept.container.name = to.to_string();
+        if let Some(stored) = self.containers.get_mut(id) {
+            stored.container.name = to.to_string();
             self.changed(&ObjectId::Container(id.clone()));
         }
         Ok(Done::Ok)
     }
 
-    fn pull(&mut self, reference: &str) -> CallResult {
+    fn pull_image(&mut self, reference: &str) -> CallResult {
         if !self.registry.contains(reference) {
             return Err(ActionError::ImageNotFound(format!(
                 "manifest for {reference} not found"
@@ -291,7 +294,7 @@ impl Model {
     }
 }
 
-fn facts_of(spec: &ContainerSpec) -> InspectInfo {
+fn inspect_info(spec: &ContainerSpec) -> InspectInfo {
     InspectInfo {
         started_at: None,
         finished_at: None,

@@ -1,4 +1,4 @@
-//! What can go wrong with a call, chosen by seed.
+//! Faults of calls and of the watch, chosen by seed.
 
 use std::time::Duration;
 
@@ -6,32 +6,32 @@ use argus_core::outcome::ActionError;
 
 use super::rng::Rng;
 
-/// After this a call without an answer is given up.
+/// Range of the deadline of a call without a response, in milliseconds.
 const DEADLINE_MS: (u64, u64) = (2_000, 10_000);
 
-/// How bad it is, in per cent of the calls.
+/// Frequency of the faults, and the delays, of a simulated engine. Frequencies are percentages from 0 to 100.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct FaultProfile {
-    /// Calls that go wrong in one of the ways of [`Fault`].
+    /// Percentage of calls that fail with one of the faults of [`Fault`].
     pub calls: u64,
-    /// Sights of events that never come.
+    /// Percentage of watch events that are never delivered.
     pub lost: u64,
-    /// Sights of events that come twice.
+    /// Percentage of watch events that are delivered twice.
     pub repeated: u64,
-    /// Sights of events that come late and out of order, as they were when they were taken.
+    /// Percentage of watch events that are delivered late and out of order, with the object as it was at the event.
     pub reordered: u64,
-    /// Objects of a list without what only an inspect shows; the inspect follows.
+    /// Percentage of listed objects without the details of an inspect; the details follow.
     pub thin: u64,
-    /// How far the eyes are behind, in milliseconds.
+    /// Minimum and maximum delay of the watch, in milliseconds.
     pub lag: (u64, u64),
-    /// How long a call takes, in milliseconds.
+    /// Minimum and maximum duration of a call, in milliseconds.
     pub call: (u64, u64),
-    /// How long a list takes, in milliseconds.
+    /// Minimum and maximum duration of a list, in milliseconds.
     pub list: (u64, u64),
 }
 
 impl FaultProfile {
-    /// Nothing goes wrong, everything takes a little time.
+    /// No faults and short delays.
     pub fn calm() -> Self {
         Self {
             lag: (1, 20),
@@ -41,49 +41,49 @@ impl FaultProfile {
         }
     }
 
-    /// Some weather for a seed, from calm to very bad.
-    pub fn of(chance: &mut Rng) -> Self {
-        let worst = chance.below(4) * 10;
-        let slow = [20, 200, 1_500, 6_000][usize::try_from(chance.below(4)).unwrap_or(0)];
+    /// A random profile: each frequency from 0 to 30 %, each delay from 0 to 6 s.
+    pub fn of(rng: &mut Rng) -> Self {
+        let worst = rng.below(4) * 10;
+        let slow = [20, 200, 1_500, 6_000][usize::try_from(rng.below(4)).unwrap_or(0)];
         Self {
-            calls: chance.below(worst + 1),
-            lost: chance.below(worst + 1),
-            repeated: chance.below(worst + 1),
-            reordered: chance.below(worst + 1),
-            thin: chance.below(worst + 1),
-            lag: (0, chance.below(slow + 1)),
-            call: (0, chance.below(slow + 1)),
-            list: (0, chance.below(slow + 1)),
+            calls: rng.below(worst + 1),
+            lost: rng.below(worst + 1),
+            repeated: rng.below(worst + 1),
+            reordered: rng.below(worst + 1),
+            thin: rng.below(worst + 1),
+            lag: (0, rng.below(slow + 1)),
+            call: (0, rng.below(slow + 1)),
+            list: (0, rng.below(slow + 1)),
         }
     }
 }
 
-/// What happens to one call.
+/// Fate of one call.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Fault {
-    /// Nothing: it is done, and the answer says so.
+    /// No fault: the engine performs the call and responds.
     None,
-    /// It fails before anything is done, and the answer says so.
+    /// The call fails with this error before it has an effect.
     Before(ActionError),
-    /// It is done, and the answer is lost, cut off, or that of somebody in between.
+    /// The engine performs the call; its response is lost, cut off, or replaced by an error of a proxy.
     ReplyLost(ActionError),
-    /// It is not done, and there is no answer until the deadline.
+    /// The engine does not perform the call, and sends no response within this deadline.
     Hangs(Duration),
-    /// It is done at once, and there is no answer until the deadline.
+    /// The engine performs the call immediately, but sends no response within this deadline.
     AppliedAndHangs(Duration),
-    /// There is no answer until the deadline, and it is done so long after that.
+    /// The engine sends no response within the first duration, and performs the call the second duration later.
     AppliedLate(Duration, Duration),
 }
 
 impl Fault {
-    /// What happens to the next call.
-    pub fn of(faults: &FaultProfile, chance: &mut Rng) -> Self {
-        if !chance.percent(faults.calls) {
+    /// A random fate for the next call.
+    pub fn of(faults: &FaultProfile, rng: &mut Rng) -> Self {
+        if !rng.percent(faults.calls) {
             return Self::None;
         }
-        let deadline = chance.millis(DEADLINE_MS);
+        let deadline = rng.millis(DEADLINE_MS);
         let reset = || ActionError::ConnectionLost("reset by peer".to_owned());
-        match chance.below(9) {
+        match rng.below(9) {
             0 => Self::Before(ActionError::Unreachable("connection refused".to_owned())),
             1 => Self::Before(ActionError::Engine(
                 "containerd.sock: connection refused".to_owned(),
@@ -94,7 +94,7 @@ impl Fault {
             5 => Self::ReplyLost(ActionError::Engine("504: gateway timeout".to_owned())),
             6 => Self::Hangs(deadline),
             7 => Self::AppliedAndHangs(deadline),
-            _ => Self::AppliedLate(deadline, chance.millis((0, 15_000))),
+            _ => Self::AppliedLate(deadline, rng.millis((0, 15_000))),
         }
     }
 }

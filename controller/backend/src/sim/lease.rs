@@ -1,4 +1,4 @@
-//! Leases on the engine in memory.
+//! Controller leases on the simulated engine.
 
 use std::time::Duration;
 
@@ -9,53 +9,53 @@ use argus_core::time::Timestamp;
 use super::Engine;
 use super::faults::Fault;
 
-/// A lease that has been dead for so many times its own time is swept away by whoever renews.
-const SWEPT_AFTER: u32 = 10;
+/// Age at which any renewal removes a foreign lease, in multiples of the lease's TTL.
+const REMOVED_AFTER_TTLS: u32 = 10;
 
 impl Engine {
-    /// All leases.
+    /// Returns all leases.
     ///
     /// # Errors
-    /// As the weather is.
+    /// A fault of the profile, or an engine that is down.
     pub fn leases(&mut self, now: Timestamp) -> Result<Vec<ControllerLease>, ActionError> {
-        self.pass(now);
-        match self.fault()? {
+        self.advance(now);
+        match self.draw_fault()? {
             Some(error) => Err(error),
             None => Ok(self.model.leases.values().cloned().collect()),
         }
     }
 
-    /// Writes a lease and answers with all.
+    /// Writes a lease and returns all leases.
     ///
     /// # Errors
-    /// As the weather is; it may be written all the same.
+    /// A fault of the profile, or an engine that is down. Some faults occur after the write.
     pub fn renew_lease(
         &mut self,
-        note: &LeaseSpec,
+        spec: &LeaseSpec,
         now: Timestamp,
     ) -> Result<Vec<ControllerLease>, ActionError> {
-        self.pass(now);
-        let lost = self.fault()?;
-        self.model.write_lease(note, now);
+        self.advance(now);
+        let lost = self.draw_fault()?;
+        self.model.write_lease(spec, now);
         match lost {
             Some(error) => Err(error),
             None => Ok(self.model.leases.values().cloned().collect()),
         }
     }
 
-    /// Takes a lease away.
+    /// Removes the lease of a run.
     ///
     /// # Errors
-    /// As the weather is.
+    /// A fault of the profile, or an engine that is down. Some faults occur after the removal.
     pub fn release_lease(&mut self, run: &str, now: Timestamp) -> Result<(), ActionError> {
-        self.pass(now);
-        let lost = self.fault()?;
+        self.advance(now);
+        let lost = self.draw_fault()?;
         self.model.leases.retain(|_, lease| lease.spec.run != run);
         lost.map_or(Ok(()), Err)
     }
 
-    /// `Err`: nothing is done. `Ok(Some)`: it is done, and nobody is told.
-    fn fault(&mut self) -> Result<Option<ActionError>, ActionError> {
+    /// Draws the fault of a call. `Err`: the call has no effect. `Ok(Some)`: it has its effect, then fails with the error.
+    fn draw_fault(&mut self) -> Result<Option<ActionError>, ActionError> {
         if self.down {
             return Err(ActionError::Unreachable("connection refused".to_owned()));
         }
@@ -71,26 +71,26 @@ impl Engine {
 }
 
 impl super::Model {
-    /// A lease as its holder would write it.
-    pub fn write_lease(&mut self, note: &LeaseSpec, now: Timestamp) {
+    /// Writes a lease as its holder would, and removes the leases that it replaces.
+    pub fn write_lease(&mut self, spec: &LeaseSpec, now: Timestamp) {
         self.made += 1;
-        let name = format!("argus-lease-{}-{:012}", note.run, self.made);
-        // An engine dates its volumes to the second.
+        let name = format!("argus-lease-{}-{:012}", spec.run, self.made);
+        // An engine reports the creation time of a volume in whole seconds.
         let made_at = Timestamp(now.0 - now.0.rem_euclid(1000));
         let lease = ControllerLease {
             name: name.clone(),
-            spec: note.clone(),
+            spec: spec.clone(),
             made_at,
             renewed_at: made_at,
         };
         self.leases.retain(|_, old| {
-            let dead: Duration = old.spec.ttl * SWEPT_AFTER;
-            old.spec.run != note.run && old.spec.place != note.place && now.since(old.made_at) < dead
+            let dead: Duration = old.spec.ttl * REMOVED_AFTER_TTLS;
+            old.spec.run != spec.run && old.spec.place != spec.place && now.since(old.made_at) < dead
         });
         self.leases.insert(name, lease);
     }
 
-    /// A person prunes volumes.
+    /// Removes all leases, as `docker volume prune` by a person would.
     pub fn person_prunes_leases(&mut self) {
         self.leases.clear();
     }

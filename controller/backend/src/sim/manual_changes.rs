@@ -1,9 +1,9 @@
-//! What people do to an engine with a client of their own, and what an engine loses.
+//! Changes by people with their own client, and containers that an engine loses.
 
 use argus_core::ident::{ContainerId, NetworkId};
 use argus_core::observed::{ContainerState, ObjectId, WatchEvent};
 
-use super::model::{Model, StoredEvidence};
+use super::model::{Model, StoredContainer};
 use super::rng::Rng;
 
 impl Model {
@@ -12,19 +12,19 @@ impl Model {
         if self
             .containers
             .get(id)
-            .is_some_and(|kept| kept.container.state == ContainerState::Running)
+            .is_some_and(|stored| stored.container.state == ContainerState::Running)
         {
             self.changes
-                .push(WatchEvent::Stopped(id.clone(), self.stamp(self.now)));
+                .push(WatchEvent::Stopped(id.clone(), self.engine_time(self.now)));
             self.end(id, self.now, 137);
         }
     }
 
-    /// A person freezes a container.
+    /// A person pauses a container.
     pub fn person_pauses(&mut self, id: &ContainerId) {
-        let running = |kept: &&mut StoredEvidence| kept.container.state == ContainerState::Running;
-        if let Some(kept) = self.containers.get_mut(id).filter(running) {
-            kept.container.state = ContainerState::Paused;
+        let running = |stored: &&mut StoredContainer| stored.container.state == ContainerState::Running;
+        if let Some(stored) = self.containers.get_mut(id).filter(running) {
+            stored.container.state = ContainerState::Paused;
             self.changed(&ObjectId::Container(id.clone()));
         }
     }
@@ -36,18 +36,18 @@ impl Model {
         }
     }
 
-    /// A person takes a container off its networks.
+    /// A person disconnects a container from all of its networks.
     pub fn person_disconnects(&mut self, id: &ContainerId) {
-        if let Some(kept) = self.containers.get_mut(id) {
-            kept.container.networks.clear();
+        if let Some(stored) = self.containers.get_mut(id) {
+            stored.container.networks.clear();
             self.changed(&ObjectId::Container(id.clone()));
         }
     }
 
-    /// A person removes a network with force: whoever was on it is on none.
+    /// A person removes a network by force: every attached container is disconnected from all of its networks.
     pub fn person_removes_network(&mut self, id: &NetworkId) {
-        let on_it: Vec<_> = self.attached(id).cloned().collect();
-        for container in &on_it {
+        let attached: Vec<_> = self.attached(id).cloned().collect();
+        for container in &attached {
             self.person_disconnects(container);
         }
         if self.networks.remove(id).is_some() {
@@ -55,24 +55,24 @@ impl Model {
         }
     }
 
-    /// A person gives a container another name, where that is free.
+    /// A person renames a container; has no effect when the name is in use.
     pub fn person_renames(&mut self, id: &ContainerId, to: &str) {
         if self.containers().any(|container| container.name == to) {
             return;
         }
-        if let Some(kept) = self.containers.get_mut(id) {
-            to.clone_into(&mut kept.container.name);
+        if let Some(stored) = self.containers.get_mut(id) {
+            to.clone_into(&mut stored.container.name);
             self.changed(&ObjectId::Container(id.clone()));
         }
     }
 
-    /// A person starts a container, or tries to; one that is frozen goes on.
+    /// A person starts or unpauses a container; the start may be refused.
     pub fn person_starts(&mut self, id: &ContainerId) {
         self.unpause(id);
         let _refused_or_started = self.start(id);
     }
 
-    /// Somebody takes away what is theirs.
+    /// The owner of an object removes it.
     pub fn person_takes_away(&mut self, id: &ObjectId) {
         match id {
             ObjectId::Container(id) => self.person_removes(id),
@@ -84,10 +84,10 @@ impl Model {
         }
     }
 
-    /// So many of a hundred containers are lost, but for what others made.
-    pub(super) fn loses(&mut self, share: u64, chance: &mut Rng) {
-        let theirs = &self.foreign;
+    /// Loses `share` percent of the containers, chosen at random; foreign containers stay.
+    pub(super) fn lose_containers(&mut self, share: u64, rng: &mut Rng) {
+        let foreign = &self.foreign;
         self.containers
-            .retain(|id, _| theirs.contains(&ObjectId::Container(id.clone())) || !chance.percent(share));
+            .retain(|id, _| foreign.contains(&ObjectId::Container(id.clone())) || !rng.percent(share));
     }
 }

@@ -1,4 +1,4 @@
-//! An engine's objects and what becomes of them by themselves, by strangers and by people.
+//! The objects of a simulated engine, with the changes that its processes, other programs and people cause.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -12,108 +12,113 @@ use argus_core::observed::{Container, ContainerState, Network, Object, ObjectId,
 use argus_core::plan::Action;
 use argus_core::time::Timestamp;
 
-/// How the processes of one service end.
+/// Scripted end of the processes of one service.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ContainerScript {
-    /// So long after each start.
+    /// Time from each start to the end of the process.
     pub after: Duration,
-    /// With this exit code.
+    /// Exit code of the process.
     pub code: i64,
-    /// So many times; runs after that do not end by themselves.
+    /// Number of runs that end this way; later runs continue until they are stopped.
     pub times: u32,
 }
 
-/// A call as the engine carried it out.
+/// A call that reached the engine.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Call {
-    /// When.
+    /// Time of the call.
     pub at: Timestamp,
-    /// What.
+    /// Action that the call performed.
     pub act: Action,
-    /// It changed something; otherwise it found it done, or was refused.
+    /// True when the call changed an object; false when the state was already reached or the engine refused.
     pub changed: bool,
 }
 
-/// Everything on the engine.
+/// The complete state of a simulated engine.
 #[derive(Debug, Clone, Default)]
 pub struct Model {
     pub(super) now: Timestamp,
     pub(super) made: u64,
-    pub(super) containers: BTreeMap<ContainerId, StoredEvidence>,
+    pub(super) containers: BTreeMap<ContainerId, StoredContainer>,
     pub(super) networks: BTreeMap<NetworkId, Network>,
     pub(super) volumes: BTreeMap<String, Volume>,
     pub(super) leases: BTreeMap<String, ControllerLease>,
-    /// What was put into containers.
+    /// File that was copied into each container.
     pub(super) files: BTreeMap<ContainerId, File>,
     /// Present images by reference, with the digest of their build.
     pub(super) images: BTreeMap<String, String>,
+    /// References that can be pulled.
     pub(super) registry: BTreeSet<String>,
-    pub(super) strangers: BTreeSet<HostPort>,
-    /// Refusals name only the refused port, as where the host's ports cannot be looked at.
-    pub(super) blind: bool,
-    /// Failed runs say how they ended, so that the same failure is seen to be the same.
-    pub(super) talkative: bool,
+    /// Host ports that processes outside containers hold.
+    pub(super) process_ports: BTreeSet<HostPort>,
+    /// Port refusals name only the refused port, as on an engine whose host ports cannot be listed.
+    pub(super) ports_hidden: bool,
+    /// Failed runs write how they ended, so that equal failures can be recognized.
+    pub(super) has_output: bool,
+    /// Objects that Argus must not touch.
     pub(super) foreign: BTreeSet<ObjectId>,
     pub(super) calls: Vec<Call>,
     pub(super) changes: Vec<WatchEvent>,
     trespasses: Vec<String>,
-    /// How far the engine's clock is behind, in milliseconds.
+    /// Lag of the engine's clock, in milliseconds.
     behind: i64,
-    lives: BTreeMap<String, ContainerScript>,
+    /// Scripts by `ENVIRONMENT/SERVICE`.
+    scripts: BTreeMap<String, ContainerScript>,
+    /// Number of started processes by `ENVIRONMENT/SERVICE`.
     runs: BTreeMap<String, u32>,
 }
 
-/// A container with what an inspect does not show.
+/// A container with the state that an inspect does not show.
 #[derive(Debug, Clone)]
-pub(super) struct StoredEvidence {
+pub(super) struct StoredContainer {
     pub(super) container: Container,
     pub(super) ends_at: Option<Timestamp>,
     pub(super) code: i64,
 }
 
 impl Model {
-    /// From here on failed runs leave a last line.
+    /// Makes failed runs write one line with their exit code from now on.
     pub fn talks(&mut self) {
-        self.talkative = true;
+        self.has_output = true;
     }
 
-    /// An image that is on the engine.
+    /// Adds an image to the engine.
     pub fn has_image(&mut self, reference: &str) {
         self.images.insert(reference.to_owned(), String::new());
     }
 
-    /// An image that can be pulled.
+    /// Adds an image to the registry, from which it can be pulled.
     pub fn registry_has(&mut self, reference: &str) {
         self.registry.insert(reference.to_owned());
     }
 
-    /// How the processes of `ENVIRONMENT/SERVICE` end; without this they do not.
-    pub fn live(&mut self, service: &str, life: ContainerScript) {
-        self.lives.insert(service.to_owned(), life);
+    /// Sets the script of `ENVIRONMENT/SERVICE`; without a script its processes run until they are stopped.
+    pub fn live(&mut self, service: &str, script: ContainerScript) {
+        self.scripts.insert(service.to_owned(), script);
     }
 
-    /// A host port is taken by a process that is no container.
+    /// Gives a host port to a process outside containers.
     pub fn take_port(&mut self, port: HostPort) {
-        self.strangers.insert(port);
+        self.process_ports.insert(port);
     }
 
-    /// It is free again.
+    /// Frees a port of [`Self::take_port`].
     pub fn free_port(&mut self, port: HostPort) {
-        self.strangers.remove(&port);
+        self.process_ports.remove(&port);
     }
 
-    /// From now on nothing can be seen of the host's ports.
+    /// Hides the host's ports: from now on a refusal names only the refused port.
     pub fn hide_ports(&mut self) {
-        self.blind = true;
+        self.ports_hidden = true;
     }
 
-    /// Something that somebody else made. Any act on it is a trespass.
+    /// Adds a foreign object. Every action on it is recorded in [`Self::trespasses`].
     pub fn plant(&mut self, object: Object) {
         let id = self.leave(object);
         self.foreign.insert(id);
     }
 
-    /// Something that somebody made and left.
+    /// Adds an object that an earlier run or another controller left behind.
     pub fn leave(&mut self, object: Object) -> ObjectId {
         let id = match object {
             Object::Container(container) => {
@@ -121,7 +126,7 @@ impl Model {
                 let container = Container::clone(&container);
                 self.containers.insert(
                     id.clone(),
-                    StoredEvidence {
+                    StoredContainer {
                         container,
                         ends_at: None,
                         code: 0,
@@ -144,7 +149,7 @@ impl Model {
         id
     }
 
-    /// What was asked of things that somebody else made.
+    /// Actions that were attempted on foreign objects.
     pub fn trespasses(&self) -> &[String] {
         &self.trespasses
     }
@@ -156,7 +161,7 @@ impl Model {
 
     /// All containers.
     pub fn containers(&self) -> impl Iterator<Item = &Container> {
-        self.containers.values().map(|kept| &kept.container)
+        self.containers.values().map(|stored| &stored.container)
     }
 
     /// All networks.
@@ -169,46 +174,46 @@ impl Model {
         self.volumes.values()
     }
 
-    /// How often processes of `ENVIRONMENT/SERVICE` were started.
+    /// Number of started processes of `ENVIRONMENT/SERVICE`.
     pub fn runs(&self, service: &str) -> u32 {
         self.runs.get(service).copied().unwrap_or(0)
     }
 
-    /// When the next process ends by itself.
+    /// Time at which the next process ends by its script.
     pub fn next_end(&self) -> Option<Timestamp> {
-        self.containers.values().filter_map(|kept| kept.ends_at).min()
+        self.containers.values().filter_map(|stored| stored.ends_at).min()
     }
 
-    /// Time passes: processes end.
+    /// Advances the time: the processes whose time is over end.
     pub fn pass(&mut self, now: Timestamp) {
         self.now = now;
         let ended: Vec<_> = self
             .containers
             .iter()
-            .filter(|(_, kept)| kept.ends_at.is_some_and(|at| at <= now))
-            .map(|(id, kept)| (id.clone(), kept.ends_at.unwrap_or(now), kept.code))
+            .filter(|(_, stored)| stored.ends_at.is_some_and(|at| at <= now))
+            .map(|(id, stored)| (id.clone(), stored.ends_at.unwrap_or(now), stored.code))
             .collect();
         for (id, at, code) in ended {
             self.end(&id, at, code);
         }
     }
 
-    /// The engine's clock is set: it is so many milliseconds behind from now on.
+    /// Sets the lag of the engine's clock, in milliseconds.
     pub fn set_clock_behind(&mut self, millis: i64) {
         self.behind = millis;
     }
 
-    /// What the engine's clock shows at a moment.
-    pub(super) fn stamp(&self, at: Timestamp) -> Timestamp {
+    /// Time on the engine's clock.
+    pub(super) fn engine_time(&self, at: Timestamp) -> Timestamp {
         Timestamp(at.0 - self.behind)
     }
 
-    /// The process of a container is killed from outside the engine.
+    /// Kills the process of a container from outside the engine.
     pub fn dies(&mut self, id: &ContainerId, code: i64) {
         self.end(id, self.now, code);
     }
 
-    /// The engine is restarted: every process ends, and nobody is told.
+    /// Restarts the engine: every process ends without an event.
     pub fn engine_restarts(&mut self) {
         let running: Vec<_> = self.containers.keys().cloned().collect();
         for id in &running {
@@ -217,12 +222,12 @@ impl Model {
         self.changes.clear();
     }
 
-    /// An object as a look would show it now; gone when it does not carry our label.
+    /// The watch event for the current state of an object: a deletion when the object does not carry our label.
     pub fn look(&self, id: &ObjectId) -> WatchEvent {
         let object = match id {
             ObjectId::Container(id) => {
-                let kept = self.containers.get(id);
-                kept.map(|kept| Object::Container(Arc::new(kept.container.clone())))
+                let stored = self.containers.get(id);
+                stored.map(|stored| Object::Container(Arc::new(stored.container.clone())))
             }
             ObjectId::Network(id) => self
                 .networks
@@ -244,74 +249,77 @@ impl Model {
         managed.map_or_else(|| WatchEvent::Delete(id.clone()), WatchEvent::Apply)
     }
 
-    /// Everything that carries our label, as a list shows it.
+    /// All objects that carry our label, as a list shows them.
     pub fn list(&self) -> Vec<WatchEvent> {
         let containers = self.containers.keys().cloned().map(ObjectId::Container);
         let networks = self.networks.keys().cloned().map(ObjectId::Network);
         let volumes = self.volumes.keys().cloned().map(ObjectId::Volume);
         let all = containers.chain(networks).chain(volumes);
         all.map(|id| self.look(&id))
-            .filter(|seen| matches!(seen, WatchEvent::Apply(_)))
+            .filter(|event| matches!(event, WatchEvent::Apply(_)))
             .collect()
     }
 
     /// Containers with an endpoint on a network.
     pub(super) fn attached(&self, id: &NetworkId) -> impl Iterator<Item = &ContainerId> {
-        let on = move |kept: &StoredEvidence| {
-            kept.container
+        let on = move |stored: &StoredContainer| {
+            stored
+                .container
                 .networks
                 .values()
                 .any(|at| at.network.as_ref() == Some(id))
         };
         self.containers
             .iter()
-            .filter(move |(_, kept)| on(kept))
+            .filter(move |(_, stored)| on(stored))
             .map(|(id, _)| id)
     }
 
+    /// Queues the watch event for the current state of an object.
     pub(super) fn changed(&mut self, id: &ObjectId) {
-        let seen = self.look(id);
-        self.changes.push(seen);
+        let event = self.look(id);
+        self.changes.push(event);
     }
 
-    pub(super) fn trespass(&mut self, act: &Action, id: &ObjectId) {
+    /// Records an action on a foreign object.
+    pub(super) fn trespass(&mut self, action: &Action, id: &ObjectId) {
         if self.foreign.contains(id) {
-            self.trespasses.push(format!("{} of {id:?}", act.verb()));
+            self.trespasses.push(format!("{} of {id:?}", action.verb()));
         }
     }
 
-    /// A process begins: when it will end, and how.
+    /// Starts a process; the script of its service sets its end.
     pub(super) fn begin_run(&mut self, id: &ContainerId) {
         let now = self.now;
-        let Some(kept) = self.containers.get_mut(id) else {
+        let Some(stored) = self.containers.get_mut(id) else {
             return;
         };
-        let service = kept
+        let service = stored
             .container
             .owner()
             .and_then(|owner| Some(format!("{}/{}", owner.environment, owner.service?)));
         let service = service.unwrap_or_default();
         let runs = self.runs.entry(service.clone()).or_default();
         *runs += 1;
-        let life = self.lives.get(&service).filter(|life| *runs <= life.times);
-        kept.ends_at = life.map(|life| now + life.after);
-        kept.code = life.map_or(0, |life| life.code);
+        let script = self.scripts.get(&service).filter(|script| *runs <= script.times);
+        stored.ends_at = script.map(|script| now + script.after);
+        stored.code = script.map_or(0, |script| script.code);
     }
 
-    /// A process ends.
+    /// Ends a process.
     pub(super) fn end(&mut self, id: &ContainerId, at: Timestamp, code: i64) {
-        let Some(kept) = self.containers.get_mut(id) else {
+        let Some(stored) = self.containers.get_mut(id) else {
             return;
         };
-        kept.ends_at = None;
-        let shown = Timestamp(at.0 - self.behind);
-        if !argus_core::state::expectation::is_up(kept.container.state) {
+        stored.ends_at = None;
+        let ended_at = Timestamp(at.0 - self.behind);
+        if !argus_core::state::expectation::is_up(stored.container.state) {
             return;
         }
-        kept.container.state = ContainerState::Exited;
-        if let Some(facts) = &mut kept.container.inspect {
-            facts.finished_at = Some(shown);
-            facts.exit_code = code;
+        stored.container.state = ContainerState::Exited;
+        if let Some(info) = &mut stored.container.inspect {
+            info.finished_at = Some(ended_at);
+            info.exit_code = code;
         }
         self.changed(&ObjectId::Container(id.clone()));
     }

@@ -1,13 +1,13 @@
-//! Chance from a seed: the same seed gives the same numbers everywhere.
+//! Random numbers from a seed: the same seed gives the same numbers on every machine.
 
 use std::time::Duration;
 
-/// A small generator (splitmix64); not for secrets.
+/// A small random number generator (splitmix64); not suitable for secrets.
 #[derive(Debug, Clone)]
 pub struct Rng(u64);
 
 impl Rng {
-    /// All that follows is determined by `seed`.
+    /// A generator whose numbers `seed` determines.
     pub fn new(seed: u64) -> Self {
         Self(seed)
     }
@@ -21,23 +21,23 @@ impl Rng {
         z ^ (z >> 31)
     }
 
-    /// A number below `end`; 0 when there is none.
+    /// A number below `end`; 0 when `end` is 0.
     pub fn below(&mut self, end: u64) -> u64 {
         let drawn = self.draw();
         if end == 0 { 0 } else { drawn % end }
     }
 
-    /// True in so many of a hundred cases.
+    /// True with a probability of `share` percent.
     pub fn percent(&mut self, share: u64) -> bool {
         self.below(100) < share
     }
 
-    /// A time of `span.0` to `span.1` milliseconds.
+    /// A duration from `span.0` to `span.1` milliseconds, both included.
     pub fn millis(&mut self, span: (u64, u64)) -> Duration {
         Duration::from_millis(span.0 + self.below(span.1.saturating_sub(span.0) + 1))
     }
 
-    /// One of these; `None` where there is none.
+    /// One element of `from`; `None` when it is empty.
     pub fn pick<'a, T>(&mut self, from: &'a [T]) -> Option<&'a T> {
         let at = self.below(u64::try_from(from.len()).unwrap_or(u64::MAX));
         from.get(usize::try_from(at).unwrap_or(0))

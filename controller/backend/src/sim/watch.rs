@@ -1,4 +1,4 @@
-//! Eyes on the model: late, forgetful, repeating themselves, and put right by full lists.
+//! The watch of the simulated engine: it delays, drops, repeats and reorders events. Full lists correct it.
 
 use argus_core::observed::{Object, WatchEvent};
 use argus_core::time::Timestamp;
@@ -6,56 +6,56 @@ use argus_core::time::Timestamp;
 use super::faults::FaultProfile;
 use super::rng::Rng;
 
-/// When which sight of an event arrives: in the order of the events, unless the weather says otherwise.
+/// Delivery times of watch events: in the order of the events, unless a fault changes it.
 #[derive(Debug, Clone, Default)]
 pub(super) struct SimWatch {
-    /// Nothing that keeps its order arrives before this.
+    /// Delivery time of the latest event in order; the next one is not delivered before it.
     last: Timestamp,
 }
 
 impl SimWatch {
-    /// The arrivals of one sight of an event, and whether they are not as they should be.
-    pub(super) fn arrivals(
+    /// The deliveries of one event, and true when a fault changed them.
+    pub(super) fn deliveries(
         &mut self,
-        seen: WatchEvent,
+        event: WatchEvent,
         now: Timestamp,
         faults: &FaultProfile,
-        chance: &mut Rng,
+        rng: &mut Rng,
     ) -> (bool, Vec<(Timestamp, WatchEvent)>) {
-        if chance.percent(faults.lost) {
+        if rng.percent(faults.lost) {
             return (true, Vec::new());
         }
         let mut all = Vec::new();
-        let mut in_trouble = false;
-        if chance.percent(faults.repeated) {
-            in_trouble = true;
-            let again = now + chance.millis((0, 3 * faults.lag.1 + 100));
-            all.push((again, seen.clone()));
+        let mut is_faulty = false;
+        if rng.percent(faults.repeated) {
+            is_faulty = true;
+            let again = now + rng.millis((0, 3 * faults.lag.1 + 100));
+            all.push((again, event.clone()));
         }
-        if chance.percent(faults.reordered) {
-            in_trouble = true;
-            all.push((now + chance.millis((0, 5 * faults.lag.1 + 100)), seen));
+        if rng.percent(faults.reordered) {
+            is_faulty = true;
+            all.push((now + rng.millis((0, 5 * faults.lag.1 + 100)), event));
         } else {
-            all.push((self.in_order(now, faults, chance), seen));
+            all.push((self.in_order(now, faults, rng), event));
         }
-        (in_trouble, all)
+        (is_faulty, all)
     }
 
-    /// When something that is seen now arrives behind everything that was seen before.
-    pub(super) fn in_order(&mut self, now: Timestamp, faults: &FaultProfile, chance: &mut Rng) -> Timestamp {
-        self.last = self.last.max(now + chance.millis(faults.lag));
+    /// Delivery time of an event that keeps its order: after all earlier events.
+    pub(super) fn in_order(&mut self, now: Timestamp, faults: &FaultProfile, rng: &mut Rng) -> Timestamp {
+        self.last = self.last.max(now + rng.millis(faults.lag));
         self.last
     }
 
-    /// Whatever was still to come in order is forgotten.
+    /// Resets the order: the next event may be delivered from `now` on.
     pub(super) fn close(&mut self, now: Timestamp) {
         self.last = now;
     }
 }
 
-/// What a list shows of an object: less than an inspect.
-pub(super) fn thin(seen: &WatchEvent) -> WatchEvent {
-    match seen {
+/// An object as a list shows it: without the details of an inspect.
+pub(super) fn thin(event: &WatchEvent) -> WatchEvent {
+    match event {
         WatchEvent::Apply(Object::Container(container)) => {
             let mut container = container.clone();
             let shown = std::sync::Arc::make_mut(&mut container);

@@ -1,4 +1,4 @@
-//! Acts on containers.
+//! Actions on containers.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -23,10 +23,10 @@ use crate::error::Op;
 use crate::image::build::BUILD_DIGEST;
 use crate::ownership::{self, Inspected};
 
-/// The engine kills after the grace and then has some work to do.
+/// Time after the grace within which the engine must have killed and cleaned up the container.
 const AFTER_GRACE: Duration = Duration::from_secs(20);
 
-/// Creates a container, or adopts the one that an earlier try of the same made.
+/// Creates a container, or adopts the one that an earlier attempt of the same action created.
 pub(super) async fn create(
     shared: &Shared,
     name: &ResourceName,
@@ -44,13 +44,15 @@ pub(super) async fn create(
     match call::within(Op::CreateContainer, WRITE, call).await {
         Ok(created) => match ContainerId::new(created.id) {
             Ok(id) => {
-                shared.owned_ids.learn(&id);
+                shared.owned_ids.insert(&id);
                 if let Err(refused) = mounts::after_create(shared, &id, held).await {
-                    return Err(removed(shared, &id, refused).await);
+                    return Err(remove_refused(shared, &id, refused).await);
                 }
                 shared
                     .in_flight
-                    .made(Object::Container(Arc::new(made(&id, name, spec, shared))));
+                    .on_created(Object::Container(Arc::new(new_container(
+                        &id, name, spec, shared,
+                    ))));
                 Ok(Done::Container(id))
             }
             Err(bad) => Err(ActionError::Unknown(bad.to_string())),
@@ -60,10 +62,10 @@ pub(super) async fn create(
     }
 }
 
-/// A container as it is right after its creation; all the rest an inspect tells once it has run.
-fn made(id: &ContainerId, name: &ResourceName, spec: &ContainerSpec, shared: &Shared) -> Container {
+/// A container right after its creation. The first inspect adds the details.
+fn new_container(id: &ContainerId, name: &ResourceName, spec: &ContainerSpec, shared: &Shared) -> Container {
     let now = (shared.now)().0;
-    // Before its first start a container has no id of its network.
+    // Before its first start a container has no network id.
     let attachment = Attachment {
         network: None,
         aliases: Vec::new(),
@@ -83,7 +85,7 @@ fn made(id: &ContainerId, name: &ResourceName, spec: &ContainerSpec, shared: &Sh
     }
 }
 
-/// The tag may have been moved to another image since it was built.
+/// Checks that the tag still names the build of the spec; another build may have taken the tag.
 async fn expect_build(shared: &Shared, spec: &ContainerSpec) -> Result<(), ActionError> {
     let labels = ownership::inspect_image(shared, &spec.image).await?;
     match labels.as_ref().and_then(|labels| labels.get(BUILD_DIGEST)) {
@@ -99,8 +101,8 @@ async fn adopt(
     holder: String,
 ) -> Result<Done, ActionError> {
     let Some(held) = ownership::inspect(shared, name.as_str()).await? else {
-        // It went between the refusal and the look, or its removal is not finished.
-        return Err(ActionError::Busy(format!("the name is still held by {holder}")));
+        // The holder was removed after the refusal, or its removal is still in progress.
+        return Err(ActionError::Busy(format!("the name is still in use by {holder}")));
     };
     let owner = ownership::owner_of(shared, &held).await?;
     let same = |key: &str| held.container.labels.get(key) == spec.labels.get(key);
@@ -110,7 +112,7 @@ async fn adopt(
             .all(same);
     match (ours, held.container.state) {
         (true, ContainerState::Removing | ContainerState::Dead) => Err(ActionError::Busy(
-            "the container of an earlier try is being removed".to_owned(),
+            "the container of an earlier attempt is still being removed".to_owned(),
         )),
         (true, _) => Ok(Done::Container(held.container.id)),
         (false, _) => Err(ActionError::NameTaken {
@@ -119,41 +121,41 @@ async fn adopt(
     }
 }
 
-/// Who holds a name, for people.
-fn describe(held: &Inspected, made_by_argus: bool) -> String {
+/// The holder of a name, for people.
+fn describe(held: &Inspected, is_owned: bool) -> String {
     let container = &held.container;
     let short: String = container.id.as_str().chars().take(12).collect();
-    let whose = match container.owner().filter(|_| made_by_argus) {
+    let owner = match container.owner().filter(|_| is_owned) {
         Some(owner) => format!(
             "environment `{}`, controller `{}`",
             owner.environment, owner.controller
         ),
-        None => "a container that Argus did not make".to_owned(),
+        None => "a container that Argus did not create".to_owned(),
     };
-    format!("`{}` ({short}): {whose}", container.name)
+    format!("`{}` ({short}): {owner}", container.name)
 }
 
-/// Puts a file where it shall be; the engine writes it beside what reads it, whether the container runs or not.
+/// Copies a file into a container, running or not. The engine writes it into the container's file system.
 pub(super) async fn place(shared: &Shared, id: &ContainerId, file: &File) -> Result<Done, ActionError> {
     ownership::ensure_owned(shared, id).await?;
     let client = shared.connection.client()?;
     let options = UploadToContainerOptionsBuilder::default()
         .path("/")
-        // A folder that stands where the file shall be is a mistake of the image, and stays.
+        // A folder at the path of the file is a mistake of the image; it is not replaced.
         .no_overwrite_dir_non_dir("true")
         .build();
-    let packed = packed(file).map_err(|error| ActionError::Rejected(error.to_string()))?;
-    let call = client.upload_to_container(id.as_str(), Some(options), bollard::body_full(packed.into()));
-    match call::within(Op::PlaceFile, WRITE, call).await {
+    let archive = pack_file(file).map_err(|error| ActionError::Rejected(error.to_string()))?;
+    let call = client.upload_to_container(id.as_str(), Some(options), bollard::body_full(archive.into()));
+    match call::within(Op::CopyFile, WRITE, call).await {
         Ok(()) => Ok(Done::Ok),
-        // As a rule something that it mounts is away, and may come back.
+        // The usual cause is a missing mount source, which may reappear.
         Err(ActionError::Rejected(why)) => Err(ActionError::Busy(why)),
         Err(other) => Err(other),
     }
 }
 
-/// An archive with nothing but the file, which everybody may read.
-fn packed(file: &File) -> std::io::Result<Vec<u8>> {
+/// A tar archive that contains only the file, readable by all users.
+fn pack_file(file: &File) -> std::io::Result<Vec<u8>> {
     let mut head = tar::Header::new_gnu();
     head.set_size(file.text.len() as u64);
     head.set_mode(0o644);
@@ -162,30 +164,30 @@ fn packed(file: &File) -> std::io::Result<Vec<u8>> {
     archive.into_inner()
 }
 
-/// Starts a container; a refused port is looked at before anybody is told.
+/// Starts a container. When the engine refuses a port, the error names the port's owner.
 pub(super) async fn start(shared: &Shared, id: &ContainerId) -> Result<Done, ActionError> {
     ownership::ensure_owned(shared, id).await?;
     let client = shared.connection.client()?;
     let held = match mounts::before_start(shared, id).await {
         Ok(held) => held,
-        Err((refused, true)) => return Err(removed(shared, id, refused).await),
+        Err((refused, true)) => return Err(remove_refused(shared, id, refused).await),
         Err((refused, false)) => return Err(refused),
     };
-    let _hold = shared.in_flight.hold(id);
+    let _call = shared.in_flight.start(id);
     let call = client.start_container(id.as_str(), None);
     match call::raw(Op::StartContainer, WRITE, call).await {
         Ok(()) => match mounts::after_start(shared, id, held).await {
             Ok(()) => Ok(Done::Ok),
-            Err(refused) => Err(removed(shared, id, refused).await),
+            Err(refused) => Err(remove_refused(shared, id, refused).await),
         },
         Err(refusal) => {
             let text = refusal.text();
             match refusal.into_error(Op::StartContainer) {
-                ActionError::PortTaken(refused) => {
+                ActionError::PortTaken(refusal) => {
                     let held = ownership::inspect(shared, id.as_str())
                         .await?
                         .ok_or(ActionError::Gone)?;
-                    Err(port::refused(shared, &held, refused.port, &text).await)
+                    Err(port::describe_refusal(shared, &held, refusal.port, &text).await)
                 }
                 other => Err(other),
             }
@@ -193,11 +195,11 @@ pub(super) async fn start(shared: &Shared, id: &ContainerId) -> Result<Done, Act
     }
 }
 
-/// Removes a container that must not run with what it has mounted; why, with what hindered the removal.
-async fn removed(shared: &Shared, id: &ContainerId, refused: ActionError) -> ActionError {
+/// Removes a container with a refused mount; returns the refusal, extended by the error of a failed removal.
+async fn remove_refused(shared: &Shared, id: &ContainerId, refused: ActionError) -> ActionError {
     match (remove(shared, id).await, refused) {
         (Err(failed), ActionError::MountRefused(why)) => {
-            ActionError::MountRefused(format!("{why}; its container could not be removed: {failed}"))
+            ActionError::MountRefused(format!("{why}; cannot remove its container: {failed}"))
         }
         (_, refused) => refused,
     }
@@ -210,16 +212,16 @@ pub(super) async fn stop(shared: &Shared, id: &ContainerId, grace: Duration) -> 
         other => other?,
     }
     let client = shared.connection.client()?;
-    let _hold = shared.in_flight.hold(id);
+    let _call = shared.in_flight.start(id);
     let seconds = i32::try_from(create::whole_seconds(grace)).unwrap_or(i32::MAX);
     let options = StopContainerOptionsBuilder::default().t(seconds).build();
     let stopping = shared.own_stops.begin(id, grace, (shared.now)());
     let call = client.stop_container(id.as_str(), Some(options));
-    let came = call::raw(Op::StopContainer, grace + AFTER_GRACE, call).await;
-    gone_is_done(came, Op::StopContainer).inspect(|_| stopping.done((shared.now)()))
+    let result = call::raw(Op::StopContainer, grace + AFTER_GRACE, call).await;
+    gone_is_done(result, Op::StopContainer).inspect(|_| stopping.done((shared.now)()))
 }
 
-/// Freezes a container of ours.
+/// Pauses a container that Argus owns.
 pub(crate) async fn pause(shared: &Shared, id: &ContainerId) -> Result<Done, ActionError> {
     ownership::ensure_owned(shared, id).await?;
     let client = shared.connection.client()?;
@@ -230,11 +232,11 @@ pub(crate) async fn pause(shared: &Shared, id: &ContainerId) -> Result<Done, Act
     }
 }
 
-/// Unfreezes a container.
+/// Unpauses a container.
 pub(super) async fn unpause(shared: &Shared, id: &ContainerId) -> Result<Done, ActionError> {
     ownership::ensure_owned(shared, id).await?;
     let client = shared.connection.client()?;
-    let _hold = shared.in_flight.hold(id);
+    let _call = shared.in_flight.start(id);
     match call::raw(Op::UnpauseContainer, WRITE, client.unpause_container(id.as_str())).await {
         Ok(()) => Ok(Done::Ok),
         Err(refusal) if refusal.text().contains("is not paused") => Ok(Done::Ok),
@@ -242,7 +244,7 @@ pub(super) async fn unpause(shared: &Shared, id: &ContainerId) -> Result<Done, A
     }
 }
 
-/// Gives a container another name.
+/// Renames a container.
 pub(super) async fn rename(
     shared: &Shared,
     id: &ContainerId,
@@ -272,14 +274,14 @@ pub(super) async fn rename(
                         holder: describe(&other, owner.is_some()),
                     }
                 }
-                None => ActionError::Busy(format!("the name is still held by {holder}")),
+                None => ActionError::Busy(format!("the name is still in use by {holder}")),
             })
         }
         Err(other) => Err(other),
     }
 }
 
-/// Removes a container, running or not, with its anonymous volumes.
+/// Removes a container, running or not, together with its anonymous volumes.
 pub(super) async fn remove(shared: &Shared, id: &ContainerId) -> Result<Done, ActionError> {
     if ownership::own_container(shared, id).await?.is_none() {
         return Ok(Done::Ok);
@@ -289,15 +291,16 @@ pub(super) async fn remove(shared: &Shared, id: &ContainerId) -> Result<Done, Ac
         .force(true)
         .v(true)
         .build();
-    let _hold = shared.in_flight.hold(id);
+    let _call = shared.in_flight.start(id);
     let stopping = shared.own_stops.begin(id, REMOVE, (shared.now)());
     let call = client.remove_container(id.as_str(), Some(options));
-    let came = call::raw(Op::RemoveContainer, REMOVE, call).await;
-    gone_is_done(came, Op::RemoveContainer).inspect(|_| stopping.done((shared.now)()))
+    let result = call::raw(Op::RemoveContainer, REMOVE, call).await;
+    gone_is_done(result, Op::RemoveContainer).inspect(|_| stopping.done((shared.now)()))
 }
 
-fn gone_is_done(came: Result<(), call::Refusal>, op: Op) -> Result<Done, ActionError> {
-    match came {
+/// Treats a missing container as success.
+fn gone_is_done(result: Result<(), call::Refusal>, op: Op) -> Result<Done, ActionError> {
+    match result {
         Ok(()) => Ok(Done::Ok),
         Err(refusal) if refusal.is_gone() => Ok(Done::Ok),
         Err(refusal) => Err(refusal.into_error(op)),

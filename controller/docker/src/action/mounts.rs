@@ -1,7 +1,7 @@
 //! Bind mounts of a container, checked right before and right after the engine uses their paths.
 //!
 //! The engine resolves a path when it starts a container, and again at each further start. So each create and each
-//! start holds the sources under observation ([`Guard`]): a container whose source was replaced meanwhile is removed.
+//! start observes the sources ([`Guard`]). A container whose source was replaced during the call is removed.
 
 use std::collections::HashMap;
 use std::path::PathBuf;
@@ -19,7 +19,7 @@ use crate::Shared;
 use crate::call::{self, READ};
 use crate::error::Op;
 
-/// Far more containers than an engine runs; the sources of a forgotten one are read from the engine again.
+/// Capacity of the cache. A full cache is cleared; the sources are then read from the engine again.
 const KEPT: usize = 16 * 1024;
 
 /// The bind mounts of the containers that this process created or started.
@@ -31,7 +31,7 @@ pub(crate) struct Binds {
 #[derive(Debug, Clone, Default)]
 struct Known {
     sources: Vec<PathBuf>,
-    /// What the sources were at the create; empty once the container was started.
+    /// Identities of the sources at the create; empty once the container was started.
     created_with: Vec<Option<Identity>>,
 }
 
@@ -55,7 +55,7 @@ pub(super) struct Held(Option<Guard>);
 /// Resolves the sources of a container that is to be created.
 ///
 /// # Errors
-/// [`ActError::BadMount`] where a source is missing, [`ActError::MountRefused`] where it may not be used.
+/// [`ActionError::BadMount`] when a source is missing, [`ActionError::MountRefused`] when it must not be used.
 pub(super) async fn before_create(shared: &Shared, spec: &ContainerSpec) -> Result<Held, ActionError> {
     let sources = spec.mounts.iter().filter_map(|mount| match mount {
         Mount::Bind { source, .. } => Some(PathBuf::from(source)),
@@ -85,7 +85,9 @@ pub(super) async fn before_start(shared: &Shared, id: &ContainerId) -> Result<He
     let known = shared.binds.known().get(id).cloned();
     let known = match known {
         Some(known) => known,
-        None => asked(shared, id).await.map_err(|error| (error, false))?,
+        None => requested_binds(shared, id)
+            .await
+            .map_err(|error| (error, false))?,
     };
     let fresh = !known.created_with.is_empty();
     let first = known.sources.first().cloned();
@@ -145,7 +147,7 @@ fn refused(refusal: &Refusal) -> ActionError {
 }
 
 /// The bind mounts of a container that another process created, as they were requested.
-async fn asked(shared: &Shared, id: &ContainerId) -> Result<Known, ActionError> {
+async fn requested_binds(shared: &Shared, id: &ContainerId) -> Result<Known, ActionError> {
     let client = shared.connection.client()?;
     let found = call::within(Op::Inspect, READ, client.inspect_container(id.as_str(), None)).await?;
     let host = found.host_config.unwrap_or_default();

@@ -1,4 +1,4 @@
-//! Acts on networks and on who is attached to them.
+//! Actions on networks and on their attachments.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -17,7 +17,7 @@ use crate::error::Op;
 use crate::inspect;
 use crate::ownership;
 
-/// Creates a network, or adopts the one that an earlier try of the same made.
+/// Creates a network, or adopts the one that an earlier attempt of the same action created.
 pub(super) async fn create(
     shared: &Shared,
     name: &ResourceName,
@@ -39,7 +39,7 @@ pub(super) async fn create(
                     labels: labels.clone(),
                     created_at: (shared.now)(),
                 };
-                shared.in_flight.made(Object::Network(Arc::new(network)));
+                shared.in_flight.on_created(Object::Network(Arc::new(network)));
                 Ok(Done::Network(id))
             }
             Err(bad) => Err(ActionError::Unknown(bad.to_string())),
@@ -55,7 +55,7 @@ async fn adopt(
     labels: &BTreeMap<String, String>,
 ) -> Result<Done, ActionError> {
     let client = shared.connection.client()?;
-    // The filter finds substrings too, so the name is compared again.
+    // The engine's filter matches substrings, so the name is compared again.
     let filters = HashMap::from([("name", vec![name.as_str()])]);
     let options = ListNetworksOptionsBuilder::default().filters(&filters).build();
     let found = call::within(Op::Inspect, READ, client.list_networks(Some(options))).await?;
@@ -80,26 +80,26 @@ async fn adopt(
                         owner.environment, owner.controller
                     )
                 }
-                None => format!("`{name}`: a network that Argus did not make"),
+                None => format!("`{name}`: a network that Argus did not create"),
             },
         }),
         (None, None) => Err(ActionError::Busy(format!(
-            "the name `{name}` was held a moment ago"
+            "the name `{name}` was in use a moment ago"
         ))),
     }
 }
 
-/// Removes a network. Endpoints that were left behind by containers of ours are freed first.
+/// Removes a network. Endpoints that containers of Argus left behind are freed first.
 pub(super) async fn remove(shared: &Shared, id: &NetworkId) -> Result<Done, ActionError> {
     if ownership::own_network(shared, id).await?.is_none() {
         return Ok(Done::Ok);
     }
     match delete(shared, id).await {
-        Err(ActionError::NetworkInUse(said)) => {
+        Err(ActionError::NetworkInUse(message)) => {
             let Some(network) = ownership::own_network(shared, id).await? else {
                 return Ok(Done::Ok);
             };
-            free_stuck_endpoints(shared, id, &network, said).await?;
+            free_stuck_endpoints(shared, id, &network, message).await?;
             delete(shared, id).await
         }
         other => other,
@@ -115,16 +115,16 @@ async fn delete(shared: &Shared, id: &NetworkId) -> Result<Done, ActionError> {
     }
 }
 
-/// Frees endpoints without a running container. One that is in use by a living container stays, and stops this.
+/// Frees the endpoints of containers that no longer run. Fails at the first endpoint of a running or foreign container.
 async fn free_stuck_endpoints(
     shared: &Shared,
     id: &NetworkId,
     network: &models::NetworkInspect,
-    said: String,
+    message: String,
 ) -> Result<(), ActionError> {
     let endpoints = network.containers.clone().unwrap_or_default();
     if endpoints.is_empty() {
-        return Err(ActionError::NetworkInUse(said));
+        return Err(ActionError::NetworkInUse(message));
     }
     for (key, endpoint) in endpoints {
         let name = endpoint.name.unwrap_or_else(|| key.clone());
@@ -144,7 +144,7 @@ async fn free_stuck_endpoints(
                 )));
             }
         }
-        // By name: an id does not free an endpoint whose container is no more.
+        // By name: an id does not free the endpoint of a removed container.
         force_disconnect(shared, id.as_str(), &name).await?;
     }
     Ok(())
@@ -178,14 +178,14 @@ pub(super) async fn connect(
     {
         Ok(()) => Ok(Done::Ok),
         Err(refusal) if refusal.text().contains("already exists in network") => {
-            attached_already(shared, network, container, aliases).await
+            check_attachment(shared, network, container, aliases).await
         }
         Err(refusal) => Err(refusal.into_error(Op::ConnectNetwork)),
     }
 }
 
-/// Being attached is success only under the wanted names: without an alias nobody finds the container.
-async fn attached_already(
+/// Accepts an existing attachment only with the desired aliases: without its alias the container cannot be found.
+async fn check_attachment(
     shared: &Shared,
     network: &NetworkId,
     container: &ContainerId,
@@ -194,26 +194,26 @@ async fn attached_already(
     let held = ownership::inspect(shared, container.as_str())
         .await?
         .ok_or(ActionError::Gone)?;
-    let at = held
+    let attachment = held
         .container
         .networks
         .values()
-        .find(|at| at.network.as_ref() == Some(network));
-    match at {
-        Some(at) if aliases.iter().all(|alias| at.aliases.contains(alias)) => Ok(Done::Ok),
+        .find(|attachment| attachment.network.as_ref() == Some(network));
+    match attachment {
+        Some(found) if aliases.iter().all(|alias| found.aliases.contains(alias)) => Ok(Done::Ok),
         Some(_) => Err(ActionError::Rejected(
-            "it is attached already, under other names".to_owned(),
+            "the container is already attached with other aliases".to_owned(),
         )),
         None => Err(ActionError::Rejected(
-            "an endpoint of its name is on the network already".to_owned(),
+            "an endpoint with the container's name is already on the network".to_owned(),
         )),
     }
 }
 
-/// Detaches a container, forced, by the names given; its endpoint may have outlived it.
+/// Disconnects a container by force. Both are given by name or id, because an endpoint may outlive its container.
 pub(super) async fn disconnect(shared: &Shared, network: &str, container: &str) -> Result<Done, ActionError> {
-    let network = checked(network)?;
-    let container = checked(container)?;
+    let network = check_name(network)?;
+    let container = check_name(container)?;
     let Some(found) = ownership::inspect_network(shared, network.as_str()).await? else {
         return Ok(Done::Ok);
     };
@@ -234,8 +234,8 @@ pub(super) async fn disconnect(shared: &Shared, network: &str, container: &str) 
         .map(|()| Done::Ok)
 }
 
-/// The body of the call takes any text, the URL does not.
-fn checked(name: &str) -> Result<ResourceName, ActionError> {
+/// Checks a name before it becomes part of a URL.
+fn check_name(name: &str) -> Result<ResourceName, ActionError> {
     ResourceName::new(name).map_err(|bad| ActionError::Rejected(bad.to_string()))
 }
 

@@ -1,4 +1,4 @@
-//! What is known about a host port that the engine has just refused.
+//! Details of a host port that the engine has just refused.
 
 use argus_core::ident::{HostPort, Protocol};
 use argus_core::outcome::{ActionError, PortOwner, PortRefusal};
@@ -7,18 +7,25 @@ use crate::Shared;
 use crate::listeners;
 use crate::ownership::Inspected;
 
-/// Looks at the ports right after a start that failed on one.
-pub(super) async fn refused(shared: &Shared, held: &Inspected, named: HostPort, text: &str) -> ActionError {
+/// The error of a start that failed on a port, with the port's owner and all busy ports.
+pub(super) async fn describe_refusal(
+    shared: &Shared,
+    held: &Inspected,
+    named: HostPort,
+    text: &str,
+) -> ActionError {
     let port = as_published(held, named);
-    let seen = listeners::look(shared, Some(&held.container.id)).await;
-    let owner = match seen.owner(port) {
+    let snapshot = listeners::snapshot(shared, Some(&held.container.id)).await;
+    let owner = match snapshot.owner(port) {
         Some(owner) => owner,
-        // The engine's own book says that it is given away, and nobody has it.
-        None if text.contains("port is already allocated") && seen.complete() => PortOwner::StaleAllocation,
+        // The engine has allocated the port, but no socket uses it.
+        None if text.contains("port is already allocated") && snapshot.is_complete() => {
+            PortOwner::StaleAllocation
+        }
         None => PortOwner::Unknown,
     };
-    let busy = seen.busy();
-    let free_now = seen.complete() && !busy.contains(&port);
+    let busy = snapshot.busy();
+    let free_now = snapshot.is_complete() && !busy.contains(&port);
     ActionError::PortTaken(Box::new(PortRefusal {
         port,
         free_now,
@@ -27,7 +34,7 @@ pub(super) async fn refused(shared: &Shared, held: &Inspected, named: HostPort, 
     }))
 }
 
-/// Some texts do not tell the protocol: the container's own bindings do.
+/// Corrects the protocol of the port from the container's bindings; some messages do not name it.
 fn as_published(held: &Inspected, named: HostPort) -> HostPort {
     let bindings = held
         .container

@@ -1,4 +1,4 @@
-//! Acts on named volumes.
+//! Actions on named volumes.
 
 use std::collections::BTreeMap;
 
@@ -13,7 +13,7 @@ use crate::call::{self, READ, WRITE};
 use crate::create::unsorted;
 use crate::error::Op;
 
-/// Creates a volume. The engine answers with the one that is there already, so the labels decide whose it is.
+/// Creates a volume. The engine returns an existing volume of the same name, so the labels decide the owner.
 pub(super) async fn create(
     shared: &Shared,
     name: &ResourceName,
@@ -31,15 +31,15 @@ pub(super) async fn create(
     if [ENVIRONMENT, CONTROLLER].into_iter().all(same) {
         return Ok(Done::Ok);
     }
-    let whose = match Owner::read(&made.labels.into_iter().collect()) {
+    let owner = match Owner::read(&made.labels.into_iter().collect()) {
         Some(owner) => format!(
             "environment `{}`, controller `{}`",
             owner.environment, owner.controller
         ),
-        None => "a volume that Argus did not make".to_owned(),
+        None => "a volume that Argus did not create".to_owned(),
     };
     Err(ActionError::NameTaken {
-        holder: format!("`{name}`: {whose}"),
+        holder: format!("`{name}`: {owner}"),
     })
 }
 

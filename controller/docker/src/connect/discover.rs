@@ -1,4 +1,4 @@
-//! Which engine a person means: named, by environment, by Docker's own contexts, or the default one.
+//! Selection of the engine: by name, by environment variable, by Docker context, or the default socket.
 
 use std::path::{Path, PathBuf};
 
@@ -8,7 +8,7 @@ use super::{BadEndpoint, Endpoint};
 
 const DEFAULT_SOCKET: &str = "/var/run/docker.sock";
 
-/// Looks in the order of the Docker CLI, with the environment as an argument.
+/// Selects the endpoint in the order of the Docker CLI; `env` reads environment variables.
 pub(super) fn find(
     named: Option<&str>,
     env: impl Fn(&str) -> Option<String>,
@@ -33,7 +33,7 @@ pub(super) fn find(
     }
 }
 
-/// `DOCKER_CONFIG`, else `~/.docker`.
+/// Docker's configuration folder: `DOCKER_CONFIG`, else `~/.docker`.
 pub(crate) fn config_folder(env: &impl Fn(&str) -> Option<String>) -> Option<PathBuf> {
     env("DOCKER_CONFIG")
         .map(PathBuf::from)
@@ -41,7 +41,7 @@ pub(crate) fn config_folder(env: &impl Fn(&str) -> Option<String>) -> Option<Pat
 }
 
 fn current_context(folder: &Path) -> Option<String> {
-    let config = read(&folder.join("config.json"))?;
+    let config = read_json(&folder.join("config.json"))?;
     config
         .get("currentContext")?
         .as_str()
@@ -53,7 +53,7 @@ fn context_host(folder: &Path, name: &str) -> Option<String> {
     let entries = std::fs::read_dir(folder.join("contexts/meta")).ok()?;
     let metas = entries
         .flatten()
-        .filter_map(|entry| read(&entry.path().join("meta.json")));
+        .filter_map(|entry| read_json(&entry.path().join("meta.json")));
     let meta = metas
         .into_iter()
         .find(|meta| meta.get("Name").and_then(Value::as_str) == Some(name))?;
@@ -62,7 +62,7 @@ fn context_host(folder: &Path, name: &str) -> Option<String> {
         .map(str::to_owned)
 }
 
-fn read(path: &Path) -> Option<Value> {
+fn read_json(path: &Path) -> Option<Value> {
     serde_json::from_slice(&std::fs::read(path).ok()?).ok()
 }
 
@@ -83,7 +83,7 @@ mod tests {
     }
 
     #[test]
-    fn the_order_is_that_of_the_docker_cli() {
+    fn endpoints_are_selected_in_the_order_of_the_docker_cli() {
         let dir = tempfile::tempdir().unwrap();
         let home = dir.path().to_str().unwrap();
         let env = [("DOCKER_CONFIG", home)];
@@ -101,7 +101,7 @@ mod tests {
         );
         assert_eq!(
             host(None, &[env[0], ("DOCKER_CONTEXT", "gone")]),
-            "docker context `gone` is not found"
+            "docker context `gone` not found"
         );
         assert_eq!(
             host(None, &[env[0], ("DOCKER_HOST", "unix:///h.sock")]),

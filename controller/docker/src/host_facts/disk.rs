@@ -1,4 +1,4 @@
-//! The file system under an engine's data, where it can be seen from here.
+//! Free space of the file system with the engine's data, measured locally or by a helper container.
 
 use std::path::Path;
 use std::time::Duration;
@@ -8,28 +8,30 @@ use bollard::models::{SystemInfo, SystemVersion};
 
 use crate::{Shared, helper, prune};
 
-/// With less than this, or less than a tenth, it is worth knowing what could be had back.
+/// Free bytes below which the reclaimable space is determined; a free share below one tenth has the same effect.
 const LITTLE: u64 = 4_000_000_000;
-/// To know what could be had back is not worth waiting longer for.
+/// Deadline of the query for the reclaimable space.
 const RECLAIMABLE: Duration = Duration::from_secs(2);
 
-/// Looks at the engine's data root. A root that is not this host's is not known: its usage says nothing of what is free.
+/// Measures the free space of the engine's data root. A data root on another host is measured by a helper there.
 pub(super) async fn measure(
     shared: &Shared,
     info: &SystemInfo,
     version: &SystemVersion,
 ) -> Observation<Disk> {
     let Some(root) = info.docker_root_dir.clone().filter(|root| !root.is_empty()) else {
-        return Observation::unknown("the engine does not tell its data root");
+        return Observation::unknown("the engine does not report its data root");
     };
-    if let Err(why) = is_here(shared, info, &root) {
+    if let Err(why) = check_local(shared, info, &root) {
         return measure_remote(shared, root, why).await;
     }
     let path = root.clone();
-    let asked = tokio::task::spawn_blocking(move || rustix::fs::statvfs(path.as_str())).await;
-    let found = match asked {
+    let measured = tokio::task::spawn_blocking(move || rustix::fs::statvfs(path.as_str())).await;
+    let found = match measured {
         Ok(Ok(found)) => found,
-        Ok(Err(error)) => return Observation::Unknown(format!("`{root}` cannot be looked at: {error}")),
+        Ok(Err(error)) => {
+            return Observation::Unknown(format!("cannot read the file system of `{root}`: {error}"));
+        }
         Err(error) => return Observation::Unknown(error.to_string()),
     };
     let (free, total) = (found.f_bavail * found.f_frsize, found.f_blocks * found.f_frsize);
@@ -49,28 +51,30 @@ pub(super) async fn measure(
     })
 }
 
-/// A container's root lies on the data root: what a helper sees there is what is free.
+/// Measures with a helper container: its root file system lies on the engine's data root.
 async fn measure_remote(shared: &Shared, root: String, why: String) -> Observation<Disk> {
-    let question = vec!["probe".to_owned(), "disk".to_owned()];
-    let said = match helper::run(shared, helper::From::Nowhere, question).await {
-        Ok(said) => said,
+    let command = vec!["probe".to_owned(), "disk".to_owned()];
+    let output = match helper::run(shared, helper::From::Nowhere, command).await {
+        Ok(output) => output,
         Err(error) => {
-            return Observation::Unknown(format!("{why}, and a helper there does not tell: {error}"));
+            return Observation::Unknown(format!("{why}, and the helper container failed: {error}"));
         }
     };
-    match serde_json::from_str::<Disk>(&said) {
-        Ok(seen) => Observation::Known(Disk { path: root, ..seen }),
-        Err(_) => Observation::Unknown(format!("{why}, and a helper there said nothing of use")),
+    match serde_json::from_str::<Disk>(&output) {
+        Ok(disk) => Observation::Known(Disk { path: root, ..disk }),
+        Err(_) => Observation::Unknown(format!(
+            "{why}, and the output of the helper container is not valid"
+        )),
     }
 }
 
-/// Whether the path that the engine names is a path of this host: a socket may come from elsewhere, and a container has
-/// paths of its own.
-fn is_here(shared: &Shared, info: &SystemInfo, root: &str) -> Result<(), String> {
+/// Checks that the engine's path is a path of this host. A socket may be forwarded from another host, and a container
+/// has its own paths.
+///
+/// The error is the reason why it is not.
+fn check_local(shared: &Shared, info: &SystemInfo, root: &str) -> Result<(), String> {
     if shared.connection.endpoint().socket().is_none() {
-        return Err(
-            "the engine is on another host, which tells what it uses and not what is free".to_owned(),
-        );
+        return Err("the engine is on another host and reports used space, not free space".to_owned());
     }
     let us = rustix::system::uname();
     let same = |theirs: Option<&String>, ours: &std::ffi::CStr| {
@@ -78,18 +82,18 @@ fn is_here(shared: &Shared, info: &SystemInfo, root: &str) -> Result<(), String>
     };
     if !same(info.name.as_ref(), us.nodename()) || !same(info.kernel_version.as_ref(), us.release()) {
         return Err(format!(
-            "the engine runs as `{}` and not here, so that its data root cannot be seen",
+            "the engine runs on host `{}`, so its data root is not visible from here",
             info.name.as_deref().unwrap_or_default()
         ));
     }
     if Path::new(root).is_dir() {
         Ok(())
     } else {
-        Err(format!("its data root `{root}` cannot be seen from here"))
+        Err(format!("its data root `{root}` is not visible from here"))
     }
 }
 
-/// What `argus prune` could give back; without the builder's cache on engines that count all they have to tell it.
+/// Space that `argus prune` could free. The build cache is left out on engines that scan their whole disk to report it.
 async fn reclaimable(shared: &Shared, version: &SystemVersion) -> Option<Reclaimable> {
     let images = prune::built(shared).await.ok()?;
     let counts_all = version.api_version.as_deref().is_none_or(|api| {

@@ -1,11 +1,11 @@
-//! How many more networks an engine's address pools have room for.
+//! Free capacity of an engine's address pools: the number of networks that can still be created.
 
 use std::collections::BTreeSet;
 use std::net::Ipv4Addr;
 
 use bollard::models::{Network, SystemInfo, SystemVersion};
 
-/// Addresses that networks are cut out of, each of them with a prefix of `size` bits.
+/// A range of addresses that the engine divides into networks with a prefix of `size` bits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Pool {
     base: Cidr,
@@ -36,15 +36,16 @@ fn mask(bits: u8) -> u32 {
     u32::MAX.checked_shl(32 - u32::from(bits)).unwrap_or(0)
 }
 
-/// The pools that an engine was told to use, or Docker's own; `None` for an engine that has others and does not tell them.
+/// The configured pools of an engine, or Docker's defaults; `None` for Podman, which has other defaults and does not
+/// report them.
 pub(super) fn of(info: &SystemInfo, version: &SystemVersion) -> Option<Vec<Pool>> {
-    let told = info.default_address_pools.as_deref().unwrap_or_default();
-    if told.is_empty() {
+    let configured = info.default_address_pools.as_deref().unwrap_or_default();
+    if configured.is_empty() {
         let components = version.components.as_deref().unwrap_or_default();
         let podman = components
             .iter()
             .any(|component| component.name.contains("Podman"));
-        return (!podman).then(usual);
+        return (!podman).then(default_pools);
     }
     let read = |base: Option<&String>, size: Option<i64>| {
         let base = Cidr::read(base?)?;
@@ -53,16 +54,17 @@ pub(super) fn of(info: &SystemInfo, version: &SystemVersion) -> Option<Vec<Pool>
             .filter(|size| *size >= base.bits && *size <= 32)?;
         Some(Pool { base, size })
     };
-    // Pools of IPv6 are beside the point: every network has an IPv4 range.
+    // IPv6 pools do not matter, because every network has an IPv4 range.
     Some(
-        told.iter()
+        configured
+            .iter()
             .filter_map(|pool| read(pool.base.as_ref(), pool.size))
             .collect(),
     )
 }
 
-/// What Docker uses unless it is told otherwise: 172.17.0.0/16 to 172.31.0.0/16, then 192.168.0.0/16 in pieces of 4,096.
-fn usual() -> Vec<Pool> {
+/// Docker's default pools: 172.17.0.0/16 to 172.31.0.0/16, then 192.168.0.0/16 in networks of 4,096 addresses.
+fn default_pools() -> Vec<Pool> {
     let pool = |a: u8, b: u8, bits: u8, size: u8| Pool {
         base: Cidr {
             first: u32::from(Ipv4Addr::new(a, b, 0, 0)),
@@ -75,7 +77,7 @@ fn usual() -> Vec<Pool> {
     pools
 }
 
-/// The ranges that networks have.
+/// The address ranges of existing networks.
 pub(super) fn used(networks: &[Network]) -> Vec<Cidr> {
     let configs = networks
         .iter()
@@ -86,14 +88,14 @@ pub(super) fn used(networks: &[Network]) -> Vec<Cidr> {
         .collect()
 }
 
-/// How many pieces are left that overlap with no network.
-pub(super) fn room(pools: &[Pool], used: &[Cidr]) -> u64 {
-    pools.iter().map(|pool| room_in(*pool, used)).sum()
+/// Number of subnets in the pools that do not overlap with an existing network.
+pub(super) fn free(pools: &[Pool], used: &[Cidr]) -> u64 {
+    pools.iter().map(|pool| free_in(*pool, used)).sum()
 }
 
-fn room_in(pool: Pool, used: &[Cidr]) -> u64 {
+fn free_in(pool: Pool, used: &[Cidr]) -> u64 {
     let all = 1_u64 << (pool.size - pool.base.bits);
-    let piece = |address: u32| {
+    let subnet = |address: u32| {
         let within = u64::from(address - pool.base.first);
         within >> (32 - u32::from(pool.size))
     };
@@ -104,7 +106,7 @@ fn room_in(pool: Pool, used: &[Cidr]) -> u64 {
             range.last().min(pool.base.last()),
         );
         if first <= last {
-            taken.extend(piece(first)..=piece(last));
+            taken.extend(subnet(first)..=subnet(last));
         }
     }
     all.saturating_sub(taken.len() as u64)
@@ -130,7 +132,7 @@ mod tests {
         }
     }
 
-    fn told(base: &str, size: i64) -> SystemInfo {
+    fn with_pool(base: &str, size: i64) -> SystemInfo {
         SystemInfo {
             default_address_pools: Some(vec![SystemInfoDefaultAddressPools {
                 base: Some(base.to_owned()),
@@ -140,37 +142,43 @@ mod tests {
         }
     }
 
-    fn left(info: &SystemInfo, subnets: &[&str]) -> u64 {
+    fn free_networks(info: &SystemInfo, subnets: &[&str]) -> u64 {
         let networks: Vec<Network> = subnets.iter().map(|subnet| network(subnet)).collect();
         let pools = of(info, &SystemVersion::default()).unwrap();
-        room(&pools, &used(&networks))
+        free(&pools, &used(&networks))
     }
 
     #[test]
-    fn docker_has_room_for_31_networks_unless_it_is_told_otherwise() {
-        let usual = SystemInfo::default();
-        assert_eq!(left(&usual, &[]), 31);
-        assert_eq!(left(&usual, &["172.17.0.0/16", "10.0.0.0/8", "fd00::/64"]), 30);
-        assert_eq!(left(&usual, &["172.16.0.0/12"]), 16);
-        assert_eq!(left(&usual, &["172.16.0.0/12", "192.168.0.0/16"]), 0);
-    }
-
-    #[test]
-    fn a_pool_is_full_when_every_piece_overlaps_with_a_network() {
-        let small = told("172.30.0.0/16", 24);
-        assert_eq!(left(&small, &[]), 256);
+    fn docker_has_31_networks_by_default() {
+        let defaults = SystemInfo::default();
+        assert_eq!(free_networks(&defaults, &[]), 31);
         assert_eq!(
-            left(&small, &["172.30.0.0/24", "172.30.0.128/25", "172.30.2.0/23"]),
+            free_networks(&defaults, &["172.17.0.0/16", "10.0.0.0/8", "fd00::/64"]),
+            30
+        );
+        assert_eq!(free_networks(&defaults, &["172.16.0.0/12"]), 16);
+        assert_eq!(free_networks(&defaults, &["172.16.0.0/12", "192.168.0.0/16"]), 0);
+    }
+
+    #[test]
+    fn a_pool_is_full_when_every_subnet_overlaps_with_a_network() {
+        let small = with_pool("172.30.0.0/16", 24);
+        assert_eq!(free_networks(&small, &[]), 256);
+        assert_eq!(
+            free_networks(&small, &["172.30.0.0/24", "172.30.0.128/25", "172.30.2.0/23"]),
             253
         );
-        assert_eq!(left(&told("172.30.0.0/24", 24), &["172.30.0.8/29"]), 0);
-        assert_eq!(left(&told("0.0.0.0/0", 8), &["10.0.0.0/8"]), 255);
+        assert_eq!(
+            free_networks(&with_pool("172.30.0.0/24", 24), &["172.30.0.8/29"]),
+            0
+        );
+        assert_eq!(free_networks(&with_pool("0.0.0.0/0", 8), &["10.0.0.0/8"]), 255);
     }
 
     #[test]
-    fn what_makes_no_sense_gives_no_room() {
-        assert_eq!(left(&told("172.30.0.0/24", 16), &[]), 0);
-        assert_eq!(left(&told("nonsense", 24), &[]), 0);
-        assert_eq!(left(&told("172.30.0.0/99", 24), &[]), 0);
+    fn an_invalid_pool_has_no_capacity() {
+        assert_eq!(free_networks(&with_pool("172.30.0.0/24", 16), &[]), 0);
+        assert_eq!(free_networks(&with_pool("nonsense", 24), &[]), 0);
+        assert_eq!(free_networks(&with_pool("172.30.0.0/99", 24), &[]), 0);
     }
 }

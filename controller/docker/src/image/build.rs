@@ -1,4 +1,4 @@
-//! A build by the engine's own builder, from a tar that is packed while it is sent.
+//! An image build by the engine's own builder. The build context is packed into a tar while it is sent.
 
 use std::collections::VecDeque;
 use std::io::{self, Write};
@@ -23,21 +23,21 @@ use crate::Shared;
 use crate::error::{self, Op};
 use crate::ownership::safe_reference;
 
-/// Label with the digest of the build that an image came from.
+/// Label with the digest of an image's build.
 pub(crate) const BUILD_DIGEST: &str = "argusai.build-digest";
 
-/// How the labels of a build begin.
+/// Common prefix of the labels of a build.
 pub(crate) const BUILD_LABELS: &str = "argusai.build-";
-/// Label with the tag that an image was built under: the tag moves on to the next build, and this tells whose it is.
+/// Label with the tag that the image was built with. The tag itself moves to the next build; the label stays.
 pub(crate) const BUILD_TAG: &str = "argusai.build-tag";
 
-/// Lines of the log that are kept for the error.
+/// Number of log lines that the error of a failed build contains.
 const LOG_TAIL: usize = 50;
-/// Big enough that the packer is not woken for every header.
+/// Size of a chunk in bytes, large enough that headers do not each become a chunk.
 const CHUNK: usize = 64 * 1024;
-/// Half a megabyte may wait; then the packer waits for the engine.
+/// Number of chunks (half a megabyte) that may wait for the engine; then the packer blocks.
 const CHUNKS_WAITING: usize = 8;
-/// After its request has failed a packer ends within this time, or it was not the cause.
+/// Maximum time for a packer to end after its request has failed. A packer that runs longer was not the cause.
 const PACKER_ENDS: Duration = Duration::from_secs(1);
 
 /// Builds an image and tags it.
@@ -79,17 +79,17 @@ pub(crate) async fn build(
         match tokio::time::timeout(shared.no_progress, stream.next()).await {
             Ok(Some(Ok(info))) => {
                 for text in [info.stream, info.status].into_iter().flatten() {
-                    log.hear(&text, progress);
+                    log.append(&text, progress);
                 }
             }
             Ok(Some(Err(failure))) => {
                 if let Some(why) = packing.failure().await {
                     return Err(failed(&build.context, &why));
                 }
-                return Err(sorted(&failure, &log));
+                return Err(classified(&failure, &log));
             }
             Ok(None) => return Ok(Done::Ok),
-            // A big context is progress, too.
+            // Sending a large context counts as progress.
             Err(_) if packing.sent() > before => {}
             Err(_) => {
                 let message = format!("no progress for {} s", shared.no_progress.as_secs());
@@ -109,15 +109,15 @@ fn failed(context: &str, why: &io::Error) -> ActionError {
     }
 }
 
-fn sorted(failure: &Error, log: &Log) -> ActionError {
-    let sorted = match failure {
-        Error::DockerStreamError { error: said } => error::answered(Op::Build, 200, said),
+fn classified(failure: &Error, log: &Log) -> ActionError {
+    let classified = match failure {
+        Error::DockerStreamError { error: message } => error::answered(Op::Build, 200, message),
         Error::DockerResponseServerError { status_code, message } => {
             error::answered(Op::Build, *status_code, message)
         }
         other => error::transport(other),
     };
-    match sorted {
+    match classified {
         ActionError::BuildFailed { message, .. } => ActionError::BuildFailed {
             message,
             log: log.text(),
@@ -134,20 +134,21 @@ struct Log {
 }
 
 impl Log {
-    fn hear(&mut self, text: &str, progress: &dyn Progress) {
+    /// Appends output of the builder; reports each complete line that starts a step.
+    fn append(&mut self, text: &str, progress: &dyn Progress) {
         self.unfinished.push_str(text);
         while let Some(end) = self.unfinished.find(['\n', '\r']) {
             let rest = self.unfinished.split_off(end + 1);
             let line = std::mem::replace(&mut self.unfinished, rest);
-            self.keep(line.trim_end(), progress);
+            self.push_line(line.trim_end(), progress);
         }
-        // A step that draws a bar without a line end must not fill the memory.
+        // A step that draws a progress bar without line ends must not fill the memory.
         if self.unfinished.len() > CHUNK {
             self.unfinished.clear();
         }
     }
 
-    fn keep(&mut self, line: &str, progress: &dyn Progress) {
+    fn push_line(&mut self, line: &str, progress: &dyn Progress) {
         if line.is_empty() {
             return;
         }
@@ -171,7 +172,7 @@ impl Log {
     }
 }
 
-/// The packer, at work on a thread of its own.
+/// The packer of a build context, which runs on its own thread.
 struct Packing {
     chunks: Option<mpsc::Receiver<io::Result<Bytes>>>,
     sent: Arc<AtomicU64>,
@@ -189,7 +190,7 @@ impl Packing {
         let work = move || {
             let packed = context.write(io::BufWriter::with_capacity(CHUNK, pipe));
             if let Err(error) = &packed {
-                // A tar that just ends early would be built: the body itself has to fail.
+                // The engine would build a tar that merely ends early, so the request body must fail.
                 drop(sender.blocking_send(Err(io::Error::from(error.kind()))));
             }
             packed
@@ -201,7 +202,7 @@ impl Packing {
         }
     }
 
-    /// The tar. If packing fails the request is cut, and [`Self::failure`] says why.
+    /// The tar as a request body. A packing error cuts the request; [`Self::failure`] then returns that error.
     fn stream(&mut self) -> impl futures::Stream<Item = io::Result<Bytes>> + Send + 'static {
         let chunks = self.chunks.take();
         stream::unfold(chunks, |chunks| async {
@@ -215,13 +216,14 @@ impl Packing {
         self.sent.load(Ordering::Relaxed)
     }
 
+    /// The error of the packer; `None` when it succeeded or was not the cause of a failed request.
     async fn failure(&mut self) -> Option<io::Error> {
-        // A packer that still waits for a reader is not what failed.
+        // A packer that still waits for a reader was not the cause.
         let packed = tokio::time::timeout(PACKER_ENDS, self.work.take()?)
             .await
             .ok()?
             .ok()?;
-        // A closed pipe is the engine's doing and tells less than its answer.
+        // The engine closed the pipe; its response is more precise than this error.
         packed
             .err()
             .filter(|error| error.kind() != io::ErrorKind::BrokenPipe)
@@ -255,8 +257,8 @@ mod tests {
     use super::*;
 
     #[derive(Default)]
-    struct Heard(Mutex<Vec<String>>);
-    impl Progress for Heard {
+    struct Recorder(Mutex<Vec<String>>);
+    impl Progress for Recorder {
         fn report_line(&self, line: &str) {
             self.0.lock().unwrap().push(line.to_owned());
         }
@@ -267,19 +269,19 @@ mod tests {
     }
 
     #[test]
-    fn steps_are_said_and_the_tail_is_kept() {
-        let heard = Heard::default();
+    fn steps_are_reported_and_the_last_lines_are_stored() {
+        let recorder = Recorder::default();
         let mut log = Log::default();
-        log.hear("Step 1/2 : FROM x\n", &heard);
-        log.hear(" ---> abc", &heard);
-        log.hear("\nStep 2", &heard);
-        log.hear("/2 : RUN y\n", &heard);
+        log.append("Step 1/2 : FROM x\n", &recorder);
+        log.append(" ---> abc", &recorder);
+        log.append("\nStep 2", &recorder);
+        log.append("/2 : RUN y\n", &recorder);
         for n in 0..60 {
-            log.hear(&format!("line {n}\n"), &heard);
+            log.append(&format!("line {n}\n"), &recorder);
         }
-        log.hear("the end", &heard);
+        log.append("the end", &recorder);
         assert_eq!(
-            *heard.0.lock().unwrap(),
+            *recorder.0.lock().unwrap(),
             ["Step 1/2 : FROM x", "Step 2/2 : RUN y"]
         );
         let text = log.text();

@@ -1,4 +1,4 @@
-//! The build context: which files of a folder are sent, in which order, and as what.
+//! The build context: the selection, the order and the tar headers of the files that are sent to the engine.
 
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
@@ -16,16 +16,16 @@ use sha2::{Digest, Sha256};
 
 use super::dockerignore::DockerIgnore;
 
-/// More entries than any sensible context has; a context of `/` ends here and not with a full disk.
+/// Maximum number of entries. It stops a context such as `/` early.
 const MOST_ENTRIES: usize = 200_000;
 
-/// The name under which a Dockerfile from outside the context is sent.
+/// Name in the tar of a Dockerfile that lies outside the context.
 const OUTSIDE: &str = ".argus.dockerfile";
 
-/// The rules of what is left out.
+/// Name of the file with the exclusion rules.
 const IGNORE: &str = ".dockerignore";
 
-/// One thing in a context.
+/// One entry of a context.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Entry {
     Folder,
@@ -33,22 +33,22 @@ enum Entry {
         source: Source,
         executable: bool,
     },
-    /// Kept as a link, never followed: the engine resolves it inside the context.
+    /// A symbolic link. It is sent as a link and never followed; the engine resolves it inside the context.
     Link {
         target: PathBuf,
     },
 }
 
-/// Where the contents of a file come from.
+/// Origin of the content of a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Source {
-    /// Relative to the context.
+    /// A path relative to the context.
     Inside(PathBuf),
-    /// Absolute, without links.
+    /// An absolute path without links.
     Outside(PathBuf),
 }
 
-/// A context that was looked through. Nothing in it is opened through a link, whatever is swapped meanwhile.
+/// The entries of a build context. No file is opened through a link, even when a file is replaced during the build.
 #[derive(Debug)]
 pub(super) struct Context {
     root: OwnedFd,
@@ -58,7 +58,7 @@ pub(super) struct Context {
 }
 
 impl Context {
-    /// Looks through a folder. `dockerfile` is relative to it, or absolute when it lies outside.
+    /// Reads the entries of a folder. `dockerfile` is relative to the folder, or absolute when it lies outside.
     pub(super) fn open(path: &Path, dockerfile: &str, excluded: &Excluded) -> io::Result<Self> {
         let resolved = host_path::resolve_without_links(path).map_err(io::Error::other)?;
         let root = host_path::open_directory(&resolved.path)?;
@@ -75,7 +75,7 @@ impl Context {
         let mut entries = BTreeMap::new();
         walk(&root, Path::new(""), &left_out, &mut entries)?;
         let (inside, source) = locate(&resolved.path, dockerfile)?;
-        // What the build cannot do without is sent even where it is ignored.
+        // The Dockerfile and `.dockerignore` are required by the build, so they are sent even if they are ignored.
         let file = Entry::File {
             source,
             executable: false,
@@ -95,7 +95,7 @@ impl Context {
         })
     }
 
-    /// Writes the context as a tar: the same bytes for the same contents, whoever owns the files.
+    /// Writes the context as a tar. Equal contents give equal bytes; owners and times of the files do not matter.
     pub(super) fn write(&self, to: impl Write) -> io::Result<()> {
         let mut tar = tar::Builder::new(to);
         for (path, entry) in &self.entries {
@@ -121,7 +121,7 @@ impl Context {
                     header.set_entry_type(tar::EntryType::Regular);
                     header.set_mode(if *executable { 0o755 } else { 0o644 });
                     header.set_size(size);
-                    // A file that grows while it is read must not spoil what follows it.
+                    // A file that changes its size while it is read must not corrupt the entries after it.
                     let padded = file.take(size).chain(io::repeat(0)).take(size);
                     tar.append_data(&mut header, path, padded)?;
                 }
@@ -141,14 +141,14 @@ impl Context {
     }
 }
 
-/// What a context does not contain.
+/// The rules that exclude entries from a context.
 struct LeftOut<'a> {
     ignored: DockerIgnore,
     excluded: &'a Excluded,
 }
 
 impl LeftOut<'_> {
-    /// Whether an entry is part of the context, and whether anything below it may be.
+    /// Two flags: the entry is part of the context, and an entry below it may be part of it.
     fn judge(&self, path: &Path, is_folder: bool) -> (bool, bool) {
         let ignored = self.ignored.leaves_out(path, is_folder);
         match self.excluded.verdict(path) {
@@ -159,7 +159,7 @@ impl LeftOut<'_> {
     }
 }
 
-/// Hash of everything a build depends on: Dockerfile, context, arguments. A new digest is a new build.
+/// Hash of all inputs of a build: Dockerfile, context and arguments. A new digest requires a new build.
 pub fn digest(context: &Path, dockerfile: &str, args: &BTreeMap<String, String>) -> io::Result<Hash> {
     struct Hasher(Sha256);
     impl Write for Hasher {
@@ -226,7 +226,7 @@ fn walk(
                 source: Source::Inside(path.clone()),
                 executable: stat.st_mode & 0o111 != 0,
             }),
-            // Sockets, pipes and devices have no content to send.
+            // Sockets, pipes and devices have no content and are skipped.
             _ => None,
         };
         if let Some(entry) = entry.filter(|_| sent) {
@@ -239,7 +239,7 @@ fn walk(
     Ok(())
 }
 
-/// Where the Dockerfile lies and what it is called inside the context. A link may not lead out of the context.
+/// Finds the Dockerfile: its name inside the tar and its source. A link must not lead out of the context.
 fn locate(root: &Path, dockerfile: &str) -> io::Result<(String, Source)> {
     let refused = |why: &str| {
         io::Error::new(
@@ -266,7 +266,7 @@ fn locate(root: &Path, dockerfile: &str) -> io::Result<(String, Source)> {
             .map_err(|_| refused("has no UTF-8 name"))?;
         return Ok((inside, Source::Inside(below.to_owned())));
     }
-    // Only one that is named outright may lie outside: not by `..`, and not through a link.
+    // A Dockerfile outside the context must be named by its absolute path, without `..` and not through a link.
     if written.is_relative() || found.path != written {
         return Err(refused("leads out of the build context"));
     }

@@ -1,4 +1,4 @@
-//! Contexts with links, ignored files and Dockerfiles in odd places.
+//! Tests of contexts with links, ignored files and Dockerfiles in unusual locations.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -32,7 +32,7 @@ fn sent(root: &Path, dockerfile: &str) -> Vec<String> {
 }
 
 #[test]
-fn a_context_holds_what_is_not_ignored_and_keeps_links_as_links() {
+fn a_context_omits_ignored_files_and_keeps_links() {
     let dir = tree(&[
         ("Dockerfile", "FROM scratch"),
         (".dockerignore", "secret\nDockerfile\n*.log"),
@@ -69,7 +69,7 @@ fn an_exception_below_an_ignored_folder_is_sent() {
 }
 
 #[test]
-fn a_dockerfile_may_lie_outside_only_when_it_is_named_outright() {
+fn an_outside_dockerfile_must_be_named_by_absolute_path() {
     let outside = tree(&[("Other", "FROM scratch")]);
     let dir = tree(&[("sub/Dockerfile", "")]);
     let other = outside.path().join("Other");
@@ -103,7 +103,7 @@ fn a_dockerfile_may_lie_outside_only_when_it_is_named_outright() {
 }
 
 #[test]
-fn the_digest_follows_what_is_sent() {
+fn the_digest_depends_on_the_sent_files() {
     let dir = tree(&[
         ("Dockerfile", "FROM scratch"),
         (".dockerignore", "drop"),

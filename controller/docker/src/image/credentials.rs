@@ -1,4 +1,4 @@
-//! Registry credentials from Docker's own configuration file; credential helpers are not run.
+//! Registry credentials from Docker's configuration file. Credential helpers are not executed.
 
 use std::collections::HashMap;
 
@@ -9,10 +9,10 @@ use serde_json::Value;
 
 use crate::connect::config_folder;
 
-/// The key under which Docker keeps the credentials of its own registry.
+/// Key of Docker Hub in Docker's configuration file.
 const HUB: &str = "https://index.docker.io/v1/";
 
-/// All credentials by registry, as the builder wants them.
+/// All credentials by registry, in the format of the builder.
 pub(super) fn all() -> HashMap<String, DockerCredentials> {
     let env = |key: &str| std::env::var(key).ok().filter(|value| !value.is_empty());
     let Some(path) = config_folder(&env).map(|folder| folder.join("config.json")) else {
@@ -75,7 +75,7 @@ fn credentials(server: &str, entry: &Value) -> Option<DockerCredentials> {
     })
 }
 
-/// The part before the first slash is a registry when it looks like a host.
+/// The registry of an image: the part before the first slash if it has the form of a host, else Docker Hub.
 fn registry(reference: &str) -> &str {
     match reference.split_once('/') {
         Some((first, _)) if first.contains(['.', ':']) || first == "localhost" => first,
@@ -83,6 +83,7 @@ fn registry(reference: &str) -> &str {
     }
 }
 
+/// The host of a key, with the aliases of Docker Hub unified.
 fn host(key: &str) -> &str {
     let rest = key.trim_start_matches("https://").trim_start_matches("http://");
     match rest.split('/').next().unwrap_or_default() {

@@ -1,4 +1,5 @@
-//! `.dockerignore`: patterns from the root of the context, the last that matches decides, parents count.
+//! Rules of a `.dockerignore`. Patterns start at the root of the context, the last match decides, and a match of a parent
+//! folder applies to its content.
 
 use std::path::Path;
 
@@ -9,13 +10,13 @@ struct Rule {
     keep: bool,
 }
 
-/// What a build context leaves out.
+/// The rules that exclude files from a build context.
 pub(super) struct DockerIgnore {
     rules: Vec<Rule>,
 }
 
 impl DockerIgnore {
-    /// Reads the text of a `.dockerignore`. A pattern that is not understood is left out, as nothing then goes missing.
+    /// Parses the text of a `.dockerignore`. An invalid pattern is skipped, which can only add files to the context.
     pub(super) fn read(text: &str) -> Self {
         let lines = text.trim_start_matches('\u{feff}').lines().map(str::trim);
         let lines = lines.filter(|line| !line.is_empty() && !line.starts_with('#'));
@@ -24,7 +25,7 @@ impl DockerIgnore {
         }
     }
 
-    /// Whether this path, relative to the context, is left out.
+    /// True when the rules exclude this path, which is relative to the context.
     pub(super) fn leaves_out(&self, path: &Path, is_folder: bool) -> bool {
         let matching = |rule: &&Rule| {
             rule.matcher
@@ -38,13 +39,13 @@ impl DockerIgnore {
             .is_some_and(|rule| !rule.keep)
     }
 
-    /// Whether something below a folder that is left out may still be kept.
+    /// True when a file below an excluded folder may still be included.
     pub(super) fn has_exceptions(&self) -> bool {
         self.rules.iter().any(|rule| rule.keep)
     }
 }
 
-/// One line. Unlike in a `.gitignore`, a bare name stands for the root's entry only, so each pattern is anchored.
+/// Parses one line. Unlike in a `.gitignore`, a plain name matches only at the root, so each pattern is anchored.
 fn rule(line: &str) -> Option<Rule> {
     let (keep, pattern) = match line.strip_prefix('!') {
         Some(rest) => (true, rest.trim()),
@@ -62,7 +63,7 @@ fn rule(line: &str) -> Option<Rule> {
     })
 }
 
-/// As Go's `filepath.Clean` does: no `.`, no `..`, no empty parts, no slash at either end.
+/// Cleans a pattern as Go's `filepath.Clean` does: no `.`, no `..`, no empty parts, no slash at either end.
 fn clean(pattern: &str) -> String {
     let mut parts: Vec<&str> = Vec::new();
     for part in pattern.split('/') {
@@ -72,7 +73,7 @@ fn clean(pattern: &str) -> String {
             other => parts.push(other),
         }
     }
-    // A pattern of only `.` means everything.
+    // The pattern `.` matches everything.
     if parts.is_empty() && pattern.contains('.') && !pattern.contains("..") {
         return "**".to_owned();
     }
@@ -100,7 +101,7 @@ mod tests {
     }
 
     #[test]
-    fn patterns_mean_what_docker_means_by_them() {
+    fn patterns_match_as_in_docker() {
         check("", &[], &["a"]);
         check(
             "# a comment\n\n  node_modules  \n",
@@ -118,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn the_last_pattern_that_matches_decides() {
+    fn the_last_matching_pattern_decides() {
         check("*.md\n!README.md", &["x.md"], &["README.md"]);
         check(
             "*.md\n!README*.md\nREADME-secret.md",

@@ -1,4 +1,4 @@
-//! How far a pull has come, added up from what each layer tells.
+//! Progress of a pull, as the sum over its layers.
 
 use std::collections::BTreeMap;
 
@@ -11,12 +11,12 @@ struct Layer {
     total: u64,
 }
 
-/// What there is to say of a message.
+/// A progress line.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Heard {
-    /// A step forward, worth keeping.
+pub(super) enum ProgressLine {
+    /// A step, for the log.
     Step(String),
-    /// More of the same, for whoever looks now.
+    /// More bytes of the same step, only for a live display.
     Amount(String),
 }
 
@@ -24,15 +24,16 @@ pub(super) enum Heard {
 #[derive(Debug, Default)]
 pub(super) struct Layers {
     layers: BTreeMap<String, Layer>,
-    said: String,
+    /// Line that was reported last.
+    last_line: String,
 }
 
 impl Layers {
-    /// Takes one message in; what there is to say of it, if that is anything new.
-    pub(super) fn hear(&mut self, info: CreateImageInfo) -> Option<Heard> {
+    /// Applies one message of the engine; returns a line when it differs from the previous one.
+    pub(super) fn update(&mut self, info: CreateImageInfo) -> Option<ProgressLine> {
         let status = info.status.unwrap_or_default();
-        let Some(id) = info.id.filter(|_| is_of_a_layer(&status)) else {
-            return (!status.is_empty()).then_some(Heard::Step(status));
+        let Some(id) = info.id.filter(|_| is_layer_status(&status)) else {
+            return (!status.is_empty()).then_some(ProgressLine::Step(status));
         };
         let before = self.counted();
         let layer = self.layers.entry(id).or_default();
@@ -46,18 +47,18 @@ impl Layers {
             layer.current = layer.total;
         }
         let line = self.line();
-        if line == self.said {
+        if line == self.last_line {
             return None;
         }
-        self.said.clone_from(&line);
+        self.last_line.clone_from(&line);
         Some(if self.counted() == before {
-            Heard::Amount(line)
+            ProgressLine::Amount(line)
         } else {
-            Heard::Step(line)
+            ProgressLine::Step(line)
         })
     }
 
-    /// How many are done, of how many.
+    /// Number of complete layers and of all layers.
     fn counted(&self) -> (usize, usize) {
         let done = self.layers.values().filter(|layer| layer.done).count();
         (done, self.layers.len())
@@ -75,7 +76,7 @@ impl Layers {
     }
 }
 
-fn is_of_a_layer(status: &str) -> bool {
+fn is_layer_status(status: &str) -> bool {
     matches!(
         status,
         "Pulling fs layer"
@@ -100,7 +101,7 @@ mod tests {
     #[test]
     fn layers_add_up_to_one_line() {
         let mut layers = Layers::default();
-        let mut hear = |id: Option<&str>, status: &str, detail: Option<(i64, i64)>| {
+        let mut update = |id: Option<&str>, status: &str, detail: Option<(i64, i64)>| {
             let info = CreateImageInfo {
                 id: id.map(str::to_owned),
                 status: Some(status.to_owned()),
@@ -110,30 +111,30 @@ mod tests {
                 }),
                 error_detail: None,
             };
-            layers.hear(info)
+            layers.update(info)
         };
-        let step = |line: &str| Some(Heard::Step(line.to_owned()));
-        let amount = |line: &str| Some(Heard::Amount(line.to_owned()));
+        let step = |line: &str| Some(ProgressLine::Step(line.to_owned()));
+        let amount = |line: &str| Some(ProgressLine::Amount(line.to_owned()));
         let of = |current| Some((current, 40_000_000));
         assert_eq!(
-            hear(Some("1.0"), "Pulling from library/x", None),
+            update(Some("1.0"), "Pulling from library/x", None),
             step("Pulling from library/x")
         );
-        assert_eq!(hear(Some("a"), "Pulling fs layer", None), step("layer 0/1"));
-        assert_eq!(hear(Some("b"), "Already exists", None), step("layer 1/2"));
+        assert_eq!(update(Some("a"), "Pulling fs layer", None), step("layer 0/1"));
+        assert_eq!(update(Some("b"), "Already exists", None), step("layer 1/2"));
         assert_eq!(
-            hear(Some("a"), "Downloading", of(12_100_000)),
+            update(Some("a"), "Downloading", of(12_100_000)),
             amount("layer 1/2 12.1 MB of 40.0 MB")
         );
         assert_eq!(
-            hear(Some("a"), "Downloading", of(12_100_001)),
+            update(Some("a"), "Downloading", of(12_100_001)),
             None,
-            "nothing that one could see"
+            "no visible change"
         );
         assert_eq!(
-            hear(Some("a"), "Pull complete", None),
+            update(Some("a"), "Pull complete", None),
             step("layer 2/2 40.0 MB of 40.0 MB")
         );
-        assert_eq!(hear(None, "Status: done", None), step("Status: done"));
+        assert_eq!(update(None, "Status: done", None), step("Status: done"));
     }
 }

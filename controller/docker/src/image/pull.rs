@@ -1,4 +1,4 @@
-//! A pull: as long as it shows progress it may take its time.
+//! Pulls of images. A pull has no total deadline; it is given up after a time without progress.
 
 use argus_backend::Progress;
 use argus_core::outcome::{ActionError, Done};
@@ -7,12 +7,12 @@ use bollard::query_parameters::CreateImageOptionsBuilder;
 use futures::StreamExt;
 
 use super::credentials;
-use super::layers::{Heard, Layers};
+use super::layers::{Layers, ProgressLine};
 use crate::Shared;
 use crate::error::{self, Op};
 use crate::ownership::safe_reference;
 
-/// Pulls an image, or finds that the engine has its newest version already.
+/// Pulls an image. Succeeds without a download when the engine already has the newest version.
 pub(crate) async fn pull(
     shared: &Shared,
     reference: &str,
@@ -29,12 +29,12 @@ pub(crate) async fn pull(
     let mut layers = Layers::default();
     loop {
         match tokio::time::timeout(shared.no_progress, stream.next()).await {
-            Ok(Some(Ok(info))) => match layers.hear(info) {
-                Some(Heard::Step(line)) => progress.report_line(&line),
-                Some(Heard::Amount(line)) => progress.report_status(&line),
+            Ok(Some(Ok(info))) => match layers.update(info) {
+                Some(ProgressLine::Step(line)) => progress.report_line(&line),
+                Some(ProgressLine::Amount(line)) => progress.report_status(&line),
                 None => {}
             },
-            Ok(Some(Err(failure))) => return Err(sorted(&failure)),
+            Ok(Some(Err(failure))) => return Err(classify(&failure)),
             Ok(None) => return Ok(Done::Ok),
             Err(_) => {
                 let seconds = shared.no_progress.as_secs();
@@ -44,14 +44,14 @@ pub(crate) async fn pull(
     }
 }
 
-fn sorted(failure: &Error) -> ActionError {
+fn classify(failure: &Error) -> ActionError {
     match failure {
-        Error::DockerStreamError { error: said } => error::pull(said),
-        // A registry's refusal is passed on with its own status.
+        Error::DockerStreamError { error: message } => error::pull_error(message),
+        // The engine forwards a registry's refusal with its status.
         Error::DockerResponseServerError {
             status_code: 429,
             message,
-        } => error::limited(message),
+        } => error::rate_limited(message),
         Error::DockerResponseServerError { status_code, message } => {
             error::answered(Op::Pull, *status_code, message)
         }
@@ -59,7 +59,7 @@ fn sorted(failure: &Error) -> ActionError {
     }
 }
 
-/// Without a tag the engine would pull every tag there is.
+/// Adds the tag `latest` to a reference without a tag; the engine would pull all tags otherwise.
 fn tagged(reference: &str) -> String {
     let name = reference.rsplit('/').next().unwrap_or(reference);
     if name.contains([':', '@']) {
@@ -74,9 +74,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_rate_limit_told_by_status_keeps_the_time_that_its_words_tell() {
-        let told = |message: &str| {
-            sorted(&Error::DockerResponseServerError {
+    fn a_rate_limit_by_status_keeps_the_delay_of_its_message() {
+        let classified = |message: &str| {
+            classify(&Error::DockerResponseServerError {
                 status_code: 429,
                 message: message.to_owned(),
             })
@@ -86,13 +86,13 @@ mod tests {
             retry_after: seconds.map(std::time::Duration::from_secs),
         };
         assert_eq!(
-            told("slow down, retry after 30s"),
+            classified("slow down, retry after 30s"),
             limited("slow down, retry after 30s", Some(30))
         );
-        assert_eq!(told("Retry-After: 7"), limited("Retry-After: 7", Some(7)));
-        // Whatever else it says, the status has decided.
+        assert_eq!(classified("Retry-After: 7"), limited("Retry-After: 7", Some(7)));
+        // The status decides, whatever the message contains.
         assert_eq!(
-            told("access denied for now"),
+            classified("access denied for now"),
             limited("access denied for now", None)
         );
     }

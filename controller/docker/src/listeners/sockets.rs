@@ -1,4 +1,4 @@
-//! The sockets of the engine's network namespace, and the processes behind them, as the kernel shows them.
+//! The sockets of the engine's network namespace and their processes, read from `/proc`.
 
 use std::collections::{BTreeMap, HashMap};
 use std::os::unix::net::UnixStream;
@@ -8,26 +8,25 @@ use argus_core::ident::{HostPort, Protocol};
 use procfs::net::TcpState;
 use procfs::process::{FDTarget, Process, all_processes};
 
-/// A command line may be long and hold what nobody should read.
+/// Maximum shown length of a command line, which may be long and contain secrets.
 const LONGEST_COMMAND: usize = 120;
 
-/// Who has a socket open.
+/// Owner of an open socket.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum SocketOwner {
-    /// This process.
+    /// A visible process.
     Process {
-        /// Its id.
         pid: u32,
-        /// The beginning of its command line.
+        /// Start of the command line.
         command: String,
     },
-    /// A process that may not be looked into from here.
+    /// A process that is not visible with the rights of this process.
     Hidden,
 }
 
-/// Ports that are listened on (TCP) or bound (UDP) in the network namespace of whoever serves the socket.
+/// Listening TCP ports and bound UDP ports in the network namespace of the process that serves the socket.
 ///
-/// `None` when that cannot be seen: no such socket, or a peer outside our process namespace.
+/// `None` when they are not visible: no such socket, or a peer outside this process namespace.
 pub(super) fn taken(socket: &Path) -> Option<BTreeMap<HostPort, SocketOwner>> {
     let engine = Process::new(engine_pid(socket)?).ok()?;
     let mut inodes: BTreeMap<HostPort, u64> = BTreeMap::new();
@@ -69,7 +68,7 @@ pub(super) fn taken(socket: &Path) -> Option<BTreeMap<HostPort, SocketOwner>> {
     )
 }
 
-/// The process that listens on the socket. With socket activation that is systemd, in the same network namespace.
+/// The process that listens on the socket. With socket activation it is systemd, in the same network namespace.
 fn engine_pid(socket: &Path) -> Option<i32> {
     let stream = UnixStream::connect(socket).ok()?;
     let peer = rustix::net::sockopt::socket_peercred(&stream).ok()?;

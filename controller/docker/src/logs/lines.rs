@@ -1,13 +1,13 @@
-//! Lines out of frames: an engine cuts long lines into several, and a frame may hold many.
+//! Assembly of lines from frames. An engine splits a long line into several frames, and a frame may contain many lines.
 
 use std::collections::VecDeque;
 
 use argus_backend::LogLine;
 
-/// Longer lines are cut here; a service that writes without line ends must not fill the memory.
+/// Maximum length of a line in bytes. A service that writes no line ends must not fill the memory.
 const LONGEST_LINE: usize = 64 * 1024;
 
-/// Unfinished lines of both streams, and those that are ready.
+/// Incomplete lines of both streams, and the complete lines.
 #[derive(Debug, Default)]
 pub(super) struct Lines {
     unfinished: [Vec<u8>; 2],
@@ -15,23 +15,23 @@ pub(super) struct Lines {
 }
 
 impl Lines {
-    /// Takes the content of one frame in.
+    /// Adds the content of one frame.
     pub(super) fn add(&mut self, stderr: bool, bytes: &[u8]) {
         for piece in bytes.split_inclusive(|byte| *byte == b'\n') {
-            let kept = &mut self.unfinished[usize::from(stderr)];
+            let line = &mut self.unfinished[usize::from(stderr)];
             let (text, ended) = match piece.split_last() {
                 Some((b'\n', text)) => (text, true),
                 _ => (piece, false),
             };
-            let room = LONGEST_LINE.saturating_sub(kept.len()).min(text.len());
-            kept.extend_from_slice(text.get(..room).unwrap_or_default());
+            let free = LONGEST_LINE.saturating_sub(line.len()).min(text.len());
+            line.extend_from_slice(text.get(..free).unwrap_or_default());
             if ended {
                 self.finish(stderr);
             }
         }
     }
 
-    /// Nothing more comes: what is unfinished is a line, too.
+    /// Ends the streams: an incomplete line becomes a line.
     pub(super) fn end(&mut self) {
         for stderr in [false, true] {
             if !self.unfinished[usize::from(stderr)].is_empty() {
@@ -40,7 +40,7 @@ impl Lines {
         }
     }
 
-    /// The next line that is ready.
+    /// Takes the next complete line.
     pub(super) fn take(&mut self) -> Option<LogLine> {
         self.ready.pop_front()
     }
@@ -49,7 +49,7 @@ impl Lines {
         let bytes = std::mem::take(&mut self.unfinished[usize::from(stderr)]);
         let text = String::from_utf8_lossy(&bytes);
         let mut text = text.strip_suffix('\r').unwrap_or(&text).to_owned();
-        // Replacing what is no UTF-8 makes a line longer.
+        // The replacement of invalid UTF-8 can make a line longer.
         let mut end = text.len().min(LONGEST_LINE);
         while !text.is_char_boundary(end) {
             end -= 1;

@@ -1,4 +1,4 @@
-//! Objects that are left alone for a moment before they are looked at, because more of them is about to be known.
+//! Short delays before inspects, for objects about which more information is about to arrive.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -9,15 +9,16 @@ use futures::future::BoxFuture;
 use futures::stream::FuturesUnordered;
 use tokio::time::sleep;
 
-/// What waits, and the timers that end the waits.
+/// Delayed objects and their timers.
 #[derive(Default)]
 pub(super) struct DelayQueue {
     waiting: BTreeSet<ObjectId>,
+    /// One timer per insert; a timer whose object no longer waits has no effect.
     timers: FuturesUnordered<BoxFuture<'static, ObjectId>>,
 }
 
 impl DelayQueue {
-    /// Leaves an object alone for a while.
+    /// Delays an object by `span`.
     pub(super) fn insert(&mut self, id: ObjectId, span: Duration) {
         self.waiting.insert(id.clone());
         self.timers.push(Box::pin(async move {
@@ -26,12 +27,12 @@ impl DelayQueue {
         }));
     }
 
-    /// What was waited for came; the timer does nothing any more.
+    /// Cancels the delay of an object.
     pub(super) fn remove(&mut self, id: &ObjectId) {
         self.waiting.remove(id);
     }
 
-    /// The next object whose time ran out; waits for ever while there is none.
+    /// The next object whose delay has expired. Pending while no object is delayed.
     pub(super) async fn next_expired(&mut self) -> ObjectId {
         loop {
             match self.timers.next().await {
@@ -48,14 +49,14 @@ mod tests {
     use super::*;
 
     #[tokio::test(start_paused = true)]
-    async fn what_came_in_time_is_not_told_of() {
+    async fn a_removed_object_never_expires() {
         let id = |name: &str| ObjectId::Volume(name.to_owned());
-        let mut linger = DelayQueue::default();
-        linger.insert(id("soon"), Duration::from_millis(5));
-        linger.insert(id("late"), Duration::from_millis(100));
-        linger.remove(&id("soon"));
-        assert_eq!(linger.next_expired().await, id("late"));
-        let never = tokio::time::timeout(Duration::from_secs(60), linger.next_expired()).await;
+        let mut delays = DelayQueue::default();
+        delays.insert(id("soon"), Duration::from_millis(5));
+        delays.insert(id("late"), Duration::from_millis(100));
+        delays.remove(&id("soon"));
+        assert_eq!(delays.next_expired().await, id("late"));
+        let never = tokio::time::timeout(Duration::from_secs(60), delays.next_expired()).await;
         assert!(never.is_err());
     }
 }

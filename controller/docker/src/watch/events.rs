@@ -1,4 +1,5 @@
-//! What an engine's event says about objects of ours. Events are hints: they are lost, repeated and replayed.
+//! Translation of engine events into effects on labelled objects. Events are hints: the engine may lose, repeat or
+//! replay them.
 
 use std::collections::HashMap;
 
@@ -14,13 +15,14 @@ use futures::{StreamExt, TryStreamExt};
 
 use crate::lease;
 
-/// The stream of an engine's events.
+/// The event stream of an engine.
 pub(super) type Events = BoxStream<'static, Result<EventMessage, Error>>;
 
-/// The subscription is sent a moment before it is known to be there; what happened meanwhile is replayed.
+/// Time before the subscription from which the engine replays events, in milliseconds. It covers the time that the
+/// subscription needs to reach the engine.
 const OVERLAP_MS: i64 = 3_000;
 
-/// Without `exec_*`: every probe would make three events, which carry its command line.
+/// Actions to subscribe to. `exec_*` is left out: every probe would cause three events, which contain its command line.
 const WANTED: [&str; 16] = [
     "create",
     "start",
@@ -43,21 +45,21 @@ const WANTED: [&str; 16] = [
 /// One consequence of an event.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum EventEffect {
-    /// This object was made.
+    /// The object was created.
     Created(ObjectId),
-    /// Something happened to this object.
+    /// The object changed or was removed.
     Changed(ObjectId),
-    /// Something happened to this container, which may be anybody's.
+    /// The container changed; the event does not show whether it carries our label.
     ChangedIfKnown(ContainerId),
-    /// The kernel told of want of memory in it.
+    /// The kernel reported an out-of-memory condition in the container at this time.
     OutOfMemory(ContainerId, Timestamp),
-    /// Somebody asked for its stop or its kill.
+    /// A client requested a stop or a kill of the container at this time.
     Stopped(ContainerId, Timestamp),
 }
 
-/// Subscribes. Nothing is sent before the stream is polled.
+/// Subscribes to the engine's events. The request is sent at the first poll of the stream.
 ///
-/// There is no label filter: events of networks and volumes carry no labels of theirs, so it would hide them.
+/// The subscription has no label filter: events of networks and volumes do not contain their labels, so a filter would hide them.
 pub(super) fn subscribe(client: &bollard::Docker, now: Timestamp) -> Events {
     let filters = HashMap::from([
         ("type", vec!["container", "network", "volume"]),
@@ -72,7 +74,7 @@ pub(super) fn subscribe(client: &bollard::Docker, now: Timestamp) -> Events {
     client.events(Some(options)).into_stream().boxed()
 }
 
-/// Reads one event.
+/// The effects of one event; none for an event of a foreign object.
 pub(super) fn effects(event: &EventMessage) -> Vec<EventEffect> {
     let action = event.action.as_deref().unwrap_or_default();
     let Some(actor) = &event.actor else {
@@ -94,14 +96,14 @@ pub(super) fn effects(event: &EventMessage) -> Vec<EventEffect> {
             if action == "create" {
                 return vec![EventEffect::Created(ObjectId::Container(id))];
             }
-            let mut notes = vec![EventEffect::Changed(ObjectId::Container(id.clone()))];
+            let mut effects = vec![EventEffect::Changed(ObjectId::Container(id.clone()))];
             if action == "oom" {
-                notes.push(EventEffect::OutOfMemory(id.clone(), at(event)));
+                effects.push(EventEffect::OutOfMemory(id.clone(), time_of(event)));
             }
-            if action == "stop" || (action == "kill" && ends_a_process(attribute("signal"))) {
-                notes.push(EventEffect::Stopped(id, at(event)));
+            if action == "stop" || (action == "kill" && ends_process(attribute("signal"))) {
+                effects.push(EventEffect::Stopped(id, time_of(event)));
             }
-            notes
+            effects
         }
         Some(EventMessageTypeEnum::NETWORK) => match action {
             "connect" | "disconnect" => ContainerId::new(attribute("container"))
@@ -118,10 +120,9 @@ pub(super) fn effects(event: &EventMessage) -> Vec<EventEffect> {
                 .collect(),
         },
         Some(EventMessageTypeEnum::VOLUME) if !id.is_empty() && !id.starts_with(lease::PREFIX) => {
-            // A name of somebody else's may hold anything, and would go into a URL.
-            let named = argus_core::ident::ResourceName::new(id);
-            named
-                .map(|name| EventEffect::Changed(ObjectId::Volume(name.into())))
+            // A foreign name may contain any character and would become part of a URL.
+            let name = argus_core::ident::ResourceName::new(id);
+            name.map(|name| EventEffect::Changed(ObjectId::Volume(name.into())))
                 .into_iter()
                 .collect()
         }
@@ -129,15 +130,16 @@ pub(super) fn effects(event: &EventMessage) -> Vec<EventEffect> {
     }
 }
 
-/// Signals that are meant to end a process; others, such as a HUP, are talk.
-fn ends_a_process(signal: &str) -> bool {
+/// True for a signal that is meant to end a process; others, such as HUP, only notify it.
+fn ends_process(signal: &str) -> bool {
     matches!(
         signal.trim_start_matches("SIG"),
         "2" | "3" | "9" | "15" | "INT" | "QUIT" | "KILL" | "TERM"
     )
 }
 
-fn at(event: &EventMessage) -> Timestamp {
+/// Time of an event, in milliseconds where the engine reports nanoseconds.
+fn time_of(event: &EventMessage) -> Timestamp {
     let nanos = event.time_nano.map(|nanos| nanos / 1_000_000);
     Timestamp(
         nanos
@@ -158,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn events_mark_objects_of_ours() {
+    fn events_mark_labelled_objects() {
         let ours = json!({"argusai.managed": "true", "signal": "15"});
         let id = ContainerId::new("abc").unwrap();
         let changed = EventEffect::Changed(ObjectId::Container(id.clone()));
@@ -183,8 +185,8 @@ mod tests {
             read("container", "kill", "abc", &ours),
             [changed.clone(), stopped]
         );
-        let talk = json!({"argusai.managed": "true", "signal": "1"});
-        assert_eq!(read("container", "kill", "abc", &talk), [changed]);
+        let hangup = json!({"argusai.managed": "true", "signal": "1"});
+        assert_eq!(read("container", "kill", "abc", &hangup), [changed]);
         assert_eq!(read("container", "start", "abc", &json!({"name": "foreign"})), []);
         let network = EventEffect::Changed(ObjectId::Network(NetworkId::new("n1").unwrap()));
         assert_eq!(read("network", "destroy", "n1", &json!({"name": "x"})), [network]);

@@ -1,4 +1,4 @@
-//! What was last reported, to tell from a list what has to be looked at.
+//! Cache of the last reported objects. It decides which objects of a list need an inspect.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -12,42 +12,43 @@ use crate::inspect::Listed;
 #[derive(Debug)]
 struct Entry {
     container: Arc<Container>,
-    /// Its facts are of this session.
-    sure: bool,
+    /// The container was inspected in this session.
+    is_current: bool,
 }
 
-/// Everything that was reported and not gone since.
+/// All objects that were reported and still exist.
 #[derive(Debug, Default)]
 pub(super) struct LastSeen {
     containers: BTreeMap<ContainerId, Entry>,
     others: BTreeSet<ObjectId>,
-    /// Containers whose image's name stands for another image by now.
+    /// Containers whose image reference now names another image.
     retagged: BTreeSet<ContainerId>,
-    /// Those of them that were not told yet.
-    untold: Vec<WatchEvent>,
+    /// Events about them that [`Self::take_retagged`] has not returned yet.
+    unreported: Vec<WatchEvent>,
 }
 
 impl LastSeen {
-    /// The engine was away: what it says in lists may be another run of the same container.
+    /// Requires a new inspect of every container after a reconnect: a list may show another run of the same container.
     pub(super) fn invalidate_all(&mut self) {
-        self.containers.values_mut().for_each(|entry| entry.sure = false);
+        self.containers
+            .values_mut()
+            .for_each(|entry| entry.is_current = false);
     }
 
     pub(super) fn container(&self, id: &ContainerId) -> Option<&Arc<Container>> {
         self.containers.get(id).map(|entry| &entry.container)
     }
 
-    /// Whether a run of it began after this: a replayed event may be of one that is over.
+    /// True when a run of the container started after `at`. A replayed event may belong to an earlier run.
     pub(super) fn ran_since(&self, id: &ContainerId, at: Timestamp) -> bool {
-        let facts = self
+        let info = self
             .container(id)
             .and_then(|container| container.inspect.as_ref());
-        facts
-            .and_then(|facts| facts.started_at)
+        info.and_then(|info| info.started_at)
             .is_some_and(|started| at < started)
     }
 
-    /// Whether it was reported.
+    /// True when the object was reported.
     pub(super) fn contains(&self, id: &ObjectId) -> bool {
         match id {
             ObjectId::Container(id) => self.containers.contains_key(id),
@@ -55,7 +56,7 @@ impl LastSeen {
         }
     }
 
-    /// Takes in what the hands have made.
+    /// Adds an object that a call of this backend created.
     pub(super) fn on_created(&mut self, object: &Object) {
         match object {
             Object::Container(container) => drop(self.report(Container::clone(container))),
@@ -63,13 +64,13 @@ impl LastSeen {
         }
     }
 
-    /// Takes in what a look showed.
+    /// Updates an object after an inspect.
     pub(super) fn on_applied(&mut self, object: &Object) {
         match object {
             Object::Container(container) => {
                 let entry = Entry {
                     container: container.clone(),
-                    sure: true,
+                    is_current: true,
                 };
                 self.containers.insert(container.id.clone(), entry);
             }
@@ -78,7 +79,7 @@ impl LastSeen {
         }
     }
 
-    /// Whether the object had been reported.
+    /// Removes an object; true when it had been reported.
     pub(super) fn on_deleted(&mut self, id: &ObjectId) -> bool {
         match id {
             ObjectId::Container(id) => {
@@ -89,7 +90,7 @@ impl LastSeen {
         }
     }
 
-    /// Forgets what a complete list did not show.
+    /// Removes every object that `keep` does not accept, after a complete list.
     pub(super) fn retain(&mut self, keep: impl Fn(&ObjectId) -> bool) {
         self.containers
             .retain(|id, _| keep(&ObjectId::Container(id.clone())));
@@ -98,12 +99,12 @@ impl LastSeen {
         self.others.retain(keep);
     }
 
-    /// What lists have shown of images since this was asked last.
-    pub(super) fn retagged(&mut self) -> Vec<WatchEvent> {
-        std::mem::take(&mut self.untold)
+    /// Takes the [`WatchEvent::ImageMoved`] events of the lists since the last call.
+    pub(super) fn take_retagged(&mut self) -> Vec<WatchEvent> {
+        std::mem::take(&mut self.unreported)
     }
 
-    /// Takes in a list entry: what to report, and whether it has to be looked at.
+    /// Updates a container after a list; returns what to report, and whether it needs an inspect.
     pub(super) fn on_listed(&mut self, listed: Listed) -> (Arc<Container>, InspectNeed) {
         let Listed {
             mut container,
@@ -111,10 +112,10 @@ impl LastSeen {
         } = listed;
         if let Some(entry) = self.containers.get(&container.id) {
             let old = &entry.container;
-            // A list shows the image's id once the reference stands for another image.
+            // A list shows the image's id once the reference names another image.
             if is_image_id(&container.image) {
                 if !is_image_id(&old.image) && self.retagged.insert(container.id.clone()) {
-                    self.untold.push(WatchEvent::ImageMoved(container.id.clone()));
+                    self.unreported.push(WatchEvent::ImageMoved(container.id.clone()));
                 }
                 container.image.clone_from(&old.image);
             }
@@ -122,48 +123,49 @@ impl LastSeen {
                 let known_health = old
                     .inspect
                     .as_ref()
-                    .map(|facts| facts.health.as_ref().map(|health| health.status));
-                let look = match known_health {
+                    .map(|info| info.health.as_ref().map(|health| health.status));
+                let need = match known_health {
                     Some(known) if known == health || health.is_none() => InspectNeed::None,
                     Some(_) => InspectNeed::Changed,
                     None => InspectNeed::New,
                 };
-                let look = if entry.sure || look == InspectNeed::Changed {
-                    look
+                let need = if entry.is_current || need == InspectNeed::Changed {
+                    need
                 } else {
                     InspectNeed::New
                 };
-                return (old.clone(), look);
+                return (old.clone(), need);
             }
-            let look = if entry.sure {
+            let need = if entry.is_current {
                 InspectNeed::Changed
             } else {
                 InspectNeed::New
             };
-            return (self.report(container), look);
+            return (self.report(container), need);
         }
         (self.report(container), InspectNeed::New)
     }
 
+    /// Adds or replaces a container that still needs an inspect.
     fn report(&mut self, container: Container) -> Arc<Container> {
         let container = Arc::new(container);
         let entry = Entry {
             container: container.clone(),
-            sure: false,
+            is_current: false,
         };
         self.containers.insert(container.id.clone(), entry);
         container
     }
 }
 
-/// Whether a listed container has to be looked at.
+/// Need of a listed container for an inspect.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum InspectNeed {
-    /// As known.
+    /// The container is as known.
     None,
-    /// It is new, or was not looked at yet.
+    /// The container is new, or was not inspected in this session.
     New,
-    /// It differs from what was known, and no event has told so.
+    /// The container differs from the known state, although no event reported a change.
     Changed,
 }
 
@@ -204,8 +206,8 @@ mod tests {
         }
     }
 
-    fn looked_at(known: &mut LastSeen) {
-        let facts = InspectInfo {
+    fn apply_inspected(known: &mut LastSeen) {
+        let info = InspectInfo {
             started_at: None,
             finished_at: None,
             exit_code: 0,
@@ -215,11 +217,11 @@ mod tests {
             health: None,
             config: Config::default(),
         };
-        let seen = Container {
-            inspect: Some(facts),
+        let inspected = Container {
+            inspect: Some(info),
             ..container(ContainerState::Running, "web:1")
         };
-        known.on_applied(&Object::Container(Arc::new(seen)));
+        known.on_applied(&Object::Container(Arc::new(inspected)));
     }
 
     fn list(known: &mut LastSeen, state: ContainerState, image: &str) -> InspectNeed {
@@ -232,7 +234,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_is_new_or_changed_is_looked_at() {
+    fn only_new_and_changed_containers_are_inspected() {
         let mut known = LastSeen::default();
         assert_eq!(
             list(&mut known, ContainerState::Running, "web:1"),
@@ -242,19 +244,19 @@ mod tests {
             list(&mut known, ContainerState::Running, "web:1"),
             InspectNeed::New
         );
-        looked_at(&mut known);
+        apply_inspected(&mut known);
         assert_eq!(
             list(&mut known, ContainerState::Running, "web:1"),
             InspectNeed::None
         );
-        assert_eq!(known.retagged(), []);
-        for told in [1, 0] {
+        assert_eq!(known.take_retagged(), []);
+        for reports in [1, 0] {
             let image = "sha256:0123456789abcdef";
             assert_eq!(
                 list(&mut known, ContainerState::Running, image),
                 InspectNeed::None
             );
-            assert_eq!(known.retagged().len(), told, "it is told once");
+            assert_eq!(known.take_retagged().len(), reports, "it is reported once");
         }
         let listed = Listed {
             container: container(ContainerState::Running, "web:1"),
@@ -268,27 +270,27 @@ mod tests {
     }
 
     #[test]
-    fn after_an_outage_everything_is_looked_at_again_and_facts_are_kept_until_then() {
+    fn a_reconnect_requires_inspects_and_keeps_old_details() {
         let mut known = LastSeen::default();
-        looked_at(&mut known);
+        apply_inspected(&mut known);
         known.invalidate_all();
         let listed = Listed {
             container: container(ContainerState::Running, "web:1"),
             health: None,
         };
-        let (reported, look) = known.on_listed(listed);
-        assert_eq!(look, InspectNeed::New);
+        let (reported, need) = known.on_listed(listed);
+        assert_eq!(need, InspectNeed::New);
         assert!(reported.inspect.is_some());
     }
 
     #[test]
-    fn only_what_was_reported_can_go() {
+    fn only_a_reported_object_is_deleted() {
         let mut known = LastSeen::default();
-        looked_at(&mut known);
+        apply_inspected(&mut known);
         let id = ObjectId::Container(ContainerId::new("abc").unwrap());
         assert!(known.on_deleted(&id));
         assert!(!known.on_deleted(&id));
-        looked_at(&mut known);
+        apply_inspected(&mut known);
         known.retain(|_| false);
         assert!(!known.on_deleted(&id));
     }

@@ -1,13 +1,19 @@
-//! How often an engine is listed when nothing asks for it.
+//! Times between the lists of a session. The interval of the periodic lists grows with their cost.
 
 use std::time::Duration;
 
+/// Minimum time between a list and a requested one.
+pub(super) const SPACING: Duration = Duration::from_millis(50);
+/// Delay of the next list after a list that failed while the engine responds to pings.
+pub(super) const LIST_AGAIN: Duration = Duration::from_secs(1);
+/// Interval of lists that take at most [`CHEAP_LIST_MS`].
 const LIST_EVERY: Duration = Duration::from_secs(10);
+/// Maximum interval.
 const LIST_AT_LEAST_EVERY: Duration = Duration::from_secs(30);
-/// A list that costs more is made less often.
+/// Duration in milliseconds above which the interval grows.
 const CHEAP_LIST_MS: u32 = 30;
 
-/// Ten seconds, and in proportion to its cost up to thirty where a list costs more than it should.
+/// Time until the next list: 10 s, and in proportion to the list's duration up to 30 s for an expensive list.
 pub(super) fn interval(cost: Duration) -> Duration {
     let cost = u32::try_from(cost.as_millis()).unwrap_or(u32::MAX);
     if cost <= CHEAP_LIST_MS {
@@ -21,7 +27,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_expensive_list_is_made_less_often() {
+    fn an_expensive_list_runs_less_often() {
         let every = |ms| interval(Duration::from_millis(ms)).as_secs();
         assert_eq!(
             [every(0), every(30), every(60), every(90), every(5000)],

@@ -1,4 +1,4 @@
-//! The two ways to see: a list of everything that is ours, and a look at one object.
+//! The read calls of the watch: the list of all labelled objects, the inspect of one object, and the connection test.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -16,7 +16,7 @@ use crate::error::Op;
 use crate::inspect::{self, Listed};
 use crate::ownership;
 
-/// Everything with our label.
+/// All objects with our label.
 #[derive(Debug)]
 pub(super) struct Listing {
     pub(super) containers: Vec<Listed>,
@@ -24,7 +24,7 @@ pub(super) struct Listing {
     pub(super) volumes: Vec<Volume>,
 }
 
-/// Lists containers (stopped ones, too), networks and volumes at once.
+/// Lists containers (also stopped ones), networks and volumes in parallel.
 pub(super) async fn list(client: bollard::Docker) -> Result<Listing, ActionError> {
     let ours = format!("{MANAGED}=true");
     let filters = HashMap::from([("label", vec![ours.as_str()])]);
@@ -51,8 +51,8 @@ pub(super) async fn list(client: bollard::Docker) -> Result<Listing, ActionError
     })
 }
 
-/// Whether the engine answers a ping, and a list of one container at most where that is wanted.
-pub(super) async fn answers(
+/// Checks that the engine responds to a ping and, if `must_list`, to a list of at most one container.
+pub(super) async fn test_connection(
     shared: &Shared,
     client: bollard::Docker,
     must_list: bool,
@@ -67,7 +67,7 @@ pub(super) async fn answers(
         .map(drop)
 }
 
-/// Looks at one object; `None` when it is gone or does not carry our label.
+/// Inspects one object; `None` when it does not exist or does not carry our label.
 pub(super) async fn inspect(
     client: bollard::Docker,
     shared: Arc<Shared>,
@@ -81,10 +81,12 @@ pub(super) async fn inspect(
                     let pid = found.state.as_ref().and_then(|state| state.pid);
                     let image = found.image.clone().unwrap_or_default();
                     Ok(match inspect::inspected(found) {
-                        Some(seen) if ownership::labels_inherited(&shared, &seen, &image).await => None,
+                        Some(container) if ownership::labels_inherited(&shared, &container, &image).await => {
+                            None
+                        }
                         Some(mut container) => {
                             shared.limits.complete(&mut container);
-                            measure(&shared, &container, pid);
+                            watch_memory(&shared, &container, pid);
                             Some(Object::Container(Arc::new(container)))
                         }
                         None => None,
@@ -110,14 +112,14 @@ pub(super) async fn inspect(
     (id, found)
 }
 
-/// Where a limit is set, how near it came is worth knowing later.
-fn measure(shared: &Shared, container: &Container, pid: Option<i64>) {
-    let facts = container
+/// Starts to sample the memory peak of a running container with a memory limit, for later evidence.
+fn watch_memory(shared: &Shared, container: &Container, pid: Option<i64>) {
+    let info = container
         .inspect
         .as_ref()
-        .filter(|facts| facts.config.memory > 0 && container.state == ContainerState::Running);
-    if let (Some(facts), Some(pid)) = (facts, pid) {
-        shared.peaks.watch(&container.id, pid, facts.started_at);
+        .filter(|info| info.config.memory > 0 && container.state == ContainerState::Running);
+    if let (Some(info), Some(pid)) = (info, pid) {
+        shared.peaks.watch(&container.id, pid, info.started_at);
     }
 }
 

@@ -1,4 +1,4 @@
-//! One time of being connected: events, lists and looks side by side until the engine is lost.
+//! One connection to an engine: events, lists and inspects in parallel, until an error ends it.
 
 use std::collections::{BTreeSet, VecDeque};
 use std::future::pending;
@@ -19,44 +19,38 @@ use tokio::time::{Interval, Sleep, sleep};
 use super::delay_queue::DelayQueue;
 use super::events::{self, EventEffect, Events};
 use super::last_seen::{InspectNeed, LastSeen};
-use super::pace::interval;
+use super::pace::{LIST_AGAIN, SPACING, interval};
 use super::queries::{self, Listing};
 use super::stall_detector::StallDetector;
-use crate::in_flight::Updates;
 use crate::memory_peaks;
 use crate::work_queue::WorkQueue;
 use crate::{Shared, call};
 
-/// More looks at once gain nothing, and older engines do not like them.
+/// Maximum number of parallel inspects. More gain nothing, and older engines do not handle them well.
 const PARALLEL_INSPECTS: usize = 4;
-/// Lists that are asked for lie at least so far apart.
-const SPACING: Duration = Duration::from_millis(50);
-/// After a list that failed while the engine answers pings.
-const LIST_AGAIN: Duration = Duration::from_secs(1);
-/// So many failures of list and ping in a row are a loss.
+/// Number of failures of list or ping, without a complete list in between, that end the session.
 const FAILURES: u32 = 3;
-
-/// The event of a creation may come before the answer to the call that made it.
+/// Delay of an inspect after a creation. The event may arrive before the response of the call that created the object,
+/// and that call reports the object.
 const CALLS_REPORT: Duration = Duration::from_millis(100);
-
-/// A call's answer and its last event come at about the same time: whichever is late is waited for this long, so that
-/// one look shows both.
+/// Delay of an inspect after a call of this backend. The response and the last event of a call arrive at about the same
+/// time, and one inspect should show the effect of both.
 const LAST_EVENT: Duration = Duration::from_millis(5);
 
-/// Why a session ended.
+/// Reason for the end of a session.
 #[derive(Debug)]
 pub(super) struct SessionError(pub(super) String);
 
-/// What the lister is at.
+/// State of the periodic list.
 enum ListState {
-    /// Until the next list is due.
+    /// Waits until the next list is due.
     Idle(Pin<Box<Sleep>>),
-    /// The list was announced; it is asked for when the consumer has taken that in, so that a list which counts as
-    /// begun after some call was also asked for after it.
+    /// [`WatchEvent::Init`] is in the queue. The request follows once the consumer has taken it, so that the list shows
+    /// the effect of every call that the consumer made before.
     Announced,
-    /// Since when, and the answer.
+    /// A list is in progress, since this time.
     Listing(Timestamp, BoxFuture<'static, Result<Listing, ActionError>>),
-    /// The last list failed: does the engine answer at all?
+    /// The last list failed; a ping shows whether the engine still responds.
     Pinging(BoxFuture<'static, Result<(), ActionError>>),
 }
 
@@ -65,24 +59,28 @@ pub(super) struct Session {
     shared: Arc<Shared>,
     client: bollard::Docker,
     events: Events,
-    dirty: WorkQueue,
-    inspects: FuturesUnordered<BoxFuture<'static, InspectResult>>,
+    work_queue: WorkQueue,
+    inspects: FuturesUnordered<BoxFuture<'static, (ObjectId, Inspected)>>,
     backoffs: FuturesUnordered<BoxFuture<'static, ObjectId>>,
     delays: DelayQueue,
     samples: Interval,
-    lister: ListState,
+    list_state: ListState,
     pub(super) listed_at: Option<Timestamp>,
     failures: u32,
-    /// Looked at since the list was announced: newer than whatever it shows of them.
-    inspected_at: BTreeSet<ObjectId>,
+    /// Objects that were inspected or created since the list was announced; the list may show an older state of them.
+    inspected: BTreeSet<ObjectId>,
     stall_detector: StallDetector,
 }
 
-type InspectResult = (ObjectId, Result<Option<Object>, ActionError>);
+/// Watch events that the consumer has not taken yet.
+type Queue = VecDeque<WatchEvent>;
+/// Result of an inspect: the object, or `None` when it is gone or not ours.
+type Inspected = Result<Option<Object>, ActionError>;
 
+/// Reason for a wake-up of the session.
 enum Wake {
     Event(Option<Result<EventMessage, Error>>),
-    Inspected(ObjectId, Result<Option<Object>, ActionError>),
+    Inspected(ObjectId, Inspected),
     BackoffOver(ObjectId),
     DelayOver(ObjectId),
     CallsUpdated,
@@ -94,43 +92,48 @@ enum Wake {
 }
 
 impl Session {
-    /// Subscribes, and waits until the engine answers a ping, and a list where none came of the last session: else an engine
-    /// that lists nothing would be found and lost again for ever.
+    /// Subscribes to the events and waits until the engine responds to a ping and, if `must_list`, to a small list.
+    ///
+    /// Without that list, an engine that answers pings but fails to list would connect and disconnect without end.
     pub(super) async fn open(
         shared: &Arc<Shared>,
         must_list: bool,
         known: &mut LastSeen,
-        queue: &mut VecDeque<WatchEvent>,
+        queue: &mut Queue,
     ) -> Result<Self, SessionError> {
         let client = shared
             .connection
             .client()
             .map_err(|error| SessionError(error.to_string()))?;
         let subscribed_at = (shared.now)();
-        // What was told before is older than the list that comes first.
-        drop(shared.in_flight.news());
+        // Updates from before this session are older than its first list.
+        drop(shared.in_flight.take_updates());
         let mut session = Self {
             events: events::subscribe(&client, subscribed_at),
             shared: shared.clone(),
             client,
-            dirty: WorkQueue::default(),
+            work_queue: WorkQueue::default(),
             inspects: FuturesUnordered::new(),
             backoffs: FuturesUnordered::new(),
             delays: DelayQueue::default(),
             samples: tokio::time::interval(memory_peaks::EVERY),
-            lister: ListState::Idle(Box::pin(sleep(Duration::ZERO))),
+            list_state: ListState::Idle(Box::pin(sleep(Duration::ZERO))),
             listed_at: None,
             failures: 0,
-            inspected_at: BTreeSet::new(),
+            inspected: BTreeSet::new(),
             stall_detector: StallDetector::new(subscribed_at),
         };
-        let mut answers = Box::pin(queries::answers(shared, session.client.clone(), must_list));
+        let mut test = Box::pin(queries::test_connection(
+            shared,
+            session.client.clone(),
+            must_list,
+        ));
         loop {
-            // The stream is polled first, so the subscription is on its way before the ping.
+            // The event stream is polled first, so that the subscription is sent before the ping.
             tokio::select! {
                 biased;
                 event = session.events.next() => session.on_event(event, known, queue)?,
-                answer = &mut answers => return match answer {
+                result = &mut test => return match result {
                     Ok(()) => Ok(session),
                     Err(error) => Err(SessionError(error.to_string())),
                 },
@@ -138,65 +141,62 @@ impl Session {
         }
     }
 
-    /// Waits for the next thing to happen and takes it in.
+    /// Waits for the next wake-up and handles it.
     pub(super) async fn next_wake(
         &mut self,
         known: &mut LastSeen,
-        queue: &mut VecDeque<WatchEvent>,
+        queue: &mut Queue,
     ) -> Result<(), SessionError> {
         let in_flight = &self.shared.in_flight;
-        let held = |id: &ObjectId| matches!(id, ObjectId::Container(id) if in_flight.holds(id));
-        while let Some(id) = self.dirty.next(PARALLEL_INSPECTS, held) {
-            self.inspects.push(Box::pin(queries::inspect(
-                self.client.clone(),
-                self.shared.clone(),
-                id,
-            )));
+        let has_call = |id: &ObjectId| matches!(id, ObjectId::Container(id) if in_flight.contains(id));
+        while let Some(id) = self.work_queue.next(PARALLEL_INSPECTS, has_call) {
+            let inspect = queries::inspect(self.client.clone(), self.shared.clone(), id);
+            self.inspects.push(Box::pin(inspect));
         }
-        if matches!(self.lister, ListState::Announced) {
+        if matches!(self.list_state, ListState::Announced) {
             let list = Box::pin(queries::list(self.client.clone()));
-            self.lister = ListState::Listing((self.shared.now)(), list);
+            self.list_state = ListState::Listing((self.shared.now)(), list);
         }
         match self.next().await {
             Wake::Event(event) => self.on_event(event, known, queue)?,
-            Wake::Inspected(id, found) => self.on_inspected(&id, found, known, queue),
-            Wake::BackoffOver(id) => self.dirty.backoff_over(&id),
-            Wake::DelayOver(id) => self.dirty.mark(id),
+            Wake::Inspected(id, result) => self.on_inspected(&id, result, known, queue),
+            Wake::BackoffOver(id) => self.work_queue.backoff_over(&id),
+            Wake::DelayOver(id) => self.work_queue.mark(id),
             Wake::CallsUpdated => self.on_calls_updated(known, queue),
             Wake::SampleDue => self.shared.peaks.sample(),
-            Wake::RelistRequested => self.list_in(self.spacing()),
+            Wake::RelistRequested => self.schedule_list(self.list_delay()),
             Wake::ListDue => {
-                self.inspected_at.clear();
-                self.lister = ListState::Announced;
+                self.inspected.clear();
+                self.list_state = ListState::Announced;
                 queue.push_back(WatchEvent::Init);
             }
             Wake::Listed(since, Ok(listing)) => {
                 self.on_listed(listing, known, queue);
                 let now = (self.shared.now)();
                 self.listed_at = Some(now);
-                self.list_in(interval(now.since(since)));
+                self.schedule_list(interval(now.since(since)));
             }
             Wake::Listed(_, Err(error)) | Wake::Pinged(Err(error)) => self.on_failed(&error)?,
-            Wake::Pinged(Ok(())) => self.list_in(LIST_AGAIN),
+            Wake::Pinged(Ok(())) => self.schedule_list(LIST_AGAIN),
         }
         Ok(())
     }
 
-    /// Whatever is ready, in no order of preference: a storm of events must not keep the looks from being answered.
+    /// Returns the first source that is ready. The choice is random, so that a burst of events cannot delay inspects.
     async fn next(&mut self) -> Wake {
         let Self {
             events,
-            inspects: looks,
-            backoffs: rests,
-            delays: linger,
+            inspects,
+            backoffs,
+            delays,
             samples,
-            lister,
+            list_state,
             shared,
             ..
         } = self;
-        let idle = matches!(lister, ListState::Idle(_));
-        let lister = async {
-            match lister {
+        let idle = matches!(list_state, ListState::Idle(_));
+        let list_state = async {
+            match list_state {
                 ListState::Idle(due) => {
                     due.await;
                     Wake::ListDue
@@ -208,14 +208,14 @@ impl Session {
         };
         tokio::select! {
             event = events.next() => Wake::Event(event),
-            Some((id, found)) = looks.next() => Wake::Inspected(id, found),
-            Some(id) = rests.next() => Wake::BackoffOver(id),
-            id = linger.next_expired() => Wake::DelayOver(id),
+            Some((id, result)) = inspects.next() => Wake::Inspected(id, result),
+            Some(id) = backoffs.next() => Wake::BackoffOver(id),
+            id = delays.next_expired() => Wake::DelayOver(id),
             _ = samples.tick(), if !shared.peaks.is_empty() => Wake::SampleDue,
-            () = shared.in_flight.told() => Wake::CallsUpdated,
-            // During a list the wish is kept: it is for a list that begins after it.
+            () = shared.in_flight.updated() => Wake::CallsUpdated,
+            // During a list the request stays pending: it asks for a list that starts after it.
             () = shared.relist.notified(), if idle => Wake::RelistRequested,
-            turn = lister => turn,
+            wake = list_state => wake,
         }
     }
 
@@ -223,7 +223,7 @@ impl Session {
         &mut self,
         event: Option<Result<EventMessage, Error>>,
         known: &mut LastSeen,
-        queue: &mut VecDeque<WatchEvent>,
+        queue: &mut Queue,
     ) -> Result<(), SessionError> {
         let event = match event {
             Some(Ok(event)) => event,
@@ -232,13 +232,13 @@ impl Session {
         };
         self.on_calls_updated(known, queue);
         self.stall_detector.on_event();
-        for note in events::effects(&event) {
-            match note {
+        for effect in events::effects(&event) {
+            match effect {
                 EventEffect::Created(id) if known.contains(&id) => {}
                 EventEffect::Created(id) => self.delays.insert(id, CALLS_REPORT),
-                EventEffect::Changed(id) => self.changed(id),
+                EventEffect::Changed(id) => self.on_changed(id),
                 EventEffect::ChangedIfKnown(id) if known.container(&id).is_some() => {
-                    self.changed(ObjectId::Container(id));
+                    self.on_changed(ObjectId::Container(id));
                 }
                 EventEffect::ChangedIfKnown(_) => {}
                 EventEffect::Stopped(id, at) => {
@@ -257,64 +257,55 @@ impl Session {
         Ok(())
     }
 
-    /// What the hands are at is looked at when they let go of it.
-    fn changed(&mut self, id: ObjectId) {
-        if self.is_held(&id) {
+    /// Marks a changed object for an inspect. During a call of this backend the inspect follows when the call ends.
+    fn on_changed(&mut self, id: ObjectId) {
+        if self.has_call_in_flight(&id) {
             self.stall_detector.on_event_during_call(id);
         } else {
             self.delays.remove(&id);
-            self.dirty.mark(id);
+            self.work_queue.mark(id);
         }
     }
 
-    fn is_held(&self, id: &ObjectId) -> bool {
-        matches!(id, ObjectId::Container(id) if self.shared.in_flight.holds(id))
+    fn has_call_in_flight(&self, id: &ObjectId) -> bool {
+        matches!(id, ObjectId::Container(id) if self.shared.in_flight.contains(id))
     }
 
-    /// What the hands have made is seen; what they let go of is looked at soon.
-    fn on_calls_updated(&mut self, known: &mut LastSeen, queue: &mut VecDeque<WatchEvent>) {
-        let Updates {
-            released,
-            created: made,
-        } = self.shared.in_flight.news();
-        for object in made {
+    /// Reports the objects that calls of this backend created, and schedules inspects of those whose calls ended.
+    fn on_calls_updated(&mut self, known: &mut LastSeen, queue: &mut Queue) {
+        let updates = self.shared.in_flight.take_updates();
+        for object in updates.created {
             let id = object.id();
             if !known.contains(&id) {
                 known.on_created(&object);
                 self.delays.remove(&id);
-                self.inspected_at.insert(id);
+                self.inspected.insert(id);
                 queue.push_back(WatchEvent::Apply(object));
             }
         }
-        for id in released {
+        for id in updates.released {
             let id = ObjectId::Container(id);
             self.stall_detector.on_call_ended(&id, (self.shared.now)());
             self.delays.insert(id, LAST_EVENT);
         }
     }
 
-    fn on_inspected(
-        &mut self,
-        id: &ObjectId,
-        found: Result<Option<Object>, ActionError>,
-        known: &mut LastSeen,
-        queue: &mut VecDeque<WatchEvent>,
-    ) {
-        match found {
+    fn on_inspected(&mut self, id: &ObjectId, result: Inspected, known: &mut LastSeen, queue: &mut Queue) {
+        match result {
             Ok(Some(object)) => {
-                self.dirty.done(id);
-                self.inspected_at.insert(id.clone());
+                self.work_queue.done(id);
+                self.inspected.insert(id.clone());
                 known.on_applied(&object);
                 if let Object::Container(container) = &object
                     && self.stall_detector.on_inspected(container, (self.shared.now)())
                 {
-                    self.subscribe(queue);
+                    self.subscribe_again(queue);
                 }
                 queue.push_back(WatchEvent::Apply(object));
             }
             Ok(None) => {
-                self.dirty.done(id);
-                self.inspected_at.insert(id.clone());
+                self.work_queue.done(id);
+                self.inspected.insert(id.clone());
                 if let ObjectId::Container(id) = id {
                     self.shared.peaks.forget(id);
                 }
@@ -323,38 +314,37 @@ impl Session {
                 }
             }
             Err(error) => {
-                let rest = self.dirty.failed(id);
-                tracing::debug!(?id, %error, ?rest, "look failed");
+                let backoff = self.work_queue.failed(id);
+                tracing::debug!(?id, %error, ?backoff, "inspect failed");
                 let id = id.clone();
                 self.backoffs.push(Box::pin(async move {
-                    sleep(rest).await;
+                    sleep(backoff).await;
                     id
                 }));
             }
         }
     }
 
-    fn on_listed(&mut self, listing: Listing, known: &mut LastSeen, queue: &mut VecDeque<WatchEvent>) {
+    fn on_listed(&mut self, listing: Listing, known: &mut LastSeen, queue: &mut Queue) {
         self.failures = 0;
         if self.stall_detector.is_stalled((self.shared.now)()) {
-            self.subscribe(queue);
+            self.subscribe_again(queue);
         }
-        let mut shown = BTreeSet::new();
+        let mut reported = BTreeSet::new();
         for listed in listing.containers {
             let id = ObjectId::Container(listed.container.id.clone());
-            if self.inspected_at.contains(&id) || self.shared.owned_ids.labels_inherited(&listed.container.id)
-            {
+            if self.inspected.contains(&id) || self.shared.owned_ids.labels_inherited(&listed.container.id) {
                 continue;
             }
-            let (container, look) = known.on_listed(listed);
-            if look != InspectNeed::None {
-                if !self.dirty.concerns(&id) {
+            let (container, need) = known.on_listed(listed);
+            if need != InspectNeed::None {
+                if !self.work_queue.contains(&id) {
                     self.stall_detector.expect_event(container.id.clone());
                 }
-                self.dirty.mark(id.clone());
+                self.work_queue.mark(id.clone());
             }
             queue.push_back(WatchEvent::Apply(Object::Container(container)));
-            shown.insert(id);
+            reported.insert(id);
         }
         let networks = listing
             .networks
@@ -366,42 +356,44 @@ impl Session {
             .map(|volume| Object::Volume(Arc::new(volume)));
         for object in networks.chain(volumes) {
             let id = object.id();
-            if !self.inspected_at.contains(&id) {
+            if !self.inspected.contains(&id) {
                 known.on_applied(&object);
                 queue.push_back(WatchEvent::Apply(object));
-                shown.insert(id);
+                reported.insert(id);
             }
         }
-        known.retain(|id| shown.contains(id) || self.inspected_at.contains(id));
-        queue.extend(known.retagged());
+        known.retain(|id| reported.contains(id) || self.inspected.contains(id));
+        queue.extend(known.take_retagged());
         queue.push_back(WatchEvent::InitDone);
     }
 
+    /// Counts a failed list or ping; the next step is a ping, or the end of the session.
     fn on_failed(&mut self, error: &ActionError) -> Result<(), SessionError> {
         self.failures += 1;
         if self.failures >= FAILURES {
             return Err(SessionError(error.to_string()));
         }
         let shared = self.shared.clone();
-        self.lister = ListState::Pinging(Box::pin(async move { call::ping(&shared).await }));
+        self.list_state = ListState::Pinging(Box::pin(async move { call::ping(&shared).await }));
         Ok(())
     }
 
-    /// Subscribes anew: no event told of a change that is older than any event takes.
-    fn subscribe(&mut self, queue: &mut VecDeque<WatchEvent>) {
-        tracing::warn!("no event told of a change: subscribing again");
+    /// Replaces a stalled event stream by a new subscription.
+    fn subscribe_again(&mut self, queue: &mut Queue) {
+        tracing::warn!("the engine's event stream is stalled: subscribing again");
         let now = (self.shared.now)();
         self.events = events::subscribe(&self.client, now);
         self.stall_detector = StallDetector::new(now);
         queue.push_back(WatchEvent::StreamStalled);
     }
 
-    fn list_in(&mut self, wait: Duration) {
-        self.lister = ListState::Idle(Box::pin(sleep(wait)));
+    fn schedule_list(&mut self, delay: Duration) {
+        self.list_state = ListState::Idle(Box::pin(sleep(delay)));
     }
 
-    fn spacing(&self) -> Duration {
-        let rested = self.listed_at.map_or(SPACING, |at| (self.shared.now)().since(at));
-        SPACING.saturating_sub(rested)
+    /// Delay of a requested list, so that lists keep their minimum distance.
+    fn list_delay(&self) -> Duration {
+        let elapsed = self.listed_at.map_or(SPACING, |at| (self.shared.now)().since(at));
+        SPACING.saturating_sub(elapsed)
     }
 }

@@ -1,4 +1,7 @@
-//! Whether the event stream still tells: it can be stuck while everything else answers.
+//! Detection of a stalled event stream, which can stop while all other calls of the engine still succeed.
+//!
+//! Two observations prove a stall: a list shows a change that has had no event for [`EVENTS_LATE`], or a finished call
+//! of this backend has had no event for that time.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -7,23 +10,23 @@ use argus_core::ident::ContainerId;
 use argus_core::observed::{Container, ObjectId};
 use argus_core::time::Timestamp;
 
-/// A change that is older and was told by no event shows that the stream is stuck.
+/// Maximum delay of an event. An older change without an event proves that the stream is stalled.
 const EVENTS_LATE: Duration = Duration::from_secs(5);
 
-/// What speaks against one subscription.
+/// The evidence for a stall of one subscription.
 #[derive(Debug)]
 pub(super) struct StallDetector {
     subscribed_at: Timestamp,
-    /// New or changed in a list although no event had told so.
+    /// Containers that a list showed as new or changed before any event did.
     unconfirmed: BTreeSet<ContainerId>,
-    /// Told of by events while a call of ours on them went on.
+    /// Objects that had an event during a call of this backend on them.
     confirmed: BTreeSet<ObjectId>,
-    /// A call of ours had ended then, and no event has come since its beginning.
+    /// End of the oldest call without any event since its start; `None` after every event.
     silent_since: Option<Timestamp>,
 }
 
 impl StallDetector {
-    /// A subscription made now.
+    /// A detector for a subscription that starts at `now`.
     pub(super) fn new(now: Timestamp) -> Self {
         Self {
             subscribed_at: now,
@@ -33,37 +36,37 @@ impl StallDetector {
         }
     }
 
-    /// An event came.
+    /// Records that an event arrived.
     pub(super) fn on_event(&mut self) {
         self.silent_since = None;
     }
 
-    /// An event told of what a call of ours goes on at.
+    /// Records an event of an object on which a call of this backend is in flight.
     pub(super) fn on_event_during_call(&mut self, id: ObjectId) {
         self.confirmed.insert(id);
     }
 
-    /// A call of ours on it has ended, which makes at least one event.
+    /// Records the end of a call of this backend, which must have caused at least one event.
     pub(super) fn on_call_ended(&mut self, id: &ObjectId, now: Timestamp) {
         if !self.confirmed.remove(id) {
             self.silent_since.get_or_insert(now);
         }
     }
 
-    /// A list shows a change that no event told of.
+    /// Records that a list shows a change without an event.
     pub(super) fn expect_event(&mut self, id: ContainerId) {
         self.unconfirmed.insert(id);
     }
 
-    /// A look tells since when a suspect is as it is; whether the stream is stuck.
+    /// Takes the time of an unconfirmed change from an inspect; returns true when that proves a stall.
     pub(super) fn on_inspected(&mut self, container: &Container, now: Timestamp) -> bool {
         if !self.unconfirmed.remove(&container.id) {
             return false;
         }
-        let facts = container.inspect.as_ref();
+        let info = container.inspect.as_ref();
         let times = [
-            facts.and_then(|facts| facts.started_at),
-            facts.and_then(|facts| facts.finished_at),
+            info.and_then(|info| info.started_at),
+            info.and_then(|info| info.finished_at),
         ];
         let changed = times
             .into_iter()
@@ -72,7 +75,7 @@ impl StallDetector {
         changed > self.subscribed_at && now.since(changed) > EVENTS_LATE
     }
 
-    /// Whether a call of ours has gone unheard for too long.
+    /// True when a call of this backend has had no event for [`EVENTS_LATE`].
     pub(super) fn is_stalled(&self, now: Timestamp) -> bool {
         self.silent_since
             .is_some_and(|since| now.since(since) > EVENTS_LATE)
@@ -84,17 +87,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_call_that_no_event_tells_of_raises_doubt_after_a_while() {
+    fn a_call_without_an_event_is_a_stall_after_five_seconds() {
         let id = ObjectId::Volume("a".into());
         let at = |seconds: i64| Timestamp(seconds * 1000);
-        let mut doubt = StallDetector::new(at(0));
-        doubt.on_event_during_call(id.clone());
-        doubt.on_call_ended(&id, at(1));
-        assert!(!doubt.is_stalled(at(100)));
-        doubt.on_call_ended(&id, at(101));
-        assert!(!doubt.is_stalled(at(106)));
-        assert!(doubt.is_stalled(at(107)));
-        doubt.on_event();
-        assert!(!doubt.is_stalled(at(108)));
+        let mut detector = StallDetector::new(at(0));
+        detector.on_event_during_call(id.clone());
+        detector.on_call_ended(&id, at(1));
+        assert!(!detector.is_stalled(at(100)));
+        detector.on_call_ended(&id, at(101));
+        assert!(!detector.is_stalled(at(106)));
+        assert!(detector.is_stalled(at(107)));
+        detector.on_event();
+        assert!(!detector.is_stalled(at(108)));
     }
 }

@@ -1,4 +1,4 @@
-//! Acts on networks, volumes and who is attached to them.
+//! Simulated actions on networks, attachments and volumes, and simulated connectivity checks.
 
 use std::collections::BTreeMap;
 
@@ -14,7 +14,8 @@ use super::CallResult;
 use crate::sim::model::Model;
 
 impl Model {
-    /// A name is known to whoever is on a network with a running container of that name or alias; what runs takes connections.
+    /// Simulates a connectivity check. A name resolves when a running container has it on a network of the source, as
+    /// its name or as an alias. Every port of a running container accepts connections.
     pub(crate) fn check_links(
         &self,
         source: &ContainerId,
@@ -22,28 +23,30 @@ impl Model {
     ) -> Result<Vec<TargetResult>, ActionError> {
         let source = &self.containers.get(source).ok_or(ActionError::Gone)?.container;
         if source.state != ContainerState::Running {
-            return Err(ActionError::Rejected("the source does not run".to_owned()));
+            return Err(ActionError::Rejected(
+                "the source container is not running".to_owned(),
+            ));
         }
-        let known = |host: &str| {
+        let is_known = |host: &str| {
             self.containers().any(|other| {
-                let shares = |(name, at): (&String, &Attachment)| {
+                let shares = |(name, attachment): (&String, &Attachment)| {
                     let own = source.networks.get(name);
-                    own.is_some_and(|own| own.network == at.network)
-                        && (other.name == host || at.aliases.iter().any(|alias| alias == host))
+                    own.is_some_and(|own| own.network == attachment.network)
+                        && (other.name == host || attachment.aliases.iter().any(|alias| alias == host))
                 };
                 other.state == ContainerState::Running && other.networks.iter().any(shares)
             })
         };
-        let seen = |target: &Target| TargetResult {
+        let check = |target: &Target| TargetResult {
             addresses: Vec::new(),
-            error: (!known(&target.host)).then(|| LinkError::NoSuchName("no such name".to_owned())),
+            error: (!is_known(&target.host)).then(|| LinkError::NoSuchName("no such name".to_owned())),
         };
-        Ok(targets.iter().map(seen).collect())
+        Ok(targets.iter().map(check).collect())
     }
 
     pub(super) fn connect(
         &mut self,
-        act: &Action,
+        action: &Action,
         network: &NetworkId,
         container: &ContainerId,
         aliases: &[String],
@@ -54,37 +57,37 @@ impl Model {
             .get(network)
             .map(|network| network.name.clone())
             .ok_or_else(gone)?;
-        self.own(act, container)?;
-        let kept = self.containers.get_mut(container).ok_or(ActionError::Gone)?;
-        if let Some(at) = kept.container.networks.get(&name) {
-            let same = at.network.as_ref() == Some(network)
-                && aliases.iter().all(|alias| at.aliases.contains(alias));
+        self.ensure_owned(action, container)?;
+        let stored = self.containers.get_mut(container).ok_or(ActionError::Gone)?;
+        if let Some(attachment) = stored.container.networks.get(&name) {
+            let same = attachment.network.as_ref() == Some(network)
+                && aliases.iter().all(|alias| attachment.aliases.contains(alias));
             return if same {
                 Ok(Done::Ok)
             } else {
                 Err(ActionError::Rejected(
-                    "it is attached already, under other names".to_owned(),
+                    "the container is already attached with other aliases".to_owned(),
                 ))
             };
         }
-        let at = Attachment {
+        let attachment = Attachment {
             network: Some(network.clone()),
             aliases: aliases.to_vec(),
             address: None,
         };
-        kept.container.networks.insert(name, at);
+        stored.container.networks.insert(name, attachment);
         self.changed(&ObjectId::Container(container.clone()));
         Ok(Done::Ok)
     }
 
-    pub(super) fn disconnect(&mut self, act: &Action, network: &str, container: &str) -> CallResult {
-        let same = |held: &&Container| held.id.as_str() == container || held.name == container;
-        let Some(id) = self.containers().find(same).map(|held| held.id.clone()) else {
+    pub(super) fn disconnect(&mut self, action: &Action, network: &str, container: &str) -> CallResult {
+        let same = |existing: &&Container| existing.id.as_str() == container || existing.name == container;
+        let Some(id) = self.containers().find(same).map(|existing| existing.id.clone()) else {
             return Ok(Done::Ok);
         };
-        self.own(act, &id)?;
-        if let Some(kept) = self.containers.get_mut(&id)
-            && kept.container.networks.remove(network).is_some()
+        self.ensure_owned(action, &id)?;
+        if let Some(stored) = self.containers.get_mut(&id)
+            && stored.container.networks.remove(network).is_some()
         {
             self.changed(&ObjectId::Container(id));
         }
@@ -96,35 +99,35 @@ impl Model {
         name: &ResourceName,
         labels: &BTreeMap<String, String>,
     ) -> CallResult {
-        if let Some(held) = self
+        if let Some(existing) = self
             .networks
             .values()
             .find(|network| network.name == name.as_str())
         {
-            let same = |key: &str| held.labels.get(key) == labels.get(key);
-            return if held.owner().is_some() && [ENVIRONMENT, CONTROLLER].into_iter().all(same) {
-                Ok(Done::Network(held.id.clone()))
+            let same = |key: &str| existing.labels.get(key) == labels.get(key);
+            return if existing.owner().is_some() && [ENVIRONMENT, CONTROLLER].into_iter().all(same) {
+                Ok(Done::Network(existing.id.clone()))
             } else {
                 Err(ActionError::NameTaken {
                     holder: format!("`{name}`"),
                 })
             };
         }
-        let id = NetworkId::new(format!("n{}", self.fresh()))
+        let id = NetworkId::new(format!("n{}", self.new_id()))
             .map_err(|bad| ActionError::Unknown(bad.to_string()))?;
         let network = Network {
             id: id.clone(),
             name: name.to_string(),
             labels: labels.clone(),
-            created_at: self.stamp(self.now),
+            created_at: self.engine_time(self.now),
         };
         self.networks.insert(id.clone(), network);
         self.changed(&ObjectId::Network(id.clone()));
         Ok(Done::Network(id))
     }
 
-    pub(super) fn remove_network(&mut self, act: &Action, id: &NetworkId) -> CallResult {
-        self.trespass(act, &ObjectId::Network(id.clone()));
+    pub(super) fn remove_network(&mut self, action: &Action, id: &NetworkId) -> CallResult {
+        self.trespass(action, &ObjectId::Network(id.clone()));
         let Some(network) = self.networks.get(id) else {
             return Ok(Done::Ok);
         };
@@ -134,7 +137,7 @@ impl Model {
         let running = |id: &&ContainerId| {
             self.containers
                 .get(*id)
-                .is_some_and(|kept| is_up(kept.container.state))
+                .is_some_and(|stored| is_up(stored.container.state))
         };
         if let Some(used) = self.attached(id).find(running) {
             return Err(ActionError::NetworkInUse(format!("container {used} is attached")));
@@ -149,8 +152,8 @@ impl Model {
         name: &ResourceName,
         labels: &BTreeMap<String, String>,
     ) -> CallResult {
-        if let Some(held) = self.volumes.get(name.as_str()) {
-            let same = |key: &str| held.labels.get(key) == labels.get(key);
+        if let Some(existing) = self.volumes.get(name.as_str()) {
+            let same = |key: &str| existing.labels.get(key) == labels.get(key);
             return if [ENVIRONMENT, CONTROLLER].into_iter().all(same) {
                 Ok(Done::Ok)
             } else {
@@ -170,12 +173,12 @@ impl Model {
         Ok(Done::Ok)
     }
 
-    pub(super) fn remove_volume(&mut self, act: &Action, name: &ResourceName) -> CallResult {
+    pub(super) fn remove_volume(&mut self, action: &Action, name: &ResourceName) -> CallResult {
         let id = ObjectId::Volume(name.to_string());
-        self.trespass(act, &id);
+        self.trespass(action, &id);
         match self.volumes.get(name.as_str()) {
             None => return Ok(Done::Ok),
-            Some(held) if Owner::read(&held.labels).is_none() => {
+            Some(existing) if Owner::read(&existing.labels).is_none() => {
                 return Err(ActionError::NotOurs(format!("volume `{name}`")));
             }
             Some(_) => {}
