@@ -118,7 +118,7 @@ pub(crate) async fn run(settings: Settings, screen: Option<Screen>) -> Result<Ex
     let (supervisor, stop) = (running.supervisor(), running.stop_token());
     let metrics = Metrics::new(&tally, handle.snapshots(), shown.clone());
     let meter = metrics.meter(feed.clone(), previous_newest);
-    supervisor.spawn("meter", Importance::Useful, {
+    supervisor.spawn("metrics", Importance::Useful, {
         let stop = stop.clone();
         move || meter.clone().run(stop.clone())
     });
