@@ -28,7 +28,7 @@ impl TestEnvironment {
     pub(super) fn make(given: &Settings) -> Result<Self, Failure> {
         if !cfg!(target_os = "linux") {
             let message = "the selftest makes an image from this program, which has to be one for Linux";
-            return Err(Failure::missing(Reason::Unfit, message)
+            return Err(Failure::missing(Reason::MissingPrerequisite, message)
                 .exit(Exit::Unexpected)
                 .hint("run `argus selftest` on a Linux host, or in a container with the engine's socket"));
         }
