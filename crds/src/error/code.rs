@@ -88,7 +88,7 @@ impl fmt::Display for Code {
 /// assert_eq!(error.nearest, Code::PortConflict);
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("`{text}` is not a valid error code; the most similar is `{nearest}`")]
+#[error("`{text}` is not a valid error code; the nearest is `{nearest}`")]
 pub struct UnknownCode {
     text: String,
     /// Code with the smallest edit distance to the text.
