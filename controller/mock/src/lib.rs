@@ -7,7 +7,7 @@
 //! - [`CompiledMock::new`] compiles a [`MockConfig`] and returns diagnostics about it. [`CompiledMock::decide`] finds the
 //!   response to a request.
 //! - [`check`] returns diagnostics about an `OpenAPI` document.
-//! - [`Target`] describes the real service of a mock in mode `record`; [`Pair`] is one recording.
+//! - [`Target`] describes the real service of a mock in mode `record`.
 //! - [`journal`] keeps the latest requests of a mock, without secrets.
 //!
 //! Start with [`CompiledMock`]. It tries the overrides, the routes, the recordings and the document, in this order.
