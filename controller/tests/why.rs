@@ -214,10 +214,10 @@ const DB: &str = "\
      earlier run 1: exit code 3 after 7s
   <- evidence: last line on stderr: FATAL: no configuration (in STATE/private/evidence/shop/db/3)
   hint: see the crash report of run 3 with `argus evidence shop db 3`
-  hint: read what the container wrote: `argus logs shop db`
-  hint: mend what the container runs; a new image or revision is taken up by itself; what failed: `argus evidence shop db`
-  hint: try again with the same inputs: `argus retry shop`
-  hint: go back to the last revision that was ready: `argus rollback shop`
+  hint: read the container's log: `argus logs shop db`
+  hint: fix the program or its image; see the last failure: `argus evidence shop db`
+  hint: retry with the same inputs: `argus retry shop`
+  hint: roll back to the last good revision: `argus rollback shop`
 ";
 
 #[test]

@@ -1,4 +1,4 @@
-//! Writes the generated files of `crds/`: the JSON Schemas and the CRD.
+//! Generator of the files in `crds/`: the JSON Schemas and the CRD.
 
 use std::error::Error;
 use std::path::Path;

@@ -1,8 +1,8 @@
-//! What is wrong with a file, in words for its author.
+//! Diagnostics: errors and warnings about a file, with location and hint.
 
 use serde::{Deserialize, Serialize};
 
-/// Whether a complaint refuses the file.
+/// Effect of a diagnostic: an `error` rejects the file, a `warning` does not.
 #[derive(
     Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, schemars::JsonSchema,
 )]
@@ -13,40 +13,49 @@ pub enum DiagnosticSeverity {
     Warning,
 }
 
-/// One thing that is wrong with a file.
+/// Error or warning about a file.
+///
+/// ```rust
+/// use argus_crds::{Diagnostic, Location};
+///
+/// let diagnostic = Diagnostic::error("project.name", "`name` is empty")
+///     .hint("give it a value")
+///     .at(Location { line: 2, column: 9, length: 2 });
+/// assert!(diagnostic.is_error());
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Diagnostic {
-    /// Whether it refuses the file.
+    /// Effect on the file: an `error` rejects it.
     pub severity: DiagnosticSeverity,
-    /// Path in the file, as in `services[0].container.ports[1]`; empty for the file as a whole.
+    /// Path in the file, such as `services[0].container.ports[1]`; empty for the whole file.
     pub path: String,
-    /// What is wrong: lower case, no full stop, backticks round names.
+    /// Description of the problem: lower case, no full stop, backticks round names.
     pub message: String,
-    /// What to do about it.
+    /// Suggested fix.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hint: Option<String>,
-    /// Where it stands.
+    /// Location in the file; absent if it is unknown.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub location: Option<Location>,
 }
 
-/// A place in a file.
+/// Location in a file, within one line.
 #[derive(
     Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, schemars::JsonSchema,
 )]
 #[serde(rename_all = "camelCase")]
 pub struct Location {
-    /// The line, from 1.
+    /// Line, from 1.
     pub line: usize,
-    /// The column, from 1, in characters.
+    /// Column in characters, from 1.
     pub column: usize,
-    /// The number of characters, within the line.
+    /// Length in characters, within the line.
     pub length: usize,
 }
 
 impl Diagnostic {
-    /// A complaint that refuses the file.
+    /// Creates a diagnostic that rejects the file.
     pub fn error(path: impl Into<String>, message: impl Into<String>) -> Self {
         Self {
             severity: DiagnosticSeverity::Error,
@@ -57,7 +66,7 @@ impl Diagnostic {
         }
     }
 
-    /// A complaint that lets the file pass.
+    /// Creates a diagnostic that does not reject the file.
     pub fn warning(path: impl Into<String>, message: impl Into<String>) -> Self {
         Self {
             severity: DiagnosticSeverity::Warning,
@@ -65,7 +74,7 @@ impl Diagnostic {
         }
     }
 
-    /// The same complaint with what to do about it.
+    /// Sets the suggested fix.
     #[must_use]
     pub fn hint(self, hint: impl Into<String>) -> Self {
         Self {
@@ -74,27 +83,45 @@ impl Diagnostic {
         }
     }
 
-    /// The same complaint with its place.
+    /// Sets the location.
     #[must_use]
-    pub fn at(self, place: impl Into<Location>) -> Self {
+    pub fn at(self, location: impl Into<Location>) -> Self {
         Self {
-            location: Some(place.into()),
+            location: Some(location.into()),
             ..self
         }
     }
 
-    /// Whether it refuses the file.
+    /// Returns true if the diagnostic rejects the file.
     pub fn is_error(&self) -> bool {
         self.severity == DiagnosticSeverity::Error
     }
 }
 
-/// The widest part of a source line that is shown.
-const WIDEST: usize = 120;
+/// Maximum width of a rendered source line, in characters.
+const MAX_WIDTH: usize = 120;
 
-/// Renders complaints for a person: each with its place, the line it stands in, and what to do.
+/// Renders diagnostics for a person: message, location, source line and hint.
 ///
-/// Plain text without colour; control characters of the source are not passed on.
+/// The result is plain text without colour. It replaces control characters of the source.
+///
+/// ```rust
+/// use argus_crds::{Diagnostic, Location, render};
+///
+/// let source = "project:\n  name: \"\"\n";
+/// let diagnostic = Diagnostic::error("project.name", "`name` is empty")
+///     .hint("give it a value")
+///     .at(Location { line: 2, column: 9, length: 2 });
+/// let expected = concat!(
+///     "error: `name` is empty\n",
+///     " --> shop.e2e.yaml:2:9\n",
+///     "  |\n",
+///     "2 |   name: \"\"\n",
+///     "  |         ^^\n",
+///     "hint: give it a value\n",
+/// );
+/// assert_eq!(render("shop.e2e.yaml", source, &[diagnostic]), expected);
+/// ```
 pub fn render(file_name: &str, source: &str, diagnostics: &[Diagnostic]) -> String {
     let lines: Vec<&str> = source.lines().collect();
     let texts: Vec<String> = diagnostics
@@ -112,13 +139,13 @@ fn render_one(file_name: &str, lines: &[&str], diagnostic: &Diagnostic) -> Strin
     let mut text = format!("{word}: {}\n", diagnostic.message);
     match diagnostic.location {
         None => writeln_to(&mut text, format_args!(" --> {file_name}")),
-        Some(place) => {
+        Some(location) => {
             writeln_to(
                 &mut text,
-                format_args!(" --> {file_name}:{}:{}", place.line, place.column),
+                format_args!(" --> {file_name}:{}:{}", location.line, location.column),
             );
-            if let Some(line) = place.line.checked_sub(1).and_then(|index| lines.get(index)) {
-                snippet(&mut text, line, place);
+            if let Some(line) = location.line.checked_sub(1).and_then(|index| lines.get(index)) {
+                render_snippet(&mut text, line, location);
             }
         }
     }
@@ -128,19 +155,19 @@ fn render_one(file_name: &str, lines: &[&str], diagnostic: &Diagnostic) -> Strin
     text
 }
 
-fn snippet(text: &mut String, line: &str, place: Location) {
-    let number = place.line.to_string();
+fn render_snippet(text: &mut String, line: &str, location: Location) {
+    let number = location.line.to_string();
     let margin = " ".repeat(number.len());
-    let column = place.column.saturating_sub(1);
-    let skip = if column + place.length.min(WIDEST / 2) > WIDEST {
-        column - WIDEST / 3
+    let column = location.column.saturating_sub(1);
+    let skip = if column + location.length.min(MAX_WIDTH / 2) > MAX_WIDTH {
+        column - MAX_WIDTH / 3
     } else {
         0
     };
-    let shown: String = line.chars().skip(skip).take(WIDEST).map(printable).collect();
-    let room = shown.chars().count().saturating_sub(column - skip).max(1);
+    let shown: String = line.chars().skip(skip).take(MAX_WIDTH).map(printable).collect();
+    let visible = shown.chars().count().saturating_sub(column - skip).max(1);
     let indent = " ".repeat(column - skip);
-    let carets = "^".repeat(place.length.clamp(1, room));
+    let carets = "^".repeat(location.length.clamp(1, visible));
     writeln_to(text, format_args!("{margin} |"));
     writeln_to(text, format_args!("{number} | {}", shown.trim_end()));
     writeln_to(text, format_args!("{margin} | {indent}{carets}"));

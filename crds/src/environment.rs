@@ -1,4 +1,4 @@
-//! The root of an `e2e.yaml` file.
+//! Root of a spec file (`e2e.yaml`), and its settings for the whole environment.
 
 use std::collections::BTreeMap;
 
@@ -12,19 +12,19 @@ use crate::resilience::Resilience;
 use crate::service::{Service, ServicesShape};
 use crate::suite::{History, Tests};
 
-/// One test environment, as it stands in an `e2e.yaml` file.
+/// Test environment, as declared in an `e2e.yaml` file.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct E2eSpec {
-    /// Version of the format.
-    #[serde(default = "first_version")]
+    /// Version of the format; only `1` is supported.
+    #[serde(default = "default_version")]
     pub version: String,
-    /// The project that the environment belongs to.
+    /// Project of the environment.
     pub project: Project,
-    /// The one service under test (short form); ignored when `services` is given.
+    /// Single service under test (short form); ignored if `services` exists.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub service: Option<Service>,
-    /// The services under test: a list, or a map from name to service. Declaration order is kept.
+    /// Services under test: a list, or a map from name to service. Argus keeps the order.
     #[serde(
         default,
         skip_serializing_if = "Vec::is_empty",
@@ -32,56 +32,56 @@ pub struct E2eSpec {
     )]
     #[schemars(with = "ServicesShape")]
     pub services: Vec<Service>,
-    /// Mock services by name; the name is their DNS name on the environment's network.
+    /// Mock services by name. The name is also their DNS name on the environment's network.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub mocks: BTreeMap<String, Mock>,
-    /// The test suites and how they are run.
+    /// Test suites for `argus test run`, and their retries.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tests: Option<Tests>,
-    /// The Docker network of the environment.
+    /// Docker network of the environment.
     #[serde(default)]
     pub network: Network,
-    /// What keeps two copies of one project apart.
+    /// Separation of several copies of one project on the same engine.
     #[serde(default)]
     pub isolation: Isolation,
-    /// How failures are met.
+    /// Checks, restarts and reactions to failures.
     #[serde(default)]
     pub resilience: Resilience,
-    /// The Node tool's history of test results; carried through, not acted on.
+    /// Test history of the Node tool; ignored by Argus.
     #[serde(default)]
     pub history: History,
-    /// Settings of the Node tool's dashboard; carried through, not acted on.
+    /// Dashboard settings of the Node tool; ignored by Argus.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub dashboard: Option<Value>,
-    /// Repositories of the Node tool; carried through, not acted on.
+    /// Repositories of the Node tool; ignored by Argus.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub repos: Option<Value>,
-    /// Plugins of the Node tool; carried through, not acted on.
+    /// Plugins of the Node tool; ignored by Argus.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub plugins: Option<Value>,
-    /// Settings of the Node tool's server; carried through, not acted on.
+    /// Server settings of the Node tool; ignored by Argus.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub server: Option<Value>,
-    /// What Argus adds to the format for a whole environment.
+    /// Settings of Argus for the whole environment, beyond the format of the Node tool.
     #[serde(default)]
     pub argus: Argus,
 }
 
-/// A service of a file with the name it goes by and the place it stands at.
+/// Service of a file with its effective name and its path.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Declared<'a> {
-    /// Its own name, else its container's, else the project's.
+    /// Name of the service, otherwise of its container, otherwise of the project.
     pub name: &'a str,
-    /// Path of the service in the file, as in `services[2]` or `service`.
+    /// Path of the service in the file, such as `services[2]` or `service`.
     pub path: String,
-    /// The service itself.
+    /// Declared service.
     pub service: &'a Service,
 }
 
 impl E2eSpec {
-    /// The services that count, in declaration order: those of `services`, else the one of `service`.
+    /// Returns the effective services in the order of the file: those of `services`, otherwise the one of `service`.
     pub fn declared(&self) -> Vec<Declared<'_>> {
-        let named = |path: String, service| Declared {
+        let declared = |path: String, service| Declared {
             name: self.name_of(service),
             path,
             service,
@@ -90,18 +90,18 @@ impl E2eSpec {
             return self
                 .service
                 .iter()
-                .map(|service| named("service".to_owned(), service))
+                .map(|service| declared("service".to_owned(), service))
                 .collect();
         }
         let path = |index: usize| format!("services[{index}]");
         self.services
             .iter()
             .enumerate()
-            .map(|(index, service)| named(path(index), service))
+            .map(|(index, service)| declared(path(index), service))
             .collect()
     }
 
-    /// The blocks of the Node tool that the file carries and Argus does not act on.
+    /// Returns the names of the Node tool's blocks in the file. Argus ignores them.
     pub fn carried(&self) -> Vec<&'static str> {
         let blocks = [
             ("dashboard", &self.dashboard),
@@ -129,48 +129,48 @@ impl E2eSpec {
     }
 }
 
-/// The project that an environment belongs to.
+/// Project of an environment.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Project {
-    /// Its slug is the name of the environment, unless `isolation.namespace` is given.
+    /// Project name. Its slug is the name of the environment, unless `isolation.namespace` is set.
     #[schemars(length(min = 1, max = 200))]
     pub name: String,
-    /// What the project is, for people.
+    /// Description of the project for people.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub description: Option<String>,
-    /// Version of the project, for people.
+    /// Version of the project for people.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub version: Option<String>,
 }
 
-/// The Docker network of an environment.
+/// Docker network of an environment.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Network {
-    /// Name of the network, taken as it is written; by default `argusai-<namespace or project slug>-network`.
+    /// Literal name of the network. Default: `argusai-<namespace or project slug>-network`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
 }
 
-/// What keeps two copies of one project apart.
+/// Separation of several copies of one project on the same engine.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Isolation {
-    /// Name of the environment, in place of the slug of the project's name; containers and named volumes get it as a suffix.
+    /// Name of the environment instead of the project's slug, and suffix of its containers and named volumes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub namespace: Option<String>,
-    /// Where a reassigned host port is taken from: `[low, high]`, both included, from 1024.
+    /// Range of host ports for services whose own port is taken: `[low, high]`, inclusive, from 1024.
     pub port_range: PortRange,
 }
 
-/// A range of host ports, both ends included.
+/// Range of host ports, both ends included.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(from = "[u16; 2]", into = "[u16; 2]")]
 pub struct PortRange {
-    /// The lowest port.
+    /// Lowest port.
     pub low: u16,
-    /// The highest port.
+    /// Highest port.
     pub high: u16,
 }
 
@@ -202,7 +202,7 @@ impl JsonSchema for PortRange {
 
     fn json_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
         schemars::json_schema!({
-            "description": "A range of host ports, both ends included: `[low, high]`.",
+            "description": "Range of host ports: `[low, high]`, both ends included.",
             "type": "array",
             "items": { "type": "integer", "minimum": 1024, "maximum": 65535 },
             "minItems": 2,
@@ -211,34 +211,34 @@ impl JsonSchema for PortRange {
     }
 }
 
-/// What Argus adds to the format for a whole environment.
+/// Settings of Argus for the whole environment, beyond the format of the Node tool.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Argus {
-    /// What is removed together with the environment.
+    /// Resources to remove together with the environment.
     pub deletion: Deletion,
-    /// How long the environment lives after its revision was accepted; without it, until its file goes.
+    /// Lifetime of the environment after Argus accepted its revision. Default: until its file is removed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ttl: Option<HumanDuration>,
-    /// Whether the environment is held: it is watched and nothing is changed.
+    /// Hold: Argus observes the environment and changes nothing.
     pub hold: bool,
-    /// When a revision that does not become ready gives way to the last known good one.
+    /// Automatic rollback of a revision that does not become ready to the last good revision.
     pub rollback: Rollback,
-    /// The budget of restarts, beyond what `resilience.container` says.
+    /// Restart budget and its reset, in addition to `resilience.container`.
     pub restart: RestartPolicy,
-    /// How tightly containers are confined.
+    /// Limits and confinement of all containers.
     pub policy: Policy,
 }
 
-/// What is removed together with an environment.
+/// Resources to remove together with an environment.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Deletion {
-    /// What happens to named volumes.
+    /// Effect of the removal on named volumes: `Keep` or `Delete`.
     pub volumes: VolumeDeletion,
 }
 
-/// What happens to named volumes when their environment goes.
+/// Effect of the removal of an environment on its named volumes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[allow(missing_docs, reason = "a comment on a variant would split the schema's enum")]
 pub enum VolumeDeletion {
@@ -247,13 +247,13 @@ pub enum VolumeDeletion {
     Delete,
 }
 
-/// When a revision that does not become ready gives way to the last known good one.
+/// Automatic rollback of a revision that does not become ready to the last good revision.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Rollback {
-    /// Whether Argus rolls back by itself.
+    /// True for an automatic rollback.
     pub auto: bool,
-    /// How long a new revision may take to become ready.
+    /// Maximum time for a new revision to become ready, counted from its first attempt.
     pub deadline: HumanDuration,
 }
 
@@ -266,17 +266,17 @@ impl Default for Rollback {
     }
 }
 
-/// The budget of restarts of a container.
+/// Restart budget of a container.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct RestartPolicy {
-    /// The window in which restarts count against `resilience.container.maxRestarts`; with a health check all do until `resetAfter`.
+    /// Window in which restarts count against `maxRestarts`. With a health check, all restarts since the last reset count.
     pub window: HumanDuration,
-    /// How long a container is healthy before its restarts are forgotten.
+    /// Healthy time that resets budget and delay.
     pub reset_after: HumanDuration,
-    /// The longest delay between two restarts.
+    /// Maximum delay between two restarts.
     pub max_delay: HumanDuration,
-    /// When the budget is spent: `giveUp` waits for a change, `slowRetry` tries every minute. `never`: no failure is followed by a restart.
+    /// Behaviour without budget: `giveUp` waits for a change, `slowRetry` tries once per minute. `never` disables restarts.
     pub mode: RestartMode,
 }
 
@@ -291,7 +291,7 @@ impl Default for RestartPolicy {
     }
 }
 
-/// What happens when the budget of restarts is spent: wait for a change, try every minute, or never restart at all.
+/// Behaviour after the restart budget is exhausted: wait for a change, try once per minute, or never restart at all.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[allow(missing_docs, reason = "a comment on a variant would split the schema's enum")]
@@ -302,20 +302,20 @@ pub enum RestartMode {
     Never,
 }
 
-/// How tightly containers are confined.
+/// Limits and confinement of containers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Policy {
-    /// Whether an init process reaps the container's children.
+    /// True to run an init process that reaps the container's child processes.
     pub init: bool,
-    /// Whether processes are kept from gaining privileges.
+    /// True to prevent processes from gaining privileges.
     pub no_new_privileges: bool,
-    /// How many processes a container may have.
+    /// Maximum number of processes per container.
     #[schemars(range(min = 1, max = 4_194_304))]
     pub pids_limit: u32,
-    /// How large one log file of a container grows, from `1KB` to `1GB`.
+    /// Maximum size of one log file of a container, from `1KB` to `1GB`.
     pub log_max_size: ByteSize,
-    /// How many log files of a container are kept.
+    /// Maximum number of log files per container.
     #[schemars(range(min = 1, max = 100))]
     pub log_max_files: u32,
 }
@@ -332,6 +332,6 @@ impl Default for Policy {
     }
 }
 
-fn first_version() -> String {
+fn default_version() -> String {
     "1".to_owned()
 }

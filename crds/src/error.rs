@@ -1,4 +1,7 @@
-//! The one type of error that everything shows.
+//! Structured errors: the only error type of all interfaces.
+//!
+//! A [`Code`] identifies the kind of an error. Its [`Explanation`] supplies category, severity, class and suggested
+//! actions. [`StructuredError::new`] copies them into the error, and each [`Remedy`] gets its environment and service.
 
 mod action;
 mod call;
@@ -21,94 +24,106 @@ pub use kind::{Category, Class, Severity};
 pub use reason::Reason;
 pub use table::Explanation;
 
-/// An error as everything shows it: status files, CLI, HTTP, MCP, events.
+/// Error of Argus, with the same fields in status files, CLI, HTTP, MCP and events.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct StructuredError {
-    /// What kind of error it is.
+    /// Identifier of the kind of error. `argus explain CODE` describes it.
     pub code: Code,
-    /// What part of the world it is about.
+    /// Area that the error belongs to.
     pub category: Category,
-    /// How bad it is.
+    /// Effect on the environment.
     pub severity: Severity,
-    /// Who or what can make it go away: time, nothing, a person.
+    /// Responsible party: Argus with a retry (`transient`), the author of the inputs (`permanent`), or a person (`human`).
     pub class: Class,
-    /// What happened, in words.
+    /// Description of the event for a person: one line, lower case, no full stop.
     pub message: String,
-    /// The evidence, by code. Of `PREREQ_MISSING` its `reason` is one word of: `notFound`, `badRequest`, `usage`, `unauthorized`,
-    /// `forbidden`, `misdirected`, `methodNotAllowed`, `tooLarge`, `timeout`, `unavailable`, `notRunning`, `exists`, `notReady`,
-    /// `notPossible`, `unreadable`, `settings`, `unfit`.
-    #[serde(default, deserialize_with = "known")]
+    /// Evidence for programs; its fields depend on the code. In `PREREQ_MISSING` errors, `reason` is one of: `notFound`,
+    /// `badRequest`, `usage`, `unauthorized`, `forbidden`, `misdirected`, `methodNotAllowed`, `tooLarge`, `timeout`,
+    /// `unavailable`, `notRunning`, `exists`, `notReady`, `notPossible`, `unreadable`, `settings`, `missingPrerequisite`.
+    #[serde(default, deserialize_with = "object_or_empty")]
     #[schemars(!default)]
     pub details: Map<String, Value>,
-    /// What can be done, as identifiers.
+    /// Identifiers of suggested actions, most likely first.
     pub suggested_actions: Vec<ActionId>,
-    /// What can be done, callable as it stands.
+    /// Suggested actions with complete calls, in the same order.
     pub remedies: Vec<Remedy>,
-    /// Whether doing the same again may help.
+    /// True if a retry with the same inputs can succeed.
     pub retryable: bool,
-    /// In how many seconds it is worth to try again.
+    /// Seconds until the next attempt, counted from `timestamp`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub retry_after: Option<u64>,
-    /// Identity of this occurrence (ULID).
+    /// Identifier of this occurrence (ULID).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error_id: Option<String>,
-    /// What was being done.
+    /// Operation that failed, such as `create-container`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stage: Option<String>,
-    /// Which attempt it was, from 1.
+    /// Number of the attempt, from 1.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub attempt: Option<u32>,
-    /// The environment.
+    /// Name of the affected environment.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub environment: Option<String>,
-    /// The service or mock.
+    /// Name of the affected service or mock.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub service: Option<String>,
-    /// The engine's id of the container.
+    /// Container id of the engine.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub container_id: Option<String>,
-    /// How the container's main process ended.
+    /// Exit code of the container's main process.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub exit_code: Option<i64>,
-    /// The end of its standard output, redacted.
+    /// End of the container's standard output, at most 4096 bytes, redacted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stdout_tail: Option<String>,
-    /// The end of its standard error, redacted.
+    /// End of the container's standard error, at most 4096 bytes, redacted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stderr_tail: Option<String>,
-    /// The revision of the environment.
+    /// Revision of the environment.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub revision: Option<String>,
-    /// When it happened (RFC 3339).
+    /// Time of the event (RFC 3339).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub timestamp: Option<String>,
-    /// The calls that led to it, the outermost first; only on request or with `ARGUS_DEBUG=1`.
+    /// Calls behind the error, outermost first. Present only on request or with `ARGUS_DEBUG=1`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub debug: Vec<Call>,
 }
 
-/// Longest tail that an error carries, in bytes.
+/// Maximum length of `stdout_tail` and `stderr_tail`, in bytes.
 const TAIL: usize = 4096;
 
 impl StructuredError {
-    /// An error of a kind, with everything that the table says about the kind.
+    /// Creates an error with the table's category, severity, class and actions of its code.
+    ///
+    /// ```rust
+    /// use argus_crds::{ActionId, Code, Severity, StructuredError};
+    ///
+    /// let error = StructuredError::new(Code::PortConflict, "host port 8080/tcp is taken")
+    ///     .environment("shop")
+    ///     .service("web");
+    /// assert_eq!(error.severity, Severity::Recoverable);
+    ///
+    /// let retry = error.remedies.iter().find(|remedy| remedy.action == ActionId::Retry).unwrap();
+    /// assert_eq!(retry.command.as_deref(), Some("argus retry shop"));
+    /// ```
     pub fn new(code: Code, message: impl Into<String>) -> Self {
-        let about = code.about();
+        let entry = code.about();
         Self {
             code,
-            category: about.category,
-            severity: about.severity,
-            class: about.class,
+            category: entry.category,
+            severity: entry.severity,
+            class: entry.class,
             message: message.into(),
             details: Map::new(),
-            suggested_actions: about.actions.to_vec(),
-            remedies: about
+            suggested_actions: entry.actions.to_vec(),
+            remedies: entry
                 .actions
                 .iter()
                 .map(|action| action.remedy(None, None))
                 .collect(),
-            retryable: about.retryable,
+            retryable: entry.retryable,
             retry_after: None,
             error_id: None,
             stage: None,
@@ -125,28 +140,28 @@ impl StructuredError {
         }
     }
 
-    /// The same error in an environment; its remedies name it.
+    /// Sets the environment, also in the remedies.
     #[must_use]
     pub fn environment(mut self, environment: impl Into<String>) -> Self {
         self.environment = Some(environment.into());
         self.with_remedies()
     }
 
-    /// The same error in a service; its remedies name it.
+    /// Sets the service, also in the remedies.
     #[must_use]
     pub fn service(mut self, service: impl Into<String>) -> Self {
         self.service = Some(service.into());
         self.with_remedies()
     }
 
-    /// The same error with other suggestions than the table's.
+    /// Replaces the suggested actions and their remedies.
     #[must_use]
     pub fn suggest(mut self, actions: &[ActionId]) -> Self {
         self.suggested_actions = actions.to_vec();
         self.with_remedies()
     }
 
-    /// The same error with evidence, beside what it has: an object. Nothing that has no name is evidence.
+    /// Adds the fields of an object to the details; any other value is ignored.
     #[must_use]
     pub fn details(mut self, details: Value) -> Self {
         if let Value::Object(details) = details {
@@ -155,13 +170,13 @@ impl StructuredError {
         self
     }
 
-    /// The same error with another severity than the table's.
+    /// Replaces the severity of the table.
     #[must_use]
     pub fn severity(self, severity: Severity) -> Self {
         Self { severity, ..self }
     }
 
-    /// The same error with the seconds after which to try again.
+    /// Sets the seconds until the next attempt.
     #[must_use]
     pub fn retry_after(self, seconds: u64) -> Self {
         Self {
@@ -170,14 +185,14 @@ impl StructuredError {
         }
     }
 
-    /// The same error with the time after which to try again, in whole seconds that have passed by then.
+    /// Sets the time until the next attempt, rounded up to whole seconds, at least 1.
     #[must_use]
     pub fn retry_after_span(self, span: Duration) -> Self {
-        let begun = u64::from(span.subsec_nanos() > 0);
-        self.retry_after((span.as_secs() + begun).max(1))
+        let started_second = u64::from(span.subsec_nanos() > 0);
+        self.retry_after((span.as_secs() + started_second).max(1))
     }
 
-    /// The same error with the identity of this occurrence.
+    /// Sets the identifier of this occurrence.
     #[must_use]
     pub fn error_id(self, id: impl Into<String>) -> Self {
         Self {
@@ -186,7 +201,7 @@ impl StructuredError {
         }
     }
 
-    /// The same error with what was being done.
+    /// Sets the operation that failed.
     #[must_use]
     pub fn stage(self, stage: impl Into<String>) -> Self {
         Self {
@@ -195,7 +210,7 @@ impl StructuredError {
         }
     }
 
-    /// The same error with the number of the attempt.
+    /// Sets the number of the attempt.
     #[must_use]
     pub fn attempt(self, attempt: u32) -> Self {
         Self {
@@ -204,7 +219,7 @@ impl StructuredError {
         }
     }
 
-    /// The same error with the container it is about.
+    /// Sets the container id.
     #[must_use]
     pub fn container_id(self, id: impl Into<String>) -> Self {
         Self {
@@ -213,7 +228,7 @@ impl StructuredError {
         }
     }
 
-    /// The same error with how the main process ended.
+    /// Sets the exit code of the main process.
     #[must_use]
     pub fn exit_code(self, code: i64) -> Self {
         Self {
@@ -222,7 +237,7 @@ impl StructuredError {
         }
     }
 
-    /// The same error with the end of what the container wrote; redacted by the caller, cut here.
+    /// Sets the tails of the container's output. The caller redacts them; this function truncates them.
     #[must_use]
     pub fn tails(self, stdout: &str, stderr: &str) -> Self {
         let tail = |text: &str| (!text.is_empty()).then(|| last_bytes(text).to_owned());
@@ -233,7 +248,7 @@ impl StructuredError {
         }
     }
 
-    /// The same error with the revision it happened in.
+    /// Sets the revision.
     #[must_use]
     pub fn revision(self, revision: impl Into<String>) -> Self {
         Self {
@@ -242,7 +257,7 @@ impl StructuredError {
         }
     }
 
-    /// The same error with the time it happened at (RFC 3339).
+    /// Sets the time of the event (RFC 3339).
     #[must_use]
     pub fn timestamp(self, timestamp: impl Into<String>) -> Self {
         Self {
@@ -251,7 +266,7 @@ impl StructuredError {
         }
     }
 
-    /// The same error with the call that led to those it tells of already, or to it.
+    /// Adds an outer call in front of the call trace.
     #[must_use]
     pub fn with_call(mut self, call: Call) -> Self {
         self.debug.insert(0, call);
@@ -277,8 +292,10 @@ impl std::fmt::Display for StructuredError {
 
 impl std::error::Error for StructuredError {}
 
-/// What is said of nothing in particular is no object: earlier versions wrote `null`, or nothing.
-fn known<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Map<String, Value>, D::Error> {
+/// Reads `null` as an empty object: earlier versions wrote `null`, or omitted the field.
+fn object_or_empty<'de, D: serde::Deserializer<'de>>(
+    deserializer: D,
+) -> Result<Map<String, Value>, D::Error> {
     Ok(Option::deserialize(deserializer)?.unwrap_or_default())
 }
 

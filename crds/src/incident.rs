@@ -1,107 +1,107 @@
-//! What agents read of a run that did not end well: `<state>/incidents/ID.json`.
+//! Incident files: reports about unclean stops of the controller, `<state>/incidents/ID.json`.
 
 use std::collections::BTreeMap;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// The version of the incident files.
+/// Version of the format of the incident files.
 pub const INCIDENT_VERSION: u32 = 1;
 
-/// How a controller found what the run before it left.
+/// State that a controller found after an unclean stop of the previous run, or after damage to its files.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Incident {
-    /// Version of this file's format.
+    /// Version of the file format.
     pub schema_version: u32,
-    /// A ULID; the name of this file.
+    /// Identifier of the incident (ULID), and name of the file.
     pub id: String,
-    /// When it was settled (RFC 3339).
+    /// Time of the end of the recovery (RFC 3339).
     pub at: String,
-    /// Identity of the controller.
+    /// Identifier of the controller.
     pub controller: String,
-    /// The run that settled it.
+    /// Identifier of the run that performed the recovery.
     pub run: String,
-    /// Whether the run before ended with a clean stop; then only files were damaged.
+    /// True if the previous run stopped cleanly; then only files were damaged.
     pub clean: bool,
-    /// The run that died, where the journal tells.
+    /// Identifier of the run that died; absent if the journal does not contain it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub died: Option<String>,
-    /// When it was heard of last (RFC 3339).
+    /// Time of its last journal record (RFC 3339).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub last_seen: Option<String>,
-    /// What it had begun and not ended, and what became of that.
+    /// Actions without a recorded result, and their outcomes.
     pub open_intents: Vec<OpenIntent>,
-    /// What it left and is gone on with.
+    /// Containers of the dead run that this controller continues to manage.
     pub adopted: Vec<Adopted>,
-    /// Restarts that are remembered, by `ENVIRONMENT/SERVICE`; where it is 0 there is no entry.
+    /// Restored restart counters by `ENVIRONMENT/SERVICE`, without zeros.
     pub restarts: BTreeMap<String, u32>,
-    /// Parts of the state directory that could not be used.
+    /// Parts of the state directory that Argus could not use.
     pub set_aside: Vec<SetAside>,
-    /// How the journal was found.
+    /// Condition of the journal at the start.
     pub journal: JournalSummary,
 }
 
-/// An act that was begun and not ended.
+/// Action with an intent but without a result in the journal.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct OpenIntent {
-    /// Its number in the journal.
+    /// Sequence number of the intent in the journal.
     pub seq: u64,
-    /// When it was begun (RFC 3339).
+    /// Time of the intent (RFC 3339).
     pub at: String,
-    /// Its environment, where it is of one.
+    /// Environment of the action, if any.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub environment: Option<String>,
-    /// What it is about.
+    /// Subject of the action.
     pub subject: String,
-    /// What was to be done.
+    /// Name of the action, such as `create-container`.
     pub verb: String,
-    /// `done`, `notDone`, or `redo` where it cannot be seen.
+    /// Outcome: `done`, `notApplied`, or `repeat` if the outcome cannot be observed.
     pub resolution: String,
-    /// By what that was found.
+    /// Observation that determined the outcome.
     pub how: String,
 }
 
-/// A container that a dead run left and that goes on.
+/// Container of a dead run that the controller continues to manage.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Adopted {
-    /// Its environment.
+    /// Environment of the container.
     pub environment: String,
-    /// Its service.
+    /// Service of the container.
     pub service: String,
-    /// Its name.
+    /// Name of the container.
     pub container: String,
-    /// The engine's id.
+    /// Container id of the engine.
     pub id: String,
-    /// The engine's word for what it does.
+    /// State of the container as reported by the engine.
     pub state: String,
 }
 
-/// Something of the state directory that could not be used.
+/// Unusable part of the state directory.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct SetAside {
-    /// Where it was.
+    /// Original path.
     pub path: String,
-    /// Why it was of no use.
+    /// Reason why Argus could not use it.
     pub why: String,
-    /// Where it is now; absent where it could not be moved.
+    /// New path; absent if it could not be moved.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub to: Option<String>,
 }
 
-/// How the journal was found.
+/// Condition of the journal at the start.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct JournalSummary {
-    /// Records that were whole.
+    /// Number of valid records.
     pub records: u64,
-    /// Lines in the middle that were damaged, and skipped.
+    /// Number of damaged lines in the middle, which were skipped.
     pub damaged: u64,
-    /// Lines of a newer version, skipped.
+    /// Number of lines of a newer version, which were skipped.
     pub newer: u64,
-    /// Bytes that were cut off its end.
+    /// Number of bytes removed from its end.
     pub torn: u64,
 }

@@ -1,7 +1,22 @@
-//! What people write and read: the `e2e.yaml` format, the status files, errors, and their schemas.
+//! Types of the Argus API: the `e2e.yaml` format, status files, errors, and their JSON Schemas.
 //!
-//! Floor 0 of the house: no I/O, no clock, no randomness. [`yaml::read`] turns bytes into an [`E2eSpec`] and *all*
-//! complaints about them at once; what the texts in it mean together is decided one floor up.
+//! This crate is layer 0 of the project. It has no I/O, no clock and no randomness.
+//!
+//! - [`yaml::read`] parses bytes into an [`E2eSpec`] and collects all [`Diagnostic`]s of the file in one pass.
+//!   [`render`] prints them with the source line.
+//! - [`E2eSpec`] is the root of a spec file. Its parts are in [`service`], [`mock`], [`suite`], [`resilience`] and
+//!   [`probe`].
+//! - [`HumanDuration`], [`ByteSize`] and [`CpuCount`] in [`quantity`] parse and print values with units.
+//! - [`StructuredError`] is the only error type of the public interfaces. [`Code::about`] returns the table entry of
+//!   a code, and [`Remedy`] is a suggested action.
+//! - [`status`] and [`incident`] hold the documents that Argus writes to its state directory.
+//! - [`schema`] generates the JSON Schemas and the CRD from these types. Doc comments on serialized types become
+//!   descriptions in the schemas and in `docs/keys.md`.
+//!
+//! The crate checks the shape of a file only. The crate `argus-core` checks the meaning of its values, for example
+//! names, templates and mounts.
+//!
+//! Start with [`yaml::read`] for spec files and with [`StructuredError`] for errors.
 
 pub mod diagnostic;
 pub mod environment;

@@ -1,4 +1,4 @@
-//! A mock of a service that is not there.
+//! Mocks: replacements for missing services.
 
 use std::collections::BTreeMap;
 
@@ -11,54 +11,55 @@ use crate::text;
 
 pub mod config;
 
-/// A mock: inline routes, an `OpenAPI` document, or an image that is run.
+/// Mock with inline routes, an `OpenAPI` document, or an image.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Mock {
-    /// The port on the host.
+    /// Port on the host.
     #[schemars(range(min = 1))]
     pub port: u16,
-    /// The port on the Docker network; by default the one on the host.
+    /// Port on the Docker network. Default: `port`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1))]
     pub container_port: Option<u16>,
-    /// What is answered; the most specific route that matches counts, then the order of the file.
+    /// Routes. The most specific matching route responds; equally specific routes match in the order of the file.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub routes: Vec<MockRoute>,
-    /// An image to run; of the other keys only `port`, `containerPort`, `args` and `volumes` count then.
+    /// Image to run. With it, only `port`, `containerPort`, `args` and `volumes` apply.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub image: Option<String>,
-    /// Arguments of that image, in one text that is split into words without a shell.
+    /// Arguments for the image: one text, split into words without a shell.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub args: Option<String>,
-    /// Mounts of that image, `host-or-volume:container[:ro]` each.
+    /// Mounts for the image: `host-or-volume:container[:ro]`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub volumes: Vec<String>,
-    /// An `OpenAPI` document, 3.0 or 3.1, to answer from.
+    /// Path of an `OpenAPI` document, version 3.0 or 3.1.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub openapi: Option<String>,
-    /// Where answers come from: the document, a recorded target, the recordings, or (`smart`) the document with what was asked in it.
+    /// Source of responses: the document (`auto`), the target (`record`), the recordings (`replay`), or the document with values
+    /// from the request (`smart`).
     #[serde(default)]
     pub mode: MockMode,
-    /// Whether a request that breaks the document's schema is answered with 422.
+    /// True to respond with 422 to requests that violate the document.
     #[serde(default)]
     pub validate: bool,
-    /// The real service that is recorded, `http://` only. Required in mode `record`.
+    /// URL of the real service to record, only `http://`. Required in mode `record`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub target: Option<String>,
-    /// Folder of the recordings, relative to the directory of the file; for `record` and `replay`, and it must be there.
-    #[serde(default = "recordings")]
+    /// Existing folder of the recordings, relative to the file's folder; for modes `record` and `replay`.
+    #[serde(default = "default_recordings_dir")]
     pub recordings_dir: String,
-    /// How deep generated answers nest.
-    #[serde(default = "three")]
+    /// Maximum nesting of optional parts in generated responses.
+    #[serde(default = "default_max_depth")]
     #[schemars(range(min = 1, max = 32))]
     pub max_depth: u32,
-    /// Routes that go before all others and before the document.
+    /// Routes with precedence over all others and over the document.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub overrides: Vec<MockRoute>,
 }
 
-/// Where a mock's answers come from.
+/// Source of a mock's responses.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[allow(missing_docs, reason = "a comment on a variant would split the schema's enum")]
@@ -70,37 +71,37 @@ pub enum MockMode {
     Smart,
 }
 
-/// What a mock answers to what.
+/// Route of a mock: a request pattern and its response.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct MockRoute {
-    /// The HTTP method, in any case; `ANY` for all.
+    /// HTTP method in any letter case; `ANY` matches all methods.
     pub method: String,
-    /// The path; `:name` takes one segment, `*` at the end all that follows.
+    /// Path pattern. `:name` matches one segment; `*` at the end matches the rest.
     pub path: String,
-    /// What is answered.
+    /// Response of the route.
     #[serde(default)]
     pub response: MockResponse,
-    /// What else must match.
+    /// Further conditions on the request.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub when: Option<MockWhen>,
 }
 
-/// What a mock answers.
+/// Response of a mock.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct MockResponse {
-    /// The HTTP status.
+    /// HTTP status.
     #[schemars(range(min = 200, max = 599))]
     pub status: u16,
-    /// The headers.
+    /// Response headers; values can contain templates.
     #[serde(skip_serializing_if = "BTreeMap::is_empty", deserialize_with = "text::map")]
     #[schemars(with = "text::TextMap")]
     pub headers: BTreeMap<String, String>,
-    /// The body: anything; texts in it may carry `{{request.body.x}}`, `{{uuid}}` and the like.
+    /// Response body of any type. Its strings can contain templates such as `{{request.body.x}}` and `{{uuid}}`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub body: Option<Value>,
-    /// How long to wait before the answer.
+    /// Delay before the response.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub delay: Option<HumanDuration>,
 }
@@ -116,27 +117,27 @@ impl Default for MockResponse {
     }
 }
 
-/// What must match, besides method and path, for a route to count.
+/// Conditions on a request in addition to method and path. All must hold.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct MockWhen {
-    /// Fields of the request's body.
+    /// Fields of the request body.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub body: BTreeMap<String, Value>,
-    /// Headers of the request.
+    /// Request headers.
     #[serde(skip_serializing_if = "BTreeMap::is_empty", deserialize_with = "text::map")]
     #[schemars(with = "text::TextMap")]
     pub headers: BTreeMap<String, String>,
-    /// Parameters of the request's query.
+    /// Query parameters of the request.
     #[serde(skip_serializing_if = "BTreeMap::is_empty", deserialize_with = "text::map")]
     #[schemars(with = "text::TextMap")]
     pub query: BTreeMap<String, String>,
 }
 
-fn recordings() -> String {
+fn default_recordings_dir() -> String {
     ".argusai/recordings".to_owned()
 }
 
-fn three() -> u32 {
+fn default_max_depth() -> u32 {
     3
 }

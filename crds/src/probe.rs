@@ -1,4 +1,4 @@
-//! A health check.
+//! Health checks.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -6,34 +6,34 @@ use serde::{Deserialize, Serialize};
 use crate::quantity::HumanDuration;
 use crate::text::Command;
 
-/// How it is found out that a container is healthy.
+/// Health check of a container.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Healthcheck {
-    /// How the container is asked: an HTTP GET, a TCP connection, a command in it, or (`docker`) its image's own HEALTHCHECK, which it must
-    /// have, with the times that stand there and not here.
+    /// Kind of probe: an HTTP GET, a TCP connection, a command in the container, or `docker` for the image's own HEALTHCHECK
+    /// with its own times.
     #[serde(rename = "type")]
     pub kind: ProbeType,
-    /// The path that is asked; healthy on 2xx and 3xx. Required for `http`.
+    /// Path of the HTTP request. Status 2xx and 3xx mean success. Required for `http`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub path: Option<String>,
-    /// The port inside the container; by default the first TCP port that it publishes.
+    /// Port inside the container. Default: its first published TCP port.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1))]
     pub port: Option<u16>,
-    /// The command that is run in the container. Required for `exec`.
+    /// Command to run in the container. Required for `exec`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub command: Option<Command>,
-    /// How long to wait between two checks, once one was decided on; before that it is asked more often.
+    /// Time between two probes. Until the first result, Argus probes more often.
     pub interval: HumanDuration,
-    /// How long one check may take.
+    /// Maximum time of one probe.
     pub timeout: HumanDuration,
-    /// How many failures in a row make the container unhealthy.
+    /// Number of failed probes in a row that make the container unhealthy.
     #[schemars(range(min = 1, max = 1000))]
     pub retries: u32,
-    /// How long after its start failures do not count; over with the first success.
+    /// Time after the start in which failed probes do not count. It ends with the first successful probe.
     pub start_period: HumanDuration,
-    /// How many successes in a row make the container healthy.
+    /// Number of successful probes in a row that make the container healthy.
     #[schemars(range(min = 1, max = 100))]
     pub success_threshold: u32,
 }
@@ -54,7 +54,7 @@ impl Default for Healthcheck {
     }
 }
 
-/// How a container is asked whether it is healthy.
+/// Kind of probe of a health check.
 #[derive(
     Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
 )]

@@ -1,4 +1,7 @@
-//! Durations, sizes and processor counts as people write them.
+//! Durations, sizes and CPU counts with units, as in spec files.
+//!
+//! Parsing never panics and rejects values above fixed bounds. Printing uses the largest unit without a remainder, so a
+//! printed value parses to the same value.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -10,14 +13,14 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::text;
 
-/// The longest duration that is taken: ten years.
-const LONGEST: u128 = 3650 * 86_400_000;
-/// The largest size that is taken: 1 EB.
-const LARGEST: u128 = 1_000_000_000_000_000_000;
-/// The most processors that are taken.
-const MOST_CPUS: u128 = 1024;
+/// Maximum duration in milliseconds: ten years.
+const MAX_DURATION_MS: u128 = 3650 * 86_400_000;
+/// Maximum size in bytes: 1 EB.
+const MAX_SIZE: u128 = 1_000_000_000_000_000_000;
+/// Maximum number of CPUs.
+const MAX_CPUS: u128 = 1024;
 
-/// Why a text is not a quantity.
+/// Parse error of a quantity. Its text follows the name of the key in a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum QuantityError {
     /// The text is empty.
@@ -26,33 +29,45 @@ pub enum QuantityError {
     /// The text does not start with a number.
     #[error("does not start with a number")]
     NotANumber,
-    /// The unit is not known.
-    #[error("has a unit that is not known")]
+    /// The unit is unknown.
+    #[error("has an unknown unit")]
     Unit,
-    /// A number with this unit is less than nothing.
+    /// The number is less than zero.
     #[error("is negative")]
     Negative,
-    /// The quantity is out of bounds.
+    /// The value exceeds its upper bound.
     #[error("is too large")]
     TooLarge,
 }
 
-/// A duration: `100ms`, `5s`, `2m`, `1h`, `90d`, or a bare number of milliseconds; at most ten years.
+/// Duration: `100ms`, `5s`, `2m`, `1h`, `90d`, or a number of milliseconds; at most ten years.
+///
+/// ```rust
+/// use std::time::Duration;
+///
+/// use argus_crds::{HumanDuration, QuantityError};
+///
+/// let duration: HumanDuration = "1h30m".parse()?;
+/// assert_eq!(duration.get(), Duration::from_secs(5400));
+/// assert_eq!(duration.to_string(), "90m");
+/// assert_eq!("5 parsecs".parse::<HumanDuration>(), Err(QuantityError::Unit));
+/// # Ok::<(), QuantityError>(())
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct HumanDuration(Duration);
 
 impl HumanDuration {
-    /// A duration of whole seconds.
+    /// Creates a duration from whole seconds.
     pub const fn from_secs(seconds: u64) -> Self {
         Self(Duration::from_secs(seconds))
     }
 
-    /// A duration of milliseconds.
+    /// Creates a duration from milliseconds.
     pub const fn from_millis(milliseconds: u64) -> Self {
         Self(Duration::from_millis(milliseconds))
     }
 
-    /// The duration itself.
+    /// Returns the duration.
     pub const fn get(self) -> Duration {
         self.0
     }
@@ -83,15 +98,16 @@ impl FromStr for HumanDuration {
         let mut rest = text;
         let mut total = 0u128;
         while !rest.is_empty() {
-            let (number, unit, after) = take(rest)?;
-            let factor = factor(&UNITS, unit)?;
+            let (number, unit, after) = split_quantity(rest)?;
+            let factor = factor_of(&UNITS, unit)?;
             if unit.is_empty() && number.len() != text.len() {
                 return Err(QuantityError::Unit);
             }
-            total = total.saturating_add(scaled(number, factor)?);
+            total = total.saturating_add(scale(number, factor)?);
             rest = after.trim_start();
         }
-        let milliseconds = u64::try_from(within(total, LONGEST)?).map_err(|_| QuantityError::TooLarge)?;
+        let milliseconds =
+            u64::try_from(check_bound(total, MAX_DURATION_MS)?).map_err(|_| QuantityError::TooLarge)?;
         Ok(Self::from_millis(milliseconds))
     }
 }
@@ -108,17 +124,26 @@ impl fmt::Display for HumanDuration {
     }
 }
 
-/// A size in bytes: `500MB`, `2GB`, `1TB` are decimal, `512Mi`, `2GiB` and Docker's `512m`, `2g` binary; at most 1 EB.
+/// Size in bytes: `500MB`, `2GB`, `1TB` (decimal), `512Mi`, `2GiB`, or Docker's `512m`, `2g` (binary); at most 1 EB.
+///
+/// ```rust
+/// use argus_crds::{ByteSize, QuantityError};
+///
+/// assert_eq!("500MB".parse::<ByteSize>()?.bytes(), 500_000_000);
+/// assert_eq!("512m".parse::<ByteSize>()?.to_string(), "512MiB");
+/// assert_eq!("-1".parse::<ByteSize>(), Err(QuantityError::Negative));
+/// # Ok::<(), QuantityError>(())
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ByteSize(u64);
 
 impl ByteSize {
-    /// A size in bytes.
+    /// Creates a size from bytes.
     pub const fn from_bytes(bytes: u64) -> Self {
         Self(bytes)
     }
 
-    /// The bytes.
+    /// Returns the number of bytes.
     pub const fn bytes(self) -> u64 {
         self.0
     }
@@ -159,11 +184,11 @@ impl FromStr for ByteSize {
         if text.is_empty() {
             return Err(QuantityError::Empty);
         }
-        let (number, unit, after) = take(text)?;
+        let (number, unit, after) = split_quantity(text)?;
         if !after.is_empty() {
             return Err(QuantityError::Unit);
         }
-        let bytes = within(scaled(number, factor(&SIZE_UNITS, unit)?)?, LARGEST)?;
+        let bytes = check_bound(scale(number, factor_of(&SIZE_UNITS, unit)?)?, MAX_SIZE)?;
         u64::try_from(bytes)
             .map(Self)
             .map_err(|_| QuantityError::TooLarge)
@@ -191,12 +216,20 @@ impl fmt::Display for ByteSize {
     }
 }
 
-/// A number of processors with up to nine decimals, as in `1.5`; at most 1024.
+/// Number of CPUs with up to nine decimals, such as `1.5`; at most 1024.
+///
+/// ```rust
+/// use argus_crds::{CpuCount, QuantityError};
+///
+/// assert_eq!("1.5".parse::<CpuCount>()?.nanos(), 1_500_000_000);
+/// assert_eq!("2 cores".parse::<CpuCount>(), Err(QuantityError::Unit));
+/// # Ok::<(), QuantityError>(())
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct CpuCount(u64);
 
 impl CpuCount {
-    /// The count in billionths of a processor, which is what the engine is told.
+    /// Returns the count in billionths of a CPU, the unit of the engine's API.
     pub const fn nanos(self) -> u64 {
         self.0
     }
@@ -210,11 +243,11 @@ impl FromStr for CpuCount {
         if text.is_empty() {
             return Err(QuantityError::Empty);
         }
-        let (number, unit, after) = take(text)?;
+        let (number, unit, after) = split_quantity(text)?;
         if !unit.is_empty() || !after.is_empty() {
             return Err(QuantityError::Unit);
         }
-        let nanos = within(scaled(number, 1_000_000_000)?, MOST_CPUS * 1_000_000_000)?;
+        let nanos = check_bound(scale(number, 1_000_000_000)?, MAX_CPUS * 1_000_000_000)?;
         u64::try_from(nanos)
             .map(Self)
             .map_err(|_| QuantityError::TooLarge)
@@ -228,8 +261,8 @@ impl fmt::Display for CpuCount {
     }
 }
 
-/// Splits a text into a leading number, the unit after it, and what follows.
-fn take(text: &str) -> Result<(&str, &str, &str), QuantityError> {
+/// Splits a text into the leading number, its unit and the rest.
+fn split_quantity(text: &str) -> Result<(&str, &str, &str), QuantityError> {
     if text.starts_with('-') {
         return Err(QuantityError::Negative);
     }
@@ -248,7 +281,7 @@ fn take(text: &str) -> Result<(&str, &str, &str), QuantityError> {
     Ok((number, unit, after))
 }
 
-fn factor(units: &[(&str, u128)], unit: &str) -> Result<u128, QuantityError> {
+fn factor_of(units: &[(&str, u128)], unit: &str) -> Result<u128, QuantityError> {
     units
         .iter()
         .find(|(name, _)| *name == unit)
@@ -256,8 +289,8 @@ fn factor(units: &[(&str, u128)], unit: &str) -> Result<u128, QuantityError> {
         .ok_or(QuantityError::Unit)
 }
 
-/// A decimal number times a factor, rounded down to a whole.
-fn scaled(number: &str, factor: u128) -> Result<u128, QuantityError> {
+/// Multiplies a decimal number with a factor and rounds down.
+fn scale(number: &str, factor: u128) -> Result<u128, QuantityError> {
     let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
     if whole.len() > 20 || fraction.len() > 12 {
         return Err(QuantityError::TooLarge);
@@ -271,7 +304,7 @@ fn scaled(number: &str, factor: u128) -> Result<u128, QuantityError> {
     Ok(total)
 }
 
-fn within(total: u128, bound: u128) -> Result<u128, QuantityError> {
+fn check_bound(total: u128, bound: u128) -> Result<u128, QuantityError> {
     if total > bound {
         Err(QuantityError::TooLarge)
     } else {
@@ -309,17 +342,17 @@ as_text!(
     HumanDuration,
     "HumanDuration",
     "argus-duration",
-    "A duration: `100ms`, `5s`, `2m`, `1h`, `90d`, or a bare number of milliseconds."
+    "Duration: `100ms`, `5s`, `2m`, `1h`, `90d`, or a number of milliseconds."
 );
 as_text!(
     ByteSize,
     "ByteSize",
     "argus-size",
-    "A size: `500MB`, `2GB` (decimal), `512Mi`, `512m` (binary)."
+    "Size: `500MB`, `2GB` (decimal), `512Mi`, `512m` (binary)."
 );
 as_text!(
     CpuCount,
     "CpuCount",
     "argus-cpus",
-    "A number of processors, as in `1.5`."
+    "Number of CPUs, such as `1.5`."
 );

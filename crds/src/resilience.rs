@@ -1,33 +1,33 @@
-//! How failures are met.
+//! Checks, restarts and reactions to failures.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::quantity::{ByteSize, HumanDuration};
 
-/// How failures are met.
+/// Checks, restarts and reactions to failures.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Resilience {
-    /// What is checked before anything is created.
+    /// Preflight checks before the creation of resources.
     pub preflight: Preflight,
-    /// What is done about containers that fail.
+    /// Restarts of failed containers.
     pub container: ContainerResilience,
-    /// What is done about ports and networks.
+    /// Port conflicts and connectivity checks.
     pub network: NetworkResilience,
-    /// When the environment is left alone for a while.
+    /// Circuit breaker of the environment.
     pub circuit_breaker: CircuitBreaker,
 }
 
-/// What is checked before anything is created.
+/// Preflight checks before the creation of resources.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Preflight {
-    /// Whether the checks are made.
+    /// True to run the checks.
     pub enabled: bool,
-    /// How much disk space must be free.
+    /// Minimum free space on the engine's disk.
     pub disk_space_threshold: ByteSize,
-    /// Whether what dead runs left behind is removed.
+    /// True to remove orphans of dead controllers in this project.
     pub clean_orphans: bool,
 }
 
@@ -41,18 +41,18 @@ impl Default for Preflight {
     }
 }
 
-/// What is done about containers that fail.
+/// Restarts of failed containers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct ContainerResilience {
-    /// Whether a failed container is restarted.
+    /// True to restart a failed container.
     pub restart_on_failure: bool,
-    /// How often at most, before it is given up; the same failure three times in a row ends it earlier.
+    /// Maximum number of restarts before Argus gives up. Three equal failures in a row end the restarts earlier.
     #[schemars(range(max = 10))]
     pub max_restarts: u32,
-    /// The delay before the first restart.
+    /// Delay before the first restart.
     pub restart_delay: HumanDuration,
-    /// How the delay grows.
+    /// Growth of the delay between restarts.
     pub restart_backoff: RestartBackoff,
 }
 
@@ -67,7 +67,7 @@ impl Default for ContainerResilience {
     }
 }
 
-/// How the delay between restarts grows.
+/// Growth of the delay between restarts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[allow(missing_docs, reason = "a comment on a variant would split the schema's enum")]
@@ -77,13 +77,13 @@ pub enum RestartBackoff {
     Linear,
 }
 
-/// What is done about ports and networks.
+/// Port conflicts and connectivity checks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct NetworkResilience {
-    /// When a host port is taken: `auto` moves to a free one of `isolation.portRange`, `fail` waits until it is free and says so.
+    /// Reaction to a taken host port: `auto` moves to a free port of `isolation.portRange`, `fail` waits for the port.
     pub port_conflict_strategy: PortConflictStrategy,
-    /// Whether every service is checked to reach every other one that it names.
+    /// True to check the declared connections between services.
     pub verify_connectivity: bool,
 }
 
@@ -96,7 +96,7 @@ impl Default for NetworkResilience {
     }
 }
 
-/// What happens when a host port is taken.
+/// Reaction to a taken host port.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[allow(missing_docs, reason = "a comment on a variant would split the schema's enum")]
@@ -106,16 +106,16 @@ pub enum PortConflictStrategy {
     Fail,
 }
 
-/// When an environment is left alone for a while; the engine's own breaker is the controller's.
+/// Circuit breaker of an environment. The controller has a separate one for the engine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct CircuitBreaker {
-    /// Whether the environment has a breaker of its own.
+    /// True for a circuit breaker of this environment.
     pub enabled: bool,
-    /// How many failures in a row open it.
+    /// Number of failures in a row that open the circuit breaker.
     #[schemars(range(min = 1, max = 20))]
     pub failure_threshold: u32,
-    /// How long it stays open before one attempt, the first time: from `100ms` to `5m`, and twice as long each time after that.
+    /// First time in the open state before a test call, from `100ms` to `5m`. It doubles with each further opening.
     pub reset_timeout_ms: HumanDuration,
 }
 

@@ -11,15 +11,15 @@ use crate::incident::Incident;
 use crate::status::{ControllerStatus, EnvironmentStatus, PreflightReport};
 use crate::yaml::{YamlError, to_yaml};
 
-/// The formats that only [`crate::quantity`] knows; other programs would warn about them.
+/// Formats that only [`crate::quantity`] supports. Published schemas omit them, because other programs warn about them.
 const OWN_FORMATS: [&str; 3] = ["argus-duration", "argus-size", "argus-cpus"];
 
-/// The schema of `e2e.yaml` for editors (draft-07, which they understand best).
+/// Returns the schema of `e2e.yaml` for editors. Draft-07 has the best support in editors.
 pub fn e2e_schema() -> Value {
     draft07::<E2eSpec>("e2e.schema.json")
 }
 
-/// The schema of the status files: an environment's, or the controller's.
+/// Returns the schema of the status files of environments and of the controller.
 pub fn status_schema() -> Value {
     let mut generator = SchemaSettings::draft07().for_serialize().into_generator();
     let environment = generator.subschema_for::<EnvironmentStatus>();
@@ -36,22 +36,22 @@ pub fn status_schema() -> Value {
     })
 }
 
-/// The schema of the one type of error.
+/// Returns the schema of [`StructuredError`].
 pub fn error_schema() -> Value {
     draft07::<StructuredError>("error.schema.json")
 }
 
-/// The schema of the incident files.
+/// Returns the schema of the incident files.
 pub fn incident_schema() -> Value {
     draft07::<Incident>("incident.schema.json")
 }
 
-/// The schema of a preflight report.
+/// Returns the schema of a preflight report.
 pub fn preflight_schema() -> Value {
     draft07::<PreflightReport>("preflight.schema.json")
 }
 
-/// The Kubernetes CRD: `Environment` in `argus.dev/v1alpha1`, structural, with a status subresource.
+/// Returns the Kubernetes CRD: `Environment` in `argus.dev/v1alpha1`, with a structural schema and a status subresource.
 pub fn crd() -> Value {
     let spec = structural::<E2eSpec>();
     let status = structural::<EnvironmentStatus>();
@@ -77,13 +77,13 @@ pub fn crd() -> Value {
                 "storage": true,
                 "subresources": { "status": {} },
                 "additionalPrinterColumns": [
-                    column("Phase", ".status.phase", "The state of the environment in one word."),
-                    column("Revision", ".status.observedRevision", "The revision that the status is about."),
+                    column("Phase", ".status.phase", "State of the environment in one word."),
+                    column("Revision", ".status.observedRevision", "Revision that the status describes."),
                     { "name": "Age", "type": "date", "jsonPath": ".metadata.creationTimestamp" }
                 ],
                 "schema": { "openAPIV3Schema": {
                     "type": "object",
-                    "description": "One test environment.",
+                    "description": "Test environment.",
                     "required": ["spec"],
                     "properties": { "spec": spec, "status": status }
                 } }
@@ -92,15 +92,15 @@ pub fn crd() -> Value {
     })
 }
 
-/// A generated file: its name in `crds/` and its content.
+/// Generated file in `crds/`.
 pub struct Generated {
-    /// The name of the file in `crds/`.
+    /// Name of the file.
     pub name: &'static str,
-    /// What stands in it.
+    /// Content of the file.
     pub content: String,
 }
 
-/// All generated files; `cargo run -p argus-crds --example generate` writes them.
+/// Returns all generated files. `cargo run -p argus-crds --example generate` writes them.
 pub fn generated() -> Result<Vec<Generated>, YamlError> {
     let pretty = |value: &Value| format!("{value:#}\n");
     let comment =
@@ -163,7 +163,7 @@ fn strip_own_formats(value: &mut Value) {
     }
 }
 
-/// The schema of a type as Kubernetes takes it: without references, every node with one type or none at all.
+/// Returns a structural schema for Kubernetes: without references, and with at most one type per node.
 fn structural<T: JsonSchema>() -> Value {
     let mut settings = SchemaSettings::openapi3();
     settings.inline_subschemas = true;
@@ -174,13 +174,13 @@ fn structural<T: JsonSchema>() -> Value {
     schema.to_value()
 }
 
-/// Makes one node of a schema structural.
+/// Transformation of one schema node to a structural one.
 #[derive(Clone)]
 struct Structural;
 
 impl Transform for Structural {
     fn transform(&mut self, schema: &mut Schema) {
-        // Widths as `uint16` are not formats that the API server knows.
+        // The API server does not support formats such as `uint16`.
         let known = [
             "int32",
             "int64",
@@ -238,7 +238,7 @@ impl Transform for Structural {
     }
 }
 
-/// Merges alternatives: one that is left after null goes is taken in, several leave the value open.
+/// Merges alternatives without `null`: a single one is inlined, several leave the value open.
 fn merge(object: &mut serde_json::Map<String, Value>, alternatives: Vec<Value>) {
     let mut real: Vec<Value> = alternatives
         .into_iter()
@@ -256,7 +256,7 @@ fn merge(object: &mut serde_json::Map<String, Value>, alternatives: Vec<Value>) 
     }
 }
 
-/// Leaves a value open: the controller's own check has the details.
+/// Leaves a value open. The controller checks it when it reads the spec.
 fn open(object: &mut serde_json::Map<String, Value>) {
     object.retain(|key, _| ["description", "default", "nullable"].contains(&key.as_str()));
     object.insert(

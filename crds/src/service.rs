@@ -1,4 +1,4 @@
-//! A service under test.
+//! Services under test: image, container and dependencies.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -13,23 +13,23 @@ use crate::probe::Healthcheck;
 use crate::quantity::{ByteSize, CpuCount, HumanDuration};
 use crate::text::{self, Command, PortText};
 
-/// A service under test: how its image comes about, how its container runs, what it needs first.
+/// Service under test: its image, its container and its dependencies.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Service {
-    /// Unique name; required in a list of services, taken from the key in a map of services.
+    /// Unique name. Required in a list of services; in a map of services, the key is the name.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
-    /// How the image is built. One of `build` and `image` is required.
+    /// Build of the image. Either `build` or `image` is required.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub build: Option<Build>,
-    /// The image to run, pulled where it is not on the engine; with `build`, the tag to build.
+    /// Image to run; Argus pulls it if the engine does not have it. With `build`, the tag of the built image.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub image: Option<String>,
-    /// The container that is run; required.
+    /// Container of the service; required.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub container: Option<Container>,
-    /// Values for `{{config.NAME}}`.
+    /// Values for the templates `{{config.NAME}}`.
     #[serde(
         default,
         skip_serializing_if = "BTreeMap::is_empty",
@@ -37,77 +37,77 @@ pub struct Service {
     )]
     #[schemars(with = "text::TextMap")]
     pub vars: BTreeMap<String, String>,
-    /// The services that come first; always a list, of names, or of maps with a name and what is waited for.
+    /// List of dependencies that start first: names, or maps with a name and a condition.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub depends_on: Vec<Dependency>,
-    /// Arguments of the container's main process, instead of the image's.
+    /// Arguments of the main process; replaces `CMD` of the image.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub command: Option<Command>,
-    /// The container's entry point, instead of the image's.
+    /// Entry point of the container; replaces `ENTRYPOINT` of the image.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub entrypoint: Option<Command>,
-    /// The user of the main process, as in `1000:1000`.
+    /// User of the main process, such as `1000:1000`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub user: Option<String>,
-    /// The working directory of the main process.
+    /// Working directory of the main process.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub working_dir: Option<String>,
-    /// The most memory the container may use, from `6Mi`.
+    /// Memory limit of the container, at least `6Mi`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub memory: Option<ByteSize>,
-    /// How many processors the container may use, as in `1.5`; from 0.01 to 1024.
+    /// CPU limit of the container, such as `1.5`; from 0.01 to 1024.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cpus: Option<CpuCount>,
-    /// Directories in memory, `/path` or `/path:options` each.
+    /// In-memory directories: `/path` or `/path:options`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub tmpfs: Vec<String>,
-    /// Further names that the container resolves, `name:address` each.
+    /// Additional host names for the container: `name:address`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub extra_hosts: Vec<String>,
-    /// How long the container may take to stop before it is killed; by default `10s`, at most `10m`.
+    /// Time to stop before the engine kills the container. Default `10s`, at most `10m`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stop_grace: Option<HumanDuration>,
-    /// Whether the container runs once: exit 0 satisfies what depends on it, and it is not run again.
+    /// True for a container that runs once. Exit code 0 satisfies its dependents, and it does not run again.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub one_shot: bool,
-    /// What it means for the environment when this service is given up; by default `critical` where others depend on it, else
+    /// Effect on the environment if Argus gives up this service. Default: `critical` if other services depend on it, otherwise
     /// `important`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub criticality: Option<Criticality>,
-    /// Whether full privileges are asked for; never granted, and a file that asks is refused.
+    /// Privileged mode. Argus rejects a file that requests it.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub privileged: bool,
-    /// Capabilities asked for; never granted, and a file that asks is refused.
+    /// Added capabilities. Argus rejects a file that requests any.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub cap_add: Vec<String>,
-    /// Devices asked for; never granted, and a file that asks is refused.
+    /// Devices of the host. Argus rejects a file that requests any.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub devices: Vec<String>,
-    /// Network mode asked for; a container has its own: anything but `bridge`, `default` or `private` is refused.
+    /// Network mode. Argus rejects every value except `bridge`, `default` and `private`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub network_mode: Option<String>,
-    /// Process namespace asked for; a container has its own: anything but `bridge`, `default` or `private` is refused.
+    /// PID namespace. Argus rejects every value except `bridge`, `default` and `private`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pid: Option<String>,
-    /// IPC namespace asked for; a container has its own: anything but `bridge`, `default` or `private` is refused.
+    /// IPC namespace. Argus rejects every value except `bridge`, `default` and `private`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ipc: Option<String>,
 }
 
-/// How an image is built.
+/// Build of an image from a Dockerfile.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Build {
-    /// The Dockerfile, relative to the directory of the file; by default `Dockerfile` in the context.
+    /// Path of the Dockerfile, relative to the file's folder. Default: `Dockerfile` in the context.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub dockerfile: Option<String>,
-    /// The build context, relative to the directory of the file.
-    #[serde(default = "here")]
+    /// Build context, relative to the file's folder.
+    #[serde(default = "default_context")]
     pub context: String,
-    /// The tag to build and to run; by default the `image` beside, else `argus/<environment>-<service>:latest`.
+    /// Tag to build and run. Default: `image` of the service, otherwise `argus/<environment>-<service>:latest`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub image: Option<String>,
-    /// Build arguments.
+    /// Build arguments by name.
     #[serde(
         default,
         skip_serializing_if = "BTreeMap::is_empty",
@@ -117,17 +117,17 @@ pub struct Build {
     pub args: BTreeMap<String, String>,
 }
 
-/// The container of a service.
+/// Container of a service.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Container {
-    /// Name of the container; with `isolation.namespace` it becomes `<name>-<namespace>`.
+    /// Name of the container. With `isolation.namespace`, it becomes `<name>-<namespace>`.
     #[schemars(length(min = 1))]
     pub name: String,
-    /// Published ports, `[ip:]host:container[/udp]` each; a single port is published under its own number.
+    /// Published ports: `[ip:]host:container[/udp]`, or one number for both ports.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub ports: Vec<PortText>,
-    /// Environment variables; a number or a bool is taken as the text that stands in the file.
+    /// Environment variables. Numbers and booleans keep the spelling of the file.
     #[serde(
         default,
         skip_serializing_if = "BTreeMap::is_empty",
@@ -135,16 +135,16 @@ pub struct Container {
     )]
     #[schemars(with = "text::TextMap")]
     pub environment: BTreeMap<String, String>,
-    /// Mounts, `host-or-volume:container[:ro]` each.
+    /// Mounts: `host-or-volume:container[:ro]`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub volumes: Vec<String>,
-    /// How it is found out that the container is healthy; without it by the image's own HEALTHCHECK, and where there is none running is
-    /// enough. Not for what runs once.
+    /// Health check. Default: HEALTHCHECK of the image; without one, a running container counts as healthy. Not for
+    /// `oneShot` containers.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub healthcheck: Option<Healthcheck>,
 }
 
-/// What it means for the environment when a service is given up: failed, degraded, a warning, nothing.
+/// Effect of a given-up service on its environment: failed, degraded, ready with a warning, or ready and never waited for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[allow(missing_docs, reason = "a comment on a variant would split the schema's enum")]
@@ -155,16 +155,16 @@ pub enum Criticality {
     Optional,
 }
 
-/// A service that comes first.
+/// Dependency of a service on another service or a mock.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Dependency {
-    /// Name of the service or mock.
+    /// Name of the other service or mock.
     pub service: String,
-    /// What is waited for; without it, healthy where it has a health check, running where it has none.
+    /// Condition to wait for. Default: completed for a one-shot service, otherwise healthy, or running without a health check.
     pub condition: Option<DependencyCondition>,
 }
 
-/// What is waited for in a service that comes first.
+/// Condition that a dependency must reach.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[allow(missing_docs, reason = "a comment on a variant would split the schema's enum")]
@@ -174,14 +174,15 @@ pub enum DependencyCondition {
     Completed,
 }
 
-/// A dependency with its condition.
+/// Dependency with a condition.
 #[derive(Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(rename = "DependencyWithCondition")]
 struct LongDependency {
-    /// Name of the service or mock that comes first.
+    /// Name of the service or mock that must be ready first.
     service: String,
-    /// What is waited for.
+    /// Condition to wait for. Default: `completed` for a `oneShot` service, otherwise `healthy`. Without a health check,
+    /// `healthy` means running.
     #[serde(default)]
     condition: Option<DependencyCondition>,
 }
@@ -235,13 +236,13 @@ impl JsonSchema for Dependency {
     fn json_schema(generator: &mut SchemaGenerator) -> Schema {
         let long = generator.subschema_for::<LongDependency>();
         json_schema!({
-            "description": "A service that comes first: its name, or its name with the condition that is waited for.",
+            "description": "Dependency: the name of a service or mock, or a map with its name and a condition.",
             "anyOf": [{ "type": "string" }, long]
         })
     }
 }
 
-/// The shape of `services` in a file.
+/// Schema of `services` in a file.
 pub(crate) struct ServicesShape;
 
 impl JsonSchema for ServicesShape {
@@ -252,7 +253,7 @@ impl JsonSchema for ServicesShape {
     fn json_schema(generator: &mut SchemaGenerator) -> Schema {
         let service = generator.subschema_for::<Service>();
         json_schema!({
-            "description": "The services under test: a list, or a map from name to service.",
+            "description": "Services under test: a list, or a map from name to service.",
             "anyOf": [
                 { "type": "array", "items": service, "maxItems": 500 },
                 { "type": "object", "additionalProperties": service, "maxProperties": 500 }
@@ -261,7 +262,7 @@ impl JsonSchema for ServicesShape {
     }
 }
 
-/// Reads `services` from a list or from a map, whose keys become the names.
+/// Reads `services` from a list, or from a map whose keys become the names.
 pub(crate) fn list_or_map<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<Service>, D::Error> {
     struct Either;
     impl<'de> Visitor<'de> for Either {
@@ -290,6 +291,6 @@ pub(crate) fn list_or_map<'de, D: Deserializer<'de>>(deserializer: D) -> Result<
     deserializer.deserialize_any(Either)
 }
 
-fn here() -> String {
+fn default_context() -> String {
     ".".to_owned()
 }

@@ -1,4 +1,4 @@
-//! What agents read in the status files.
+//! Status files: the state of each environment and of the controller, for people and agents.
 
 use std::collections::BTreeMap;
 
@@ -19,337 +19,337 @@ pub use preflight::{
 };
 pub use users::{ActiveHold, RunningTest};
 
-/// The version of the status files.
+/// Version of the format of the status files.
 pub const STATUS_VERSION: u32 = 1;
 
-/// `<state>/environments/ENV.json`: how one environment is.
+/// Status of one environment: `<state>/environments/ENV.json`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct EnvironmentStatus {
-    /// Version of this file's format.
+    /// Version of the file format.
     pub schema_version: u32,
-    /// Identity of the environment: its namespace, or the slug of its project.
+    /// Name of the environment: its namespace, or the slug of its project.
     pub environment: String,
     /// Name of the project.
     pub project: String,
-    /// The file that it is written in.
+    /// Path of the spec file.
     pub spec_path: String,
-    /// The revision that is wanted.
+    /// Desired revision.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub revision: Option<String>,
-    /// The revision that the rest of this file is about.
+    /// Revision that the other fields describe.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub observed_revision: Option<String>,
-    /// The last revision that became ready.
+    /// Last revision that became ready.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub last_good_revision: Option<String>,
-    /// The state of the environment in one word.
+    /// State of the environment in one word.
     pub phase: Phase,
-    /// The state of the environment in detail.
+    /// State of the environment in detail.
     pub conditions: Vec<Condition>,
-    /// The services and mocks.
+    /// Status of each service and mock.
     pub services: Vec<ServiceStatus>,
-    /// Every published port.
+    /// All published ports.
     pub port_mappings: Vec<PortMapping>,
-    /// Who reaches whom, once that was verified.
+    /// Result of the last connectivity check; absent before the first one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub connectivity: Option<Connectivity>,
-    /// The circuit breaker.
+    /// Circuit breaker of the environment.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub breaker: Option<BreakerStatus>,
-    /// The last preflight report.
+    /// Last preflight report.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub preflight: Option<PreflightReport>,
-    /// What is wrong with the file, as it stands now.
+    /// Errors and warnings about the current content of the file.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub diagnostics: Vec<Diagnostic>,
-    /// What is wrong with the environment.
+    /// Current errors of the environment.
     pub errors: Vec<StructuredError>,
-    /// Resources of dead runs that were found.
+    /// Orphans: resources of dead controllers.
     pub orphans: Vec<Orphan>,
-    /// Things to know that are not errors, as the blocks that are carried and not acted on.
+    /// Information that is not an error, such as ignored blocks of the file.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub notes: Vec<String>,
-    /// The tests that run on it.
+    /// Running tests.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub tests: Vec<RunningTest>,
-    /// What of it is held.
+    /// Current holds of the environment or its services.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub holds: Vec<ActiveHold>,
-    /// How many restarts happened while tests ran.
+    /// Number of restarts while tests ran.
     pub restarts_during_run: u32,
-    /// What the controller may do at present.
+    /// Mode of the controller: its permitted actions.
     pub mode: Mode,
-    /// Whether this is the last that is known rather than what is.
+    /// True if the file contains the last known state instead of the current one.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub stale: bool,
-    /// When this was so (RFC 3339).
+    /// Time of this state (RFC 3339).
     pub as_of: String,
 }
 
-/// `<state>/controller.json`: how the controller is.
+/// Status of the controller: `<state>/controller.json`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct ControllerStatus {
-    /// Version of this file's format.
+    /// Version of the file format.
     pub schema_version: u32,
-    /// Identity of the controller.
+    /// Identifier of the controller.
     pub controller: String,
-    /// Version of the program.
+    /// Version of the `argus` program.
     pub version: String,
-    /// Process id.
+    /// Process id of the controller.
     pub pid: u32,
-    /// When it started (RFC 3339).
+    /// Time of its start (RFC 3339).
     pub started_at: String,
-    /// When it ended with a clean stop (RFC 3339); absent while it runs, and after a kill: then nothing runs under `pid`.
+    /// Time of its clean stop (RFC 3339). Absent while it runs, and after a kill; then no process has its `pid`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub stopped_at: Option<String>,
-    /// What it may do at present.
+    /// Mode of the controller: its permitted actions.
     pub mode: Mode,
-    /// Why it is in that mode.
+    /// Reason for the mode.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub mode_reason: Option<String>,
-    /// The folder that it watches.
+    /// Watched folder with spec files.
     pub specs: String,
-    /// The state of the controller in detail.
+    /// State of the controller in detail.
     pub conditions: Vec<Condition>,
-    /// The engine.
+    /// Status of the engine.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub engine: Option<EngineStatus>,
-    /// The circuit breaker of the engine.
+    /// Circuit breaker of the engine.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub breaker: Option<BreakerStatus>,
-    /// The last preflight report.
+    /// Last preflight report.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub preflight: Option<PreflightReport>,
-    /// The environments with their phase.
+    /// Phase of each environment, by its name.
     pub environments: BTreeMap<String, Phase>,
-    /// Files that could not be taken.
+    /// Rejected spec files.
     pub rejected: Vec<RejectedSpec>,
-    /// Resources of dead runs that were found.
+    /// Orphans: resources of dead controllers.
     pub orphans: Vec<Orphan>,
-    /// What is wrong with the controller.
+    /// Current errors of the controller.
     pub errors: Vec<StructuredError>,
-    /// Where it listens for HTTP.
+    /// Address of its HTTP server.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub http: Option<String>,
-    /// When this was so (RFC 3339).
+    /// Time of this state (RFC 3339).
     pub as_of: String,
 }
 
-/// The engine behind a controller.
+/// Status of the engine of a controller.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct EngineStatus {
-    /// Where it is reached.
+    /// Address of the engine.
     pub endpoint: String,
-    /// Whether it answers.
+    /// True if the engine responds.
     pub reachable: bool,
-    /// Its version.
+    /// Version of the engine.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub version: Option<String>,
-    /// Its API version.
+    /// API version of the engine.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub api_version: Option<String>,
 }
 
-/// A file that could not be taken.
+/// Rejected spec file.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct RejectedSpec {
-    /// The file.
+    /// Path of the file.
     pub spec_path: String,
-    /// Its environment, where that can be told.
+    /// Name of its environment, if known.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub environment: Option<String>,
-    /// What is wrong with it.
+    /// Errors and warnings about the file.
     pub diagnostics: Vec<Diagnostic>,
 }
 
-/// How one service or mock is.
+/// Status of a service or mock.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct ServiceStatus {
-    /// Its name.
+    /// Name of the service or mock.
     pub name: String,
-    /// Whether it is a service or a mock.
+    /// Role in the environment: a service under test or a mock.
     pub role: ServiceRole,
-    /// What its container does.
+    /// State of its container.
     pub state: ServiceState,
-    /// What its health check says.
+    /// Result of its health check.
     pub health: Health,
-    /// How often its container was restarted by Argus.
+    /// Number of restarts by Argus.
     pub restarts: u32,
-    /// Why nothing is done at present.
+    /// Reason why the service cannot proceed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub waiting_on: Option<WaitingOn>,
-    /// The engine's id of its container.
+    /// Container id of the engine.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub container_id: Option<String>,
-    /// The name of its container.
+    /// Name of its container.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub container_name: Option<String>,
-    /// The image it runs.
+    /// Image of its container.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub image: Option<String>,
-    /// Its published ports.
+    /// Published ports of the service.
     pub ports: Vec<PortMapping>,
-    /// What went wrong last.
+    /// Last error of the service.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub last_error: Option<StructuredError>,
 }
 
-/// Why nothing is done.
+/// Reason why a service cannot proceed.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct WaitingOn {
-    /// The reason as an identifier, as in `DependencyNotReady`.
+    /// Reason for programs, such as `DependencyNotReady`.
     pub reason: String,
-    /// The reason in words.
+    /// Reason for people.
     pub message: String,
-    /// The service that is waited for.
+    /// Name of the awaited service.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub service: Option<String>,
-    /// When it is looked at again (RFC 3339).
+    /// Time of the next attempt (RFC 3339).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub until: Option<String>,
-    /// The error behind it.
+    /// Code of the error that causes the wait.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub error: Option<Code>,
 }
 
-/// One published port: where it was wanted and where it is.
+/// Published port with its requested and its actual host port.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct PortMapping {
-    /// The service or mock.
+    /// Name of the service or mock.
     pub service: String,
-    /// The port in the container.
+    /// Port inside the container.
     pub container_port: u16,
-    /// `tcp`, `udp` or `sctp`.
+    /// Protocol: `tcp`, `udp` or `sctp`.
     pub protocol: String,
-    /// The host port that the file asks for.
+    /// Requested host port of the file.
     pub original_port: u16,
-    /// The host port that it got.
+    /// Actual host port.
     pub actual_port: u16,
-    /// Whether the two differ.
+    /// True if the two host ports differ.
     pub reassigned: bool,
-    /// The host address that it is published on.
+    /// Host address of the published port.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub host: Option<String>,
 }
 
-/// One condition, as Kubernetes has them.
+/// Condition, as in Kubernetes.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Condition {
-    /// Which condition.
+    /// Name of the condition, such as `Ready`.
     #[serde(rename = "type")]
     pub kind: String,
-    /// Whether it holds.
+    /// Truth value of the condition.
     pub status: Truth,
-    /// Why, as an identifier.
+    /// Reason for programs, as an identifier.
     pub reason: String,
-    /// Why, in words.
+    /// Reason for people.
     pub message: String,
-    /// When `status` last changed (RFC 3339).
+    /// Time of the last change of `status` (RFC 3339).
     pub last_transition_time: String,
 }
 
-/// Who reaches whom.
+/// Result of a connectivity check.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Connectivity {
-    /// Whether all links work.
+    /// True if all declared connections work.
     pub verified: bool,
-    /// When that was looked at (RFC 3339).
+    /// Time of the check (RFC 3339).
     pub as_of: String,
-    /// Every link that was looked at.
+    /// All checked connections.
     pub links: Vec<Link>,
 }
 
-/// One link between two services.
+/// Checked connection between two services.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Link {
-    /// Who asks.
+    /// Connecting service.
     pub from: String,
-    /// Who is asked.
+    /// Target service or mock.
     pub to: String,
-    /// The name that it is asked for by.
+    /// DNS name of the target.
     pub host: String,
-    /// The port that is asked.
+    /// Target port; absent if only the name is checked.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub port: Option<u16>,
-    /// Whether the name resolves.
+    /// True if the name resolves.
     pub dns: bool,
-    /// Whether a connection is made.
+    /// True if a connection succeeds.
     pub tcp: bool,
-    /// What went wrong.
+    /// Error of the connection.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
 }
 
-/// How a circuit breaker is.
+/// Status of a circuit breaker.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct BreakerStatus {
-    /// Whose breaker it is.
+    /// Scope of the breaker: the engine or an environment.
     pub scope: BreakerScope,
-    /// Its state.
+    /// State of the breaker.
     pub state: BreakerState,
-    /// How many failures in a row it has counted.
+    /// Number of failures in a row.
     pub failures: u32,
-    /// How often it opened.
+    /// Number of changes to `open`.
     pub times_opened: u64,
-    /// When it lets one attempt through (RFC 3339).
+    /// Time of the next test call (RFC 3339).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub retry_at: Option<String>,
-    /// The failure that opened it.
+    /// Failure that opened the breaker.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub last_failure: Option<String>,
-    /// Its last changes of state, oldest first.
+    /// Last state changes, oldest first.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub history: Vec<BreakerChange>,
 }
 
-/// One change of a circuit breaker's state.
+/// State change of a circuit breaker.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct BreakerChange {
-    /// When (RFC 3339).
+    /// Time of the change (RFC 3339).
     pub at: String,
-    /// `closed`, `open` or `halfOpen`.
+    /// New state: `closed`, `open` or `halfOpen`.
     pub to: String,
-    /// Why.
+    /// Reason for the change.
     pub reason: String,
 }
 
-/// A resource that nobody desires and whose controller is dead.
+/// Orphan: a resource of a dead controller that no environment declares.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Orphan {
-    /// `container`, `network` or `volume`.
+    /// Kind of resource: `container`, `network` or `volume`.
     pub kind: String,
-    /// The engine's id.
+    /// Id of the engine.
     pub id: String,
-    /// Its name.
+    /// Name of the resource.
     pub name: String,
-    /// The project on its label.
+    /// Project label of the resource.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub project: Option<String>,
-    /// The environment that it was part of.
+    /// Environment of the resource.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub environment: Option<String>,
-    /// The controller that made it; none for the Node tool.
+    /// Identifier of the controller that created it; absent for resources of the Node tool.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub controller: Option<String>,
-    /// When it was made, by the engine's clock (RFC 3339).
+    /// Time of its creation by the engine's clock (RFC 3339).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub created_at: Option<String>,
-    /// What becomes of it: `reported`, `waiting` for its grace, `removing`, `removed` or `failed`.
+    /// Progress of its removal: `reported`, `waiting` for its minimum age, `removing`, `removed` or `failed`.
     pub result: String,
-    /// Why it was not removed.
+    /// Reason why it was not removed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
 }
@@ -363,30 +363,30 @@ macro_rules! words {
         pub enum $name { #[default] $first $(, $rest)* }
 
         impl $name {
-            /// All of them, in their order.
+            /// All values in their order.
             pub const ALL: &[Self] = &[Self::$first $(, Self::$rest)*];
         }
     )+};
 }
 
 words! {
-    #[doc = "The state of an environment in one word."]
+    #[doc = "State of an environment in one word."]
     Phase "PascalCase" { Pending, Progressing, Ready, Degraded, Failed, Held, Terminating }
-    #[doc = "What the controller may do at present."]
+    #[doc = "Mode of the controller: its permitted actions."]
     Mode "PascalCase" { Full, Limited, Reduced, Minimal, Safe, Recovery }
-    #[doc = "What a service's container does."]
+    #[doc = "State of a service's container."]
     ServiceState "PascalCase" {
         Unknown, Waiting, Pulling, Building, Creating, Starting, Running, Ready, Completed, Restarting, Paused,
         Stopping, Failed
     }
-    #[doc = "What a health check says."]
+    #[doc = "Result of a health check."]
     Health "PascalCase" { Unknown, Starting, Healthy, Unhealthy, None }
-    #[doc = "Whether something is a service under test or a mock."]
+    #[doc = "Role in the environment: a service under test or a mock."]
     ServiceRole "camelCase" { Service, Mock }
-    #[doc = "Whether a condition holds."]
+    #[doc = "Truth value of a condition."]
     Truth "PascalCase" { Unknown, True, False }
-    #[doc = "Whose circuit breaker it is."]
+    #[doc = "Scope of a circuit breaker: the engine or an environment."]
     BreakerScope "camelCase" { Engine, Environment }
-    #[doc = "The state of a circuit breaker."]
+    #[doc = "State of a circuit breaker."]
     BreakerState "camelCase" { Closed, Open, HalfOpen }
 }

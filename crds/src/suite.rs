@@ -1,4 +1,4 @@
-//! Test suites and the history of their results.
+//! Test suites of an environment, their retries, and the test history of the Node tool.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -10,54 +10,54 @@ use serde::{Deserialize, Serialize};
 use crate::quantity::HumanDuration;
 use crate::text;
 
-/// The test suites of an environment and how they are run.
+/// Test suites of an environment, and their retries.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Tests {
-    /// The suites, in the order they are run.
+    /// Suites in their order of execution.
     pub suites: Vec<Suite>,
-    /// How a failed suite is run again, where it says nothing itself.
+    /// Retries of failed suites without their own `retry`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub retry: Option<TestRetry>,
-    /// How many suites run at once; carried through, not acted on: they run one after the other.
+    /// Number of suites in parallel; ignored by Argus, suites run one after the other.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub parallel: Option<Parallel>,
 }
 
-/// One test suite.
+/// Test suite.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Suite {
-    /// Name for people.
+    /// Name of the suite for people.
     pub name: String,
-    /// Short name for commands; by default the name.
+    /// Short name for commands. Default: the name.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub id: Option<String>,
-    /// The file or folder that `vitest`, `pytest` or `playwright` is given; not beside a `command`.
+    /// File or folder for `vitest`, `pytest` or `playwright`; not together with `command`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub file: Option<String>,
-    /// What runs the tests; a suite of `yaml`, which is the Node tool's own, is skipped.
+    /// Test runner. Argus skips suites with the Node tool's own runner `yaml`.
     #[serde(default)]
     pub runner: Runner,
-    /// The command, by `sh -c`. The runners `shell` and `exec` need one; in place of what the others run.
+    /// Command for `sh -c`. Required for the runners `shell` and `exec`; replaces the command of other runners.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub command: Option<String>,
-    /// The configuration file that `vitest`, `pytest` or `playwright` is given; not beside a `command`.
+    /// Configuration file for `vitest`, `pytest` or `playwright`; not together with `command`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub config: Option<String>,
-    /// How it is run again when it fails; in place of `tests.retry`.
+    /// Retries of this suite; replaces `tests.retry`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub retry: Option<TestRetry>,
-    /// Whether the tests of this suite run at once; carried through, not acted on: that is its runner's.
+    /// Parallel tests within this suite; ignored by Argus, the runner decides.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub parallel: Option<Parallel>,
-    /// How many tests of this suite run at once; carried through, not acted on.
+    /// Number of parallel tests within this suite; ignored by Argus.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1, max = 1024))]
     pub concurrency: Option<u32>,
 }
 
-/// What runs a test suite.
+/// Runner of a test suite.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[allow(missing_docs, reason = "a comment on a variant would split the schema's enum")]
@@ -71,18 +71,18 @@ pub enum Runner {
     Playwright,
 }
 
-/// How a failed suite is run again.
+/// Retries of a failed suite.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct TestRetry {
-    /// How often a suite is run at most; once an attempt that infrastructure disturbed is not counted.
+    /// Maximum number of attempts. One attempt disrupted by an infrastructure failure does not count.
     #[schemars(range(min = 1, max = 10))]
     pub max_attempts: u32,
-    /// The delay before the second attempt; none is longer than `10m`.
+    /// Delay before the second attempt. Every delay is at most `10m`.
     pub delay: HumanDuration,
-    /// How the delay grows.
+    /// Growth of the delay between attempts.
     pub backoff: RetryBackoff,
-    /// The factor of an exponential backoff.
+    /// Factor of the exponential backoff.
     #[schemars(range(min = 1, max = 100))]
     pub backoff_multiplier: f64,
 }
@@ -98,7 +98,7 @@ impl Default for TestRetry {
     }
 }
 
-/// How the delay between attempts grows.
+/// Growth of the delay between attempts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[allow(missing_docs, reason = "a comment on a variant would split the schema's enum")]
@@ -108,25 +108,25 @@ pub enum RetryBackoff {
     Exponential,
 }
 
-/// Whether things run at once, and how many.
+/// Parallel execution and its maximum.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Parallel {
-    /// Whether they run at once.
+    /// True for parallel execution.
     pub enabled: bool,
-    /// How many at once.
+    /// Maximum number in parallel.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub concurrency: Option<u32>,
 }
 
-/// Whether things run at once, and how many.
+/// Parallel execution and its maximum.
 #[derive(Default, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 #[schemars(rename = "ParallelWithConcurrency")]
 struct LongParallel {
-    /// Whether they run at once.
+    /// True for parallel execution.
     enabled: bool,
-    /// How many at once.
+    /// Maximum number in parallel.
     #[schemars(range(min = 1, max = 1024))]
     concurrency: Option<u32>,
 }
@@ -175,26 +175,26 @@ impl JsonSchema for Parallel {
     fn json_schema(generator: &mut SchemaGenerator) -> Schema {
         let long = generator.subschema_for::<LongParallel>();
         json_schema!({
-            "description": "Whether things run at once: a bool, or a map that also says how many.",
+            "description": "Parallel execution: `true`, `false`, or a map with a maximum.",
             "anyOf": [{ "type": "boolean" }, long]
         })
     }
 }
 
-/// The Node tool's history of test results; carried through, not acted on.
+/// Test history of the Node tool; ignored by Argus.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct History {
-    /// Whether results are kept.
+    /// True to store test results.
     pub enabled: bool,
-    /// Where they are kept: in a file, or in memory only.
+    /// Storage of the results: a file (`local`), or `memory`.
     pub storage: HistoryStorage,
-    /// The file they are kept in.
+    /// Path of the file with the results.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub path: Option<String>,
-    /// How long they are kept: an age, or a map with an age and a number of runs.
+    /// Retention of the results: a maximum age, or a map with a maximum age and a maximum number of runs.
     pub retention: Retention,
-    /// How many runs are looked at to call a test flaky.
+    /// Number of runs that decide if a test is flaky.
     #[schemars(range(min = 1, max = 10_000))]
     pub flaky_window: u32,
 }
@@ -211,7 +211,7 @@ impl Default for History {
     }
 }
 
-/// Where results are kept.
+/// Storage of test results.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[allow(missing_docs, reason = "a comment on a variant would split the schema's enum")]
@@ -221,13 +221,13 @@ pub enum HistoryStorage {
     Memory,
 }
 
-/// How long results are kept.
+/// Retention of test results.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Retention {
-    /// The oldest result that is kept.
+    /// Maximum age of a result.
     pub max_age: HumanDuration,
-    /// How many runs are kept.
+    /// Maximum number of runs.
     pub max_runs: u32,
 }
 
@@ -240,14 +240,14 @@ impl Default for Retention {
     }
 }
 
-/// How long results are kept.
+/// Retention of test results.
 #[derive(Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 #[schemars(rename = "RetentionWithRuns")]
 struct LongRetention {
-    /// The oldest result that is kept.
+    /// Maximum age of a result.
     max_age: HumanDuration,
-    /// How many runs are kept.
+    /// Maximum number of runs.
     #[schemars(range(min = 1, max = 1_000_000))]
     max_runs: u32,
 }
@@ -311,7 +311,7 @@ impl JsonSchema for Retention {
         let age = generator.subschema_for::<HumanDuration>();
         let long = generator.subschema_for::<LongRetention>();
         json_schema!({
-            "description": "How long results are kept: an age, or a map with an age and a number of runs.",
+            "description": "Retention of test results: a maximum age, or a map with a maximum age and a maximum number of runs.",
             "anyOf": [age, long]
         })
     }

@@ -1,4 +1,4 @@
-//! Texts that keep the spelling they have in the file.
+//! Texts with the spelling of the file, such as `1.10` for a number.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -8,18 +8,18 @@ use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::de::{self, Deserializer, SeqAccess, Visitor};
 use serde::{Deserialize, Serialize};
 
-/// The name under which a type asks a deserializer for a scalar's own spelling.
+/// Newtype name that requests the original spelling of a scalar from a deserializer.
 ///
-/// The YAML reader knows it and hands over `1.10` as the text `1.10`; every other deserializer hands over its value.
+/// The YAML reader passes `1.10` as the text `1.10`. Every other deserializer ignores the name and passes its value.
 pub(crate) const AS_WRITTEN: &str = "$argus::as_written";
 
-/// A port as written: `[ip:]host:container[/udp]`, a range, or a bare number. The brain parses it.
+/// Unparsed port: `[ip:]host:container[/udp]`, a range, or a number. The crate `argus-core` parses it.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(transparent)]
 pub struct PortText(pub String);
 
 impl PortText {
-    /// The port as it stands in the file.
+    /// Returns the text from the file.
     pub fn as_str(&self) -> &str {
         &self.0
     }
@@ -44,19 +44,19 @@ impl JsonSchema for PortText {
 
     fn json_schema(_: &mut SchemaGenerator) -> Schema {
         json_schema!({
-            "description": "A published port: `[ip:]host:container[/udp]`, ranges as in `8000-8002:80-82`, or one port for both.",
+            "description": "Published port: `[ip:]host:container[/udp]`, ranges such as `8000-8002:80-82`, or one port for both.",
             "type": ["string", "integer"]
         })
     }
 }
 
-/// A command as written: one text that is split like a shell does, or a list of arguments.
+/// Command: one text, which Argus splits into words with shell quoting rules, or a list of arguments.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize)]
 #[serde(untagged)]
 pub enum Command {
-    /// One text.
+    /// One unsplit text.
     Text(String),
-    /// A list of arguments.
+    /// List of arguments.
     List(Vec<String>),
 }
 
@@ -66,7 +66,7 @@ impl<'de> Deserialize<'de> for Command {
         impl<'de> Visitor<'de> for Either {
             type Value = Command;
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("a command in one text, or a list of its arguments")
+                f.write_str("a command as one text, or a list of arguments")
             }
             fn visit_newtype_struct<D: Deserializer<'de>>(self, inner: D) -> Result<Command, D::Error> {
                 inner.deserialize_any(self)
@@ -93,7 +93,7 @@ impl JsonSchema for Command {
 
     fn json_schema(_: &mut SchemaGenerator) -> Schema {
         json_schema!({
-            "description": "A command: one text that is split like a shell does, or a list of arguments.",
+            "description": "Command: one text, split into words with shell quoting rules but without a shell, or a list of arguments.",
             "anyOf": [
                 { "type": "string" },
                 { "type": "array", "items": { "type": ["string", "number", "boolean"] } }
@@ -102,7 +102,7 @@ impl JsonSchema for Command {
     }
 }
 
-/// The shape of a map whose values are taken as the text that stands in the file.
+/// Schema of a map whose values keep the spelling of the file.
 pub(crate) struct TextMap;
 
 impl JsonSchema for TextMap {
@@ -118,13 +118,13 @@ impl JsonSchema for TextMap {
     }
 }
 
-/// Reads a map whose values are taken as the text that stands in the file.
+/// Reads a map whose values keep the spelling of the file.
 pub(crate) fn map<'de, D: Deserializer<'de>>(deserializer: D) -> Result<BTreeMap<String, String>, D::Error> {
     let texts = BTreeMap::<String, Scalar>::deserialize(deserializer)?;
     Ok(texts.into_iter().map(|(key, Scalar(text))| (key, text)).collect())
 }
 
-/// Reads one scalar as the text that stands in the file.
+/// Reads one scalar with the spelling of the file.
 pub(crate) fn scalar<'de, D: Deserializer<'de>>(deserializer: D) -> Result<String, D::Error> {
     Scalar::deserialize(deserializer).map(|Scalar(text)| text)
 }
@@ -143,7 +143,7 @@ impl<'de> Visitor<'de> for ScalarVisitor {
     type Value = Scalar;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a text, a number or a bool")
+        f.write_str("a text, a number or a boolean")
     }
 
     fn visit_newtype_struct<D: Deserializer<'de>>(self, inner: D) -> Result<Scalar, D::Error> {

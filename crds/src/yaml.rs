@@ -1,7 +1,16 @@
-//! YAML: the only file that names the YAML crate.
+//! YAML reader with diagnostics and source locations, and YAML writer.
 //!
-//! Invariants: `read` returns for every input, quickly, without a panic; it finds all complaints of a file at once; a
-//! scalar reaches a text field with the spelling that stands in the file. Nothing here opens a file.
+//! Only this file names the YAML crate. No function here opens a file.
+//!
+//! Invariants of [`read`]:
+//!
+//! - It returns quickly and without a panic for every input. Size, depth, number of nodes and aliases are bounded.
+//! - It finds all errors of a file in one pass.
+//! - A scalar keeps the spelling of the file in a string field: `1.10` stays `1.10`.
+//!
+//! The bytes become a tree of nodes with locations. Two checks on this tree produce the diagnostics: one against the JSON
+//! Schema of [`E2eSpec`], one for rules that a schema cannot express. If no check finds an error, the tree becomes an
+//! [`E2eSpec`].
 
 mod check;
 mod deserialize;
@@ -24,36 +33,51 @@ use tree::{Broken, Builder, Node};
 pub use document::{Document, document};
 pub use source::SourceMap;
 
-/// The largest file that is read, in bytes.
+/// Maximum size of a file, in bytes.
 pub const MAX_BYTES: usize = 1 << 20;
-/// How deep lists and maps nest.
+/// Maximum nesting depth of lists and maps.
 pub const MAX_DEPTH: usize = 32;
-/// How many lists, maps and scalars a file holds, with its aliases followed.
+/// Maximum number of lists, maps and scalars in a file after expansion of its aliases.
 pub const MAX_NODES: usize = 50_000;
-/// How many anchors, and how many aliases, a file holds.
+/// Maximum number of anchors, and of aliases, in a file.
 pub const MAX_ALIASES: usize = 256;
-/// How many services an environment holds.
+/// Maximum number of services in an environment.
 pub const MAX_SERVICES: usize = 500;
 
-/// A place in a file.
+/// Alias of [`Location`].
 pub type Span = Location;
 
-/// What reading a file brought.
+/// Result of [`read`].
 #[derive(Clone, Debug)]
 pub struct ParsedSpec {
-    /// The file's content, unless a complaint refuses it.
+    /// Content of the file; `None` exactly if a diagnostic is an error.
     pub spec: Option<E2eSpec>,
-    /// What is left of a refused file without what is refused: nothing to run, but there may be more to complain about.
+    /// Content of a rejected file without its invalid parts. Admission checks it for further errors, but never runs it.
     pub rest: Option<E2eSpec>,
-    /// All complaints, in the order of the file.
+    /// All diagnostics in the order of the file.
     pub diagnostics: Vec<Diagnostic>,
-    /// Where things stand in the file.
+    /// Locations of all paths in the file.
     pub source: SourceMap,
 }
 
-/// Reads an environment from the bytes of a file; complains about everything that is wrong with them.
+/// Reads an environment from the bytes of a file and collects all diagnostics.
 ///
-/// The spec is there exactly when no complaint is an error.
+/// The result has a spec exactly if no diagnostic is an error.
+///
+/// ```rust
+/// use argus_crds::yaml;
+///
+/// let parsed = yaml::read("shop.e2e.yaml", b"project: { name: shop }\nservcies: []\n");
+/// assert_eq!(parsed.spec.unwrap().project.name, "shop");
+///
+/// // An unknown key is a warning with a suggestion.
+/// let warning = &parsed.diagnostics[0];
+/// assert_eq!(warning.hint.as_deref(), Some("did you mean `services`?"));
+/// assert_eq!(warning.location.unwrap().line, 2);
+///
+/// let parsed = yaml::read("bad.e2e.yaml", b"project: { name: [] }\n");
+/// assert!(parsed.spec.is_none() && parsed.diagnostics[0].is_error());
+/// ```
 pub fn read(file_name: &str, bytes: &[u8]) -> ParsedSpec {
     let root = match text_of(bytes).and_then(tree_of) {
         Ok(root) => root,
@@ -76,23 +100,23 @@ pub fn read(file_name: &str, bytes: &[u8]) -> ParsedSpec {
     rules::check(&root.node, &mut collector);
     let source = SourceMap::new(file_name, Some(root.node));
     let mut spec = None;
-    if !collector.refused()
+    if !collector.has_error()
         && let Some(node) = source.root()
     {
         match E2eSpec::deserialize(deserialize::Reader::new(node)) {
-            Ok(read) => spec = Some(read),
-            Err(why) => collector.add(Diagnostic::error("", format!("the file cannot be taken: {why}"))),
+            Ok(parsed) => spec = Some(parsed),
+            Err(error) => collector.add(Diagnostic::error("", format!("cannot read the file: {error}"))),
         }
     }
     let diagnostics = collector.finish();
-    let refused: Vec<&Diagnostic> = diagnostics
+    let errors: Vec<&Diagnostic> = diagnostics
         .iter()
         .filter(|diagnostic| diagnostic.is_error())
         .collect();
-    let rest = match refused.as_slice() {
+    let rest = match errors.as_slice() {
         [] => None,
-        refused => source
-            .without(refused)
+        errors => source
+            .without(errors)
             .and_then(|node| E2eSpec::deserialize(deserialize::Reader::new(&node)).ok()),
     };
     ParsedSpec {
@@ -104,18 +128,18 @@ pub fn read(file_name: &str, bytes: &[u8]) -> ParsedSpec {
 }
 
 impl ParsedSpec {
-    /// Of the complaints about [`Reading::rest`], those that what was left out cannot have caused.
+    /// Returns the diagnostics about [`ParsedSpec::rest`] that its omitted parts cannot have caused.
     pub fn further(&self, diagnostics: Vec<Diagnostic>) -> Vec<Diagnostic> {
-        let refused: Vec<Option<Location>> = self.diagnostics.iter().map(|c| self.scope(&c.path)).collect();
+        let rejected: Vec<Option<Location>> = self.diagnostics.iter().map(|d| self.scope(&d.path)).collect();
         diagnostics
             .into_iter()
-            .filter(|diagnostic| !refused.contains(&self.scope(&diagnostic.path)))
-            // Whom it names may be what was left out.
+            .filter(|diagnostic| !rejected.contains(&self.scope(&diagnostic.path)))
+            // The named dependency may be an omitted part.
             .filter(|diagnostic| !diagnostic.path.contains("dependsOn"))
             .collect()
     }
 
-    /// The service, or else the block, that a path lies in.
+    /// Returns the location of the service or top-level block of a path.
     fn scope(&self, path: &str) -> Option<Location> {
         let ends = path
             .match_indices(['.', '['])
@@ -127,23 +151,26 @@ impl ParsedSpec {
     }
 }
 
-/// Writes something as YAML.
+/// Serializes a value to YAML.
 pub fn to_yaml<T: Serialize>(value: &T) -> Result<String, YamlError> {
     serde_yaml::to_string(value).map_err(|error| YamlError {
         reason: error.to_string(),
     })
 }
 
-/// Why something could not be written as YAML.
+/// Error of [`to_yaml`].
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("writing YAML: {reason}")]
+#[error("cannot write YAML: {reason}")]
 pub struct YamlError {
     reason: String,
 }
 
 fn text_of(bytes: &[u8]) -> Result<&str, Box<Diagnostic>> {
     if bytes.len() > MAX_BYTES {
-        let message = format!("the file has {} bytes, and the most is {MAX_BYTES}", bytes.len());
+        let message = format!(
+            "the file has {} bytes, more than the limit of {MAX_BYTES}",
+            bytes.len()
+        );
         return Err(Box::new(
             Diagnostic::error("", message).hint("split it into several environments"),
         ));
@@ -152,8 +179,7 @@ fn text_of(bytes: &[u8]) -> Result<&str, Box<Diagnostic>> {
         let valid = String::from_utf8_lossy(&bytes[..error.valid_up_to()]);
         let line = valid.matches('\n').count() + 1;
         let column = valid.rsplit('\n').next().map_or(0, |last| last.chars().count()) + 1;
-        let diagnostic =
-            Diagnostic::error("", "the file is not UTF-8").hint("save it with the encoding UTF-8");
+        let diagnostic = Diagnostic::error("", "the file is not valid UTF-8").hint("save the file as UTF-8");
         Box::new(diagnostic.at(Location {
             line,
             column,
@@ -169,7 +195,7 @@ struct Tree {
     ignored_tags: Vec<(String, Location)>,
 }
 
-/// Builds the tree of a text; the one complaint is about what makes reading on impossible.
+/// Builds the tree of a text, or returns the first diagnostic that makes further parsing impossible.
 fn tree_of(text: &str) -> Result<Tree, Box<Diagnostic>> {
     let options = granit::options! {
         emit_comments: false,
@@ -183,44 +209,44 @@ fn tree_of(text: &str) -> Result<Tree, Box<Diagnostic>> {
     let mut documents = 0;
     let mut aliases = 0;
     for next in Parser::new_from_str_with_options(text, options) {
-        let (event, span) = next.map_err(|error| Box::new(syntax(&lines, &error)))?;
-        let place = place_of(&lines, &span);
-        let refuse = |broken: Broken| Box::new(broken.diagnostic().at(place));
+        let (event, span) = next.map_err(|error| Box::new(syntax_diagnostic(&lines, &error)))?;
+        let location = location_of(&lines, &span);
+        let reject = |broken: Broken| Box::new(broken.diagnostic().at(location));
         if let Some(tag) = event.tag()
             && !tag.is_yaml_core_schema()
             && tag.original() != "!"
         {
-            ignored_tags.push((tag.original(), place));
+            ignored_tags.push((tag.original(), location));
         }
         let anchored = event.anchor_id().filter(|id| *id != 0);
         if anchored.is_some_and(|_| anchors.len() >= MAX_ALIASES) {
-            return Err(refuse(Broken::Anchors));
+            return Err(reject(Broken::Anchors));
         }
         let finished = match event {
             Event::DocumentStart(..) => {
                 documents += 1;
                 if documents > 1 {
-                    return Err(refuse(Broken::Documents));
+                    return Err(reject(Broken::Documents));
                 }
                 None
             }
             Event::Alias(id) => {
                 aliases += 1;
                 if aliases > MAX_ALIASES {
-                    return Err(refuse(Broken::Aliases));
+                    return Err(reject(Broken::Aliases));
                 }
-                let target = anchors.get(&id).ok_or_else(|| refuse(Broken::Recursion))?;
-                builder.alias(Arc::clone(target), place).map_err(refuse)?
+                let target = anchors.get(&id).ok_or_else(|| reject(Broken::Recursion))?;
+                builder.alias(Arc::clone(target), location).map_err(reject)?
             }
             Event::Scalar(text, style, anchor, tag) => {
                 let text_tag = tag.is_some_and(|tag| tag.is_yaml_core_schema_tag("str"));
                 let plain = style == ScalarStyle::Plain && !text_tag;
                 builder
-                    .scalar(text.into_owned(), plain, place, anchor)
-                    .map_err(refuse)?
+                    .scalar(text.into_owned(), plain, location, anchor)
+                    .map_err(reject)?
             }
-            Event::SequenceStart(_, anchor, _) => builder.open_list(place, anchor).map_err(refuse)?,
-            Event::MappingStart(_, anchor, _) => builder.open_map(place, anchor).map_err(refuse)?,
+            Event::SequenceStart(_, anchor, _) => builder.open_list(location, anchor).map_err(reject)?,
+            Event::MappingStart(_, anchor, _) => builder.open_map(location, anchor).map_err(reject)?,
             Event::SequenceEnd | Event::MappingEnd => builder.close(),
             _ => None,
         };
@@ -236,13 +262,14 @@ fn tree_of(text: &str) -> Result<Tree, Box<Diagnostic>> {
             ignored_tags,
         }),
         _ => Err(Box::new(
-            Diagnostic::error("", "the file is empty").hint("an environment has at least `project.name`"),
+            Diagnostic::error("", "the file is empty")
+                .hint("declare an environment with at least `project.name`"),
         )),
     }
 }
 
-/// The place of an event, cut to its first line.
-fn place_of(lines: &[&str], span: &granit::Span) -> Location {
+/// Returns the location of an event, limited to its first line.
+fn location_of(lines: &[&str], span: &granit::Span) -> Location {
     let (line, column) = (span.start.line().max(1), span.start.col() + 1);
     let rest = || {
         lines
@@ -262,8 +289,8 @@ fn place_of(lines: &[&str], span: &granit::Span) -> Location {
     }
 }
 
-/// What the parser could not read, in words for the author.
-fn syntax(lines: &[&str], error: &ScanError) -> Diagnostic {
+/// Converts a parser error to a diagnostic for the author of the file.
+fn syntax_diagnostic(lines: &[&str], error: &ScanError) -> Diagnostic {
     let line = error.marker().line().clamp(1, lines.len().max(1));
     let column = error.marker().col() + 1;
     let info = error.info();
@@ -276,10 +303,10 @@ fn syntax(lines: &[&str], error: &ScanError) -> Diagnostic {
             length: 1,
         })
     };
-    if let Some(place) = tab(line).or_else(|| tab(line - 1)) {
-        return Diagnostic::error("", "a tab is used for indentation")
-            .hint("indent with spaces")
-            .at(place);
+    if let Some(location) = tab(line).or_else(|| tab(line - 1)) {
+        return Diagnostic::error("", "the indentation contains a tab")
+            .hint("use spaces for indentation")
+            .at(location);
     }
     let too_deep = ["nest", "recursion", "depth"]
         .iter()
@@ -287,7 +314,10 @@ fn syntax(lines: &[&str], error: &ScanError) -> Diagnostic {
     let diagnostic = if too_deep {
         Broken::Depth.diagnostic()
     } else {
-        let message = format!("this is not YAML: {}", info.lines().next().unwrap_or_default());
+        let message = format!(
+            "this is not valid YAML: {}",
+            info.lines().next().unwrap_or_default()
+        );
         match lines.get(line - 1).and_then(|text| syntax_hint(text)) {
             Some(hint) => Diagnostic::error("", message).hint(hint),
             None => Diagnostic::error("", message),
@@ -300,17 +330,17 @@ fn syntax(lines: &[&str], error: &ScanError) -> Diagnostic {
     })
 }
 
-/// What mostly is the matter with a line that is not YAML.
+/// Suggests a fix for the most common syntax errors in a line.
 fn syntax_hint(line: &str) -> Option<&'static str> {
     let value = line.split_once(": ").map_or("", |(_, value)| value.trim());
     if value.starts_with(['@', '`', '%']) {
         Some("put the value in quotes")
     } else if value.starts_with("{{") {
-        Some("a value that starts with `{{` needs quotes")
+        Some("put a value that starts with `{{` in quotes")
     } else if value.starts_with('*') || value.starts_with('&') {
-        Some("`*` and `&` start an alias and an anchor; put the value in quotes if it is a text")
+        Some("put the value in quotes, because `*` and `&` start an alias or an anchor")
     } else if value.contains(": ") && !value.starts_with(['{', '[', '"', '\'']) {
-        Some("a value that holds `: ` needs quotes")
+        Some("put a value that contains `: ` in quotes")
     } else {
         None
     }

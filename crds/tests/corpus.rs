@@ -1,4 +1,4 @@
-//! The corpus: every bad file has its message, every good file is taken.
+//! Corpus of spec files: expected diagnostics of every invalid file, and none for every valid file.
 #![allow(clippy::unwrap_used, clippy::expect_used, missing_docs)]
 
 use std::fs;
@@ -20,22 +20,22 @@ fn files(folder: &str) -> Vec<PathBuf> {
 }
 
 #[test]
-fn every_bad_file_has_its_message() {
+fn every_invalid_file_has_its_expected_diagnostics() {
     let mut wrong = Vec::new();
     let files = files("bad");
-    assert!(files.len() >= 110, "the corpus has shrunk to {}", files.len());
+    assert!(files.len() >= 110, "the corpus shrank to {} files", files.len());
     for file in files {
         let name = file.file_name().unwrap().to_str().unwrap();
         let bytes = fs::read(&file).unwrap();
-        let reading = read(name, &bytes);
-        assert!(!reading.diagnostics.is_empty(), "{name}: nobody complained");
-        let refused = reading.diagnostics.iter().any(argus_crds::Diagnostic::is_error);
+        let parsed = read(name, &bytes);
+        assert!(!parsed.diagnostics.is_empty(), "{name} has no diagnostics");
+        let has_error = parsed.diagnostics.iter().any(argus_crds::Diagnostic::is_error);
         assert_eq!(
-            refused,
-            reading.spec.is_none(),
-            "{name}: a spec is there exactly when nothing refuses it"
+            has_error,
+            parsed.spec.is_none(),
+            "{name} must have a spec exactly if no diagnostic is an error"
         );
-        let message = render(name, &String::from_utf8_lossy(&bytes), &reading.diagnostics);
+        let message = render(name, &String::from_utf8_lossy(&bytes), &parsed.diagnostics);
         let golden = file.with_extension("txt");
         if std::env::var_os("UPDATE").is_some() {
             fs::write(&golden, &message).unwrap();
@@ -45,27 +45,27 @@ fn every_bad_file_has_its_message() {
     }
     assert!(
         wrong.is_empty(),
-        "run with UPDATE=1 after looking at:\n{}",
+        "review these diagnostics, then run with UPDATE=1:\n{}",
         wrong.join("\n")
     );
 }
 
 #[test]
-fn every_good_file_is_taken_without_a_word() {
+fn every_valid_file_is_accepted_without_diagnostics() {
     let files = files("good");
-    assert!(files.len() >= 15, "the corpus has shrunk to {}", files.len());
+    assert!(files.len() >= 15, "the corpus shrank to {} files", files.len());
     for file in files {
         let name = file.file_name().unwrap().to_str().unwrap();
         let bytes = fs::read(&file).unwrap();
-        let reading = read(name, &bytes);
-        let message = render(name, &String::from_utf8_lossy(&bytes), &reading.diagnostics);
-        assert!(reading.diagnostics.is_empty(), "{message}");
-        assert!(reading.spec.is_some(), "{name}");
+        let parsed = read(name, &bytes);
+        let message = render(name, &String::from_utf8_lossy(&bytes), &parsed.diagnostics);
+        assert!(parsed.diagnostics.is_empty(), "{message}");
+        assert!(parsed.spec.is_some(), "{name}");
     }
 }
 
 #[test]
-fn a_good_file_survives_json_and_yaml() {
+fn valid_file_survives_json_and_yaml() {
     for file in files("good") {
         let name = file.file_name().unwrap().to_str().unwrap();
         let spec = read(name, &fs::read(&file).unwrap()).spec.unwrap();

@@ -1,4 +1,4 @@
-//! The table of errors is complete, and its remedies can be called as they stand.
+//! Completeness of the error table, and of the calls in remedies.
 #![allow(clippy::unwrap_used, clippy::expect_used, missing_docs)]
 
 use std::collections::BTreeSet;
@@ -8,28 +8,31 @@ use argus_crds::{ActionId, Code, StructuredError};
 use serde_json::json;
 
 #[test]
-fn every_code_is_explained() {
+fn every_code_has_a_complete_table_entry() {
     let mut seen = BTreeSet::new();
     assert_eq!(Code::ALL.len(), 42);
     for code in Code::ALL {
-        let about = code.about();
-        assert!(seen.insert(about.summary), "{code} has another's summary");
+        let entry = code.about();
         assert!(
-            about.summary.starts_with(char::is_lowercase) || about.summary.starts_with("Argus"),
+            seen.insert(entry.summary),
+            "{code} has the summary of another code"
+        );
+        assert!(
+            entry.summary.starts_with(char::is_lowercase) || entry.summary.starts_with("Argus"),
             "{code}"
         );
         assert!(
-            !about.summary.ends_with('.') && about.explanation.ends_with('.'),
+            !entry.summary.ends_with('.') && entry.explanation.ends_with('.'),
             "{code}"
         );
-        assert!(about.explanation.len() > 60, "{code} is hardly explained");
-        assert!(!about.actions.is_empty(), "{code} suggests nothing");
+        assert!(entry.explanation.len() > 60, "{code} has a short explanation");
+        assert!(!entry.actions.is_empty(), "{code} has no actions");
         assert_eq!(serde_json::to_value(code).unwrap(), json!(code.as_str()));
         assert_eq!(code.as_str().parse::<Code>().unwrap(), *code);
     }
 }
 
-/// As the first seed says (user story 1), word for word; below twice the threshold a full disk is a check that warns, and no error.
+/// Requirements of user story 1. Below twice the threshold, a nearly full disk is a warning of the preflight check, not an error.
 const DEMANDED: &[(&str, &str, &str)] = &[
     ("DOCKER_UNAVAILABLE", "infrastructure", "fatal"),
     ("DISK_SPACE_LOW", "infrastructure", "fatal"),
@@ -38,22 +41,22 @@ const DEMANDED: &[(&str, &str, &str)] = &[
 ];
 
 #[test]
-fn codes_have_the_category_and_the_severity_that_agents_were_promised() {
+fn required_codes_have_their_category_and_severity() {
     for (code, category, severity) in DEMANDED {
         let error = StructuredError::new(code.parse().unwrap(), "x").details(json!({}));
-        let told = serde_json::to_value(error).unwrap();
+        let json = serde_json::to_value(error).unwrap();
         assert_eq!(
-            (&told["code"], &told["category"], &told["severity"]),
+            (&json["code"], &json["category"], &json["severity"]),
             (&json!(code), &json!(category), &json!(severity))
         );
         for field in ["message", "details", "suggestedActions"] {
-            assert!(!told[field].is_null(), "{code}: {field}");
+            assert!(!json[field].is_null(), "{code}: {field}");
         }
     }
 }
 
 #[test]
-fn all_that_is_wrong_with_ports_is_of_one_category() {
+fn port_codes_share_one_category() {
     for code in [
         Code::PortConflict,
         Code::PortExhaustion,
@@ -64,18 +67,18 @@ fn all_that_is_wrong_with_ports_is_of_one_category() {
 }
 
 #[test]
-fn a_misspelt_code_gets_the_nearest() {
+fn misspelt_code_names_the_nearest() {
     assert_eq!("port-conflict".parse::<Code>().unwrap(), Code::PortConflict);
     let error = "PORT_CONFLCT".parse::<Code>().unwrap_err();
     assert_eq!(error.nearest, Code::PortConflict);
     assert_eq!(
         error.to_string(),
-        "`PORT_CONFLCT` is no error code; the nearest is `PORT_CONFLICT`"
+        "`PORT_CONFLCT` is not a valid error code; the nearest is `PORT_CONFLICT`"
     );
 }
 
 #[test]
-fn no_remedy_has_a_hole_in_it() {
+fn remedies_contain_no_placeholders() {
     for action in ActionId::ALL {
         for (environment, service) in [(None, None), (Some("shop"), None), (Some("shop"), Some("api"))] {
             let remedy = action.remedy(environment, service);
@@ -86,7 +89,7 @@ fn no_remedy_has_a_hole_in_it() {
         }
         assert!(
             Code::ALL.iter().any(|code| code.about().actions.contains(action)),
-            "nobody suggests {action:?}"
+            "no code suggests {action:?}"
         );
     }
 }
@@ -105,19 +108,16 @@ fn remedies_name_environment_and_service() {
 }
 
 #[test]
-fn what_needs_an_environment_that_is_not_known_says_which_there_are() {
+fn remedy_without_environment_lists_environments() {
     let retry = ActionId::Retry.remedy(None, None);
-    assert_eq!(
-        retry.summary,
-        "try again with the same inputs; which environments there are"
-    );
+    assert_eq!(retry.summary, "retry with the same inputs; list the environments");
     assert_eq!(retry.command.as_deref(), Some("argus get"));
     assert_eq!(retry.mcp.map(|call| call.tool).as_deref(), Some("argus_status"));
 }
 
 #[test]
-fn an_error_is_camel_case_and_leaves_out_what_it_does_not_know() {
-    let error = StructuredError::new(Code::HealthCheckTimeout, "no answer")
+fn error_is_camel_case_and_omits_unknown_fields() {
+    let error = StructuredError::new(Code::HealthCheckTimeout, "no response")
         .retry_after(5)
         .error_id("01J");
     let json = serde_json::to_value(&error).unwrap();
@@ -149,7 +149,7 @@ fn an_error_is_camel_case_and_leaves_out_what_it_does_not_know() {
 }
 
 #[test]
-fn details_are_always_an_object_and_what_earlier_versions_wrote_is_read() {
+fn details_are_an_object_even_from_earlier_versions() {
     let error = StructuredError::new(Code::Internal, "x");
     let json = serde_json::to_value(&error).unwrap();
     assert_eq!(json["details"], json!({}));
@@ -171,7 +171,7 @@ fn details_are_always_an_object_and_what_earlier_versions_wrote_is_read() {
 }
 
 #[test]
-fn tails_are_cut_to_their_end_at_a_character() {
+fn tails_keep_their_end_and_whole_characters() {
     let error = StructuredError::new(Code::ContainerCrash, "x").tails("", &"ü".repeat(4000));
     assert_eq!(error.stdout_tail, None);
     let tail = error.stderr_tail.unwrap();

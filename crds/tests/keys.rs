@@ -1,4 +1,4 @@
-//! `docs/keys.md` is every key that the schema of `e2e.yaml` has, in the schema's own words.
+//! Generator and check of `docs/keys.md`: every key of `e2e.yaml` with the description of the schema.
 #![allow(clippy::expect_used, missing_docs)]
 
 use std::collections::BTreeMap;
@@ -9,48 +9,48 @@ use argus_crds::schema;
 use serde_json::{Map, Value};
 
 const PAGE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/keys.md");
-/// Everything before it is written by hand.
+/// Marker of the generated part. The text before it is manual.
 const BEGIN: &str = "<!-- generated: UPDATE=1 cargo test -p argus-crds keys -->\n";
 
-/// How a type is called in a cell, where it is no map with keys of its own.
+/// Names of types in a cell, except for maps with their own table.
 const KINDS: [(&str, &str); 7] = [
     ("HumanDuration", "duration"),
     ("ByteSize", "size"),
     ("CpuCount", "number"),
-    ("Command", "command: text, or list"),
-    ("TextMap", "map of texts"),
+    ("Command", "command: string or list"),
+    ("TextMap", "map of strings"),
     ("Port", "port"),
     ("PortRange", "`[low, high]`"),
 ];
-/// Where a type is told that is found somewhere else before.
+/// Headings of types that should not appear under their first use.
 const HOMES: [(&str, &str); 1] = [("Service", "services.NAME")];
 
-/// The schema, and the maps that are still to be told, each with where it was found first.
+/// Traversal of the schema. It records the path of the first use of each map.
 struct Walk<'a> {
     types: &'a Map<String, Value>,
     places: BTreeMap<&'a str, String>,
-    /// Found in the map that is told now.
+    /// Maps found in the current map.
     found: Vec<(String, &'a Value)>,
 }
 
 impl<'a> Walk<'a> {
-    /// The name of the type behind a key, and the type; a key that may be `null` may be left out, which is all the same.
-    fn behind(&self, of: &'a Value) -> (Option<&'a str>, &'a Value) {
-        let is_something = |one: &&Value| one["type"] != "null";
-        let among = |key: &str| of[key].as_array()?.iter().find(is_something);
-        let referring = among("allOf").or_else(|| among("anyOf")).unwrap_or(of);
-        let Some(name) = referring["$ref"].as_str() else {
+    /// Returns the name and schema of a key's type. `null` alternatives of optional keys are ignored.
+    fn resolve(&self, of: &'a Value) -> (Option<&'a str>, &'a Value) {
+        let is_not_null = |one: &&Value| one["type"] != "null";
+        let among = |key: &str| of[key].as_array()?.iter().find(is_not_null);
+        let reference = among("allOf").or_else(|| among("anyOf")).unwrap_or(of);
+        let Some(name) = reference["$ref"].as_str() else {
             return (None, of);
         };
         let name = name.trim_start_matches("#/definitions/");
         (Some(name), &self.types[name])
     }
 
-    /// What may be written, for a cell; a map with keys of its own is told later, and linked.
+    /// Describes the type of a key for a cell. A map with its own keys becomes a link to its table.
     fn kind(&mut self, path: &str, of: &'a Value) -> String {
-        let (name, of) = self.behind(of);
-        let called = KINDS.iter().find(|(known, _)| Some(*known) == name);
-        if let Some((_, kind)) = called {
+        let (name, of) = self.resolve(of);
+        let known_kind = KINDS.iter().find(|(known, _)| Some(*known) == name);
+        if let Some((_, kind)) = known_kind {
             return (*kind).to_owned();
         }
         if let Some(words) = of["enum"].as_array() {
@@ -67,9 +67,12 @@ impl<'a> Walk<'a> {
             let place = &self.places[name];
             return format!("[map](#{})", anchor(place));
         }
-        if let Some(ways) = of["anyOf"].as_array() {
-            let ways: Vec<_> = ways.iter().map(|way| self.kind(path, way)).collect();
-            return ways.join(", or ");
+        if let Some(alternatives) = of["anyOf"].as_array() {
+            let kinds: Vec<_> = alternatives
+                .iter()
+                .map(|alternative| self.kind(path, alternative))
+                .collect();
+            return kinds.join(", or ");
         }
         if let Some(items) = of.get("items") {
             let kind = self.kind(&format!("{path}[]"), items);
@@ -88,7 +91,7 @@ impl<'a> Walk<'a> {
             _ => Vec::new(),
         };
         match types.iter().find(|one| *one != "null").map(String::as_str) {
-            Some("string") => "text".to_owned(),
+            Some("string") => "string".to_owned(),
             Some("boolean") => "`true` `false`".to_owned(),
             Some("integer" | "number") => range(of),
             Some("object") => "map".to_owned(),
@@ -110,17 +113,17 @@ fn range(of: &Value) -> String {
     }
 }
 
-/// As GitHub makes one of a heading.
+/// Converts a heading to its anchor, as GitHub does.
 fn anchor(heading: &str) -> String {
-    let kept = |letter: char| letter.is_alphanumeric() || letter == '-';
+    let is_kept = |letter: char| letter.is_alphanumeric() || letter == '-';
     heading
         .to_lowercase()
         .chars()
-        .filter(|letter| kept(*letter))
+        .filter(|letter| is_kept(*letter))
         .collect()
 }
 
-/// A default in a cell; that of a map is told at its keys.
+/// Returns the default for a cell. Defaults of maps appear at their keys.
 fn default(of: &Value) -> String {
     match of.get("default") {
         None | Some(Value::Null | Value::Object(_)) => String::new(),
@@ -128,8 +131,8 @@ fn default(of: &Value) -> String {
     }
 }
 
-fn in_a_cell(words: &str) -> String {
-    words.replace('\n', " ").replace('|', "\\|")
+fn escape_cell(text: &str) -> String {
+    text.replace('\n', " ").replace('|', "\\|")
 }
 
 fn page(schema: &Value) -> String {
@@ -139,21 +142,18 @@ fn page(schema: &Value) -> String {
         found: Vec::new(),
     };
     let mut page = String::new();
-    // What is found in a map is told right after it.
-    let mut ahead = vec![(String::new(), schema)];
-    while let Some((path, of)) = ahead.pop() {
+    // The maps found in a map follow it immediately.
+    let mut pending = vec![(String::new(), schema)];
+    while let Some((path, of)) = pending.pop() {
         let required = of["required"].as_array().cloned().unwrap_or_default();
-        // A String takes whatever is written.
+        // Writing to a String cannot fail.
         if path.is_empty() {
             let _ = writeln!(page, "\n## The file\n");
         } else {
-            let about = of["description"].as_str().unwrap_or_default();
-            let _ = writeln!(page, "\n## {path}\n\n{about}\n");
+            let description = of["description"].as_str().unwrap_or_default();
+            let _ = writeln!(page, "\n## {path}\n\n{description}\n");
         }
-        let _ = writeln!(
-            page,
-            "| key | what it takes | default | what it says |\n|---|---|---|---|"
-        );
+        let _ = writeln!(page, "| key | type | default | description |\n|---|---|---|---|");
         for (key, value) in of["properties"].as_object().expect("keys") {
             let below = format!("{path}{}{key}", if path.is_empty() { "" } else { "." });
             let kind = walk.kind(&below, value);
@@ -162,27 +162,27 @@ fn page(schema: &Value) -> String {
             } else {
                 default(value)
             };
-            let about = value["description"].as_str().expect("every key says what it is");
-            let about = in_a_cell(about);
-            let _ = writeln!(page, "| `{key}` | {kind} | {needed} | {about} |");
+            let description = value["description"].as_str().expect("a description of every key");
+            let description = escape_cell(description);
+            let _ = writeln!(page, "| `{key}` | {kind} | {needed} | {description} |");
         }
-        ahead.extend(walk.found.drain(..).rev());
+        pending.extend(walk.found.drain(..).rev());
     }
     page
 }
 
 #[test]
-fn the_page_of_keys_has_all_that_the_schema_has() {
+fn keys_page_matches_the_schema() {
     let schema: Value = serde_json::to_value(schema::e2e_schema()).expect("JSON");
-    let there = std::fs::read_to_string(Path::new(PAGE)).expect("the page");
-    let (by_hand, _) = there.split_once(BEGIN).expect("a generated part");
-    let current = format!("{by_hand}{BEGIN}{}", page(&schema));
-    if there != current && std::env::var_os("UPDATE").is_some() {
-        std::fs::write(PAGE, &current).expect("it is written");
+    let existing = std::fs::read_to_string(Path::new(PAGE)).expect("the page");
+    let (manual, _) = existing.split_once(BEGIN).expect("a generated part");
+    let current = format!("{manual}{BEGIN}{}", page(&schema));
+    if existing != current && std::env::var_os("UPDATE").is_some() {
+        std::fs::write(PAGE, &current).expect("a writable page");
         return;
     }
     assert!(
-        there == current,
-        "docs/keys.md is not what the schema says; hint: UPDATE=1 cargo test -p argus-crds keys"
+        existing == current,
+        "docs/keys.md does not match the schema; run `UPDATE=1 cargo test -p argus-crds keys`"
     );
 }

@@ -1,11 +1,11 @@
-//! Durations, sizes and processor counts as people write them.
+//! Parsing and printing of durations, sizes and CPU counts.
 #![allow(clippy::unwrap_used, clippy::expect_used, missing_docs)]
 
 use argus_crds::{ByteSize, CpuCount, HumanDuration, QuantityError};
 use proptest::prelude::*;
 
 #[test]
-fn durations() {
+fn durations_parse_and_print() {
     for (text, milliseconds, canonical) in [
         ("100ms", 100, "100ms"),
         ("5s", 5000, "5s"),
@@ -20,11 +20,11 @@ fn durations() {
         ("0", 0, "0ms"),
         ("3650d", 3650 * 86_400_000, "3650d"),
     ] {
-        let duration: HumanDuration = text.parse().unwrap_or_else(|why| panic!("{text}: {why}"));
+        let duration: HumanDuration = text.parse().unwrap_or_else(|error| panic!("{text}: {error}"));
         assert_eq!(duration, HumanDuration::from_millis(milliseconds), "{text}");
         assert_eq!(duration.to_string(), canonical, "{text}");
     }
-    for (text, why) in [
+    for (text, error) in [
         ("", QuantityError::Empty),
         ("soon", QuantityError::NotANumber),
         ("-5s", QuantityError::Negative),
@@ -41,12 +41,12 @@ fn durations() {
         ("1.s", QuantityError::NotANumber),
         ("1e3", QuantityError::Unit),
     ] {
-        assert_eq!(text.parse::<HumanDuration>(), Err(why), "{text}");
+        assert_eq!(text.parse::<HumanDuration>(), Err(error), "{text}");
     }
 }
 
 #[test]
-fn sizes() {
+fn sizes_parse_and_print() {
     for (text, bytes, canonical) in [
         ("500MB", 500_000_000, "500MB"),
         ("2GB", 2_000_000_000, "2GB"),
@@ -60,14 +60,14 @@ fn sizes() {
         ("17B", 17, "17B"),
         ("0", 0, "0B"),
     ] {
-        let size: ByteSize = text.parse().unwrap_or_else(|why| panic!("{text}: {why}"));
+        let size: ByteSize = text.parse().unwrap_or_else(|error| panic!("{text}: {error}"));
         assert_eq!(
             (size.bytes(), size.to_string().as_str()),
             (bytes, canonical),
             "{text}"
         );
     }
-    for (text, why) in [
+    for (text, error) in [
         ("", QuantityError::Empty),
         ("-1", QuantityError::Negative),
         ("1e3", QuantityError::Unit),
@@ -76,12 +76,12 @@ fn sizes() {
         ("2000000TB", QuantityError::TooLarge),
         ("18446744073709551616", QuantityError::TooLarge),
     ] {
-        assert_eq!(text.parse::<ByteSize>(), Err(why), "{text}");
+        assert_eq!(text.parse::<ByteSize>(), Err(error), "{text}");
     }
 }
 
 #[test]
-fn processors() {
+fn cpu_counts_parse_and_print() {
     for (text, nanos, canonical) in [
         ("1.5", 1_500_000_000, "1.5"),
         ("2", 2_000_000_000, "2"),
@@ -96,7 +96,7 @@ fn processors() {
 
 proptest! {
     #[test]
-    fn what_is_written_is_read_again(milliseconds in 0u64..315_360_000_000, bytes in 0u64..1_000_000_000_000_000_000) {
+    fn printed_values_parse_again(milliseconds in 0u64..315_360_000_000, bytes in 0u64..1_000_000_000_000_000_000) {
         let duration = HumanDuration::from_millis(milliseconds);
         prop_assert_eq!(duration.to_string().parse(), Ok(duration));
         let size = ByteSize::from_bytes(bytes);
@@ -104,7 +104,7 @@ proptest! {
     }
 
     #[test]
-    fn no_text_makes_them_panic(text in any::<String>(), digits in "[0-9.]{0,40}[a-zA-Z]{0,3}") {
+    fn arbitrary_text_never_panics(text in any::<String>(), digits in "[0-9.]{0,40}[a-zA-Z]{0,3}") {
         for text in [text, digits] {
             let _ = (text.parse::<HumanDuration>(), text.parse::<ByteSize>(), text.parse::<CpuCount>());
         }

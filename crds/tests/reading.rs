@@ -1,4 +1,4 @@
-//! Reading a file: bounds, spelling, places.
+//! YAML reader: bounds, spelling and locations.
 #![allow(clippy::unwrap_used, clippy::expect_used, missing_docs)]
 
 use std::time::{Duration, Instant};
@@ -10,18 +10,18 @@ const WHOLE: &str = include_str!("corpus/good/whole-format.yaml");
 const ADDITIONS: &str = include_str!("corpus/good/additions.yaml");
 
 #[allow(clippy::disallowed_methods, reason = "a bound on real time is what is tested")]
-/// The one complaint about bytes that must be refused quickly.
-fn refused(bytes: &[u8]) -> Diagnostic {
-    let began = Instant::now();
+/// Reads bytes that must be rejected quickly, and returns their only diagnostic.
+fn read_rejected(bytes: &[u8]) -> Diagnostic {
+    let start = Instant::now();
     let ParsedSpec {
         spec,
-        diagnostics: mut diagnostics,
+        mut diagnostics,
         ..
     } = read("e2e.yaml", bytes);
     assert!(
-        began.elapsed() < Duration::from_secs(5),
+        start.elapsed() < Duration::from_secs(5),
         "took {:?}",
-        began.elapsed()
+        start.elapsed()
     );
     assert!(spec.is_none());
     assert_eq!(diagnostics.len(), 1, "{diagnostics:?}");
@@ -29,17 +29,17 @@ fn refused(bytes: &[u8]) -> Diagnostic {
 }
 
 #[test]
-fn a_file_of_ten_mebibytes_is_refused_before_it_is_parsed() {
-    let diagnostic = refused(&vec![b'['; 10 << 20]);
+fn file_of_ten_mebibytes_is_rejected_before_parsing() {
+    let diagnostic = read_rejected(&vec![b'['; 10 << 20]);
     assert_eq!(
         diagnostic.message,
-        "the file has 10485760 bytes, and the most is 1048576"
+        "the file has 10485760 bytes, more than the limit of 1048576"
     );
     assert_eq!(diagnostic.location, None);
 }
 
 #[test]
-fn brackets_without_end_are_refused_quickly() {
+fn unclosed_brackets_are_rejected_quickly() {
     let bombs = [
         "[".repeat(200_000),
         "{a: ".repeat(100_000),
@@ -48,17 +48,17 @@ fn brackets_without_end_are_refused_quickly() {
         "a:\n ".repeat(200_000),
     ];
     for bomb in bombs {
-        let diagnostic = refused(bomb.as_bytes());
+        let diagnostic = read_rejected(bomb.as_bytes());
         assert!(diagnostic.location.is_some(), "{diagnostic:?}");
     }
     assert_eq!(
-        refused("[".repeat(200_000).as_bytes()).message,
+        read_rejected("[".repeat(200_000).as_bytes()).message,
         "the file nests deeper than 32 levels"
     );
 }
 
 #[test]
-fn a_billion_laughs_are_refused_quickly() {
+fn billion_laughs_are_rejected_quickly() {
     let laugh = |level: usize| match level {
         0 => "a0: &a0 [x, x, x, x, x, x, x, x, x]".to_owned(),
         level => {
@@ -68,25 +68,25 @@ fn a_billion_laughs_are_refused_quickly() {
     };
     let bomb = (0..30).map(laugh).collect::<Vec<_>>().join("\n");
     assert!(
-        refused(bomb.as_bytes())
+        read_rejected(bomb.as_bytes())
             .message
-            .starts_with("the file holds more than 50000 values")
+            .starts_with("the file has more than 50000 values")
     );
     let deep: Vec<String> = (1..60)
         .map(|level| format!("a{level}: &a{level} [*a{}]", level - 1))
         .collect();
     let deep = deep.join("\n");
     assert!(
-        refused(format!("a0: &a0 x\n{deep}").as_bytes())
+        read_rejected(format!("a0: &a0 x\n{deep}").as_bytes())
             .message
             .starts_with("the file nests deeper")
     );
 }
 
 #[test]
-fn bytes_that_are_not_utf8_are_shown_their_place() {
-    let diagnostic = refused(b"project:\n  name: \xc3\xa9\xff\n");
-    assert_eq!(diagnostic.message, "the file is not UTF-8");
+fn invalid_utf8_is_reported_with_its_location() {
+    let diagnostic = read_rejected(b"project:\n  name: \xc3\xa9\xff\n");
+    assert_eq!(diagnostic.message, "the file is not valid UTF-8");
     assert_eq!(
         diagnostic.location,
         Some(Location {
@@ -96,7 +96,7 @@ fn bytes_that_are_not_utf8_are_shown_their_place() {
         })
     );
     assert_eq!(
-        refused(b"\xff\xfep\0r\0").location,
+        read_rejected(b"\xff\xfep\0r\0").location,
         Some(Location {
             line: 1,
             column: 1,
@@ -141,7 +141,7 @@ fn scalars_keep_their_spelling() {
 }
 
 #[test]
-fn services_of_a_map_keep_their_order_and_take_their_keys() {
+fn services_in_a_map_keep_order_and_take_their_keys() {
     let spec = read("e2e.yaml", include_bytes!("corpus/good/services-map.yaml"))
         .spec
         .unwrap();
@@ -165,7 +165,7 @@ fn services_of_a_map_keep_their_order_and_take_their_keys() {
 }
 
 #[test]
-fn defaults_are_those_of_the_format() {
+fn defaults_match_the_format() {
     let spec = read("e2e.yaml", b"project: {name: a}\n").spec.unwrap();
     assert_eq!(spec.version, "1");
     assert_eq!(
@@ -191,7 +191,7 @@ fn defaults_are_those_of_the_format() {
 }
 
 #[test]
-fn paths_lead_to_their_places() {
+fn paths_resolve_to_their_locations() {
     let source = read("e2e.yaml", WHOLE.as_bytes()).source;
     let at = |path: &str| source.locate(path).map(|place| (place.line, place.column));
     let text = |path: &str| {
@@ -236,9 +236,9 @@ fn paths_lead_to_their_places() {
 }
 
 #[test]
-fn an_unknown_key_is_a_warning_and_the_file_is_taken() {
-    let reading = read("e2e.yaml", b"project: {name: a}\nservcies: []\n");
-    assert!(reading.spec.is_some());
+fn unknown_key_is_a_warning_and_the_file_is_accepted() {
+    let parsed = read("e2e.yaml", b"project: {name: a}\nservcies: []\n");
+    assert!(parsed.spec.is_some());
     let expected = Diagnostic::warning("servcies", "`servcies` is not a known key and is ignored")
         .hint("did you mean `services`?")
         .at(Location {
@@ -246,27 +246,27 @@ fn an_unknown_key_is_a_warning_and_the_file_is_taken() {
             column: 1,
             length: 8,
         });
-    assert_eq!(reading.diagnostics, [expected]);
+    assert_eq!(parsed.diagnostics, [expected]);
 }
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(400))]
 
     #[test]
-    fn no_bytes_make_it_panic(bytes in proptest::collection::vec(any::<u8>(), 0..300)) {
-        let reading = read("e2e.yaml", &bytes);
-        prop_assert_eq!(reading.spec.is_none(), reading.diagnostics.iter().any(Diagnostic::is_error));
+    fn arbitrary_bytes_never_panic(bytes in proptest::collection::vec(any::<u8>(), 0..300)) {
+        let parsed = read("e2e.yaml", &bytes);
+        prop_assert_eq!(parsed.spec.is_none(), parsed.diagnostics.iter().any(Diagnostic::is_error));
     }
 
     #[test]
-    fn no_punctuation_makes_it_panic(text in "[-\\[\\]{}:,&*!|>'\"%@#?a \t\n<~]{0,120}") {
-        let reading = read("e2e.yaml", text.as_bytes());
-        prop_assert_eq!(reading.spec.is_none(), reading.diagnostics.iter().any(Diagnostic::is_error));
-        argus_crds::render("e2e.yaml", &text, &reading.diagnostics);
+    fn arbitrary_punctuation_never_panics(text in "[-\\[\\]{}:,&*!|>'\"%@#?a \t\n<~]{0,120}") {
+        let parsed = read("e2e.yaml", text.as_bytes());
+        prop_assert_eq!(parsed.spec.is_none(), parsed.diagnostics.iter().any(Diagnostic::is_error));
+        argus_crds::render("e2e.yaml", &text, &parsed.diagnostics);
     }
 
     #[test]
-    fn no_mutation_of_a_good_file_makes_it_panic(
+    fn mutations_of_a_valid_file_never_panic(
         whole in any::<bool>(), at in any::<prop::sample::Index>(), cut in 0usize..20,
         with in "[-\\[\\]{}:,&*!|>'\"%@#?a1 \t\n<~]{0,4}",
     ) {
@@ -274,26 +274,26 @@ proptest! {
         let start = at.index(text.len());
         let end = (start + cut).min(text.len());
         text.replace_range(start..end, &with);
-        let reading = read("e2e.yaml", text.as_bytes());
-        prop_assert_eq!(reading.spec.is_none(), reading.diagnostics.iter().any(Diagnostic::is_error));
-        let unplaced = reading.diagnostics.iter().find(|diagnostic| diagnostic.message.contains("cannot be taken"));
-        prop_assert!(unplaced.is_none(), "the check missed what the types refuse: {:?}\n{}", unplaced, text);
-        argus_crds::render("e2e.yaml", &text, &reading.diagnostics);
+        let parsed = read("e2e.yaml", text.as_bytes());
+        prop_assert_eq!(parsed.spec.is_none(), parsed.diagnostics.iter().any(Diagnostic::is_error));
+        let unlocated = parsed.diagnostics.iter().find(|diagnostic| diagnostic.message.contains("cannot read the file"));
+        prop_assert!(unlocated.is_none(), "the check missed an error of the types: {:?}\n{}", unlocated, text);
+        argus_crds::render("e2e.yaml", &text, &parsed.diagnostics);
     }
 
     #[test]
-    fn any_number_keeps_its_spelling(number in "-?[0-9]{1,30}(\\.[0-9]{1,20})?(e[0-9]{1,3})?") {
+    fn numbers_keep_their_spelling(number in "-?[0-9]{1,30}(\\.[0-9]{1,20})?(e[0-9]{1,3})?") {
         let text = format!("project: {{name: a}}\nservice:\n  vars:\n    A: {number}\n");
         let spec = read("e2e.yaml", text.as_bytes()).spec.unwrap();
         prop_assert_eq!(&spec.service.unwrap().vars["A"], &number);
     }
 
     #[test]
-    fn any_unknown_key_is_a_warning(key in "zz[a-z]{1,12}") {
-        let reading = read("e2e.yaml", format!("project:\n  name: a\n  {key}: 1\n").as_bytes());
-        prop_assert!(reading.spec.is_some());
-        prop_assert_eq!(reading.diagnostics.len(), 1);
-        prop_assert!(!reading.diagnostics[0].is_error());
-        prop_assert_eq!(reading.diagnostics[0].location.map(|place| (place.line, place.column)), Some((3, 3)));
+    fn unknown_keys_are_warnings(key in "zz[a-z]{1,12}") {
+        let parsed = read("e2e.yaml", format!("project:\n  name: a\n  {key}: 1\n").as_bytes());
+        prop_assert!(parsed.spec.is_some());
+        prop_assert_eq!(parsed.diagnostics.len(), 1);
+        prop_assert!(!parsed.diagnostics[0].is_error());
+        prop_assert_eq!(parsed.diagnostics[0].location.map(|place| (place.line, place.column)), Some((3, 3)));
     }
 }

@@ -1,4 +1,4 @@
-//! The generated files are current, and say what the types say.
+//! Generated schemas and CRD: current, valid, and consistent with the types.
 #![allow(clippy::unwrap_used, clippy::expect_used, missing_docs)]
 
 use std::fs;
@@ -21,7 +21,7 @@ fn valid(schema: &Value, instance: &Value) -> Result<(), String> {
 }
 
 #[test]
-fn the_committed_files_are_current() {
+fn committed_files_are_current() {
     for file in schema::generated().unwrap() {
         let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(file.name);
         let committed = fs::read_to_string(&path).unwrap_or_default();
@@ -34,7 +34,7 @@ fn the_committed_files_are_current() {
 }
 
 #[test]
-fn the_schemas_are_draft_07() {
+fn schemas_are_valid_draft_07() {
     for schema in [
         schema::e2e_schema(),
         schema::status_schema(),
@@ -47,17 +47,18 @@ fn the_schemas_are_draft_07() {
 }
 
 #[test]
-fn every_good_file_fits_the_editor_schema() {
+fn valid_files_match_the_editor_schema() {
     let schema = schema::e2e_schema();
     for entry in fs::read_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/corpus/good")).unwrap() {
         let path = entry.unwrap().path();
         let spec = read("good.yaml", &fs::read(&path).unwrap()).spec.unwrap();
-        valid(&schema, &serde_json::to_value(&spec).unwrap()).unwrap_or_else(|why| panic!("{path:?}: {why}"));
+        valid(&schema, &serde_json::to_value(&spec).unwrap())
+            .unwrap_or_else(|error| panic!("{path:?}: {error}"));
     }
 }
 
 #[test]
-fn the_editor_schema_refuses_what_the_reader_refuses() {
+fn editor_schema_and_reader_reject_the_same_files() {
     let schema = schema::e2e_schema();
     for bad in [
         json!({}),
@@ -76,7 +77,7 @@ fn the_editor_schema_refuses_what_the_reader_refuses() {
 
 #[test]
 fn every_field_has_a_description() {
-    fn look(value: &Value, path: &str, without: &mut Vec<String>) {
+    fn visit(value: &Value, path: &str, without: &mut Vec<String>) {
         if let Some(properties) = value.get("properties").and_then(Value::as_object) {
             for (name, property) in properties {
                 if property.get("description").is_none() && property.get("$ref").is_none() {
@@ -87,8 +88,8 @@ fn every_field_has_a_description() {
         match value {
             Value::Object(map) => map
                 .iter()
-                .for_each(|(key, value)| look(value, &format!("{path}.{key}"), without)),
-            Value::Array(items) => items.iter().for_each(|item| look(item, path, without)),
+                .for_each(|(key, value)| visit(value, &format!("{path}.{key}"), without)),
+            Value::Array(items) => items.iter().for_each(|item| visit(item, path, without)),
             _ => {}
         }
     }
@@ -99,18 +100,18 @@ fn every_field_has_a_description() {
         schema::error_schema(),
         schema::preflight_schema(),
     ] {
-        look(&schema, "", &mut without);
+        visit(&schema, "", &mut without);
     }
     assert_eq!(without, Vec::<String>::new());
 }
 
-/// The rules of a structural schema that the API server checks when a CRD is applied.
+/// Checks the rules of a structural schema, as the API server does when it accepts a CRD.
 #[test]
-fn the_crd_is_structural() {
-    fn look(schema: &Value, path: &str) {
+fn crd_is_structural() {
+    fn visit(schema: &Value, path: &str) {
         let map = schema
             .as_object()
-            .unwrap_or_else(|| panic!("{path} is no object"));
+            .unwrap_or_else(|| panic!("{path} is not an object"));
         for key in [
             "$ref",
             "anyOf",
@@ -138,11 +139,11 @@ fn the_crd_is_structural() {
             .into_iter()
             .flatten()
         {
-            look(property, &format!("{path}.{name}"));
+            visit(property, &format!("{path}.{name}"));
         }
         for key in ["items", "additionalProperties"] {
             if let Some(inner) = map.get(key) {
-                look(inner, &format!("{path}.{key}"));
+                visit(inner, &format!("{path}.{key}"));
             }
         }
     }
@@ -154,14 +155,14 @@ fn the_crd_is_structural() {
         (&json!("v1alpha1"), &json!({}))
     );
     let schema = &version["schema"]["openAPIV3Schema"];
-    look(schema, "");
+    visit(schema, "");
     let described =
         &schema["properties"]["spec"]["properties"]["service"]["properties"]["memory"]["description"];
     assert!(described.as_str().unwrap().contains("memory"));
 }
 
 #[test]
-fn a_status_and_an_error_fit_their_schemas() {
+fn status_and_error_match_their_schemas() {
     let error = StructuredError::new(Code::PortConflict, "8080 is taken")
         .environment("shop")
         .service("api")

@@ -1,4 +1,4 @@
-//! What a mock answers.
+//! Responses of a mock: prepared from the file, completed per request.
 
 use std::time::Duration;
 
@@ -9,22 +9,22 @@ use serde_json::{Value, json};
 
 use crate::fill::{TemplateContext, is_template};
 
-/// An answer that is complete.
+/// Complete response.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MockReply {
-    /// The HTTP status.
+    /// HTTP status.
     pub status: u16,
-    /// The headers, those of the framing not among them.
+    /// Headers, without those of the HTTP framing.
     pub headers: Vec<(String, String)>,
-    /// The body.
+    /// Complete body.
     pub body: Bytes,
-    /// How long to wait before it.
+    /// Delay before the response.
     pub delay: Duration,
-    /// What made it, as in ``routes[2] GET /users/:id``; nothing for what nobody answers.
+    /// Source of the response, such as `routes[2] GET /users/:id`; `None` if nothing matched.
     pub by: Option<String>,
 }
 
-/// Headers that say how an answer is framed: the server knows them better.
+/// Headers of the HTTP framing. Only the server sets them.
 pub(crate) const FRAMING: [&str; 5] = [
     "content-length",
     "transfer-encoding",
@@ -32,12 +32,12 @@ pub(crate) const FRAMING: [&str; 5] = [
     "keep-alive",
     "upgrade",
 ];
-/// The type of a value.
+/// Media type of JSON values.
 pub(crate) const JSON: &str = "application/json";
 const TEXT: &str = "text/plain; charset=utf-8";
 
 impl MockReply {
-    /// An answer that says in JSON why there is no other; `argus explain CODE` tells more.
+    /// Creates an error response: a JSON object with code, message and details.
     pub fn refusal(status: u16, code: Code, message: &str, details: &Value) -> Self {
         let body = json!({ "error": { "code": code, "message": message, "details": details } });
         Self {
@@ -50,7 +50,7 @@ impl MockReply {
     }
 }
 
-/// A response of a file, with all work done that needs no request.
+/// Response from the file, prepared as far as possible without a request.
 #[derive(Clone, Debug)]
 pub(crate) struct Prepared {
     status: u16,
@@ -69,36 +69,36 @@ enum Body {
 }
 
 impl Prepared {
-    pub(crate) fn new(written: &MockResponse) -> Self {
-        let headers = written
+    pub(crate) fn new(spec: &MockResponse) -> Self {
+        let headers = spec
             .headers
             .iter()
             .filter(|(name, _)| !FRAMING.iter().any(|framing| name.eq_ignore_ascii_case(framing)));
-        let body = match &written.body {
+        let body = match &spec.body {
             Some(body) if is_template(body) => Body::Template(body.clone()),
             body => {
-                let (bytes, kind) = encoded(body.as_ref());
+                let (bytes, kind) = encode(body.as_ref());
                 Body::Fixed { bytes, kind }
             }
         };
         Self {
-            status: written.status,
+            status: spec.status,
             headers: headers
                 .map(|(name, value)| (name.to_lowercase(), value.clone()))
                 .collect(),
             body,
-            delay: written.delay.map(Duration::from).unwrap_or_default(),
+            delay: spec.delay.map(Duration::from).unwrap_or_default(),
         }
     }
 
-    pub(crate) fn answer(&self, facts: &TemplateContext<'_>, by: &str) -> MockReply {
+    pub(crate) fn answer(&self, context: &TemplateContext<'_>, by: &str) -> MockReply {
         let (body, kind) = match &self.body {
             Body::Fixed { bytes, kind } => (bytes.clone(), *kind),
-            Body::Template(value) => encoded(Some(&facts.fill(value))),
+            Body::Template(value) => encode(Some(&context.fill(value))),
         };
         let mut headers: Vec<(String, String)> = Vec::with_capacity(self.headers.len() + 1);
         for (name, value) in &self.headers {
-            headers.push((name.clone(), one_line(&facts.text(value))));
+            headers.push((name.clone(), one_line(&context.text(value))));
         }
         if let Some(kind) = kind
             && !headers.iter().any(|(name, _)| name == "content-type")
@@ -115,8 +115,8 @@ impl Prepared {
     }
 }
 
-/// A text as it is, anything else as JSON.
-fn encoded(body: Option<&Value>) -> (Bytes, Option<&'static str>) {
+/// Encodes a string unchanged, and any other value as JSON. Returns the body and its media type.
+fn encode(body: Option<&Value>) -> (Bytes, Option<&'static str>) {
     match body {
         None => (Bytes::new(), None),
         Some(Value::String(text)) => (Bytes::from(text.clone()), Some(TEXT)),
@@ -124,7 +124,7 @@ fn encoded(body: Option<&Value>) -> (Bytes, Option<&'static str>) {
     }
 }
 
-/// What a request brought along must not end a header.
+/// Replaces control characters, because values from a request must not end a header.
 pub(crate) fn one_line(text: &str) -> String {
     text.chars()
         .map(|c| if c.is_control() { ' ' } else { c })

@@ -1,4 +1,4 @@
-//! A mock as it is served: from a request to an answer.
+//! Compiled mocks: from a request to a response.
 
 use argus_crds::error::Code;
 use argus_crds::{Diagnostic, MockMode};
@@ -14,7 +14,7 @@ use crate::request::Request;
 use crate::route::{Nearest, Table};
 use argus_crds::mock::config::{MockConfig, RESERVED};
 
-/// A mock that is ready to answer.
+/// Mock that is ready to respond.
 #[derive(Debug)]
 pub struct CompiledMock {
     overrides: Table,
@@ -26,19 +26,19 @@ pub struct CompiledMock {
     recordings: Recordings,
 }
 
-/// What is done about a request.
+/// Reaction to a request.
 #[derive(Debug)]
 pub enum Decision<'a> {
-    /// It is answered.
+    /// Send this response.
     Reply(MockReply),
-    /// It is passed on, and what comes back is recorded.
+    /// Forward the request, and record the response.
     Forward(&'a Target),
 }
 
 impl CompiledMock {
-    /// The mock of a configuration, unless a complaint is an error; the complaints' paths are those of the spec.
+    /// Compiles a configuration. The mock is `None` exactly if a diagnostic is an error.
     ///
-    /// `recordings` count in the modes `replay` and `smart`.
+    /// The diagnostics have the paths of the spec file. `recordings` apply only in modes `replay` and `smart`.
     pub fn new(config: &MockConfig, recordings: Vec<Pair>) -> (Option<Self>, Vec<Diagnostic>) {
         let mut diagnostics = Vec::new();
         let (mock, at) = (&config.mock, format!("mocks.{}", config.name));
@@ -56,7 +56,7 @@ impl CompiledMock {
         if mock.openapi.is_some() && config.document.is_none() {
             diagnostics.push(Diagnostic::error(
                 format!("{at}.openapi"),
-                "the document is not at hand",
+                "the document is missing",
             ));
         }
         let target = match (mock.mode, mock.target.as_deref()) {
@@ -78,12 +78,12 @@ impl CompiledMock {
         if mock.validate && mock.openapi.is_none() {
             let diagnostic = Diagnostic::warning(
                 format!("{at}.validate"),
-                "there is no `openapi` to validate against",
+                "`validate` has no effect without `openapi`",
             );
             diagnostics.push(diagnostic.hint("add `openapi`, or remove `validate`"));
         }
-        let refused = diagnostics.iter().any(Diagnostic::is_error);
-        let served = Self {
+        let has_error = diagnostics.iter().any(Diagnostic::is_error);
+        let compiled = Self {
             overrides,
             routes,
             document,
@@ -92,10 +92,10 @@ impl CompiledMock {
             target,
             recordings: Recordings::new(recordings),
         };
-        ((!refused).then_some(served), diagnostics)
+        ((!has_error).then_some(compiled), diagnostics)
     }
 
-    /// What is done about a request: overrides go first, then routes, then the target or the recordings, then the document.
+    /// Decides the reaction to a request. The order is overrides, routes, target or recordings, document.
     pub fn decide(&self, request: &Request, moment: Moment) -> Decision<'_> {
         let segments = path::segments(&request.path);
         let mut nearest: Vec<Nearest> = Vec::new();
@@ -114,7 +114,7 @@ impl CompiledMock {
         {
             let violations = document.violations(operation, request, params);
             if !violations.is_empty() {
-                return Decision::Reply(refused(&operation.name, &violations));
+                return Decision::Reply(invalid_request(&operation.name, &violations));
             }
         }
         if let Some(target) = &self.target {
@@ -143,22 +143,22 @@ impl CompiledMock {
     }
 }
 
-/// A complaint about a document as one about the mock that names it.
+/// Converts a diagnostic about a document to one about its mock.
 fn of_document(diagnostic: Diagnostic, at: &str, file: Option<&str>) -> Diagnostic {
     let file = file.unwrap_or("the document");
-    let place = diagnostic.location.map_or_else(
+    let location = diagnostic.location.map_or_else(
         || file.to_owned(),
-        |place| format!("{file}:{}:{}", place.line, place.column),
+        |location| format!("{file}:{}:{}", location.line, location.column),
     );
     Diagnostic {
         path: format!("{at}.openapi"),
-        message: format!("{place}: {}", diagnostic.message),
+        message: format!("{location}: {}", diagnostic.message),
         location: None,
         ..diagnostic
     }
 }
 
-fn refused(operation: &str, violations: &[Violation]) -> MockReply {
+fn invalid_request(operation: &str, violations: &[Violation]) -> MockReply {
     let first = violations.first().map(|violation| {
         let name = violation
             .name
@@ -176,7 +176,7 @@ fn refused(operation: &str, violations: &[Violation]) -> MockReply {
         count => format!(", and {} more", count - 1),
     };
     let message = format!(
-        "the request does not fit `{operation}`: {}{more}",
+        "the request does not match `{operation}`: {}{more}",
         first.unwrap_or_default()
     );
     let details = json!({ "operation": operation, "violations": violations });
@@ -188,13 +188,13 @@ fn refused(operation: &str, violations: &[Violation]) -> MockReply {
 }
 
 fn unrecorded(request: &Request, recordings: usize) -> MockReply {
-    let asked = format!("{} {}", request.method, request.path);
-    let message = format!("nothing was recorded for `{asked}`; there are {recordings} recordings");
+    let line = format!("{} {}", request.method, request.path);
+    let message = format!("no recording matches `{line}` ({recordings} recordings exist)");
     let details = json!({ "method": request.method, "path": request.path, "recordings": recordings });
     MockReply::refusal(404, Code::MockNoRoute, &message, &details)
 }
 
-/// Whether the mock itself answers what is asked for.
+/// Returns true if the path of a request is reserved for the mock server itself.
 pub fn is_reserved(request: &Request) -> bool {
     path::segments(&request.path)
         .first()
@@ -203,15 +203,15 @@ pub fn is_reserved(request: &Request) -> bool {
 
 fn unmatched(request: &Request, mut nearest: Vec<Nearest>) -> MockReply {
     nearest.sort_by(|one, other| one.distance.total_cmp(&other.distance));
-    let asked = format!("{} {}", request.method, request.path);
+    let line = format!("{} {}", request.method, request.path);
     let (message, near) = match nearest.first() {
         None => (
-            format!("nothing answers `{asked}`: the mock has no routes"),
+            format!("no route matches `{line}`: the mock has no routes"),
             json!(null),
         ),
         Some(near) => (
             format!(
-                "nothing answers `{asked}`; nearest is `{}`: {}",
+                "no route matches `{line}`; the nearest is `{}`: {}",
                 near.route, near.because
             ),
             json!({ "route": near.route, "because": near.because }),

@@ -1,4 +1,4 @@
-//! Templates of answers: `{{request.…}}`, `{{timestamp}}`, `{{uuid}}` and `{{date}}` in texts.
+//! Templates in responses: `{{request.…}}`, `{{timestamp}}`, `{{uuid}}` and `{{date}}` in strings.
 
 use argus_core::desired::template::{Piece, has_slots, pieces};
 use argus_core::time::Timestamp;
@@ -6,18 +6,18 @@ use serde_json::{Map, Value};
 
 use crate::path::Params;
 use crate::request::{Content, Request};
-use crate::when::dig;
+use crate::when::value_at;
 
-/// What the world brings along for one answer: the pure part asks neither a clock nor for chance.
+/// Time and randomness for one response. The caller provides both, because this crate is pure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Moment {
-    /// The time.
+    /// Current time.
     pub now: Timestamp,
-    /// Chance, other for every request.
+    /// Random bits, different for every request.
     pub chance: u128,
 }
 
-/// What templates of one answer stand for.
+/// Values of the templates in one response.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct TemplateContext<'a> {
     pub(crate) request: &'a Request,
@@ -25,7 +25,7 @@ pub(crate) struct TemplateContext<'a> {
     pub(crate) moment: Moment,
 }
 
-/// Whether any text of it holds a template.
+/// Returns true if a string in the value contains a template.
 pub(crate) fn is_template(value: &Value) -> bool {
     match value {
         Value::String(text) => has_slots(text),
@@ -36,8 +36,8 @@ pub(crate) fn is_template(value: &Value) -> bool {
 }
 
 impl TemplateContext<'_> {
-    /// The value with its templates filled in. A text that is one template becomes what that stands for, with its type; what
-    /// stands for nothing stays as written. One request has one `{{uuid}}`.
+    /// Replaces the templates in a value. A string that is exactly one template takes the type of its value. An unresolved
+    /// template stays unchanged. All `{{uuid}}` of one request are equal.
     pub(crate) fn fill(&self, value: &Value) -> Value {
         match value {
             Value::String(text) => match pieces(text).as_slice() {
@@ -53,7 +53,7 @@ impl TemplateContext<'_> {
         }
     }
 
-    /// The text with its templates filled in; lists and maps as JSON.
+    /// Replaces the templates in a text, with lists and maps as JSON.
     pub(crate) fn text(&self, text: &str) -> String {
         let piece = |piece: Piece<'_>| match piece {
             Piece::Text(text) => text.to_owned(),
@@ -74,14 +74,14 @@ impl TemplateContext<'_> {
             "uuid" => return text(&uuid(self.moment.chance)),
             _ => {}
         }
-        let what = slot.strip_prefix("request.")?;
-        match what {
+        let field = slot.strip_prefix("request.")?;
+        match field {
             "method" => return text(&self.request.method),
             "path" => return text(&self.request.path),
             "body" => return self.request.value(),
             _ => {}
         }
-        let (part, name) = what.split_once(['.', '['])?;
+        let (part, name) = field.split_once(['.', '['])?;
         match part {
             "params" => {
                 let found = self.params.iter().find(|(found, _)| found == name)?;
@@ -90,7 +90,7 @@ impl TemplateContext<'_> {
             "query" => text(self.request.queried(name).next()?),
             "headers" => text(self.request.header(name)?),
             "body" => match self.request.content() {
-                Content::Json(value) => dig(value, &what["body".len()..]).cloned(),
+                Content::Json(value) => value_at(value, &field["body".len()..]).cloned(),
                 Content::Form(fields) => text(&fields.iter().find(|(found, _)| found == name)?.1),
                 Content::Nothing | Content::Text(_) | Content::Bytes => None,
             },
@@ -99,32 +99,32 @@ impl TemplateContext<'_> {
     }
 }
 
-/// Why a template can stand for nothing, whatever the request; nothing where it may stand for something.
-pub(crate) fn stands_for_nothing(slot: &str, names: &[&str]) -> Option<String> {
+/// Returns a hint for a template that no request can resolve; `None` if a request can. `names` are the path parameters.
+pub(crate) fn unresolvable_hint(slot: &str, names: &[&str]) -> Option<String> {
     if ["timestamp", "date", "uuid"].contains(&slot) {
         return None;
     }
-    let known = "there are `request.body`, `.params`, `.query`, `.headers`, `.method`, `.path`, `timestamp`, `date`, `uuid`";
-    let Some(what) = slot.strip_prefix("request.") else {
+    let known = "use `request.body`, `.params`, `.query`, `.headers`, `.method`, `.path`, `timestamp`, `date` or `uuid`";
+    let Some(field) = slot.strip_prefix("request.") else {
         return Some(known.to_owned());
     };
-    match what.split(['.', '[']).next().unwrap_or_default() {
+    match field.split(['.', '[']).next().unwrap_or_default() {
         "params" => {
-            let name = what.strip_prefix("params.").unwrap_or_default();
-            let has = if names.is_empty() {
-                "the path has no parameters".to_owned()
+            let name = field.strip_prefix("params.").unwrap_or_default();
+            let hint = if names.is_empty() {
+                "remove it, because the path has no parameters".to_owned()
             } else {
-                format!("the path has `{}`", names.join("`, `"))
+                format!("use a parameter of the path (`{}`)", names.join("`, `"))
             };
-            (!names.contains(&name)).then_some(has)
+            (!names.contains(&name)).then_some(hint)
         }
         "body" | "method" | "path" => None,
-        "query" | "headers" if what.contains('.') => None,
+        "query" | "headers" if field.contains('.') => None,
         _ => Some(known.to_owned()),
     }
 }
 
-/// A UUID of version 4.
+/// Formats random bits as a UUID of version 4.
 pub(crate) fn uuid(chance: u128) -> String {
     let mut bits = chance;
     bits &= !(0xf << 76);
@@ -151,16 +151,16 @@ mod tests {
             now: Timestamp(1_700_000_000_000),
             chance: 0,
         };
-        let facts = TemplateContext {
+        let context = TemplateContext {
             request: &request,
             params: &params,
             moment,
         };
-        facts.fill(template)
+        context.fill(template)
     }
 
     #[test]
-    fn templates_stand_for_what_the_format_says() {
+    fn templates_resolve_to_their_values() {
         let body = r#"{"name":"ann","age":3,"tags":["a"],"deep":{"x":{"y":true}},"n":null}"#;
         let cases = [
             (json!("{{request.body.name}}"), json!("ann")),
@@ -203,8 +203,8 @@ mod tests {
     }
 
     #[test]
-    fn a_template_that_can_stand_for_nothing_is_known_before() {
-        let check = |slot: &str| stands_for_nothing(slot, &["id"]).is_some();
+    fn unresolvable_template_is_detected_without_a_request() {
+        let check = |slot: &str| unresolvable_hint(slot, &["id"]).is_some();
         for good in [
             "uuid",
             "request.params.id",
@@ -228,17 +228,17 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_holds_no_template_stays_as_it_is(text in "[^{}]{0,40}") {
+        fn text_without_template_stays_unchanged(text in "[^{}]{0,40}") {
             prop_assert_eq!(filled(&json!(text.clone()), "{}"), json!(text));
         }
 
         #[test]
-        fn no_template_panics(text in ".{0,60}", body in ".{0,60}") {
+        fn arbitrary_template_never_panics(text in ".{0,60}", body in ".{0,60}") {
             let _ = filled(&json!(format!("{{{{{text}}}}}{text}")), &body);
         }
 
         #[test]
-        fn a_uuid_is_one(chance in any::<u128>()) {
+        fn uuid_has_version_and_variant(chance in any::<u128>()) {
             let text = uuid(chance);
             prop_assert_eq!(text.len(), 36);
             prop_assert_eq!(&text[14..15], "4");

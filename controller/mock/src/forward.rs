@@ -1,21 +1,21 @@
-//! What is passed on to the real service, and what comes back: nothing that belongs to one connection only.
+//! Forwarding to the real service in mode `record`, without headers that belong to one connection.
 
 use argus_crds::Diagnostic;
 
 use crate::request::Request;
 
-/// Where requests are passed on to.
+/// Real service that receives forwarded requests.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Target {
-    /// Host and port.
+    /// Host and port from the URL, for the `Host` header.
     pub authority: String,
     /// Host and port to connect to.
     pub address: (String, u16),
-    /// What goes before every path; empty, or `/` with something behind it.
+    /// Prefix of every path: empty, or a path that begins with `/`.
     base: String,
 }
 
-/// Headers that speak of one connection.
+/// Headers that belong to one connection.
 const HOP_BY_HOP: [&str; 9] = [
     "connection",
     "keep-alive",
@@ -29,16 +29,18 @@ const HOP_BY_HOP: [&str; 9] = [
 ];
 
 impl Target {
-    /// The target of a URL; the complaint says what is wrong with it.
+    /// Parses the URL of a target, or returns a diagnostic about it.
     pub(crate) fn new(url: &str) -> Result<Self, Diagnostic> {
-        let refused = |message: String| Diagnostic::error("", message).hint("write it as `http://HOST:PORT`");
+        let invalid =
+            |message: String| Diagnostic::error("", message).hint("use the form `http://HOST:PORT`");
         if url.starts_with("https://") {
-            let message = format!("`{url}` cannot be recorded: this program has no TLS");
-            return Err(Diagnostic::error("", message)
-                .hint("record through something that takes plain `http` and passes it on"));
+            let message = format!("cannot record `{url}`: Argus does not support TLS here");
+            return Err(
+                Diagnostic::error("", message).hint("record through a proxy that accepts plain `http`")
+            );
         }
         let Some(rest) = url.strip_prefix("http://") else {
-            return Err(refused(format!("`{url}` is no URL of a service")));
+            return Err(invalid(format!("`{url}` is not a valid service URL")));
         };
         let (authority, base) = rest.find('/').map_or((rest, ""), |at| rest.split_at(at));
         let (host, port) = match authority.rsplit_once(':') {
@@ -59,19 +61,19 @@ impl Target {
                     .trim_end_matches('/')
                     .to_owned(),
             }),
-            _ => Err(refused(format!("`{url}` names no host and port"))),
+            _ => Err(invalid(format!("`{url}` has no valid host and port"))),
         }
     }
 
-    /// The first line's path for what was asked for.
+    /// Returns the path for the forwarded request line.
     pub fn path(&self, target: &str) -> String {
         format!("{}{target}", self.base)
     }
 
-    /// The headers that are passed on.
+    /// Returns the headers for the forwarded request.
     pub fn headers(&self, request: &Request) -> Vec<(String, String)> {
         let kept = end_to_end(&request.headers).into_iter();
-        // What comes back is kept as text, so it shall not come compressed.
+        // Recordings contain text, so the response must not be compressed.
         let kept = kept.filter(|(name, _)| {
             !["host", "content-length", "accept-encoding", "expect"].contains(&name.as_str())
         });
@@ -82,7 +84,7 @@ impl Target {
     }
 }
 
-/// The headers that go from end to end.
+/// Returns the headers without those that belong to one connection.
 pub fn end_to_end(headers: &[(String, String)]) -> Vec<(String, String)> {
     let lists = headers
         .iter()
@@ -105,7 +107,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_target_is_a_plain_url_of_a_service() {
+    fn target_needs_a_plain_http_url() {
         let cases = [
             ("http://api:8080", Ok(("api", 8080, "/x?y"))),
             ("http://api", Ok(("api", 80, "/x?y"))),
@@ -113,11 +115,11 @@ mod tests {
             ("http://[::1]:81", Ok(("::1", 81, "/x?y"))),
             (
                 "https://api",
-                Err("`https://api` cannot be recorded: this program has no TLS"),
+                Err("cannot record `https://api`: Argus does not support TLS here"),
             ),
-            ("api:80", Err("`api:80` is no URL of a service")),
-            ("http://:80", Err("`http://:80` names no host and port")),
-            ("http://api:0", Err("`http://api:0` names no host and port")),
+            ("api:80", Err("`api:80` is not a valid service URL")),
+            ("http://:80", Err("`http://:80` has no valid host and port")),
+            ("http://api:0", Err("`http://api:0` has no valid host and port")),
         ];
         for (url, wanted) in cases {
             let found = Target::new(url);
@@ -134,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn what_speaks_of_one_connection_is_not_passed_on() {
+    fn connection_headers_are_not_forwarded() {
         let names = [
             "Connection",
             "X-Mine",

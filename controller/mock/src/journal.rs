@@ -1,4 +1,4 @@
-//! The requests that a mock answered lately: the newest of them, cut to a size, without secrets.
+//! Request log of a mock: the latest requests, truncated and without secrets.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -10,61 +10,61 @@ use crate::answer::MockReply;
 use crate::request::{Content, Request};
 use crate::secret;
 
-/// How many requests are kept.
+/// Maximum number of entries.
 pub const KEPT: usize = 1_000;
-/// How much of a body is kept, in bytes.
+/// Maximum length of a stored body, in bytes.
 pub const BODY: usize = 4 * 1024;
-/// How much of a path, and of all headers and of all parameters, is kept.
+/// Maximum length of a stored path, of all stored headers, and of all stored parameters, in bytes each.
 const HEAD: usize = 2 * 1024;
 
-/// The newest requests.
+/// Ring buffer of the latest requests.
 #[derive(Debug, Default)]
 pub struct Journal {
     ring: VecDeque<Entry>,
-    /// How many there were in all.
+    /// Number of requests since the start.
     total: u64,
 }
 
-/// One request, and what it was answered.
+/// Request with a summary of its response.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Entry {
-    /// Its number, from 1.
+    /// Number of the request, from 1.
     pub number: u64,
-    /// When it was complete, in RFC 3339.
+    /// Time at which the request was complete (RFC 3339).
     pub time: String,
-    /// The method.
+    /// HTTP method, in upper case.
     pub method: String,
-    /// The path, as it was sent.
+    /// Path as received, without the query.
     pub path: String,
-    /// The parameters of the query.
+    /// Query parameters, redacted.
     pub query: Vec<(String, String)>,
-    /// The headers.
+    /// Headers, redacted.
     pub headers: Vec<(String, String)>,
-    /// The start of the body, where it is text.
+    /// Start of the body, redacted; absent if the body is not text.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub body: Option<String>,
-    /// How many bytes the whole body has.
+    /// Length of the whole body, in bytes.
     pub body_bytes: usize,
-    /// What answered; nothing where nothing matched.
+    /// Source of the response; `None` if nothing matched.
     pub matched: Option<String>,
-    /// The status of the answer.
+    /// HTTP status of the response.
     pub status: u16,
-    /// How long the answer took, in milliseconds, with the delay that the file asks for.
+    /// Duration in milliseconds, including the configured delay.
     pub duration_ms: u64,
 }
 
-/// What the journal shows to those who ask.
+/// Result of [`Journal::page`].
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Page {
-    /// How many requests there were since the mock was started.
+    /// Number of requests since the start of the mock.
     pub total: u64,
-    /// The newest of them, oldest first.
+    /// Selected requests, oldest first.
     pub requests: Vec<Entry>,
 }
 
 impl Journal {
-    /// Keeps a request and forgets the oldest one beyond the bound.
+    /// Adds a request, and removes the oldest one if the journal is full.
     pub fn keep(&mut self, request: &Request, answer: &MockReply, now: Timestamp, took: Duration) {
         self.total += 1;
         if self.ring.len() >= KEPT {
@@ -75,8 +75,8 @@ impl Journal {
             time: now.to_string(),
             method: cut(&request.method, 32),
             path: cut(&request.path, HEAD),
-            query: cut_pairs(&secret::blacked(&request.query)),
-            headers: cut_pairs(&secret::blacked(&request.headers)),
+            query: cut_pairs(&secret::redact_pairs(&request.query)),
+            headers: cut_pairs(&secret::redact_pairs(&request.headers)),
             body: body(request),
             body_bytes: request.body.len(),
             matched: answer.by.clone(),
@@ -85,7 +85,7 @@ impl Journal {
         });
     }
 
-    /// The newest requests after the one with this number, at most `most` of them.
+    /// Returns at most `most` of the newest requests after the request with number `after`.
     pub fn page(&self, after: u64, most: usize) -> Page {
         let newer = self.ring.iter().filter(|entry| entry.number > after);
         let skip = newer.clone().count().saturating_sub(most);
@@ -95,7 +95,7 @@ impl Journal {
         }
     }
 
-    /// Forgets all requests, but not how many there were.
+    /// Removes all requests, but keeps their total number.
     pub fn clear(&mut self) {
         self.ring = VecDeque::new();
     }
@@ -104,25 +104,25 @@ impl Journal {
 fn body(request: &Request) -> Option<String> {
     match request.content() {
         Content::Nothing | Content::Bytes => None,
-        Content::Json(value) if secret::holds_secrets(value) => {
-            Some(cut(&secret::blacked_value(value).to_string(), BODY))
+        Content::Json(value) if secret::contains_secrets(value) => {
+            Some(cut(&secret::redact_value(value).to_string(), BODY))
         }
         Content::Form(fields) => {
-            let fields = secret::blacked(fields);
+            let fields = secret::redact_pairs(fields);
             let text: Vec<String> = fields
                 .iter()
                 .map(|(name, value)| format!("{name}={value}"))
                 .collect();
             Some(cut(&text.join("&"), BODY))
         }
-        Content::Text(text) => Some(cut(&secret::blacked_text(text), BODY)),
+        Content::Text(text) => Some(cut(&secret::redact_text(text), BODY)),
         Content::Json(_) => std::str::from_utf8(&request.body)
             .ok()
             .map(|text| cut(text, BODY)),
     }
 }
 
-/// The start of a text, cut between characters.
+/// Truncates a text at a character boundary.
 fn cut(text: &str, most: usize) -> String {
     let mut end = most.min(text.len());
     while !text.is_char_boundary(end) {
@@ -163,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn the_newest_thousand_stay_and_all_are_counted() {
+    fn journal_keeps_the_newest_thousand_and_counts_all() {
         let mut journal = Journal::default();
         for number in 0..1_500 {
             keep(&mut journal, &format!("/{number}"), &[], "");
@@ -184,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn no_entry_is_large_whatever_is_sent() {
+    fn entry_size_is_bounded_for_every_request() {
         let mut journal = Journal::default();
         let long = "ü".repeat(100_000);
         let headers: Vec<(String, String)> = (0..500).map(|n| (format!("h{n}"), long.clone())).collect();
@@ -196,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn secrets_are_not_kept() {
+    fn journal_contains_no_secrets() {
         let mut journal = Journal::default();
         let headers = [
             ("Authorization", "Bearer hunter2"),

@@ -1,7 +1,16 @@
-//! What a mock answers to what: routes, templates, `OpenAPI` documents and recordings.
+//! Responses of mocks: routes, templates, `OpenAPI` documents and recordings.
 //!
-//! Pure: a request and a [`Moment`] go in, an [`Answer`] comes out. `argus mock` serves it; admission asks it what is wrong
-//! with a mock before anything runs.
+//! The crate is pure: no I/O, no clock, no randomness. A [`Request`] and a [`Moment`] go in, and a [`Decision`] comes
+//! out. The mock server (`argus mock serve`) reads the requests and sends the responses. Admission uses the same code
+//! to check a mock before its container starts.
+//!
+//! - [`CompiledMock::new`] compiles a [`MockConfig`] and returns diagnostics about it. [`CompiledMock::decide`] finds the
+//!   response to a request.
+//! - [`check`] returns diagnostics about an `OpenAPI` document.
+//! - [`Target`] describes the real service of a mock in mode `record`.
+//! - [`journal`] keeps the latest requests of a mock, without secrets.
+//!
+//! Start with [`CompiledMock`]. It tries the overrides, the routes, the recordings and the document, in this order.
 
 mod answer;
 mod compiled;

@@ -1,4 +1,4 @@
-//! `OpenAPI` documents: what they answer, and what they ask of a request.
+//! `OpenAPI` documents: responses from them, and validation of requests against them.
 
 use argus_crds::yaml::SourceMap;
 use argus_crds::{Diagnostic, yaml};
@@ -25,44 +25,52 @@ mod schemas;
 
 pub(crate) use request_validation::Violation;
 
-/// The methods that a path may have.
+/// HTTP methods of a path item.
 const METHODS: [&str; 8] = [
     "get", "put", "post", "delete", "options", "head", "patch", "trace",
 ];
 
-/// A document that answers.
+/// Document that is ready to create responses.
 #[derive(Debug)]
 pub(crate) struct Document {
-    /// The most specific first.
+    /// Operations, most specific path first.
     operations: Vec<Operation>,
-    /// The paths of its servers, where they have one.
+    /// Path prefixes of its servers, without empty ones.
     prefixes: Vec<Vec<String>>,
     requests: Schemas,
     responses: Schemas,
     max_depth: usize,
 }
 
-/// One method of one path.
+/// Operation: one method of one path.
 #[derive(Debug)]
 pub(crate) struct Operation {
     method: String,
     pattern: Pattern,
-    /// Where the path stands in the document, and where the operation does.
+    /// JSON pointer to the path item.
     path_pointer: String,
+    /// JSON pointer to the operation.
     pointer: String,
-    /// As in `GET /users/{id}`.
+    /// Name for messages, such as `GET /users/{id}`.
     pub(crate) name: String,
 }
 
-/// What is wrong with a document, with its place in the document's text.
+/// Returns all diagnostics about a document, with their locations in its text.
 ///
-/// The paths of the complaints lead from the document's root, as in `paths./users.get.responses`.
+/// Their paths begin at the root of the document, such as `paths./users.get.responses`.
+///
+/// ```rust
+/// let text = "openapi: 3.1.0\ninfo: { title: shop, version: '1' }\npaths: { users: {} }\n";
+/// let diagnostics = argus_mock::check(text);
+/// assert_eq!(diagnostics[0].message, "the path `users` does not start with `/`");
+/// assert_eq!(diagnostics[0].hint.as_deref(), Some("write `/users`"));
+/// ```
 pub fn check(text: &str) -> Vec<Diagnostic> {
     Document::read(text, 3).1
 }
 
 impl Document {
-    /// Reads a document; it is there exactly when no complaint is an error.
+    /// Reads a document. It is `None` exactly if a diagnostic is an error.
     pub(crate) fn read(text: &str, max_depth: u32) -> (Option<Self>, Vec<Diagnostic>) {
         let read = match yaml::document("openapi", text.as_bytes()) {
             Ok(read) => read,
@@ -71,8 +79,8 @@ impl Document {
         let mut diagnostics = read.diagnostics;
         let found = Self::of(&read.value, &read.source, max_depth, &mut diagnostics);
         diagnostics.sort_by_key(|diagnostic| diagnostic.location);
-        let refused = diagnostics.iter().any(Diagnostic::is_error);
-        (found.filter(|_| !refused), diagnostics)
+        let has_error = diagnostics.iter().any(Diagnostic::is_error);
+        (found.filter(|_| !has_error), diagnostics)
     }
 
     fn of(root: &Value, source: &SourceMap, max_depth: u32, to: &mut Vec<Diagnostic>) -> Option<Self> {
@@ -93,8 +101,8 @@ impl Document {
         let schemas = |direction| Schemas::new(root, is_30, direction);
         let (requests, responses) = match (schemas(Direction::Request), schemas(Direction::Response)) {
             (Ok(requests), Ok(responses)) => (requests, responses),
-            (Err(why), _) | (_, Err(why)) => {
-                let message = format!("its schemas cannot be read: {why}");
+            (Err(error), _) | (_, Err(error)) => {
+                let message = format!("cannot read the schemas: {error}");
                 to.push(placed((String::new(), Diagnostic::error("", message))));
                 return None;
             }
@@ -115,7 +123,7 @@ impl Document {
         })
     }
 
-    /// The operation that a request is for, with the path's parameters; or what comes nearest.
+    /// Returns the operation of a request with its path parameters, otherwise the nearest operation.
     pub(crate) fn find(
         &self,
         request: &Request,
@@ -205,7 +213,7 @@ fn operations(root: &Value) -> Vec<Operation> {
     found
 }
 
-/// The paths of the servers: `https://example.com/v1` has `/v1`.
+/// Returns the paths of the servers: `/v1` for `https://example.com/v1`.
 fn prefixes(root: &Value) -> Vec<Vec<String>> {
     let servers = root.get("servers").and_then(Value::as_array);
     let urls = servers

@@ -1,4 +1,4 @@
-//! What documents ask of requests, what smart answers take over, and what is wrong with documents, as tables.
+//! Tables of request violations, smart responses, and diagnostics about documents.
 
 use bytes::Bytes;
 use serde_json::json;
@@ -57,7 +57,7 @@ fn request(target: &str, headers: &[&str], body: &str) -> Request {
     Request::new("PUT", target, headers, Bytes::from(body.to_owned()))
 }
 
-/// Where and in what each violation stands.
+/// Returns one line per violation: part of the request, name, pointer and message.
 fn violations(target: &str, headers: &[&str], body: &str) -> Vec<String> {
     let (document, request) = (shop(), request(target, headers, body));
     let segments = crate::path::segments(&request.path);
@@ -74,8 +74,8 @@ fn violations(target: &str, headers: &[&str], body: &str) -> Vec<String> {
 }
 
 #[test]
-#[allow(clippy::too_many_lines, reason = "it is a table")]
-fn what_does_not_fit_is_said_with_its_place() {
+#[allow(clippy::too_many_lines, reason = "one table of cases")]
+fn violations_are_reported_with_their_location() {
     let good = r#"{"lines":[{"sku":"a"}],"amount":1,"note":null}"#;
     let form = "content-type: application/x-www-form-urlencoded";
     let cases: &[(&str, &[&str], &str, &[&str])] = &[
@@ -101,7 +101,7 @@ fn what_does_not_fit_is_said_with_its_place() {
             "/orders/7",
             &[],
             good,
-            &["header X-Trace: it is required, and missing"],
+            &["header X-Trace: it is required but missing"],
         ),
         (
             "/orders/7",
@@ -139,12 +139,12 @@ fn what_does_not_fit_is_said_with_its_place() {
             good,
             &["cookie sid: \"x\" is shorter than 3 characters"],
         ),
-        ("/orders/7", &[TRACE], "", &["body : it is required, and missing"]),
+        ("/orders/7", &[TRACE], "", &["body : it is required but missing"]),
         (
             "/orders/7",
             &[TRACE],
             "{",
-            &["body : it is no JSON: EOF while parsing an object at line 1 column 1"],
+            &["body : it is not valid JSON: EOF while parsing an object at line 1 column 1"],
         ),
         (
             "/orders/7",
@@ -167,7 +167,7 @@ fn what_does_not_fit_is_said_with_its_place() {
             &[TRACE, "content-type: text/csv"],
             "a,b",
             &[
-                "body : its type is `text/csv`, and there is only `application/json`, `application/x-www-form-urlencoded`",
+                "body : its type is `text/csv`, but the document accepts only `application/json`, `application/x-www-form-urlencoded`",
             ],
         ),
     ];
@@ -181,7 +181,7 @@ fn what_does_not_fit_is_said_with_its_place() {
 }
 
 #[test]
-fn a_smart_answer_takes_over_what_the_request_says_as_far_as_it_fits() {
+fn smart_response_copies_valid_values_from_the_request() {
     let document = shop();
     let answer = |body: &str, smart: bool| -> Value {
         let request = request("/orders/7", &[TRACE], body);
@@ -201,26 +201,22 @@ fn a_smart_answer_takes_over_what_the_request_says_as_far_as_it_fits() {
 }
 
 #[test]
-#[allow(clippy::too_many_lines, reason = "it is a table")]
-fn what_is_wrong_with_a_document_is_said_with_line_and_column() {
+#[allow(clippy::too_many_lines, reason = "one table of cases")]
+fn document_errors_are_reported_with_their_line() {
     let head = "openapi: 3.1.0\ninfo: { title: t, version: \"1\" }\n";
     let with = |rest: &str| format!("{head}{rest}");
     let ok = "responses: { \"200\": { description: ok } }";
     let cases = [
-        (
-            "swagger: \"2.0\"\n".to_owned(),
-            1,
-            "this is Swagger 2.0, which is not read",
-        ),
+        ("swagger: \"2.0\"\n".to_owned(), 1, "Swagger 2.0 is not supported"),
         (
             "openapi: 4.0.0\n".to_owned(),
             1,
-            "version `4.0.0` of OpenAPI is not read",
+            "OpenAPI version `4.0.0` is not supported",
         ),
         (
             "a: 1\n".to_owned(),
             1,
-            "this is no OpenAPI document: it has no `openapi`",
+            "this is not an OpenAPI document, because it has no `openapi`",
         ),
         (with("paths: [a]\n"), 3, "`paths` must be a map"),
         (
@@ -231,7 +227,7 @@ fn what_is_wrong_with_a_document_is_said_with_line_and_column() {
         (
             with(&format!("paths:\n  /__argus/x:\n    get: {{ {ok} }}\n")),
             4,
-            "the path `/__argus/x` lies under `/__argus`, which the mock itself answers",
+            "the path `/__argus/x` is below `/__argus`, which is reserved for the mock server",
         ),
         (
             with(&format!("paths:\n  /a/{{id}}:\n    get: {{ {ok} }}\n")),
@@ -241,24 +237,24 @@ fn what_is_wrong_with_a_document_is_said_with_line_and_column() {
         (
             with("paths:\n  /a:\n    get: { responses: { \"20\": { description: d } } }\n"),
             5,
-            "`20` of `GET /a` is no status",
+            "`20` of `GET /a` is not a valid status",
         ),
         (
             with("paths:\n  /a:\n    get: {}\n"),
             5,
-            "`GET /a` has no responses and is answered with an empty 200",
+            "`GET /a` has no responses, so its response is an empty 200",
         ),
         (
             with(
                 "paths:\n  /a:\n    get:\n      responses:\n        \"200\": { $ref: \"#/components/x\" }\n",
             ),
             7,
-            "`#/components/x` leads nowhere",
+            "`#/components/x` does not exist in this document",
         ),
         (
             with("paths:\n  /a:\n    get:\n      responses:\n        \"200\": { $ref: \"other.yaml#/x\" }\n"),
             7,
-            "`other.yaml#/x` leads out of this document, and only `#/…` is followed",
+            "`other.yaml#/x` refers to another document, only `#/…` is supported",
         ),
         (
             with(&format!(
@@ -270,24 +266,24 @@ fn what_is_wrong_with_a_document_is_said_with_line_and_column() {
         (
             with("paths: {}\ncomponents:\n  schemas:\n    A:\n      properties: { a: { pattern: \"(\" } }\n"),
             7,
-            "`(` is no regular expression: \"(\" is not a \"regex\"",
+            "`(` is not a valid regular expression: \"(\" is not a \"regex\"",
         ),
         (
             with("paths: {}\ncomponents:\n  schemas:\n    A:\n      type: strnig\n"),
             7,
-            "this is no schema: \"strnig\" is not valid under any of the schemas listed in the 'anyOf' keyword",
+            "this schema is invalid: \"strnig\" is not valid under any of the schemas listed in the 'anyOf' keyword",
         ),
         (
             with(
                 "paths:\n  /a:\n    get:\n      responses:\n        \"200\":\n          description: ok\n          content:\n            application/json:\n              schema: { type: integer }\n              example: x\n",
             ),
             12,
-            "this example breaks its schema and is not used: ``: \"x\" is not of type \"integer\"",
+            "this example violates its schema and is ignored: ``: \"x\" is not of type \"integer\"",
         ),
         (
             "openapi: [\n".to_owned(),
             1,
-            "this is not YAML: while parsing a flow sequence, expected ',' or ']'",
+            "this is not valid YAML: while parsing a flow sequence, expected ',' or ']'",
         ),
     ];
     for (text, line, message) in cases {
@@ -296,26 +292,29 @@ fn what_is_wrong_with_a_document_is_said_with_line_and_column() {
             .iter()
             .map(|found| (found.location.map(|place| place.line), found.message.as_str()))
             .collect();
-        let [(place, said)] = found.as_slice() else {
+        let [(line_found, message_found)] = found.as_slice() else {
             panic!("{text}\n{found:?}")
         };
-        if text.contains('[') && message.contains("not YAML") {
-            assert!(said.starts_with("this is not YAML"), "{said}");
+        if text.contains('[') && message.contains("not valid YAML") {
+            assert!(
+                message_found.starts_with("this is not valid YAML"),
+                "{message_found}"
+            );
             continue;
         }
-        assert_eq!((*place, *said), (Some(line), message), "{text}");
+        assert_eq!((*line_found, *message_found), (Some(line), message), "{text}");
     }
 }
 
 #[test]
-fn no_text_is_too_odd_to_be_checked() {
+fn unusual_documents_never_panic() {
     let document = SHOP.as_bytes();
     for end in (0..document.len()).step_by(7) {
         let _ = check(&String::from_utf8_lossy(&document[..end]));
     }
     let deep = format!("openapi: 3.1.0\npaths: {}{}\n", "{a: ".repeat(40), "}".repeat(40));
     assert!(check(&deep)[0].message.contains("nests deeper"));
-    // A schema that only leads to itself, and one that has no end.
+    // A schema that only refers to itself, and an infinitely nested one.
     for schema in [
         "{ $ref: \"#/components/schemas/A\" }",
         "{ type: object, required: [a], properties: { a: { $ref: \"#/components/schemas/A\" } } }",
@@ -325,7 +324,7 @@ fn no_text_is_too_odd_to_be_checked() {
         );
         let (document, diagnostics) = Document::read(&text, 3);
         let Some(document) = document else {
-            assert_eq!(diagnostics[0].message, "this schema leads to itself without end");
+            assert_eq!(diagnostics[0].message, "this schema refers to itself without end");
             continue;
         };
         let request = request("/a", &[], "");

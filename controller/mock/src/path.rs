@@ -1,23 +1,23 @@
-//! Paths and the patterns that they match.
+//! Request paths and path patterns.
 //!
-//! A path is cut at its slashes first and decoded afterwards, so that `%2F` is a slash inside one segment. `.` and `..` lead
-//! where RFC 3986 says, never above the root. One slash at the end means nothing; any other empty segment counts.
+//! A path is split at its slashes before it is decoded, so `%2F` is a slash within one segment. `.` and `..` are resolved
+//! by RFC 3986, never above the root. One slash at the end is ignored; every other empty segment counts.
 
 use std::fmt;
 
-/// A path as it stands in a file: literals, `:name` or `{name}`, `*`, and `*` or `*name` at the end for all that follows.
+/// Path pattern of a file. It has literals, `:name` or `{name}`, and `*`. At its end, `*` or `*name` matches the rest.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Pattern {
     text: String,
     segments: Vec<Segment>,
-    /// Whether anything may follow, and what it is called.
+    /// Name of the parameter for the rest of the path; `None` if the pattern has a fixed length.
     rest: Option<String>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Segment {
     Literal(String),
-    /// Literals and parameters by turns, as in `{name}.json`.
+    /// Alternating literals and parameters, such as `{name}.json`.
     Mixed(Vec<Part>),
     Param(String),
     Any,
@@ -29,7 +29,7 @@ enum Part {
     Param(String),
 }
 
-/// The parameters of a path, in their order.
+/// Path parameters in their order.
 pub(crate) type Params = Vec<(String, String)>;
 
 impl fmt::Display for Pattern {
@@ -39,17 +39,17 @@ impl fmt::Display for Pattern {
 }
 
 impl Pattern {
-    /// A pattern from its text. What follows a `?` or a `#` is no part of a path.
+    /// Parses a pattern, without its query and fragment.
     pub(crate) fn new(text: &str) -> Self {
         let path = text.split(['?', '#']).next().unwrap_or_default();
         let mut pieces: Vec<&str> = path.strip_prefix('/').unwrap_or(path).split('/').collect();
         if pieces.last() == Some(&"") {
             pieces.pop();
         }
-        let named = |piece: &&str| piece.starts_with('*');
+        let is_rest = |piece: &&str| piece.starts_with('*');
         let rest = pieces
             .last()
-            .filter(|piece| named(piece))
+            .filter(|piece| is_rest(piece))
             .map(|piece| match &piece[1..] {
                 "" => "0".to_owned(),
                 name => name.to_owned(),
@@ -63,15 +63,15 @@ impl Pattern {
             } else {
                 format!("/{path}")
             },
-            segments: pieces.into_iter().map(segment).collect(),
+            segments: pieces.into_iter().map(parse_segment).collect(),
             rest,
         }
     }
 
-    /// The parameters, where the segments of a path match.
+    /// Returns the parameters of a matching path.
     pub(crate) fn matches(&self, path: &[String]) -> Option<Params> {
-        let enough = path.len() >= self.segments.len();
-        if !enough || (self.rest.is_none() && path.len() > self.segments.len()) {
+        let is_long_enough = path.len() >= self.segments.len();
+        if !is_long_enough || (self.rest.is_none() && path.len() > self.segments.len()) {
             return None;
         }
         let mut params = Params::new();
@@ -86,15 +86,17 @@ impl Pattern {
         Some(params)
     }
 
-    /// Patterns in this order are tried from the most specific on: segment by segment a literal goes before a mixture, that
-    /// before a parameter, that before `*`, and a pattern that ends goes before one that takes all that follows.
+    /// Returns the sort key of the pattern; the most specific pattern is first.
+    ///
+    /// Per segment, a literal precedes a mixture, then a parameter, then `*`. A pattern of fixed length precedes one that
+    /// matches the rest.
     pub(crate) fn rank(&self) -> Vec<u8> {
         let mut rank: Vec<u8> = self.segments.iter().map(Segment::rank).collect();
         rank.push(if self.rest.is_some() { 5 } else { 0 });
         rank
     }
 
-    /// What it matches, whatever its parameters are called.
+    /// Returns a key that is equal for patterns that differ only in the names of their parameters.
     pub(crate) fn shape(&self) -> Vec<String> {
         let segment = |segment: &Segment| match segment {
             Segment::Literal(text) => format!("={text}"),
@@ -113,7 +115,7 @@ impl Pattern {
         shape
     }
 
-    /// The names of its parameters.
+    /// Returns the names of all parameters.
     pub(crate) fn names(&self) -> Vec<&str> {
         let mut names = Vec::new();
         for segment in &self.segments {
@@ -130,7 +132,7 @@ impl Pattern {
         names
     }
 
-    /// How far a path is from it, and the first difference in words.
+    /// Returns the distance of a path from the pattern, and a description of the first difference.
     pub(crate) fn distance(&self, path: &[String]) -> (f64, String) {
         let mut far = 0.0;
         let mut why = None;
@@ -146,7 +148,7 @@ impl Pattern {
                 });
             } else if !segment.matches(found, &mut Params::new()) {
                 far += 1.0;
-                why.get_or_insert_with(|| format!("segment {} does not fit", number + 1));
+                why.get_or_insert_with(|| format!("segment {} does not match", number + 1));
             }
         }
         let (has, wants) = (path.len(), self.segments.len());
@@ -155,7 +157,7 @@ impl Pattern {
             let at_least = if self.rest.is_some() { "at least " } else { "" };
             why.get_or_insert_with(|| format!("the path has {has} segments, not {at_least}{wants}"));
         }
-        (far, why.unwrap_or_else(|| "the path fits".to_owned()))
+        (far, why.unwrap_or_else(|| "the path matches".to_owned()))
     }
 }
 
@@ -168,7 +170,7 @@ impl Segment {
                 params.push((name.clone(), found.to_owned()));
                 !found.is_empty()
             }
-            Self::Mixed(parts) => mixed(parts, found, params),
+            Self::Mixed(parts) => matches_mixed(parts, found, params),
         }
     }
 
@@ -182,8 +184,8 @@ impl Segment {
     }
 }
 
-/// Each parameter takes what stands before the next literal, the last one all that is left.
-fn mixed(parts: &[Part], found: &str, params: &mut Params) -> bool {
+/// Matches a mixed segment. Each parameter takes the text before the next literal, the last one takes the rest.
+fn matches_mixed(parts: &[Part], found: &str, params: &mut Params) -> bool {
     let mut rest = found;
     for (index, part) in parts.iter().enumerate() {
         match part {
@@ -211,7 +213,7 @@ fn mixed(parts: &[Part], found: &str, params: &mut Params) -> bool {
     rest.is_empty()
 }
 
-fn segment(text: &str) -> Segment {
+fn parse_segment(text: &str) -> Segment {
     if text == "*" {
         return Segment::Any;
     }
@@ -219,7 +221,7 @@ fn segment(text: &str) -> Segment {
         let is_name = |c: char| c.is_alphanumeric() || c == '_';
         let end = after.find(|c| !is_name(c)).unwrap_or(after.len());
         let (name, suffix) = after.split_at(end);
-        // A pattern in parentheses, as some routers have it, is not looked at.
+        // Some routers accept an expression in parentheses after the name. It is ignored here.
         return match suffix {
             _ if name.is_empty() => Segment::Literal(decode(text)),
             "" => Segment::Param(name.to_owned()),
@@ -253,7 +255,7 @@ fn braced(text: &str) -> Option<(&str, &str, &str)> {
     (!name.is_empty()).then_some((before, name, after))
 }
 
-/// The segments of a path as it was sent.
+/// Returns the decoded segments of a received path.
 pub(crate) fn segments(path: &str) -> Vec<String> {
     let mut segments: Vec<String> = Vec::new();
     let mut pieces: Vec<&str> = path.strip_prefix('/').unwrap_or(path).split('/').collect();
@@ -271,7 +273,7 @@ pub(crate) fn segments(path: &str) -> Vec<String> {
     segments
 }
 
-/// A text with its `%XX` decoded. What is no such pair stays; bytes that are no UTF-8 become U+FFFD.
+/// Decodes `%XX` in a text. Invalid escapes stay unchanged; bytes that are not valid UTF-8 become U+FFFD.
 pub(crate) fn decode(text: &str) -> String {
     if !text.contains('%') {
         return text.to_owned();

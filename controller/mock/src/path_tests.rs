@@ -1,4 +1,4 @@
-//! What a path and a pattern mean, as tables.
+//! Tables of paths, patterns and their meaning.
 
 use std::fmt::Write;
 
@@ -63,7 +63,7 @@ fn patterns_match_paths() {
 }
 
 #[test]
-fn tricks_with_paths_have_one_meaning() {
+fn unusual_paths_have_one_meaning() {
     let cases = [
         ("/a%2Fb", &["a/b"][..]),
         ("/a/./b", &["a", "b"]),
@@ -86,7 +86,7 @@ fn tricks_with_paths_have_one_meaning() {
 }
 
 #[test]
-fn the_most_specific_goes_first_segment_by_segment() {
+fn more_specific_pattern_has_the_lower_rank() {
     let ordered = [
         "/users/me/posts",
         "/users/me/{post}.json",
@@ -106,7 +106,7 @@ fn the_most_specific_goes_first_segment_by_segment() {
 }
 
 #[test]
-fn what_does_not_match_says_where() {
+fn mismatch_names_the_first_difference() {
     let why = |pattern: &str, path: &str| Pattern::new(pattern).distance(&segments(path)).1;
     assert_eq!(why("/users/:id", "/user/1"), "segment 1 is `user`, not `users`");
     assert_eq!(why("/users/:id", "/users"), "the path has 1 segments, not 2");
@@ -116,7 +116,7 @@ fn what_does_not_match_says_where() {
 
 proptest! {
     #[test]
-    fn a_pattern_made_of_a_path_matches_it_and_gives_its_parts_back(
+    fn pattern_built_from_a_path_matches_it(
         parts in prop::collection::vec(("[a-z]{1,6}", "[^/%.:*{}\u{0}]{1,8}", any::<bool>()), 0..6),
     ) {
         let mut pattern = String::new();
@@ -136,7 +136,7 @@ proptest! {
     }
 
     #[test]
-    fn no_text_panics_and_no_path_leads_above_the_root(pattern in ".{0,40}", path in ".{0,40}") {
+    fn arbitrary_text_never_panics_or_leaves_the_root(pattern in ".{0,40}", path in ".{0,40}") {
         let found = segments(&path);
         prop_assert!(found.iter().all(|segment| segment != ".."));
         let pattern = Pattern::new(&pattern);

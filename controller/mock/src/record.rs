@@ -1,4 +1,4 @@
-//! Recordings: pairs of a request and its answer, without secrets, found again by what was asked.
+//! Recordings: requests with their responses, without secrets, and the lookup by request.
 
 use std::collections::HashMap;
 
@@ -14,15 +14,15 @@ use crate::path;
 use crate::request::{Content, Request};
 use crate::secret;
 
-/// The version of a recording's file.
+/// Version of the format of a recording file.
 const VERSION: u32 = 1;
 
-/// A request and what it was answered, as one file holds it.
+/// Recording: a request and its response, stored in one file.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Pair {
     version: u32,
-    /// When, in RFC 3339.
+    /// Time of the recording (RFC 3339).
     recorded_at: String,
     request: RecordedRequest,
     response: RecordedResponse,
@@ -51,7 +51,7 @@ struct RecordedResponse {
     body: Option<Stored>,
 }
 
-/// A body: its text, or what is no text in base64.
+/// Stored body: its text, or base64 if it is not text.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 enum Stored {
@@ -60,46 +60,46 @@ enum Stored {
 }
 
 impl Pair {
-    /// A recording of an answer that somebody gave to a request; secrets are blacked out here.
+    /// Creates a recording and redacts its secrets.
     pub fn new(request: &Request, answer: &MockReply, now: Timestamp) -> Self {
-        let answered = Request::new("", "", answer.headers.clone(), answer.body.clone());
+        let response = Request::new("", "", answer.headers.clone(), answer.body.clone());
         Self {
             version: VERSION,
             recorded_at: now.to_string(),
             request: RecordedRequest {
                 method: request.method.clone(),
                 path: request.path.clone(),
-                query: secret::blacked(&request.query),
-                headers: secret::blacked(&request.headers),
-                body: stored(request),
+                query: secret::redact_pairs(&request.query),
+                headers: secret::redact_pairs(&request.headers),
+                body: stored_body(request),
             },
             response: RecordedResponse {
                 status: answer.status,
-                headers: secret::blacked(&answer.headers),
-                body: stored(&answered),
+                headers: secret::redact_pairs(&answer.headers),
+                body: stored_body(&response),
             },
         }
     }
 
-    /// Reads the text of a file.
+    /// Parses the content of a recording file.
     pub fn parse(bytes: &[u8]) -> Result<Self, String> {
         let pair: Self = serde_json::from_slice(bytes).map_err(|error| error.to_string())?;
         if pair.version != VERSION {
             return Err(format!(
-                "it has version {}, and this program reads {VERSION}",
+                "version {} is not supported, only {VERSION}",
                 pair.version
             ));
         }
         Ok(pair)
     }
 
-    /// The text of its file.
+    /// Returns the content of the recording file.
     pub fn to_json(&self) -> String {
-        // Texts and numbers only: it is always JSON.
+        // Serialization cannot fail: the type has only strings and numbers.
         serde_json::to_string_pretty(self).unwrap_or_default() + "\n"
     }
 
-    /// The name of its file: what is asked again is in the same file again.
+    /// Returns the name of the file. Equal requests have the same name, so a repeated request replaces its recording.
     pub fn file_name(&self) -> String {
         let plain = |c: char| if c.is_ascii_alphanumeric() { c } else { '-' };
         let path: String = self
@@ -110,10 +110,10 @@ impl Pair {
             .map(plain)
             .take(80)
             .collect();
-        format!("{}_{path}_{}.json", self.request.method, &self.exact()[..16])
+        format!("{}_{path}_{}.json", self.request.method, &self.exact_key()[..16])
     }
 
-    fn exact(&self) -> String {
+    fn exact_key(&self) -> String {
         let body = match &self.request.body {
             None => "",
             Some(Stored::Text(text) | Stored::Base64(text)) => text,
@@ -142,21 +142,23 @@ impl Pair {
     }
 }
 
-/// What was recorded, by what was asked.
+/// Index of recordings by request.
 #[derive(Debug, Default)]
 pub(crate) struct Recordings {
     pairs: Vec<Pair>,
+    /// Index by method, path, query and body.
     exact: HashMap<String, usize>,
+    /// Index by method, path and query.
     loose: HashMap<String, usize>,
 }
 
 impl Recordings {
-    /// Of pairs for one request the newest counts.
+    /// Creates the index. Of several recordings of one request, the newest one applies.
     pub(crate) fn new(mut pairs: Vec<Pair>) -> Self {
         pairs.sort_by(|one, other| one.recorded_at.cmp(&other.recorded_at));
         let (mut exact, mut loose) = (HashMap::new(), HashMap::new());
         for (index, pair) in pairs.iter().enumerate() {
-            exact.insert(pair.exact(), index);
+            exact.insert(pair.exact_key(), index);
             loose.insert(
                 key(
                     &pair.request.method,
@@ -170,10 +172,10 @@ impl Recordings {
         Self { pairs, exact, loose }
     }
 
-    /// The answer to what was asked just so, else to what was asked with another body.
+    /// Returns the response to an equal request, otherwise to a request that differs only in its body.
     pub(crate) fn answer(&self, request: &Request) -> Option<MockReply> {
-        let query = secret::blacked(&request.query);
-        let body = match stored(request) {
+        let query = secret::redact_pairs(&request.query);
+        let body = match stored_body(request) {
             None => String::new(),
             Some(Stored::Text(text) | Stored::Base64(text)) => text,
         };
@@ -189,7 +191,7 @@ impl Recordings {
     }
 }
 
-/// What makes two requests the same: the order of the query's parameters does not.
+/// Computes the lookup key of a request. The order of its query parameters is irrelevant.
 fn key(method: &str, path: &str, query: &[(String, String)], body: Option<&str>) -> String {
     let mut query = query.to_vec();
     query.sort();
@@ -209,22 +211,22 @@ fn key(method: &str, path: &str, query: &[(String, String)], body: Option<&str>)
         })
 }
 
-/// A body without secrets.
-fn stored(request: &Request) -> Option<Stored> {
+/// Returns the body of a request without secrets.
+fn stored_body(request: &Request) -> Option<Stored> {
     match request.content() {
         Content::Nothing => None,
         Content::Bytes => Some(Stored::Base64(STANDARD.encode(&request.body))),
-        Content::Json(value) if secret::holds_secrets(value) => {
-            Some(Stored::Text(secret::blacked_value(value).to_string()))
+        Content::Json(value) if secret::contains_secrets(value) => {
+            Some(Stored::Text(secret::redact_value(value).to_string()))
         }
         Content::Form(fields) => {
-            let fields: Vec<String> = secret::blacked(fields)
+            let fields: Vec<String> = secret::redact_pairs(fields)
                 .iter()
                 .map(|(name, value)| format!("{name}={value}"))
                 .collect();
             Some(Stored::Text(fields.join("&")))
         }
-        Content::Text(text) => Some(Stored::Text(secret::blacked_text(text))),
+        Content::Text(text) => Some(Stored::Text(secret::redact_text(text))),
         Content::Json(_) => Some(Stored::Text(String::from_utf8_lossy(&request.body).into_owned())),
     }
 }
@@ -249,13 +251,13 @@ mod tests {
         Pair::new(request, &answer, Timestamp(at))
     }
 
-    fn said(recordings: &Recordings, request: &Request) -> Option<String> {
+    fn replay(recordings: &Recordings, request: &Request) -> Option<String> {
         let answer = recordings.answer(request)?;
         Some(String::from_utf8_lossy(&answer.body).into_owned())
     }
 
     #[test]
-    fn what_was_asked_is_found_again() {
+    fn recorded_request_finds_its_response() {
         let recordings = Recordings::new(vec![
             pair(&request("GET", "/a?x=1&y=2", ""), "old", 1),
             pair(&request("GET", "/a?x=1&y=2", ""), "new", 2),
@@ -271,18 +273,18 @@ mod tests {
             (request("PUT", "/a", "one"), None),
         ];
         for (request, wanted) in cases {
-            assert_eq!(said(&recordings, &request).as_deref(), wanted, "{request:?}");
+            assert_eq!(replay(&recordings, &request).as_deref(), wanted, "{request:?}");
         }
     }
 
     #[test]
-    fn no_secret_is_recorded_and_another_secret_finds_the_same_answer() {
-        let asked = request(
+    fn secrets_are_redacted_and_ignored_by_the_lookup() {
+        let login = request(
             "POST",
             "/login?token=hunter2",
             "{\"user\":\"ann\",\"password\":\"hunter2\"}",
         );
-        let pair = pair(&asked, "{\"access_token\":\"hunter2\",\"user\":\"ann\"}", 1);
+        let pair = pair(&login, "{\"access_token\":\"hunter2\",\"user\":\"ann\"}", 1);
         let text = pair.to_json();
         assert!(!text.contains("hunter2") && text.contains("ann"), "{text}");
         let read = Pair::parse(text.as_bytes()).unwrap();
@@ -292,22 +294,22 @@ mod tests {
             "/login?token=other",
             "{\"user\":\"ann\",\"password\":\"other\"}",
         );
-        let answer = said(&Recordings::new(vec![read]), &again).unwrap();
+        let answer = replay(&Recordings::new(vec![read]), &again).unwrap();
         assert_eq!(answer, "{\"access_token\":\"[redacted]\",\"user\":\"ann\"}");
     }
 
     #[test]
-    fn bytes_come_back_as_they_were_and_a_file_has_a_plain_name() {
-        let asked = request("GET", "/img/%2e%2e/../etc passwd", "");
+    fn bytes_survive_and_the_file_name_is_plain() {
+        let request = request("GET", "/img/%2e%2e/../etc passwd", "");
         let mut answer = MockReply::refusal(200, argus_crds::error::Code::Internal, "", &json!({}));
         answer.body = Bytes::from_static(&[0xff, 0, 1]);
-        let pair = Pair::new(&asked, &answer, Timestamp(0));
+        let pair = Pair::new(&request, &answer, Timestamp(0));
         let name = pair.file_name();
         assert!(
             !name.contains('/') && !name.contains("..") && name.starts_with("GET_img-"),
             "{name}"
         );
-        let answer = Recordings::new(vec![pair]).answer(&asked).unwrap();
+        let answer = Recordings::new(vec![pair]).answer(&request).unwrap();
         assert_eq!(answer.body.as_ref(), [0xff, 0, 1]);
     }
 }

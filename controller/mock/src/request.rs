@@ -1,4 +1,4 @@
-//! A request as a mock sees it: taken apart once, read by everybody.
+//! Requests to a mock, with parsed query, headers and body.
 
 use std::sync::OnceLock;
 
@@ -7,39 +7,39 @@ use serde_json::{Map, Value};
 
 use crate::path;
 
-/// A request that is complete.
+/// Complete request. Its body is parsed once, on first use.
 #[derive(Debug, Default)]
 pub struct Request {
-    /// The method, in upper case.
+    /// HTTP method, in upper case.
     pub method: String,
-    /// The path as it was sent, without the query.
+    /// Path as received, without the query.
     pub path: String,
-    /// The query's parameters in their order, decoded.
+    /// Decoded query parameters in their order.
     pub query: Vec<(String, String)>,
-    /// The headers in their order, names in lower case.
+    /// Headers in their order, with names in lower case.
     pub headers: Vec<(String, String)>,
-    /// The body as it came.
+    /// Raw body.
     pub body: Bytes,
     content: OnceLock<Content>,
 }
 
-/// What a body holds.
+/// Parsed content of a body.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Content {
-    /// There is no body.
+    /// Empty body.
     Nothing,
-    /// JSON.
+    /// JSON value.
     Json(Value),
-    /// The fields of a form, in their order.
+    /// Fields of a form in their order.
     Form(Vec<(String, String)>),
-    /// Some text.
+    /// Other text.
     Text(String),
-    /// Bytes that are no UTF-8.
+    /// Bytes that are not valid UTF-8.
     Bytes,
 }
 
 impl Request {
-    /// A request from what stands in its first line, its headers and its body. `target` may carry a query.
+    /// Creates a request. `target` is the target of the request line and can contain a query.
     pub fn new(method: &str, target: &str, headers: Vec<(String, String)>, body: Bytes) -> Self {
         let (path, query) = target.split_once('?').unwrap_or((target, ""));
         let headers = headers
@@ -55,7 +55,7 @@ impl Request {
         }
     }
 
-    /// The first header of this name, in whatever case it is asked for.
+    /// Returns the first header of this name, in any letter case.
     pub fn header(&self, name: &str) -> Option<&str> {
         let found = self
             .headers
@@ -64,20 +64,22 @@ impl Request {
         found.map(|(_, value)| value.as_str())
     }
 
-    /// All values of a parameter of the query.
+    /// Returns all values of a query parameter.
     pub fn queried<'a>(&'a self, name: &'a str) -> impl Iterator<Item = &'a str> {
         let named = self.query.iter().filter(move |(found, _)| found == name);
         named.map(|(_, value)| value.as_str())
     }
 
-    /// The media type of the body, without its parameters, in lower case.
+    /// Returns the media type of the body in lower case, without its parameters.
     pub fn media_type(&self) -> Option<String> {
         let written = self.header("content-type")?.split(';').next()?.trim();
         (!written.is_empty()).then(|| written.to_lowercase())
     }
 
-    /// What the body holds. What reads as JSON is JSON, unless its type says that it is plain text, or a form and it is no object or list:
-    /// `curl -d` and its like call all that they send a form.
+    /// Returns the parsed body.
+    ///
+    /// Valid JSON is JSON, whatever its media type. There are two exceptions: plain text stays text, and a form is JSON only
+    /// if its value is an object or a list. `curl -d` and similar clients send every body as a form.
     pub fn content(&self) -> &Content {
         self.content.get_or_init(|| {
             if self.body.is_empty() {
@@ -99,7 +101,7 @@ impl Request {
         })
     }
 
-    /// The body as one value: a form is a map of texts, a text is a text, nothing and bytes are nothing.
+    /// Returns the body as one value: a form becomes a map of strings. An empty body and bytes have no value.
     pub fn value(&self) -> Option<Value> {
         match self.content() {
             Content::Nothing | Content::Bytes => None,
@@ -117,7 +119,7 @@ impl Request {
     }
 }
 
-/// The pairs of a query or a form, decoded; `+` is a blank.
+/// Decodes the pairs of a query or a form. `+` means a space.
 pub(crate) fn pairs(text: &str) -> Vec<(String, String)> {
     let decoded = |part: &str| path::decode(&part.replace('+', " "));
     let parts = text.split('&').filter(|part| !part.is_empty());
@@ -143,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn a_target_is_taken_apart() {
+    fn target_is_split_and_decoded() {
         let request = request("text/plain; charset=utf-8", "hi");
         assert_eq!((request.method.as_str(), request.path.as_str()), ("POST", "/x"));
         assert_eq!(request.queried("a").collect::<Vec<_>>(), ["1", "2"]);
@@ -154,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn a_body_is_what_it_says_it_is_and_else_what_it_looks_like() {
+    fn body_is_parsed_by_media_type_and_content() {
         let cases = [
             ("application/json", r#"{"a":1}"#, Some(json!({ "a": 1 }))),
             ("application/octet-stream", "[1]", Some(json!([1]))),

@@ -1,17 +1,17 @@
-//! The routes of a mock: which one answers a request, and which one nearly did.
+//! Routes of a mock: the matching route of a request, or the nearest one.
 
 use std::collections::HashMap;
 
 use argus_crds::{Diagnostic, MockRoute};
 
 use crate::answer::{FRAMING, MockReply, Prepared};
-use crate::fill::{Moment, TemplateContext, stands_for_nothing};
+use crate::fill::{Moment, TemplateContext, unresolvable_hint};
 use crate::path::Pattern;
 use crate::request::Request;
 use crate::when;
 use argus_crds::mock::config::RESERVED;
 
-/// Routes, the most specific first.
+/// Routes in order of precedence.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Table {
     routes: Vec<Route>,
@@ -19,16 +19,16 @@ pub(crate) struct Table {
 
 #[derive(Clone, Debug)]
 struct Route {
-    /// Nothing for all methods.
+    /// HTTP method; `None` for all methods.
     method: Option<String>,
     pattern: Pattern,
-    written: MockRoute,
+    spec: MockRoute,
     response: Prepared,
-    /// As in ``routes[2] GET /users/:id``.
+    /// Name for messages, such as `routes[2] GET /users/:id`.
     name: String,
 }
 
-/// A route that did not match, and why.
+/// Most similar route of an unmatched request, with the first difference.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Nearest {
     pub(crate) route: String,
@@ -37,41 +37,40 @@ pub(crate) struct Nearest {
 }
 
 impl Table {
-    /// A table of the routes under `key` of a mock; complaints say where in the file, below `at`.
-    pub(crate) fn new(written: &[MockRoute], key: &str, at: &str, to: &mut Vec<Diagnostic>) -> Self {
-        let mut routes = Vec::with_capacity(written.len());
-        for (index, route) in written.iter().enumerate() {
-            let place = format!("{at}.{key}[{index}]");
-            look(route, &place, to);
+    /// Creates the table of the routes under `key` of a mock. `at` is the path of the mock for diagnostics.
+    pub(crate) fn new(spec: &[MockRoute], key: &str, at: &str, to: &mut Vec<Diagnostic>) -> Self {
+        let mut routes = Vec::with_capacity(spec.len());
+        for (index, route) in spec.iter().enumerate() {
+            check_route(route, &format!("{at}.{key}[{index}]"), to);
             let method = route.method.trim().to_uppercase();
-            let every = ["ANY", "ALL", "*"].contains(&method.as_str());
+            let is_any = ["ANY", "ALL", "*"].contains(&method.as_str());
             routes.push(Route {
                 pattern: Pattern::new(&route.path),
                 response: Prepared::new(&route.response),
                 name: format!("{key}[{index}] {method} {}", route.path),
-                written: route.clone(),
-                method: (!every).then_some(method),
+                spec: route.clone(),
+                method: (!is_any).then_some(method),
             });
         }
         let mut seen: HashMap<_, &str> = HashMap::new();
         for (index, route) in routes.iter().enumerate() {
             let when = route
-                .written
+                .spec
                 .when
                 .as_ref()
                 .map(|when| serde_json::json!(when).to_string());
             let same = (&route.method, route.pattern.shape(), when);
             if let Some(before) = seen.get(&same) {
-                let message = format!("this route never answers: `{before}` matches the same and goes first");
-                let hint = "remove one of them, or tell them apart with `when`";
+                let message = format!("this route never matches: `{before}` matches the same requests first");
+                let hint = "remove one of them, or distinguish them with `when`";
                 to.push(Diagnostic::warning(format!("{at}.{key}[{index}].path"), message).hint(hint));
             } else {
                 seen.insert(same, &route.name);
             }
         }
-        // The order of the file decides last: the sort is stable.
+        // The sort is stable, so equal routes keep the order of the file.
         routes.sort_by_key(|route| {
-            let weight = route.written.when.as_ref().map_or(0, when::weight);
+            let weight = route.spec.when.as_ref().map_or(0, when::weight);
             (
                 route.pattern.rank(),
                 route.method.is_none(),
@@ -81,7 +80,7 @@ impl Table {
         Self { routes }
     }
 
-    /// The answer of the most specific route that matches, or what came nearest.
+    /// Returns the response of the most specific matching route, otherwise the nearest route.
     pub(crate) fn answer(
         &self,
         request: &Request,
@@ -89,19 +88,19 @@ impl Table {
         moment: Moment,
     ) -> Result<MockReply, Option<Nearest>> {
         let found = match self.find(request, segments, &request.method) {
-            // What a GET answers, a HEAD is answered without its body.
+            // A HEAD request gets the response of GET; the server omits the body.
             None if request.method == "HEAD" => self.find(request, segments, "GET"),
             found => found,
         };
         let Some((route, params)) = found else {
             return Err(self.nearest(request, segments));
         };
-        let facts = TemplateContext {
+        let context = TemplateContext {
             request,
             params: &params,
             moment,
         };
-        Ok(route.response.answer(&facts, &route.name))
+        Ok(route.response.answer(&context, &route.name))
     }
 
     fn find(
@@ -116,7 +115,7 @@ impl Table {
             }
             let params = route.pattern.matches(segments)?;
             let holds = route
-                .written
+                .spec
                 .when
                 .as_ref()
                 .is_none_or(|when| when::holds(when, request).is_ok());
@@ -130,7 +129,7 @@ impl Table {
             let (far, why) = route.pattern.distance(segments);
             let fits = route.pattern.matches(segments).is_some();
             let wrong_method = route.method.as_deref().filter(|own| *own != request.method);
-            let (distance, because) = match (wrong_method, fits, &route.written.when) {
+            let (distance, because) = match (wrong_method, fits, &route.spec.when) {
                 (None, true, Some(when)) => (0.1, when::holds(when, request).err().unwrap_or_default()),
                 (Some(own), true, _) => (0.5, format!("the method is {}, not {own}", request.method)),
                 (Some(_), false, _) => (far + 1.5, why),
@@ -148,84 +147,86 @@ impl Table {
     }
 }
 
-/// What is wrong with a route.
-fn look(route: &MockRoute, at: &str, to: &mut Vec<Diagnostic>) {
+/// Adds a diagnostic for each problem of a route.
+fn check_route(route: &MockRoute, at: &str, to: &mut Vec<Diagnostic>) {
     let segments = crate::path::segments(&route.path);
     if segments
         .first()
         .is_some_and(|first| format!("/{first}") == RESERVED)
     {
         let message = format!(
-            "the path `{}` lies under `{RESERVED}`, which the mock itself answers",
+            "the path `{}` is below `{RESERVED}`, which is reserved for the mock server",
             route.path
         );
         to.push(Diagnostic::error(format!("{at}.path"), message).hint("choose another path"));
     }
     if route.path.contains('?') {
         let message = format!(
-            "what follows the `?` in `{}` is no part of the path and is ignored",
+            "the query in `{}` is not part of the path and is ignored",
             route.path
         );
-        to.push(Diagnostic::warning(format!("{at}.path"), message).hint("ask for it under `when.query`"));
+        to.push(Diagnostic::warning(format!("{at}.path"), message).hint("move it to `when.query`"));
     }
     if route.path.contains('(') {
         let message = format!(
-            "the expression in parentheses in `{}` is ignored: the parameter takes any text",
+            "the expression in parentheses in `{}` is ignored, the parameter matches any text",
             route.path
         );
-        to.push(Diagnostic::warning(format!("{at}.path"), message).hint("write `:name` alone"));
+        to.push(Diagnostic::warning(format!("{at}.path"), message).hint("write only `:name`"));
     }
     let method = route.method.trim();
     if method.is_empty() || !method.chars().all(is_token) {
-        let message = format!("`{method}` is no HTTP method");
-        to.push(Diagnostic::error(format!("{at}.method"), message).hint("write `GET`, `POST`, … or `ANY`"));
+        let message = format!("`{method}` is not a valid HTTP method");
+        to.push(Diagnostic::error(format!("{at}.method"), message).hint("use `GET`, `POST`, … or `ANY`"));
     }
     let response = &route.response;
     if !(200..=599).contains(&response.status) {
-        let message = format!("{} cannot be the status of an answer", response.status);
-        to.push(Diagnostic::error(format!("{at}.response.status"), message).hint("use one from 200 to 599"));
+        let message = format!("{} is not a valid response status", response.status);
+        to.push(
+            Diagnostic::error(format!("{at}.response.status"), message).hint("use a status from 200 to 599"),
+        );
     }
     for (name, value) in &response.headers {
-        let place = format!("{at}.response.headers.{name}");
+        let path = format!("{at}.response.headers.{name}");
         if name.is_empty() || !name.chars().all(is_token) {
-            let message = format!("`{name}` cannot be the name of a header");
-            to.push(Diagnostic::error(place, message).hint("use letters, digits and `-`"));
+            let message = format!("`{name}` is not a valid header name");
+            to.push(Diagnostic::error(path, message).hint("use letters, digits and `-`"));
         } else if value.chars().any(char::is_control) {
-            let message = format!("the header `{name}` holds a line break or another control character");
-            to.push(Diagnostic::error(place, message).hint("write it in one line"));
+            let message = format!("the header `{name}` contains a line break or another control character");
+            to.push(Diagnostic::error(path, message).hint("write it in one line"));
         } else if FRAMING.iter().any(|framing| name.eq_ignore_ascii_case(framing)) {
-            let message = format!("the header `{name}` is set by the server and is ignored here");
-            to.push(Diagnostic::warning(place, message).hint("remove it"));
+            let message = format!("the header `{name}` is ignored because the server sets it");
+            to.push(Diagnostic::warning(path, message).hint("remove it"));
         }
     }
     let pattern = Pattern::new(&route.path);
     if let Some(body) = &response.body {
-        slots(body, &pattern.names(), &format!("{at}.response.body"), to);
+        check_templates(body, &pattern.names(), &format!("{at}.response.body"), to);
     }
 }
 
-/// Complains about templates that never stand for anything.
-fn slots(value: &serde_json::Value, names: &[&str], at: &str, to: &mut Vec<Diagnostic>) {
+/// Adds a warning for each template that no request can resolve.
+fn check_templates(value: &serde_json::Value, names: &[&str], at: &str, to: &mut Vec<Diagnostic>) {
     use argus_core::desired::template::{Piece, pieces};
     use serde_json::Value;
     match value {
         Value::String(text) => {
             for piece in pieces(text) {
                 let Piece::Slot(slot, raw) = piece else { continue };
-                if let Some(hint) = stands_for_nothing(slot, names) {
-                    let message = format!("`{raw}` stands for nothing and stays as written");
+                if let Some(hint) = unresolvable_hint(slot, names) {
+                    let message = format!("`{raw}` has no value and stays unchanged");
                     to.push(Diagnostic::warning(at, message).hint(hint));
                 }
             }
         }
         Value::Array(items) => {
             for (index, item) in items.iter().enumerate() {
-                slots(item, names, &format!("{at}[{index}]"), to);
+                check_templates(item, names, &format!("{at}[{index}]"), to);
             }
         }
         Value::Object(map) => {
             for (key, item) in map {
-                slots(item, names, &format!("{at}.{key}"), to);
+                check_templates(item, names, &format!("{at}.{key}"), to);
             }
         }
         Value::Null | Value::Bool(_) | Value::Number(_) => {}

@@ -1,4 +1,4 @@
-//! Which route answers, as tables.
+//! Tables of routes, requests and the matching route.
 
 use argus_core::time::Timestamp;
 use bytes::Bytes;
@@ -20,14 +20,14 @@ fn table(routes: &Value) -> (Table, Vec<Diagnostic>) {
     (table, diagnostics)
 }
 
-fn ask(table: &Table, method: &str, target: &str, body: &str) -> Result<MockReply, Option<Nearest>> {
+fn send(table: &Table, method: &str, target: &str, body: &str) -> Result<MockReply, Option<Nearest>> {
     let request = Request::new(method, target, Vec::new(), Bytes::from(body.to_owned()));
     table.answer(&request, &segments(&request.path), NOW)
 }
 
-/// Who answers, by the place in the file; or why nobody does.
-fn who(table: &Table, method: &str, target: &str, body: &str) -> String {
-    match ask(table, method, target, body) {
+/// Returns the name of the matching route, otherwise the nearest one with the difference.
+fn match_name(table: &Table, method: &str, target: &str, body: &str) -> String {
+    match send(table, method, target, body) {
         Ok(answer) => answer.by.unwrap_or_default(),
         Err(Some(nearest)) => format!("{}: {}", nearest.route, nearest.because),
         Err(None) => "nothing near".to_owned(),
@@ -35,7 +35,7 @@ fn who(table: &Table, method: &str, target: &str, body: &str) -> String {
 }
 
 #[test]
-fn the_most_specific_route_answers_then_the_first_of_the_file() {
+fn most_specific_route_matches_then_the_first_in_the_file() {
     let (table, diagnostics) = table(&json!([
         { "method": "*", "path": "*" },
         { "method": "get", "path": "/users/:id" },
@@ -70,7 +70,7 @@ fn the_most_specific_route_answers_then_the_first_of_the_file() {
     ];
     for (method, target, body, wanted) in cases {
         assert_eq!(
-            who(&table, method, target, body),
+            match_name(&table, method, target, body),
             wanted,
             "{method} {target} {body}"
         );
@@ -78,7 +78,7 @@ fn the_most_specific_route_answers_then_the_first_of_the_file() {
 }
 
 #[test]
-fn what_nobody_answers_names_the_nearest_route_and_why_it_did_not_match() {
+fn unmatched_request_names_nearest_route_and_difference() {
     let (table, _) = table(&json!([
         { "method": "GET", "path": "/users/:id/posts" },
         { "method": "POST", "path": "/login", "when": { "headers": { "x-key": "k" } } },
@@ -98,7 +98,7 @@ fn what_nobody_answers_names_the_nearest_route_and_why_it_did_not_match() {
         (
             "POST",
             "/login",
-            "routes[1] POST /login: there is no header `x-key`",
+            "routes[1] POST /login: header `x-key` is missing",
         ),
         (
             "POST",
@@ -112,13 +112,17 @@ fn what_nobody_answers_names_the_nearest_route_and_why_it_did_not_match() {
         ),
     ];
     for (method, target, wanted) in cases {
-        assert_eq!(who(&table, method, target, ""), wanted, "{method} {target}");
+        assert_eq!(
+            match_name(&table, method, target, ""),
+            wanted,
+            "{method} {target}"
+        );
     }
-    assert_eq!(who(&Table::default(), "GET", "/", ""), "nothing near");
+    assert_eq!(match_name(&Table::default(), "GET", "/", ""), "nothing near");
 }
 
 #[test]
-fn an_answer_has_the_type_of_its_body_unless_the_file_says_otherwise() {
+fn content_type_follows_the_body_unless_the_file_sets_it() {
     let cases = [
         (json!({}), "", None),
         (json!({ "body": "hi" }), "hi", Some("text/plain; charset=utf-8")),
@@ -143,7 +147,7 @@ fn an_answer_has_the_type_of_its_body_unless_the_file_says_otherwise() {
     ];
     for (response, body, kind) in cases {
         let (table, _) = table(&json!([{ "method": "GET", "path": "/", "response": response }]));
-        let answer = ask(&table, "GET", "/?n=4", "").unwrap();
+        let answer = send(&table, "GET", "/?n=4", "").unwrap();
         let found = answer.headers.iter().find(|(name, _)| name == "content-type");
         assert_eq!(answer.body, body, "{response}");
         assert_eq!(found.map(|(_, value)| value.as_str()), kind, "{response}");
@@ -151,11 +155,11 @@ fn an_answer_has_the_type_of_its_body_unless_the_file_says_otherwise() {
 }
 
 #[test]
-fn a_header_takes_templates_and_no_line_breaks() {
+fn header_resolves_templates_without_line_breaks() {
     let response = json!({ "status": 201, "headers": { "Location": "/users/{{request.query.id}}", "Content-Length": 3 } });
     let (table, diagnostics) = table(&json!([{ "method": "GET", "path": "/", "response": response }]));
     assert_eq!(diagnostics.len(), 1, "{diagnostics:?}");
-    let answer = ask(&table, "GET", "/?id=7%0d%0aX:%20y", "").unwrap();
+    let answer = send(&table, "GET", "/?id=7%0d%0aX:%20y", "").unwrap();
     assert_eq!(
         answer.headers,
         [("location".to_owned(), "/users/7  X: y".to_owned())]
@@ -163,7 +167,7 @@ fn a_header_takes_templates_and_no_line_breaks() {
 }
 
 #[test]
-fn a_route_that_cannot_be_served_is_refused_with_its_place() {
+fn invalid_route_is_reported_with_its_path() {
     let cases = [
         (
             json!({ "method": "GET", "path": "/__argus/requests" }),
@@ -228,30 +232,30 @@ fn a_route_that_cannot_be_served_is_refused_with_its_place() {
         );
         assert!(diagnostic.hint.is_some(), "{diagnostic:?}");
     }
-    let twice = json!([
+    let duplicates = json!([
         { "method": "get", "path": "/a" },
         { "method": "GET", "path": "/:b" },
         { "method": "GET", "path": "/a/" },
         { "method": "GET", "path": "/{c}" },
         { "method": "GET", "path": "/a", "when": { "query": { "x": "1" } } },
     ]);
-    let (_, diagnostics) = table(&twice);
-    let said: Vec<&str> = diagnostics
+    let (_, diagnostics) = table(&duplicates);
+    let messages: Vec<&str> = diagnostics
         .iter()
         .map(|diagnostic| diagnostic.message.as_str())
         .collect();
     assert_eq!(
-        said,
+        messages,
         [
-            "this route never answers: `routes[0] GET /a` matches the same and goes first",
-            "this route never answers: `routes[1] GET /:b` matches the same and goes first",
+            "this route never matches: `routes[0] GET /a` matches the same requests first",
+            "this route never matches: `routes[1] GET /:b` matches the same requests first",
         ]
     );
 }
 
 proptest! {
     #[test]
-    fn of_two_routes_that_match_the_one_that_ranks_first_answers_wherever_it_stands(
+    fn lower_rank_wins_in_any_order_of_the_file(
         parts in prop::collection::vec(("[a-c]", 0..4_u8, 0..4_u8), 1..5),
         turned in any::<bool>(),
     ) {
@@ -270,7 +274,7 @@ proptest! {
             { "method": "GET", "path": order[0] },
             { "method": "GET", "path": order[1] },
         ]));
-        let by = ask(&table, "GET", &target, "").unwrap().by.unwrap();
+        let by = send(&table, "GET", &target, "").unwrap().by.unwrap();
         let best = Pattern::new(&one).rank().min(Pattern::new(&two).rank());
         let path = by.rsplit(' ').next().unwrap();
         prop_assert_eq!(Pattern::new(path).rank(), best);

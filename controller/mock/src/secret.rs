@@ -1,9 +1,9 @@
-//! What of a request or an answer is not kept: the values of headers, parameters and fields whose names say that they are secret.
+//! Redaction of requests and responses: values of headers, parameters and fields with secret names.
 
 use argus_core::secrets::{REDACTED, is_secret};
 use serde_json::Value;
 
-/// Headers that identify somebody, whatever they are called.
+/// Headers with credentials, in addition to the names of [`is_secret`].
 const HEADERS: [&str; 5] = [
     "authorization",
     "proxy-authorization",
@@ -12,51 +12,51 @@ const HEADERS: [&str; 5] = [
     "www-authenticate",
 ];
 
-/// Whether a name, in whatever spelling, is one of a secret.
-pub(crate) fn names_a_secret(name: &str) -> bool {
+/// Returns true for the name of a secret, in any spelling.
+pub(crate) fn is_secret_name(name: &str) -> bool {
     let plain = name.replace('-', "_");
     is_secret(&plain) || HEADERS.iter().any(|header| name.eq_ignore_ascii_case(header))
 }
 
-/// Pairs of names and values with the secret values blacked out.
-pub(crate) fn blacked(pairs: &[(String, String)]) -> Vec<(String, String)> {
-    let black = |(name, value): &(String, String)| {
-        let value = if names_a_secret(name) { REDACTED } else { value };
+/// Redacts the values of pairs with secret names.
+pub(crate) fn redact_pairs(pairs: &[(String, String)]) -> Vec<(String, String)> {
+    let redact = |(name, value): &(String, String)| {
+        let value = if is_secret_name(name) { REDACTED } else { value };
         (name.clone(), value.to_owned())
     };
-    pairs.iter().map(black).collect()
+    pairs.iter().map(redact).collect()
 }
 
-/// A value with the secret fields in it blacked out.
-pub(crate) fn blacked_value(value: &Value) -> Value {
+/// Redacts strings and numbers in fields with secret names, at any depth.
+pub(crate) fn redact_value(value: &Value) -> Value {
     match value {
         Value::Object(map) => {
-            let black = |(key, value): (&String, &Value)| {
-                let kept = match value {
+            let redact = |(key, value): (&String, &Value)| {
+                let redacted = match value {
                     Value::Null | Value::Bool(_) => value.clone(),
-                    Value::String(_) | Value::Number(_) if names_a_secret(key) => Value::from(REDACTED),
-                    _ => blacked_value(value),
+                    Value::String(_) | Value::Number(_) if is_secret_name(key) => Value::from(REDACTED),
+                    _ => redact_value(value),
                 };
-                (key.clone(), kept)
+                (key.clone(), redacted)
             };
-            Value::Object(map.iter().map(black).collect())
+            Value::Object(map.iter().map(redact).collect())
         }
-        Value::Array(items) => items.iter().map(blacked_value).collect(),
+        Value::Array(items) => items.iter().map(redact_value).collect(),
         Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => value.clone(),
     }
 }
 
-/// A text in which secret fields are blacked out, where it reads as JSON; for texts that are called something else.
-pub(crate) fn blacked_text(text: &str) -> String {
+/// Redacts secret fields in a text that is valid JSON despite another media type.
+pub(crate) fn redact_text(text: &str) -> String {
     match serde_json::from_str::<Value>(text) {
-        Ok(value) if holds_secrets(&value) => blacked_value(&value).to_string(),
+        Ok(value) if contains_secrets(&value) => redact_value(&value).to_string(),
         Ok(_) | Err(_) => text.to_owned(),
     }
 }
 
-/// Whether a value holds a secret field.
-pub(crate) fn holds_secrets(value: &Value) -> bool {
-    blacked_value(value) != *value
+/// Returns true if a value contains a secret field.
+pub(crate) fn contains_secrets(value: &Value) -> bool {
+    redact_value(value) != *value
 }
 
 #[cfg(test)]
@@ -66,7 +66,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_tell_what_is_secret() {
+    fn secret_names_are_detected() {
         for secret in [
             "Authorization",
             "COOKIE",
@@ -76,18 +76,18 @@ mod tests {
             "clientSecret",
             "password",
         ] {
-            assert!(names_a_secret(secret), "{secret}");
+            assert!(is_secret_name(secret), "{secret}");
         }
         for plain in ["content-type", "x-request-id", "user", "keyboard"] {
-            assert!(!names_a_secret(plain), "{plain}");
+            assert!(!is_secret_name(plain), "{plain}");
         }
     }
 
     #[test]
-    fn secrets_in_the_depth_are_blacked_out_and_the_rest_stays() {
+    fn nested_secrets_are_redacted_and_the_rest_stays() {
         let value = json!({ "user": "ann", "login": [{ "password": "p", "token": 7, "hasToken": true }] });
         let wanted = json!({ "user": "ann", "login": [{ "password": REDACTED, "token": REDACTED, "hasToken": true }] });
-        assert_eq!(blacked_value(&value), wanted);
-        assert!(holds_secrets(&value) && !holds_secrets(&json!({ "a": 1 })));
+        assert_eq!(redact_value(&value), wanted);
+        assert!(contains_secrets(&value) && !contains_secrets(&json!({ "a": 1 })));
     }
 }

@@ -1,11 +1,11 @@
-//! What else must be so for a route to count.
+//! Conditions of a route (`when`): headers, query parameters and fields of the body.
 
 use argus_crds::MockWhen;
 use serde_json::Value;
 
 use crate::request::{Content, Request};
 
-/// Whether all of it is so, and if not, what is not.
+/// Checks all conditions, or returns a description of the first one that does not hold.
 pub(crate) fn holds(when: &MockWhen, request: &Request) -> Result<(), String> {
     for (name, wanted) in &when.headers {
         let named = request
@@ -13,31 +13,31 @@ pub(crate) fn holds(when: &MockWhen, request: &Request) -> Result<(), String> {
             .iter()
             .filter(|(found, _)| found.eq_ignore_ascii_case(name));
         let found: Vec<&str> = named.map(|(_, value)| value.as_str()).collect();
-        one_of(&format!("header `{name}`"), wanted, &found)?;
+        check_any(&format!("header `{name}`"), wanted, &found)?;
     }
     for (name, wanted) in &when.query {
         let found: Vec<&str> = request.queried(name).collect();
-        one_of(&format!("query parameter `{name}`"), wanted, &found)?;
+        check_any(&format!("query parameter `{name}`"), wanted, &found)?;
     }
     if when.body.is_empty() {
         return Ok(());
     }
     let Some(body) = request.value() else {
-        return Err("the request has no body that can be read".to_owned());
+        return Err("the request has no readable body".to_owned());
     };
     let texts = matches!(request.content(), Content::Form(_));
     for (path, wanted) in &when.body {
-        match dig(&body, path) {
+        match value_at(&body, path) {
             None => return Err(format!("the body has no `{path}`")),
             Some(found) => {
-                within(wanted, found, texts, path).map_err(|why| format!("in the body {why}"))?;
+                check_contains(wanted, found, texts, path).map_err(|why| format!("in the body {why}"))?;
             }
         }
     }
     Ok(())
 }
 
-/// How many single things it asks for: of two routes, the one that asks for more is the more specific.
+/// Returns the number of single conditions. A route with more conditions is more specific.
 pub(crate) fn weight(when: &MockWhen) -> usize {
     when.headers.len() + when.query.len() + when.body.values().map(leaves).sum::<usize>()
 }
@@ -50,30 +50,30 @@ fn leaves(value: &Value) -> usize {
     }
 }
 
-fn one_of(what: &str, wanted: &str, found: &[&str]) -> Result<(), String> {
+fn check_any(what: &str, wanted: &str, found: &[&str]) -> Result<(), String> {
     if found.contains(&wanted) {
         Ok(())
     } else if found.is_empty() {
-        Err(format!("there is no {what}"))
+        Err(format!("{what} is missing"))
     } else {
         Err(format!("{what} is `{}`, not `{wanted}`", found.join("`, `")))
     }
 }
 
-/// Whether all that is wanted is there; what is there besides does not matter, but lists have to be of one length.
-fn within(wanted: &Value, found: &Value, texts: bool, at: &str) -> Result<(), String> {
+/// Checks that a value contains all wanted parts. Further fields are ignored; lists must have the same length.
+fn check_contains(wanted: &Value, found: &Value, texts: bool, at: &str) -> Result<(), String> {
     match (wanted, found) {
         (Value::Object(wanted), Value::Object(found)) => wanted.iter().try_for_each(|(key, wanted)| {
             let at = format!("{at}.{key}");
             match found.get(key) {
-                Some(found) => within(wanted, found, texts, &at),
-                None => Err(format!("there is no `{at}`")),
+                Some(found) => check_contains(wanted, found, texts, &at),
+                None => Err(format!("`{at}` is missing")),
             }
         }),
         (Value::Array(wanted), Value::Array(found)) if wanted.len() == found.len() => {
             let mut pairs = wanted.iter().zip(found).enumerate();
             pairs.try_for_each(|(index, (wanted, found))| {
-                within(wanted, found, texts, &format!("{at}.{index}"))
+                check_contains(wanted, found, texts, &format!("{at}.{index}"))
             })
         }
         _ if same(wanted, found, texts) => Ok(()),
@@ -83,7 +83,7 @@ fn within(wanted: &Value, found: &Value, texts: bool, at: &str) -> Result<(), St
 
 fn same(wanted: &Value, found: &Value, texts: bool) -> bool {
     match (wanted, found) {
-        // A form knows nothing but texts.
+        // A form contains only strings.
         (Value::Number(_) | Value::Bool(_), Value::String(found)) if texts => {
             let written = wanted.to_string();
             written == *found
@@ -93,7 +93,7 @@ fn same(wanted: &Value, found: &Value, texts: bool) -> bool {
     }
 }
 
-/// A value in a message: short.
+/// Shortens a value for a message.
 pub(crate) fn brief(value: &Value) -> String {
     let text = value.to_string();
     if text.chars().count() <= 60 {
@@ -102,8 +102,8 @@ pub(crate) fn brief(value: &Value) -> String {
     format!("`{}…`", text.chars().take(59).collect::<String>())
 }
 
-/// The value at a path such as `user.name`, `items.0.id` or `items[0].id`. A key may hold dots itself.
-pub(crate) fn dig<'a>(value: &'a Value, path: &str) -> Option<&'a Value> {
+/// Returns the value at a path such as `user.name`, `items.0.id` or `items[0].id`. Keys can contain dots.
+pub(crate) fn value_at<'a>(value: &'a Value, path: &str) -> Option<&'a Value> {
     let plain = path.replace('[', ".").replace(']', "");
     step(value, plain.trim_start_matches('.'))
 }
@@ -147,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn a_condition_holds_or_says_why_not() {
+    fn condition_holds_or_names_the_difference() {
         let json = "application/json";
         let body = r#"{"user":{"name":"ann","age":3,"tags":["a","b"]},"a.b":1,"n":null}"#;
         let cases = [
@@ -158,7 +158,7 @@ mod tests {
             ),
             (
                 json!({ "headers": { "x-none": "1" } }),
-                Err("there is no header `x-none`"),
+                Err("header `x-none` is missing"),
             ),
             (json!({ "query": { "page": "3" } }), Ok(())),
             (
@@ -178,7 +178,7 @@ mod tests {
             ),
             (
                 json!({ "body": { "user": { "x": 1 } } }),
-                Err("in the body there is no `user.x`"),
+                Err("in the body `user.x` is missing"),
             ),
             (
                 json!({ "body": { "user.x": 1 } }),
@@ -207,7 +207,7 @@ mod tests {
             &json!({ "body": { "age": 3 } }),
             json,
             "",
-            Err("the request has no body that can be read"),
+            Err("the request has no readable body"),
         );
     }
 }

@@ -1,8 +1,11 @@
-//! Answers from `OpenAPI` documents of all public shapes fit their schemas, whoever looks.
+//! Corpus of `OpenAPI` documents: every response is valid.
 //!
-//! The second opinion is another path through the same library: the schema as the document has it, without what the mock does
-//! to schemas. `scripts/openapi` asks a validator that shares nothing with us.
-#![allow(clippy::expect_used, reason = "a test that cannot look ends with a message")]
+//! The second opinion uses the same library with the original schema, without the conversions of the mock.
+//! `scripts/openapi` uses an independent validator.
+#![allow(
+    clippy::expect_used,
+    reason = "a failed setup step ends the test with a message"
+)]
 
 use std::fs;
 use std::path::Path;
@@ -18,7 +21,7 @@ const NOW: Moment = Moment {
     chance: 0,
 };
 
-/// The documents with their file names.
+/// Returns the documents with their file names.
 fn corpus() -> Vec<(String, String)> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/corpus");
     let files = fs::read_dir(folder)
@@ -35,19 +38,19 @@ fn corpus() -> Vec<(String, String)> {
     found
 }
 
-fn served(text: &str, more: &Value) -> CompiledMock {
+fn compile(text: &str, more: &Value) -> CompiledMock {
     let mut mock = json!({ "port": 1, "openapi": "api.yaml" });
     for (key, value) in more.as_object().expect("a map") {
         mock[key] = value.clone();
     }
     let mock: Mock = serde_json::from_value(mock).expect("a mock");
-    let (served, diagnostics) =
+    let (compiled, diagnostics) =
         CompiledMock::new(&MockConfig::new("m", mock, Some(text.to_owned())), Vec::new());
-    served.unwrap_or_else(|| panic!("{diagnostics:#?}"))
+    compiled.unwrap_or_else(|| panic!("{diagnostics:#?}"))
 }
 
-fn ask(served: &CompiledMock, method: &str, path: &str) -> (u16, Value) {
-    match served.decide(&Request::new(method, path, Vec::new(), Bytes::new()), NOW) {
+fn send(mock: &CompiledMock, method: &str, path: &str) -> (u16, Value) {
+    match mock.decide(&Request::new(method, path, Vec::new(), Bytes::new()), NOW) {
         Decision::Reply(answer) => (
             answer.status,
             serde_json::from_slice(&answer.body).unwrap_or(Value::Null),
@@ -56,7 +59,7 @@ fn ask(served: &CompiledMock, method: &str, path: &str) -> (u16, Value) {
     }
 }
 
-/// Method, path and schema of all answers of success, as the document has them.
+/// Returns method, path and original schema of the first successful response of each operation.
 fn wanted(document: &Value) -> Vec<(String, String, Value)> {
     let mut found = Vec::new();
     for (path, item) in document["paths"].as_object().expect("paths") {
@@ -100,7 +103,7 @@ fn wanted(document: &Value) -> Vec<(String, String, Value)> {
     found
 }
 
-/// Whether a value fits a schema as the document has it; of 3.0 the two keys that are not of JSON Schema are left out.
+/// Validates a value against the original schema. For `OpenAPI` 3.0, it replaces keywords that JSON Schema does not have.
 fn second_opinion(document: &Value, schema: &Value, value: &Value) -> Result<(), String> {
     let mut whole = document.clone();
     whole["$schema"] = json!("https://json-schema.org/draft/2020-12/schema");
@@ -109,7 +112,7 @@ fn second_opinion(document: &Value, schema: &Value, value: &Value) -> Result<(),
         .is_some_and(|version| version.starts_with("3.0"));
     let mut root = json!({ "components": whole["components"], "allOf": [schema] });
     if is_30 {
-        without(&mut root);
+        convert_3_0(&mut root);
     }
     let validator = jsonschema::options()
         .should_validate_formats(true)
@@ -120,7 +123,7 @@ fn second_opinion(document: &Value, schema: &Value, value: &Value) -> Result<(),
         .map_err(|error| format!("`{}`: {error}", error.instance_path()))
 }
 
-fn without(value: &mut Value) {
+fn convert_3_0(value: &mut Value) {
     match value {
         Value::Object(map) => {
             for key in ["exclusiveMinimum", "exclusiveMaximum"] {
@@ -142,28 +145,28 @@ fn without(value: &mut Value) {
                 let inner = Value::Object(std::mem::take(map));
                 map.insert("anyOf".to_owned(), json!([inner, { "enum": [null] }]));
             }
-            map.values_mut().for_each(without);
+            map.values_mut().for_each(convert_3_0);
         }
-        Value::Array(items) => items.iter_mut().for_each(without),
+        Value::Array(items) => items.iter_mut().for_each(convert_3_0),
         Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
     }
 }
 
 #[test]
-fn every_answer_fits_its_schema_whatever_is_asked_and_however_deep() {
+fn responses_match_their_schema_at_every_depth() {
     let mut answers = Vec::new();
     for (name, text) in corpus() {
         let document = yaml::document(&name, text.as_bytes()).expect("a document").value;
         for depth in [1, 3, 6] {
             for mode in ["auto", "smart"] {
-                let served = served(&text, &json!({ "maxDepth": depth, "mode": mode }));
+                let mock = compile(&text, &json!({ "maxDepth": depth, "mode": mode }));
                 for (method, path, schema) in wanted(&document) {
                     for number in 0..12 {
-                        let asked = path.replace("{id}", &number.to_string()) + &format!("?n={number}");
-                        let (status, value) = ask(&served, &method, &asked);
-                        assert_ne!(status, 500, "{name} {method} {asked}: {value}");
+                        let target = path.replace("{id}", &number.to_string()) + &format!("?n={number}");
+                        let (status, value) = send(&mock, &method, &target);
+                        assert_ne!(status, 500, "{name} {method} {target}: {value}");
                         if let Err(why) = second_opinion(&document, &schema, &value) {
-                            panic!("{name} {method} {asked} at depth {depth}: {why}\n{value:#}");
+                            panic!("{name} {method} {target} at depth {depth}: {why}\n{value:#}");
                         }
                         answers.push(json!({ "document": name, "schema": schema, "answer": value }));
                     }
@@ -178,21 +181,21 @@ fn every_answer_fits_its_schema_whatever_is_asked_and_however_deep() {
 }
 
 #[test]
-fn the_same_request_has_the_same_answer_and_another_one_another() {
+fn equal_requests_get_equal_responses() {
     let text = &corpus()
         .into_iter()
         .find(|(name, _)| name.starts_with("22-"))
         .expect("pages")
         .1;
-    let (one, other) = (served(text, &json!({})), served(text, &json!({})));
-    assert_eq!(ask(&one, "GET", "/items/1"), ask(&other, "GET", "/items/1"));
-    assert_ne!(ask(&one, "GET", "/items/1"), ask(&one, "GET", "/items/2"));
-    // Below the path of the server, too.
-    assert_eq!(ask(&one, "GET", "/v1/search").0, 200);
+    let (one, other) = (compile(text, &json!({})), compile(text, &json!({})));
+    assert_eq!(send(&one, "GET", "/items/1"), send(&other, "GET", "/items/1"));
+    assert_ne!(send(&one, "GET", "/items/1"), send(&one, "GET", "/items/2"));
+    // The path prefix of the server works too.
+    assert_eq!(send(&one, "GET", "/v1/search").0, 200);
 }
 
 #[test]
-fn depth_bounds_what_need_not_be_there() {
+fn max_depth_bounds_optional_parts() {
     fn depth(value: &Value) -> usize {
         match value {
             Value::Object(map) => 1 + map.values().map(depth).max().unwrap_or(0),
@@ -206,13 +209,13 @@ fn depth_bounds_what_need_not_be_there() {
         .expect("a tree")
         .1;
     for most in [1, 2, 5] {
-        let (_, tree) = ask(&served(text, &json!({ "maxDepth": most })), "GET", "/tree");
+        let (_, tree) = send(&compile(text, &json!({ "maxDepth": most })), "GET", "/tree");
         assert!((most..=most + 1).contains(&depth(&tree)), "{most}: {tree}");
     }
 }
 
 #[test]
-fn no_document_has_an_error_and_wrong_examples_are_said() {
+fn documents_have_no_errors_except_invalid_examples() {
     for (name, text) in corpus() {
         for diagnostic in argus_mock::check(&text) {
             assert!(!diagnostic.is_error(), "{name}: {diagnostic:?}");
@@ -223,28 +226,28 @@ fn no_document_has_an_error_and_wrong_examples_are_said() {
 }
 
 #[test]
-fn examples_go_first_unless_they_break_their_schema() {
+fn valid_examples_win_over_generated_values() {
     let text = &corpus()
         .into_iter()
         .find(|(name, _)| name.starts_with("17-"))
         .expect("examples")
         .1;
-    let served = served(text, &json!({}));
+    let mock = compile(text, &json!({}));
     assert_eq!(
-        ask(&served, "GET", "/example").1,
+        send(&mock, "GET", "/example").1,
         json!({ "name": "Oslo", "people": 700_000 })
     );
     assert_eq!(
-        ask(&served, "GET", "/examples").1,
+        send(&mock, "GET", "/examples").1,
         json!({ "name": "Bergen", "people": 290_000 })
     );
-    let nested = ask(&served, "GET", "/nested").1;
+    let nested = send(&mock, "GET", "/nested").1;
     assert_eq!(nested[0]["name"], "Trondheim");
     assert!(nested[0]["people"].is_i64(), "{nested}");
 }
 
 #[test]
-fn a_discriminator_says_what_the_value_is() {
+fn discriminator_names_the_schema_of_the_value() {
     let of = |number: &str| {
         corpus()
             .into_iter()
@@ -252,10 +255,10 @@ fn a_discriminator_says_what_the_value_is() {
             .expect("a document")
             .1
     };
-    let inherited = served(&of("10-"), &json!({}));
-    assert_eq!(ask(&inherited, "GET", "/cat").1["petType"], "kitty");
-    assert_eq!(ask(&inherited, "GET", "/dog").1["petType"], "Dog");
-    assert_eq!(ask(&inherited, "GET", "/any").1["petType"], "kitty");
-    let (_, event) = ask(&served(&of("09-"), &json!({})), "GET", "/event");
+    let inherited = compile(&of("10-"), &json!({}));
+    assert_eq!(send(&inherited, "GET", "/cat").1["petType"], "kitty");
+    assert_eq!(send(&inherited, "GET", "/dog").1["petType"], "Dog");
+    assert_eq!(send(&inherited, "GET", "/any").1["petType"], "kitty");
+    let (_, event) = send(&compile(&of("09-"), &json!({})), "GET", "/event");
     assert_eq!((&event["kind"], event["at"].is_string()), (&json!("made"), true));
 }

@@ -1,5 +1,8 @@
-//! Every piece of YAML on the page about mocks is read, admitted and served without a complaint.
-#![allow(clippy::expect_used, reason = "a test that cannot look ends with a message")]
+//! YAML snippets in `docs/mocks.md`: each one is valid and compiles without diagnostics.
+#![allow(
+    clippy::expect_used,
+    reason = "a failed setup step ends the test with a message"
+)]
 
 use argus_crds::{MockMode, yaml};
 use argus_mock::{CompiledMock, MockConfig};
@@ -7,7 +10,7 @@ use argus_mock::{CompiledMock, MockConfig};
 const DOCUMENT: &str = "openapi: 3.1.0\ninfo: { title: t, version: '1' }\npaths: {}\n";
 
 #[test]
-fn every_snippet_of_the_page_about_mocks_is_served() {
+fn snippets_of_the_mocks_page_compile() {
     let page = include_str!("../../../docs/mocks.md");
     let snippets = page
         .split("```yaml\n")
@@ -16,19 +19,19 @@ fn every_snippet_of_the_page_about_mocks_is_served() {
     let mut modes = Vec::new();
     for snippet in snippets {
         let text = format!("version: \"1\"\nproject: {{ name: docs }}\n{snippet}");
-        let reading = yaml::read("mocks.md", text.as_bytes());
+        let parsed = yaml::read("mocks.md", text.as_bytes());
         assert!(
-            reading.diagnostics.is_empty(),
+            parsed.diagnostics.is_empty(),
             "{snippet}\n{:#?}",
-            reading.diagnostics
+            parsed.diagnostics
         );
-        for (name, mock) in reading.spec.expect("a spec").mocks {
+        for (name, mock) in parsed.spec.expect("a spec").mocks {
             modes.push(mock.mode);
             let document = mock.openapi.is_some().then(|| DOCUMENT.to_owned());
-            let (served, diagnostics) =
+            let (compiled, diagnostics) =
                 CompiledMock::new(&MockConfig::new(&name, mock, document), Vec::new());
             assert!(
-                served.is_some() && diagnostics.is_empty(),
+                compiled.is_some() && diagnostics.is_empty(),
                 "{name}: {diagnostics:#?}"
             );
         }

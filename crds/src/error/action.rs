@@ -1,4 +1,4 @@
-//! What can be done about an error.
+//! Suggested actions for errors, and remedies: actions as complete calls.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -8,12 +8,12 @@ use template::Arguments;
 
 mod template;
 
-/// Something that can be done about an error.
+/// Identifier of a suggested action.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 #[allow(
     missing_docs,
-    reason = "the templates tell what each one means, and a comment would split the schema's enum"
+    reason = "the templates describe each action, and a comment would split the schema's enum"
 )]
 pub enum ActionId {
     StartEngine,
@@ -40,7 +40,7 @@ pub enum ActionId {
     PullImage,
     LogIn,
     FixBuild,
-    RemoveRival,
+    ResolveNameConflict,
     Rollback,
     Fork,
     Resume,
@@ -51,29 +51,41 @@ pub enum ActionId {
     ReportBug,
 }
 
-/// Something that can be done, callable as it stands.
+/// Suggested action with complete calls, ready to run.
+///
+/// ```rust
+/// use argus_crds::ActionId;
+///
+/// let remedy = ActionId::InspectLogs.remedy(Some("shop"), Some("api"));
+/// assert_eq!(remedy.command.as_deref(), Some("argus logs shop api"));
+/// assert_eq!(remedy.mcp.unwrap().tool, "argus_logs");
+///
+/// // Without an environment, the command lists the environments.
+/// let remedy = ActionId::Retry.remedy(None, None);
+/// assert_eq!(remedy.command.as_deref(), Some("argus get"));
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Remedy {
-    /// Which action it is.
+    /// Identifier of the action.
     pub action: ActionId,
-    /// What is to be done, and what the calls show where they are not the whole of it.
+    /// Description of the action. If the calls only inspect the problem, it also describes their purpose.
     pub summary: String,
-    /// The command for it.
+    /// Shell command.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub command: Option<String>,
-    /// The same over MCP.
+    /// MCP call with the same purpose.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mcp: Option<ToolCall>,
 }
 
-/// A call of a tool of the MCP server.
+/// Call of a tool of the MCP server.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ToolCall {
     /// Name of the tool.
     pub tool: String,
-    /// What it is called with.
+    /// Arguments of the call.
     pub arguments: Map<String, Value>,
 }
 
@@ -104,7 +116,7 @@ impl ActionId {
         Self::PullImage,
         Self::LogIn,
         Self::FixBuild,
-        Self::RemoveRival,
+        Self::ResolveNameConflict,
         Self::Rollback,
         Self::Fork,
         Self::Resume,
@@ -115,17 +127,18 @@ impl ActionId {
         Self::ReportBug,
     ];
 
-    /// The action for an environment and a service, callable as it stands.
+    /// Creates the remedy of the action for an environment and a service.
     ///
-    /// Where a call needs an environment and none is known, the call that names them all takes its place: none has a hole in it.
+    /// If a call needs an environment and `environment` is `None`, a call that lists all environments replaces it. So no
+    /// call contains a placeholder.
     pub fn remedy(self, environment: Option<&str>, service: Option<&str>) -> Remedy {
         let template = self.template();
-        let command = fill(template.command, environment, service);
-        let arguments = filled(template.arguments, environment, service);
-        let shows = if command.is_some() {
+        let command = fill_command(template.command, environment, service);
+        let arguments = fill_arguments(template.arguments, environment, service);
+        let purpose = if command.is_some() {
             template.then_verify
         } else {
-            "which environments there are"
+            "list the environments"
         };
         let (tool, arguments) = match arguments {
             Some(arguments) => (template.tool, arguments),
@@ -133,7 +146,7 @@ impl ActionId {
         };
         Remedy {
             action: self,
-            summary: [template.action, shows]
+            summary: [template.action, purpose]
                 .into_iter()
                 .filter(|part| !part.is_empty())
                 .collect::<Vec<_>>()
@@ -147,21 +160,21 @@ impl ActionId {
     }
 }
 
-/// A command with its words filled in; nothing where it needs an environment that is not known.
-fn fill(command: &str, environment: Option<&str>, service: Option<&str>) -> Option<String> {
+/// Replaces the placeholders of a command; `None` if it needs an unknown environment.
+fn fill_command(command: &str, environment: Option<&str>, service: Option<&str>) -> Option<String> {
     let mut words = Vec::new();
     for word in command.split(' ') {
         match word {
-            "{env}" => words.push(quoted(environment?)),
-            "{service}" => words.extend(service.map(quoted)),
+            "{env}" => words.push(shell_quote(environment?)),
+            "{service}" => words.extend(service.map(shell_quote)),
             word => words.push(word.to_owned()),
         }
     }
     Some(words.join(" "))
 }
 
-/// Arguments filled in; nothing where they need an environment that is not known.
-fn filled(
+/// Replaces the placeholders of arguments; `None` if they need an unknown environment.
+fn fill_arguments(
     arguments: Arguments,
     environment: Option<&str>,
     service: Option<&str>,
@@ -179,8 +192,8 @@ fn filled(
     Some(all)
 }
 
-/// A word as a shell takes it.
-fn quoted(word: &str) -> String {
+/// Quotes a word for a POSIX shell, if necessary.
+fn shell_quote(word: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "-_./:@".contains(c);
     if !word.is_empty() && !word.starts_with('-') && word.chars().all(plain) {
         word.to_owned()

@@ -1,30 +1,30 @@
-//! A call on the way to an error: what was asked of whom, for how long, and what came of it.
+//! Call traces: the calls behind an error, with their arguments, deadlines and causes.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-/// One call; of several the outermost stands first.
+/// One call behind an error. In a list of calls the outermost call is first.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Call {
-    /// What was called: an act on the engine, a probe, a tool of MCP, a request, a command.
+    /// Name of the call: an engine action, a probe, an MCP tool, a request or a command.
     pub operation: String,
-    /// What it was called with: names and numbers, never the values of variables.
+    /// Names and numbers that the call received. Values of variables are never included.
     #[serde(default)]
     pub arguments: Map<String, Value>,
-    /// How long it was given, in milliseconds; without one it is watched for progress, or is not waited for.
+    /// Deadline in milliseconds. Absent if the call has a progress limit instead, or if nothing waits for its result.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub deadline_ms: Option<u64>,
-    /// Which attempt it was, from 1.
+    /// Number of the attempt, from 1.
     pub attempt: u32,
-    /// What came of it, each because of the next, redacted.
+    /// Error of the call, followed by its chain of causes, redacted.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub causes: Vec<String>,
 }
 
 impl Call {
-    /// A first attempt.
+    /// Creates a first attempt without deadline and causes.
     pub fn new(operation: impl Into<String>, arguments: Map<String, Value>) -> Self {
         Self {
             operation: operation.into(),
@@ -34,16 +34,18 @@ impl Call {
         }
     }
 
-    /// The fields of an object as arguments; what is not known is not told.
-    pub fn arguments(told: Value) -> Map<String, Value> {
-        let Value::Object(mut told) = told else {
-            return Map::from_iter([("value".to_owned(), told)]);
+    /// Converts the fields of an object to arguments, without its `null` values.
+    ///
+    /// Any other value becomes the argument `value`.
+    pub fn arguments(fields: Value) -> Map<String, Value> {
+        let Value::Object(mut fields) = fields else {
+            return Map::from_iter([("value".to_owned(), fields)]);
         };
-        told.retain(|_, value| !value.is_null());
-        told
+        fields.retain(|_, value| !value.is_null());
+        fields
     }
 
-    /// The same with its deadline.
+    /// Sets the deadline.
     #[must_use]
     pub fn within(self, deadline: Option<std::time::Duration>) -> Self {
         let ms = |deadline: std::time::Duration| u64::try_from(deadline.as_millis()).unwrap_or(u64::MAX);
@@ -53,13 +55,13 @@ impl Call {
         }
     }
 
-    /// The same as a later attempt.
+    /// Sets the number of the attempt.
     #[must_use]
     pub fn attempt(self, attempt: u32) -> Self {
         Self { attempt, ..self }
     }
 
-    /// The same with what came of it; what says nothing is left out.
+    /// Sets the causes, without blank ones.
     #[must_use]
     pub fn outcome(self, causes: impl IntoIterator<Item = String>) -> Self {
         let causes = causes.into_iter().filter(|cause| !cause.trim().is_empty());

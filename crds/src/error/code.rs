@@ -1,4 +1,4 @@
-//! The codes of errors.
+//! Error codes.
 
 use std::fmt;
 use std::str::FromStr;
@@ -8,18 +8,18 @@ use serde::{Deserialize, Serialize};
 
 macro_rules! codes {
     ($($name:ident $text:literal)+) => {
-        /// What kind of error something is; `argus explain CODE` tells more.
+        /// Identifier of the kind of an error. `argus explain CODE` describes it.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
-        #[allow(missing_docs, reason = "the table tells what each one means, and a comment would split the schema's enum")]
+        #[allow(missing_docs, reason = "the table describes each code, and a comment would split the schema's enum")]
         pub enum Code {
             $(#[serde(rename = $text)] $name,)+
         }
 
         impl Code {
-            /// All codes, in the order of the documentation.
+            /// All codes in the order of the documentation.
             pub const ALL: &[Self] = &[$(Self::$name),+];
 
-            /// The code as it is written, as in `PORT_CONFLICT`.
+            /// Returns the serialized name, such as `PORT_CONFLICT`.
             pub const fn as_str(self) -> &'static str {
                 match self { $(Self::$name => $text,)+ }
             }
@@ -78,12 +78,20 @@ impl fmt::Display for Code {
     }
 }
 
-/// A text that is no code, with the nearest one.
+/// Parse error of [`Code`], with the most similar code.
+///
+/// ```rust
+/// use argus_crds::Code;
+///
+/// assert_eq!("port-conflict".parse(), Ok(Code::PortConflict));
+/// let error = "PORT_CONFLCT".parse::<Code>().unwrap_err();
+/// assert_eq!(error.nearest, Code::PortConflict);
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("`{written}` is no error code; the nearest is `{nearest}`")]
+#[error("`{text}` is not a valid error code; the nearest is `{nearest}`")]
 pub struct UnknownCode {
-    written: String,
-    /// The code that is nearest to what was written.
+    text: String,
+    /// Code with the smallest edit distance to the text.
     pub nearest: Code,
 }
 
@@ -104,7 +112,7 @@ impl FromStr for Code {
             Ok(nearest)
         } else {
             Err(UnknownCode {
-                written: text.to_owned(),
+                text: text.to_owned(),
                 nearest,
             })
         }

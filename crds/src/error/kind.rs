@@ -1,9 +1,9 @@
-//! How errors are sorted.
+//! Classification of errors: category, severity and class.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// What part of the world an error is about.
+/// Area that an error belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[allow(missing_docs, reason = "a comment on a variant would split the schema's enum")]
@@ -14,7 +14,7 @@ pub enum Category {
     System,
 }
 
-/// How bad an error is.
+/// Effect of an error on its environment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[allow(missing_docs, reason = "a comment on a variant would split the schema's enum")]
@@ -24,7 +24,7 @@ pub enum Severity {
     Warning,
 }
 
-/// What makes an error go away: time, nothing as things are, or a person.
+/// Condition for the end of an error: a retry (`transient`), other inputs (`permanent`), or a person (`human`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[allow(missing_docs, reason = "a comment on a variant would split the schema's enum")]

@@ -1,4 +1,4 @@
-//! What the codes mean that mocks answer with: a part of the table.
+//! Table entries for the error codes in mock responses.
 
 use super::action::ActionId as Act;
 use super::kind::{Category, Class, Severity};
@@ -9,8 +9,8 @@ pub(super) const NO_ROUTE: Explanation = Explanation {
     severity: Severity::Warning,
     class: Class::Human,
     retryable: false,
-    summary: "a mock has no answer for a request",
-    explanation: "A request to a mock matches none of its routes, nothing in its OpenAPI document, and no recording. It was answered with 404. The details name what comes nearest, and why it did not match. The mock's journal under `/__argus/requests` shows the request.",
+    summary: "a mock has no response for a request",
+    explanation: "The request matches no route, no operation of the OpenAPI document and no recording of the mock. The mock responded with 404. The details name the nearest route and the difference. The mock's journal under `/__argus/requests` contains the request.",
     actions: &[Act::FixSpec, Act::InspectLogs],
 };
 
@@ -19,8 +19,8 @@ pub(super) const REQUEST_INVALID: Explanation = Explanation {
     severity: Severity::Warning,
     class: Class::Human,
     retryable: false,
-    summary: "a request breaks a mock's OpenAPI document",
-    explanation: "The mock has `validate: true`, and the request does not fit what its OpenAPI document says: a parameter, the body or its type. It was answered with 422. The details list every violation with its place, as a JSON pointer into the body or the name of a parameter.",
+    summary: "a request violates the OpenAPI document of a mock",
+    explanation: "The mock has `validate: true`, and a parameter, the body or its media type does not match the OpenAPI document. The mock responded with 422. The details list every violation with its location: a JSON pointer into the body, or the name of a parameter.",
     actions: &[Act::FixSpec, Act::InspectLogs],
 };
 
@@ -29,7 +29,7 @@ pub(super) const NO_ANSWER: Explanation = Explanation {
     severity: Severity::Warning,
     class: Class::Human,
     retryable: false,
-    summary: "a mock cannot make an answer",
-    explanation: "The request fits, but no answer could be made: no value was found that validates against the document's schema, the request is larger than 10 MiB, or the target of a recording does not answer. The message says which. An `example` in the document, or a route under `overrides`, gives the answer outright.",
+    summary: "a mock cannot create a response",
+    explanation: "The request is valid, but the mock cannot create a response. Possible causes are a schema for which the mock finds no valid value, a request larger than 10 MiB, or a recording target that does not respond. The message names the cause. To define the response, add an `example` to the document or a route under `overrides`.",
     actions: &[Act::FixSpec, Act::InspectLogs],
 };

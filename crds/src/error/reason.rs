@@ -1,51 +1,51 @@
-//! Why what was asked for cannot be had, for programs that must not read words.
+//! Machine-readable reasons for rejected requests.
 
 use serde::Serialize;
 
 use super::{ActionId, Code, StructuredError};
 
-/// What `details.reason` of `PREREQ_MISSING` says, and of what a command line gets wrong.
+/// Value of `details.reason` in a `PREREQ_MISSING` error, and in an error about a wrong command line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Reason {
-    /// Nothing has this name.
+    /// No object has this name.
     NotFound,
-    /// The request or the arguments are not understood.
+    /// The request or its arguments are invalid.
     BadRequest,
-    /// The command line is not understood.
+    /// The command line is invalid.
     Usage,
-    /// It needs a token, and there is none or another one.
+    /// The request has no token, or a wrong one.
     Unauthorized,
-    /// Who asks may not have it.
+    /// The client may not access the resource.
     Forbidden,
-    /// The host that is asked is not this one.
+    /// The `Host` header names another host.
     Misdirected,
-    /// What is there does not take this method.
+    /// The resource does not support this method.
     MethodNotAllowed,
-    /// The body is longer than is taken.
+    /// The request body is larger than its limit.
     TooLarge,
-    /// The body did not come in time.
+    /// The request body did not arrive in time.
     Timeout,
-    /// Too many ask at once, or the controller is stopping.
+    /// The controller is stopping, or has too many requests.
     Unavailable,
-    /// No controller is at work on the state directory.
+    /// No controller runs on the state directory.
     NotRunning,
-    /// A file of this name is there already.
+    /// A file with this name exists already.
     Exists,
-    /// It is there, and not so far yet.
+    /// The object exists, but is not ready yet.
     NotReady,
-    /// It makes no sense as things are.
+    /// The current state does not permit the request.
     NotPossible,
     /// A file or folder cannot be read or written.
     Unreadable,
-    /// The settings file is wrong.
+    /// The settings file is invalid.
     Settings,
-    /// The machine or the engine lacks what is needed.
-    Unfit,
+    /// The machine or the engine lacks a prerequisite.
+    MissingPrerequisite,
 }
 
 impl Reason {
-    /// All of them.
+    /// All reasons.
     pub const ALL: &[Self] = &[
         Self::NotFound,
         Self::BadRequest,
@@ -63,14 +63,14 @@ impl Reason {
         Self::NotPossible,
         Self::Unreadable,
         Self::Settings,
-        Self::Unfit,
+        Self::MissingPrerequisite,
     ];
 
-    /// What can be done about it, where an environment is known.
+    /// Suggested actions. Their remedies name the environment as soon as the error has one.
     const fn actions(self) -> &'static [ActionId] {
         match self {
             Self::NotReady => &[ActionId::Wait],
-            Self::Unfit => &[ActionId::InstallPrerequisite, ActionId::RunPreflight],
+            Self::MissingPrerequisite => &[ActionId::InstallPrerequisite, ActionId::RunPreflight],
             Self::NotFound
             | Self::BadRequest
             | Self::Usage
@@ -91,14 +91,22 @@ impl Reason {
 }
 
 impl StructuredError {
-    /// What was asked for cannot be had, for this reason.
+    /// Creates a `PREREQ_MISSING` error with a reason and the actions of that reason.
+    ///
+    /// ```rust
+    /// use argus_crds::error::{Reason, StructuredError};
+    ///
+    /// let error = StructuredError::missing(Reason::NotFound, "no environment `shop`");
+    /// assert_eq!(error.to_string(), "PREREQ_MISSING: no environment `shop`");
+    /// assert_eq!(error.details["reason"], "notFound");
+    /// ```
     pub fn missing(reason: Reason, message: impl Into<String>) -> Self {
         Self::new(Code::PrereqMissing, message)
             .reason(reason)
             .suggest(reason.actions())
     }
 
-    /// The same error with the word for why.
+    /// Sets `details.reason`.
     #[must_use]
     pub fn reason(self, reason: Reason) -> Self {
         self.details(serde_json::json!({ "reason": reason }))

@@ -1,35 +1,40 @@
-//! What each code means: the one table behind errors, `argus explain`, and the documentation.
+//! Table of all error codes: the source for errors, `argus explain` and `docs/errors.md`.
 
 use super::action::ActionId as Act;
 use super::code::Code;
 use super::kind::{Category, Class, Severity};
 use super::mocks;
 
-/// What the table says about a code.
+/// Table entry of a [`Code`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Explanation {
-    /// What part of the world it is about.
+    /// Area that the error belongs to.
     pub category: Category,
-    /// How bad it is.
+    /// Default effect on the environment.
     pub severity: Severity,
-    /// What makes it go away.
+    /// Condition for the end of the error.
     pub class: Class,
-    /// Whether doing the same again may help.
+    /// True if a retry with the same inputs can succeed.
     pub retryable: bool,
-    /// What happened, in one line.
+    /// Event in one line: lower case, no full stop.
     pub summary: &'static str,
-    /// What it means and what Argus does about it, in a few sentences.
+    /// Causes, and the reaction of Argus, in a few sentences.
     pub explanation: &'static str,
-    /// What can be done, the likeliest first.
+    /// Suggested actions, most likely first.
     pub actions: &'static [Act],
 }
 
 impl Code {
-    /// What the table says about this code.
-    #[allow(
-        clippy::too_many_lines,
-        reason = "it is a table; splitting it would hide that every code is there"
-    )]
+    /// Returns the table entry of this code.
+    ///
+    /// ```rust
+    /// use argus_crds::{ActionId, Code};
+    ///
+    /// let entry = Code::PortConflict.about();
+    /// assert!(entry.retryable);
+    /// assert_eq!(entry.actions.first(), Some(&ActionId::FreePort));
+    /// ```
+    #[allow(clippy::too_many_lines, reason = "one table shows that no code is missing")]
     pub const fn about(self) -> Explanation {
         match self {
             Self::DockerUnavailable => Explanation {
@@ -37,8 +42,8 @@ impl Code {
                 severity: Severity::Fatal,
                 class: Class::Transient,
                 retryable: true,
-                summary: "the Docker engine does not answer",
-                explanation: "Argus could not reach the engine at the address it was given, or the engine answered that it is not there. Nothing is changed meanwhile; running containers are left alone. Argus keeps trying, with growing pauses, and lists everything anew when the engine is back.",
+                summary: "the Docker engine does not respond",
+                explanation: "Argus cannot connect to the engine at its address, or the engine responded that it is unavailable. Argus changes nothing until the engine responds, and running containers keep running. Argus retries with increasing delays and lists all objects again when the engine is back.",
                 actions: &[Act::StartEngine, Act::RunPreflight],
             },
             Self::DiskSpaceLow => Explanation {
@@ -47,7 +52,7 @@ impl Code {
                 class: Class::Human,
                 retryable: true,
                 summary: "the engine's disk is nearly full",
-                explanation: "Less space is free on the engine's data root than `resilience.preflight.diskSpaceThreshold` asks for, or the engine itself refused a call for want of space. Nothing new is pulled, built or created until there is space again; what runs keeps running and is not replaced, and what stopped is started again. The details say how much is free and how much could be reclaimed. It is looked at again every 10 s and goes on by itself. Below twice the threshold the preflight warns of it (`result: warn` with this code) and nothing is kept from being made.",
+                explanation: "The engine's data root has less free space than `resilience.preflight.diskSpaceThreshold`, or the engine rejected a call because its disk is full. Argus pulls, builds and creates nothing until space is available. Running containers keep running without replacement, and stopped containers start again. The details contain the free and the reclaimable space. Argus checks the disk every 10 s and continues automatically. Below twice the threshold, the preflight check only warns (`result: warn` with this code) and blocks nothing.",
                 actions: &[Act::FreeDiskSpace, Act::CleanOrphans, Act::RunPreflight],
             },
             Self::PortConflict => Explanation {
@@ -56,7 +61,7 @@ impl Code {
                 class: Class::Transient,
                 retryable: true,
                 summary: "a host port is taken",
-                explanation: "Something else listens on the host port that the file asks for. With the strategy `auto` the port moves to a free one of `isolation.portRange`; with `fail` the start is tried again when the port is free. The details name the owner as far as it can be found.",
+                explanation: "Another process or container listens on the requested host port. With the strategy `auto`, the port moves to a free port of `isolation.portRange`. With `fail`, Argus retries the start when the port is free. The details name the owner of the port, if known.",
                 actions: &[Act::FreePort, Act::UseAutoPorts, Act::Retry],
             },
             Self::PortExhaustion => Explanation {
@@ -64,8 +69,8 @@ impl Code {
                 severity: Severity::Fatal,
                 class: Class::Human,
                 retryable: true,
-                summary: "no port of the range is free",
-                explanation: "Every port of `isolation.portRange` is taken. The details say how many were tried and who holds them.",
+                summary: "the port range has no free port",
+                explanation: "Every port of `isolation.portRange` is taken. The details contain the number of tried ports and their owners.",
                 actions: &[Act::WidenPortRange, Act::FreePort, Act::CleanOrphans],
             },
             Self::ContainerOom => Explanation {
@@ -74,7 +79,7 @@ impl Code {
                 class: Class::Human,
                 retryable: true,
                 summary: "a container ran out of memory",
-                explanation: "The kernel killed the container for using more memory than it may. This is said only with evidence: the engine's own flag, or an out-of-memory event since the last start. The details carry the evidence, the limit and the peak.",
+                explanation: "The kernel killed the container because it exceeded its memory limit. Argus reports this code only with evidence: the engine's own flag, or an out-of-memory event since the last start. The details contain the evidence, the limit and the peak.",
                 actions: &[Act::RaiseMemoryLimit, Act::InspectLogs],
             },
             Self::ContainerCrash => Explanation {
@@ -82,8 +87,8 @@ impl Code {
                 severity: Severity::Recoverable,
                 class: Class::Transient,
                 retryable: true,
-                summary: "a container's main process ended with an error",
-                explanation: "The main process ended with an exit code other than 0 or by a signal. Its last lines, exit code and timestamps were kept before anything was done to it. It is restarted within its budget.",
+                summary: "the main process of a container ended with an error",
+                explanation: "The main process ended with a non-zero exit code or by a signal. Argus saved its last log lines, exit code and timestamps before it changed the container. Argus restarts the container within its restart budget.",
                 actions: &[Act::InspectLogs, Act::FixContainer],
             },
             Self::ContainerRestartExhausted => Explanation {
@@ -91,8 +96,8 @@ impl Code {
                 severity: Severity::Fatal,
                 class: Class::Human,
                 retryable: false,
-                summary: "a container was restarted as often as it may be",
-                explanation: "The budget of restarts is spent. The details list every attempt, and say whether it was a crash loop. In mode `giveUp` Argus waits for a new revision, a changed image, or `argus retry`; in mode `slowRetry` it tries every minute.",
+                summary: "a container exhausted its restart budget",
+                explanation: "The container failed more often than its restart budget permits. The details list every attempt and report a crash loop. In mode `giveUp`, Argus waits for a new revision, a changed image or `argus retry`. In mode `slowRetry`, it tries once per minute.",
                 actions: &[Act::InspectLogs, Act::FixContainer, Act::Retry, Act::Rollback],
             },
             Self::HealthCheckTimeout => Explanation {
@@ -101,7 +106,7 @@ impl Code {
                 class: Class::Transient,
                 retryable: true,
                 summary: "a container did not become healthy in time",
-                explanation: "The container runs and its health check kept failing past its retries. The details carry the probe's output, the container's log of that time, and whether its name resolves and its port takes connections.",
+                explanation: "The container runs, but its health check failed more often than its `retries` permit. The details contain the probe's output, the container's log of that time, and the results of a name lookup and a connection to its port.",
                 actions: &[Act::InspectLogs, Act::FixHealthcheck, Act::RaiseTimeout],
             },
             Self::NetworkUnreachable => Explanation {
@@ -109,8 +114,8 @@ impl Code {
                 severity: Severity::Recoverable,
                 class: Class::Transient,
                 retryable: true,
-                summary: "one service cannot connect to another",
-                explanation: "A connection from inside one container to another failed although the name resolves. The details show the topology: networks, members and addresses. Reattaching to the network was tried once.",
+                summary: "a service cannot connect to another service",
+                explanation: "A connection between two containers failed, although the name resolves. The details contain the topology: networks, members and addresses. Argus tried once to reattach the container to its network.",
                 actions: &[Act::VerifyNetwork, Act::InspectLogs, Act::Retry],
             },
             Self::DnsResolutionFailed => Explanation {
@@ -118,8 +123,8 @@ impl Code {
                 severity: Severity::Recoverable,
                 class: Class::Transient,
                 retryable: true,
-                summary: "one service cannot resolve another's name",
-                explanation: "The name of a service does not resolve inside another container. The details name the host, the network, who is on it, and how the lookup failed. Reattaching to the network was tried once.",
+                summary: "a service cannot resolve the name of another service",
+                explanation: "The name of a service does not resolve inside another container. The details contain the host name, the network, its members and the lookup error. Argus tried once to reattach the container to its network.",
                 actions: &[Act::VerifyNetwork, Act::Retry],
             },
             Self::CircuitOpen => Explanation {
@@ -127,8 +132,8 @@ impl Code {
                 severity: Severity::Recoverable,
                 class: Class::Transient,
                 retryable: true,
-                summary: "the engine is left alone for a while",
-                explanation: "The engine failed several times in a row, so that calls are answered at once without it. After a pause exactly one attempt is made; when it succeeds everything is listed anew and the work goes on. What is shown meanwhile is the last that was known, marked `stale`.",
+                summary: "the circuit breaker of the engine is open",
+                explanation: "After repeated failures of the engine, Argus rejects calls immediately without contacting it. After a delay, one test call decides. If it succeeds, Argus lists all objects again and continues. Until then Argus shows the last known state, marked `stale`.",
                 actions: &[Act::StartEngine, Act::ResetCircuit, Act::RunPreflight],
             },
             Self::OrphanDetected => Explanation {
@@ -136,8 +141,8 @@ impl Code {
                 severity: Severity::Warning,
                 class: Class::Human,
                 retryable: false,
-                summary: "resources of a dead run were found",
-                explanation: "Containers, networks or volumes carry the labels of Argus, nobody desires them, and the lease of the controller that made them is dead. Those of a project that one of this controller's files has are removed once they are 30 s old, unless such a file says `resilience.preflight.cleanOrphans: false`; another project's are only reported, and so are volumes that were not made under `argus.deletion.volumes: Delete`. The details list each with its project, its controller and why it stays; `argus orphans --clean`, with `--project NAME` for another project, removes them.",
+                summary: "orphans of a dead controller exist",
+                explanation: "Containers, networks or volumes have labels of Argus, no environment declares them, and the lease of their controller has expired. Argus removes orphans in projects with a spec file of this controller after 30 s, unless such a file sets `resilience.preflight.cleanOrphans: false`. It only reports orphans of other projects, and volumes created without `argus.deletion.volumes: Delete`. The details list each orphan with its project, its controller and the reason why it remains. To remove them, run `argus orphans --clean`; add `--project NAME` for another project.",
                 actions: &[Act::CleanOrphans],
             },
             Self::CleanupFailed => Explanation {
@@ -146,7 +151,7 @@ impl Code {
                 class: Class::Transient,
                 retryable: true,
                 summary: "a resource could not be removed",
-                explanation: "The removal of a container, network or volume failed. The message says which and why. It is tried again after a growing delay, and whatever else is to go goes meanwhile; a removal that the engine has begun is waited for.",
+                explanation: "The removal of a container, network or volume failed. The message contains the resource and the cause. Argus retries with increasing delays. Other removals continue, and Argus waits for removals already in progress.",
                 actions: &[Act::CleanOrphans, Act::Retry],
             },
             Self::Timeout => Explanation {
@@ -155,7 +160,7 @@ impl Code {
                 class: Class::Transient,
                 retryable: true,
                 summary: "a call took too long",
-                explanation: "A call to the engine did not return within its deadline. Its outcome is unknown, so it is never repeated blindly: Argus looks at what is there first.",
+                explanation: "A call to the engine did not return before its deadline. Its outcome is unknown, so Argus inspects the current state before it decides to repeat the call.",
                 actions: &[Act::RunPreflight, Act::RaiseTimeout, Act::Retry],
             },
             Self::ConnectionLost => Explanation {
@@ -164,7 +169,7 @@ impl Code {
                 class: Class::Transient,
                 retryable: true,
                 summary: "the connection to the engine broke",
-                explanation: "The engine closed or reset the connection without an answer. The outcome of the call is unknown; Argus lists what is there and goes on from that.",
+                explanation: "The engine closed or reset the connection without a response. The outcome of the call is unknown. Argus lists the current state and continues from there.",
                 actions: &[Act::StartEngine, Act::RunPreflight],
             },
             Self::RetryExhausted => Explanation {
@@ -172,8 +177,8 @@ impl Code {
                 severity: Severity::Fatal,
                 class: Class::Transient,
                 retryable: true,
-                summary: "the engine did not come back in ten attempts",
-                explanation: "Connecting anew failed ten times in a row. Argus goes on trying, at most once a minute; callers are told now so that they need not wait.",
+                summary: "ten attempts to reconnect to the engine failed",
+                explanation: "Argus reports this error after ten failed attempts in a row, so that clients need not wait any longer. It continues to retry, at most once per minute.",
                 actions: &[Act::StartEngine, Act::ResetCircuit],
             },
             Self::SpecInvalid => Explanation {
@@ -181,8 +186,8 @@ impl Code {
                 severity: Severity::Fatal,
                 class: Class::Human,
                 retryable: false,
-                summary: "a file cannot be taken",
-                explanation: "The file cannot be read, or what stands in it is not a valid environment. Every mistake is listed with its line and column; a health check that is left to an image without one is told at its service. What runs from the last good revision keeps running untouched.",
+                summary: "a spec file is invalid",
+                explanation: "The file cannot be read, or its content is not a valid environment. Argus reports all errors with line and column. A health check that relies on a missing HEALTHCHECK of the image is reported at the service instead. Containers of the last valid revision keep running unchanged.",
                 actions: &[Act::FixSpec],
             },
             Self::SpecConflict => Explanation {
@@ -190,8 +195,8 @@ impl Code {
                 severity: Severity::Fatal,
                 class: Class::Human,
                 retryable: false,
-                summary: "two files claim the same thing",
-                explanation: "Another file already holds this environment's identity, or a container, network or volume name in it. The one that was accepted first keeps it; the details say which file that is.",
+                summary: "two spec files claim the same name",
+                explanation: "Another file already uses the name of this environment, or the name of one of its containers, networks or volumes. The file that Argus accepted first keeps the name. The details name that file.",
                 actions: &[Act::FixSpec, Act::Fork],
             },
             Self::PolicyViolation => Explanation {
@@ -199,8 +204,8 @@ impl Code {
                 severity: Severity::Fatal,
                 class: Class::Human,
                 retryable: false,
-                summary: "the file asks for something that is not allowed",
-                explanation: "Privileged mode, added capabilities, devices, the namespaces of the host or of another container, and the engine's socket are never granted. A mount from outside the file's folder is refused unless the controller was started with `--allow-mount` for it. Nothing of this revision was created.",
+                summary: "a spec file requests a denied setting",
+                explanation: "Argus always denies privileged mode, added capabilities, devices, namespaces of the host or of other containers, and the engine's socket. A mount from outside the file's folder needs `argus run --allow-mount FOLDER`. Argus created nothing of this revision.",
                 actions: &[Act::AllowInPolicy, Act::FixSpec],
             },
             Self::PrereqMissing => Explanation {
@@ -208,8 +213,8 @@ impl Code {
                 severity: Severity::Fatal,
                 class: Class::Human,
                 retryable: false,
-                summary: "something that is needed is not installed",
-                explanation: "A program, a file or a part of the engine that this step needs is not there, as a network driver or Linux containers. The message names it, and `argus preflight` looks again.",
+                summary: "a prerequisite is missing",
+                explanation: "This step needs a program, a file or a feature of the engine that is missing, such as a network driver or Linux containers. The message names it. `argus preflight` checks it again.",
                 actions: &[Act::InstallPrerequisite],
             },
             Self::ApiTooOld => Explanation {
@@ -218,7 +223,7 @@ impl Code {
                 class: Class::Human,
                 retryable: false,
                 summary: "the engine is too old",
-                explanation: "The engine speaks an API older than 1.41, which Docker 20.10 brought. Nothing new is made on it. The details name both versions.",
+                explanation: "The engine supports only API versions before 1.41 (Docker 20.10). Argus creates nothing on it. The details contain both versions.",
                 actions: &[Act::UpgradeEngine],
             },
             Self::ImageNotFound => Explanation {
@@ -226,8 +231,8 @@ impl Code {
                 severity: Severity::Fatal,
                 class: Class::Human,
                 retryable: false,
-                summary: "an image is not there",
-                explanation: "Neither the engine nor the registry has the image. This burns no restart budget; a corrected file, or the image appearing, is taken up by itself.",
+                summary: "an image does not exist",
+                explanation: "Neither the engine nor the registry has the image. This failure costs no restart budget. Argus continues automatically when the file changes or the image becomes available.",
                 actions: &[Act::FixImage, Act::LogIn, Act::PullImage],
             },
             Self::ImagePullFailed => Explanation {
@@ -236,7 +241,7 @@ impl Code {
                 class: Class::Transient,
                 retryable: true,
                 summary: "an image could not be pulled",
-                explanation: "The registry or the way to it failed while the image was pulled. It is tried again with growing pauses; the old container keeps running meanwhile.",
+                explanation: "The registry, or the connection to it, failed during the pull. Argus retries with increasing delays. The old container keeps running until then.",
                 actions: &[Act::PullImage, Act::RunPreflight],
             },
             Self::RegistryRateLimited => Explanation {
@@ -244,8 +249,8 @@ impl Code {
                 severity: Severity::Recoverable,
                 class: Class::Transient,
                 retryable: true,
-                summary: "the registry asks to slow down",
-                explanation: "The registry answered that too many images were pulled. Its `Retry-After` is kept for everything from that registry.",
+                summary: "the registry limits the rate of pulls",
+                explanation: "The registry rejected the pull because of too many pulls. Argus respects its `Retry-After` for all images from this registry.",
                 actions: &[Act::Wait, Act::LogIn],
             },
             Self::AuthRequired => Explanation {
@@ -253,8 +258,8 @@ impl Code {
                 severity: Severity::Fatal,
                 class: Class::Human,
                 retryable: false,
-                summary: "the registry asks for a login",
-                explanation: "The registry refused the image without valid credentials. A registry may also answer so for an image that does not exist.",
+                summary: "the registry requires a login",
+                explanation: "The registry rejected the pull without valid credentials. Some registries send the same response for an image that does not exist.",
                 actions: &[Act::LogIn, Act::FixImage],
             },
             Self::BuildFailed => Explanation {
@@ -263,7 +268,7 @@ impl Code {
                 class: Class::Human,
                 retryable: false,
                 summary: "an image could not be built",
-                explanation: "A step of the Dockerfile failed, or its context could not be read. The end of the build's output is in the details. It is built again when the file, the Dockerfile or the context changes.",
+                explanation: "A step of the Dockerfile failed, or the build context could not be read. The details contain the end of the build output. Argus builds again when the file, the Dockerfile or the context changes.",
                 actions: &[Act::FixBuild, Act::Retry],
             },
             Self::ContainerStartFailed => Explanation {
@@ -272,7 +277,7 @@ impl Code {
                 class: Class::Human,
                 retryable: true,
                 summary: "a container could not be started",
-                explanation: "The engine created the container and refused to start it, as with a bad mount or option. The engine's own words are in the details. Where trying again cannot help, no restart budget is burnt.",
+                explanation: "The engine created the container but rejected its start, for example because of an invalid mount or option. The details contain the engine's message. If a retry cannot help, the failure costs no restart budget.",
                 actions: &[Act::InspectLogs, Act::FixSpec, Act::Retry],
             },
             Self::EntrypointNotFound => Explanation {
@@ -280,8 +285,8 @@ impl Code {
                 severity: Severity::Fatal,
                 class: Class::Human,
                 retryable: false,
-                summary: "a container's command is not in its image",
-                explanation: "The container's command does not exist in the image or may not be executed (126 or 127). Trying again cannot help, so that no restart budget is burnt.",
+                summary: "the command of a container does not exist in its image",
+                explanation: "The container's command does not exist in the image or is not executable (exit code 126 or 127). A retry cannot help, so the failure costs no restart budget.",
                 actions: &[Act::FixSpec, Act::FixImage],
             },
             Self::NameConflict => Explanation {
@@ -289,9 +294,9 @@ impl Code {
                 severity: Severity::Fatal,
                 class: Class::Human,
                 retryable: false,
-                summary: "a container's name is taken",
-                explanation: "Another container that is not ours has the name. It is never touched; the details say what it is.",
-                actions: &[Act::RemoveRival, Act::Fork, Act::FixSpec],
+                summary: "a container name is taken",
+                explanation: "Another container, which Argus does not manage, has the name. Argus never changes that container. The details describe it.",
+                actions: &[Act::ResolveNameConflict, Act::Fork, Act::FixSpec],
             },
             Self::LoopHalted => Explanation {
                 category: Category::Container,
@@ -299,7 +304,7 @@ impl Code {
                 class: Class::Human,
                 retryable: false,
                 summary: "a container failed the same way three times",
-                explanation: "The same exit code, last error line and lifetime came three times in a row, so that another restart would bring nothing new. Argus waits for a change although budget is left.",
+                explanation: "Three failures in a row had the same exit code, last error line and uptime, so another restart would not help. Argus waits for a change, even with restart budget left.",
                 actions: &[Act::InspectLogs, Act::FixContainer, Act::Retry],
             },
             Self::FlakySuspected => Explanation {
@@ -307,8 +312,8 @@ impl Code {
                 severity: Severity::Warning,
                 class: Class::Human,
                 retryable: false,
-                summary: "a health check changes its mind too often",
-                explanation: "The health check flipped more than three times in ten minutes, or more than half of its attempts failed without an outage. Its verdict is damped.",
+                summary: "a health check is flapping",
+                explanation: "The result of the health check changed more than three times in ten minutes, or more than half of its probes failed without an outage. Argus restarts the container with increasing delays.",
                 actions: &[Act::FixHealthcheck, Act::RaiseTimeout, Act::InspectLogs],
             },
             Self::PortStaleAllocation => Explanation {
@@ -316,8 +321,8 @@ impl Code {
                 severity: Severity::Recoverable,
                 class: Class::Transient,
                 retryable: true,
-                summary: "the engine holds a port for nobody",
-                explanation: "The engine says that a port is taken, and nothing is found that uses it: mostly a proxy process that was left behind. A restart of the engine frees it; with the strategy `auto` the port moves.",
+                summary: "the engine reserves a port without an owner",
+                explanation: "The engine reports that a port is taken, but Argus finds no process or container that uses it. The usual cause is a leftover proxy process. A restart of the engine frees the port. With the strategy `auto`, the service moves to another port.",
                 actions: &[Act::UseAutoPorts, Act::StartEngine, Act::Retry],
             },
             Self::NetworkPoolExhausted => Explanation {
@@ -325,9 +330,9 @@ impl Code {
                 severity: Severity::Fatal,
                 class: Class::Human,
                 retryable: true,
-                summary: "the engine has no address range left",
-                explanation: "The engine could not give the network an address range. Networks of dead runs of ours were reclaimed first and were not enough.",
-                actions: &[Act::CleanOrphans, Act::RemoveRival, Act::Retry],
+                summary: "the engine has no free address range",
+                explanation: "The engine could not assign an address range to the network. Argus already removed networks of dead controllers, which was not enough.",
+                actions: &[Act::CleanOrphans, Act::ResolveNameConflict, Act::Retry],
             },
             Self::NetworkStuck => Explanation {
                 category: Category::Network,
@@ -335,7 +340,7 @@ impl Code {
                 class: Class::Transient,
                 retryable: true,
                 summary: "a network cannot be removed",
-                explanation: "The engine says that the network still has members, and disconnecting them by name did not help. It is tried again at the next round.",
+                explanation: "The engine reports remaining members of the network, and disconnecting them by name did not help. Argus retries in its next reconcile pass.",
                 actions: &[Act::CleanOrphans, Act::StartEngine],
             },
             Self::TestsFailed => Explanation {
@@ -344,7 +349,7 @@ impl Code {
                 class: Class::Human,
                 retryable: false,
                 summary: "tests failed",
-                explanation: "The environment was ready and at least one suite of `argus test run` failed, as often as it was tried. The details name the suites with all attempts, and say which services failed during them and whose doing that was; the tails are the end of what the last failed suite wrote.",
+                explanation: "The environment was ready, and at least one suite of `argus test run` failed in all its attempts. The details list the suites with all attempts, and the service failures during them with their attribution. The tails contain the end of the output of the last failed suite.",
                 actions: &[Act::InspectTests, Act::InspectLogs],
             },
             Self::Held => Explanation {
@@ -352,8 +357,8 @@ impl Code {
                 severity: Severity::Warning,
                 class: Class::Human,
                 retryable: false,
-                summary: "the environment is held",
-                explanation: "A person or an agent holds it: it is watched and nothing is changed until the hold ends.",
+                summary: "the environment is on hold",
+                explanation: "A person or an agent put the environment on hold. Argus observes it and changes nothing until the hold ends.",
                 actions: &[Act::Resume, Act::Wait],
             },
             Self::LeaseHeld => Explanation {
@@ -361,8 +366,8 @@ impl Code {
                 severity: Severity::Fatal,
                 class: Class::Human,
                 retryable: false,
-                summary: "another controller is at work here",
-                explanation: "Another living controller uses the state directory, or its lease on the engine claimed this environment first. Two controllers on one thing would undo each other's work, so this one only observes it. The details name the holder. When that one stops, this one takes over within seconds, and when its lease is not renewed for 90 s, within two minutes; what runs as the file wants is not restarted.",
+                summary: "another controller owns the environment",
+                explanation: "Another live controller uses the state directory, or claimed this environment first with its lease on the engine. Two controllers would undo each other's changes, so this controller only observes. The details name the owner. After a clean stop of the owner, this controller takes over within seconds. If the owner does not renew its lease for 90 s, the takeover happens within two minutes. A takeover does not restart containers that match the file.",
                 actions: &[Act::StopOtherController, Act::Fork],
             },
             Self::JournalUnwritable => Explanation {
@@ -371,7 +376,7 @@ impl Code {
                 class: Class::Human,
                 retryable: false,
                 summary: "the journal cannot be written",
-                explanation: "What is done is written down first; since that is not possible, nothing is changed at all. Containers keep running. The controller is in mode `Safe` until a person resumes it.",
+                explanation: "Argus records every action in the journal before it performs it. Without a writable journal it changes nothing, and containers keep running. The controller stays in mode `Safe` until a person resumes it.",
                 actions: &[Act::FixStateDirectory, Act::FreeDiskSpace, Act::ResumeController],
             },
             Self::MockNoRoute => mocks::NO_ROUTE,
@@ -382,8 +387,8 @@ impl Code {
                 severity: Severity::Fatal,
                 class: Class::Permanent,
                 retryable: false,
-                summary: "Argus itself is at fault",
-                explanation: "Something happened that the program holds impossible. The task that found it was stopped or restarted; the journal tells what came before.",
+                summary: "internal error of Argus",
+                explanation: "The program reached a state that should be impossible. Argus stopped or restarted the affected task. The journal contains the events before the error.",
                 actions: &[Act::ReportBug, Act::Retry],
             },
         }

@@ -1,34 +1,34 @@
-//! The file that `argus mock` serves: one mock, with all that it needs.
+//! Configuration file of the mock server: one mock and its `OpenAPI` document.
 
 use super::Mock;
 use serde::{Deserialize, Serialize};
 
-/// What lies under this is answered by the mock itself.
+/// Path prefix of the mock server's own endpoints.
 pub const RESERVED: &str = "/__argus";
-/// No larger file is served, in bytes.
+/// Maximum size of the configuration file, in bytes.
 pub const LARGEST: usize = 8 * 1024 * 1024;
-/// The version of the file that this program writes and reads.
+/// Version of the file format.
 pub const VERSION: u32 = 1;
 
-/// One mock as the file holds it that is handed to its container.
+/// Content of the configuration file. Argus copies the file into the container of the mock.
 ///
-/// It is JSON, so that a file that is half there is never taken for a whole one.
+/// The format is JSON, because no prefix of a JSON object is valid. So a partial file is never loaded.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct MockConfig {
-    /// The version of this format: [`VERSION`].
+    /// Version of the file format: [`VERSION`].
     pub version: u32,
-    /// The name of the mock.
+    /// Name of the mock.
     pub name: String,
-    /// The mock as the spec has it. Of its `recordingsDir`, a relative path is relative to this file.
+    /// Mock from the spec file. A relative `recordingsDir` is relative to the configuration file.
     pub mock: Mock,
-    /// The text of the document that `mock.openapi` names, where it names one.
+    /// Text of the `OpenAPI` document that `mock.openapi` names, if any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub document: Option<String>,
 }
 
 impl MockConfig {
-    /// The configuration of a mock of a spec, with the text of its `OpenAPI` document.
+    /// Creates the configuration of a mock, with the text of its `OpenAPI` document.
     pub fn new(name: &str, mock: Mock, document: Option<String>) -> Self {
         Self {
             version: VERSION,
@@ -38,21 +38,21 @@ impl MockConfig {
         }
     }
 
-    /// Reads what [`MockConfig::to_json`] wrote; the error says what is wrong.
+    /// Parses the output of [`MockConfig::to_json`].
     pub fn parse(bytes: &[u8]) -> Result<Self, String> {
         let config: Self = serde_json::from_slice(bytes).map_err(|error| error.to_string())?;
         if config.version != VERSION {
             return Err(format!(
-                "it has version {}, and this program reads {VERSION}",
+                "version {} is not supported, only {VERSION}",
                 config.version
             ));
         }
         Ok(config)
     }
 
-    /// The file's text.
+    /// Returns the text of the file.
     pub fn to_json(&self) -> String {
-        // Maps with texts as keys and no floats of our own: it is always JSON.
+        // Serialization cannot fail: all map keys are strings, and the type has no floats.
         serde_json::to_string_pretty(self).unwrap_or_default()
     }
 }
@@ -64,7 +64,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_written_is_read_and_no_prefix_of_it() {
+    fn config_parses_again_but_none_of_its_prefixes() {
         let mock = json!({ "port": 8080, "routes": [{ "method": "GET", "path": "/", "response": { "body": "ü" } }] });
         let config = MockConfig::new(
             "m",
@@ -79,9 +79,9 @@ mod tests {
     }
 
     #[test]
-    fn another_version_is_refused_with_both_numbers() {
+    fn other_version_is_rejected_with_both_numbers() {
         let text = json!({ "version": 2, "name": "m", "mock": { "port": 1 } }).to_string();
-        let said = MockConfig::parse(text.as_bytes()).unwrap_err();
-        assert_eq!(said, "it has version 2, and this program reads 1");
+        let error = MockConfig::parse(text.as_bytes()).unwrap_err();
+        assert_eq!(error, "version 2 is not supported, only 1");
     }
 }

@@ -1,15 +1,15 @@
-//! The calls behind the errors of a status, apart from it: they are told to who asks for them.
+//! Call traces of the errors in a status, in a separate file. Interfaces add them to the errors on request.
 
 use std::collections::BTreeMap;
 
 use super::EnvironmentStatus;
 use crate::error::Call;
 
-/// `<state>/environments/ENV.debug`: the calls that led to each error of the environment, by its `errorId`.
+/// Call traces of an environment's errors by `errorId`: `<state>/environments/ENV.debug`.
 pub type Calls = BTreeMap<String, Vec<Call>>;
 
 impl EnvironmentStatus {
-    /// Takes the calls out of all its errors.
+    /// Removes the call traces from all errors and returns them.
     pub fn take_calls(&mut self) -> Calls {
         let rows = self.services.iter_mut();
         let rows = rows.filter_map(|row| row.last_error.as_mut());
@@ -23,7 +23,7 @@ impl EnvironmentStatus {
         calls
     }
 
-    /// Puts calls to the errors that they led to.
+    /// Adds call traces to their errors.
     pub fn put_calls(&mut self, calls: &Calls) {
         let rows = self.services.iter_mut();
         let rows = rows.filter_map(|row| row.last_error.as_mut());

@@ -1,4 +1,4 @@
-//! What is checked before anything is created, and how it came out.
+//! Preflight report: checks before the creation of resources, and their results.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -6,75 +6,75 @@ use serde_json::Value;
 
 use crate::error::Code;
 
-/// The version of the report.
+/// Version of the format of the report.
 pub const PREFLIGHT_VERSION: u32 = 1;
 
-/// What was checked before anything is created.
+/// Preflight report: results of all checks before the creation of resources.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct PreflightReport {
-    /// Version of this format.
+    /// Version of the format of the report.
     pub schema_version: u32,
-    /// The worst of it.
+    /// Worst result of all checks.
     pub overall: PreflightOverall,
-    /// Every check.
+    /// Results of all checks.
     pub checks: Vec<PreflightCheck>,
-    /// How it was before what could be mended was mended.
+    /// Report before the fixes of `--fix`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub before: Option<PreflightBefore>,
-    /// What was done about it.
+    /// Fixes of `--fix`.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub fixed: Vec<PreflightFix>,
-    /// How long the checks took, in milliseconds.
+    /// Duration of the checks in milliseconds.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub took_ms: Option<u64>,
-    /// When it was made (RFC 3339).
+    /// Time of the report (RFC 3339).
     pub as_of: String,
 }
 
-/// A report that was followed by another one.
+/// Preflight report before the fixes.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct PreflightBefore {
-    /// The worst of it.
+    /// Worst result of all checks.
     pub overall: PreflightOverall,
-    /// Every check.
+    /// Results of all checks.
     pub checks: Vec<PreflightCheck>,
-    /// When it was made (RFC 3339).
+    /// Time of the report (RFC 3339).
     pub as_of: String,
 }
 
-/// One thing that was done about what a report showed.
+/// Removed resource, as a fix of a failed check.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct PreflightFix {
-    /// `container` or `network`.
+    /// Kind of resource: `container` or `network`.
     pub kind: String,
-    /// The engine's id.
+    /// Id of the engine.
     pub id: String,
-    /// Its name.
+    /// Name of the resource.
     pub name: String,
-    /// Whether it is gone.
+    /// True if the resource is gone.
     pub removed: bool,
-    /// Why it is not.
+    /// Reason why the removal failed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
 }
 
-/// One check before anything is created.
+/// Result of one preflight check.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct PreflightCheck {
-    /// Which check.
+    /// Name of the check.
     pub name: CheckName,
-    /// How it came out.
+    /// Result of the check.
     pub result: CheckResult,
-    /// What was found, or why it was skipped.
+    /// Finding for people, or the reason why the check was skipped.
     pub message: String,
-    /// The error it raises.
+    /// Error code of a failed check or warning.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub code: Option<Code>,
-    /// What was found, for programs.
+    /// Finding for programs.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub details: Option<Value>,
 }
@@ -88,23 +88,23 @@ macro_rules! words {
         pub enum $name { #[default] $first $(, $rest)* }
 
         impl $name {
-            /// All of them, in their order.
+            /// All values in their order.
             pub const ALL: &[Self] = &[Self::$first $(, Self::$rest)*];
         }
     )+};
 }
 
 words! {
-    #[doc = "What a preflight check looks at."]
+    #[doc = "Name of a preflight check."]
     CheckName { Engine, Api, Disk, Orphans, Ports, Networks, Images, Journal, Clock }
-    #[doc = "The worst result of a preflight report."]
+    #[doc = "Worst result of a preflight report."]
     PreflightOverall { Healthy, Degraded, Unhealthy }
-    #[doc = "How a preflight check came out; what could not be checked is never a pass."]
+    #[doc = "Result of a preflight check. A check that could not run is `skipped`, never `pass`."]
     CheckResult { Skipped, Pass, Warn, Fail }
 }
 
 impl CheckName {
-    /// The name as it is written, as in `disk`.
+    /// Returns the serialized name, such as `disk`.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Engine => "engine",

@@ -1,57 +1,57 @@
-//! Who uses an environment at present: the tests that run on it, and what is held.
+//! Users of an environment: running tests and holds.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// A test that runs: until it ends, what runs is left running.
+/// Running test. Until it ends, Argus does not stop, replace or detach running containers.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct RunningTest {
     /// Name of the test case.
     pub case: String,
-    /// Who runs it, in their own words.
+    /// Owner of the test, as named by the client.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub holder: Option<String>,
-    /// What for.
+    /// Purpose of the test, as described by the client.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub purpose: Option<String>,
-    /// Since when (RFC 3339).
+    /// Start of the test (RFC 3339).
     pub since: String,
-    /// It counts as ended then, whether or not anybody says so (RFC 3339).
+    /// End of its lease (RFC 3339). After it, the test counts as ended, even without an explicit end.
     pub until: String,
 }
 
-/// What is left as it is because somebody asked for it.
+/// Hold: a request to leave an environment or a service unchanged.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct ActiveHold {
-    /// One service; the whole environment without.
+    /// Name of the held service; absent for the whole environment.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub service: Option<String>,
-    /// Who holds it, in their own words.
+    /// Owner of the hold, as named by the client.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub holder: Option<String>,
-    /// Why.
+    /// Reason for the hold.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub reason: String,
-    /// Since when (RFC 3339).
+    /// Start of the hold (RFC 3339).
     pub since: String,
-    /// It ends by itself then (RFC 3339); without, when somebody resumes it.
+    /// Automatic end of the hold (RFC 3339). Absent if the hold lasts until `argus resume`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub until: Option<String>,
 }
 
 impl ActiveHold {
-    /// In a sentence: what of it is held, by whom, until when and why; `all` is what the whole environment is called.
+    /// Describes the hold in one sentence: object, owner, end and reason. `all` is the name of the whole environment.
     #[must_use]
     pub fn sentence(&self, all: &str) -> String {
-        let what = self.service.as_ref();
-        let what = what.map_or_else(|| all.to_owned(), |name| format!("`{name}`"));
+        let object = self.service.as_ref();
+        let object = object.map_or_else(|| all.to_owned(), |name| format!("`{name}`"));
         let by = self.holder.as_ref().map(|holder| format!(" by {holder}"));
         let until = self.until.as_ref().map(|until| format!(" until {until}"));
-        let why = Some(&self.reason).filter(|why| !why.is_empty());
-        let why = why.map(|why| format!(": {why}"));
-        let rest: String = [by, until, why].into_iter().flatten().collect();
-        format!("{what} is held{rest}")
+        let reason = Some(&self.reason).filter(|reason| !reason.is_empty());
+        let reason = reason.map(|reason| format!(": {reason}"));
+        let rest: String = [by, until, reason].into_iter().flatten().collect();
+        format!("{object} is held{rest}")
     }
 }

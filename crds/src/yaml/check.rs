@@ -1,4 +1,4 @@
-//! The check of a file's tree against the shape of the types.
+//! Check of a file's tree against the JSON Schema of [`E2eSpec`].
 
 use std::sync::OnceLock;
 
@@ -11,38 +11,39 @@ use crate::environment::E2eSpec;
 mod scalar;
 mod unknown;
 
-/// The most complaints that are kept about one file.
-const MOST: usize = 100;
+/// Maximum number of diagnostics per file.
+const MAX_DIAGNOSTICS: usize = 100;
 
-/// Collects the complaints about a file.
+/// Collector of the diagnostics about a file.
 #[derive(Default)]
 pub(super) struct Collector {
     diagnostics: Vec<Diagnostic>,
-    more: usize,
-    refused: bool,
+    /// Number of diagnostics beyond the maximum.
+    omitted: usize,
+    has_error: bool,
 }
 
 impl Collector {
     pub(super) fn add(&mut self, diagnostic: Diagnostic) {
-        self.refused |= diagnostic.is_error();
-        if self.diagnostics.len() < MOST {
+        self.has_error |= diagnostic.is_error();
+        if self.diagnostics.len() < MAX_DIAGNOSTICS {
             self.diagnostics.push(diagnostic);
         } else {
-            self.more += 1;
+            self.omitted += 1;
         }
     }
 
-    /// Whether an error was found.
-    pub(super) fn refused(&self) -> bool {
-        self.refused
+    /// Returns true if a diagnostic is an error.
+    pub(super) fn has_error(&self) -> bool {
+        self.has_error
     }
 
-    /// The complaints in the order of the file.
+    /// Returns the diagnostics in the order of the file.
     pub(super) fn finish(mut self) -> Vec<Diagnostic> {
         self.diagnostics.sort_by_key(|diagnostic| diagnostic.location);
-        if self.more > 0 {
-            let message = format!("{} more complaints are left out", self.more);
-            let rest = if self.refused {
+        if self.omitted > 0 {
+            let message = format!("{} more diagnostics are not shown", self.omitted);
+            let rest = if self.has_error {
                 Diagnostic::error("", message)
             } else {
                 Diagnostic::warning("", message)
@@ -53,38 +54,39 @@ impl Collector {
     }
 }
 
-/// Complains about tags that have no meaning here.
+/// Adds a warning for each unsupported tag.
 pub(super) fn tags(tags: &[(String, Location)], to: &mut Collector) {
-    for (tag, place) in tags {
-        let message = format!("the tag `{}` has no meaning here and is ignored", shown(tag));
-        to.add(Diagnostic::warning("", message).at(*place));
+    for (tag, location) in tags {
+        let message = format!("the tag `{}` is not supported and is ignored", shown(tag));
+        to.add(Diagnostic::warning("", message).at(*location));
     }
 }
 
-/// Complains about everything in a file that does not fit the shape of [`E2eSpec`].
+/// Adds a diagnostic for each difference between a file and the schema of [`E2eSpec`].
 pub(super) fn against_schema(root: &Node, to: &mut Collector) {
-    static SHAPE: OnceLock<Value> = OnceLock::new();
-    let shape = SHAPE.get_or_init(|| schemars::schema_for!(E2eSpec).to_value());
+    static SCHEMA: OnceLock<Value> = OnceLock::new();
+    let schema = SCHEMA.get_or_init(|| schemars::schema_for!(E2eSpec).to_value());
     let mut check = Check {
-        shape,
+        root: schema,
         to,
         parents: Vec::new(),
     };
-    check.value(shape, root, "", root.place);
+    check.value(schema, root, "", root.location);
 }
 
 struct Check<'a> {
-    shape: &'a Value,
+    /// Root of the schema; references lead to its definitions.
+    root: &'a Value,
     to: &'a mut Collector,
-    /// The known keys of the maps that are being looked at, outermost first, with the key that leads on.
+    /// Known keys of the maps on the current path, outermost first, each with the key of the next step.
     parents: Vec<(&'a Map<String, Value>, String)>,
 }
 
 impl<'a> Check<'a> {
-    /// The shape behind a reference.
+    /// Follows the references of a schema.
     fn resolve(&self, mut schema: &'a Value) -> &'a Value {
         while let Some(reference) = schema.get("$ref").and_then(Value::as_str) {
-            match self.shape.pointer(reference.trim_start_matches('#')) {
+            match self.root.pointer(reference.trim_start_matches('#')) {
                 Some(next) => schema = next,
                 None => break,
             }
@@ -92,27 +94,27 @@ impl<'a> Check<'a> {
         schema
     }
 
-    fn value(&mut self, schema: &'a Value, node: &Node, path: &str, place: Location) {
+    fn value(&mut self, schema: &'a Value, node: &Node, path: &str, location: Location) {
         let schema = self.resolve(schema);
         if let Some(branches) = schema.get("anyOf").and_then(Value::as_array) {
-            return self.one_of(branches, node, path, place);
+            return self.one_of(branches, node, path, location);
         }
         let types = types(schema);
         if types.is_empty() {
             return;
         }
         match &node.kind {
-            Kind::Map(entries) if types.contains(&"object") => self.map(schema, entries, path, place),
-            Kind::List(items) if types.contains(&"array") => self.list(schema, items, path, place),
+            Kind::Map(entries) if types.contains(&"object") => self.map(schema, entries, path, location),
+            Kind::List(items) if types.contains(&"array") => self.list(schema, items, path, location),
             Kind::Scalar { text, plain } if !types.iter().all(|kind| ["object", "array"].contains(kind)) => {
-                self.scalar(schema, &types, (text, *plain), path, place);
+                self.scalar(schema, &types, (text, *plain), path, location);
             }
-            _ => self.mismatch(&types, node, path, place),
+            _ => self.mismatch(&types, node, path, location),
         }
     }
 
-    /// Takes the branch whose kind is the node's.
-    fn one_of(&mut self, branches: &'a [Value], node: &Node, path: &str, place: Location) {
+    /// Checks a node against the alternative of its own kind.
+    fn one_of(&mut self, branches: &'a [Value], node: &Node, path: &str, location: Location) {
         let fits = |kinds: &[&str]| match &node.kind {
             Kind::Map(_) => kinds.contains(&"object"),
             Kind::List(_) => kinds.contains(&"array"),
@@ -131,21 +133,21 @@ impl<'a> Check<'a> {
                 None => types(branch),
             };
             if kinds.is_empty() || (fits(&kinds) && !node.is_null()) {
-                return self.value(branch, node, path, place);
+                return self.value(branch, node, path, location);
             }
             all.extend(kinds.into_iter().filter(|kind| *kind != "null"));
         }
-        self.mismatch(&all, node, path, place);
+        self.mismatch(&all, node, path, location);
     }
 
-    fn map(&mut self, schema: &'a Value, entries: &[Entry], path: &str, place: Location) {
+    fn map(&mut self, schema: &'a Value, entries: &[Entry], path: &str, location: Location) {
         let Some(known) = schema.get("properties").and_then(Value::as_object) else {
             let Some(each) = schema.get("additionalProperties").filter(|each| each.is_object()) else {
                 return;
             };
-            self.bounds(schema, entries.len(), "maxProperties", path, place);
+            self.bounds(schema, entries.len(), "maxProperties", path, location);
             for entry in entries {
-                self.value(each, &entry.value, &join(path, &entry.key), entry.place());
+                self.value(each, &entry.value, &join(path, &entry.key), entry.location());
             }
             return;
         };
@@ -164,8 +166,8 @@ impl<'a> Check<'a> {
                 };
                 self.to.add(
                     Diagnostic::error(join(path, name), message)
-                        .hint(add(name, known))
-                        .at(place),
+                        .hint(missing_key_hint(name, known))
+                        .at(location),
                 );
             }
         }
@@ -183,7 +185,7 @@ impl<'a> Check<'a> {
                 continue;
             }
             self.parents.push((known, entry.key.clone()));
-            self.value(schema, &entry.value, &inner, entry.place());
+            self.value(schema, &entry.value, &inner, entry.location());
             self.parents.pop();
         }
     }
@@ -191,40 +193,40 @@ impl<'a> Check<'a> {
     fn absent(&mut self, entry: &Entry, required: bool, path: &str) {
         let name = shown(&entry.key);
         let diagnostic = if required {
-            Diagnostic::error(path, format!("`{name}` has no value")).hint("give it one")
+            Diagnostic::error(path, format!("`{name}` has no value")).hint("give it a value")
         } else {
-            Diagnostic::warning(path, format!("`{name}` has no value and counts as absent"))
+            Diagnostic::warning(path, format!("`{name}` has no value and is ignored"))
                 .hint("give it a value or remove the line")
         };
-        self.to.add(diagnostic.at(entry.key_place));
+        self.to.add(diagnostic.at(entry.key_location));
     }
 
-    fn list(&mut self, schema: &'a Value, items: &[std::sync::Arc<Node>], path: &str, place: Location) {
-        self.bounds(schema, items.len(), "maxItems", path, place);
+    fn list(&mut self, schema: &'a Value, items: &[std::sync::Arc<Node>], path: &str, location: Location) {
+        self.bounds(schema, items.len(), "maxItems", path, location);
         let least = schema.get("minItems").and_then(Value::as_u64).unwrap_or(0);
         if (items.len() as u64) < least {
             let message = format!(
-                "`{}` must have {least} values, and has {}",
+                "`{}` needs at least {least} values, not {}",
                 name(path),
                 items.len()
             );
-            self.to.add(Diagnostic::error(path, message).at(place));
+            self.to.add(Diagnostic::error(path, message).at(location));
         }
         let Some(each) = schema.get("items") else { return };
         for (index, item) in items.iter().enumerate() {
-            self.value(each, item, &format!("{path}[{index}]"), item.place);
+            self.value(each, item, &format!("{path}[{index}]"), item.location);
         }
     }
 
-    fn bounds(&mut self, schema: &Value, count: usize, bound: &str, path: &str, place: Location) {
+    fn bounds(&mut self, schema: &Value, count: usize, bound: &str, path: &str, location: Location) {
         let most = schema.get(bound).and_then(Value::as_u64).unwrap_or(u64::MAX);
         if count as u64 > most {
-            let message = format!("`{}` may have {most} values, and has {count}", name(path));
-            self.to.add(Diagnostic::error(path, message).at(place));
+            let message = format!("`{}` accepts at most {most} values, not {count}", name(path));
+            self.to.add(Diagnostic::error(path, message).at(location));
         }
     }
 
-    fn mismatch(&mut self, types: &[&str], node: &Node, path: &str, place: Location) {
+    fn mismatch(&mut self, types: &[&str], node: &Node, path: &str, location: Location) {
         let mut wanted: Vec<&str> = Vec::new();
         for kind in types {
             let word = match *kind {
@@ -234,7 +236,7 @@ impl<'a> Check<'a> {
                 "boolean" => "`true` or `false`",
                 "integer" | "number" => "a number",
                 "null" => continue,
-                _ => "a text",
+                _ => "a string",
             };
             if !wanted.contains(&word) {
                 wanted.push(word);
@@ -248,7 +250,7 @@ impl<'a> Check<'a> {
         let wanted_words = wanted.join(" or ");
         let (found, hint) = match &node.kind {
             Kind::Map(_) if wanted == ["a list"] => {
-                ("a map".to_owned(), Some("start each value with `- `".to_owned()))
+                ("a map".to_owned(), Some("start each item with `- `".to_owned()))
             }
             Kind::Map(_) => ("a map".to_owned(), None),
             Kind::List(_) if wanted == ["a map"] => (
@@ -257,12 +259,12 @@ impl<'a> Check<'a> {
             ),
             Kind::List(_) => ("a list".to_owned(), None),
             Kind::Scalar { .. } if node.is_null() => ("empty".to_owned(), None),
-            Kind::Scalar { text, .. } => (format!("`{}`", shown(text)), instead(&wanted, text)),
+            Kind::Scalar { text, .. } => (format!("`{}`", shown(text)), replacement(&wanted, text)),
         };
-        let message = format!("{subject} must be {wanted_words}, and is {found}");
+        let message = format!("{subject} must be {wanted_words}, not {found}");
         let diagnostic = Diagnostic {
             hint,
-            ..Diagnostic::error(path, message).at(place)
+            ..Diagnostic::error(path, message).at(location)
         };
         self.to.add(diagnostic);
     }
@@ -274,14 +276,14 @@ impl<'a> Check<'a> {
             hint,
             ..Diagnostic::warning(path, message)
         };
-        self.to.add(diagnostic.at(entry.key_place));
+        self.to.add(diagnostic.at(entry.key_location));
     }
 }
 
-/// What to write instead of a single value.
-fn instead(wanted: &[&str], text: &str) -> Option<String> {
+/// Suggests a replacement for a single value in place of a list or a map.
+fn replacement(wanted: &[&str], text: &str) -> Option<String> {
     if wanted == ["a list"] {
-        Some(format!("write a list: `[\"{}\"]`", shown(text)))
+        Some(format!("write the list `[\"{}\"]`", shown(text)))
     } else if wanted == ["a map"]
         && text
             .split_once(':')
@@ -293,7 +295,7 @@ fn instead(wanted: &[&str], text: &str) -> Option<String> {
     }
 }
 
-/// The JSON types that a shape admits; none when it admits everything.
+/// Returns the JSON types that a schema permits; empty if it permits all.
 fn types(schema: &Value) -> Vec<&str> {
     match schema.get("type") {
         Some(Value::String(kind)) => vec![kind],
@@ -310,12 +312,12 @@ fn join(path: &str, key: &str) -> String {
     }
 }
 
-/// The last part of a path, with its index.
+/// Returns the last part of a path, with its index.
 fn name(path: &str) -> String {
     shown(path.rsplit('.').next().unwrap_or(path))
 }
 
-fn add(name: &str, known: &Map<String, Value>) -> String {
+fn missing_key_hint(name: &str, known: &Map<String, Value>) -> String {
     let map = known.get(name).is_some_and(|schema| schema.get("$ref").is_some());
     if map {
         format!("add `{name}:` with its keys")

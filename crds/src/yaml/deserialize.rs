@@ -1,4 +1,4 @@
-//! From the tree of a file to typed values.
+//! Deserializer from the tree of a file to typed values.
 
 use serde::de::{self, DeserializeSeed, Deserializer, IntoDeserializer, MapAccess, SeqAccess, Visitor};
 use serde::forward_to_deserialize_any;
@@ -6,10 +6,10 @@ use serde::forward_to_deserialize_any;
 use super::tree::{Entry, Kind, Node};
 use crate::text::AS_WRITTEN;
 
-/// Why a value does not fit its type; the check against the schema says it first, with a place.
+/// Error for a value that does not match its type. The check against the schema reports it earlier, with a location.
 pub(super) type Error = de::value::Error;
 
-/// Reads a typed value from a node.
+/// Deserializer of one node.
 #[derive(Clone, Copy)]
 pub(super) struct Reader<'a> {
     node: &'a Node,
@@ -66,7 +66,7 @@ impl<'de> Deserializer<'de> for Reader<'de> {
         } else if self.node.is_null() {
             visitor.visit_str("")
         } else if let Kind::Map(entries) = &self.node.kind {
-            visitor.visit_map(Entries::present(entries))
+            visitor.visit_map(Entries::non_null(entries))
         } else {
             self.deserialize_str(visitor)
         }
@@ -79,7 +79,7 @@ impl<'de> Deserializer<'de> for Reader<'de> {
         visitor: V,
     ) -> Result<V::Value, Error> {
         match &self.node.kind {
-            Kind::Map(entries) => visitor.visit_map(Entries::present(entries)),
+            Kind::Map(entries) => visitor.visit_map(Entries::non_null(entries)),
             Kind::Scalar { .. } | Kind::List(_) => self.deserialize_any(visitor),
         }
     }
@@ -106,7 +106,7 @@ impl<'de> Deserializer<'de> for Reader<'de> {
     }
 }
 
-/// A plain scalar by the core schema of YAML 1.2.
+/// Resolves a plain scalar by the core schema of YAML 1.2.
 fn visit_plain<'de, V: Visitor<'de>>(text: &str, visitor: V) -> Result<V::Value, Error> {
     if super::tree::is_null(text) {
         return visitor.visit_unit();
@@ -158,7 +158,7 @@ impl<'de> SeqAccess<'de> for Items<'de> {
 
 struct Entries<'de> {
     rest: std::slice::Iter<'de, Entry>,
-    /// Whether an entry without a value counts as absent.
+    /// True if entries with a null value are skipped.
     skip_null: bool,
     value: Option<&'de Node>,
 }
@@ -172,7 +172,7 @@ impl<'de> Entries<'de> {
         }
     }
 
-    fn present(entries: &'de [Entry]) -> Self {
+    fn non_null(entries: &'de [Entry]) -> Self {
         Self {
             rest: entries.iter(),
             skip_null: true,

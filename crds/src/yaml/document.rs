@@ -1,4 +1,4 @@
-//! Any document that is YAML or JSON: its value, with the place of everything in it.
+//! Generic YAML and JSON documents: their value, with the locations of all paths.
 
 use serde::Deserialize;
 use serde_json::Value;
@@ -7,30 +7,38 @@ use super::deserialize::Reader;
 use super::{SourceMap, text_of, tree_of};
 use crate::diagnostic::Diagnostic;
 
-/// A document that was read.
+/// Result of [`document`].
 #[derive(Clone, Debug)]
 pub struct Document {
-    /// What it holds.
+    /// Content of the document.
     pub value: Value,
-    /// Where things stand in it.
+    /// Locations of all paths in the document.
     pub source: SourceMap,
-    /// What is wrong with its form: keys that stand twice, and the like.
+    /// Errors that do not prevent parsing, such as duplicate keys.
     pub diagnostics: Vec<Diagnostic>,
 }
 
-/// Reads a document within the bounds of an environment's file; the complaint is about what makes reading on impossible.
+/// Reads a document within the bounds of a spec file, or returns the diagnostic that makes parsing impossible.
+///
+/// ```rust
+/// use argus_crds::yaml;
+///
+/// let document = yaml::document("api.yaml", b"paths:\n  /users: {}\n").unwrap();
+/// assert!(document.value["paths"]["/users"].is_object());
+/// assert_eq!(document.source.locate("paths").unwrap().line, 1);
+/// ```
 pub fn document(file_name: &str, bytes: &[u8]) -> Result<Document, Box<Diagnostic>> {
-    let ours = |mut diagnostic: Box<Diagnostic>| {
-        // What to do about an environment does not help here.
+    let without_spec_hint = |mut diagnostic: Box<Diagnostic>| {
+        // Hints about environments do not apply to other documents.
         diagnostic.hint.take_if(|hint| hint.contains("environment"));
         diagnostic
     };
-    let mut text = text_of(bytes).map_err(ours)?.to_owned();
+    let mut text = text_of(bytes).map_err(without_spec_hint)?.to_owned();
     if text.trim_start().starts_with(['{', '[']) {
-        // Between the values of JSON a tab is a blank, and inside of its texts none may stand.
+        // JSON allows tabs between values and forbids them inside strings.
         text = text.replace('\t', " ");
     }
-    let tree = tree_of(&text).map_err(ours)?;
+    let tree = tree_of(&text).map_err(without_spec_hint)?;
     let source = SourceMap::new(file_name, Some(tree.node));
     let value = source.root().map(|root| Value::deserialize(Reader::new(root)));
     match value {
@@ -39,9 +47,9 @@ pub fn document(file_name: &str, bytes: &[u8]) -> Result<Document, Box<Diagnosti
             source,
             diagnostics: tree.broken,
         }),
-        Some(Err(why)) => Err(Box::new(Diagnostic::error(
+        Some(Err(error)) => Err(Box::new(Diagnostic::error(
             "",
-            format!("the document cannot be taken: {why}"),
+            format!("cannot read the document: {error}"),
         ))),
         None => Err(Box::new(Diagnostic::error("", "the document is empty"))),
     }
@@ -54,7 +62,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn yaml_and_json_are_read_with_their_places() {
+    fn yaml_and_json_are_read_with_locations() {
         for text in [
             "a:\n  - b: 1\n  - c: 2024-01-01\n",
             "{\n\t\"a\": [{\"b\": 1},\n\t\t{\"c\": \"2024-01-01\"}]}",
@@ -69,7 +77,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_read_has_one_complaint_with_a_place_and_no_word_of_environments() {
+    fn unreadable_document_has_no_hint_about_environments() {
         for text in ["", "a: [", "a: 1\n---\nb: 2\n", "{\"a\": 1"] {
             let diagnostic = document("d", text.as_bytes()).unwrap_err();
             assert!(
@@ -77,7 +85,7 @@ mod tests {
                 "{text}"
             );
         }
-        let twice = document("d", b"a: 1\na: 2\n").unwrap();
-        assert_eq!(twice.diagnostics[0].location.unwrap().line, 2);
+        let duplicate = document("d", b"a: 1\na: 2\n").unwrap();
+        assert_eq!(duplicate.diagnostics[0].location.unwrap().line, 2);
     }
 }

@@ -1,68 +1,68 @@
-//! What belongs to the format and no single type can say.
+//! Rules of the format that a JSON Schema of the types cannot express.
 //!
-//! Works on the tree, so that these complaints come together with those about types.
+//! They check the tree of nodes, so their diagnostics appear together with those about types.
 
 use super::check::Collector;
 use super::tree::{Entry, Kind, Node, shown};
 use crate::diagnostic::Diagnostic;
 
-/// Complains about what single types cannot know.
+/// Adds a diagnostic for each violated rule.
 pub(super) fn check(root: &Node, to: &mut Collector) {
     if let Some(version) = root.get("version")
         && let Some(text) = text(&version.value)
         && text.split('.').next() != Some("1")
     {
-        let message = format!("`version` is `{}`, and only `1` is known", shown(text));
+        let message = format!("version `{}` is not supported, only `1`", shown(text));
         to.add(
             Diagnostic::warning("version", message)
                 .hint("write `version: \"1\"`")
-                .at(version.place()),
+                .at(version.location()),
         );
     }
     if let Some(service) = present(root, "service")
         && present(root, "services").is_some_and(|services| !is_empty(&services.value))
     {
-        let message = "`service` is ignored, because `services` is there too";
+        let message = "`service` is ignored because `services` exists";
         to.add(
             Diagnostic::warning("service", message)
-                .hint("keep one of them")
-                .at(service.key_place),
+                .hint("remove one of them")
+                .at(service.key_location),
         );
     }
-    port_range(root, to);
+    check_port_range(root, to);
     match present(root, "services").map(|services| &services.value.kind) {
         Some(Kind::List(items)) => {
             for (index, item) in items.iter().enumerate() {
                 let path = format!("services[{index}]");
-                if matches!(item.kind, Kind::Map(_)) && named(item).is_none() {
+                if matches!(item.kind, Kind::Map(_)) && name_of(item).is_none() {
                     let message = format!("`{path}` has no `name`");
                     to.add(
                         Diagnostic::error(path.clone(), message)
                             .hint("add `name: …`")
-                            .at(item.place),
+                            .at(item.location),
                     );
                 }
-                healthcheck(item, &path, to);
+                check_healthcheck(item, &path, to);
             }
         }
         Some(Kind::Map(entries)) => {
             for entry in entries {
-                healthcheck(&entry.value, &format!("services.{}", entry.key), to);
+                check_healthcheck(&entry.value, &format!("services.{}", entry.key), to);
             }
         }
         Some(Kind::Scalar { .. }) | None => {}
     }
     if let Some(service) = present(root, "service") {
-        healthcheck(&service.value, "service", to);
+        check_healthcheck(&service.value, "service", to);
     }
     if let Some(Kind::Map(mocks)) = present(root, "mocks").map(|mocks| &mocks.value.kind) {
         for mock in mocks {
-            recorded(mock, to);
+            check_record_target(mock, to);
         }
     }
 }
 
-fn port_range(root: &Node, to: &mut Collector) {
+fn check_port_range(root: &Node, to: &mut Collector) {
     let Some(range) = present(root, "isolation").and_then(|isolation| present(&isolation.value, "portRange"))
     else {
         return;
@@ -74,14 +74,14 @@ fn port_range(root: &Node, to: &mut Collector) {
     if let [low, high] = ends[..]
         && low > high
     {
-        let message = format!("`portRange` ends at {high} before it begins at {low}");
+        let message = format!("the end {high} of `portRange` is below its start {low}");
         let diagnostic =
             Diagnostic::error("isolation.portRange", message).hint(format!("write `[{high}, {low}]`"));
-        to.add(diagnostic.at(range.place()));
+        to.add(diagnostic.at(range.location()));
     }
 }
 
-fn healthcheck(service: &Node, path: &str, to: &mut Collector) {
+fn check_healthcheck(service: &Node, path: &str, to: &mut Collector) {
     let check = present(service, "container").and_then(|container| present(&container.value, "healthcheck"));
     let Some(check) = check.filter(|check| matches!(check.value.kind, Kind::Map(_))) else {
         return;
@@ -101,34 +101,34 @@ fn healthcheck(service: &Node, path: &str, to: &mut Collector) {
             kind.unwrap_or_default()
         );
         let path = format!("{path}.container.healthcheck");
-        to.add(Diagnostic::error(path, message).hint(hint).at(check.key_place));
+        to.add(Diagnostic::error(path, message).hint(hint).at(check.key_location));
     }
 }
 
-fn recorded(mock: &Entry, to: &mut Collector) {
+fn check_record_target(mock: &Entry, to: &mut Collector) {
     let Some(mode) = present(&mock.value, "mode") else {
         return;
     };
     if text(&mode.value) == Some("record") && present(&mock.value, "target").is_none() {
         let message = format!(
-            "the mock `{}` has mode `record` and no `target`",
+            "the mock `{}` needs a `target` in mode `record`",
             shown(&mock.key)
         );
         let path = format!("mocks.{}.mode", mock.key);
         to.add(
             Diagnostic::error(path, message)
                 .hint("add `target: http://…`")
-                .at(mode.place()),
+                .at(mode.location()),
         );
     }
 }
 
-/// The entry under a key, unless its value is absent.
+/// Returns the entry under a key, unless its value is null.
 fn present<'n>(node: &'n Node, key: &str) -> Option<&'n Entry> {
     node.get(key).filter(|entry| !entry.value.is_null())
 }
 
-fn named(service: &Node) -> Option<&str> {
+fn name_of(service: &Node) -> Option<&str> {
     text(&present(service, "name")?.value).filter(|name| !name.is_empty())
 }
 

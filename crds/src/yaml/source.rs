@@ -1,11 +1,11 @@
-//! Where things stand in a file.
+//! Source map: from paths to locations in a file.
 
 use std::sync::Arc;
 
 use super::tree::{self, Entry, Kind, Node};
 use crate::diagnostic::{Diagnostic, Location};
 
-/// Where things stand in a file that was read.
+/// Locations of all paths in a parsed file.
 #[derive(Clone, Debug, Default)]
 pub struct SourceMap {
     file: String,
@@ -24,78 +24,78 @@ impl SourceMap {
         self.root.as_deref()
     }
 
-    /// The tree without what these complaints refuse.
-    pub(super) fn without(&self, refused: &[&Diagnostic]) -> Option<Arc<Node>> {
+    /// Returns the tree without the parts that these errors reject.
+    pub(super) fn without(&self, errors: &[&Diagnostic]) -> Option<Arc<Node>> {
         let whole = self.root.clone()?;
-        refused
+        errors
             .iter()
             .try_fold(whole, |node, diagnostic| tree::without(&node, &diagnostic.path))
     }
 
-    /// The name of the file.
+    /// Returns the name of the file.
     pub fn file(&self) -> &str {
         &self.file
     }
 
-    /// The place of a path as in `services[0].container.ports[1]` or `services.db.container`.
+    /// Returns the location of a path such as `services[0].container.ports[1]` or `services.db.container`.
     ///
-    /// A path that is not in the file gives the place of its nearest parent that is; a file that was not read gives
-    /// nothing. A service is found by its index and by its name, whether it stands in a list or in a map.
+    /// For a path outside the file, it returns the location of the nearest existing parent. For a file that could not be
+    /// parsed, it returns `None`. Both the index and the name of a service work, in a list and in a map.
     pub fn locate(&self, path: &str) -> Option<Location> {
         let mut node = self.root()?;
-        let mut place = node.place;
+        let mut location = node.location;
         let mut rest = path;
         while !rest.is_empty() {
             let Some((next, at, used)) = step(node, rest) else {
                 break;
             };
-            (node, place) = (next, at);
+            (node, location) = (next, at);
             rest = rest[used..].trim_start_matches('.');
         }
-        Some(place)
+        Some(location)
     }
 
-    /// The same complaint with its place, unless it has one.
+    /// Sets the location of a diagnostic from its path, unless it has one.
     #[must_use]
     pub fn placed(&self, diagnostic: Diagnostic) -> Diagnostic {
         match (diagnostic.location, self.locate(&diagnostic.path)) {
-            (None, Some(place)) => diagnostic.at(place),
+            (None, Some(location)) => diagnostic.at(location),
             _ => diagnostic,
         }
     }
 }
 
-/// One step down a path: where it leads, the place to point at, and how much of the path it used.
+/// Follows one step of a path. Returns the node, its location, and the number of consumed bytes.
 fn step<'a>(node: &'a Node, rest: &str) -> Option<(&'a Node, Location, usize)> {
     if let Some((index, used)) = index_of(rest) {
         return match &node.kind {
-            Kind::List(items) => items.get(index).map(|item| (&**item, item.place, used)),
-            Kind::Map(entries) => entries.get(index).map(|entry| entered(entry, used)),
+            Kind::List(items) => items.get(index).map(|item| (&**item, item.location, used)),
+            Kind::Map(entries) => entries.get(index).map(|entry| entry_step(entry, used)),
             Kind::Scalar { .. } => None,
         };
     }
     match &node.kind {
         Kind::Map(entries) => entries
             .iter()
-            .filter(|entry| leads(&entry.key, rest))
+            .filter(|entry| is_next_key(&entry.key, rest))
             .max_by_key(|entry| entry.key.len())
-            .map(|entry| entered(entry, entry.key.len())),
+            .map(|entry| entry_step(entry, entry.key.len())),
         Kind::List(items) => items.iter().find_map(|item| {
             let Kind::Scalar { text, .. } = &item.get("name")?.value.kind else {
                 return None;
             };
-            leads(text, rest).then_some((&**item, item.place, text.len()))
+            is_next_key(text, rest).then_some((&**item, item.location, text.len()))
         }),
         Kind::Scalar { .. } => None,
     }
 }
 
-fn entered(entry: &Entry, used: usize) -> (&Node, Location, usize) {
-    (&entry.value, entry.place(), used)
+fn entry_step(entry: &Entry, used: usize) -> (&Node, Location, usize) {
+    (&entry.value, entry.location(), used)
 }
 
-/// Whether a path goes on with this key.
-pub(super) fn leads(key: &str, rest: &str) -> bool {
+/// Returns true if a path continues with this key.
+pub(super) fn is_next_key(key: &str, rest: &str) -> bool {
     !key.is_empty()
         && rest
             .strip_prefix(key)

@@ -1,4 +1,4 @@
-//! The tree of a file, with the place of everything in it.
+//! Tree of a file: lists, maps and scalars with their locations, built within the bounds of the format.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -6,20 +6,20 @@ use std::sync::Arc;
 use super::{MAX_ALIASES, MAX_DEPTH, MAX_NODES, source};
 use crate::diagnostic::{Diagnostic, Location};
 
-/// One list, map or scalar of a file.
+/// List, map or scalar of a file.
 #[derive(Debug)]
 pub(super) struct Node {
     pub(super) kind: Kind,
-    pub(super) place: Location,
-    /// How many nodes it holds with aliases followed, itself included.
+    pub(super) location: Location,
+    /// Number of nodes after expansion of aliases, including this one.
     weight: usize,
-    /// How many levels it has, itself included.
+    /// Number of levels, including this one.
     depth: usize,
 }
 
 #[derive(Debug)]
 pub(super) enum Kind {
-    /// A text; `plain` when it is not in quotes, so that it may be a number, a bool or null.
+    /// Scalar. It is `plain` without quotes, and can then be a number, a boolean or null.
     Scalar {
         text: String,
         plain: bool,
@@ -28,21 +28,21 @@ pub(super) enum Kind {
     Map(Vec<Entry>),
 }
 
-/// One entry of a map.
+/// Entry of a map.
 #[derive(Clone, Debug)]
 pub(super) struct Entry {
     pub(super) key: String,
-    pub(super) key_place: Location,
+    pub(super) key_location: Location,
     pub(super) value: Arc<Node>,
 }
 
 impl Node {
-    /// Whether it is the absence of a value.
+    /// Returns true for a plain scalar that means null.
     pub(super) fn is_null(&self) -> bool {
         matches!(&self.kind, Kind::Scalar { text, plain: true } if is_null(text))
     }
 
-    /// The value under a key.
+    /// Returns the entry under a key; `None` if the node is not a map.
     pub(super) fn get(&self, key: &str) -> Option<&Entry> {
         match &self.kind {
             Kind::Map(entries) => entries.iter().find(|entry| entry.key == key),
@@ -51,9 +51,9 @@ impl Node {
     }
 }
 
-/// The node without the innermost map entry that `path` leads to; nothing where all of it has to go.
+/// Returns the node without the innermost map entry on `path`; `None` if nothing remains.
 ///
-/// Items of lists are never left out, because paths count them.
+/// It never removes items of lists, because paths contain their indexes.
 pub(super) fn without(node: &Arc<Node>, path: &str) -> Option<Arc<Node>> {
     let kind = match &node.kind {
         Kind::Scalar { .. } => return None,
@@ -69,7 +69,7 @@ pub(super) fn without(node: &Arc<Node>, path: &str) -> Option<Arc<Node>> {
             let at = entries
                 .iter()
                 .enumerate()
-                .filter(|(_, entry)| source::leads(&entry.key, path))
+                .filter(|(_, entry)| source::is_next_key(&entry.key, path))
                 .max_by_key(|(_, entry)| entry.key.len())
                 .map(|(at, _)| at)?;
             let rest = path.get(entries[at].key.len()..)?.trim_start_matches('.');
@@ -82,28 +82,28 @@ pub(super) fn without(node: &Arc<Node>, path: &str) -> Option<Arc<Node>> {
     };
     Some(Arc::new(Node {
         kind,
-        place: node.place,
+        location: node.location,
         weight: node.weight,
         depth: node.depth,
     }))
 }
 
 impl Entry {
-    /// Where a complaint about the value points: at a scalar, else at the key that leads to it.
-    pub(super) fn place(&self) -> Location {
+    /// Returns the location for diagnostics about the value: that of a non-empty scalar, otherwise that of the key.
+    pub(super) fn location(&self) -> Location {
         match &self.value.kind {
-            Kind::Scalar { text, plain } if !(*plain && text.is_empty()) => self.value.place,
-            Kind::Scalar { .. } | Kind::List(_) | Kind::Map(_) => self.key_place,
+            Kind::Scalar { text, plain } if !(*plain && text.is_empty()) => self.value.location,
+            Kind::Scalar { .. } | Kind::List(_) | Kind::Map(_) => self.key_location,
         }
     }
 }
 
-/// Whether a plain text means the absence of a value.
+/// Returns true if a plain scalar with this text means null.
 pub(super) fn is_null(text: &str) -> bool {
     matches!(text, "" | "~" | "null" | "Null" | "NULL")
 }
 
-/// Why a file is not read on.
+/// Reason to stop parsing a file.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Broken {
     Depth,
@@ -119,38 +119,38 @@ impl Broken {
         let (message, hint) = match self {
             Self::Depth => (
                 format!("the file nests deeper than {MAX_DEPTH} levels"),
-                "flatten it",
+                "reduce its nesting",
             ),
             Self::Nodes => (
-                format!("the file holds more than {MAX_NODES} values, with its aliases followed"),
+                format!("the file has more than {MAX_NODES} values after expansion of its aliases"),
                 "split it into several environments",
             ),
             Self::Anchors => (
                 format!("the file has more than {MAX_ALIASES} anchors"),
-                "use fewer of them",
+                "use fewer anchors",
             ),
             Self::Aliases => (
                 format!("the file has more than {MAX_ALIASES} aliases"),
-                "use fewer of them",
+                "use fewer aliases",
             ),
             Self::Recursion => (
-                "this alias stands inside of what it names".to_owned(),
-                "write it out",
+                "this alias refers to a value that contains it".to_owned(),
+                "write the value out",
             ),
             Self::Documents => (
                 "the file has more than one document".to_owned(),
-                "write one environment in each file",
+                "write one environment per file",
             ),
         };
         Diagnostic::error("", message).hint(hint)
     }
 }
 
-/// A node that is complete, with the number of its anchor.
+/// Completed node with an anchor, and the id of that anchor.
 type Anchored = Option<(usize, Arc<Node>)>;
 
 struct Frame {
-    place: Location,
+    location: Location,
     anchor: usize,
     weight: usize,
     depth: usize,
@@ -170,7 +170,7 @@ struct Open {
     merges: Vec<Arc<Node>>,
 }
 
-/// Builds a tree without recursion, within the bounds.
+/// Builder of a tree, without recursion and within the bounds.
 #[derive(Default)]
 pub(super) struct Builder {
     frames: Vec<Frame>,
@@ -184,35 +184,35 @@ impl Builder {
         &mut self,
         text: String,
         plain: bool,
-        place: Location,
+        location: Location,
         anchor: usize,
     ) -> Result<Anchored, Broken> {
         self.count(1)?;
         let node = Arc::new(Node {
             kind: Kind::Scalar { text, plain },
-            place,
+            location,
             weight: 1,
             depth: 1,
         });
-        self.attach(Arc::clone(&node), place);
+        self.attach(Arc::clone(&node), location);
         Ok((anchor != 0).then_some((anchor, node)))
     }
 
-    pub(super) fn alias(&mut self, node: Arc<Node>, place: Location) -> Result<Anchored, Broken> {
+    pub(super) fn alias(&mut self, node: Arc<Node>, location: Location) -> Result<Anchored, Broken> {
         self.count(node.weight)?;
         if self.frames.len() + node.depth > MAX_DEPTH {
             return Err(Broken::Depth);
         }
-        self.attach(node, place);
+        self.attach(node, location);
         Ok(None)
     }
 
-    pub(super) fn open_list(&mut self, place: Location, anchor: usize) -> Result<Anchored, Broken> {
-        self.open(place, anchor, Content::List(Vec::new()))
+    pub(super) fn open_list(&mut self, location: Location, anchor: usize) -> Result<Anchored, Broken> {
+        self.open(location, anchor, Content::List(Vec::new()))
     }
 
-    pub(super) fn open_map(&mut self, place: Location, anchor: usize) -> Result<Anchored, Broken> {
-        self.open(place, anchor, Content::Map(Open::default()))
+    pub(super) fn open_map(&mut self, location: Location, anchor: usize) -> Result<Anchored, Broken> {
+        self.open(location, anchor, Content::Map(Open::default()))
     }
 
     pub(super) fn close(&mut self) -> Anchored {
@@ -223,11 +223,11 @@ impl Builder {
         };
         let node = Arc::new(Node {
             kind,
-            place: frame.place,
+            location: frame.location,
             weight: frame.weight,
             depth: frame.depth,
         });
-        self.attach(Arc::clone(&node), frame.place);
+        self.attach(Arc::clone(&node), frame.location);
         (frame.anchor != 0).then_some((frame.anchor, node))
     }
 
@@ -235,13 +235,13 @@ impl Builder {
         (self.root, self.broken)
     }
 
-    fn open(&mut self, place: Location, anchor: usize, content: Content) -> Result<Anchored, Broken> {
+    fn open(&mut self, location: Location, anchor: usize, content: Content) -> Result<Anchored, Broken> {
         self.count(1)?;
         if self.frames.len() >= MAX_DEPTH {
             return Err(Broken::Depth);
         }
         self.frames.push(Frame {
-            place,
+            location,
             anchor,
             weight: 1,
             depth: 1,
@@ -259,8 +259,8 @@ impl Builder {
         }
     }
 
-    /// Puts a node into the list or map that is open; `place` is where it is used.
-    fn attach(&mut self, node: Arc<Node>, place: Location) {
+    /// Adds a node to the innermost open list or map. `location` is that of its use, not of its anchor.
+    fn attach(&mut self, node: Arc<Node>, location: Location) {
         let Some(frame) = self.frames.last_mut() else {
             self.root = Some(node);
             return;
@@ -271,17 +271,17 @@ impl Builder {
             Content::List(items) => return items.push(node),
             Content::Map(open) => open,
         };
-        let Some((key, key_place)) = open.key.take() else {
+        let Some((key, key_location)) = open.key.take() else {
             open.key = Some(if let Kind::Scalar { text, .. } = &node.kind {
-                (Some(text.clone()), place)
+                (Some(text.clone()), location)
             } else {
-                let diagnostic = Diagnostic::error("", "a key must be a text, not a list or a map");
+                let diagnostic = Diagnostic::error("", "a key must be a string, not a list or a map");
                 self.broken.push(
                     diagnostic
-                        .hint("a value that starts with `{{` needs quotes")
-                        .at(place),
+                        .hint("put a value that starts with `{{` in quotes")
+                        .at(location),
                 );
-                (None, place)
+                (None, location)
             });
             return;
         };
@@ -289,22 +289,22 @@ impl Builder {
         if key == "<<" {
             open.merges.push(node);
         } else if let Some(first) = open.index.get(&key) {
-            let first = open.entries[*first].key_place;
-            let message = format!("`{}` stands twice in this map", shown(&key));
-            let hint = format!("the first one is in line {}; remove one of them", first.line);
+            let first = open.entries[*first].key_location;
+            let message = format!("duplicate key `{}`", shown(&key));
+            let hint = format!("remove it, or the first one in line {}", first.line);
             self.broken
-                .push(Diagnostic::error("", message).hint(hint).at(key_place));
+                .push(Diagnostic::error("", message).hint(hint).at(key_location));
         } else {
             open.index.insert(key.clone(), open.entries.len());
             open.entries.push(Entry {
                 key,
-                key_place,
+                key_location,
                 value: node,
             });
         }
     }
 
-    /// The entries of a map with those of its merge keys behind them.
+    /// Returns the entries of a map, followed by the missing entries from its merge keys.
     fn merged(&mut self, mut open: Open) -> Vec<Entry> {
         for merge in std::mem::take(&mut open.merges) {
             let sources = match &merge.kind {
@@ -313,11 +313,11 @@ impl Builder {
             };
             for source in sources {
                 let Kind::Map(entries) = &source.kind else {
-                    let diagnostic = Diagnostic::error("", "`<<` takes a map, or a list of maps");
+                    let diagnostic = Diagnostic::error("", "`<<` needs a map or a list of maps");
                     self.broken.push(
                         diagnostic
-                            .hint("name an anchor of a map: `<<: *name`")
-                            .at(source.place),
+                            .hint("refer to the anchor of a map with `<<: *name`")
+                            .at(source.location),
                     );
                     continue;
                 };
@@ -333,12 +333,12 @@ impl Builder {
     }
 }
 
-/// A text of the file as a message quotes it: short, and without control characters.
+/// Shortens a text of the file for a message and replaces its control characters.
 pub(super) fn shown(text: &str) -> String {
-    const MOST: usize = 40;
+    const MAX_CHARS: usize = 40;
     let safe = |c: char| if c.is_control() { '\u{fffd}' } else { c };
-    let mut short: String = text.chars().take(MOST).map(safe).collect();
-    if text.chars().nth(MOST).is_some() {
+    let mut short: String = text.chars().take(MAX_CHARS).map(safe).collect();
+    if text.chars().nth(MAX_CHARS).is_some() {
         short.push('…');
     }
     short

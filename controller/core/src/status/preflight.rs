@@ -54,7 +54,7 @@ pub(super) fn errors(input: &StatusInput<'_>) -> Vec<StructuredError> {
         error = error.details(details);
     }
     if code == Code::PrereqMissing {
-        error = error.reason(Reason::Unfit);
+        error = error.reason(Reason::MissingPrerequisite);
     }
     if until.is_some() {
         error = error.retry_after(crate::preflight::snapshot::AGAIN.as_secs());

@@ -1,4 +1,4 @@
-//! What is wrong with a document: its structure, its references, its schemas, its examples.
+//! Check of a document: structure, references, schemas and examples.
 
 use std::collections::BTreeSet;
 
@@ -12,10 +12,10 @@ use super::{METHODS, examples, schema_conversion};
 use crate::path::Pattern;
 use argus_crds::mock::config::RESERVED;
 
-/// A complaint and the JSON pointer of what it is about.
+/// JSON pointer to a part of the document, and the diagnostic about it.
 pub(super) type Problems = (String, Diagnostic);
 
-/// What stands in the way of answering from the document at all.
+/// Checks version, structure and references, which all responses need.
 pub(super) fn structure(root: &Value) -> Vec<Problems> {
     let mut found = Vec::new();
     let version = root.get("openapi").map(|version| {
@@ -26,18 +26,19 @@ pub(super) fn structure(root: &Value) -> Vec<Problems> {
     match version {
         Some(version) if version.starts_with("3.0") || version.starts_with("3.1") => {}
         Some(version) => {
-            let message = format!("version `{version}` of OpenAPI is not read");
+            let message = format!("OpenAPI version `{version}` is not supported");
             found.push((
                 "/openapi".to_owned(),
-                Diagnostic::error("", message).hint("write it in 3.0 or 3.1"),
+                Diagnostic::error("", message).hint("use OpenAPI 3.0 or 3.1"),
             ));
         }
         None if root.get("swagger").is_some() => {
-            let diagnostic = Diagnostic::error("", "this is Swagger 2.0, which is not read");
+            let diagnostic = Diagnostic::error("", "Swagger 2.0 is not supported");
             found.push(("/swagger".to_owned(), diagnostic.hint("convert it to OpenAPI 3")));
         }
         None => {
-            let diagnostic = Diagnostic::error("", "this is no OpenAPI document: it has no `openapi`");
+            let diagnostic =
+                Diagnostic::error("", "this is not an OpenAPI document, because it has no `openapi`");
             found.push((String::new(), diagnostic.hint("start it with `openapi: 3.1.0`")));
         }
     }
@@ -54,7 +55,7 @@ pub(super) fn structure(root: &Value) -> Vec<Problems> {
             .and_then(Value::as_str)
             .is_some_and(|version| version.starts_with("3.1")) =>
         {
-            let diagnostic = Diagnostic::warning("", "the document has no `paths` and answers nothing");
+            let diagnostic = Diagnostic::warning("", "the document has no `paths`, so no request matches");
             found.push((String::new(), diagnostic.hint("add `paths`")));
         }
         _ => found.push((
@@ -63,7 +64,7 @@ pub(super) fn structure(root: &Value) -> Vec<Problems> {
         )),
     }
     references(root, "", root, &mut found);
-    // What leads nowhere is said once, not again for all that is missing there.
+    // After a broken reference, further checks would only report its consequences.
     if found.iter().all(|(_, diagnostic)| !diagnostic.is_error())
         && let Some(paths) = Cursor::root(root).get("paths")
     {
@@ -74,7 +75,7 @@ pub(super) fn structure(root: &Value) -> Vec<Problems> {
     found
 }
 
-/// References that lead nowhere.
+/// Checks that all references resolve within the document.
 fn references(value: &Value, pointer: &str, root: &Value, to: &mut Vec<Problems>) {
     match value {
         Value::Object(map) => {
@@ -85,15 +86,15 @@ fn references(value: &Value, pointer: &str, root: &Value, to: &mut Vec<Problems>
                 match target(reference) {
                     Some(target) if root.pointer(&target).is_some() => {}
                     Some(_) => {
-                        let message = format!("`{reference}` leads nowhere");
+                        let message = format!("`{reference}` does not exist in this document");
                         to.push((
                             here,
-                            Diagnostic::error("", message).hint("name something that is in this document"),
+                            Diagnostic::error("", message).hint("refer to an existing part of the document"),
                         ));
                     }
                     None => {
                         let message =
-                            format!("`{reference}` leads out of this document, and only `#/…` is followed");
+                            format!("`{reference}` refers to another document, only `#/…` is supported");
                         to.push((
                             here,
                             Diagnostic::error("", message).hint("bundle the documents into one file"),
@@ -103,7 +104,7 @@ fn references(value: &Value, pointer: &str, root: &Value, to: &mut Vec<Problems>
             }
             for (key, inner) in map {
                 let is_data = ["example", "examples", "default", "enum", "const"].contains(&key.as_str());
-                // `examples` of a media type are a map in which references stand; those of a schema are a list of data.
+                // `examples` of a media type is a map with references; `examples` of a schema is a list of data.
                 if !is_data || (key == "examples" && inner.is_object()) {
                     references(
                         inner,
@@ -135,7 +136,8 @@ fn path(path: &str, item: &Cursor<'_>, to: &mut Vec<Problems>) {
         .first()
         .is_some_and(|first| format!("/{first}") == RESERVED)
     {
-        let message = format!("the path `{path}` lies under `{RESERVED}`, which the mock itself answers");
+        let message =
+            format!("the path `{path}` is below `{RESERVED}`, which is reserved for the mock server");
         to.push((item.pointer.clone(), Diagnostic::error("", message)));
     }
     if !item.value.is_object() {
@@ -157,9 +159,9 @@ fn path(path: &str, item: &Cursor<'_>, to: &mut Vec<Problems>) {
                 continue;
             };
             for (_, parameter) in list.entries() {
-                let (what, place) = (parameter.text("name"), parameter.text("in"));
-                match (what, place) {
-                    (Some(what), Some("path")) => drop(declared.insert(what)),
+                let (name_of_parameter, place) = (parameter.text("name"), parameter.text("in"));
+                match (name_of_parameter, place) {
+                    (Some(declared_name), Some("path")) => drop(declared.insert(declared_name)),
                     (Some(_), Some("query" | "header" | "cookie")) => {}
                     _ => {
                         let message = format!(
@@ -187,7 +189,7 @@ fn responses(name: &str, operation: &Cursor<'_>, to: &mut Vec<Problems>) {
         .get("responses")
         .filter(|responses| responses.value.as_object().is_some_and(|map| !map.is_empty()));
     let Some(responses) = responses else {
-        let message = format!("`{name}` has no responses and is answered with an empty 200");
+        let message = format!("`{name}` has no responses, so its response is an empty 200");
         to.push((
             operation.pointer.clone(),
             Diagnostic::warning("", message).hint("add `responses:`"),
@@ -199,15 +201,15 @@ fn responses(name: &str, operation: &Cursor<'_>, to: &mut Vec<Problems>) {
         .filter(|(status, _)| !status.starts_with("x-"))
     {
         let digits = status.trim_end_matches(['X', 'x']);
-        let good = status == "default"
+        let is_valid = status == "default"
             || (status.len() == 3
                 && digits.parse::<u16>().is_ok()
                 && ('1'..='5').contains(&status.chars().next().unwrap_or('0')));
-        if !good {
-            let message = format!("`{status}` of `{name}` is no status");
+        if !is_valid {
+            let message = format!("`{status}` of `{name}` is not a valid status");
             to.push((
                 response.pointer.clone(),
-                Diagnostic::error("", message).hint("write `200`, `4XX` or `default`"),
+                Diagnostic::error("", message).hint("use `200`, `4XX` or `default`"),
             ));
         } else if !response.value.is_object() {
             let message = format!("the response `{status}` of `{name}` must be a map");
@@ -216,7 +218,7 @@ fn responses(name: &str, operation: &Cursor<'_>, to: &mut Vec<Problems>) {
     }
 }
 
-/// Schemas that are none, and examples that break theirs.
+/// Checks all schemas, and all examples against their schemas.
 pub(super) fn schemas(root: &Value, requests: &Schemas, responses: &Schemas) -> Vec<Problems> {
     let mut found = Vec::new();
     let mut search = Search::new(&responses.root);
@@ -226,17 +228,17 @@ pub(super) fn schemas(root: &Value, requests: &Schemas, responses: &Schemas) -> 
             continue;
         };
         if let Some(circle) = search.circle(&pointer) {
-            let diagnostic = Diagnostic::error("", "this schema leads to itself without end");
+            let diagnostic = Diagnostic::error("", "this schema refers to itself without end");
             found.push((
                 circle,
-                diagnostic.hint("let it lead to itself through a property or an item"),
+                diagnostic.hint("move the reference into a property or an item"),
             ));
             continue;
         }
         let mut broken = false;
         for error in meta.iter_errors(schema).take(8) {
             broken = true;
-            let message = format!("this is no schema: {error}");
+            let message = format!("this schema is invalid: {error}");
             found.push((
                 format!("{pointer}{}", error.instance_path()),
                 Diagnostic::error("", message),
@@ -247,29 +249,29 @@ pub(super) fn schemas(root: &Value, requests: &Schemas, responses: &Schemas) -> 
         }
     }
     if found.is_empty() {
-        examples::look(root, requests, responses, &mut found);
+        examples::check(root, requests, responses, &mut found);
     }
     found
 }
 
-/// Expressions that cannot be read: JSON Schema itself takes any text for one.
+/// Checks the regular expressions of a schema. The meta schema accepts any string as one.
 fn patterns(schema: &Value, pointer: &str, to: &mut Vec<Problems>) {
-    let mut look = |written: &str, at: String| {
+    let mut check = |written: &str, at: String| {
         if let Err(error) = jsonschema::validator_for(&serde_json::json!({ "pattern": written })) {
-            let message = format!("`{written}` is no regular expression: {error}");
+            let message = format!("`{written}` is not a valid regular expression: {error}");
             to.push((
                 at,
-                Diagnostic::error("", message).hint("write it as in JavaScript"),
+                Diagnostic::error("", message).hint("use the syntax of JavaScript"),
             ));
         }
     };
     let Value::Object(map) = schema else { return };
     if let Some(Value::String(written)) = map.get("pattern") {
-        look(written, format!("{pointer}/pattern"));
+        check(written, format!("{pointer}/pattern"));
     }
     if let Some(Value::Object(named)) = map.get("patternProperties") {
         for written in named.keys() {
-            look(
+            check(
                 written,
                 format!(
                     "{pointer}/patternProperties/{}",
@@ -304,7 +306,7 @@ fn patterns(schema: &Value, pointer: &str, to: &mut Vec<Problems>) {
     }
 }
 
-/// The path of a complaint from a pointer: `/paths/~1a/get/tags/0` is `paths./a.get.tags[0]`.
+/// Converts a JSON pointer to the path of a diagnostic: `/paths/~1a/get/tags/0` becomes `paths./a.get.tags[0]`.
 pub(super) fn path_of(root: &Value, pointer: &str) -> String {
     let (mut path, mut value) = (String::new(), Some(root));
     for token in pointer.split('/').skip(1) {

@@ -1,4 +1,4 @@
-//! Examples of media types: which there are, and which of them break their schema.
+//! Examples of media types, and their check against the schema.
 
 use argus_crds::Diagnostic;
 use serde_json::Value;
@@ -7,35 +7,36 @@ use super::check::Problems;
 use super::json_pointer::{Cursor, escape};
 use super::schemas::Schemas;
 
-/// How many media types with examples are looked at: each needs a validator of its own.
-const LOOKED_AT: usize = 100;
+/// Maximum number of checked media types with examples. Each one needs its own validator.
+const MAX_CHECKED: usize = 100;
 
-/// Says which examples are not used: that is better said than found out.
-pub(super) fn look(root: &Value, requests: &Schemas, responses: &Schemas, to: &mut Vec<Problems>) {
+/// Adds a warning for each example that violates its schema, because responses ignore it.
+pub(super) fn check(root: &Value, requests: &Schemas, responses: &Schemas, to: &mut Vec<Problems>) {
     let mut media = Vec::new();
     gather(root, "", root, &mut media);
-    for (pointer, is_request) in media.into_iter().take(LOOKED_AT) {
-        let way = if is_request { requests } else { responses };
+    for (pointer, is_request) in media.into_iter().take(MAX_CHECKED) {
+        let schemas = if is_request { requests } else { responses };
         let Some(media) = Cursor::at(root, &pointer) else {
             continue;
         };
-        let Ok(validator) = way.validator(&format!("{}/schema", media.pointer)) else {
+        let Ok(validator) = schemas.validator(&format!("{}/schema", media.pointer)) else {
             continue;
         };
         for (at, example) in of_media(&media) {
             if let Err(error) = validator.validate(example) {
-                let place = error.instance_path();
-                let message = format!("this example breaks its schema and is not used: `{place}`: {error}");
+                let pointer = error.instance_path();
+                let message =
+                    format!("this example violates its schema and is ignored: `{pointer}`: {error}");
                 to.push((
                     at,
-                    Diagnostic::warning("", message).hint("correct the example, or the schema"),
+                    Diagnostic::warning("", message).hint("fix the example or the schema"),
                 ));
             }
         }
     }
 }
 
-/// The media types that have a schema and examples, and whether they are of a request.
+/// Collects the media types with a schema and examples. The flag is true for those of requests.
 fn gather(value: &Value, pointer: &str, root: &Value, to: &mut Vec<(String, bool)>) {
     let Value::Object(map) = value else { return };
     if let Some(content) = map.get("content").and_then(Value::as_object) {
@@ -56,7 +57,7 @@ fn gather(value: &Value, pointer: &str, root: &Value, to: &mut Vec<(String, bool
     }
 }
 
-/// The examples of a media type with their pointers, in their order.
+/// Returns the examples of a media type in their order, with their pointers.
 pub(super) fn of_media<'a>(media: &Cursor<'a>) -> Vec<(String, &'a Value)> {
     let one = media
         .raw("example")

@@ -1,11 +1,11 @@
-//! A place in a document, with the way to it.
+//! JSON pointers, and a cursor that follows references within a document.
 
 use serde_json::Value;
 
-/// References that lead from one to the next: more of them are a circle.
-const MOST: usize = 32;
+/// Maximum length of a chain of references. A longer chain counts as circular.
+const MAX_REFERENCES: usize = 32;
 
-/// A value and the JSON pointer that leads to it.
+/// Value of a document with its JSON pointer.
 #[derive(Clone, Debug)]
 pub(super) struct Cursor<'a> {
     root: &'a Value,
@@ -22,7 +22,7 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    /// The value at a pointer, with the references on its end followed.
+    /// Returns the value at a pointer, and follows references at its end.
     pub(super) fn at(root: &'a Value, pointer: &str) -> Option<Self> {
         let value = root.pointer(pointer)?;
         Self {
@@ -30,15 +30,15 @@ impl<'a> Cursor<'a> {
             value,
             pointer: pointer.to_owned(),
         }
-        .followed()
+        .follow()
     }
 
-    /// What stands under a key, with its references followed.
+    /// Returns the value under a key, and follows its references.
     pub(super) fn get(&self, key: &str) -> Option<Self> {
-        self.raw(key)?.followed()
+        self.raw(key)?.follow()
     }
 
-    /// What stands under a key, as it is.
+    /// Returns the value under a key without following references.
     pub(super) fn raw(&self, key: &str) -> Option<Self> {
         let value = match self.value {
             Value::Object(map) => map.get(key)?,
@@ -52,7 +52,7 @@ impl<'a> Cursor<'a> {
         })
     }
 
-    /// What stands under all keys, with references followed; what leads nowhere is left out.
+    /// Returns all entries with their references followed, without those with broken references.
     pub(super) fn entries(&self) -> impl Iterator<Item = (String, Self)> {
         let keys: Vec<String> = match self.value {
             Value::Object(map) => map.keys().cloned().collect(),
@@ -64,18 +64,18 @@ impl<'a> Cursor<'a> {
             .filter_map(move |key| this.get(&key).map(|found| (key, found)))
     }
 
-    /// The text under a key.
+    /// Returns the string under a key.
     pub(super) fn text(&self, key: &str) -> Option<&'a str> {
         self.value.get(key)?.as_str()
     }
 
-    /// Whether `true` stands under a key.
+    /// Returns true if the value under a key is `true`.
     pub(super) fn is(&self, key: &str) -> bool {
         self.value.get(key) == Some(&Value::Bool(true))
     }
 
-    fn followed(mut self) -> Option<Self> {
-        for _ in 0..MOST {
+    fn follow(mut self) -> Option<Self> {
+        for _ in 0..MAX_REFERENCES {
             let Some(reference) = self.value.get("$ref").and_then(Value::as_str) else {
                 return Some(self);
             };
@@ -87,7 +87,7 @@ impl<'a> Cursor<'a> {
     }
 }
 
-/// The pointer of a reference into the document itself.
+/// Returns the JSON pointer of a reference within the document; `None` for a reference to another document.
 pub(super) fn target(reference: &str) -> Option<String> {
     let pointer = crate::path::decode(reference.strip_prefix('#')?);
     (pointer.is_empty() || pointer.starts_with('/')).then_some(pointer)

@@ -1,4 +1,7 @@
-//! Makes a value that fits a schema: examples first, then what the schema allows, tried until it validates.
+//! Generator of values that match a schema: examples first, then generated values.
+//!
+//! The generator tries up to 16 times. After each invalid value it tries other branches and examples at the locations of the
+//! errors. A value is returned only if it validates.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -16,118 +19,120 @@ mod pattern;
 mod seeded;
 mod text;
 
-/// How often a value is made anew before it is given up.
+/// Maximum number of attempts per value.
 const ATTEMPTS: usize = 16;
-/// Beyond this many values only what must be there is made: with two branches at each of 32 levels there would be no end.
-const PLENTY: usize = 5_000;
-/// The most values of one answer.
-const MOST: usize = 20_000;
-/// After as many in all, no further attempt is made.
-const ENOUGH: usize = 40_000;
-/// What is required may nest as much deeper than what is asked for.
-const DEEPER: usize = 24;
+/// Number of values per attempt after which only required parts are generated.
+///
+/// Two branches at each of 32 levels would otherwise never end.
+const OPTIONAL_VALUES: usize = 5_000;
+/// Maximum number of values per attempt.
+const MAX_VALUES: usize = 20_000;
+/// Maximum number of values in all attempts together; after it, no further attempt starts.
+const MAX_TOTAL_VALUES: usize = 40_000;
+/// Additional nesting depth for required parts.
+const REQUIRED_DEPTH: usize = 24;
 
-/// What a value is made with.
+/// Input of the generator.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct ValueRequest<'a> {
-    /// The document, its schemas in JSON Schema.
+    /// Document with its schemas in JSON Schema.
     pub(super) root: &'a Value,
-    /// Where the schema stands.
+    /// JSON pointer to the schema.
     pub(super) pointer: &'a str,
-    /// How deep what is not required may nest.
+    /// Maximum nesting depth of optional parts.
     pub(super) max_depth: usize,
-    /// The same seed makes the same value.
+    /// Seed; equal seeds generate equal values.
     pub(super) seed: u64,
 }
 
-/// A value that validates, or why none was found.
-pub(super) fn value(wish: &ValueRequest<'_>, validator: &Validator) -> Result<Value, String> {
+/// Generates a valid value, or returns the reason why none was found.
+pub(super) fn value(request: &ValueRequest<'_>, validator: &Validator) -> Result<Value, String> {
     let mut maker = Maker {
-        root: wish.root,
-        max_depth: wish.max_depth,
-        chance: SeededRng(wish.seed),
+        root: request.root,
+        max_depth: request.max_depth,
+        rng: SeededRng(request.seed),
         attempt: 0,
         made: 0,
         avoided: BTreeSet::new(),
-        turns: BTreeMap::new(),
-        spin: 0,
+        retries: BTreeMap::new(),
+        item_retries: 0,
         at: String::new(),
         refs: Vec::new(),
-        leaning: 0,
+        composed_depth: 0,
     };
-    let start = json!({ "$ref": format!("#{}", wish.pointer) });
-    let mut why = "no value was found that the schema allows".to_owned();
+    let start = json!({ "$ref": format!("#{}", request.pointer) });
+    let mut cause = "no generated value matches the schema".to_owned();
     let mut total = 0;
     for attempt in 0..ATTEMPTS {
         total += maker.made;
-        if total > ENOUGH {
+        if total > MAX_TOTAL_VALUES {
             break;
         }
         maker.attempt = attempt;
         maker.made = 0;
         let Some(value) = maker.any(&start, 0) else {
-            maker.turn("");
+            maker.retry_at("");
             continue;
         };
         let errors: Vec<_> = validator.iter_errors(&value).take(16).collect();
         let Some(first) = errors.first() else {
             return Ok(value);
         };
-        why = format!("`{}`: {first}", first.instance_path());
+        cause = format!("`{}`: {first}", first.instance_path());
         for error in &errors {
-            maker.turn(error.instance_path().as_str());
+            maker.retry_at(error.instance_path().as_str());
         }
     }
-    Err(why)
+    Err(cause)
 }
 
-/// One value in the making.
+/// State of the generator.
 struct Maker<'a> {
     root: &'a Value,
     max_depth: usize,
-    chance: SeededRng,
+    rng: SeededRng,
     attempt: usize,
-    /// How many values were made in this attempt.
+    /// Number of values in this attempt.
     made: usize,
-    /// Places whose examples break the schema.
+    /// JSON pointers to values whose examples are invalid.
     avoided: BTreeSet<String>,
-    /// How often another branch is to be taken at a place.
-    turns: BTreeMap<String, usize>,
-    /// How often an item was there before already, in a list that takes none twice.
-    spin: usize,
-    /// Where the value stands that is being made, as a JSON pointer.
+    /// Number of failed attempts per JSON pointer. It selects the next branch or value there.
+    retries: BTreeMap<String, usize>,
+    /// Number of duplicates of the current item in a list with unique items.
+    item_retries: usize,
+    /// JSON pointer to the current value.
     at: String,
-    /// The references that led here, without a value between them and this one.
+    /// References followed so far for the current value.
     refs: Vec<String>,
-    /// How many schemas that lean on others are being made at the moment, each inside of the one before.
-    leaning: usize,
+    /// Number of nested composed schemas in progress.
+    composed_depth: usize,
 }
 
 impl Maker<'_> {
-    /// Next time something else is tried at a place, and around it.
-    fn turn(&mut self, place: &str) {
-        self.avoided.insert(place.to_owned());
-        let mut place = place;
+    /// Selects other branches and values at a JSON pointer and its parents for the next attempt.
+    fn retry_at(&mut self, pointer: &str) {
+        self.avoided.insert(pointer.to_owned());
+        let mut pointer = pointer;
         loop {
-            *self.turns.entry(place.to_owned()).or_default() += 1;
-            match place.rfind('/') {
-                Some(end) => place = &place[..end],
+            *self.retries.entry(pointer.to_owned()).or_default() += 1;
+            match pointer.rfind('/') {
+                Some(end) => pointer = &pointer[..end],
                 None => break,
             }
         }
     }
 
-    /// Whether an example for this place may be used: nothing at it or inside of it was wrong.
-    fn trusted(&self) -> bool {
+    /// Returns true if an example can be used here: no error occurred at this value or inside of it.
+    fn can_use_example(&self) -> bool {
         let inside = format!("{}/", self.at);
         !self.avoided.contains(&self.at) && !self.avoided.iter().any(|avoided| avoided.starts_with(&inside))
     }
 
-    fn turns(&self) -> usize {
-        self.turns.get(&self.at).copied().unwrap_or(0) + self.spin
+    fn retries(&self) -> usize {
+        self.retries.get(&self.at).copied().unwrap_or(0) + self.item_retries
     }
 
-    /// A value of one schema; nothing where there is none within the depth.
+    /// Generates a value of a schema; `None` if the bounds permit none.
     fn any(&mut self, schema: &Value, depth: usize) -> Option<Value> {
         let map = match schema {
             Value::Bool(true) => return Some(json!({})),
@@ -137,10 +142,10 @@ impl Maker<'_> {
             }
         };
         self.made += 1;
-        if depth > self.max_depth + DEEPER || self.made > MOST {
+        if depth > self.max_depth + REQUIRED_DEPTH || self.made > MAX_VALUES {
             return None;
         }
-        if self.trusted()
+        if self.can_use_example()
             && let Some(example) = example(map)
         {
             return Some(example.clone());
@@ -154,19 +159,19 @@ impl Maker<'_> {
         self.simple(map, depth)
     }
 
-    /// A value of a schema that says all by itself.
+    /// Generates a value of a schema without composition.
     fn simple(&mut self, map: &Map<String, Value>, depth: usize) -> Option<Value> {
         if let Some(Value::Array(values)) = map.get("enum") {
             let mut values: Vec<&Value> = values.iter().collect();
             values.sort_by_key(|value| value.is_null());
             return values
-                .get(self.turns() % values.len().max(1))
+                .get(self.retries() % values.len().max(1))
                 .map(|value| (*value).clone());
         }
         match self.kind(map) {
             "null" => Some(Value::Null),
             "boolean" => Some(Value::Bool(
-                self.chance.of(&self.at, self.turns()).is_multiple_of(2),
+                self.rng.of(&self.at, self.retries()).is_multiple_of(2),
             )),
             "integer" => self.number(map, true),
             "number" => self.number(map, false),
@@ -176,7 +181,7 @@ impl Maker<'_> {
         }
     }
 
-    /// The type of the value: the one that is named, else the one that the other keys are about.
+    /// Returns the type of the value: the declared one, otherwise the one that the other keywords imply.
     fn kind(&self, map: &Map<String, Value>) -> &'static str {
         const KINDS: [&str; 7] = [
             "object", "array", "string", "integer", "number", "boolean", "null",
@@ -188,13 +193,13 @@ impl Maker<'_> {
                 let mut names: Vec<&str> = names.iter().filter_map(Value::as_str).collect();
                 names.sort_by_key(|name| *name == "null");
                 let name = names
-                    .get(self.turns() % names.len().max(1))
+                    .get(self.retries() % names.len().max(1))
                     .copied()
                     .unwrap_or("object");
                 known(name).unwrap_or("object")
             }
             _ => {
-                let about: [(&[&str], &'static str); 4] = [
+                let implied: [(&[&str], &'static str); 4] = [
                     (
                         &[
                             "properties",
@@ -218,7 +223,7 @@ impl Maker<'_> {
                         "number",
                     ),
                 ];
-                let found = about
+                let found = implied
                     .into_iter()
                     .find(|(keys, _)| keys.iter().any(|key| map.contains_key(*key)));
                 found.map_or("object", |(_, kind)| kind)
@@ -226,7 +231,7 @@ impl Maker<'_> {
         }
     }
 
-    /// Makes what stands at one step further down.
+    /// Generates the value under a key of the current value.
     fn inside(&mut self, key: &str, schema: &Value, depth: usize) -> Option<Value> {
         let length = self.at.len();
         self.at.push('/');
@@ -238,15 +243,15 @@ impl Maker<'_> {
         made
     }
 
-    /// The schema that a reference names, with the name by which it is known.
-    fn named(&self, schema: &Value) -> Option<(String, Value)> {
+    /// Returns the schema of a reference, with its JSON pointer.
+    fn resolve(&self, schema: &Value) -> Option<(String, Value)> {
         let pointer = target(schema.get("$ref")?.as_str()?)?;
         let found = self.root.pointer(&pointer)?;
         Some((pointer, found.clone()))
     }
 }
 
-/// What a schema itself gives as an example.
+/// Returns the example of a schema: `example`, the first of `examples`, or `default`.
 fn example(map: &Map<String, Value>) -> Option<&Value> {
     let many = map.get("examples").and_then(Value::as_array);
     let given = map.get("example").or_else(|| many.and_then(|many| many.first()));

@@ -1,4 +1,4 @@
-//! Whatever the schema: what is made validates, or it is said that nothing was.
+//! Property tests of the generator: for every schema, the value is valid or an error is returned.
 
 use proptest::prelude::*;
 use serde_json::{Value, json};
@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use super::*;
 use crate::openapi::recursion_check::Search;
 
-/// Schemas that somebody might write, and some that nobody should.
+/// Strategy for common and unusual schemas.
 fn schema() -> impl Strategy<Value = Value> {
     let leaf = prop_oneof![
         Just(json!({})),
@@ -51,26 +51,26 @@ fn schema() -> impl Strategy<Value = Value> {
 
 fn made(schema: &Value, seed: u64, max_depth: usize) -> Result<Value, String> {
     if Search::new(schema).circle("").is_some() {
-        return Err("it has no end".to_owned());
+        return Err("circular schema".to_owned());
     }
     let options = jsonschema::options().should_validate_formats(true).build(schema);
     let Ok(validator) = options else {
-        return Err("no schema".to_owned());
+        return Err("invalid schema".to_owned());
     };
-    let wish = ValueRequest {
+    let request = ValueRequest {
         root: schema,
         pointer: "",
         max_depth,
         seed,
     };
-    let made = value(&wish, &validator)?;
+    let made = value(&request, &validator)?;
     assert!(validator.is_valid(&made), "{schema}: {made}");
-    assert_eq!(value(&wish, &validator), Ok(made.clone()), "{schema}");
+    assert_eq!(value(&request, &validator), Ok(made.clone()), "{schema}");
     Ok(made)
 }
 
 #[test]
-fn what_has_no_end_ends() {
+fn recursive_schemas_terminate() {
     let tree = json!({ "type": "object", "properties": { "l": { "$ref": "#" }, "r": { "$ref": "#" }, "v": { "type": "integer" } } });
     assert!(made(&tree, 1, 32).is_ok());
     let many = |items: Value| json!({ "type": "array", "minItems": 1000, "items": items });
@@ -87,7 +87,7 @@ fn what_has_no_end_ends() {
 }
 
 #[test]
-fn two_choices_hold_together() {
+fn combined_choices_are_satisfied() {
     let number = json!({ "type": "integer", "minimum": 40, "maximum": 40 });
     let choices = |one: Value, other: Value| json!({ "allOf": [{ "anyOf": one }, { "anyOf": other }] });
     assert_eq!(
@@ -107,7 +107,7 @@ fn two_choices_hold_together() {
         { "oneOf": [{ "required": ["c"] }], "properties": { "c": { "const": 3 } } },
     ], "type": "object" });
     assert_eq!(made(&three, 1, 3), Ok(json!({ "a": 1, "b": 2, "c": 3 })));
-    // What no value fits is said, and nothing else happens.
+    // A schema without a valid value returns an error.
     assert!(made(&choices(json!([{ "type": "null" }]), json!([number])), 1, 3).is_err());
     let mut deep = number;
     for _ in 0..400 {
@@ -120,7 +120,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(400))]
 
     #[test]
-    fn what_is_made_validates_and_is_made_again_the_same(schema in schema(), seed in any::<u64>(), depth in 1..5_usize) {
-        let _nothing_is_an_answer_too = made(&schema, seed, depth);
+    fn generated_value_is_valid_and_deterministic(schema in schema(), seed in any::<u64>(), depth in 1..5_usize) {
+        let _ignored_error = made(&schema, seed, depth);
     }
 }

@@ -1,4 +1,4 @@
-//! Parameters: from the texts of a request to the values that their schemas speak of.
+//! Parameters of operations: from strings in a request to typed values for validation.
 
 use serde_json::{Map, Value};
 
@@ -6,7 +6,7 @@ use super::json_pointer::Cursor;
 use crate::path::Params;
 use crate::request::Request;
 
-/// One parameter of an operation.
+/// Parameter of an operation.
 pub(super) struct Parameter<'a> {
     pub(super) name: &'a str,
     pub(super) place: &'a str,
@@ -14,7 +14,7 @@ pub(super) struct Parameter<'a> {
     pub(super) cursor: Cursor<'a>,
 }
 
-/// The parameters of an operation and of its path; of two with one name and place, the operation's.
+/// Returns the parameters of an operation and its path. The operation's parameter wins over an equal one of the path.
 pub(super) fn all<'a>(path: Option<Cursor<'a>>, operation: Option<Cursor<'a>>) -> Vec<Parameter<'a>> {
     let mut found: Vec<Parameter<'a>> = Vec::new();
     for owner in [operation, path].into_iter().flatten() {
@@ -28,7 +28,7 @@ pub(super) fn all<'a>(path: Option<Cursor<'a>>, operation: Option<Cursor<'a>>) -
             let known = found
                 .iter()
                 .any(|known| known.name == name && known.place == place);
-            // What is said about these as parameters does not count.
+            // OpenAPI ignores parameters with these names.
             let ignored = place == "header"
                 && ["accept", "content-type", "authorization"].contains(&name.to_lowercase().as_str());
             if !known && !ignored {
@@ -45,7 +45,7 @@ pub(super) fn all<'a>(path: Option<Cursor<'a>>, operation: Option<Cursor<'a>>) -
 }
 
 impl Parameter<'_> {
-    /// The value in a request; nothing where it is not there, an error where it cannot be read.
+    /// Returns the value from a request: `None` if it is missing, an error if it is malformed.
     pub(super) fn value(&self, request: &Request, params: &Params) -> Result<Option<Value>, String> {
         let schema = self.cursor.get("schema");
         if let Some(content) = self.cursor.get("content") {
@@ -59,7 +59,7 @@ impl Parameter<'_> {
             return if is_json {
                 serde_json::from_str(&text)
                     .map(Some)
-                    .map_err(|error| format!("it is no JSON: {error}"))
+                    .map_err(|error| format!("it is not valid JSON: {error}"))
             } else {
                 Ok(Some(Value::from(text)))
             };
@@ -71,12 +71,12 @@ impl Parameter<'_> {
                 .next()
                 .map(Value::from));
         };
-        let usual = if ["query", "cookie"].contains(&self.place) {
+        let default_style = if ["query", "cookie"].contains(&self.place) {
             "form"
         } else {
             "simple"
         };
-        let style = self.cursor.text("style").unwrap_or(usual);
+        let style = self.cursor.text("style").unwrap_or(default_style);
         let explode = self
             .cursor
             .value
@@ -135,7 +135,7 @@ impl Parameter<'_> {
                 .map(owned)
                 .collect(),
             "query" => {
-                // Lists are often written as `ids[]`.
+                // Clients often send lists as `ids[]`.
                 let listed = format!("{name}[]");
                 request
                     .query
@@ -165,7 +165,7 @@ impl Parameter<'_> {
         }
     }
 
-    /// A map whose entries are parameters of their own.
+    /// Collects an exploded object, whose properties are separate query parameters.
     fn spread(request: &Request, schema: &Cursor<'_>) -> Option<Value> {
         let properties = schema.get("properties")?;
         let named = |name: &str| properties.value.get(name).is_some();
@@ -177,7 +177,7 @@ impl Parameter<'_> {
             .then_some(found)
     }
 
-    /// `filter[a]=1`.
+    /// Collects an object of style `deepObject`, such as `filter[a]=1`.
     fn deep(&self, request: &Request, schema: &Cursor<'_>) -> Option<Value> {
         let pairs = request.query.iter().filter_map(|(name, value)| {
             let key = name
@@ -194,7 +194,7 @@ impl Parameter<'_> {
     }
 }
 
-/// A map of texts as the schema's properties have it.
+/// Builds an object from strings, with each value converted to the type of its property.
 pub(super) fn object<'a>(pairs: impl Iterator<Item = (&'a str, &'a str)>, schema: &Cursor<'_>) -> Value {
     let properties = schema.get("properties");
     let mut map = Map::new();
@@ -216,7 +216,7 @@ pub(super) fn object<'a>(pairs: impl Iterator<Item = (&'a str, &'a str)>, schema
     Value::Object(map)
 }
 
-/// A text as the type that a schema speaks of; what is no such thing stays a text, and the schema says so.
+/// Converts a string to a type of its schema. Otherwise it stays a string, and the validation reports it.
 pub(super) fn typed(text: &str, schema: Option<&Cursor<'_>>) -> Value {
     let kinds = schema.map(|schema| kinds(schema, 0)).unwrap_or_default();
     let has = |wanted: &str| kinds.iter().any(|kind| kind == wanted);
@@ -241,7 +241,7 @@ pub(super) fn typed(text: &str, schema: Option<&Cursor<'_>>) -> Value {
     Value::from(text)
 }
 
-/// The types that a schema allows, as far as it names them.
+/// Returns the types that a schema permits explicitly, also through `allOf`, `oneOf` and `anyOf`.
 fn kinds(schema: &Cursor<'_>, level: usize) -> Vec<String> {
     let mut found = match schema.value.get("type") {
         Some(Value::String(kind)) => vec![kind.clone()],

@@ -1,4 +1,4 @@
-//! Schemas that lead to themselves without a step into the value: no value can ever be looked at with them.
+//! Detection of schemas that refer to themselves without a step into the value. Their validation would never end.
 
 use std::collections::BTreeSet;
 
@@ -6,11 +6,11 @@ use serde_json::Value;
 
 use super::json_pointer::{escape, target};
 
-/// Keys whose schemas speak of the same value: one schema each, and lists or maps of them.
+/// Keys with schemas for the same value: single schemas (`ONE`), and lists or maps of schemas (`MANY`).
 const ONE: [&str; 4] = ["not", "if", "then", "else"];
 const MANY: [&str; 4] = ["allOf", "anyOf", "oneOf", "dependentSchemas"];
 
-/// What was looked at of a document.
+/// Depth-first search over the schemas of a document.
 pub(super) struct Search<'a> {
     root: &'a Value,
     done: BTreeSet<String>,
@@ -26,7 +26,7 @@ impl<'a> Search<'a> {
         }
     }
 
-    /// The place where a schema, or one inside of it, leads back to itself.
+    /// Returns the pointer at which a schema, or a nested one, refers back to itself.
     pub(super) fn circle(&mut self, pointer: &str) -> Option<String> {
         if self.path.iter().any(|before| before == pointer) {
             return Some(pointer.to_owned());
@@ -69,7 +69,7 @@ impl<'a> Search<'a> {
         self.path.push(pointer.to_owned());
         let mut found = same.iter().find_map(|next| self.circle(next));
         self.path.pop();
-        // What is inside is looked at with another value: the way starts anew.
+        // Nested schemas apply to another value, so they start with an empty path.
         let path = std::mem::take(&mut self.path);
         if found.is_none() {
             found = inner.iter().find_map(|next| self.circle(next));
@@ -86,23 +86,23 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_circle_is_one_only_without_a_step_into_the_value() {
-        let endless = |root: Value| Search::new(&root).circle("").is_some();
-        assert!(endless(json!({ "$ref": "#" })));
-        assert!(endless(
+    fn recursion_through_a_property_or_item_is_allowed() {
+        let is_endless = |root: Value| Search::new(&root).circle("").is_some();
+        assert!(is_endless(json!({ "$ref": "#" })));
+        assert!(is_endless(
             json!({ "allOf": [{ "type": "object" }, { "$ref": "#" }] })
         ));
-        assert!(endless(json!({ "not": { "anyOf": [{ "$ref": "#" }] } })));
-        assert!(endless(
+        assert!(is_endless(json!({ "not": { "anyOf": [{ "$ref": "#" }] } })));
+        assert!(is_endless(
             json!({ "$defs": { "a": { "$ref": "#/$defs/b" }, "b": { "oneOf": [{ "$ref": "#/$defs/a" }] } } })
         ));
-        assert!(endless(
+        assert!(is_endless(
             json!({ "properties": { "a": { "if": { "$ref": "#/properties/a" } } } })
         ));
-        assert!(!endless(
+        assert!(!is_endless(
             json!({ "properties": { "a": { "$ref": "#" } }, "items": { "allOf": [{ "$ref": "#" }] } })
         ));
-        assert!(!endless(
+        assert!(!is_endless(
             json!({ "allOf": [{ "$ref": "#/$defs/a" }, { "$ref": "#/$defs/a" }], "$defs": { "a": {} } })
         ));
     }

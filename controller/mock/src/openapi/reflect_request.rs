@@ -1,4 +1,4 @@
-//! What a smart answer takes over from the request: posted fields, parameters of the path and of the query.
+//! Mode `smart`: copies values from the request into the response, from the query, the body and the path.
 
 use jsonschema::Validator;
 use serde_json::Value;
@@ -6,10 +6,10 @@ use serde_json::Value;
 use crate::path::Params;
 use crate::request::Request;
 
-/// The value with what the request says about its fields, as far as the schema still holds.
+/// Copies values from the request into fields of the same name, if the result still matches the schema.
 ///
-/// Only fields that the value has are changed. The path goes before the body, and that before the query. Where the value has
-/// no field of a path parameter's name, and that name ends in `id`, the field `id` takes it.
+/// Only existing fields change. The path wins over the body, and the body wins over the query. A path parameter whose name
+/// ends in `id` sets the field `id` if no field has its own name.
 pub(super) fn into(
     mut value: Value,
     request: &Request,
@@ -17,18 +17,20 @@ pub(super) fn into(
     validator: Option<&Validator>,
 ) -> Value {
     let texts = |pairs: &[(String, String)]| {
-        let both = pairs.iter().map(|(name, text)| (name.clone(), readings(text)));
-        both.collect::<Vec<_>>()
+        let candidates = pairs
+            .iter()
+            .map(|(name, text)| (name.clone(), interpretations(text)));
+        candidates.collect::<Vec<_>>()
     };
-    let mut said = texts(&request.query);
+    let mut sources = texts(&request.query);
     if let Some(Value::Object(body)) = request.value() {
-        said.extend(body.into_iter().map(|(name, value)| match value {
-            Value::String(text) => (name, readings(&text)),
+        sources.extend(body.into_iter().map(|(name, value)| match value {
+            Value::String(text) => (name, interpretations(&text)),
             other => (name, vec![other]),
         }));
     }
-    said.extend(texts(params));
-    for (name, readings) in said {
+    sources.extend(texts(params));
+    for (name, candidates) in sources {
         let is_id = name.to_lowercase().ends_with("id") && params.iter().any(|(param, _)| *param == name);
         let Value::Object(map) = &value else { return value };
         let key = match (map.contains_key(&name), is_id && map.contains_key("id")) {
@@ -36,9 +38,9 @@ pub(super) fn into(
             (false, true) => "id".to_owned(),
             (false, false) => continue,
         };
-        for reading in readings {
+        for candidate in candidates {
             let mut changed = value.clone();
-            changed[&key] = reading;
+            changed[&key] = candidate;
             if validator.is_none_or(|validator| validator.is_valid(&changed)) {
                 value = changed;
                 break;
@@ -48,8 +50,8 @@ pub(super) fn into(
     value
 }
 
-/// What a text may stand for: itself, else the number or truth value that it spells.
-fn readings(text: &str) -> Vec<Value> {
+/// Returns the possible values of a string: the string itself, then its number or boolean.
+fn interpretations(text: &str) -> Vec<Value> {
     let mut found = vec![Value::from(text)];
     if let Ok(value @ (Value::Number(_) | Value::Bool(_))) = serde_json::from_str(text) {
         found.push(value);

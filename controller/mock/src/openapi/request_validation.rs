@@ -1,4 +1,4 @@
-//! What a document asks of a request, and where the request does not fit.
+//! Validation of requests against a document.
 
 use serde::Serialize;
 use serde_json::Value;
@@ -9,26 +9,26 @@ use super::{Document, Operation};
 use crate::path::Params;
 use crate::request::{Content, Request};
 
-/// The most violations that are told.
-const MOST: usize = 32;
+/// Maximum number of reported violations.
+const MAX_VIOLATIONS: usize = 32;
 
-/// One thing about a request that does not fit.
+/// Violation of the document by a request.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub(crate) struct Violation {
-    /// `path`, `query`, `header`, `cookie` or `body`.
+    /// Part of the request: `path`, `query`, `header`, `cookie` or `body`.
     #[serde(rename = "in")]
     pub(crate) place: String,
-    /// The name of the parameter.
+    /// Name of the parameter; `None` for the body.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) name: Option<String>,
-    /// Where in the value, as a JSON pointer; empty for the whole.
+    /// JSON pointer into the value; empty for the whole value.
     pub(crate) pointer: String,
-    /// What is wrong.
+    /// Description of the violation.
     pub(crate) message: String,
 }
 
 impl Document {
-    /// All that does not fit; nothing where the request fits.
+    /// Returns all violations of a request; empty if it is valid.
     pub(crate) fn violations(
         &self,
         operation: &Operation,
@@ -49,9 +49,9 @@ impl Document {
                 message,
             };
             match parameter.value(request, params) {
-                Err(why) => found.push(violation(String::new(), why)),
+                Err(error) => found.push(violation(String::new(), error)),
                 Ok(None) if parameter.required => {
-                    found.push(violation(String::new(), "it is required, and missing".to_owned()));
+                    found.push(violation(String::new(), "it is required but missing".to_owned()));
                 }
                 Ok(None) => {}
                 Ok(Some(value)) => {
@@ -60,14 +60,14 @@ impl Document {
                         .get("content")
                         .and_then(|content| Some(content.entries().next()?.1));
                     let owner = content.as_ref().unwrap_or(&parameter.cursor);
-                    for (pointer, message) in self.broken(owner, &value) {
+                    for (pointer, message) in self.schema_errors(owner, &value) {
                         found.push(violation(pointer, message));
                     }
                 }
             }
         }
         self.violations_of_body(operation, request, &mut found);
-        found.truncate(MOST);
+        found.truncate(MAX_VIOLATIONS);
         found
     }
 
@@ -86,7 +86,7 @@ impl Document {
         };
         if request.body.is_empty() {
             if wanted.is("required") {
-                violate(String::new(), "it is required, and missing".to_owned());
+                violate(String::new(), "it is required but missing".to_owned());
             }
             return;
         }
@@ -103,14 +103,17 @@ impl Document {
                 .collect();
             violate(
                 String::new(),
-                format!("its type is `{kind}`, and there is only {}", known.join(", ")),
+                format!(
+                    "its type is `{kind}`, but the document accepts only {}",
+                    known.join(", ")
+                ),
             );
             return;
         };
         let value = if is_json(&kind) || is_json(&written) {
             match serde_json::from_slice(&request.body) {
                 Ok(value) => value,
-                Err(error) => return violate(String::new(), format!("it is no JSON: {error}")),
+                Err(error) => return violate(String::new(), format!("it is not valid JSON: {error}")),
             }
         } else {
             match (request.content(), media.get("schema")) {
@@ -119,39 +122,39 @@ impl Document {
                     &schema,
                 ),
                 (Content::Text(text), Some(_)) if kind.starts_with("text/") => Value::from(text.clone()),
-                // Other types have no value that a schema could speak of.
+                // Other media types have no value to validate.
                 _ => return,
             }
         };
-        for (pointer, message) in self.broken(&media, &value) {
+        for (pointer, message) in self.schema_errors(&media, &value) {
             violate(pointer, message);
         }
     }
 
-    /// How a value breaks the schema of a parameter or a media type.
-    fn broken(&self, owner: &Cursor<'_>, value: &Value) -> Vec<(String, String)> {
+    /// Returns the errors of a value against the schema of a parameter or a media type.
+    fn schema_errors(&self, owner: &Cursor<'_>, value: &Value) -> Vec<(String, String)> {
         if owner.value.get("schema").is_none() {
             return Vec::new();
         }
         match self.requests.validator(&format!("{}/schema", owner.pointer)) {
             Ok(validator) => {
-                let errors = validator.iter_errors(value).take(MOST);
+                let errors = validator.iter_errors(value).take(MAX_VIOLATIONS);
                 errors
                     .map(|error| (error.instance_path().to_string(), error.to_string()))
                     .collect()
             }
-            Err(why) => vec![(String::new(), format!("its schema cannot be used: {why}"))],
+            Err(error) => vec![(String::new(), format!("cannot use its schema: {error}"))],
         }
     }
 }
 
-/// Whether a media type is JSON.
+/// Returns true for JSON media types.
 pub(super) fn is_json(kind: &str) -> bool {
     let kind = kind.split(';').next().unwrap_or_default().trim().to_lowercase();
     kind == "application/json" || kind == "text/json" || kind.ends_with("+json")
 }
 
-/// Whether a media type of a document, which may hold `*`, speaks of one of a request.
+/// Returns true if a media type or range of a document, such as `text/*`, includes the type of a request.
 pub(super) fn covers(written: &str, kind: &str) -> bool {
     let written = written
         .split(';')

@@ -1,4 +1,4 @@
-//! What a document answers: the status, the type, and a value that fits the schema, examples first.
+//! Responses from a document: status, media type, and a valid value, examples first.
 
 use std::time::Duration;
 
@@ -17,7 +17,7 @@ use crate::path::Params;
 use crate::request::Request;
 
 impl Document {
-    /// The answer to a request for an operation; `smart` takes over what the request says.
+    /// Creates the response to a request for an operation. `smart` copies values from the request.
     pub(crate) fn answer(
         &self,
         operation: &Operation,
@@ -26,10 +26,10 @@ impl Document {
         smart: bool,
     ) -> MockReply {
         let by = format!("openapi {}", operation.name);
-        // The schemas of this one are plain JSON Schema; all else in it is as it was written.
+        // The schemas of this root are JSON Schema; everything else is unchanged.
         let root = &self.responses.root;
         let found = Cursor::at(root, &operation.pointer).and_then(|operation| operation.get("responses"));
-        let Some((status, response)) = found.and_then(|responses| chosen(&responses)) else {
+        let Some((status, response)) = found.and_then(|responses| select_response(&responses)) else {
             return MockReply {
                 status: 200,
                 headers: Vec::new(),
@@ -42,7 +42,7 @@ impl Document {
         let mut headers = self.headers(&response, seed);
         let media = response
             .get("content")
-            .and_then(|content| of_type(&content, request.header("accept")));
+            .and_then(|content| select_media_type(&content, request.header("accept")));
         let body = match media {
             None => Bytes::new(),
             Some((kind, media)) => match self.body(&kind, &media, seed, request, params, smart) {
@@ -50,8 +50,8 @@ impl Document {
                     headers.push(("content-type".to_owned(), kind));
                     body
                 }
-                Err(why) => {
-                    let message = format!("no answer to `{}` can be made: {why}", operation.name);
+                Err(cause) => {
+                    let message = format!("cannot create a response to `{}`: {cause}", operation.name);
                     let details = json!({ "operation": operation.name, "status": status, "schema": format!("#{}/schema", media.pointer) });
                     let refusal = MockReply::refusal(500, Code::MockNoAnswer, &message, &details);
                     return MockReply {
@@ -96,19 +96,17 @@ impl Document {
         let value = match (example, &validator) {
             (Some(example), _) => example.clone(),
             (None, Some(validator)) if is_json(kind) || !kind.contains("xml") => {
-                let wish = make::ValueRequest {
+                let value_request = make::ValueRequest {
                     root: &self.responses.root,
                     pointer: &pointer,
                     max_depth: self.max_depth,
                     seed,
                 };
-                make::value(&wish, validator)?
+                make::value(&value_request, validator)?
             }
             (None, None) if is_json(kind) => json!({}),
             (None, _) => {
-                return Err(format!(
-                    "`{kind}` is answered from examples only, and there is none that fits"
-                ));
+                return Err(format!("`{kind}` needs a valid example in the document"));
             }
         };
         let value = if smart {
@@ -128,7 +126,7 @@ impl Document {
         })
     }
 
-    /// The headers that are required or have an example.
+    /// Returns the headers that are required or have an example.
     fn headers(&self, response: &Cursor<'_>, seed: u64) -> Vec<(String, String)> {
         let mut found = Vec::new();
         let headers = response
@@ -150,13 +148,13 @@ impl Document {
                     .validator(&pointer)
                     .ok()
                     .filter(|_| wanted && header.value.get("schema").is_some())?;
-                let wish = make::ValueRequest {
+                let value_request = make::ValueRequest {
                     root: &self.responses.root,
                     pointer: &pointer,
                     max_depth: 1,
                     seed,
                 };
-                make::value(&wish, &validator).ok()
+                make::value(&value_request, &validator).ok()
             };
             match example.or_else(of_schema) {
                 Some(Value::String(text)) => found.push((name.to_lowercase(), one_line(&text))),
@@ -168,8 +166,8 @@ impl Document {
     }
 }
 
-/// The lowest status of success, else `default`, else the lowest there is.
-fn chosen<'a>(responses: &Cursor<'a>) -> Option<(u16, Cursor<'a>)> {
+/// Selects the lowest 2xx status, otherwise `default` as 200, otherwise the lowest status.
+fn select_response<'a>(responses: &Cursor<'a>) -> Option<(u16, Cursor<'a>)> {
     let mut all: Vec<(u16, Cursor<'a>)> = Vec::new();
     let mut default = None;
     for (status, response) in responses.entries() {
@@ -188,8 +186,8 @@ fn chosen<'a>(responses: &Cursor<'a>) -> Option<(u16, Cursor<'a>)> {
     }
 }
 
-/// The first type that is accepted, JSON before others; where nothing is accepted, what there is.
-fn of_type<'a>(content: &Cursor<'a>, accept: Option<&str>) -> Option<(String, Cursor<'a>)> {
+/// Selects the first accepted media type, JSON before others. If none is accepted, it selects the first one.
+fn select_media_type<'a>(content: &Cursor<'a>, accept: Option<&str>) -> Option<(String, Cursor<'a>)> {
     let mut all: Vec<(String, Cursor<'a>)> = content.entries().collect();
     all.sort_by_key(|(kind, _)| !is_json(kind));
     let accepts = |kind: &str| {
@@ -209,7 +207,7 @@ fn of_type<'a>(content: &Cursor<'a>, accept: Option<&str>) -> Option<(String, Cu
     Some((kind, media))
 }
 
-/// One request always gets the same answer, in every run and in whatever order.
+/// Computes the seed from operation and path, so a request gets the same response in every run and every order.
 fn seed(operation: &str, request: &Request) -> u64 {
     let mut hash = Sha256::new();
     hash.update(operation);

@@ -1,10 +1,12 @@
-//! From the schemas of an `OpenAPI` document to JSON Schema 2020-12: what 3.0 says in its own way, and what holds in one direction only.
+//! Conversion of the schemas in an `OpenAPI` document to JSON Schema 2020-12.
+//!
+//! It replaces keywords that only `OpenAPI` 3.0 has, and applies `readOnly` and `writeOnly` for one direction.
 
 use serde_json::{Map, Value, json};
 
 use super::json_pointer::Cursor;
 
-/// Which way a value goes: what is `readOnly` need not be sent, and what is `writeOnly` is not answered.
+/// Direction of a value. Requests need no `readOnly` properties, and responses omit `writeOnly` ones.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Direction {
     Request,
@@ -35,10 +37,10 @@ const SINGLES: [&str; 11] = [
     "unevaluatedProperties",
     "contentSchema",
 ];
-/// Keys of the document that hold no schema however deep one looks.
+/// Keys of the document that never contain a schema at any depth.
 const DATA: [&str; 5] = ["example", "examples", "default", "enum", "const"];
 
-/// The whole document with its schemas as JSON Schema; every pointer leads where it led.
+/// Returns the whole document with its schemas as JSON Schema. All JSON pointers stay valid.
 pub(super) fn plain(root: &Value, is_30: bool, direction: Direction) -> Value {
     let mut plain = root.clone();
     document(&mut plain, &mut |schema| {
@@ -51,7 +53,7 @@ pub(super) fn plain(root: &Value, is_30: bool, direction: Direction) -> Value {
     plain
 }
 
-/// All outermost schemas of a document, by their pointers.
+/// Returns the pointers of all outermost schemas of a document.
 pub(super) fn outermost(root: &Value) -> Vec<String> {
     let mut found = Vec::new();
     gather(root, "", &mut found);
@@ -90,7 +92,7 @@ fn document(root: &mut Value, with: &mut impl FnMut(&mut Map<String, Value>)) {
     }
 }
 
-/// Changes a schema and all that are inside of it.
+/// Changes a schema and all nested schemas.
 fn walk(schema: &mut Value, with: &mut impl FnMut(&mut Map<String, Value>)) {
     let Value::Object(map) = schema else { return };
     for key in MAPS {
@@ -113,10 +115,10 @@ fn walk(schema: &mut Value, with: &mut impl FnMut(&mut Map<String, Value>)) {
     with(map);
 }
 
-/// What 3.0 says otherwise than JSON Schema.
+/// Replaces keywords of `OpenAPI` 3.0 with those of JSON Schema.
 fn modern(schema: &mut Map<String, Value>) {
     if let Some(reference) = schema.get("$ref").cloned() {
-        // In 3.0 nothing counts beside a reference.
+        // OpenAPI 3.0 ignores all siblings of a reference.
         *schema = Map::from_iter([("$ref".to_owned(), reference)]);
         return;
     }
@@ -143,7 +145,7 @@ fn modern(schema: &mut Map<String, Value>) {
     }
     match schema.get("type").cloned() {
         Some(Value::String(kind)) => drop(schema.insert("type".to_owned(), json!([kind, "null"]))),
-        // Strictly it says nothing without a type; but what it means is plain.
+        // By the specification, `nullable` has no effect without a type, but its intention is clear.
         None if ["allOf", "anyOf", "oneOf"]
             .iter()
             .any(|key| schema.contains_key(*key)) =>
@@ -155,7 +157,7 @@ fn modern(schema: &mut Map<String, Value>) {
     }
 }
 
-/// The bounds that a format of integers has.
+/// Adds the bounds of the format `int32`.
 fn bounded(schema: &mut Map<String, Value>) {
     if schema.get("format") == Some(&json!("int32")) {
         let unbounded =
@@ -169,7 +171,7 @@ fn bounded(schema: &mut Map<String, Value>) {
     }
 }
 
-/// Takes what does not go this way out of what is required.
+/// Removes the properties of the other direction from `required`.
 fn directed(schema: &mut Map<String, Value>, root: &Value, direction: Direction) {
     let other = match direction {
         Direction::Request => "readOnly",
@@ -202,7 +204,7 @@ fn directed(schema: &mut Map<String, Value>, root: &Value, direction: Direction)
     {
         for name in dropped {
             if let Some(Value::Object(property)) = properties.get_mut(&name) {
-                // Beside a reference the mark would be lost where it is looked for.
+                // The mark must be on the property itself, because a reference can hide it.
                 property.insert("writeOnly".to_owned(), Value::Bool(true));
             }
         }
@@ -220,46 +222,46 @@ mod tests {
     }
 
     #[test]
-    fn what_3_0_says_in_its_own_way_is_said_in_json_schema() {
-        let way = Direction::Request;
+    fn keywords_of_openapi_3_0_become_json_schema() {
+        let direction = Direction::Request;
         check(
             &json!({ "type": "string", "nullable": true }),
-            way,
+            direction,
             &json!({ "type": ["string", "null"] }),
         );
         check(
             &json!({ "type": "string", "nullable": true, "enum": ["a"] }),
-            way,
+            direction,
             &json!({ "type": ["string", "null"], "enum": ["a", null] }),
         );
         check(
             &json!({ "nullable": true, "allOf": [{ "$ref": "#/x" }] }),
-            way,
+            direction,
             &json!({ "anyOf": [{ "allOf": [{ "$ref": "#/x" }] }, { "type": "null" }] }),
         );
         check(
             &json!({ "minimum": 1, "exclusiveMinimum": true, "maximum": 3, "exclusiveMaximum": false }),
-            way,
+            direction,
             &json!({ "exclusiveMinimum": 1, "maximum": 3 }),
         );
         check(
             &json!({ "$ref": "#/x", "description": "d" }),
-            way,
+            direction,
             &json!({ "$ref": "#/x" }),
         );
         check(
             &json!({ "items": { "properties": { "a": { "type": "number", "nullable": true } } } }),
-            way,
+            direction,
             &json!({ "items": { "properties": { "a": { "type": ["number", "null"] } } } }),
         );
-        // A property of that name is no keyword, and an example is data.
+        // A property with that name is not a keyword, and an example is data.
         let odd =
             json!({ "properties": { "nullable": { "type": "string" } }, "example": { "nullable": true } });
-        check(&odd, way, &odd);
+        check(&odd, direction, &odd);
     }
 
     #[test]
-    fn what_goes_the_other_way_is_not_required() {
+    fn properties_of_the_other_direction_are_optional() {
         let schema = json!({
             "required": ["id", "name", "password"],
             "properties": {

@@ -1,4 +1,4 @@
-//! The validators of a document's schemas, made when they are first asked for.
+//! Validators of a document's schemas, created on first use.
 
 use std::collections::HashMap;
 use std::fmt::{self, Write as _};
@@ -11,15 +11,17 @@ use serde_json::{Value, json};
 
 use super::schema_conversion::{Direction, plain};
 
-/// How many validators are kept. Each holds all that its schema leads to, which may be the whole document: of one with 400
-/// schemas that lead to each other it takes 8 MiB.
-const KEPT: usize = 16;
+/// Maximum number of cached validators.
+///
+/// Each one holds all schemas that its schema refers to, possibly the whole document. With 400 schemas that refer to each
+/// other, one validator takes 8 MiB.
+const MAX_CACHED: usize = 16;
 
 const BASE: &str = "argus:///document";
 
-/// The schemas of a document in one direction.
+/// Schemas of a document for one direction.
 pub(super) struct Schemas {
-    /// The document, its schemas in JSON Schema 2020-12.
+    /// Document with its schemas in JSON Schema 2020-12.
     pub(super) root: Value,
     registry: Registry<'static>,
     made: Mutex<HashMap<String, Result<Arc<Validator>, String>>>,
@@ -46,13 +48,13 @@ impl Schemas {
         })
     }
 
-    /// The validator of the schema at a pointer; the error says why there is none.
+    /// Returns the validator of the schema at a pointer, or the reason why it has none.
     pub(super) fn validator(&self, pointer: &str) -> Result<Arc<Validator>, String> {
         let mut made = self.made.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(found) = made.get(pointer) {
             return found.clone();
         }
-        if made.len() >= KEPT {
+        if made.len() >= MAX_CACHED {
             made.clear();
         }
         let new = self.make(pointer).map(Arc::new);
@@ -61,13 +63,13 @@ impl Schemas {
     }
 
     fn make(&self, pointer: &str) -> Result<Validator, String> {
-        // In a fragment, what is no part of a URI has to be encoded.
+        // Bytes that are not allowed in the fragment of a URI must be encoded.
         let mut fragment = String::with_capacity(pointer.len());
         for byte in pointer.bytes() {
             if byte.is_ascii_alphanumeric() || b"-._~/".contains(&byte) {
                 fragment.push(char::from(byte));
             } else {
-                // A text takes all that is written to it.
+                // Writing to a String cannot fail.
                 let _infallible = write!(fragment, "%{byte:02X}");
             }
         }
@@ -87,7 +89,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn however_many_schemas_are_asked_for_few_validators_are_kept() {
+    fn number_of_cached_validators_is_bounded() {
         let names: Vec<String> = (0..60).map(|number| format!("S{number}")).collect();
         let all = names
             .iter()
@@ -97,7 +99,7 @@ mod tests {
         for name in names {
             let validator = schemas.validator(&format!("/components/schemas/{name}")).unwrap();
             assert!(validator.is_valid(&json!(1)) && !validator.is_valid(&json!("x")));
-            assert!(schemas.made.lock().unwrap().len() <= KEPT);
+            assert!(schemas.made.lock().unwrap().len() <= MAX_CACHED);
         }
     }
 }

@@ -29,7 +29,7 @@ impl TestEnvironment {
         if !cfg!(target_os = "linux") {
             let message =
                 "cannot run the selftest: its image is built from this program, which must be a Linux binary";
-            return Err(Failure::missing(Reason::Unfit, message)
+            return Err(Failure::missing(Reason::MissingPrerequisite, message)
                 .exit(Exit::Unexpected)
                 .hint("run `argus selftest` on a Linux host, or in a container with the engine's socket"));
         }

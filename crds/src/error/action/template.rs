@@ -1,202 +1,209 @@
-//! What each action is, and what does it or shows how it is with it.
+//! Texts, commands and MCP calls of the actions.
 
 use super::ActionId;
 
-/// What an action is and what it is called with; `{env}` and `{service}` are filled in.
+/// Text and calls of an action. [`ActionId::remedy`] replaces `{env}` and `{service}`.
 pub(super) struct Template {
-    /// What is to be done, which may be a person's work.
+    /// Imperative clause that describes the action.
     pub(super) action: &'static str,
-    /// What the calls then show, where they are not the whole of it.
+    /// Imperative clause for the calls, if they only inspect the problem; otherwise empty.
     pub(super) then_verify: &'static str,
     pub(super) command: &'static str,
     pub(super) tool: &'static str,
     pub(super) arguments: Arguments,
 }
 
-/// Names of arguments and what they are.
+/// Names and values of tool arguments.
 pub(super) type Arguments = &'static [(&'static str, &'static str)];
 
 const ENV: Arguments = &[("environment", "{env}")];
 const SERVICE: Arguments = &[("environment", "{env}"), ("service", "{service}")];
-/// What is told to whoever looks for a mistake in Argus.
+/// Arguments that request the complete status with call traces, for a bug report.
 const EVERYTHING: Arguments = &[("detail", "full"), ("debug", "true")];
 
-/// The calls do it.
+/// Creates the template of an action that the calls perform.
 const fn call(
-    does: &'static str,
+    action: &'static str,
     command: &'static str,
     tool: &'static str,
     arguments: Arguments,
 ) -> Template {
-    manual(does, "", command, tool, arguments)
+    manual(action, "", command, tool, arguments)
 }
 
-/// Work outside of Argus, as on a file; the calls show how it is with it.
+/// Creates the template of manual work outside of Argus; the calls inspect the problem.
 const fn manual(
-    does: &'static str,
-    shows: &'static str,
+    action: &'static str,
+    then_verify: &'static str,
     command: &'static str,
     tool: &'static str,
     arguments: Arguments,
 ) -> Template {
     Template {
-        action: does,
-        then_verify: shows,
+        action,
+        then_verify,
         command,
         tool,
         arguments,
     }
 }
 
-/// Work on the file.
-const fn edit(does: &'static str) -> Template {
+/// Creates the template of a change of the spec file.
+const fn edit(action: &'static str) -> Template {
+    manual(action, "check the file", "argus validate", "argus_validate", &[])
+}
+
+/// Creates the template of a change of the host.
+const fn host_fix(action: &'static str, then_verify: &'static str) -> Template {
     manual(
-        does,
-        "whether the file is right",
-        "argus validate",
-        "argus_validate",
+        action,
+        then_verify,
+        "argus preflight",
+        "argus_preflight_check",
         &[],
     )
 }
 
-/// Work on the machine.
-const fn host_fix(does: &'static str, shows: &'static str) -> Template {
-    manual(does, shows, "argus preflight", "argus_preflight_check", &[])
-}
-
 impl ActionId {
-    #[allow(
-        clippy::too_many_lines,
-        reason = "it is a table; splitting it would hide that every action is there"
-    )]
+    #[allow(clippy::too_many_lines, reason = "one table shows that no action is missing")]
     pub(super) const fn template(self) -> Template {
         match self {
             Self::StartEngine => host_fix(
-                "start or restart the Docker engine, as with `systemctl restart docker`",
-                "whether it answers",
+                "start or restart the Docker engine, for example with `systemctl restart docker`",
+                "check it",
             ),
             Self::FreeDiskSpace => call(
-                "give back what Argus built and nothing needs, or make room on the engine's disk",
+                "remove unused images that Argus built, or free space on the engine's disk",
                 "argus prune",
                 "argus_preflight_check",
                 &[],
             ),
             Self::FreePort => call(
-                "end what holds the port, then try again",
+                "free the port, then retry",
                 "argus retry {env}",
                 "argus_retry",
                 ENV,
             ),
             Self::UseAutoPorts => {
-                edit("set `resilience.network.portConflictStrategy: auto`, so that the port moves")
+                edit("set `resilience.network.portConflictStrategy: auto` to move the port")
             }
             Self::WidenPortRange => edit("widen `isolation.portRange`"),
-            Self::RaiseMemoryLimit => edit("raise `memory` of the service, or let the process use less"),
+            Self::RaiseMemoryLimit => {
+                edit("raise the service's `memory`, or reduce the memory use of its process")
+            }
             Self::InspectLogs => call(
-                "read what the container wrote",
+                "read the container's log",
                 "argus logs {env} {service}",
                 "argus_logs",
                 SERVICE,
             ),
             Self::FixContainer => manual(
-                "mend what the container runs; a new image or revision is taken up by itself",
-                "what failed",
+                "fix the program or its image",
+                "see the last failure",
                 "argus evidence {env} {service}",
                 "argus_evidence",
                 SERVICE,
             ),
-            Self::FixHealthcheck => edit("mend path, port and type under `container.healthcheck`"),
+            Self::FixHealthcheck => edit("fix path, port and type under `container.healthcheck`"),
             Self::RaiseTimeout => edit(
-                "allow more time: a health check with `startPeriod` and `retries`, pulls and builds with `ARGUS_TIMEOUT_HEAVY`",
+                "raise `startPeriod` or `retries` of the health check, or `ARGUS_TIMEOUT_LONG` for pulls and builds",
             ),
             Self::Retry => call(
-                "try again with the same inputs",
+                "retry with the same inputs",
                 "argus retry {env}",
                 "argus_retry",
                 ENV,
             ),
-            Self::Wait => call("wait until it is ready", "argus wait {env}", "argus_wait", ENV),
+            Self::Wait => call(
+                "wait for the environment to become ready",
+                "argus wait {env}",
+                "argus_wait",
+                ENV,
+            ),
             Self::ResetCircuit => call(
-                "try the engine at once, which is done by itself after `retryAfter`",
+                "retry now instead of waiting for `retryAfter`",
                 "argus breaker reset",
                 "argus_reset_circuit",
                 &[],
             ),
             Self::RunPreflight => call(
-                "check engine, disk and the rest",
+                "check the engine, the disk and other prerequisites",
                 "argus preflight",
                 "argus_preflight_check",
                 &[],
             ),
             Self::CleanOrphans => call(
-                "list what dead controllers left; `--clean` (`clean: true`) removes it",
+                "list orphans of dead controllers, or remove them with `--clean` (`clean: true`)",
                 "argus orphans",
                 "argus_orphans",
                 &[],
             ),
             Self::VerifyNetwork => call(
-                "look who reaches whom inside the environment",
+                "check the connections inside the environment",
                 "argus network {env} --verify",
                 "argus_network",
                 &[("environment", "{env}"), ("verify", "true")],
             ),
-            Self::FixSpec => edit("mend the file; it is read again by itself"),
+            Self::FixSpec => edit("fix the file, Argus reloads it automatically"),
             Self::AllowInPolicy => edit(
-                "take it out of the file; only for a mount from outside its folder there is `argus run --allow-mount FOLDER`",
+                "remove the denied setting, or allow an outside mount with `argus run --allow-mount FOLDER`",
             ),
-            Self::InstallPrerequisite => host_fix("install what is missing", "whether it is there"),
-            Self::UpgradeEngine => host_fix("upgrade the Docker engine", "which API it speaks"),
-            Self::FixImage => edit("mend the name or the tag of the image"),
-            Self::PullImage => call("try to pull again", "argus retry {env}", "argus_retry", ENV),
+            Self::InstallPrerequisite => host_fix("install the missing prerequisite", "check it"),
+            Self::UpgradeEngine => host_fix("upgrade the Docker engine", "check its API version"),
+            Self::FixImage => edit("fix the name or tag of the image"),
+            Self::PullImage => call("retry the pull", "argus retry {env}", "argus_retry", ENV),
             Self::LogIn => call(
-                "log in at the registry as the controller's user, then try again",
+                "log in to the registry as the controller's user, then retry",
                 "docker login",
                 "argus_retry",
                 ENV,
             ),
-            Self::FixBuild => {
-                edit("mend the Dockerfile or its context; the end of the build's output is in `details`")
-            }
-            Self::RemoveRival => manual(
-                "remove or rename what is in the way",
-                "what that is",
+            Self::FixBuild => edit("fix the Dockerfile or its context (see the build output in `details`)"),
+            Self::ResolveNameConflict => manual(
+                "remove or rename the conflicting resource",
+                "show it",
                 "argus describe {env}",
                 "argus_status",
                 ENV,
             ),
             Self::Rollback => call(
-                "go back to the last revision that was ready",
+                "roll back to the last good revision",
                 "argus rollback {env}",
                 "argus_rollback",
                 ENV,
             ),
             Self::Fork => call(
-                "run it beside itself under another name",
+                "fork the environment under another name",
                 "argus fork {env}",
                 "argus_fork",
                 ENV,
             ),
-            Self::Resume => call("let it go on", "argus resume {env}", "argus_resume", ENV),
+            Self::Resume => call("end the hold", "argus resume {env}", "argus_resume", ENV),
             Self::StopOtherController => manual(
-                "stop the other controller, or give this one a state directory or a namespace of its own",
-                "who it is",
+                "stop the other controller, or give this one its own state directory or namespace",
+                "show the owner",
                 "argus describe {env}",
                 "argus_status",
                 ENV,
             ),
             Self::FixStateDirectory => host_fix(
-                "make the state directory writable and give it space",
-                "whether it is so",
+                "make the state directory writable and free space on its disk",
+                "check it",
             ),
-            Self::ResumeController => call("go on, once that is mended", "argus resume", "argus_resume", &[]),
+            Self::ResumeController => call(
+                "resume the controller after the fix",
+                "argus resume",
+                "argus_resume",
+                &[],
+            ),
             Self::InspectTests => call(
-                "look at what happened during the run",
+                "inspect the state and events of the environment",
                 "argus describe {env}",
                 "argus_events",
                 ENV,
             ),
             Self::ReportBug => call(
-                "report it, with all that is known of it",
+                "report the bug with a support bundle",
                 "argus doctor --out argus-report.tar",
                 "argus_status",
                 EVERYTHING,

@@ -1,4 +1,4 @@
-//! The check of one scalar.
+//! Check of a scalar against its schema.
 
 use serde_json::Value;
 
@@ -8,19 +8,19 @@ use crate::quantity::{ByteSize, CpuCount, HumanDuration};
 use crate::yaml::tree::{is_null, shown};
 
 impl Check<'_> {
-    /// Complains about a scalar that is not what its shape asks for.
+    /// Adds a diagnostic if a scalar does not match its schema. `value` is its text, and true if it has no quotes.
     pub(super) fn scalar(
         &mut self,
         schema: &Value,
         types: &[&str],
         value: (&str, bool),
         path: &str,
-        place: Location,
+        location: Location,
     ) {
         let (text, plain) = value;
-        let refuse = |message: String, hint: Option<String>| Diagnostic {
+        let rejection = |message: String, hint: Option<String>| Diagnostic {
             hint,
-            ..Diagnostic::error(path, message).at(place)
+            ..Diagnostic::error(path, message).at(location)
         };
         let (name, quoted) = (
             name(path),
@@ -32,18 +32,19 @@ impl Check<'_> {
         );
         if plain && is_null(text) {
             let diagnostic = if types.contains(&"null") {
-                Diagnostic::warning(path, format!("`{name}` has no value and becomes the empty text"))
-                    .hint("write `\"\"` for the empty text")
+                Diagnostic::warning(path, format!("`{name}` has no value and becomes an empty string"))
+                    .hint("write `\"\"` for an empty string")
             } else {
-                Diagnostic::error(path, format!("`{name}` has no value")).hint("give it one or remove it")
+                Diagnostic::error(path, format!("`{name}` has no value")).hint("give it a value or remove it")
             };
-            return self.to.add(diagnostic.at(place));
+            return self.to.add(diagnostic.at(location));
         }
         if let Some(words) = schema.get("enum").and_then(Value::as_array) {
             let words: Vec<&str> = words.iter().filter_map(Value::as_str).collect();
             if !words.contains(&text) {
-                let message = format!("`{name}` cannot be `{quoted}`");
-                self.to.add(refuse(message, Some(unknown::choice(text, &words))));
+                let message = format!("`{quoted}` is not a valid value of `{name}`");
+                self.to
+                    .add(rejection(message, Some(unknown::choice(text, &words))));
             }
             return;
         }
@@ -52,7 +53,7 @@ impl Check<'_> {
             .and_then(Value::as_str)
             .and_then(|kind| quantity(kind, text))
         {
-            return self.to.add(refuse(
+            return self.to.add(rejection(
                 format!("`{name}` {why}: `{quoted}`"),
                 Some(hint.to_owned()),
             ));
@@ -64,7 +65,7 @@ impl Check<'_> {
                 .is_some_and(|least| least > 0)
                 && text.is_empty()
             {
-                self.to.add(refuse(
+                self.to.add(rejection(
                     format!("`{name}` is empty"),
                     Some("give it a value".to_owned()),
                 ));
@@ -74,8 +75,10 @@ impl Check<'_> {
                 .and_then(Value::as_u64)
                 .unwrap_or(u64::MAX);
             if text.chars().count() as u64 > most {
-                self.to
-                    .add(refuse(format!("`{name}` is longer than {most} characters"), None));
+                self.to.add(rejection(
+                    format!("`{name}` is longer than {most} characters"),
+                    None,
+                ));
             }
             return;
         }
@@ -85,14 +88,14 @@ impl Check<'_> {
                 let hint = unquote
                     .filter(|_| ["true", "false"].contains(&text))
                     .or_else(|| unknown::truth(text));
-                self.to.add(refuse(
+                self.to.add(rejection(
                     format!("`{name}` must be `true` or `false`, not `{quoted}`"),
                     hint,
                 ));
             }
         } else if let Some(message) = number(schema, types, text, plain) {
             let hint = unquote.filter(|_| number(schema, types, text, true).is_none());
-            self.to.add(refuse(
+            self.to.add(rejection(
                 format!("`{name}` must be {message}, not `{quoted}`"),
                 hint,
             ));
@@ -100,24 +103,27 @@ impl Check<'_> {
     }
 }
 
-/// Why a text is not the quantity that is asked for.
+/// Returns the parse error of a quantity and a hint; `None` for a valid quantity.
 fn quantity(format: &str, text: &str) -> Option<(String, &'static str)> {
     let (result, hint) = match format {
         "argus-duration" => (
             text.parse::<HumanDuration>().err(),
-            "write `100ms`, `5s`, `2m`, `1h` or `90d`",
+            "use a duration such as `100ms`, `5s`, `2m`, `1h` or `90d`",
         ),
         "argus-size" => (
             text.parse::<ByteSize>().err(),
-            "write `500MB`, `2GB`, `512Mi` or `1TB`",
+            "use a size such as `500MB`, `2GB`, `512Mi` or `1TB`",
         ),
-        "argus-cpus" => (text.parse::<CpuCount>().err(), "write a number as `0.5` or `2`"),
+        "argus-cpus" => (
+            text.parse::<CpuCount>().err(),
+            "use a number such as `0.5` or `2`",
+        ),
         _ => return None,
     };
-    result.map(|why| (why.to_string(), hint))
+    result.map(|error| (error.to_string(), hint))
 }
 
-/// What a text should be when it is not the number that is asked for.
+/// Returns a description of the expected number; `None` for a valid number.
 fn number(schema: &Value, types: &[&str], text: &str, plain: bool) -> Option<String> {
     let whole = types.contains(&"integer");
     let bound = |key: &str| schema.get(key).and_then(Value::as_f64);
@@ -135,11 +141,11 @@ fn number(schema: &Value, types: &[&str], text: &str, plain: bool) -> Option<Str
     if plain && value.is_some_and(within) && !text.starts_with('+') {
         return None;
     }
-    let kind = if whole { "a whole number" } else { "a number" };
+    let kind = if whole { "an integer" } else { "a number" };
     Some(match (low, high) {
         (Some(low), Some(high)) => format!("{kind} from {low} to {high}"),
-        (Some(low), None) => format!("{kind} from {low} on"),
-        (None, Some(high)) => format!("{kind} up to {high}"),
+        (Some(low), None) => format!("{kind} of at least {low}"),
+        (None, Some(high)) => format!("{kind} of at most {high}"),
         (None, None) => kind.to_owned(),
     })
 }

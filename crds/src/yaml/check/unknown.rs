@@ -1,60 +1,60 @@
-//! What the author may have meant by a key or a word that is not known.
+//! Suggestions for unknown keys and invalid words.
 
 use serde_json::{Map, Value};
 
 use super::Check;
 
-/// How many known keys a hint lists at most.
-const LISTED: usize = 8;
+/// Maximum number of known keys in a hint.
+const MAX_LISTED: usize = 8;
 
-/// What may be meant by a key that is not known here.
+/// Suggests a fix for an unknown key: a similar key, or a place where the key is valid.
 pub(super) fn key(check: &Check<'_>, known: &Map<String, Value>, key: &str) -> Option<String> {
     let same = |name: &&String| plain(name) == plain(key);
     if let Some(name) = known.keys().find(same) {
         return Some(format!("did you mean `{name}`?"));
     }
-    let further_out = |beside: &str| Some(format!("it belongs further out, beside `{beside}`"));
-    if let Some((_, beside)) = check.parents.last().filter(|(keys, _)| keys.contains_key(key)) {
-        return further_out(beside);
+    let move_out = |sibling: &str| Some(format!("move it further out, next to `{sibling}`"));
+    if let Some((_, sibling)) = check.parents.last().filter(|(keys, _)| keys.contains_key(key)) {
+        return move_out(sibling);
     }
     for (child, schema) in known {
         let properties = check.resolve_child(schema);
         if properties.is_some_and(|properties| properties.contains_key(key)) {
-            return Some(format!("it belongs under `{child}`"));
+            return Some(format!("move it under `{child}`"));
         }
     }
-    if let Some((_, beside)) = check
+    if let Some((_, sibling)) = check
         .parents
         .iter()
         .rev()
         .find(|(keys, _)| keys.contains_key(key))
     {
-        return further_out(beside);
+        return move_out(sibling);
     }
     if let Some(name) = part_of(key, known).or_else(|| nearest(key, known.keys().map(String::as_str))) {
         return Some(format!("did you mean `{name}`?"));
     }
-    if known.len() > LISTED {
+    if known.len() > MAX_LISTED {
         return None;
     }
     let names: Vec<String> = known.keys().map(|name| format!("`{name}`")).collect();
-    Some(format!("known here: {}", names.join(", ")))
+    Some(format!("use one of {}", names.join(", ")))
 }
 
-/// The one known key that holds this one.
+/// Returns the only known key that contains this one.
 fn part_of<'n>(key: &str, known: &'n Map<String, Value>) -> Option<&'n str> {
     let part = plain(key);
-    let mut holding = known
+    let mut containing = known
         .keys()
         .filter(|name| part.len() >= 4 && plain(name).contains(&part));
-    holding
+    containing
         .next()
-        .filter(|_| holding.next().is_none())
+        .filter(|_| containing.next().is_none())
         .map(String::as_str)
 }
 
 impl<'a> Check<'a> {
-    /// The known keys of the map that a shape admits, through references and alternatives.
+    /// Returns the known keys of the map that a schema permits, through references and alternatives.
     fn resolve_child(&self, schema: &'a Value) -> Option<&'a Map<String, Value>> {
         let schema = self.resolve(schema);
         let branches = schema
@@ -68,17 +68,17 @@ impl<'a> Check<'a> {
     }
 }
 
-/// What may be meant by a word that is none of those allowed.
+/// Suggests a valid word for an invalid one.
 pub(super) fn choice(word: &str, words: &[&str]) -> String {
     let listed: Vec<String> = words.iter().map(|word| format!("`{word}`")).collect();
     let same = words.iter().find(|known| plain(known) == plain(word)).copied();
     match same.or_else(|| nearest(word, words.iter().copied())) {
-        Some(near) => format!("did you mean `{near}`? allowed: {}", listed.join(", ")),
-        None => format!("allowed: {}", listed.join(", ")),
+        Some(near) => format!("did you mean `{near}`? valid values are {}", listed.join(", ")),
+        None => format!("use one of {}", listed.join(", ")),
     }
 }
 
-/// What may be meant by a word that stands where a bool belongs.
+/// Suggests `true` or `false` for a word in place of a boolean.
 pub(super) fn truth(word: &str) -> Option<String> {
     match word.to_ascii_lowercase().as_str() {
         "yes" | "on" | "y" | "1" | "true" => Some("write `true`".to_owned()),
@@ -99,7 +99,7 @@ fn nearest<'n>(word: &str, names: impl Iterator<Item = &'n str>) -> Option<&'n s
         .map(|(_, name)| name)
 }
 
-/// A key without what people spell differently.
+/// Returns a key in lower case, without separators.
 fn plain(key: &str) -> String {
     key.chars()
         .filter(|c| !matches!(c, '_' | '-' | ' '))

@@ -1,11 +1,11 @@
-//! Lists.
+//! Generator of arrays.
 
 use serde_json::{Map, Value};
 
 use super::Maker;
 
-/// The most items that are made.
-const MOST: usize = 1_000;
+/// Maximum number of items.
+const MAX_ITEMS: usize = 1_000;
 
 impl Maker<'_> {
     pub(super) fn array(&mut self, map: &Map<String, Value>, depth: usize) -> Option<Value> {
@@ -14,7 +14,10 @@ impl Maker<'_> {
                 .and_then(Value::as_u64)
                 .and_then(|bound| usize::try_from(bound).ok())
         };
-        let (least, most) = (bound("minItems").unwrap_or(0), bound("maxItems").unwrap_or(MOST));
+        let (least, most) = (
+            bound("minItems").unwrap_or(0),
+            bound("maxItems").unwrap_or(MAX_ITEMS),
+        );
         let unique = map.get("uniqueItems") == Some(&Value::Bool(true));
         let mut items: Vec<Value> = Vec::new();
         if let Some(Value::Array(first)) = map.get("prefixItems") {
@@ -35,14 +38,14 @@ impl Maker<'_> {
             Some(Value::Bool(true)) | None => &any,
             Some(schema) => schema,
         };
-        let one = usize::from(items.is_empty() && self.wanted(schema, depth));
-        let wanted = least.max(one).min(most).min(MOST);
+        let one = usize::from(items.is_empty() && self.includes_optional(schema, depth));
+        let wanted = least.max(one).min(most).min(MAX_ITEMS);
         let mut tries = 0;
         while items.len() < wanted {
-            // Of what must not be there twice, another try draws another value.
-            let spin = std::mem::replace(&mut self.spin, tries);
+            // Each retry of a duplicate item draws another value.
+            let outer = std::mem::replace(&mut self.item_retries, tries);
             let item = self.inside(&items.len().to_string(), schema, depth + 1);
-            self.spin = spin;
+            self.item_retries = outer;
             let Some(item) = item else { break };
             if !(unique && items.contains(&item)) {
                 items.push(item);

@@ -1,14 +1,14 @@
-//! Schemas that are put together: `$ref`, `allOf`, `oneOf`, `anyOf`, `if`, and what a discriminator says about them.
+//! Generator for composed schemas: `$ref`, `allOf`, `oneOf`, `anyOf`, `if`, and their discriminators.
 
 use serde_json::{Map, Value};
 
 use super::{Maker, target};
 use crate::openapi::json_pointer::unescape;
 
-/// Schemas that lean on others inside of each other, values between them or not: each needs a part of the stack.
-const MOST_LEANING: usize = 200;
+/// Maximum number of nested composed schemas, with or without values between them. Each one needs stack space.
+const MAX_COMPOSED_DEPTH: usize = 200;
 
-/// Whether a schema leans on others.
+/// Returns true if a schema refers to other schemas.
 pub(super) fn is_composed(map: &Map<String, Value>) -> bool {
     ["$ref", "allOf", "oneOf", "anyOf", "if"]
         .iter()
@@ -16,22 +16,22 @@ pub(super) fn is_composed(map: &Map<String, Value>) -> bool {
 }
 
 impl Maker<'_> {
-    /// A value of a schema with all that it leans on.
+    /// Generates a value of a composed schema.
     pub(super) fn composed(&mut self, map: &Map<String, Value>, depth: usize) -> Option<Value> {
-        if self.leaning == MOST_LEANING {
+        if self.composed_depth == MAX_COMPOSED_DEPTH {
             return None;
         }
         let length = self.refs.len();
-        self.leaning += 1;
-        let made = self.composed_of(map, depth);
-        self.leaning -= 1;
+        self.composed_depth += 1;
+        let made = self.compose(map, depth);
+        self.composed_depth -= 1;
         self.refs.truncate(length);
         made
     }
 
-    fn composed_of(&mut self, map: &Map<String, Value>, depth: usize) -> Option<Value> {
+    fn compose(&mut self, map: &Map<String, Value>, depth: usize) -> Option<Value> {
         let mut whole = map.clone();
-        // A reference that leads back to where it came from has no end.
+        // A circular reference without a value in between never ends.
         if let Some(reference) = whole.shift_remove("$ref") {
             let pointer = target(reference.as_str()?)?;
             if self.refs.contains(&pointer) {
@@ -39,14 +39,13 @@ impl Maker<'_> {
             }
             self.refs.push(pointer.clone());
             let found = self.root.pointer(&pointer)?.clone();
-            let kept_name = self.concrete(&pointer, &found);
-            if let Some(child) = kept_name {
+            if let Some(child) = self.concrete(&pointer, &found) {
                 let reference = Value::from(format!("#{child}"));
                 return self.composed(&Map::from_iter([("$ref".to_owned(), reference)]), depth);
             }
             if whole.is_empty() {
                 let made = self.any(&found, depth)?;
-                return Some(self.marked(made, &pointer, &found));
+                return Some(self.with_base_discriminator(made, &pointer, &found));
             }
             let Value::Object(found) = found else {
                 return self.any(&found, depth);
@@ -54,7 +53,7 @@ impl Maker<'_> {
             merge(&mut whole, &found);
             return self.any(&Value::Object(whole), depth);
         }
-        // Choices go first: a second one among the parts has its place when the first one is made.
+        // Choices come first. A second choice among the parts follows when the first one is resolved.
         for key in ["oneOf", "anyOf"] {
             let Some(Value::Array(branches)) = whole.shift_remove(key) else {
                 continue;
@@ -63,7 +62,7 @@ impl Maker<'_> {
             let mut order: Vec<&Value> = branches.iter().collect();
             order.sort_by_key(|branch| branch.get("type") == Some(&Value::from("null")));
             for step in 0..order.len() {
-                let branch = order[(self.turns() + step) % order.len()];
+                let branch = order[(self.retries() + step) % order.len()];
                 let Some(flat) = self.flat(branch, 0) else {
                     continue;
                 };
@@ -81,11 +80,17 @@ impl Maker<'_> {
                 self.refs.truncate(length);
                 if let Some(made) = made {
                     let made = match reference.as_ref().and_then(|pointer| self.root.pointer(pointer)) {
-                        Some(found) => self.marked(made, reference.as_deref().unwrap_or_default(), found),
+                        Some(found) => self.with_base_discriminator(
+                            made,
+                            reference.as_deref().unwrap_or_default(),
+                            found,
+                        ),
                         None => made,
                     };
                     return Some(match (reference, &discriminator) {
-                        (Some(pointer), Some(discriminator)) => said(made, discriminator, &pointer),
+                        (Some(pointer), Some(discriminator)) => {
+                            set_discriminator(made, discriminator, &pointer)
+                        }
                         _ => made,
                     });
                 }
@@ -101,7 +106,7 @@ impl Maker<'_> {
         }
         let condition = whole.shift_remove("if");
         let (then, other) = (whole.shift_remove("then"), whole.shift_remove("else"));
-        let parts = if self.turns().is_multiple_of(2) {
+        let parts = if self.retries().is_multiple_of(2) {
             vec![condition, then]
         } else {
             vec![other]
@@ -113,7 +118,7 @@ impl Maker<'_> {
         self.any(&Value::Object(whole), depth)
     }
 
-    /// A schema with its reference and the parts of its `allOf` taken in.
+    /// Returns a schema merged with its reference and the parts of its `allOf`.
     fn flat(&self, schema: &Value, level: usize) -> Option<Map<String, Value>> {
         if level > 16 {
             return None;
@@ -123,7 +128,7 @@ impl Maker<'_> {
         };
         let mut whole = map.clone();
         if whole.shift_remove("$ref").is_some() {
-            let (_, found) = self.named(schema)?;
+            let (_, found) = self.resolve(schema)?;
             let found = self.flat(&found, level + 1)?;
             merge(&mut whole, &found);
         }
@@ -136,7 +141,7 @@ impl Maker<'_> {
         Some(whole)
     }
 
-    /// The schema to make instead of one that only stands for those that are derived from it.
+    /// Returns the pointer of a derived schema, if the schema is an abstract base with a discriminator.
     fn concrete(&self, pointer: &str, schema: &Value) -> Option<String> {
         schema
             .get("discriminator")
@@ -144,7 +149,7 @@ impl Maker<'_> {
         let schemas = self.root.pointer("/components/schemas")?.as_object()?;
         let mut derived = schemas
             .iter()
-            .filter(|(_, candidate)| derives(candidate, pointer));
+            .filter(|(_, candidate)| is_derived_from(candidate, pointer));
         derived.next().map(|(name, _)| {
             format!(
                 "/components/schemas/{}",
@@ -153,21 +158,21 @@ impl Maker<'_> {
         })
     }
 
-    /// What is derived from a schema with a discriminator says which one it is.
-    fn marked(&self, made: Value, pointer: &str, schema: &Value) -> Value {
+    /// Sets the discriminator of a value whose schema is derived from a base with a discriminator.
+    fn with_base_discriminator(&self, made: Value, pointer: &str, schema: &Value) -> Value {
         let parts = schema.get("allOf").and_then(Value::as_array);
-        let bases = parts.into_iter().flatten().filter_map(|part| self.named(part));
+        let bases = parts.into_iter().flatten().filter_map(|part| self.resolve(part));
         let discriminator = bases
             .into_iter()
             .find_map(|(_, base)| base.get("discriminator").cloned());
         match discriminator {
-            Some(discriminator) => said(made, &discriminator, pointer),
+            Some(discriminator) => set_discriminator(made, &discriminator, pointer),
             None => made,
         }
     }
 }
 
-fn derives(candidate: &Value, pointer: &str) -> bool {
+fn is_derived_from(candidate: &Value, pointer: &str) -> bool {
     let parts = candidate.get("allOf").and_then(Value::as_array);
     let references = parts
         .into_iter()
@@ -178,8 +183,8 @@ fn derives(candidate: &Value, pointer: &str) -> bool {
         .any(|reference| target(reference).as_deref() == Some(pointer))
 }
 
-/// The value with the discriminator's property saying which schema it is of.
-fn said(mut made: Value, discriminator: &Value, pointer: &str) -> Value {
+/// Sets the property of a discriminator to the name of the value's schema.
+fn set_discriminator(mut made: Value, discriminator: &Value, pointer: &str) -> Value {
     let name = unescape(pointer.rsplit('/').next().unwrap_or_default());
     let mapping = discriminator.get("mapping").and_then(Value::as_object);
     let mapped = mapping.into_iter().flatten().find(|(_, value)| {
@@ -187,17 +192,17 @@ fn said(mut made: Value, discriminator: &Value, pointer: &str) -> Value {
             .as_str()
             .is_some_and(|value| value == name || target(value).as_deref() == Some(pointer))
     });
-    let says = mapped.map_or(name.clone(), |(key, _)| key.clone());
+    let schema_name = mapped.map_or(name.clone(), |(key, _)| key.clone());
     if let (Some(property), Value::Object(map)) = (
         discriminator.get("propertyName").and_then(Value::as_str),
         &mut made,
     ) {
-        map.insert(property.to_owned(), Value::from(says));
+        map.insert(property.to_owned(), Value::from(schema_name));
     }
     made
 }
 
-/// Takes one schema into another: what both say about one thing holds together as far as that can be said in one schema.
+/// Merges one schema into another. Constraints of both on one keyword are combined, as far as one schema can express them.
 fn merge(into: &mut Map<String, Value>, from: &Map<String, Value>) {
     for (key, value) in from {
         let Some(held) = into.get_mut(key) else {
@@ -259,7 +264,7 @@ fn merge(into: &mut Map<String, Value>, from: &Map<String, Value>) {
                 *held = Value::Object(Map::from_iter([("allOf".to_owned(), Value::Array(both))]));
             }
             ("oneOf" | "anyOf", held, more) if held != more => {
-                // Two choices at once: the second one is made inside of what the first one left.
+                // Of two choices, the second one applies to the result of the first one.
                 let again = Value::Object(Map::from_iter([(key.clone(), more.clone())]));
                 let all = into.entry("allOf").or_insert_with(|| Value::Array(Vec::new()));
                 if let Value::Array(all) = all {

@@ -1,11 +1,11 @@
-//! Numbers within their bounds.
+//! Generator of numbers.
 
 use serde_json::{Map, Number, Value};
 
 use super::Maker;
 
 impl Maker<'_> {
-    /// A number; small and positive where nothing says otherwise.
+    /// Generates a number within its bounds, small and positive by default.
     pub(super) fn number(&self, map: &Map<String, Value>, whole: bool) -> Option<Value> {
         let bound = |key: &str| map.get(key).and_then(Value::as_f64);
         let step = bound("multipleOf").filter(|step| *step > 0.0);
@@ -14,7 +14,7 @@ impl Maker<'_> {
             (Some(one), Some(other)) => Some(pick(one, other)),
             (one, other) => one.or(other),
         };
-        // In multiples of the unit, so that every number drawn is one.
+        // The bounds are in multiples of the unit, so every drawn number is a valid multiple.
         let low = tightest(
             bound("minimum").map(|low| (low / unit).ceil()),
             bound("exclusiveMinimum").map(|low| (low / unit).floor() + 1.0),
@@ -25,17 +25,17 @@ impl Maker<'_> {
             bound("exclusiveMaximum").map(|high| (high / unit).ceil() - 1.0),
             f64::min,
         );
-        let usual = if whole { 100.0 } else { 10_000.0 };
+        let default_range = if whole { 100.0 } else { 10_000.0 };
         let (low, high) = match (low, high) {
-            (Some(low), Some(high)) if low <= 1.0 && high >= usual => (1.0, usual),
+            (Some(low), Some(high)) if low <= 1.0 && high >= default_range => (1.0, default_range),
             (Some(low), Some(high)) => (low, high),
-            (Some(low), None) => (low, low + usual),
-            (None, Some(high)) if high >= 1.0 => (1.0, high.min(usual)),
-            (None, Some(high)) => (high - usual, high),
-            (None, None) => (1.0, usual),
+            (Some(low), None) => (low, low + default_range),
+            (None, Some(high)) if high >= 1.0 => (1.0, high.min(default_range)),
+            (None, Some(high)) => (high - default_range, high),
+            (None, None) => (1.0, default_range),
         };
         if low > high {
-            // Between two multiples of a hundredth there are others.
+            // Without `multipleOf`, numbers between two hundredths are valid.
             return (step.is_none() && !whole).then(|| between(map)).flatten();
         }
         let span = (high - low).min(1e15);
@@ -43,14 +43,17 @@ impl Maker<'_> {
             clippy::cast_precision_loss,
             reason = "a share of the span needs no more digits than a float has"
         )]
-        let share = (self.chance.of(&self.at, self.turns()) >> 12) as f64 / (1_u64 << 52) as f64;
+        let share = (self.rng.of(&self.at, self.retries()) >> 12) as f64 / (1_u64 << 52) as f64;
         let times = (low + (share * (span + 1.0)).floor()).min(high);
         let value = times * unit;
         if whole && value.fract() == 0.0 && value.abs() < 9e15 {
-            #[allow(clippy::cast_possible_truncation, reason = "it is whole and below 2^53")]
+            #[allow(
+                clippy::cast_possible_truncation,
+                reason = "the value is an integer below 2^53"
+            )]
             return Some(Value::from(value as i64));
         }
-        // 7 × 0.01 is 0.07 for people.
+        // Rounding turns 7 × 0.01 into 0.07.
         let rounded = format!("{value:.9}").parse().unwrap_or(value);
         Number::from_f64(if step.is_none_or(|step| step >= 1e-9) {
             rounded

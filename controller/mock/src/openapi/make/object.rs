@@ -1,11 +1,11 @@
-//! Maps.
+//! Generator of objects.
 
 use serde_json::{Map, Value, json};
 
-use super::{ATTEMPTS, Maker, PLENTY, pattern};
+use super::{ATTEMPTS, Maker, OPTIONAL_VALUES, pattern};
 
-/// The most entries that are made beyond those that have names.
-const MOST: usize = 64;
+/// Maximum number of generated entries without a named property.
+const MAX_EXTRA: usize = 64;
 
 impl Maker<'_> {
     pub(super) fn object(&mut self, map: &Map<String, Value>, depth: usize) -> Option<Value> {
@@ -27,13 +27,15 @@ impl Maker<'_> {
             .flatten()
             .filter_map(Value::as_str)
             .collect();
-        // In the end only what must be there: what is not there cannot be wrong.
+        // The last attempts generate only required properties, because a missing property cannot be invalid.
         let only_required = self.attempt * 3 > ATTEMPTS * 2;
         let mut made = Map::new();
         for (name, schema) in properties {
             let is_required = required.contains(&name.as_str());
             if !is_required
-                && (only_required || required.len() + made.len() >= most || !self.wanted(schema, depth))
+                && (only_required
+                    || required.len() + made.len() >= most
+                    || !self.includes_optional(schema, depth))
             {
                 continue;
             }
@@ -45,7 +47,7 @@ impl Maker<'_> {
         }
         for name in required {
             if !made.contains_key(name) && !properties.contains_key(name) {
-                let schema = unnamed(map, name);
+                let schema = extra_schema(map, name);
                 made.insert(name.to_owned(), self.inside(name, &schema, depth + 1)?);
             }
         }
@@ -55,25 +57,27 @@ impl Maker<'_> {
                 is_map
                     && map
                         .get("additionalProperties")
-                        .is_some_and(|each| self.wanted(each, depth)),
+                        .is_some_and(|each| self.includes_optional(each, depth)),
             ))
             .min(most)
-            .min(MOST);
-        for number in 1..=MOST {
+            .min(MAX_EXTRA);
+        for number in 1..=MAX_EXTRA {
             if made.len() >= wanted {
                 break;
             }
             let Some(name) = self.name(map, number) else { break };
-            if let Some(value) = self.inside(&name, &unnamed(map, &name), depth + 1) {
+            if let Some(value) = self.inside(&name, &extra_schema(map, &name), depth + 1) {
                 made.insert(name, value);
             }
         }
         (made.len() >= least).then_some(Value::Object(made))
     }
 
-    /// Whether a property is made that need not be there: what goes the other way is not, and below the depth only what does not nest.
-    pub(super) fn wanted(&self, schema: &Value, depth: usize) -> bool {
-        let target = self.named(schema).map(|(_, target)| target);
+    /// Returns true if an optional property is generated.
+    ///
+    /// `writeOnly` and deprecated properties are not. Below the maximum depth, only properties without nesting are.
+    pub(super) fn includes_optional(&self, schema: &Value, depth: usize) -> bool {
+        let target = self.resolve(schema).map(|(_, target)| target);
         let schema = target.as_ref().unwrap_or(schema);
         if schema.get("writeOnly") == Some(&Value::Bool(true))
             || schema.get("deprecated") == Some(&Value::Bool(true))
@@ -94,12 +98,12 @@ impl Maker<'_> {
             .iter()
             .any(|key| schema.get(*key).is_some()),
         });
-        !nests || (depth + 1 < self.max_depth && self.made < PLENTY)
+        !nests || (depth + 1 < self.max_depth && self.made < OPTIONAL_VALUES)
     }
 
-    /// A name for an entry that no property gives one.
+    /// Returns a name for an entry without a named property.
     fn name(&mut self, map: &Map<String, Value>, number: usize) -> Option<String> {
-        let drawn = self.chance.of(&self.at, self.turns() + number);
+        let drawn = self.rng.of(&self.at, self.retries() + number);
         if let Some(names) = map.get("propertyNames") {
             return match self.inside(&format!("name {number}"), names, 0)? {
                 Value::String(name) => Some(name),
@@ -108,7 +112,7 @@ impl Maker<'_> {
         }
         let patterns = map.get("patternProperties").and_then(Value::as_object);
         if let Some((written, _)) = patterns.and_then(|patterns| patterns.iter().next())
-            && let Some(name) = pattern::text(written, drawn, 1, 64)
+            && let Some(name) = pattern::matching_text(written, drawn, 1, 64)
         {
             return Some(name);
         }
@@ -116,8 +120,8 @@ impl Maker<'_> {
     }
 }
 
-/// The schema of what has a name that no property has.
-fn unnamed(map: &Map<String, Value>, name: &str) -> Value {
+/// Returns the schema of an entry without a named property.
+fn extra_schema(map: &Map<String, Value>, name: &str) -> Value {
     let patterns = map.get("patternProperties").and_then(Value::as_object);
     let matching = patterns.into_iter().flatten().find(|(written, _)| {
         let schema = json!({ "pattern": written });

@@ -1,18 +1,18 @@
-//! Texts that match a regular expression.
+//! Generator of strings that match a regular expression.
 
 use regex_syntax::ParserBuilder;
 use regex_syntax::hir::{Class, Hir, HirKind, Look};
 
-/// How many texts are tried until one has the right length.
-const TRIES: usize = 48;
-/// How often something without an upper bound is repeated at most beyond its lower one.
-const MORE: u32 = 48;
+/// Maximum number of attempts to generate a string of a valid length.
+const ATTEMPTS: usize = 48;
+/// Maximum number of additional repetitions for a repetition without an upper bound.
+const MAX_EXTRA_REPETITIONS: u32 = 48;
 
-/// A text that an expression matches, of a length from `least` to `most`; nothing where none was found.
-pub(super) fn text(pattern: &str, drawn: u64, least: usize, most: usize) -> Option<String> {
+/// Generates a matching string with `least` to `most` characters; `None` if it finds none.
+pub(super) fn matching_text(pattern: &str, drawn: u64, least: usize, most: usize) -> Option<String> {
     let hir = ParserBuilder::new().unicode(true).build().parse(pattern).ok()?;
     let mut best: Option<String> = None;
-    for stretch in 0..TRIES {
+    for stretch in 0..ATTEMPTS {
         let mut made = String::new();
         let mut draw = Draw(drawn);
         let stretch = u32::try_from(stretch).unwrap_or(0);
@@ -23,8 +23,8 @@ pub(super) fn text(pattern: &str, drawn: u64, least: usize, most: usize) -> Opti
         if (least..=most).contains(&length) {
             return Some(made);
         }
-        if length < least && least <= LONGEST && !anchored(&hir, Look::End) {
-            // What is not bound to its end may go on with anything.
+        if length < least && least <= MAX_LENGTH && !ends_with(&hir, Look::End) {
+            // An expression without an anchor at its end permits any suffix.
             let missing = least - length;
             made.extend(std::iter::repeat_n('a', missing));
             best.get_or_insert(made);
@@ -33,8 +33,8 @@ pub(super) fn text(pattern: &str, drawn: u64, least: usize, most: usize) -> Opti
     best
 }
 
-/// The longest text that is made: `((a{1000}){1000}){1000}` is short to write.
-const LONGEST: usize = 64 * 1024;
+/// Maximum length in bytes. Short expressions such as `((a{1000}){1000}){1000}` match only huge strings.
+const MAX_LENGTH: usize = 64 * 1024;
 
 struct Draw(u64);
 
@@ -49,7 +49,7 @@ impl Draw {
 }
 
 fn write(hir: &Hir, stretch: u32, draw: &mut Draw, to: &mut String) -> bool {
-    if to.len() > LONGEST {
+    if to.len() > MAX_LENGTH {
         return false;
     }
     match hir.kind() {
@@ -63,14 +63,16 @@ fn write(hir: &Hir, stretch: u32, draw: &mut Draw, to: &mut String) -> bool {
             true
         }),
         HirKind::Repetition(repetition) => {
-            let most = repetition.max.unwrap_or(repetition.min.saturating_add(MORE));
-            // Something rather than nothing, where both are right.
-            let usual = if repetition.min == 0 && most > 0 && stretch > 0 {
+            let most = repetition
+                .max
+                .unwrap_or(repetition.min.saturating_add(MAX_EXTRA_REPETITIONS));
+            // An optional part appears once rather than never.
+            let default_times = if repetition.min == 0 && most > 0 && stretch > 0 {
                 1
             } else {
                 repetition.min
             };
-            let times = usual
+            let times = default_times
                 .saturating_add(stretch.saturating_sub(1))
                 .clamp(repetition.min, most);
             (0..times).all(|_| write(&repetition.sub, stretch, draw, to))
@@ -86,7 +88,7 @@ fn write(hir: &Hir, stretch: u32, draw: &mut Draw, to: &mut String) -> bool {
     }
 }
 
-/// A character of a class: a letter or a digit where it has one, then any that can be printed, then any.
+/// Draws a character of a class: a letter or digit if possible, otherwise a printable one, otherwise any.
 fn one_of(class: &Class, draw: &mut Draw) -> Option<char> {
     let ranges: Vec<(u32, u32)> = match class {
         Class::Unicode(class) => class
@@ -123,9 +125,9 @@ fn one_of(class: &Class, draw: &mut Draw) -> Option<char> {
         .find_map(|(from, to)| (*from..=*to).find_map(char::from_u32))
 }
 
-/// Whether it can match only up to an end.
-fn anchored(hir: &Hir, look: Look) -> bool {
-    hir.properties().look_set_suffix().contains(look)
+/// Returns true if a match must end with this assertion.
+fn ends_with(hir: &Hir, assertion: Look) -> bool {
+    hir.properties().look_set_suffix().contains(assertion)
 }
 
 #[cfg(test)]
@@ -142,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_made_matches() {
+    fn generated_text_matches() {
         let patterns = [
             "^[A-Z]{3}-\\d{4}$",
             "^(foo|bar)+$",
@@ -157,23 +159,23 @@ mod tests {
         ];
         for pattern in patterns {
             for drawn in 0..50 {
-                let made = text(pattern, drawn, 0, usize::MAX).unwrap();
+                let made = matching_text(pattern, drawn, 0, usize::MAX).unwrap();
                 assert!(fits(pattern, &made), "{pattern}: {made}");
             }
         }
-        assert_eq!(text("^(?=a)b$", 0, 0, 9), None);
-        assert_eq!(text("((a{1000}){1000}){1000}", 0, 0, 9), None);
+        assert_eq!(matching_text("^(?=a)b$", 0, 0, 9), None);
+        assert_eq!(matching_text("((a{1000}){1000}){1000}", 0, 0, 9), None);
     }
 
     #[test]
-    fn a_length_is_kept_where_the_expression_allows_it() {
+    fn generated_length_is_within_bounds() {
         for (pattern, least, most) in [
             ("^[a-z]+$", 12, 12),
             ("^[a-z]*$", 0, 0),
             ("^x\\d*$", 20, 30),
             ("[a-z]", 8, 9),
         ] {
-            let made = text(pattern, 7, least, most).unwrap();
+            let made = matching_text(pattern, 7, least, most).unwrap();
             assert!(
                 (least..=most).contains(&made.len()) && fits(pattern, &made),
                 "{pattern}: {made}"
@@ -183,8 +185,8 @@ mod tests {
 
     proptest! {
         #[test]
-        fn no_expression_panics_or_grows_without_bound(pattern in "[a-z0-9\\[\\](){}*+?|^$.\\\\,-]{0,24}", drawn in any::<u64>()) {
-            if let Some(made) = text(&pattern, drawn, 0, 1_000) {
+        fn arbitrary_expression_is_bounded_and_never_panics(pattern in "[a-z0-9\\[\\](){}*+?|^$.\\\\,-]{0,24}", drawn in any::<u64>()) {
+            if let Some(made) = matching_text(&pattern, drawn, 0, 1_000) {
                 prop_assert!(made.chars().count() <= 1_000);
             }
         }

@@ -1,4 +1,4 @@
-//! Texts: of a format, of a pattern, or of a length.
+//! Generator of strings: by pattern, by format, or by length.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -11,8 +11,8 @@ const WORDS: [&str; 16] = [
     "amber", "birch", "cedar", "delta", "ember", "fjord", "grove", "heron", "inlet", "jade", "kelp", "larch",
     "maple", "nectar", "opal", "pine",
 ];
-/// The longest text that is made.
-const LONGEST: usize = 64 * 1024;
+/// Maximum value of `minLength`. A larger one has no generated value.
+const MAX_LENGTH: usize = 64 * 1024;
 
 impl Maker<'_> {
     pub(super) fn text(&self, map: &Map<String, Value>) -> Option<String> {
@@ -25,19 +25,19 @@ impl Maker<'_> {
             bound("minLength").unwrap_or(0),
             bound("maxLength").unwrap_or(usize::MAX),
         );
-        if least > most || least > LONGEST {
+        if least > most || least > MAX_LENGTH {
             return None;
         }
-        let drawn = self.chance.of(&self.at, self.turns());
+        let drawn = self.rng.of(&self.at, self.retries());
         if let Some(written) = map.get("pattern").and_then(Value::as_str)
-            && let Some(made) = pattern::text(written, drawn, least, most)
+            && let Some(made) = pattern::matching_text(written, drawn, least, most)
         {
             return Some(made);
         }
         if let Some(made) = map
             .get("format")
             .and_then(Value::as_str)
-            .and_then(|format| of_format(format, drawn))
+            .and_then(|format| format_example(format, drawn))
         {
             return Some(made);
         }
@@ -63,8 +63,8 @@ fn word(drawn: u64) -> &'static str {
     WORDS[usize::try_from(drawn % 16).unwrap_or(0)]
 }
 
-/// A text of a format; nothing for formats that say nothing.
-fn of_format(format: &str, drawn: u64) -> Option<String> {
+/// Returns a string of a known format; `None` for other formats.
+fn format_example(format: &str, drawn: u64) -> Option<String> {
     let word = word(drawn);
     let (day, hour, minute) = (drawn % 28 + 1, (drawn >> 8) % 24, (drawn >> 16) % 60);
     let month = (drawn >> 24) % 12 + 1;
