@@ -1,4 +1,4 @@
-//! Error codes that nothing else provokes, each by what really raises it, and told whole and alike by every surface.
+//! Error codes that no other test provokes, each raised by its real cause, complete and equal on every surface.
 #![allow(
     clippy::expect_used,
     clippy::panic,

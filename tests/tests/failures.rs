@@ -1,4 +1,4 @@
-//! How containers that fail are met on a real engine: what is told, what is kept, when they run again, when they do not.
+//! Failing containers on a real engine: reported errors, stored evidence, and restarts or their absence.
 #![allow(
     clippy::expect_used,
     clippy::panic,

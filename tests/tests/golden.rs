@@ -1,4 +1,4 @@
-//! Golden plans: what is decided for a spec in a world, one readable file a case; `UPDATE=1` writes the decisions anew.
+//! Golden plans: the decisions for a spec in a world, one readable file per case; `UPDATE=1` writes them again.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
