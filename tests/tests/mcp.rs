@@ -1,4 +1,4 @@
-//! What an agent holds: the official Python client and the Inspector drive every tool over every transport, against a real controller.
+//! MCP: the official Python client and the Inspector call every tool over every transport, on a real controller.
 #![allow(
     clippy::expect_used,
     clippy::panic,
