@@ -136,7 +136,7 @@ pub fn singles(project: &str, ports: &[u16], more: &str) -> String {
             "  s{index}:\n    image: {IMAGE}\n    container:\n      name: {project}-s{index}\n      ports: [\"{port}:8080\"]\n      \
              healthcheck: {{ path: /healthz, interval: 500ms, timeout: 2s, retries: 40, startPeriod: 5s }}\n"
         )
-        .expect("a string takes text");
+        .expect("writing to a string succeeds");
     }
     text
 }

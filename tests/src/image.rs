@@ -166,7 +166,7 @@ fn percent(text: &str) -> String {
         if byte.is_ascii_alphanumeric() || b"-._~/".contains(&byte) {
             out.push(char::from(byte));
         } else {
-            write!(out, "%{byte:02X}").expect("a string takes text");
+            write!(out, "%{byte:02X}").expect("writing to a string succeeds");
         }
     }
     out

@@ -29,7 +29,7 @@ impl MockServer {
     /// Serves a configuration on a free port.
     #[must_use]
     pub fn start(config: &Value) -> Self {
-        let home = tempfile::tempdir().expect("a folder");
+        let home = tempfile::tempdir().expect("a directory");
         fs::write(home.path().join("mock.json"), config.to_string()).expect("a file");
         let log = File::create(home.path().join("log")).expect("a log file");
         // As in a container from scratch: no variables, and a useless working directory.

@@ -1,5 +1,5 @@
 //! The default layout on a real engine: the controller's private state is not part of a build context.
-#![allow(clippy::expect_used, reason = "a test that cannot look ends with a message")]
+#![allow(clippy::expect_used, reason = "a failed step ends the test with a message")]
 
 use std::fs;
 use std::time::Duration;

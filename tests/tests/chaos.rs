@@ -1,6 +1,6 @@
 //! Fault profiles on a real engine: broken connections, a frozen daemon, floods of events, many environments, partial
 //! files.
-#![allow(clippy::expect_used, reason = "a test that cannot look ends with a message")]
+#![allow(clippy::expect_used, reason = "a failed step ends the test with a message")]
 
 use std::fs::OpenOptions;
 use std::io::Write;

@@ -1,5 +1,5 @@
 //! A controller that is killed before and after every single write: the next one reaches the same end state.
-#![allow(clippy::expect_used, reason = "a test that cannot look ends with a message")]
+#![allow(clippy::expect_used, reason = "a failed step ends the test with a message")]
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicUsize, Ordering};

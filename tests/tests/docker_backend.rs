@@ -1,5 +1,5 @@
 //! The Docker backend against a real engine: every action and its repetition, every refusal, every loss.
-#![allow(clippy::expect_used, reason = "a test that cannot look ends with a message")]
+#![allow(clippy::expect_used, reason = "a failed step ends the test with a message")]
 #![allow(
     clippy::disallowed_methods,
     reason = "a real engine runs in real time, with a limit"

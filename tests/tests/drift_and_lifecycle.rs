@@ -1,5 +1,5 @@
 //! Drift and life cycle on a real engine: manual changes, image health checks, crashes, data, expiry.
-#![allow(clippy::expect_used, reason = "a test that cannot look ends with a message")]
+#![allow(clippy::expect_used, reason = "a failed step ends the test with a message")]
 
 use std::time::Duration;
 

@@ -2,7 +2,7 @@
 #![allow(
     clippy::expect_used,
     clippy::panic,
-    reason = "a test that cannot look ends with a message"
+    reason = "a failed step ends the test with a message"
 )]
 
 use std::collections::BTreeMap;
@@ -24,14 +24,14 @@ fn many(name: &str, services: usize) -> String {
             "  s{number}:\n    image: busybox:local\n    command: [\"sh\", \"-c\", \"exec sleep 3600\"]\n    stopGrace: 1s\n    \
              container: {{ name: {name}-s{number} }}"
         )
-        .expect("a string takes text");
+        .expect("writing to a string succeeds");
     }
     text
 }
 
 /// Mounts a separate disk for a state directory; the engine's cleanup unmounts it.
 fn small_disk(at: &Path) {
-    std::fs::create_dir_all(at).expect("a folder");
+    std::fs::create_dir_all(at).expect("a directory");
     let mounted = Command::new("mount")
         .args(["-t", "tmpfs", "-o", "size=2m", "argus-test"])
         .arg(at)

@@ -247,7 +247,7 @@ fn image_is_built_and_a_one_shot_runs_first() {
     let engine = engine();
     let argus = Controller::prepare(engine, RunOptions::default());
     let folder = argus.specs.join("built");
-    std::fs::create_dir_all(&folder).expect("a folder");
+    std::fs::create_dir_all(&folder).expect("a directory");
     std::fs::write(
         folder.join("Dockerfile"),
         format!("FROM {IMAGE}\nENV BUILT=yes\n"),

@@ -1,5 +1,5 @@
 //! Controllers that share a real engine, and leftovers of dead ones.
-#![allow(clippy::expect_used, reason = "a test that cannot look ends with a message")]
+#![allow(clippy::expect_used, reason = "a failed step ends the test with a message")]
 
 use std::collections::BTreeSet;
 use std::time::Duration;

@@ -2,7 +2,7 @@
 #![allow(
     clippy::expect_used,
     clippy::panic,
-    reason = "a test that cannot look ends with a message"
+    reason = "a failed step ends the test with a message"
 )]
 
 #[path = "mcp/agent.rs"]

@@ -1,5 +1,5 @@
 //! A real Prometheus scrapes a real controller, and evaluates the rules and the dashboard.
-#![allow(clippy::expect_used, reason = "a test that cannot look ends with a message")]
+#![allow(clippy::expect_used, reason = "a failed step ends the test with a message")]
 
 use std::path::Path;
 

@@ -3,7 +3,7 @@
     clippy::unwrap_used,
     clippy::expect_used,
     clippy::panic,
-    reason = "a test that cannot go on fails"
+    reason = "a failed step ends the test"
 )]
 
 use std::io::Write as _;

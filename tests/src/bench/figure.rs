@@ -90,7 +90,7 @@ pub(crate) fn table(figures: &[Figure]) -> String {
             figure.median(),
             sorted.len()
         )
-        .expect("a string takes text");
+        .expect("writing to a string succeeds");
     }
     out
 }

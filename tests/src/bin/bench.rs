@@ -156,7 +156,7 @@ fn plain(project: &str, count: usize) -> String {
             text,
             "  s{index}:\n    image: busybox:local\n    container: {{ name: {project}-s{index} }}"
         )
-        .expect("a string takes text");
+        .expect("writing to a string succeeds");
     }
     text
 }
@@ -170,7 +170,7 @@ fn spec(project: &str, count: usize, ports: Option<u16>) -> String {
 
 fn argus_up(controller: &Controller<'_>, project: &str, text: &str) -> f64 {
     let file = format!("{project}/e2e.yaml");
-    fs::create_dir_all(controller.specs.join(project)).expect("a folder");
+    fs::create_dir_all(controller.specs.join(project)).expect("a directory");
     let (took, ()) = wait::timed(|| {
         controller.write_spec(&file, text);
         drop(controller.wait_ready(project, LIMIT * 2));

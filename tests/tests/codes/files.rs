@@ -77,7 +77,7 @@ fn file_and_image_rejections_are_reported_alike() {
     write("stuck", "codes-stuck", "image: busybox:local");
     write("first", "codes-twin", "image: busybox:local");
     let context = argus.specs.join("context");
-    fs::create_dir_all(&context).expect("a folder");
+    fs::create_dir_all(&context).expect("a directory");
     fs::write(context.join("Dockerfile"), "FROM busybox:local\nRUN exit 3\n").expect("a file");
     write(
         "build",
@@ -121,7 +121,7 @@ fn unreadable_status_is_reported_alike() {
         argus.state.join("private/argus.sock").exists().then_some(())
     });
     // A file that a newer version may have left.
-    fs::create_dir_all(argus.state.join("environments")).expect("a folder");
+    fs::create_dir_all(argus.state.join("environments")).expect("a directory");
     let text = json!({ "schemaVersion": 1, "environment": "codes-odd", "phase": "Levitating" });
     fs::write(argus.state.join("environments/codes-odd.json"), text.to_string()).expect("a file");
     let case = Case {

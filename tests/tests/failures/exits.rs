@@ -204,7 +204,7 @@ fn takes_long_to_stop(name: &'static str, stopped_before: bool) {
     );
     let case = Case::start(name, "restartDelay: 1s", &service);
     let out = case.argus.specs.join("out");
-    fs::create_dir_all(&out).expect("a folder");
+    fs::create_dir_all(&out).expect("a directory");
     case.argus.wait_ready(name, LIMIT);
     if stopped_before {
         assert!(case.argus.stop().success());

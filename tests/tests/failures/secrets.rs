@@ -13,7 +13,7 @@ const SECRET: &str = "swordfish";
 /// Files below a directory that contain the secret, except those that contain the environment itself.
 fn leaks(folder: &Path) -> Vec<String> {
     let mut found = Vec::new();
-    for entry in fs::read_dir(folder).expect("a folder").flatten() {
+    for entry in fs::read_dir(folder).expect("a directory").flatten() {
         let path = entry.path();
         if path.is_dir() {
             found.extend(leaks(&path));

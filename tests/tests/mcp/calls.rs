@@ -127,7 +127,7 @@ fn error_call_traces_are_on_every_interface() {
     // Call traces that cannot be written delay nothing else, and neither does an obstacle at their path.
     let beside = fixture.argus.state.join("environments/calls.debug");
     std::fs::remove_file(&beside).expect("a file");
-    std::fs::create_dir(&beside).expect("a folder");
+    std::fs::create_dir(&beside).expect("a directory");
     fixture
         .argus
         .write_spec("e2e.yaml", &spec("calls").replace("exit 3", "exit 4"));
@@ -139,7 +139,7 @@ fn error_call_traces_are_on_every_interface() {
         });
     let blind = fixture.argus.cli(&["describe", "calls", "-o", "json", "--debug"]);
     assert!(blind.status.success(), "{blind:?}");
-    std::fs::remove_dir(&beside).expect("a folder");
+    std::fs::remove_dir(&beside).expect("a directory");
 
     // Traces of repaired errors are removed.
     fixture.argus.remove_spec("e2e.yaml");

@@ -9,9 +9,9 @@ use crate::agent::{data, drive, error, python};
 
 #[test]
 fn stdio_server_without_controller_reads_and_writes_files() {
-    let dir = tempfile::tempdir().expect("a folder");
+    let dir = tempfile::tempdir().expect("a directory");
     let (state, specs) = (dir.path().join("state"), dir.path().join("specs"));
-    std::fs::create_dir_all(&specs).expect("a folder");
+    std::fs::create_dir_all(&specs).expect("a directory");
     let file = "version: \"1\"\nproject: { name: shop }\nservices: { web: { image: \"x:1\", container: { name: web } } }\n";
     for mode in ["auto", "legacy"] {
         let mut command = Command::new(python());

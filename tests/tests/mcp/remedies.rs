@@ -61,7 +61,7 @@ fn pasted(fixture: &McpFixture, command: &str) -> Output {
     let path = std::env::var("PATH").unwrap_or_default();
     let mut shell = fixture.engine.command_in_netns("sh");
     // An empty directory, because the command refuses to overwrite files.
-    let place = tempfile::tempdir().expect("a folder");
+    let place = tempfile::tempdir().expect("a directory");
     shell
         .args(["-c", command])
         .current_dir(place.path())
