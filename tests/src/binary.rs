@@ -1,4 +1,4 @@
-//! Where the programs stand that the tests run.
+//! Paths of the programs that the tests run.
 
 use std::path::{Path, PathBuf};
 
@@ -18,7 +18,7 @@ pub fn argus() -> PathBuf {
         .find(|path| path.is_file());
     found.unwrap_or_else(|| {
         panic!(
-            "no `argus` beside {}\nhint: cargo build -p argus, or ./scripts/test",
+            "no `argus` next to {}\nhint: cargo build -p argus, or ./scripts/test",
             me.display()
         )
     })

@@ -1,4 +1,4 @@
-//! The real `argus` binary, running beside a private engine.
+//! The real `argus` binary as a process next to a private engine.
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
@@ -12,35 +12,35 @@ use serde_json::Value;
 
 use crate::{PrivateEngine, binary, wait};
 
-/// What a controller gets to end by itself when its test is over.
+/// Time that a controller gets for a clean end after its test.
 const CLEAN_END: Duration = Duration::from_secs(3);
 const STOP_LIMIT: Duration = Duration::from_secs(30);
 
-/// How the controller is started; the folders are made when they are missing.
+/// Options of a controller. Missing directories are created.
 #[derive(Debug, Clone, Default)]
 pub struct RunOptions {
-    /// Where specs lie; a folder of its own when not given.
+    /// The spec directory. Default: a new one.
     pub specs: Option<PathBuf>,
-    /// The state folder; a folder of its own when not given.
+    /// The state directory. Default: a new one.
     pub state: Option<PathBuf>,
-    /// `DOCKER_HOST`, when it is not the engine's own socket (a [`crate::Proxy`], for one).
+    /// `DOCKER_HOST`, if it is not the engine's own socket (for example that of a [`crate::Proxy`]).
     pub host: Option<String>,
     /// Further arguments of `argus run`.
     pub args: Vec<String>,
-    /// Helpers are used. Otherwise not: what counts calls or containers would count theirs, too.
+    /// Helper containers are used. False by default, because tests count calls and containers.
     pub helpers: bool,
-    /// Further variables.
+    /// Further environment variables.
     pub env: Vec<(String, String)>,
 }
 
-/// A controller process with its two folders. Dropping it kills the process; the engine removes the folders.
+/// A controller process with its two directories. Drop kills the process; the engine removes the directories.
 #[derive(Debug)]
 pub struct Controller<'e> {
     engine: &'e PrivateEngine,
     options: RunOptions,
-    /// Where specs lie.
+    /// The spec directory.
     pub specs: PathBuf,
-    /// The state folder.
+    /// The state directory.
     pub state: PathBuf,
     log: PathBuf,
     process: Mutex<Option<Child>>,
@@ -55,15 +55,15 @@ impl<'e> Controller<'e> {
         controller
     }
 
-    /// Makes the folders, starts nothing yet: for specs that must lie there first.
+    /// Creates the directories and starts nothing yet, for specs that must exist before the start.
     #[must_use]
     pub fn prepare(engine: &'e PrivateEngine, options: RunOptions) -> Self {
         static NEXT: AtomicU32 = AtomicU32::new(0);
         let home = engine.scratch(&format!("c{}", NEXT.fetch_add(1, Ordering::Relaxed)));
         let specs = options.specs.clone().unwrap_or_else(|| home.join("specs"));
         let state = options.state.clone().unwrap_or_else(|| home.join("state"));
-        fs::create_dir_all(&specs).expect("a specs folder");
-        fs::create_dir_all(&state).expect("a state folder");
+        fs::create_dir_all(&specs).expect("a spec directory");
+        fs::create_dir_all(&state).expect("a state directory");
         Self {
             engine,
             options,
@@ -74,7 +74,7 @@ impl<'e> Controller<'e> {
         }
     }
 
-    /// Starts the process after [`Self::prepare`], [`Self::kill9`] or [`Self::stop`], on the same folders.
+    /// Starts the process after [`Self::prepare`], [`Self::kill9`] or [`Self::stop`], on the same directories.
     pub fn start_again(&self) {
         let mut process = self.process();
         assert!(process.is_none(), "the controller runs already");
@@ -97,7 +97,7 @@ impl<'e> Controller<'e> {
         *process = Some(command.spawn().expect("argus starts"));
     }
 
-    /// Runs another command of the CLI against the same folders, with `--state` given by its variable.
+    /// Runs a command of the CLI against the same directories, with `ARGUS_STATE` set.
     pub fn cli(&self, args: &[&str]) -> Output {
         self.command()
             .args(args)
@@ -106,7 +106,7 @@ impl<'e> Controller<'e> {
             .expect("argus runs")
     }
 
-    /// Another command of the CLI against the same folders, to be started.
+    /// A command of the CLI against the same directories, not started yet.
     pub fn command(&self) -> Command {
         let mut command = self.engine.command_in_netns(binary::argus());
         let host = self.options.host.clone().unwrap_or_else(|| self.engine.host());
@@ -122,10 +122,11 @@ impl<'e> Controller<'e> {
         command
     }
 
-    /// Writes a spec the way an editor does: beside, then renamed over. `name` is relative to the specs folder.
+    /// Writes a spec as an editor does: to a new file, which replaces the old one. `name` is relative to the spec
+    /// directory.
     pub fn write_spec(&self, name: &str, text: &str) {
         let path = self.specs.join(name);
-        fs::create_dir_all(path.parent().expect("a spec lies in a folder")).expect("a folder for the spec");
+        fs::create_dir_all(path.parent().expect("a spec has a directory")).expect("a directory for the spec");
         let beside = path.with_extension("yaml.new");
         fs::write(&beside, text).expect("a spec can be written");
         fs::rename(&beside, &path).expect("a spec can be renamed");
@@ -133,10 +134,10 @@ impl<'e> Controller<'e> {
 
     /// Removes a spec.
     pub fn remove_spec(&self, name: &str) {
-        fs::remove_file(self.specs.join(name)).expect("the spec is there");
+        fs::remove_file(self.specs.join(name)).expect("the spec exists");
     }
 
-    /// The status document of an environment; `Null` while there is none. Half a document ends the test.
+    /// The status document of an environment; `Null` if there is none. A partial document ends the test.
     #[must_use]
     pub fn status(&self, environment: &str) -> Value {
         read_json(
@@ -153,14 +154,14 @@ impl<'e> Controller<'e> {
         read_json(&self.state.join("controller.json"))
     }
 
-    /// Waits until the phase of an environment is `Ready` for the revision last observed; the status then.
+    /// Waits until the environment is `Ready` at the revision last observed. Returns the status.
     pub fn wait_ready(&self, environment: &str, limit: Duration) -> Value {
         self.wait_status(environment, limit, "is Ready", |status| {
             status["phase"] == "Ready"
         })
     }
 
-    /// Waits until the status of an environment satisfies `holds`; the status then.
+    /// Waits until the status of an environment satisfies `holds`. Returns the status.
     pub fn wait_status(
         &self,
         environment: &str,
@@ -176,19 +177,19 @@ impl<'e> Controller<'e> {
         });
         found.unwrap_or_else(|| {
             panic!(
-                "waited {limit:?} in vain: {environment} {what}; status: {last:#}\n{}",
+                "timed out after {limit:?}: {environment} {what}; status: {last:#}\n{}",
                 self.tail()
             )
         })
     }
 
-    /// Waits for any condition; shows the log's end when it does not come.
+    /// Waits for any condition; a timeout prints the end of the log.
     pub fn wait_until<T>(&self, limit: Duration, what: &str, question: impl FnMut() -> Option<T>) -> T {
         wait::poll(limit, question)
-            .unwrap_or_else(|| panic!("waited {limit:?} in vain: {what}\n{}", self.tail()))
+            .unwrap_or_else(|| panic!("timed out after {limit:?}: {what}\n{}", self.tail()))
     }
 
-    /// The service `name` in a status document; `Null` when it is not there.
+    /// The service `name` in a status document; `Null` if it is missing.
     #[must_use]
     pub fn service(status: &Value, name: &str) -> Value {
         let services = status["services"]
@@ -207,7 +208,7 @@ impl<'e> Controller<'e> {
         self.end(Signal::KILL);
     }
 
-    /// Stops the process with SIGTERM; its exit status.
+    /// Stops the process with SIGTERM. Returns its exit status.
     pub fn stop(&self) -> ExitStatus {
         self.end(Signal::TERM)
     }
@@ -219,7 +220,7 @@ impl<'e> Controller<'e> {
         kill_process(Pid::from_child(child), signal).expect("our own child takes a signal");
     }
 
-    /// Waits until the process ends by itself; its exit status.
+    /// Waits until the process exits. Returns its exit status.
     pub fn wait_exit(&self, limit: Duration) -> ExitStatus {
         let mut child = self.process().take().expect("the controller runs");
         let ended = wait::poll(limit, || child.try_wait().expect("our own child"));
@@ -230,7 +231,7 @@ impl<'e> Controller<'e> {
         })
     }
 
-    /// Everything the process wrote.
+    /// Everything that the process wrote.
     #[must_use]
     pub fn logs(&self) -> String {
         fs::read_to_string(&self.log).unwrap_or_default()
@@ -264,7 +265,7 @@ impl Drop for Controller<'_> {
         let Some(mut child) = self.process().take() else {
             return;
         };
-        // A clean end writes what a coverage run has counted; whoever hangs is not waited for.
+        // A clean end writes the profile of a coverage run. A process that hangs is killed after the limit.
         let _gone = kill_process(Pid::from_child(&child), Signal::TERM);
         let ended = wait::poll(CLEAN_END, || child.try_wait().ok().flatten());
         if ended.is_none() {
@@ -279,5 +280,5 @@ fn read_json(path: &Path) -> Value {
         return Value::Null;
     };
     serde_json::from_slice(&bytes)
-        .unwrap_or_else(|error| panic!("{} is half a document: {error}", path.display()))
+        .unwrap_or_else(|error| panic!("{} is a partial document: {error}", path.display()))
 }

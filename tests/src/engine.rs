@@ -1,7 +1,7 @@
 //! A private Docker engine of the test run, in its own network namespace.
 //!
-//! The host's engine, its iptables and its containers are never touched. A watchdog process owns the cleaning up: it waits at
-//! the end of a pipe for the owner to stop or to die, so that nothing stays behind even after SIGKILL.
+//! It never touches the host's engine, its iptables or its containers. A watchdog process owns the cleanup: it waits at
+//! the end of a pipe until the owner stops or dies, so that nothing remains even after SIGKILL.
 
 mod slot;
 
@@ -25,18 +25,18 @@ use slot::Slot;
 const START_LIMIT: Duration = Duration::from_secs(30);
 const CALL_LIMIT: Duration = Duration::from_secs(30);
 
-/// How the daemon is started.
+/// Options of the daemon.
 #[derive(Debug, Clone)]
 pub struct Options {
-    /// One docker-proxy process per published port, as Docker's default has it.
+    /// One docker-proxy process per published port, which is Docker's default.
     pub userland_proxy: bool,
     /// Containers survive a restart of the daemon.
     pub live_restore: bool,
     /// Further arguments of dockerd.
     pub args: Vec<String>,
-    /// The data root is a file system of its own in memory, of this size (as in `96m`).
+    /// The data root is a separate file system in memory, of this size (such as `96m`).
     pub data_size: Option<String>,
-    /// Folder with another engine version's programs (`dockerd`, `containerd`, `runc`), put first on PATH.
+    /// Directory with the programs of another engine version (`dockerd`, `containerd`, `runc`), put first on PATH.
     pub programs: Option<PathBuf>,
 }
 
@@ -53,8 +53,8 @@ impl Default for Options {
 }
 
 impl Options {
-    /// The second engine version that `./scripts/second-engine` brings, or the one at `ARGUS_SECOND_ENGINE`; `None` where
-    /// there is none, which is said on stderr, because a test that does nothing must not look like one that passed.
+    /// The second engine version that `./scripts/second-engine` installs, or the one at `ARGUS_SECOND_ENGINE`. Without
+    /// one it returns `None` and writes that to stderr, because a skipped test must not seem to have passed.
     #[must_use]
     pub fn second_version() -> Option<Self> {
         let given = std::env::var_os("ARGUS_SECOND_ENGINE").map(PathBuf::from);
@@ -67,14 +67,14 @@ impl Options {
             });
         }
         eprintln!(
-            "left out: no second engine version at {}\nhint: ./scripts/second-engine",
+            "skipped: no second engine version at {}\nhint: ./scripts/second-engine",
             folder.display()
         );
         None
     }
 }
 
-/// A running private engine; dropping it removes every trace of it.
+/// A running private engine. Drop removes every trace of it.
 #[derive(Debug)]
 pub struct PrivateEngine {
     slot: Slot,
@@ -90,7 +90,7 @@ impl PrivateEngine {
         Self::start_with(Options::default())
     }
 
-    /// Starts an engine as told; also removes what earlier test runs left behind.
+    /// Starts an engine with these options; also removes leftovers of earlier test runs.
     #[must_use]
     pub fn start_with(options: Options) -> Self {
         need_root_and_programs();
@@ -134,24 +134,24 @@ impl PrivateEngine {
         &self.slot.name
     }
 
-    /// The address under which published ports (0.0.0.0) are reached from outside the namespace.
+    /// The address of published ports (0.0.0.0) from outside the namespace.
     #[must_use]
     pub fn address(&self) -> String {
         self.slot.inner_address()
     }
 
-    /// A connection to an address inside the namespace, loopback included.
+    /// Connects to an address inside the namespace, loopback included.
     ///
     /// # Errors
-    /// Nobody listens there.
+    /// If no process listens there.
     pub fn connect(&self, at: SocketAddr) -> io::Result<TcpStream> {
         let namespace = File::open(format!("/run/netns/{}", self.netns()))?;
-        // A thread of its own, for it does not come back; what it opened stays where it was opened.
+        // A separate thread, because it stays in the namespace; its sockets remain where they were opened.
         let opened = std::thread::spawn(move || {
             move_into_link_name_space(namespace.as_fd(), Some(LinkNameSpaceType::Network))?;
             TcpStream::connect(at)
         });
-        opened.join().expect("a connection is no reason to panic")
+        opened.join().expect("connecting does not panic")
     }
 
     /// A listener at an address inside the namespace, loopback included.
@@ -162,11 +162,11 @@ impl PrivateEngine {
             move_into_link_name_space(namespace.as_fd(), Some(LinkNameSpaceType::Network))?;
             TcpListener::bind(at)
         });
-        let listener = opened.join().expect("a listener is no reason to panic");
+        let listener = opened.join().expect("listening does not panic");
         listener.unwrap_or_else(|error| panic!("{at}: {error}"))
     }
 
-    /// A folder that lives as long as the engine, short enough for unix sockets.
+    /// A directory that lives as long as the engine; its path is short enough for unix sockets.
     #[must_use]
     pub fn scratch(&self, name: &str) -> PathBuf {
         let folder = self.slot.root.join("t").join(name);
@@ -174,13 +174,13 @@ impl PrivateEngine {
         folder
     }
 
-    /// Where the daemon keeps its data.
+    /// The daemon's data root.
     #[must_use]
     pub fn data_root(&self) -> PathBuf {
         self.slot.root.join("data")
     }
 
-    /// What the daemon has logged so far.
+    /// Everything that the daemon has logged so far.
     #[must_use]
     pub fn log(&self) -> String {
         fs::read_to_string(self.slot.root.join("dockerd.log")).unwrap_or_default()
@@ -201,7 +201,7 @@ impl PrivateEngine {
         command.output().expect("the docker CLI runs")
     }
 
-    /// Like [`Self::docker`], but must succeed; standard output, trimmed.
+    /// Like [`Self::docker`], but must succeed. Returns the trimmed standard output.
     pub fn docker_ok(&self, args: &[&str]) -> String {
         let output = self.docker(args);
         let err = String::from_utf8_lossy(&output.stderr);
@@ -209,15 +209,15 @@ impl PrivateEngine {
         String::from_utf8_lossy(&output.stdout).trim().to_owned()
     }
 
-    /// Kills what a container runs, from its inside. The shell that does it may die with the container before it has
-    /// said that all went well, so what it ends with is worth nothing: whoever calls waits for what follows.
+    /// Kills all processes of a container from inside. The shell may die with the container before it reports success,
+    /// so its exit code means nothing: the caller waits for the effect.
     pub fn kill_all_in(&self, container: &str) {
         let ended = self.docker(&["exec", container, "sh", "-c", "kill -9 -1"]);
         let err = String::from_utf8_lossy(&ended.stderr);
         assert!(!err.contains("No such container"), "{err}");
     }
 
-    /// One API call, body and answer as JSON. An engine that does not answer ends the test.
+    /// Makes one API call with body and response as JSON. An engine that does not answer ends the test.
     pub fn api(&self, method: &str, path: &str, body: Option<&Value>) -> Answer {
         let bytes = body
             .map(|value| value.to_string().into_bytes())
@@ -225,13 +225,13 @@ impl PrivateEngine {
         self.upload(method, path, "application/json", &bytes)
     }
 
-    /// One API call with a body of any kind (a tar, for one).
+    /// Makes one API call with a body of any type (such as a tar).
     pub fn upload(&self, method: &str, path: &str, kind: &str, body: &[u8]) -> Answer {
         http::request(&self.socket(), method, path, kind, body, CALL_LIMIT)
             .unwrap_or_else(|error| panic!("{method} {path}: {error}"))
     }
 
-    /// All containers, as `GET /containers/json?all=1` has them.
+    /// All containers, as `GET /containers/json?all=1` lists them.
     pub fn containers(&self) -> Vec<Value> {
         list(self.api("GET", "/containers/json?all=1", None).json())
     }
@@ -245,7 +245,7 @@ impl PrivateEngine {
         )
     }
 
-    /// The inspect document of a container, by name or id; `None` when there is no such container.
+    /// The inspect document of a container, by name or id; `None` if the container does not exist.
     pub fn inspect(&self, container: &str) -> Option<Value> {
         let answer = self.api("GET", &format!("/containers/{container}/json"), None);
         answer.ok().then(|| answer.json())
@@ -261,7 +261,7 @@ impl PrivateEngine {
         command
     }
 
-    /// Whether the daemon answers a ping within a second.
+    /// True if the daemon answers a ping within a second.
     #[must_use]
     pub fn answers(&self) -> bool {
         let limit = Duration::from_secs(1);
@@ -282,18 +282,18 @@ impl PrivateEngine {
         *daemon = Some(child);
     }
 
-    /// Ends the daemon in good order (SIGTERM), as `systemctl stop docker` does.
+    /// Stops the daemon cleanly (SIGTERM), as `systemctl stop docker` does.
     pub fn stop(&self) {
         self.end(Signal::TERM);
     }
 
-    /// Ends the daemon in good order and starts it again.
+    /// Stops the daemon cleanly and starts it again.
     pub fn restart(&self) {
         self.stop();
         self.start_again();
     }
 
-    /// Kills the daemon with SIGKILL; its containers go on running.
+    /// Kills the daemon with SIGKILL; its containers keep running.
     pub fn kill9(&self) {
         self.end(Signal::KILL);
     }
@@ -301,7 +301,7 @@ impl PrivateEngine {
     /// Freezes the daemon: it accepts connections and answers nothing.
     pub fn freeze(&self) {
         self.signal(Signal::STOP);
-        // The signal is taken when the kernel gets to it, thread by thread; until then the daemon may still answer.
+        // The kernel stops the threads one by one; until then the daemon may still answer.
         let daemon = self.daemon().as_ref().map_or(0, Child::id);
         wait::until(START_LIMIT, "the daemon is frozen", || {
             let threads = std::fs::read_dir(format!("/proc/{daemon}/task")).ok()?;
@@ -313,7 +313,7 @@ impl PrivateEngine {
         });
     }
 
-    /// Thaws a frozen daemon; what was asked meanwhile is carried out now.
+    /// Resumes a frozen daemon; it then executes the requests that arrived in between.
     pub fn thaw(&self) {
         self.signal(Signal::CONT);
     }
@@ -429,7 +429,7 @@ fn list(value: Value) -> Vec<Value> {
     }
 }
 
-/// Whether the process named in a pid file is there and is not a zombie.
+/// True if the process named in a pid file exists and is not a zombie.
 fn lives(pid_file: &Path) -> bool {
     let Ok(text) = fs::read_to_string(pid_file) else {
         return false;

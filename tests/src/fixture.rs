@@ -1,4 +1,4 @@
-//! The stage of the journeys: an engine with images, files in the way people write them, and what one looks at.
+//! Fixtures of the journeys: an engine with images, typical spec files, and queries for assertions.
 
 use std::collections::BTreeMap;
 use std::process::Command;
@@ -9,12 +9,12 @@ use serde_json::Value;
 
 use crate::{Controller, PrivateEngine, Proxy, RunOptions};
 
-/// Longer than anything here takes on a busy machine.
+/// Longer than any step here takes on a busy machine.
 pub const LIMIT: Duration = Duration::from_secs(60);
 /// Serves `hello` on port 8080.
 pub const IMAGE: &str = "journey-web:local";
 
-/// The engine of all tests of this binary that leave it running, with the images they use.
+/// The shared engine of all tests of this binary that keep it running, with the images they use.
 pub fn engine() -> &'static PrivateEngine {
     static IMAGES: Once = Once::new();
     let engine = PrivateEngine::shared();
@@ -28,7 +28,7 @@ pub fn images(engine: &PrivateEngine) {
     engine.make_busybox_image("busybox:local", &[]);
 }
 
-/// A controller that reaches the engine over a wire that can be broken.
+/// A controller that reaches the engine through a proxy that injects faults.
 #[must_use]
 pub fn proxied<'e>(engine: &'e PrivateEngine, name: &str) -> (Proxy, Controller<'e>) {
     let proxy = Proxy::start(&engine.scratch(name).join("p.sock"), &engine.socket());
@@ -69,7 +69,7 @@ services:
     )
 }
 
-/// Id and start time of each container of an environment, by name: what changes when one is replaced or restarted.
+/// Id and start time of each container of an environment, by name: they change with every replacement and restart.
 #[must_use]
 pub fn container_runs(engine: &PrivateEngine, project: &str) -> BTreeMap<String, (String, String)> {
     let mut found = BTreeMap::new();
@@ -84,20 +84,20 @@ pub fn container_runs(engine: &PrivateEngine, project: &str) -> BTreeMap<String,
     found
 }
 
-/// A text of a document; empty where there is none.
+/// A text of a document; empty if there is none.
 #[must_use]
 pub fn text(value: &Value) -> String {
     value.as_str().unwrap_or_default().to_owned()
 }
 
-/// Whether a container runs and is not paused.
+/// True if a container runs and is not paused.
 #[must_use]
 pub fn running(engine: &PrivateEngine, name: &str) -> bool {
     let state = |found: Value| found["State"]["Running"] == true && found["State"]["Paused"] == false;
     engine.inspect(name).is_some_and(state)
 }
 
-/// What the published port answers, asked from inside the engine's namespace.
+/// Response of a published port, requested from inside the engine's namespace.
 #[must_use]
 pub fn page(engine: &PrivateEngine, port: u64) -> Option<String> {
     let mut client: Command = engine.command_in_netns("busybox");
@@ -125,7 +125,7 @@ pub fn condition(status: &Value, kind: &str) -> Value {
         .unwrap_or(Value::Null)
 }
 
-/// Services that depend on nobody, each published on its host port.
+/// Services without dependencies, each published on its host port.
 #[must_use]
 pub fn singles(project: &str, ports: &[u16], more: &str) -> String {
     use std::fmt::Write;
@@ -136,7 +136,7 @@ pub fn singles(project: &str, ports: &[u16], more: &str) -> String {
             "  s{index}:\n    image: {IMAGE}\n    container:\n      name: {project}-s{index}\n      ports: [\"{port}:8080\"]\n      \
              healthcheck: {{ path: /healthz, interval: 500ms, timeout: 2s, retries: 40, startPeriod: 5s }}\n"
         )
-        .expect("a string takes text");
+        .expect("writing to a string succeeds");
     }
     text
 }

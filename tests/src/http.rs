@@ -1,4 +1,4 @@
-//! One HTTP request over a unix socket, blocking: so that tests see the engine without the code they test.
+//! One blocking HTTP request over a unix socket, so that tests see the engine without the code under test.
 
 use std::fmt;
 use std::io::{self, BufRead, Read, Write};
@@ -8,23 +8,23 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-/// An answer, read to its end.
+/// A response, read to its end.
 #[derive(Clone)]
 pub struct Answer {
     /// The HTTP status code.
     pub status: u16,
-    /// The body as it came.
+    /// The body as received.
     pub body: Vec<u8>,
 }
 
 impl Answer {
-    /// The body as JSON; `Null` when there is none.
+    /// The body as JSON; `Null` if there is none.
     #[must_use]
     pub fn json(&self) -> Value {
         serde_json::from_slice(&self.body).unwrap_or(Value::Null)
     }
 
-    /// Whether the status is 2xx or 3xx (304 is how the engine says "already so").
+    /// True if the status is 2xx or 3xx (304 is the engine's `already so`).
     #[must_use]
     pub fn ok(&self) -> bool {
         (200..400).contains(&self.status)
@@ -37,7 +37,7 @@ impl fmt::Debug for Answer {
     }
 }
 
-/// Sends one request and reads the answer until the other side closes. HTTP/1.0, so that no chunks have to be undone.
+/// Sends one request and reads the response until the server closes. Uses HTTP/1.0, so that the body is not chunked.
 pub fn request(
     socket: &Path,
     method: &str,
@@ -56,7 +56,7 @@ pub fn request(
     exchange(stream, &[head.as_bytes(), body].concat())
 }
 
-/// Calls a tool over MCP: the structured content of its answer, which must have some.
+/// Calls a tool over MCP. Returns the structured content of its response, which must have some.
 #[must_use]
 pub fn call(socket: &Path, tool: &str, arguments: &Value, limit: Duration) -> Value {
     let call = json!({
@@ -64,15 +64,17 @@ pub fn call(socket: &Path, tool: &str, arguments: &Value, limit: Duration) -> Va
         "params": { "name": tool, "arguments": arguments },
     });
     let body = call.to_string();
-    let mut stream = UnixStream::connect(socket).expect("it listens");
+    let mut stream = UnixStream::connect(socket).expect("the server listens");
     stream.set_read_timeout(Some(limit)).expect("a socket");
     let head = format!(
         "POST /mcp HTTP/1.1\r\nHost: argus\r\nConnection: close\r\nContent-Type: application/json\r\n\
          Accept: application/json, text/event-stream\r\nContent-Length: {}\r\n\r\n",
         body.len()
     );
-    stream.write_all(head.as_bytes()).expect("it takes a head");
-    let answer = exchange(stream, body.as_bytes()).expect("an answer");
+    stream
+        .write_all(head.as_bytes())
+        .expect("the server accepts the head");
+    let answer = exchange(stream, body.as_bytes()).expect("a response");
     let output = answer.json()["result"]["structuredContent"].clone();
     assert!(output.is_object(), "{tool} {arguments}: {answer:?}");
     output
@@ -88,7 +90,7 @@ fn parse(raw: &[u8]) -> Option<Answer> {
     })
 }
 
-/// The next answer of a connection that stays, which tells its length.
+/// Reads the next response of a keep-alive connection, by its content length.
 pub fn next(stream: &mut impl BufRead) -> io::Result<Answer> {
     let bad = |what: &str| io::Error::new(io::ErrorKind::InvalidData, what.to_owned());
     let mut line = String::new();
@@ -111,10 +113,10 @@ pub fn next(stream: &mut impl BufRead) -> io::Result<Answer> {
     Ok(Answer { status, body })
 }
 
-/// So many heartbeats without an event end the patience of a test: a minute.
+/// Number of heartbeats without an event after which a test fails: a minute.
 const SILENCE: u32 = 4;
 
-/// Sends these bytes and reads the answer until the other side closes.
+/// Sends these bytes and reads the response until the server closes.
 pub fn exchange(mut stream: impl Read + Write, bytes: &[u8]) -> io::Result<Answer> {
     stream.write_all(bytes)?;
     let mut raw = Vec::new();
@@ -129,14 +131,14 @@ pub struct Events<S> {
     raw: Vec<u8>,
 }
 
-/// One event of it.
+/// One event of a stream.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Event {
-    /// Its name.
+    /// The event name.
     pub name: String,
-    /// Its id; empty where it has none.
+    /// The event id; empty if it has none.
     pub id: String,
-    /// Its data as it came.
+    /// The data as received.
     pub data: String,
 }
 
@@ -149,12 +151,12 @@ impl Event {
 }
 
 impl<S: Read + Write> Events<S> {
-    /// Asks for events; `query` may be empty, `last` is the id of the last one that was heard.
+    /// Opens the stream of events. `query` may be empty; `last` is the id of the last event received before.
     pub fn open(stream: S, host: &str, query: &str, last: Option<&str>) -> io::Result<Self> {
         Self::of(stream, host, &format!("/events{query}"), last)
     }
 
-    /// The same of another path.
+    /// Opens the stream of another path.
     pub fn of(mut stream: S, host: &str, path: &str, last: Option<&str>) -> io::Result<Self> {
         let last = last.map_or_else(String::new, |id| format!("Last-Event-ID: {id}\r\n"));
         let head = format!("GET {path} HTTP/1.1\r\nHost: {host}\r\n{last}\r\n");
@@ -165,7 +167,7 @@ impl<S: Read + Write> Events<S> {
         })
     }
 
-    /// The next event; comments, heads and the lengths of chunks are passed over. `None` where the stream ended.
+    /// Reads the next event and skips comments, heads and chunk lengths. `None` at the end of the stream.
     pub fn hear(&mut self) -> io::Result<Option<Event>> {
         let mut event = Event::default();
         let mut silence = 0;
@@ -187,7 +189,7 @@ impl<S: Read + Write> Events<S> {
         }
     }
 
-    /// The next comment, without its colon; whatever else comes before it is passed over. `None` where the stream ended.
+    /// Reads the next comment, without its colon, and skips everything before it. `None` at the end of the stream.
     pub fn comment(&mut self) -> io::Result<Option<String>> {
         while let Some(line) = self.line()? {
             if let Some(comment) = line.strip_prefix(':') {

@@ -1,4 +1,4 @@
-//! Images made from what the machine has: no registry, no network.
+//! Images built from files of the machine: no registry, no network.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -13,8 +13,8 @@ const APPLETS: [&str; 24] = [
 ];
 
 impl PrivateEngine {
-    /// Makes an image from Debian's static busybox, which sleeps for ever unless `changes` (Dockerfile lines such as
-    /// `CMD ["httpd", "-f"]`) say otherwise.
+    /// Makes an image from Debian's static busybox. It sleeps forever unless `changes` (Dockerfile lines such as `CMD
+    /// ["httpd", "-f"]`) set another command.
     pub fn make_busybox_image(&self, tag: &str, changes: &[&str]) {
         let mut all = vec!["ENV PATH=/bin", r#"CMD ["sleep", "1000000"]"#];
         all.extend_from_slice(changes);
@@ -45,7 +45,7 @@ impl PrivateEngine {
             tree.file(&library.to_string_lossy()[1..], &library);
         }
         tree.folder("tmp");
-        // An instrumented binary writes its profile where it stands; in a container that is nobody's.
+        // An instrumented binary writes its profile to the working directory, and nothing reads that of a container.
         let changes = [
             r#"ENTRYPOINT ["/argus"]"#,
             "ENV LLVM_PROFILE_FILE=/dev/null",
@@ -131,7 +131,7 @@ impl Tree {
             .expect("a tar in memory");
     }
 
-    /// Adds a folder and those above it, once.
+    /// Adds a directory and its parents, once.
     pub fn folder(&mut self, path: &str) {
         if let Some((above, _)) = path.rsplit_once('/') {
             self.folder(above);
@@ -166,7 +166,7 @@ fn percent(text: &str) -> String {
         if byte.is_ascii_alphanumeric() || b"-._~/".contains(&byte) {
             out.push(char::from(byte));
         } else {
-            write!(out, "%{byte:02X}").expect("a string takes text");
+            write!(out, "%{byte:02X}").expect("writing to a string succeeds");
         }
     }
     out

@@ -1,13 +1,13 @@
-//! The test harness: a private Docker engine, a running controller, a faulty wire between the two.
+//! The test harness: a private Docker engine, a running controller, a proxy with faults between the two.
 //!
-//! Everything here belongs to tests. A harness that cannot do its part must end the test at once and say why, so it panics
-//! with a message instead of returning errors that every test would unwrap.
+//! Everything here belongs to tests. A failure of the harness must end the test immediately with its cause. It
+//! therefore panics with a message instead of returning errors that every test would unwrap.
 #![allow(
     clippy::expect_used,
     clippy::unwrap_used,
     clippy::panic,
     clippy::missing_panics_doc,
-    reason = "a harness that cannot do its part ends the test with a message"
+    reason = "a failure of the harness ends the test with a message"
 )]
 
 pub mod binary;

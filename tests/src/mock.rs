@@ -1,4 +1,4 @@
-//! The real `argus mock`, and a client that talks to it over one connection.
+//! The real `argus mock`, and a client that uses one connection.
 
 use std::fs::{self, File};
 use std::io::{BufReader, Write};
@@ -16,23 +16,23 @@ use crate::{binary, wait};
 
 const LIMIT: Duration = Duration::from_secs(20);
 
-/// A mock that serves a file in a folder of its own. Dropping it kills the process.
+/// A mock that serves a file in a directory of its own. Drop kills the process.
 #[derive(Debug)]
 pub struct MockServer {
     home: TempDir,
     process: Child,
-    /// Where it listens.
+    /// The address it listens on.
     pub address: SocketAddr,
 }
 
 impl MockServer {
-    /// Serves a configuration, on a port that is free.
+    /// Serves a configuration on a free port.
     #[must_use]
     pub fn start(config: &Value) -> Self {
-        let home = tempfile::tempdir().expect("a folder");
+        let home = tempfile::tempdir().expect("a directory");
         fs::write(home.path().join("mock.json"), config.to_string()).expect("a file");
         let log = File::create(home.path().join("log")).expect("a log file");
-        // As in a container from scratch: no variables, and a working directory that is of no use.
+        // As in a container from scratch: no variables, and a useless working directory.
         let process = Command::new(binary::argus())
             .args([
                 "mock",
@@ -66,19 +66,19 @@ impl MockServer {
         server
     }
 
-    /// Everything the process wrote.
+    /// Everything that the process wrote.
     #[must_use]
     pub fn log(&self) -> String {
         fs::read_to_string(self.home.path().join("log")).unwrap_or_default()
     }
 
-    /// A file or folder beside the configuration.
+    /// Path of a file or directory next to the configuration.
     #[must_use]
     pub fn path(&self, name: &str) -> PathBuf {
         self.home.path().join(name)
     }
 
-    /// Replaces the file, as a program does that is careful.
+    /// Replaces the file atomically, by a rename.
     pub fn replace(&self, text: &str) {
         let beside = self.path("mock.json.new");
         fs::write(&beside, text).expect("a file");
@@ -90,39 +90,39 @@ impl MockServer {
         kill_process(Pid::from_child(&self.process), signal).expect("our own child takes a signal");
     }
 
-    /// Waits for the end.
+    /// Waits until the process exits.
     pub fn ended(&mut self, limit: Duration) -> ExitStatus {
         wait::until(limit, "the mock ends", || {
             self.process.try_wait().expect("our own child")
         })
     }
 
-    /// The number of the process.
+    /// The process id.
     #[must_use]
     pub fn pid(&self) -> u32 {
         self.process.id()
     }
 
-    /// A connection.
+    /// Opens a connection.
     #[must_use]
     pub fn connect(&self) -> Client {
         Client::connect(self.address)
     }
 
-    /// One request on a connection of its own.
+    /// Sends one request on a separate connection.
     #[must_use]
     pub fn ask(&self, method: &str, target: &str, body: &str) -> Answer {
-        self.connect().ask(method, target, &[], body).expect("an answer")
+        self.connect().ask(method, target, &[], body).expect("a response")
     }
 }
 
 impl Drop for MockServer {
     fn drop(&mut self) {
         if !matches!(self.process.try_wait(), Ok(None)) {
-            // It has ended, and its number may be somebody else's.
+            // The process has ended; another one may have its pid now.
             return;
         }
-        // A clean end writes what a coverage run has counted.
+        // A clean end writes the profile of a coverage run.
         let _gone = kill_process(Pid::from_child(&self.process), Signal::TERM);
         let process = &mut self.process;
         if wait::poll(LIMIT, || process.try_wait().ok().flatten()).is_none() {
@@ -132,7 +132,7 @@ impl Drop for MockServer {
     }
 }
 
-/// One connection that is kept.
+/// One keep-alive connection.
 #[derive(Debug)]
 pub struct Client {
     stream: BufReader<TcpStream>,
@@ -150,7 +150,7 @@ impl Client {
         }
     }
 
-    /// Sends a request and reads its answer.
+    /// Sends a request and reads the response.
     pub fn ask(
         &mut self,
         method: &str,
@@ -170,17 +170,17 @@ impl Client {
             .stream
             .get_mut()
             .write_all(format!("{head}\r\n{body}").as_bytes());
-        // Who refuses a body early may have answered before all of it was sent.
+        // A server that refuses a body early may respond before all of it is sent.
         let read = self.read();
         if read.is_err() { sent.and(read) } else { read }
     }
 
-    /// Sends what may be no request at all.
+    /// Sends bytes that need not be a valid request.
     pub fn send(&mut self, bytes: &[u8]) -> std::io::Result<()> {
         self.stream.get_mut().write_all(bytes)
     }
 
-    /// Reads one answer.
+    /// Reads one response.
     pub fn read(&mut self) -> std::io::Result<Answer> {
         http::next(&mut self.stream)
     }

@@ -1,4 +1,5 @@
-//! A wire that lets so much through and holds the rest back until it is opened: what is under way can be looked at for as long as that takes.
+//! A proxy that passes a fixed number of bytes and holds back the rest, so that a test can inspect a transfer in
+//! progress.
 
 use std::io::{self, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpStream};
@@ -7,21 +8,21 @@ use std::thread;
 
 use crate::PrivateEngine;
 
-/// In front of a server inside an engine's network namespace; it stands until the test's process ends.
+/// Proxy in front of a server inside an engine's network namespace. It serves until the test process ends.
 #[derive(Debug, Clone, Default)]
 pub struct PausablePipe(Arc<(Mutex<Level>, Condvar)>);
 
 #[derive(Debug, Default)]
 struct Level {
-    /// Bytes that came from the server.
+    /// Bytes received from the server.
     passed: usize,
-    /// From so many on they are held back.
+    /// Number of bytes to pass before the proxy holds back the rest.
     holds: usize,
     open: bool,
 }
 
 impl PausablePipe {
-    /// Listens at `at` for what is behind `server`, and lets `holds` bytes of all its answers through.
+    /// Listens at `at` for the server at `server`, and passes the first `holds` bytes of all its responses.
     #[must_use]
     pub fn build(engine: &'static PrivateEngine, at: SocketAddr, server: SocketAddr, holds: usize) -> Self {
         let dam = Self::default();
@@ -31,14 +32,14 @@ impl PausablePipe {
         thread::spawn(move || {
             for client in listener.incoming().map_while(Result::ok) {
                 let (behind, server) = (behind.clone(), engine.connect(server));
-                // A client whose server is gone sees its connection close.
+                // If the server is gone, the client sees its connection close.
                 thread::spawn(move || server.and_then(|server| behind.join(&client, &server)));
             }
         });
         dam
     }
 
-    /// Nothing is held back any more.
+    /// Passes everything from now on.
     pub fn open(&self) {
         self.level(|level| level.open = true);
         self.0.1.notify_all();
@@ -48,7 +49,7 @@ impl PausablePipe {
         change(&mut self.0.0.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Both directions, until both are closed.
+    /// Copies both directions until both are closed.
     fn join(&self, client: &TcpStream, server: &TcpStream) -> io::Result<()> {
         let (mut from, mut to) = (client.try_clone()?, server.try_clone()?);
         let request = thread::spawn(move || {

@@ -1,4 +1,4 @@
-//! Somebody who holds a port inside an engine's network namespace.
+//! A process that holds a port inside an engine's network namespace.
 
 use std::process::{Child, Stdio};
 
@@ -10,24 +10,24 @@ use crate::{PrivateEngine, wait};
 pub struct PortHolder(Child);
 
 impl PortHolder {
-    /// A program that has nothing to do with the engine.
+    /// Starts a program that has nothing to do with the engine.
     #[must_use]
     pub fn of(engine: &PrivateEngine, port: u16) -> Self {
         let script = format!("exec busybox nc -ll -p {port} -e /bin/true");
         Self::run(engine, port, &script)
     }
 
-    /// A program that takes connections and never says a word.
+    /// Starts a program that accepts connections and never answers.
     #[must_use]
     pub fn silent(engine: &PrivateEngine, port: u16) -> Self {
         let script = format!("exec busybox nc -ll -p {port} -e sleep 600");
         Self::run(engine, port, &script)
     }
 
-    /// The engine's own proxy, as it is left over when its container went without it.
+    /// Starts the engine's own proxy, as it remains after a container that was removed without it.
     #[must_use]
     pub fn leaked_proxy(engine: &PrivateEngine, port: u16) -> Self {
-        // It reports to its daemon on descriptor 3.
+        // The proxy reports to its daemon on descriptor 3.
         let script = format!(
             "exec docker-proxy -proto tcp -host-ip 127.0.0.1 -host-port {port} -container-ip 127.0.0.1 -container-port 9 3>/dev/null"
         );

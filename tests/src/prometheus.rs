@@ -9,7 +9,7 @@ use serde_json::Value;
 use crate::fixture::LIMIT;
 use crate::{PrivateEngine, binary, wait};
 
-/// A running Prometheus; dropping it ends it, and the engine removes its folder.
+/// A running Prometheus. Drop ends it; the engine removes its directory.
 #[derive(Debug)]
 pub struct Prometheus<'e> {
     engine: &'e PrivateEngine,
@@ -19,7 +19,7 @@ pub struct Prometheus<'e> {
 }
 
 impl<'e> Prometheus<'e> {
-    /// One that listens on this port of loopback and does what `config` says, and waits until it answers.
+    /// Starts Prometheus on this port of loopback with `config`, and waits until it answers.
     #[must_use]
     pub fn start(engine: &'e PrivateEngine, port: u16, config: &str) -> Self {
         let home = engine.scratch(&format!("prometheus-{port}"));
@@ -47,7 +47,7 @@ impl<'e> Prometheus<'e> {
         prometheus
     }
 
-    /// What its HTTP API answers, `data` of it.
+    /// The `data` of a response of its HTTP API.
     #[must_use]
     pub fn api(&self, path: &str) -> Value {
         let url = format!("http://127.0.0.1:{}/api/v1/{path}", self.port);
@@ -57,18 +57,18 @@ impl<'e> Prometheus<'e> {
         answer["data"].clone()
     }
 
-    /// The samples that a query finds now.
+    /// The samples that a query returns now.
     #[must_use]
     pub fn ask(&self, query: &str) -> Vec<Value> {
         let data = self.api(&format!("query?query={}", escaped(query)));
         data["result"].as_array().cloned().expect("a vector of samples")
     }
 
-    /// The value of a query that finds one sample; `None` where it finds none.
+    /// The value of a query that returns one sample; `None` if it returns none.
     #[must_use]
     pub fn value(&self, query: &str) -> Option<f64> {
         let found = self.ask(query);
-        assert!(found.len() < 2, "{query} finds {found:#?}");
+        assert!(found.len() < 2, "{query} returns {found:#?}");
         found.first()?["value"][1].as_str()?.parse().ok()
     }
 
@@ -81,12 +81,12 @@ impl<'e> Prometheus<'e> {
         });
         assert!(
             found.is_some(),
-            "waited {LIMIT:?} in vain: {query} is {wanted}; it is {last:?}\n{}",
+            "timed out after {LIMIT:?}: {query} is {wanted}; it is {last:?}\n{}",
             self.logs()
         );
     }
 
-    /// Everything it wrote.
+    /// Everything that it wrote.
     #[must_use]
     pub fn logs(&self) -> String {
         fs::read_to_string(&self.log).unwrap_or_default()
@@ -100,7 +100,7 @@ impl Drop for Prometheus<'_> {
     }
 }
 
-/// What a GET inside the engine's namespace answers, where it succeeds.
+/// The body of a successful GET inside the engine's namespace.
 #[must_use]
 pub fn get(engine: &PrivateEngine, url: &str) -> Option<String> {
     let mut client: Command = engine.command_in_netns("busybox");
@@ -109,7 +109,7 @@ pub fn get(engine: &PrivateEngine, url: &str) -> Option<String> {
     output.status.success().then(text)
 }
 
-/// Runs promtool in the folder of the rules.
+/// Runs promtool in the directory of the rules.
 #[must_use]
 pub fn promtool(args: &[&str], input: &str) -> Output {
     let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../charts/prometheus");

@@ -1,6 +1,6 @@
-//! A wire that can fail: a unix socket in front of the engine's, which counts requests and breaks them on demand.
+//! A proxy with faults: a unix socket in front of the engine's, which counts requests and breaks them on demand.
 //!
-//! Bytes pass through untouched. Only the heads of requests are read, to know what is asked.
+//! It passes bytes unchanged. It parses only the heads of requests, to classify them.
 
 mod framing;
 
@@ -15,31 +15,31 @@ use std::time::Duration;
 pub use framing::class_of;
 use framing::{Framing, Piece};
 
-/// How a request is broken.
+/// A way to break a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fault {
-    /// The connection is closed before the engine hears of it: surely not done.
+    /// Closes the connection before the engine receives the request: certainly not done.
     CloseBefore,
-    /// The engine hears of it, the answer is lost: done, and the client cannot know.
+    /// The engine receives the request and the response is lost: done, but the client cannot know.
     CloseAfter,
-    /// Neither side hears of the other until [`Proxy::heal`].
+    /// Neither side receives anything until [`Proxy::heal`].
     Hang,
-    /// Held before the engine hears of it until [`Proxy::heal`], then closed: surely not done.
+    /// Holds the request before the engine receives it until [`Proxy::heal`], then closes: certainly not done.
     HoldBefore,
-    /// The engine does it; its answer is held until [`Proxy::heal`], then closed.
+    /// The engine executes the request; its response is held until [`Proxy::heal`], then the connection is closed.
     HoldAfter,
-    /// Held so long, or until [`Proxy::heal`], and then passed on.
+    /// Holds the request for this time, or until [`Proxy::heal`], and then passes it on.
     Delay(Duration),
-    /// The engine does not hear of it; these bytes are what the client reads before the connection is closed.
+    /// The engine does not receive the request; the client reads these bytes before the connection closes.
     Answer(&'static str),
-    /// The engine does it; the connection is closed in the middle of its answer.
+    /// The engine executes the request; the connection closes in the middle of the response.
     Cut,
 }
 
-/// One request that came by.
+/// One request that the proxy received.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Seen {
-    /// Method and path with ids replaced, as `POST /containers/*/start`.
+    /// Method and path with ids replaced, such as `POST /containers/*/start`.
     pub class: String,
     /// Method and path with its query, as sent.
     pub request: String,
@@ -49,9 +49,9 @@ pub struct Seen {
 struct State {
     seen: Vec<Seen>,
     faults: Vec<(String, Fault, usize)>,
-    /// How many writes pass before one is broken, and how.
+    /// Number of writes to pass before one is broken, and its fault.
     point: Option<(usize, Fault)>,
-    /// A held request is where it is held.
+    /// A request is held now.
     reached: bool,
     live: BTreeMap<u64, Live>,
     next: u64,
@@ -88,7 +88,7 @@ impl Shared {
         }
     }
 
-    /// It is where somebody wants to see it.
+    /// The request of [`Proxy::hold_at`] waits here.
     fn hold(&self) {
         self.lock().reached = true;
         self.changed.notify_all();
@@ -111,7 +111,7 @@ impl Shared {
     }
 }
 
-/// The proxy; it serves until it is dropped.
+/// The proxy; it serves until the drop.
 pub struct Proxy {
     socket: PathBuf,
     shared: Arc<Shared>,
@@ -144,13 +144,13 @@ impl Proxy {
         format!("unix://{}", self.socket.display())
     }
 
-    /// Every request so far, in order.
+    /// All requests so far, in order.
     #[must_use]
     pub fn seen(&self) -> Vec<Seen> {
         self.shared.lock().seen.clone()
     }
 
-    /// How many requests came by, by class.
+    /// Number of requests so far, by class.
     #[must_use]
     pub fn counts(&self) -> BTreeMap<String, usize> {
         let mut counts = BTreeMap::new();
@@ -160,15 +160,15 @@ impl Proxy {
         counts
     }
 
-    /// The requests that change something: all but GET and HEAD.
+    /// All requests that change something: every method except GET and HEAD.
     #[must_use]
     pub fn writes(&self) -> Vec<Seen> {
         let reads = |seen: &Seen| seen.class.starts_with("GET ") || seen.class.starts_with("HEAD ");
         self.seen().into_iter().filter(|seen| !reads(seen)).collect()
     }
 
-    /// The same without what keeps the controller's lease, which is renewed whatever else is to do. The name of a volume that is
-    /// made is in no URL: only for environments without volumes.
+    /// The same without the calls that renew the controller's lease. The name of a new volume is in no URL, so this
+    /// works only for environments without volumes.
     #[must_use]
     pub fn writes_but_the_lease(&self) -> Vec<Seen> {
         let of_a_lease = |seen: &Seen| {
@@ -180,7 +180,7 @@ impl Proxy {
             .collect()
     }
 
-    /// Forgets what was counted.
+    /// Forgets all requests so far.
     pub fn reset_counts(&self) {
         self.shared.lock().seen.clear();
     }
@@ -190,20 +190,21 @@ impl Proxy {
         self.shared.lock().faults.push((class.to_owned(), fault, times));
     }
 
-    /// Breaks one request: the write (all but GET and HEAD) before which `passing` others come by.
+    /// Breaks one request: the write (not GET or HEAD) that follows `passing` others.
     pub fn hold_at(&self, passing: usize, fault: Fault) {
         let mut state = self.shared.lock();
         state.point = Some((passing, fault));
         state.reached = false;
     }
 
-    /// Whether the request of [`Self::hold_at`] is held now.
+    /// True while the request of [`Self::hold_at`] is held.
     #[must_use]
     pub fn is_held(&self) -> bool {
         self.shared.lock().reached
     }
 
-    /// Cuts every connection whose latest request's class starts with `class`; how many there were. `GET /events` is the watch.
+    /// Cuts every connection whose latest request's class starts with `class`. Returns their number. `GET /events` is
+    /// the watch.
     pub fn cut(&self, class: &str) -> usize {
         let state = self.shared.lock();
         let hit: Vec<_> = state
@@ -217,13 +218,13 @@ impl Proxy {
         hit.len()
     }
 
-    /// Closes each new connection at once, and all those there are.
+    /// Closes all connections, and every new one immediately.
     pub fn refuse(&self) {
         self.shared.lock().refusing = true;
         self.cut("");
     }
 
-    /// Lets nothing through in either direction; connections stay open, as with a frozen engine.
+    /// Passes nothing in either direction; connections stay open, as with a frozen engine.
     pub fn hang(&self) {
         self.shared.lock().hanging = true;
     }
@@ -324,7 +325,7 @@ fn pass_requests(shared: &Shared, id: u64, mut client: UnixStream, mut engine: U
             }
         }
     }
-    // A client that half-closes (an attach, a build's context) still wants its answer.
+    // A client that half-closes (an attach, a build context) still expects its response.
     drop(engine.shutdown(Shutdown::Write));
 }
 
@@ -353,7 +354,7 @@ fn pass_answers(shared: &Shared, id: u64, mut engine: UnixStream, mut client: Un
     }
 }
 
-/// Counts a request and says how it is to be broken, if at all.
+/// Counts a request. Returns its fault, if any.
 fn note(shared: &Shared, id: u64, class: String, request: String) -> Option<Fault> {
     let mut state = shared.lock();
     let hit = state
@@ -375,7 +376,7 @@ fn note(shared: &Shared, id: u64, class: String, request: String) -> Option<Faul
     fault
 }
 
-/// Counts the writes down to the one that is to be broken.
+/// Counts the writes down to the one to break.
 fn at_point(state: &mut State, class: &str) -> Option<Fault> {
     if class.starts_with("GET ") || class.starts_with("HEAD ") {
         return None;

@@ -1,4 +1,4 @@
-//! A registry beside the engine, from Debian's docker-registry, so that pulls are real and need no outside.
+//! A registry next to the engine, from Debian's docker-registry, for real pulls without a network.
 
 use std::fs::{self, File};
 use std::process::{Child, Stdio};
@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use crate::{PrivateEngine, wait};
 
-/// A running registry; the engine takes it without TLS because it is on loopback.
+/// A running registry. The engine accepts it without TLS because it is on loopback.
 #[derive(Debug)]
 pub struct Registry {
     process: Child,
@@ -48,7 +48,7 @@ impl Registry {
         registry
     }
 
-    /// Gives a local image to the registry and takes it away from the engine; its name there.
+    /// Pushes a local image to the registry and removes it from the engine. Returns its name there.
     #[must_use]
     pub fn push(&self, engine: &PrivateEngine, image: &str) -> String {
         let name = format!("{}/{image}", self.address);

@@ -1,4 +1,4 @@
-//! A terminal of a size for one program: a real pty, and all that was written to it.
+//! A terminal of a fixed size for one program: a real pty, and everything that was written to it.
 
 use std::ffi::OsStr;
 use std::fs::File;
@@ -26,7 +26,7 @@ pub struct Terminal {
 }
 
 impl Terminal {
-    /// Starts `command` on a terminal of so many columns and rows.
+    /// Starts `command` on a terminal of this size.
     #[must_use]
     pub fn start(mut command: Command, columns: u16, rows: u16) -> Self {
         let master = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC).expect("a pty");
@@ -52,14 +52,14 @@ impl Terminal {
         }
         command.stdin(other()).stdout(other()).stderr(other());
         let child = command.spawn().expect("a program starts on a terminal");
-        // Only the program holds the other end from here on, so that its end is the end of what can be read.
+        // Only the program holds the other end from here on, so the read ends when the program ends.
         drop((command, slave));
         let keys = File::from(master);
         let written = Arc::new(Mutex::new(Vec::new()));
         let (mut screen, into) = (keys.try_clone().expect("a second handle"), Arc::clone(&written));
         let reader = std::thread::spawn(move || {
             let mut bytes = [0; 4096];
-            // The end of a pty is an error of its own.
+            // The end of a pty is an error.
             while let Ok(count @ 1..) = screen.read(&mut bytes) {
                 lock(&into).extend_from_slice(&bytes[..count]);
             }
@@ -72,23 +72,23 @@ impl Terminal {
         }
     }
 
-    /// All that was written so far, with what makes it colourful and moves the cursor.
+    /// Everything written so far, with colours and cursor moves.
     #[must_use]
     pub fn written(&self) -> String {
         String::from_utf8_lossy(&lock(&self.written)).replace("\r\n", "\n")
     }
 
-    /// Waits until what was written satisfies `holds`.
+    /// Waits until the output satisfies `holds`.
     pub fn wait_until(&self, limit: Duration, what: &str, holds: impl Fn(&str) -> bool) {
         let received = wait::poll(limit, || holds(&self.written()).then_some(()));
         assert!(
             received.is_some(),
-            "waited {limit:?} in vain: {what}\n{}",
+            "timed out after {limit:?}: {what}\n{}",
             self.written()
         );
     }
 
-    /// Types.
+    /// Types `text`.
     pub fn keys(&mut self, text: &str) {
         self.keys
             .write_all(text.as_bytes())
@@ -100,12 +100,16 @@ impl Terminal {
         kill_process(Pid::from_child(&self.child), signal).expect("our own child takes a signal");
     }
 
-    /// Waits for the end of the program: all that was written, and how it ended.
+    /// Waits until the program exits. Returns the output and the exit status.
     #[must_use]
     pub fn end(mut self, limit: Duration) -> (String, ExitStatus) {
         let ended = wait::poll(limit, || self.child.try_wait().expect("our own child"));
-        let ended =
-            ended.unwrap_or_else(|| panic!("waited {limit:?} in vain for its end\n{}", self.written()));
+        let ended = ended.unwrap_or_else(|| {
+            panic!(
+                "timed out after {limit:?}: the program has not ended\n{}",
+                self.written()
+            )
+        });
         if let Some(reader) = self.reader.take() {
             reader.join().expect("the reader ends with the program");
         }
@@ -120,7 +124,7 @@ impl Drop for Terminal {
     }
 }
 
-/// Without what colours it.
+/// Removes the colours.
 #[must_use]
 pub fn plain(text: &str) -> String {
     let mut parts = text.split('\u{1b}');

@@ -1,4 +1,4 @@
-//! Waiting for a condition with a limit: the only place of the tests that sleeps or asks the time.
+//! Waiting for a condition with a limit. Only this module of the tests sleeps or reads the clock.
 #![allow(
     clippy::disallowed_methods,
     reason = "tests wait for real processes, in real time, with a limit"
@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 const STEP: Duration = Duration::from_millis(10);
 
-/// Asks `question` every 10 ms until it answers; `None` when `limit` is over.
+/// Calls `question` every 10 ms until it returns a value; `None` after `limit`.
 pub fn poll<T>(limit: Duration, mut question: impl FnMut() -> Option<T>) -> Option<T> {
     let end = Instant::now() + limit;
     loop {
@@ -23,25 +23,25 @@ pub fn poll<T>(limit: Duration, mut question: impl FnMut() -> Option<T>) -> Opti
     }
 }
 
-/// Like [`poll`], but a question without an answer ends the test and names `what` was waited for.
+/// Like [`poll`], but a timeout ends the test and names `what`.
 pub fn until<T>(limit: Duration, what: &str, question: impl FnMut() -> Option<T>) -> T {
-    poll(limit, question).unwrap_or_else(|| panic!("waited {limit:?} in vain: {what}"))
+    poll(limit, question).unwrap_or_else(|| panic!("timed out after {limit:?}: {what}"))
 }
 
-/// Watches for the whole of `span` that `holds` never stops being true; ends the test when it does.
+/// Checks for the whole `span` that `holds` stays true; otherwise ends the test.
 pub fn all_the_while(span: Duration, what: &str, mut holds: impl FnMut() -> bool) {
     let broken = poll(span, || (!holds()).then_some(()));
-    assert!(broken.is_none(), "did not stay so for {span:?}: {what}");
+    assert!(broken.is_none(), "did not stay true for {span:?}: {what}");
 }
 
-/// How long `work` took, with its result.
+/// Runs `work`. Returns its duration and its result.
 pub fn timed<T>(work: impl FnOnce() -> T) -> (Duration, T) {
     let start = Instant::now();
     let result = work();
     (start.elapsed(), result)
 }
 
-/// Waits until `due`: a load keeps its pace, however late the answer before was.
+/// Waits until `due`, so that a load keeps its pace even if a response was late.
 pub fn until_due(due: Instant) {
     sleep(due.saturating_duration_since(Instant::now()));
 }

@@ -1,5 +1,5 @@
-//! The default layout on a real engine: the controller's private state is no part of an image.
-#![allow(clippy::expect_used, reason = "a test that cannot look ends with a message")]
+//! The default layout on a real engine: the controller's private state is not part of a build context.
+#![allow(clippy::expect_used, reason = "a failed step ends the test with a message")]
 
 use std::fs;
 use std::time::Duration;
@@ -7,7 +7,7 @@ use std::time::Duration;
 use argus_tests::fixture::{LIMIT, engine, text};
 use argus_tests::{Controller, Proxy, RunOptions, wait};
 
-/// Longer than two of the regular reads of the spec directory.
+/// Longer than two periods of the regular scan of the spec directory.
 const QUIET: Duration = Duration::from_secs(65);
 
 #[test]
@@ -20,7 +20,7 @@ fn init_and_run_build_once_without_the_state() {
     let dockerfile = "FROM busybox:local\nCOPY . /context\nCMD [\"sh\", \"-c\", \"exec sleep 3600\"]\n";
     fs::write(project.join("Dockerfile"), dockerfile).expect("a file");
     let proxy = Proxy::start(&engine.scratch("wire").join("p.sock"), &engine.socket());
-    // As `argus init .` and `argus run` in the project have them.
+    // The layout that `argus init .` and `argus run` create in the project.
     let argus = Controller::prepare(
         engine,
         RunOptions {

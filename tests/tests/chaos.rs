@@ -1,5 +1,6 @@
-//! Rough weather on a real engine: a wire that breaks, a daemon that freezes, floods of events, many at once, half-written files.
-#![allow(clippy::expect_used, reason = "a test that cannot look ends with a message")]
+//! Fault profiles on a real engine: broken connections, a frozen daemon, floods of events, many environments, partial
+//! files.
+#![allow(clippy::expect_used, reason = "a failed step ends the test with a message")]
 
 use std::fs::OpenOptions;
 use std::io::Write;
@@ -23,7 +24,7 @@ fn interrupted_watch_misses_no_event() {
         proxy.counts()
     );
     engine.docker_ok(&["rm", "-f", "cut-api"]);
-    argus.wait_until(LIMIT, "what went while nobody looked is back", || {
+    argus.wait_until(LIMIT, "everything removed without a watch is back", || {
         running(engine, "cut-api").then_some(())
     });
     argus.wait_ready("cut", LIMIT);
@@ -43,9 +44,13 @@ fn create_with_lost_reply_is_adopted_once() {
     }
     argus.write_spec("e2e.yaml", &shop("lost", 18310, "one"));
     argus.wait_ready("lost", LIMIT);
-    assert_eq!(container_runs(engine, "lost").len(), 3, "no copy of a service");
+    assert_eq!(
+        container_runs(engine, "lost").len(),
+        3,
+        "no service is duplicated"
+    );
     let networks = engine.docker_ok(&["network", "ls", "-q", "--filter", "label=argusai.project=lost"]);
-    assert_eq!(networks.lines().count(), 1, "no copy of the network");
+    assert_eq!(networks.lines().count(), 1, "no network is duplicated");
 }
 
 #[test]
@@ -61,9 +66,12 @@ fn frozen_engine_is_reported_and_survived() {
     argus.wait_ready("frozen", LIMIT);
     let before = container_runs(&engine, "frozen");
     engine.freeze();
-    argus.wait_status("frozen", LIMIT, "says that the engine does not answer", |now| {
-        condition(now, "EngineReachable")["status"] == "False"
-    });
+    argus.wait_status(
+        "frozen",
+        LIMIT,
+        "reports that the engine does not answer",
+        |now| condition(now, "EngineReachable")["status"] == "False",
+    );
     engine.thaw();
     argus.wait_status("frozen", LIMIT, "is Ready again", |now| {
         now["phase"] == "Ready" && condition(now, "EngineReachable")["status"] == "True"
@@ -134,7 +142,8 @@ fn slowly_written_file_removes_no_service() {
     argus.write_spec("e2e.yaml", &text);
     argus.wait_ready("slow", LIMIT);
     let before = container_runs(engine, "slow");
-    // In place, cut between services: each piece is a valid file with fewer services, and stands longer than the quiet time.
+    // Writes in place, cut between services: each part is a valid file with fewer services, and stays longer than the
+    // debounce time.
     let (db, rest) = text.split_once("\n  api:").expect("three services");
     let (api, web) = rest.split_once("\n  web:").expect("three services");
     let path = argus.specs.join("e2e.yaml");
@@ -142,17 +151,17 @@ fn slowly_written_file_removes_no_service() {
         .write(true)
         .truncate(true)
         .open(path)
-        .expect("the spec is there");
+        .expect("the spec exists");
     for piece in [db.to_owned(), format!("\n  api:{api}"), format!("\n  web:{web}")] {
         file.write_all(piece.as_bytes()).expect("a spec can be written");
         wait::all_the_while(
             Duration::from_millis(1200),
-            "a part of a file removes nothing",
+            "a partial file removes nothing",
             || container_runs(engine, "slow") == before,
         );
     }
     drop(file);
-    wait::all_the_while(Duration::from_secs(4), "nor does the whole", || {
+    wait::all_the_while(Duration::from_secs(4), "nor does the whole file", || {
         container_runs(engine, "slow") == before
     });
     argus.wait_ready("slow", LIMIT);

@@ -1,8 +1,8 @@
-//! Error codes that nothing else provokes, each by what really raises it, and told whole and alike by every surface.
+//! Error codes that no other test provokes, each raised by its real cause, complete and equal on every surface.
 #![allow(
     clippy::expect_used,
     clippy::panic,
-    reason = "a test that cannot look ends with a message"
+    reason = "a failed step ends the test with a message"
 )]
 
 #[path = "codes/case.rs"]

@@ -1,8 +1,8 @@
-//! The contract of a backend, on the faulty engine in memory and on a real one.
+//! The contract of a backend, on the simulated engine in memory and on a real one.
 #![allow(
     clippy::unwrap_used,
     clippy::disallowed_methods,
-    reason = "a test that cannot go on fails; a real engine is watched in real time, with a limit"
+    reason = "a failed step ends the test; a real engine runs in real time, with a limit"
 )]
 
 use std::sync::Arc;
@@ -76,7 +76,7 @@ fn docker_fulfils_the_backend_contract() {
     assert_eq!(outcome, Ok(()));
 }
 
-/// The program of this build as the image that helpers are made of.
+/// The image of helpers, built from the program of this build.
 fn own_image(engine: &PrivateEngine) -> OwnImage {
     let folder = engine.scratch("own-image");
     for place in ["lib", "lib64"] {

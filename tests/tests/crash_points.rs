@@ -1,5 +1,5 @@
-//! A controller that is killed before and after every single write it makes: the next one ends in the same place.
-#![allow(clippy::expect_used, reason = "a test that cannot look ends with a message")]
+//! A controller that is killed before and after every single write: the next one reaches the same end state.
+#![allow(clippy::expect_used, reason = "a failed step ends the test with a message")]
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -9,9 +9,9 @@ use argus_tests::fixture::{IMAGE, LIMIT, container_runs, engine, running, text};
 use argus_tests::proxy::Fault;
 use argus_tests::{Controller, PrivateEngine, Proxy, RunOptions, wait};
 
-/// Journeys at once: each is mostly waiting.
+/// Journeys in parallel: each spends most of its time waiting.
 const AT_ONCE: usize = 4;
-/// A phase that comes to its end without so many writes has none left to be killed at.
+/// A phase that ends with fewer writes has no further write to kill at.
 const SOON: Duration = Duration::from_millis(250);
 
 /// Two services, one after the other.
@@ -46,9 +46,10 @@ impl<'e> Journey<'e> {
         }
     }
 
-    /// Does something to the specs, kills the controller at a write that follows, starts it again, and waits for the end.
+    /// Changes the specs, kills the controller at a following write, starts it again, and waits for the end of the
+    /// phase.
     ///
-    /// Tells whether there was such a write.
+    /// Returns true if that write existed.
     fn phase(
         &self,
         write: usize,
@@ -67,7 +68,7 @@ impl<'e> Journey<'e> {
         let mut killed =
             killed.unwrap_or_else(|| panic!("{} neither ends nor writes:\n{}", self.name, self.argus.logs()));
         if !killed {
-            // The last writes may come after what is looked for.
+            // The last writes may follow the end of the phase.
             killed = wait::poll(SOON, || self.proxy.is_held().then_some(())).is_some();
         }
         if killed {
@@ -94,13 +95,13 @@ impl<'e> Journey<'e> {
         status["phase"] == "Ready" && status["stale"] != true && greets
     }
 
-    /// One more start finds nothing left to do.
+    /// Restarts the controller, which finds nothing left to do.
     fn is_adopted_without_a_write(&self, greeting: &str) {
         self.argus.kill9();
         self.proxy.reset_counts();
         self.argus.start_again();
         self.argus
-            .wait_until(LIMIT, "the next controller has looked", || {
+            .wait_until(LIMIT, "the next controller has listed", || {
                 let listed = self
                     .proxy
                     .counts()
@@ -108,10 +109,10 @@ impl<'e> Journey<'e> {
                     .any(|class| class.starts_with("GET /containers/json"));
                 (listed && self.is_ready(greeting)).then_some(())
             });
-        // Its own lease is written by every run.
+        // Every controller writes its own lease.
         let mut writes = self.proxy.writes();
         writes.retain(|write| !write.class.contains("/volumes/"));
-        assert_eq!(writes, [], "{} was settled", self.name);
+        assert_eq!(writes, [], "{} was already settled", self.name);
     }
 
     fn is_gone(&self) -> bool {
@@ -126,7 +127,7 @@ impl<'e> Journey<'e> {
                 .is_empty()
     }
 
-    /// One container a service, running, and never started twice.
+    /// Asserts one running container per service, never started twice.
     fn is_whole(&self) -> BTreeMap<String, (String, String)> {
         let all = container_runs(self.engine, &self.name);
         let names: Vec<_> = all.keys().cloned().collect();
@@ -143,7 +144,7 @@ impl<'e> Journey<'e> {
     }
 }
 
-/// What became of the three phases with a kill at this write: which of them had one.
+/// Kills at this write in each of the three phases. Returns which phases had such a write.
 fn journey(engine: &PrivateEngine, write: usize, fault: Fault) -> [bool; 3] {
     let kind = if fault == Fault::HoldBefore { "b" } else { "a" };
     let run = Journey::new(engine, format!("kill{kind}{write}"));
@@ -155,7 +156,7 @@ fn journey(engine: &PrivateEngine, write: usize, fault: Fault) -> [bool; 3] {
     let second = run.phase(write, fault, file("two"), |run| run.is_ready("two"));
     let after = run.is_whole();
     let db = format!("{}-db", run.name);
-    assert_eq!(before[&db], after[&db], "what did not change was not touched");
+    assert_eq!(before[&db], after[&db], "an unchanged service is untouched");
     run.is_adopted_without_a_write("two");
     let third = run.phase(
         write,
@@ -170,7 +171,7 @@ fn journey(engine: &PrivateEngine, write: usize, fault: Fault) -> [bool; 3] {
 fn controller_killed_at_any_write_reaches_the_same_end() {
     let engine = engine();
     let next = AtomicUsize::new(0);
-    // How many phases had no such write any more, before and after.
+    // Number of phases without such a write, before and after the call.
     let over = [AtomicUsize::new(0), AtomicUsize::new(0)];
     let kills = AtomicUsize::new(0);
     std::thread::scope(|scope| {
@@ -193,9 +194,6 @@ fn controller_killed_at_any_write_reaches_the_same_end() {
         }
     });
     let kills = kills.load(Ordering::SeqCst);
-    // Network, two creates, two starts; a new web and the end of the old one; two removals and the network.
-    assert!(
-        kills >= 2 * (5 + 3 + 3),
-        "only {kills} writes were there to be killed at"
-    );
+    // Network, two creates, two starts; a new `web` and the removal of the old one; two removals and the network.
+    assert!(kills >= 2 * (5 + 3 + 3), "only {kills} kills at writes");
 }

@@ -1,8 +1,8 @@
-//! The Docker backend against a real engine: every act and its repetition, every refusal, every loss.
-#![allow(clippy::expect_used, reason = "a test that cannot look ends with a message")]
+//! The Docker backend against a real engine: every action and its repetition, every refusal, every loss.
+#![allow(clippy::expect_used, reason = "a failed step ends the test with a message")]
 #![allow(
     clippy::disallowed_methods,
-    reason = "real engines are watched in real time, with a limit"
+    reason = "a real engine runs in real time, with a limit"
 )]
 
 use std::collections::BTreeMap;
@@ -172,11 +172,11 @@ impl Observer {
         }
     }
 
-    /// Takes sightings in until the world is as wanted.
+    /// Applies watch events until the store satisfies `holds`.
     async fn until(&mut self, what: &str, holds: impl Fn(&Store, &[WatchEvent]) -> bool) {
         let waited = tokio::time::timeout(LIMIT, async {
             while !holds(&self.store, &self.seen) {
-                let event = self.stream.next().await.expect("sightings never end");
+                let event = self.stream.next().await.expect("the watch never ends");
                 self.seen.push(event.clone());
                 self.store.apply(event);
             }
@@ -184,7 +184,7 @@ impl Observer {
         let waited = waited.await;
         assert!(
             waited.is_ok(),
-            "waited in vain: {what}\n{:#?}",
+            "timed out: {what}\n{:#?}",
             self.seen.iter().rev().take(12).collect::<Vec<_>>()
         );
     }
@@ -209,7 +209,7 @@ fn running(container: &Container) -> bool {
 }
 
 #[test]
-#[expect(clippy::too_many_lines, reason = "one life from its beginning to its end")]
+#[expect(clippy::too_many_lines, reason = "one life cycle from start to end")]
 fn every_action_is_repeatable_and_observed() {
     let engine = PrivateEngine::shared();
     engine.make_busybox_image(IMAGE, &[]);
@@ -369,7 +369,7 @@ fn every_action_is_repeatable_and_observed() {
                 container.state == ContainerState::Exited && container.inspect.is_some()
             })
             .await;
-        assert_eq!(observer.stops(), 0, "our own stop is not somebody's");
+        assert_eq!(observer.stops(), 0, "our own stop has no other actor");
 
         assert_eq!(executor.remove(&id).await, Ok(Done::Ok));
         assert_eq!(executor.remove(&id).await, Ok(Done::Ok));
@@ -383,7 +383,7 @@ fn every_action_is_repeatable_and_observed() {
         assert_eq!(executor.act(remove_volume()).await, Ok(Done::Ok));
         assert_eq!(executor.act(remove_volume()).await, Ok(Done::Ok));
         observer
-            .until("nothing is left", |store, _| {
+            .until("everything is removed", |store, _| {
                 store.network(&network).is_none() && store.volume("argus-life-data").is_none()
             })
             .await;
@@ -410,13 +410,13 @@ fn external_changes_to_containers_are_observed() {
         observer.sees(&id, "adopted with its facts", running).await;
         engine.docker_ok(&["stop", "-t", "1", id.as_str()]);
         observer
-            .sees(&id, "stopped by hand", |container| {
+            .sees(&id, "stopped externally", |container| {
                 container.state == ContainerState::Exited && container.stopped_by_other.is_some()
             })
             .await;
         executor.start(&id).await.expect("start");
         observer
-            .sees(&id, "started, and the old stop forgotten", |container| {
+            .sees(&id, "started, and the old stop is forgotten", |container| {
                 running(container) && container.stopped_by_other.is_none()
             })
             .await;
@@ -430,9 +430,11 @@ fn external_changes_to_containers_are_observed() {
             .await;
         engine.docker_ok(&["network", "rm", "argus-others"]);
         observer
-            .until("network gone", |store, _| store.network(&network).is_none())
+            .until("the network is removed", |store, _| {
+                store.network(&network).is_none()
+            })
             .await;
-        // A list that is asked for comes at once, and many wishes make one.
+        // A requested list comes immediately, and many requests share one list.
         let before = observer.store.last_complete();
         (0..100).for_each(|_| docker.request_relist());
         observer
@@ -450,7 +452,7 @@ fn foreign_objects_are_never_changed() {
         let executor = NoExecutor(docker.clone());
         let network = executor.network("foreign").await;
         let ours = executor.container("argus-foreign-a", spec("foreign", "a")).await;
-        // `docker commit` hands our labels on to whatever is made from the image.
+        // `docker commit` copies our labels to every container of the new image.
         engine.docker_ok(&["commit", ours.as_str(), "committed:1"]);
         let inherited =
             engine.docker_ok(&["run", "-d", "--name", "inherits", "committed:1", "sleep", "1000"]);
@@ -494,7 +496,7 @@ fn foreign_objects_are_never_changed() {
             engine.docker_ok(&["inspect", "-f", "{{.State.Running}}", "inherits", "plain"]),
             "true\ntrue"
         );
-        // Names that others hold.
+        // Names of objects that others own.
         let taken = executor.create("plain", spec("foreign", "b")).await;
         let holder = |result: &Result<Done, ActionError>| match result {
             Err(ActionError::NameTaken { holder }) => holder.clone(),
@@ -587,7 +589,7 @@ fn refused_port_names_its_owner() {
                 tokio::task::yield_now().await;
             }
         });
-        waited.await.expect("the listener comes up");
+        waited.await.expect("the listener opens its port");
 
         let id = executor.container("argus-ports-1", with(19001)).await;
         let refused = refusal(executor.start(&id).await);
@@ -626,7 +628,7 @@ fn refused_port_names_its_owner() {
         assert_eq!(
             executor.start(&id).await,
             Ok(Done::Ok),
-            "the same container starts once the port is free"
+            "the same container starts when the port is free"
         );
 
         let elsewhere = Binding {
@@ -701,7 +703,7 @@ fn refusals_name_their_cause() {
         };
         let id = executor.container("argus-wrong-2", no_command).await;
         let received = executor.start(&id).await;
-        // With an init the engine starts that, and the init exits with 127.
+        // With `init` the engine starts the init process, which exits with 127.
         let mut observer = Observer::open(&docker);
         match received {
             Err(ActionError::EntrypointNotFound(_)) => {}
@@ -884,7 +886,7 @@ fn image_is_pulled_from_its_registry() {
     });
 }
 
-/// The process that stands between the engine and a container's own.
+/// The shim process between the engine and a container's process.
 fn shim_of(id: &ContainerId) -> String {
     let processes = std::fs::read_dir("/proc").expect("proc").flatten();
     let pids = processes.filter_map(|entry| entry.file_name().into_string().ok());
@@ -923,22 +925,25 @@ fn hanging_container_delays_no_other() {
         executor.start(&well).await.expect("start");
         let seen =
             tokio::time::timeout(Duration::from_secs(2), observer.sees(&well, "the other", running)).await;
-        assert!(seen.is_ok(), "it is seen at once although an inspect hangs");
+        assert!(
+            seen.is_ok(),
+            "it is reported immediately although an inspect hangs"
+        );
         let before = observer.store.last_complete();
         docker.request_relist();
         let listed = observer.until("a list", |store, _| store.last_complete() > before);
         assert!(
             tokio::time::timeout(Duration::from_secs(2), listed).await.is_ok(),
-            "lists go on"
+            "lists continue"
         );
         assert!(
             matches!(executor.remove(&hung).await, Err(ActionError::Busy(_))),
-            "an inspect that hangs is no outage"
+            "an inspect that hangs is not an outage"
         );
         assert!(observer.store.reachable());
         signal(&shim, "-CONT");
         observer
-            .until("gone at last", |store, _| store.container(&hung).is_none())
+            .until("removed at last", |store, _| store.container(&hung).is_none())
             .await;
     });
 }
@@ -968,7 +973,7 @@ fn sleeping_consumer_catches_up() {
             ids.push(id);
         }
         observer
-            .until("all of them, looked at", |store, _| {
+            .until("all of them, inspected", |store, _| {
                 ids.iter().all(|id| {
                     let container = store.container(id);
                     container
@@ -980,7 +985,7 @@ fn sleeping_consumer_catches_up() {
             executor.remove(id).await.expect("remove");
         }
         observer
-            .until("none is left", |store, _| store.containers().count() == 0)
+            .until("none remains", |store, _| store.containers().count() == 0)
             .await;
     });
 }
@@ -999,7 +1004,7 @@ fn broken_connection_gives_honest_outcomes() {
         let mut observer = Observer::open(&docker);
         observer.until("a complete list", |store, _| store.synced()).await;
         let network = executor.network("wire").await;
-        // The answer is lost, the work is done: the next try adopts what the first one made.
+        // The response is lost but the work is done: the retry adopts the result.
         proxy.inject("POST /containers/create", Fault::CloseAfter, 1);
         let lost = executor.create("argus-wire-a", spec("wire", "a")).await;
         assert!(
@@ -1017,7 +1022,7 @@ fn broken_connection_gives_honest_outcomes() {
         );
         observer.sees(&id, "running", running).await;
 
-        // At rest nothing is written, and nothing is asked but what the watch asks.
+        // An idle controller writes nothing, and sends only the requests of the watch.
         proxy.reset_counts();
         let rest = observer.until("never", |_, _| false);
         assert!(tokio::time::timeout(Duration::from_secs(12), rest).await.is_err());
@@ -1032,7 +1037,7 @@ fn broken_connection_gives_honest_outcomes() {
         assert!(proxy.cut("GET /events") > 0);
         observer.until("lost", |store, _| !store.reachable()).await;
         observer
-            .until("and back at once", |store, _| {
+            .until("back immediately", |store, _| {
                 store.reachable() && store.last_complete() > before
             })
             .await;
@@ -1073,7 +1078,7 @@ fn stalled_event_stream_is_detected() {
         executor.network("mute").await;
         let id = executor.container("argus-mute-a", spec("mute", "a")).await;
         executor.start(&id).await.expect("start");
-        observer.sees(&id, "looked at after the call", running).await;
+        observer.sees(&id, "inspected after the call", running).await;
         let lists = observer.store.last_complete();
         observer
             .until("two lists later", |store, _| store.last_complete() > lists + 1)
@@ -1082,10 +1087,13 @@ fn stalled_event_stream_is_detected() {
             .seen
             .iter()
             .filter(|seen| **seen == WatchEvent::StreamStalled);
-        assert_eq!(deaf.count(), 1, "said once");
-        assert!(observer.store.reachable(), "the engine itself was never away");
+        assert_eq!(deaf.count(), 1, "reported once");
+        assert!(
+            observer.store.reachable(),
+            "the engine itself was always reachable"
+        );
         engine.docker_ok(&["stop", "-t", "1", id.as_str()]);
-        let output = observer.sees(&id, "told by an event", |container| {
+        let output = observer.sees(&id, "reported by an event", |container| {
             container.stopped_by_other.is_some()
         });
         assert!(tokio::time::timeout(Duration::from_secs(3), output).await.is_ok());
@@ -1111,9 +1119,9 @@ fn engine_with_pings_but_no_lists_is_connected_once() {
         };
         proxy.inject("GET /containers/json", Fault::Answer(HALF), 1_000_000);
         proxy.cut("GET /events");
-        // It may be found once more, until a list is missed.
+        // One more attempt may find it, until a list fails.
         observer
-            .until("three tries in vain", |store, _| {
+            .until("three failed attempts", |store, _| {
                 store.retry().is_some_and(|away| away.attempts >= 3)
             })
             .await;
@@ -1180,7 +1188,7 @@ fn watch_waits_for_an_absent_engine() {
         let docker = docker(&engine);
         let mut observer = Observer::open(&docker);
         observer
-            .until("lost from the beginning", |store, _| {
+            .until("lost from the start", |store, _| {
                 !store.unreachable_reason().is_empty()
             })
             .await;

@@ -1,6 +1,5 @@
-//! What else may happen to an environment on a real engine: changed by hand, judged by its image, crashing, keeping data,
-//! living for a time.
-#![allow(clippy::expect_used, reason = "a test that cannot look ends with a message")]
+//! Drift and life cycle on a real engine: manual changes, image health checks, crashes, data, expiry.
+#![allow(clippy::expect_used, reason = "a failed step ends the test with a message")]
 
 use std::time::Duration;
 
@@ -17,18 +16,18 @@ fn manual_changes_are_reverted() {
     let before = container_runs(engine, "byhand");
 
     engine.docker_ok(&["rename", "byhand-api", "byhand-elsewhere"]);
-    argus.wait_until(LIMIT, "the name is put right", || {
+    argus.wait_until(LIMIT, "the name is restored", || {
         engine.inspect("byhand-api").map(|_| ())
     });
     argus.wait_ready("byhand", LIMIT);
     assert_eq!(
         container_runs(engine, "byhand"),
         before,
-        "a name is put right without a restart"
+        "a name is restored without a restart"
     );
 
     engine.docker_ok(&["update", "--restart", "always", "byhand-api"]);
-    argus.wait_until(LIMIT, "the restart policy is put right", || {
+    argus.wait_until(LIMIT, "the restart policy is restored", || {
         let policy = text(&engine.inspect("byhand-api")?["HostConfig"]["RestartPolicy"]["Name"]);
         (running(engine, "byhand-api") && policy == "no").then_some(())
     });
@@ -37,7 +36,7 @@ fn manual_changes_are_reverted() {
     assert_eq!(after["byhand-db"], before["byhand-db"]);
     assert_eq!(after["byhand-web"], before["byhand-web"]);
 
-    // On the network again, but without its names.
+    // On the network again, but without its aliases.
     let network = "argusai-byhand-network";
     engine.docker_ok(&["network", "disconnect", "-f", network, "byhand-api"]);
     engine.docker(
@@ -46,7 +45,7 @@ fn manual_changes_are_reverted() {
             .collect::<Vec<_>>()
             .as_slice(),
     );
-    argus.wait_until(LIMIT, "its names are put right", || {
+    argus.wait_until(LIMIT, "its aliases are restored", || {
         let at = engine.inspect("byhand-api")?["NetworkSettings"]["Networks"][network].clone();
         at["Aliases"].to_string().contains("\"api\"").then_some(())
     });
@@ -72,7 +71,7 @@ fn containers_are_confined_as_declared() {
 
     let policy = "{ init: false, noNewPrivileges: false, pidsLimit: 64, logMaxSize: 250KB, logMaxFiles: 2 }";
     argus.write_spec("e2e.yaml", &spec(&format!("argus: {{ policy: {policy} }}\n")));
-    argus.wait_until(LIMIT, "it is replaced by one that is confined as asked", || {
+    argus.wait_until(LIMIT, "it is replaced by a confined container", || {
         (engine.inspect("confined-one")?["HostConfig"]["PidsLimit"] == 64).then_some(())
     });
     let status = argus.wait_ready("confined", LIMIT);
@@ -89,11 +88,11 @@ fn containers_are_confined_as_declared() {
         "{status:#}"
     );
 
-    // What somebody makes of it afterwards is put right.
+    // Argus restores a limit that was changed later.
     for limit in ["5000", "-1"] {
         let before = container_runs(engine, "confined");
         engine.docker_ok(&["update", "--pids-limit", limit, "confined-one"]);
-        argus.wait_until(LIMIT, "the limit is put right", || {
+        argus.wait_until(LIMIT, "the limit is restored", || {
             let now = engine.inspect("confined-one")?;
             (now["HostConfig"]["PidsLimit"] == 64 && container_runs(engine, "confined") != before)
                 .then_some(())
@@ -118,28 +117,28 @@ fn environment_ends_after_its_ttl() {
         (container_runs(engine, "brief").is_empty() && networks.is_empty()).then_some(())
     };
     argus.write_spec("e2e.yaml", &spec("6s"));
-    argus.wait_until(LIMIT, "it is made", made);
-    argus.wait_until(LIMIT, "its time is over, and nobody asked", gone);
-    argus.wait_until(LIMIT, "it is said why there is none", || {
+    argus.wait_until(LIMIT, "it is created", made);
+    argus.wait_until(LIMIT, "the environment expires", gone);
+    argus.wait_until(LIMIT, "the status names the expiry", || {
         let get = argus.cli(&["get", "brief"]);
         let output = String::from_utf8_lossy(&get.stderr).into_owned();
         output.contains("expired after its `argus.ttl`").then_some(())
     });
-    // A removal is of a container that nobody desires, and so of no environment.
+    // The removed container belongs to no desired environment.
     let events = argus.cli(&["events", "--type", "intent"]);
     assert!(
         String::from_utf8_lossy(&events.stdout).contains("its `argus.ttl` is over"),
         "{events:?}"
     );
 
-    // It does not come back with the controller.
+    // It does not return with the controller.
     argus.kill9();
     argus.start_again();
-    wait::all_the_while(Duration::from_secs(3), "it stays away", || gone().is_some());
+    wait::all_the_while(Duration::from_secs(3), "it stays removed", || gone().is_some());
 
     assert_eq!(argus.cli(&["retry", "brief"]).status.code(), Some(0));
-    argus.wait_until(LIMIT, "somebody brought it back", made);
-    argus.wait_until(LIMIT, "for as long as before", gone);
+    argus.wait_until(LIMIT, "a retry restores it", made);
+    argus.wait_until(LIMIT, "for the full time again", gone);
     argus.write_spec("e2e.yaml", &spec("2h"));
     argus.wait_ready("brief", LIMIT);
 }
@@ -159,7 +158,7 @@ fn image_healthcheck_decides_ready() {
         "e2e.yaml",
         "project: { name: checked }\nservices:\n  one:\n    image: checked:local\n    container: { name: checked-one }\n",
     );
-    argus.wait_status("checked", LIMIT, "says that it is unhealthy", |now| {
+    argus.wait_status("checked", LIMIT, "reports that it is unhealthy", |now| {
         Controller::service(now, "one")["health"] == "Unhealthy" && now["phase"] != "Ready"
     });
     engine.docker_ok(&["exec", "checked-one", "touch", "/tmp/good"]);
@@ -180,15 +179,19 @@ fn crash_loop_is_delayed_and_then_given_up() {
         now.to_string().contains("CONTAINER_RESTART_EXHAUSTED")
     });
     assert_eq!(Controller::service(&status, "bad")["restarts"], 2, "{status:#}");
-    let starts = text(&engine.inspect("loops-bad").expect("it stays to be seen")["State"]["StartedAt"]);
-    wait::all_the_while(Duration::from_secs(4), "a spent budget is spent", || {
-        engine
-            .inspect("loops-bad")
-            .is_some_and(|now| text(&now["State"]["StartedAt"]) == starts)
-    });
-    // A person asks for another try.
+    let starts = text(&engine.inspect("loops-bad").expect("it stays for inspection")["State"]["StartedAt"]);
+    wait::all_the_while(
+        Duration::from_secs(4),
+        "an exhausted budget allows no restart",
+        || {
+            engine
+                .inspect("loops-bad")
+                .is_some_and(|now| text(&now["State"]["StartedAt"]) == starts)
+        },
+    );
+    // A person requests a retry.
     assert_eq!(argus.cli(&["retry", "loops"]).status.code(), Some(0));
-    argus.wait_until(LIMIT, "it is tried again", || {
+    argus.wait_until(LIMIT, "it is started again", || {
         let now = engine.inspect("loops-bad")?;
         (text(&now["State"]["StartedAt"]) != starts).then_some(())
     });
@@ -208,7 +211,7 @@ fn given_up_service_is_retried_with_a_moved_tag() {
         now.to_string().contains("CONTAINER_RESTART_EXHAUSTED")
     });
     engine.make_busybox_image("turned:local", &[]);
-    // Nobody asks for it.
+    // Without a request of a person.
     let status = argus.wait_ready("turned", LIMIT);
     assert_eq!(
         Controller::service(&status, "one")["state"],
@@ -237,15 +240,15 @@ fn named_volume_outlives_its_environment() {
     );
     argus.wait_ready("kept", LIMIT);
     argus.wait_ready("dropped", LIMIT);
-    let labels = volume(engine, "kept-data").expect("it was made")["Labels"].clone();
+    let labels = volume(engine, "kept-data").expect("it was created")["Labels"].clone();
     assert_eq!(labels["argusai.environment"], "kept");
     assert_eq!(labels["argusai.role"], "volume");
     argus.remove_spec("kept.e2e.yaml");
     argus.remove_spec("dropped.e2e.yaml");
-    argus.wait_until(LIMIT, "the volume that was to go is gone", || {
+    argus.wait_until(LIMIT, "the volume is removed", || {
         volume(engine, "dropped-data").is_none().then_some(())
     });
-    argus.wait_until(LIMIT, "the other environment is gone too", || {
+    argus.wait_until(LIMIT, "the other environment is removed too", || {
         container_runs(engine, "kept").is_empty().then_some(())
     });
     assert!(volume(engine, "kept-data").is_some(), "data is kept");

@@ -1,8 +1,8 @@
-//! How containers that fail are met on a real engine: what is told, what is kept, when they run again, when they do not.
+//! Failing containers on a real engine: reported errors, stored evidence, and restarts or their absence.
 #![allow(
     clippy::expect_used,
     clippy::panic,
-    reason = "a test that cannot look ends with a message"
+    reason = "a failed step ends the test with a message"
 )]
 
 #[path = "failures/case.rs"]

@@ -1,6 +1,6 @@
-//! Golden plans: what is decided for a spec in a world, one readable file a case; `UPDATE=1` writes the decisions anew.
+//! Golden plans: the decisions for a spec in a world, one readable file per case; `UPDATE=1` writes them again.
 
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+#![allow(clippy::unwrap_used, reason = "a failed step ends the test")]
 
 use std::path::{Path, PathBuf};
 

@@ -1,4 +1,4 @@
-//! The harness itself, on a real engine: what it promises to every other test.
+//! Tests of the harness itself, on a real engine: the guarantees that every other test relies on.
 
 use std::io::Write;
 use std::os::unix::net::UnixStream;
@@ -40,7 +40,7 @@ fn engine_starts_serves_and_leaves_nothing() {
     assert!(!socket.exists() && !socket.parent().unwrap().exists());
     assert!(!exists(&format!("/run/netns/{netns}")) && !exists(&format!("/sys/class/net/{netns}-h")));
     let proof = format!("/proc/{pid}/exe");
-    wait::until(LIMIT, "the container's process is gone", || {
+    wait::until(LIMIT, "the container's process ends", || {
         std::fs::read_link(&proof).is_err().then_some(())
     });
 }
@@ -80,7 +80,7 @@ fn killed_daemon_returns_with_its_objects() {
     engine.kill9();
     assert!(!engine.answers());
     engine.start_again();
-    assert!(running(&engine, "survivor"), "live-restore keeps it");
+    assert!(running(&engine, "survivor"), "live-restore keeps the container");
     engine.restart();
     assert!(running(&engine, "survivor"));
     engine.freeze();
@@ -135,7 +135,7 @@ fn second_engine_version_serves() {
     });
 }
 
-/// Run by the next test as a process of its own.
+/// Runs in a separate process, which the next test starts and kills.
 #[test]
 fn helper_that_is_killed_while_it_has_an_engine() {
     if std::env::var_os("ARGUS_HARNESS_HELPER").is_none() {
@@ -146,7 +146,7 @@ fn helper_that_is_killed_while_it_has_an_engine() {
     run_container(&engine, "orphan");
     println!("\nengine {} {}", engine.netns(), engine.socket().display());
     std::io::stdout().flush().unwrap();
-    wait::all_the_while(Duration::from_secs(60), "we live", || true);
+    wait::all_the_while(Duration::from_secs(60), "the helper lives", || true);
 }
 
 #[test]
@@ -209,12 +209,12 @@ fn proxy_counts_and_injects_faults() {
     assert_eq!(
         get("/volumes/never").unwrap().status,
         404,
-        "closed before the engine heard of it"
+        "closed before the engine receives it"
     );
     assert_eq!(
         get("/volumes/unknown").unwrap().status,
         200,
-        "done, though the client saw an error"
+        "done, although the client got an error"
     );
     assert_eq!(create("clean").unwrap().status, 201);
     assert_eq!(proxy.writes().len(), 3);
@@ -228,7 +228,7 @@ fn proxy_counts_and_injects_faults() {
     });
     assert_eq!(proxy.cut("GET /events"), 1);
     proxy.hang();
-    assert!(get("/_ping").is_err(), "a hanging wire times out");
+    assert!(get("/_ping").is_err(), "a hanging connection times out");
     proxy.heal();
     assert_eq!(get("/_ping").unwrap().status, 200);
     proxy.refuse();

@@ -1,9 +1,9 @@
-//! HTTP with the real binary on a real engine: what is served, to whom, and that a story is told whole.
+//! HTTP with the real binary on a real engine: routes, access rules, and complete event streams.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
     clippy::panic,
-    reason = "a test that cannot go on fails"
+    reason = "a failed step ends the test"
 )]
 
 use std::collections::BTreeSet;
@@ -37,7 +37,7 @@ fn listening(args: &[&str]) -> RunOptions {
     }
 }
 
-/// A controller with its two doors.
+/// A controller that serves the socket and an address.
 struct HttpFixture<'e> {
     argus: Controller<'e>,
     at: SocketAddr,
@@ -50,7 +50,7 @@ impl HttpFixture<'static> {
     }
 
     fn of(argus: Controller<'static>) -> Self {
-        let at = argus.wait_until(LIMIT, "it says where it listens", || {
+        let at = argus.wait_until(LIMIT, "the address is published", || {
             let output = argus.controller_status()["http"].as_str()?.to_owned();
             output.strip_prefix("http://")?.parse().ok()
         });
@@ -61,12 +61,12 @@ impl HttpFixture<'static> {
 
 impl HttpFixture<'_> {
     fn connect(&self) -> TcpStream {
-        let stream = engine().connect(self.at).expect("it listens");
+        let stream = engine().connect(self.at).expect("the server listens");
         stream.set_read_timeout(Some(LIMIT)).unwrap();
         stream
     }
 
-    /// Over TCP, with these further lines in the head.
+    /// Sends a request over TCP, with these further lines in the head.
     fn ask(&self, method: &str, path: &str, head: &str, body: &str) -> Answer {
         let host = if head.contains("Host:") {
             String::new()
@@ -77,10 +77,10 @@ impl HttpFixture<'_> {
             "{method} {path} HTTP/1.1\r\n{host}{head}Connection: close\r\nContent-Length: {}\r\n\r\n{body}",
             body.len()
         );
-        exchange(self.connect(), text.as_bytes()).expect("an answer")
+        exchange(self.connect(), text.as_bytes()).expect("a response")
     }
 
-    /// Over the socket.
+    /// Sends a request over the socket.
     fn send(&self, method: &str, path: &str, body: &str) -> Answer {
         http::request(
             &self.socket,
@@ -90,7 +90,7 @@ impl HttpFixture<'_> {
             body.as_bytes(),
             LIMIT,
         )
-        .expect("an answer")
+        .expect("a response")
     }
 
     fn bearer(&self) -> String {
@@ -122,7 +122,7 @@ fn documented_requests_work_and_others_are_refused() {
                 .replace("{verb}", "retry")
                 .replace("{id}", "nothing");
             if path == "/events" || path == "/mcp" {
-                // The one never ends, and the other is asked with heads of its own below.
+                // The stream never ends, and MCP needs further headers: both have tests below.
                 continue;
             }
             let body = match (method.as_str(), path.as_str()) {
@@ -138,7 +138,7 @@ fn documented_requests_work_and_others_are_refused() {
             let expected: &[u16] = if path.ends_with("/evidence") || path.ends_with("/nothing") {
                 &[404]
             } else if path.ends_with("/requests") {
-                // It is a service, and no mock.
+                // `web` is a service, not a mock.
                 &[409]
             } else {
                 &[200, 202]
@@ -152,14 +152,14 @@ fn documented_requests_work_and_others_are_refused() {
     assert_eq!(
         status,
         fixture.argus.status("asked"),
-        "what is served is what is written"
+        "the routes are the documented ones"
     );
     is_refused_in_one_form(&fixture);
     let large = format!(r#"{{"verb":"retry","environment":"{}"}}"#, "x".repeat(100_000));
     assert_eq!(fixture.send("POST", "/api/v1/actions", &large).status, 413);
 }
 
-/// What is asked in a wrong way.
+/// Asserts that every invalid request gets an error of one form.
 fn is_refused_in_one_form(fixture: &HttpFixture<'_>) {
     for (method, path, body, status) in [
         ("GET", "/api/v1/environments/nobody", "", 404),
@@ -179,7 +179,7 @@ fn is_refused_in_one_form(fixture: &HttpFixture<'_>) {
             r#"{"environment":"asked","forSeconds":"long"}"#,
             400,
         ),
-        // A span that is misspelt would be a hold for good.
+        // A misspelt duration must not become an endless hold.
         (
             "POST",
             "/api/v1/actions/hold",
@@ -251,7 +251,8 @@ fn is_refused_in_one_form(fixture: &HttpFixture<'_>) {
     }
 }
 
-/// Without the token what the document lets everybody read, and nothing else; what needs it for reading.
+/// Asserts that, without the token, exactly the documented routes are readable. Returns the routes that need the token
+/// to read.
 fn as_the_document_says_who_may(fixture: &HttpFixture<'_>) -> BTreeSet<String> {
     let document = fixture.ask("GET", "/api/v1/openapi.json", "", "").json();
     let mut private = BTreeSet::new();
@@ -277,7 +278,7 @@ fn as_the_document_says_who_may(fixture: &HttpFixture<'_>) -> BTreeSet<String> {
     private
 }
 
-/// MCP is answered where the document says.
+/// Asserts that MCP responds at its documented path.
 fn greets_agents(fixture: &HttpFixture<'_>) {
     let hello = json!({ "jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {
         "protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": { "name": "x", "version": "1" },
@@ -306,7 +307,7 @@ fn local_users_read_and_only_the_owner_writes() {
         let path = format!("/api/v1/environments/doors{path}");
         assert!(private.contains(&path), "{path}: {private:?}");
     }
-    // What is done to what stands in the journal, which is nobody else's to read.
+    // The subject of an action in the journal is private.
     let acts =
         |head: &str| fixture.ask("GET", "/api/v1/events?type=intent", head, "").json()["items"][0].clone();
     assert!(acts("")["subject"].is_null() && acts("")["action"]["verb"].is_string());
@@ -326,7 +327,7 @@ fn local_users_read_and_only_the_owner_writes() {
             .status,
         202
     );
-    // A page in a browser, under a name that points here, and one that is merely curious.
+    // A web page: under a name that resolves to this host, and from a foreign origin.
     let rebound = "Host: evil.test:9470\r\n";
     assert_eq!(
         fixture.ask("GET", "/api/v1/environments", rebound, "").status,
@@ -339,7 +340,7 @@ fn local_users_read_and_only_the_owner_writes() {
         fixture.ask("POST", "/api/v1/actions/retry", &both, retry).status,
         403
     );
-    // Who sends its head or body slowly is not waited for, and holds nobody else up.
+    // A client that sends its head or body slowly is not waited for, and delays no other client.
     let mut slow = fixture.connect();
     slow.write_all(b"GET /healthz HTTP/1.1\r\nHost: loc").unwrap();
     let body = format!(
@@ -351,18 +352,18 @@ fn local_users_read_and_only_the_owner_writes() {
     assert!(late.as_ref().is_ok_and(|answer| answer.status == 408), "{late:?}");
     let mut rest = Vec::new();
     slow.read_to_end(&mut rest)
-        .expect("it is closed, and not left hanging");
+        .expect("it is closed and does not hang");
     assert_eq!(fixture.ask("GET", "/healthz", "", "").status, 200);
     let ended = fixture.argus.stop();
     assert!(ended.success());
 }
 
-/// The records that come until that with the number `goal` does.
+/// Reads up to `most` records, until the one with the number `goal`.
 fn records(events: &mut Events<TcpStream>, most: usize, goal: u64) -> Vec<Event> {
     let mut records: Vec<Event> = Vec::new();
     let id = |event: &Event| event.id.parse::<u64>().expect("a number");
     while records.len() < most && records.last().is_none_or(|last| id(last) < goal) {
-        let Some(event) = events.hear().expect("the stream goes on") else {
+        let Some(event) = events.hear().expect("the stream continues") else {
             break;
         };
         if event.name != "snapshot" && !event.id.is_empty() {
@@ -372,7 +373,7 @@ fn records(events: &mut Events<TcpStream>, most: usize, goal: u64) -> Vec<Event>
     records
 }
 
-/// Their numbers.
+/// Like [`records`], but returns only their numbers.
 fn ids(events: &mut Events<TcpStream>, most: usize, goal: u64) -> Vec<u64> {
     let number = |event: &Event| event.id.parse().expect("a number");
     records(events, most, goal).iter().map(number).collect()
@@ -396,7 +397,7 @@ fn crash_is_streamed_and_replayed_to_returning_clients() {
     let mut names = Vec::new();
     let mut recovered = None;
     while recovered.is_none() {
-        let event = events.hear().unwrap().expect("the stream goes on");
+        let event = events.hear().unwrap().expect("the stream continues");
         if event.name == "restart_success" {
             recovered = Some(event.id.clone());
         }
@@ -407,7 +408,7 @@ fn crash_is_streamed_and_replayed_to_returning_clients() {
     assert!(order.iter().all(Option::is_some), "{names:?}");
     assert!(order[0] < order[3] && order[2] < order[3], "{names:?}");
     assert_ne!(container_runs(engine(), "told"), before);
-    // Who heard only the first of it gets the rest, and nothing twice.
+    // A client that received only the first event gets the rest, and nothing twice.
     let first = names
         .iter()
         .find(|(_, id)| !id.is_empty())
@@ -420,7 +421,7 @@ fn crash_is_streamed_and_replayed_to_returning_clients() {
     let repeated: BTreeSet<u64> = ids(&mut again, usize::MAX, last).into_iter().collect();
     let first: u64 = first.parse().unwrap();
     assert_eq!(repeated, received.into_iter().filter(|id| *id > first).collect());
-    // Only what was asked for.
+    // Only the requested events.
     let mut only = fixture.events("?type=restart_success", Some("0"));
     assert_eq!(only.hear().unwrap().expect("an event").name, "restart_success");
 }
@@ -428,25 +429,25 @@ fn crash_is_streamed_and_replayed_to_returning_clients() {
 #[test]
 fn ten_thousand_events_reach_500_clients_exactly_once() {
     const FAULTY: u64 = 10_000;
-    // The clients read what comes through one after the other: what they want of the storm is that much each.
+    // The clients read sequentially, so each requests only this many events.
     const CROWD: usize = 200;
     let fixture = HttpFixture::open();
     fixture.argus.write_spec("e2e.yaml", &shop("storm", 18730, "one"));
     fixture.argus.wait_ready("storm", LIMIT);
     let mut first = fixture.events("", None);
     let begin: u64 = first.hear().unwrap().expect("a snapshot").id.parse().unwrap();
-    // These never read.
+    // These clients never read.
     let deaf: Vec<_> = (0..20).map(|_| fixture.events("", None)).collect();
     let mut many: Vec<_> = (0..500)
         .map(|_| fixture.events("?type=snapshot,command&environment=crowd", None))
         .collect();
     for stream in &mut many {
-        // From here on it misses nothing.
+        // From here on the stream misses nothing.
         assert_eq!(stream.hear().unwrap().expect("a snapshot").name, "snapshot");
     }
     let pid = fixture.argus.controller_status()["pid"].as_u64().expect("a pid");
     let resident = || {
-        let status = std::fs::read_to_string(format!("/proc/{pid}/status")).expect("it runs");
+        let status = std::fs::read_to_string(format!("/proc/{pid}/status")).expect("the process runs");
         let line = status
             .lines()
             .find(|line| line.starts_with("VmRSS"))
@@ -469,7 +470,7 @@ fn ten_thousand_events_reach_500_clients_exactly_once() {
                 scope.spawn(move || some.iter_mut().map(received).collect::<Vec<_>>())
             })
             .collect();
-        // Comes back in the middle of it, again and again.
+        // A client that reconnects repeatedly in the middle.
         let (mut last, mut output) = (begin, 0);
         let mut of_crowd = Vec::new();
         while output < FAULTY {
@@ -486,33 +487,32 @@ fn ten_thousand_events_reach_500_clients_exactly_once() {
         assert_eq!(of_crowd.len(), CROWD);
         for some in crowd {
             for received in some.join().expect("a reader") {
-                assert_eq!(received, of_crowd, "no loss and no repetition for any of them");
+                assert_eq!(received, of_crowd, "no loss and no repetition for any client");
             }
         }
         last
     });
-    // The one that was there from the beginning heard the same.
+    // The client that was connected from the start received the same.
     let whole = ids(&mut first, usize::MAX, goal);
     let expected: Vec<u64> = (begin + 1..=begin + whole.len() as u64).collect();
     assert_eq!(whole, expected);
     let grown = resident().saturating_sub(small);
     assert!(
         grown < 64 * 1024,
-        "{grown} KiB for twenty that never read and five hundred that do"
+        "{grown} KiB for twenty clients that never read and five hundred that do"
     );
-    // Nobody was held up.
+    // No other work was delayed.
     engine().kill_all_in("storm-web");
     fixture.argus.wait_status("storm", LIMIT, "healed", |status| {
         status["phase"] == "Ready" && Controller::service(status, "web")["restarts"] == 1
     });
     drop((deaf, many));
-    wait::until(LIMIT, "it answers as before", || {
+    wait::until(LIMIT, "it responds as before", || {
         (fixture.ask("GET", "/healthz", "", "").status == 200).then_some(())
     });
 }
 
-/// Commands about environments that are not there: each is refused, and each refusal is in the journal. One of fifty is about
-/// `crowd`.
+/// Sends commands about missing environments: the journal records each refusal. One of fifty is about `crowd`.
 fn many_commands(socket: &std::path::Path, number: u64) {
     let request = |env: &str| {
         let body = json!({ "verb": "retry", "environment": env }).to_string();
@@ -520,14 +520,14 @@ fn many_commands(socket: &std::path::Path, number: u64) {
         format!("POST /api/v1/actions HTTP/1.1\r\nHost: argus\r\nContent-Length: {length}\r\n\r\n{body}")
     };
     let (no_one, crowd) = (request("nobody"), request("crowd"));
-    let stream = UnixStream::connect(socket).expect("it listens");
+    let stream = UnixStream::connect(socket).expect("the server listens");
     stream.set_read_timeout(Some(Duration::from_secs(30))).unwrap();
     let mut stream = BufReader::new(stream);
     for turn in 0..number {
         let request = if turn % 50 == 0 { &crowd } else { &no_one };
         let sent = stream.get_mut().write_all(request.as_bytes());
-        sent.expect("it takes a request");
-        let answer = http::next(&mut stream).expect("an answer").json();
+        sent.expect("the server accepts a request");
+        let answer = http::next(&mut stream).expect("a response").json();
         assert!(answer["code"] == "PREREQ_MISSING", "{answer}");
     }
 }
@@ -541,25 +541,25 @@ fn hanging_disk_and_unread_streams_delay_no_one_else() {
     fixture.argus.wait_status("aside", LIMIT, "healed", |status| {
         status["phase"] == "Ready" && Controller::service(status, "web")["restarts"] == 1
     });
-    // Who asks for more than the kernel keeps, and takes none of it.
+    // A client that requests more than the kernel buffers, and reads none of it.
     let mut deaf = fixture.connect();
     let request = format!(
         "GET /api/v1/openapi.json HTTP/1.1\r\nHost: {}\r\n\r\n",
         fixture.at
     );
     deaf.write_all(request.repeat(2_000).as_bytes()).unwrap();
-    // What a run left is in a file that never ends.
+    // The stored log of a run becomes a file that never ends.
     let kept = fixture
         .argus
         .state
         .join("private/evidence/aside/web/1/stderr.log");
-    std::fs::remove_file(&kept).expect("it was kept");
+    std::fs::remove_file(&kept).expect("the log was stored");
     let made = std::process::Command::new("mkfifo").arg(&kept).status().unwrap();
     assert!(made.success());
     let nonblocking = i32::try_from(rustix::fs::OFlags::NONBLOCK.bits()).unwrap();
     std::thread::scope(|scope| {
         let path = "/api/v1/environments/aside/services/web/evidence";
-        // More than there are threads that answer.
+        // More requests than the server has threads.
         let slow: Vec<_> = (0..12)
             .map(|_| scope.spawn(|| fixture.send("GET", path, "")))
             .collect();
@@ -571,11 +571,11 @@ fn hanging_disk_and_unread_streams_delay_no_one_else() {
         assert_eq!(retried.status, 202, "{retried:?}");
         assert!(
             slow.iter().all(|asked| !asked.is_finished()),
-            "they wait for the disk"
+            "the requests wait for the disk"
         );
         for asked in slow {
-            // Whoever reads at that moment comes to the end of it.
-            wait::until(LIMIT, "each is answered", || {
+            // Opening the fifo for writing ends the read of every waiting reader.
+            wait::until(LIMIT, "each gets a response", || {
                 let mut open = std::fs::File::options();
                 let no_one = open.write(true).custom_flags(nonblocking).open(&kept);
                 drop(no_one);
@@ -585,11 +585,11 @@ fn hanging_disk_and_unread_streams_delay_no_one_else() {
             assert_eq!(answer.status, 200, "{answer:?}");
         }
     });
-    // By now, or soon, who takes nothing is closed.
+    // A client that reads nothing is closed by now, or soon.
     deaf.set_write_timeout(Some(Duration::from_secs(1))).unwrap();
     wait::until(
         Duration::from_secs(60),
-        "who never reads is closed",
+        "a client that never reads is closed",
         || match deaf.write_all(request.as_bytes()) {
             Err(error) if error.kind() != std::io::ErrorKind::WouldBlock => Some(()),
             Ok(()) | Err(_) => None,

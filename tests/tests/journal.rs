@@ -1,8 +1,8 @@
-//! The journal on a real engine: a disk that is full, and a controller that dies in the middle of its work.
+//! The journal on a real engine: a full disk, and a controller that dies during its actions.
 #![allow(
     clippy::expect_used,
     clippy::panic,
-    reason = "a test that cannot look ends with a message"
+    reason = "a failed step ends the test with a message"
 )]
 
 use std::collections::BTreeMap;
@@ -15,7 +15,7 @@ use argus_tests::fixture::{LIMIT, condition, container_runs, engine};
 use argus_tests::{Controller, RunOptions, wait};
 use serde_json::Value;
 
-/// So many services that not all of their intents fit into the rest of a page.
+/// An environment whose intents do not all fit into the rest of a page.
 fn many(name: &str, services: usize) -> String {
     let mut text = format!("version: \"1\"\nproject: {{ name: {name} }}\nservices:\n");
     for number in 0..services {
@@ -24,14 +24,14 @@ fn many(name: &str, services: usize) -> String {
             "  s{number}:\n    image: busybox:local\n    command: [\"sh\", \"-c\", \"exec sleep 3600\"]\n    stopGrace: 1s\n    \
              container: {{ name: {name}-s{number} }}"
         )
-        .expect("a string takes text");
+        .expect("writing to a string succeeds");
     }
     text
 }
 
-/// A disk of its own for a state folder; it goes with the engine's folder.
+/// Mounts a separate disk for a state directory; the engine's cleanup unmounts it.
 fn small_disk(at: &Path) {
-    std::fs::create_dir_all(at).expect("a folder");
+    std::fs::create_dir_all(at).expect("a directory");
     let mounted = Command::new("mount")
         .args(["-t", "tmpfs", "-o", "size=2m", "argus-test"])
         .arg(at)
@@ -42,7 +42,7 @@ fn small_disk(at: &Path) {
 fn fill(at: &Path) {
     let lines = vec![b'x'; 64 * 1024];
     let mut file = std::fs::File::create(at).expect("a file");
-    // Until nothing more fits, byte by byte at the end.
+    // Until nothing more fits, with single bytes at the end.
     for size in [lines.len(), 4_096, 512, 1] {
         while std::io::Write::write_all(&mut file, &lines[..size]).is_ok() {}
     }
@@ -82,7 +82,7 @@ fn full_disk_stops_actions_until_a_resume() {
     let ballast = state.join("ballast");
     fill(&ballast);
     argus.write_spec("b.e2e.yaml", &many("fullb", 24));
-    argus.wait_until(LIMIT, "mode Safe is told to whoever asks", || {
+    argus.wait_until(LIMIT, "commands report mode Safe", || {
         let (_, text) = run_command(&argus, &["get"]);
         (text.contains("mode Safe") && text.contains("No space left")).then_some(())
     });
@@ -91,15 +91,15 @@ fn full_disk_stops_actions_until_a_resume() {
         "{}",
         argus.logs()
     );
-    // What was on its way may end; after that nothing changes any more.
+    // Actions in progress may end; after that nothing changes.
     let (mut made, mut checks) = (container_runs(engine, "fullb"), 0);
-    argus.wait_until(LIMIT, "what was begun has ended", || {
+    argus.wait_until(LIMIT, "actions in progress have ended", || {
         let now = container_runs(engine, "fullb");
         checks = if now == made { checks + 1 } else { 0 };
         made = now;
         (checks > 20).then_some(())
     });
-    assert!(made.len() < 24, "some were not made");
+    assert!(made.len() < 24, "some were not created");
     engine.docker_ok(&["rm", "-f", "fulla-s1"]);
     wait::all_the_while(Duration::from_secs(5), "nothing is done", || {
         engine.inspect("fulla-s1").is_none() && container_runs(engine, "fullb") == made
@@ -107,8 +107,8 @@ fn full_disk_stops_actions_until_a_resume() {
     let (resumed, text) = run_command(&argus, &["resume", "-o", "json"]);
     assert!(!resumed && text.contains("JOURNAL_UNWRITABLE"), "{text}");
 
-    std::fs::remove_file(&ballast).expect("it is there");
-    let status = argus.wait_status("fulla", LIMIT, "says that it is Safe", |now| {
+    std::fs::remove_file(&ballast).expect("the ballast exists");
+    let status = argus.wait_status("fulla", LIMIT, "reports mode Safe", |now| {
         now["mode"] == "Safe" && now["errors"].to_string().contains("JOURNAL_UNWRITABLE")
     });
     assert_eq!(condition(&status, "Blocked")["status"], "True", "{status:#}");
@@ -117,7 +117,7 @@ fn full_disk_stops_actions_until_a_resume() {
         whole["errors"].to_string().contains("JOURNAL_UNWRITABLE"),
         "{whole:#}"
     );
-    wait::all_the_while(Duration::from_secs(4), "writable is not enough", || {
+    wait::all_the_while(Duration::from_secs(4), "a writable disk is not enough", || {
         engine.inspect("fulla-s1").is_none() && container_runs(engine, "fullb") == made
     });
     let (resumed, text) = run_command(&argus, &["resume"]);
@@ -126,7 +126,10 @@ fn full_disk_stops_actions_until_a_resume() {
     let after = argus.wait_ready("fulla", LIMIT);
     assert_eq!(after["mode"], "Full", "{after:#}");
     let now = container_runs(engine, "fulla");
-    assert_eq!(now["fulla-s0"], before["fulla-s0"], "what ran was left alone");
+    assert_eq!(
+        now["fulla-s0"], before["fulla-s0"],
+        "running containers are untouched"
+    );
     let (again, text) = run_command(&argus, &["resume"]);
     assert!(!again, "{text}");
 }
@@ -138,19 +141,19 @@ fn killed_controller_recovers_its_open_intents() {
     argus.write_spec("a.e2e.yaml", &many("opena", 2));
     argus.wait_ready("opena", LIMIT);
     let before = container_runs(engine, "opena");
-    assert!(incidents(&argus).is_empty(), "a first start is no incident");
+    assert!(incidents(&argus).is_empty(), "a first start is not an incident");
     let journal = argus.state.join("private").join("journal.jsonl");
     let count = |kind: &str| {
         let text = std::fs::read_to_string(&journal).unwrap_or_default();
         text.matches(&format!("\"kind\":\"{kind}\"")).count()
     };
-    // Until one kill met an act on its way, which the first mostly does.
+    // Until a kill hits an action in progress, which is usually the first kill.
     let mut made: BTreeMap<String, (String, String)> = BTreeMap::new();
     let mut open = Vec::new();
     for round in 0..5 {
         let name = format!("openb{round}");
         argus.write_spec("b.e2e.yaml", &many(&name, 16));
-        argus.wait_until(LIMIT, "acts are on their way", || {
+        argus.wait_until(LIMIT, "actions are in progress", || {
             (count("intent") > count("result")).then_some(())
         });
         argus.kill9();
@@ -171,7 +174,7 @@ fn killed_controller_recovers_its_open_intents() {
             break;
         }
     }
-    assert!(!open.is_empty(), "no kill met an act on its way");
+    assert!(!open.is_empty(), "no kill hit an action in progress");
     for intent in &open {
         let word = intent["resolution"].as_str().unwrap_or_default();
         assert!(["done", "notApplied", "repeat"].contains(&word), "{intent:#}");
@@ -182,11 +185,11 @@ fn killed_controller_recovers_its_open_intents() {
     assert!(log.contains("Recovery"), "{log}");
     let (output, text) = run_command(&argus, &["incidents"]);
     assert!(output && text.contains("ADOPTED"), "{text}");
-    // A clean stop is no incident.
+    // A clean stop is not an incident.
     let known = incidents(&argus).len();
     argus.stop();
     argus.start_again();
-    argus.wait_until(LIMIT, "it is up", || {
+    argus.wait_until(LIMIT, "the controller runs", || {
         (argus.controller_status()["mode"] == "Full").then_some(())
     });
     wait::all_the_while(Duration::from_secs(2), "nothing changes", || {
@@ -202,7 +205,7 @@ fn removed_state_directory_ends_the_controller() {
     argus.write_spec("e2e.yaml", &many("gone", 1));
     argus.wait_ready("gone", LIMIT);
     let before = container_runs(engine, "gone");
-    // It may write into the folder that is being removed.
+    // The controller may write into the directory during its removal.
     argus.wait_until(LIMIT, "it is removed", || {
         (std::fs::remove_dir_all(&argus.state).is_ok() || !argus.state.exists()).then_some(())
     });
@@ -214,5 +217,5 @@ fn removed_state_directory_ends_the_controller() {
     assert_eq!(container_runs(engine, "gone"), before);
     argus.start_again();
     argus.wait_ready("gone", LIMIT);
-    assert_eq!(container_runs(engine, "gone"), before, "it is adopted");
+    assert_eq!(container_runs(engine, "gone"), before, "the container is adopted");
 }

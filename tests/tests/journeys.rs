@@ -1,4 +1,4 @@
-//! What a person does with Argus, on a real engine with the real binary.
+//! Journeys of a user, on a real engine with the real binary.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -88,7 +88,7 @@ fn removed_objects_are_recreated() {
         assert_eq!(
             others(container_runs(engine, "drift")),
             before,
-            "after {action:?} the others are as they were"
+            "after {action:?} the others are unchanged"
         );
     }
 }
@@ -102,7 +102,7 @@ fn file_is_edited_broken_repaired_and_removed() {
     let first = container_runs(engine, "edited");
 
     argus.write_spec("shop/e2e.yaml", &shop("edited", 18120, "two"));
-    argus.wait_until(LIMIT, "the edit is in force", || {
+    argus.wait_until(LIMIT, "the edit is applied", || {
         let env = engine.inspect("edited-web")?["Config"]["Env"].to_string();
         env.contains("GREETING=two").then_some(())
     });
@@ -118,14 +118,14 @@ fn file_is_edited_broken_repaired_and_removed() {
         "shop/e2e.yaml",
         "version: \"1\"\nproject: { name: edited }\nservices:\n\tweb: [\n",
     );
-    let broken = argus.wait_status("edited", LIMIT, "says that the file is refused", |now| {
+    let broken = argus.wait_status("edited", LIMIT, "reports the rejected file", |now| {
         condition(now, "SpecAccepted")["status"] == "False"
     });
     assert_eq!(
         broken["revision"], edited["revision"],
-        "the last good revision stays in force"
+        "the last good revision stays active"
     );
-    wait::all_the_while(Duration::from_secs(4), "a refused file changes nothing", || {
+    wait::all_the_while(Duration::from_secs(4), "a rejected file changes nothing", || {
         container_runs(engine, "edited") == second
     });
 
@@ -136,10 +136,10 @@ fn file_is_edited_broken_repaired_and_removed() {
     assert_eq!(container_runs(engine, "edited"), second);
 
     argus.remove_spec("shop/e2e.yaml");
-    argus.wait_until(LIMIT, "the environment is torn down", || {
+    argus.wait_until(LIMIT, "the environment is removed", || {
         container_runs(engine, "edited").is_empty().then_some(())
     });
-    argus.wait_until(LIMIT, "its network too", || {
+    argus.wait_until(LIMIT, "its network is removed too", || {
         let networks = engine.docker_ok(&["network", "ls", "-q", "--filter", "label=argusai.project=edited"]);
         networks.is_empty().then_some(())
     });
@@ -160,15 +160,15 @@ fn command_after_an_edit_sees_the_edit() {
         argus.write_spec("e2e.yaml", &file(mood));
         let waited = argus.cli(&["wait", "prompt"]);
         assert!(waited.status.success(), "{waited:?}");
-        let output = engine().inspect("prompt-web").expect("it runs")["Config"]["Env"].to_string();
+        let output = engine().inspect("prompt-web").expect("the container runs")["Config"]["Env"].to_string();
         assert!(output.contains(&format!("MOOD={mood}")), "{output}");
     }
     argus.write_spec("e2e.yaml", &file("fourth"));
     let down = argus.cli(&["down", "prompt"]);
     assert!(down.status.success(), "{down:?}");
-    assert_eq!(engine().inspect("prompt-web"), None, "the edit came first");
+    assert_eq!(engine().inspect("prompt-web"), None, "the edit is applied first");
     let gone = argus.cli(&["get", "prompt"]);
-    assert!(!gone.status.success(), "and it stays down: {gone:?}");
+    assert!(!gone.status.success(), "it stays removed: {gone:?}");
 }
 
 #[test]
@@ -198,7 +198,7 @@ fn taken_port_moves_and_is_reported_everywhere() {
     assert!(env.contains(&format!("ARGUS_WEB_8080=127.0.0.1:{port}")), "{env}");
     assert!(
         running(engine, "foreign-port"),
-        "who holds the port is not touched"
+        "the holder of the port is untouched"
     );
     engine.docker_ok(&["rm", "-f", "foreign-port"]);
 }
@@ -207,14 +207,14 @@ fn taken_port_moves_and_is_reported_everywhere() {
 fn foreign_container_with_the_name_is_never_changed() {
     let engine = engine();
     engine.docker_ok(&["run", "-d", "--name", "named-web", "busybox:local"]);
-    let before = engine.inspect("named-web").expect("it is there");
+    let before = engine.inspect("named-web").expect("the container exists");
     let argus = Controller::start(engine, RunOptions::default());
     argus.write_spec("e2e.yaml", &shop("named", 18140, "one"));
-    argus.wait_status("named", LIMIT, "names the conflict", |now| {
+    argus.wait_status("named", LIMIT, "reports the conflict", |now| {
         now.to_string().contains("NAME_CONFLICT")
     });
     assert_eq!(
-        engine.inspect("named-web").expect("still there")["State"],
+        engine.inspect("named-web").expect("it still exists")["State"],
         before["State"]
     );
     engine.docker_ok(&["rm", "-f", "named-web"]);
@@ -237,7 +237,7 @@ fn service_costs_create_start_and_one_inspect() {
         let checks = seen
             .iter()
             .filter(|call| call.request == format!("GET /containers/{id}/json"));
-        // An event that is later than the look after its call makes one more.
+        // An event that follows the inspect after its call causes one more inspect.
         assert!(checks.count() <= 2, "{name}: {seen:#?}");
     }
 }
@@ -247,7 +247,7 @@ fn image_is_built_and_a_one_shot_runs_first() {
     let engine = engine();
     let argus = Controller::prepare(engine, RunOptions::default());
     let folder = argus.specs.join("built");
-    std::fs::create_dir_all(&folder).expect("a folder");
+    std::fs::create_dir_all(&folder).expect("a directory");
     std::fs::write(
         folder.join("Dockerfile"),
         format!("FROM {IMAGE}\nENV BUILT=yes\n"),
@@ -273,13 +273,15 @@ services:
     );
     argus.start_again();
     argus.wait_ready("built", LIMIT);
-    let app = engine.inspect("built-app").expect("it runs");
+    let app = engine.inspect("built-app").expect("the container runs");
     assert!(
         app["Config"]["Env"].to_string().contains("BUILT=yes"),
         "{:#}",
         app["Config"]
     );
-    let migrate = engine.inspect("built-migrate").expect("it stays to be seen");
+    let migrate = engine
+        .inspect("built-migrate")
+        .expect("the job stays for inspection");
     assert_eq!(migrate["State"]["ExitCode"], 0);
     assert!(text(&migrate["State"]["FinishedAt"]) <= text(&app["State"]["StartedAt"]));
 }
@@ -294,7 +296,7 @@ fn image_is_pulled_and_a_missing_one_reported() {
     let argus = Controller::start(engine, RunOptions::default());
     let spec = |image: &str| shop("pulled", 18190, "one").replace(IMAGE, image);
     argus.write_spec("e2e.yaml", &spec(&format!("{}/absent:1", registry.address)));
-    argus.wait_status("pulled", LIMIT, "names the missing image", |now| {
+    argus.wait_status("pulled", LIMIT, "reports the missing image", |now| {
         now.to_string().contains("IMAGE_NOT_FOUND")
     });
     argus.write_spec("e2e.yaml", &spec(&name));
@@ -309,7 +311,7 @@ fn repeatedly_killed_controller_reaches_the_same_end() {
     argus.write_spec("e2e.yaml", &shop("killed", 18150, "one"));
     for round in 0..10 {
         argus.start_again();
-        // Ends the round at another point of the convergence each time; being Ready earlier is an end too.
+        // Each round ends at another point of the convergence; an earlier Ready ends it too.
         let moment = Duration::from_millis(150 + 250 * round);
         let _ = wait::poll(moment, || {
             (argus.status("killed")["phase"] == "Ready" && round < 9).then_some(())
@@ -319,7 +321,7 @@ fn repeatedly_killed_controller_reaches_the_same_end() {
     argus.start_again();
     argus.wait_ready("killed", LIMIT);
     let settled = container_runs(engine, "killed");
-    assert_eq!(settled.len(), 3, "no copy of a service: {settled:?}");
+    assert_eq!(settled.len(), 3, "no service is duplicated: {settled:?}");
     argus.kill9();
     argus.start_again();
     argus.wait_ready("killed", LIMIT);
@@ -337,9 +339,12 @@ fn engine_restart_uses_no_budget() {
     argus.wait_ready("restart", LIMIT);
     for _ in 0..2 {
         engine.kill9();
-        argus.wait_status("restart", LIMIT, "says that the engine is away", |now| {
-            condition(now, "EngineReachable")["status"] == "False"
-        });
+        argus.wait_status(
+            "restart",
+            LIMIT,
+            "reports that the engine is unreachable",
+            |now| condition(now, "EngineReachable")["status"] == "False",
+        );
         engine.start_again();
         let status = argus.wait_status("restart", LIMIT, "is Ready again", |now| {
             now["phase"] == "Ready" && condition(now, "EngineReachable")["status"] != "False"
@@ -362,12 +367,12 @@ fn second_engine_version_behaves_the_same() {
     argus.wait_ready("second", LIMIT);
     assert_eq!(page(&engine, 18180).as_deref(), Some("hello"));
     engine.docker_ok(&["rm", "-f", "second-db"]);
-    argus.wait_until(LIMIT, "the removed container is back", || {
+    argus.wait_until(LIMIT, "the removed container is restored", || {
         running(&engine, "second-db").then_some(())
     });
     argus.wait_ready("second", LIMIT);
     argus.remove_spec("e2e.yaml");
-    argus.wait_until(LIMIT, "all is gone", || {
+    argus.wait_until(LIMIT, "everything is removed", || {
         container_runs(&engine, "second").is_empty().then_some(())
     });
 }

@@ -1,5 +1,5 @@
-//! Controllers that share a real engine, and what dead ones leave on it.
-#![allow(clippy::expect_used, reason = "a test that cannot look ends with a message")]
+//! Controllers that share a real engine, and leftovers of dead ones.
+#![allow(clippy::expect_used, reason = "a failed step ends the test with a message")]
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -9,7 +9,7 @@ use argus_tests::{Controller, PrivateEngine, RunOptions, wait};
 use rustix::process::Signal;
 use serde_json::Value;
 
-/// Leases that die soon, so that a test can wait for it.
+/// Options with leases that expire soon, so that a test can wait for it.
 fn soon() -> RunOptions {
     RunOptions {
         args: vec!["--lease-ttl".to_owned(), "9s".to_owned()],
@@ -36,7 +36,7 @@ fn second_controller_waits_and_takes_over_after_a_kill() {
     let before = container_runs(engine, "twice");
     let second = Controller::start(engine, soon());
     second.write_spec("e2e.yaml", &shop("twice", 18700, "one"));
-    let status = second.wait_status("twice", LIMIT, "says who has it", is_held);
+    let status = second.wait_status("twice", LIMIT, "names the owner", is_held);
     assert_eq!(status["phase"], "Pending", "{status:#}");
     let identity = first.controller_status()["controller"].clone();
     let errors = status["errors"].as_array().expect("errors");
@@ -61,15 +61,15 @@ fn second_controller_waits_and_takes_over_after_a_kill() {
         "adopted without a restart"
     );
 
-    // The one that was killed comes back as the second, and has it again when the other stops.
+    // The killed controller returns as the second one, and owns the environment again when the other stops.
     first.start_again();
-    first.wait_status("twice", LIMIT, "says who has it", is_held);
+    first.wait_status("twice", LIMIT, "names the owner", is_held);
     assert!(second.stop().success());
     first.wait_ready("twice", LIMIT);
     assert_eq!(container_runs(engine, "twice"), before, "adopted again");
-    // What it adopted is its own: it goes with its file, whoever made it.
+    // An adopted environment is removed with its file, regardless of its creator.
     first.remove_spec("e2e.yaml");
-    first.wait_until(LIMIT, "it is taken down", || {
+    first.wait_until(LIMIT, "the environment is removed", || {
         let networks = engine.docker_ok(&["network", "ls", "-q", "--filter", "name=argusai-twice-network"]);
         (container_runs(engine, "twice").is_empty() && networks.is_empty()).then_some(())
     });
@@ -83,16 +83,20 @@ fn suspended_controller_notices_a_takeover_and_stops() {
     first.wait_ready("slept", LIMIT);
     let second = Controller::start(engine, soon());
     second.write_spec("e2e.yaml", &shop("slept", 18710, "two"));
-    second.wait_status("slept", LIMIT, "says who has it", is_held);
+    second.wait_status("slept", LIMIT, "names the owner", is_held);
     let before = container_runs(engine, "slept");
     first.signal(Signal::STOP);
-    // It is there, so that only its silence tells that it is dead; then what differs is replaced.
+    // The process still exists, so only the missing renewals show its death; afterwards, changed containers are
+    // replaced.
     second.wait_ready("slept", LIMIT);
     let after = container_runs(engine, "slept");
     assert_ne!(after["slept-web"], before["slept-web"]);
-    assert_eq!(after["slept-db"], before["slept-db"], "what is equal is adopted");
+    assert_eq!(
+        after["slept-db"], before["slept-db"],
+        "unchanged containers are adopted"
+    );
     first.signal(Signal::CONT);
-    first.wait_status("slept", LIMIT, "says who has it", is_held);
+    first.wait_status("slept", LIMIT, "names the owner", is_held);
     wait::all_the_while(Duration::from_secs(12), "nothing is changed", || {
         container_runs(engine, "slept") == after
     });
@@ -104,12 +108,12 @@ fn lease_is_one_volume_and_goes_with_a_clean_stop() {
     argus_tests::fixture::images(&engine);
     let argus = Controller::start(&engine, soon());
     let first = argus.wait_until(LIMIT, "a lease", || leases(&engine).first().cloned());
-    argus.wait_until(LIMIT, "another one", || {
+    argus.wait_until(LIMIT, "a new lease", || {
         let now = leases(&engine);
         (now.len() == 1 && now[0] != first).then_some(())
     });
     engine.docker_ok(&["volume", "rm", &leases(&engine)[0]]);
-    argus.wait_until(LIMIT, "it is written again", || {
+    argus.wait_until(LIMIT, "the lease is written again", || {
         (!leases(&engine).is_empty()).then_some(())
     });
     engine.restart();
@@ -139,7 +143,7 @@ fn deaf(engine: &PrivateEngine, name: &str, image: &str, labels: &[(&str, &str)]
     engine.docker_ok(&words.iter().map(String::as_str).collect::<Vec<_>>());
 }
 
-/// What a dead controller of a project made.
+/// Labels of resources of a dead controller of a project.
 fn dead<'a>(project: &'a str, controller: &'a str) -> [(&'a str, &'a str); 7] {
     [
         ("managed", "true"),
@@ -158,10 +162,10 @@ fn names(engine: &PrivateEngine, prefix: &str) -> Vec<String> {
     names.filter(|name| name.starts_with(prefix)).collect()
 }
 
-/// Twenty containers and a network to go, and what must stay.
+/// Creates twenty containers and a network to remove, and objects to keep.
 fn plant(engine: &PrivateEngine) {
-    // What must survive: no labels, another project, one whose name begins alike, what a living controller made, and
-    // what has its labels from its image only.
+    // Objects to keep: without labels, of another project, of a project with a common prefix, of a living controller,
+    // and with labels only from the image.
     deaf(engine, "keep-plain", "busybox:local", &[]);
     deaf(engine, "keep-other", "busybox:local", &dead("orphother", "dead"));
     deaf(engine, "keep-prefix", "busybox:local", &dead("orph-2", "dead"));
@@ -190,7 +194,7 @@ fn plant(engine: &PrivateEngine) {
     }
     engine.docker_ok(&["commit", "left-0", "inherited:local"]);
     deaf(engine, "keep-inherited", "inherited:local", &[]);
-    // The Node tool's four labels.
+    // The four labels of the Node tool.
     let four: Vec<_> = dead("orph", "")
         .into_iter()
         .filter(|(key, _)| ["managed", "project", "run-id", "created-at"].contains(key))
@@ -224,7 +228,7 @@ fn twenty_deaf_orphans_are_removed_within_30_s() {
     argus.write_spec("e2e.yaml", &spec(quiet));
     argus.start_again();
     argus.wait_ready("orph", LIMIT);
-    let output = argus.wait_until(LIMIT, "they are reported", || {
+    let output = argus.wait_until(LIMIT, "the orphans are reported", || {
         let status = argus.controller_status();
         let output = status["orphans"].as_array()?.len();
         (output >= 23).then_some(status)
@@ -241,28 +245,28 @@ fn twenty_deaf_orphans_are_removed_within_30_s() {
         !output["orphans"].to_string().contains("keep-inherited"),
         "{output:#}"
     );
-    // Longer than their grace, so that nothing but their removal is measured.
-    wait::all_the_while(Duration::from_secs(31), "reported, not touched", || {
+    // Longer than the grace period, so that only the removal is measured.
+    wait::all_the_while(Duration::from_secs(31), "reported, not removed", || {
         names(engine, "left-").len() == 20
     });
     let (took, ()) = wait::timed(|| {
         argus.write_spec("e2e.yaml", &spec(""));
-        argus.wait_until(Duration::from_secs(90), "they are gone", || {
+        argus.wait_until(Duration::from_secs(90), "the orphans are removed", || {
             let networks = engine.docker_ok(&["network", "ls", "-q", "--filter", "name=left-network"]);
             (names(engine, "left-").is_empty() && networks.is_empty()).then_some(())
         });
     });
-    eprintln!("20 orphans went in {took:?}");
+    eprintln!("20 orphans removed in {took:?}");
     assert!(
         took < Duration::from_secs(60),
-        "{took:?}: 30 s of it are their grace"
+        "{took:?}, of which 30 s are the grace period"
     );
     assert_eq!(names(engine, "keep-"), keep);
 
     another_projects_go_when_a_person_names_it(engine, &argus, &keep);
 }
 
-/// Through the controller, and without one.
+/// Removes orphans through the controller, and without one.
 fn another_projects_go_when_a_person_names_it(
     engine: &PrivateEngine,
     argus: &Controller<'_>,

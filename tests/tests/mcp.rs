@@ -1,8 +1,8 @@
-//! What an agent holds: the official Python client and the Inspector drive every tool over every transport, against a real controller.
+//! MCP: the official Python client and the Inspector call every tool over every transport, on a real controller.
 #![allow(
     clippy::expect_used,
     clippy::panic,
-    reason = "a test that cannot look ends with a message"
+    reason = "a failed step ends the test with a message"
 )]
 
 #[path = "mcp/agent.rs"]

@@ -1,5 +1,5 @@
-//! What a real Prometheus reads of a real controller, and whether rules and dashboard can be asked.
-#![allow(clippy::expect_used, reason = "a test that cannot look ends with a message")]
+//! A real Prometheus scrapes a real controller, and evaluates the rules and the dashboard.
+#![allow(clippy::expect_used, reason = "a failed step ends the test with a message")]
 
 use std::path::Path;
 
@@ -12,7 +12,7 @@ use serde_json::Value;
 
 fn charts() -> std::path::PathBuf {
     let charts = Path::new(env!("CARGO_MANIFEST_DIR")).join("../charts");
-    charts.canonicalize().expect("the charts are there")
+    charts.canonicalize().expect("the charts exist")
 }
 
 fn stdout_text(output: &std::process::Output) -> String {
@@ -23,22 +23,22 @@ fn stdout_text(output: &std::process::Output) -> String {
     )
 }
 
-/// Kills the main process of a container, behind the engine's back.
+/// Kills the main process of a container, without the engine.
 fn crash(engine: &PrivateEngine, container: &str) {
-    let found = engine.inspect(container).expect("the container is there");
+    let found = engine.inspect(container).expect("the container exists");
     let pid = found["State"]["Pid"]
         .as_i64()
         .and_then(|pid| i32::try_from(pid).ok());
     let pid = pid.filter(|pid| *pid > 1).and_then(Pid::from_raw);
-    kill_process(pid.expect("it runs"), Signal::KILL).expect("its process takes a signal");
+    kill_process(pid.expect("the container runs"), Signal::KILL).expect("its process accepts a signal");
 }
 
-/// A figure of what crashed.
+/// A metric of the crash.
 fn of_a_crash(name: &str) -> String {
     format!("{name}{{reason=\"CONTAINER_CRASH\"}}")
 }
 
-/// Every query of the dashboard, with what Grafana puts in for its variables.
+/// Collects every query of the dashboard, with the variables that Grafana fills in.
 fn queries(value: &Value, found: &mut Vec<String>) {
     match value {
         Value::Object(map) => {
@@ -80,7 +80,7 @@ fn prometheus_scrapes_crash_conflict_and_breaker() {
     prometheus.wait_for("argus_mode{mode=\"Full\"}", 1.0);
     prometheus.wait_for("argus_errors_total{code=\"CONTAINER_CRASH\"}", 0.0);
 
-    // A port that somebody has.
+    // A port that another process holds.
     let holder = PortHolder::of(engine, 18900);
     argus.write_spec("e2e.yaml", &singles("figures", &[18900], ""));
     argus.wait_ready("figures", LIMIT);
@@ -92,7 +92,7 @@ fn prometheus_scrapes_crash_conflict_and_breaker() {
     prometheus.wait_for("argus_environments{phase=\"Ready\"}", 1.0);
     prometheus.wait_for("argus_services{environment=\"figures\",state=\"Ready\"}", 1.0);
     prometheus.wait_for("argus_time_to_ready_seconds_count", 1.0);
-    // The starts that found the port taken, and the one that did not.
+    // The starts with a taken port, and the successful one.
     assert!(prometheus.value("argus_actions_total{verb=\"start-container\",result=\"failed\"}") >= Some(1.0));
     prometheus.wait_for(
         "argus_actions_total{verb=\"start-container\",result=\"done\"}",
@@ -113,15 +113,18 @@ fn prometheus_scrapes_crash_conflict_and_breaker() {
     prometheus.wait_for(&of_a_crash("argus_time_to_recover_seconds_count"), 1.0);
     let took = prometheus
         .value(&of_a_crash("argus_time_to_recover_seconds_sum"))
-        .expect("it is there");
+        .expect("the sample exists");
     assert!(
         (2.0..60.0).contains(&took),
         "a restart waits for two seconds: {took}"
     );
     let seen = prometheus
         .value(&of_a_crash("argus_time_to_detect_seconds_sum"))
-        .expect("it is there");
-    assert!((0.0..5.0).contains(&seen), "an end is seen at once: {seen}");
+        .expect("the sample exists");
+    assert!(
+        (0.0..5.0).contains(&seen),
+        "an exit is observed immediately: {seen}"
+    );
     assert!(prometheus.value("argus_watch_lag_seconds_count") >= Some(2.0));
 
     // A breaker that trips.
@@ -149,15 +152,15 @@ fn prometheus_scrapes_crash_conflict_and_breaker() {
         1.0,
     );
 
-    // A file that is refused, and an engine whose stream is lost.
+    // A rejected file, and an engine whose stream is lost.
     argus.write_spec("c.e2e.yaml", "version: \"1\"\nproject: { name: [ }\n");
     prometheus.wait_for("argus_spec_files{standing=\"rejected\"}", 1.0);
     assert!(proxy.cut("GET /events") > 0, "{:?}", proxy.counts());
     prometheus.wait_for("argus_event_stream_gaps_total", 1.0);
 
-    // What goes takes its series along.
+    // A removed environment takes its series along.
     argus.remove_spec("b.e2e.yaml");
-    argus.wait_until(LIMIT, "no series of it is left", || {
+    argus.wait_until(LIMIT, "no series of it remains", || {
         let text = get(engine, "http://127.0.0.1:9470/metrics")?;
         (!text.contains("\"tripped\"")).then_some(())
     });
@@ -166,7 +169,7 @@ fn prometheus_scrapes_crash_conflict_and_breaker() {
     let checked = promtool(&["check", "metrics"], &scraped);
     assert!(checked.status.success(), "{}\n{scraped}", stdout_text(&checked));
 
-    // Every query of the dashboard can be asked, and no rule stumbles over what is really there.
+    // Every query of the dashboard is valid, and no rule fails on real data.
     let text = std::fs::read_to_string(charts().join("grafana/argus.json")).expect("the dashboard");
     let dashboard: Value = serde_json::from_str(&text).expect("the dashboard is JSON");
     let mut request = Vec::new();
@@ -201,7 +204,7 @@ fn remote_scrape_needs_the_token() {
         },
     );
     let token = argus.state.join("private/token");
-    argus.wait_until(LIMIT, "there is a token", || token.is_file().then_some(()));
+    argus.wait_until(LIMIT, "the token exists", || token.is_file().then_some(()));
     let job = |name: &str, more: &str| {
         format!("  - job_name: {name}\n{more}    static_configs: [{{ targets: [\"{at}\"] }}]\n")
     };

@@ -1,9 +1,9 @@
-//! Mocks as containers on a real engine: reached by name and by port, changed while they run, healed like anything else.
+//! Mocks as containers on a real engine: access by name and by port, changes while they run, recovery.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
     clippy::panic,
-    reason = "a test that cannot go on fails"
+    reason = "a failed step ends the test"
 )]
 
 use std::io::Write as _;
@@ -15,7 +15,7 @@ use argus_tests::{Controller, PortHolder, RunOptions, wait};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
-/// A service that is told where its mock is, and two mocks: routes and a document.
+/// A service with the address of its mock, and two mocks: one from routes, one from a document.
 fn shop(project: &str, port: u16, answer: &str) -> String {
     let other = port + 1;
     format!(
@@ -56,7 +56,7 @@ paths:
               example: { title: Middlemarch }
 "#;
 
-/// What a path answers, asked from inside the engine's namespace; nothing where there is no answer.
+/// Response of a path, requested from inside the engine's namespace; `None` without a response.
 fn ask(port: u64, path: &str) -> Option<String> {
     let mut client = engine().command_in_netns("busybox");
     let output = client
@@ -78,7 +78,7 @@ fn port_of(status: &Value, mock: &str) -> u64 {
 }
 
 fn started(name: &str) -> (String, String) {
-    let found = engine().inspect(name).expect("it is there");
+    let found = engine().inspect(name).expect("the container exists");
     (text(&found["Id"]), text(&found["State"]["StartedAt"]))
 }
 
@@ -113,26 +113,26 @@ fn mock_is_reachable_and_new_routes_restart_nothing() {
         request.contains("/charges/7") && request.contains("routes[0]"),
         "{request}"
     );
-    // Another answer is another file in the same container.
+    // A changed response is a changed file in the same container.
     let before = container_runs(engine(), "standin");
     argus.write_spec("e2e.yaml", &shop("standin", 18800, "second"));
-    // As a test would: what is Ready answers as the file says.
+    // As in a test: after Ready the mock serves the response of the file.
     let waited = argus.cli(&["wait", "standin"]);
     assert!(waited.status.success(), "{waited:?}");
-    let text = ask(18800, "/charges/7").expect("the mock answers");
+    let text = ask(18800, "/charges/7").expect("the mock responds");
     assert!(text.contains("second"), "{text}");
     assert_eq!(container_runs(engine(), "standin"), before);
     argus.write_spec("api/catalogue.yaml", &DOCUMENT.replace("Middlemarch", "Emma"));
-    wait::until(LIMIT, "the new document answers", || {
+    wait::until(LIMIT, "the new document is served", || {
         ask(18801, "/books/1").filter(|text| text.contains("Emma"))
     });
     assert_eq!(container_runs(engine(), "standin"), before);
-    // A document that is wrong is told with its place, and changes nothing.
+    // An invalid document is reported with its location, and changes nothing.
     argus.write_spec(
         "api/catalogue.yaml",
         &DOCUMENT.replace("type: string }", "type: strnig }"),
     );
-    let refused = argus.wait_status("standin", LIMIT, "refuses the document", |status| {
+    let refused = argus.wait_status("standin", LIMIT, "rejects the document", |status| {
         !status["diagnostics"].as_array().is_none_or(Vec::is_empty)
     });
     let output = refused["diagnostics"].to_string();
@@ -148,22 +148,22 @@ fn mock_heals_and_outlives_its_controller() {
     let argus = prepared("healer", 18810);
     argus.wait_ready("healer", LIMIT);
     let first = started("healer-mock-payments");
-    // Its process ends, as if it had been killed for want of memory.
+    // Its process ends, as after a kill for lack of memory.
     let pid = engine().inspect("healer-mock-payments").unwrap()["State"]["Pid"]
         .as_i64()
         .unwrap();
     kill_process(Pid::from_raw(i32::try_from(pid).unwrap()).unwrap(), Signal::KILL).unwrap();
-    let status = argus.wait_status("healer", LIMIT, "restarted it", |status| {
+    let status = argus.wait_status("healer", LIMIT, "was restarted", |status| {
         status["phase"] == "Ready" && Controller::service(status, "payments")["restarts"] == 1
     });
     assert_ne!(started("healer-mock-payments"), first);
     assert_eq!(port_of(&status, "payments"), 18810);
     assert!(ask(18810, "/charges/1").is_some());
-    // It is gone, and made anew with what it answers.
+    // It is removed, and recreated with its responses.
     engine().docker_ok(&["rm", "-f", "healer-mock-payments"]);
-    wait::until(LIMIT, "it answers again", || ask(18810, "/charges/2"));
+    wait::until(LIMIT, "it responds again", || ask(18810, "/charges/2"));
     argus.wait_ready("healer", LIMIT);
-    // Without a controller it answers on, and the next one leaves it as it is.
+    // Without a controller it still responds, and the next controller adopts it unchanged.
     let before = container_runs(engine(), "healer");
     argus.kill9();
     assert!(ask(18810, "/charges/3").is_some());
@@ -212,7 +212,7 @@ mocks:
     let recordings = argus.specs.join("recordings");
     argus.write_spec("e2e.yaml", &file("record", &books));
     argus.start_again();
-    let output = argus.wait_status("recorder", LIMIT, "says what is not there", |status| {
+    let output = argus.wait_status("recorder", LIMIT, "reports the missing object", |status| {
         status.to_string().contains("recordings")
     });
     assert_ne!(output["phase"], "Ready", "{output:#}");
@@ -224,10 +224,10 @@ mocks:
     assert_eq!(
         std::fs::read_dir(&recordings).unwrap().count(),
         1,
-        "a file a pair"
+        "one file per pair"
     );
     argus.write_spec("e2e.yaml", &file("replay", " {}"));
-    wait::until(LIMIT, "what was recorded went", || {
+    wait::until(LIMIT, "the recorded service is removed", || {
         engine().inspect("recorder-books").is_none().then_some(())
     });
     argus.wait_ready("recorder", LIMIT);
@@ -235,7 +235,7 @@ mocks:
     assert_eq!(
         ask(18830, "/healthz?shelf=2"),
         None,
-        "what was never asked has no answer"
+        "a request without a recording has no response"
     );
 }
 
@@ -246,11 +246,11 @@ fn mock_out_of_memory_returns_with_its_routes() {
     let name = "hungry-mock-payments";
     let first = started(name);
     limit_memory(name, 48 * 1024 * 1024);
-    // Bodies that never end are kept until they do.
+    // Incomplete bodies stay in memory until they end.
     let head = "POST /charges HTTP/1.1\r\nhost: mock\r\ncontent-length: 10000000\r\n\r\n";
     let request = [head.as_bytes(), &vec![b'x'; 9_000_000]].concat();
     let clients: Vec<_> = (0..8).map(|_| Unfinished::send(18840, &request)).collect();
-    let status = argus.wait_status("hungry", LIMIT, "restarted it", |status| {
+    let status = argus.wait_status("hungry", LIMIT, "was restarted", |status| {
         status["phase"] == "Ready" && Controller::service(status, "payments")["restarts"] == 1
     });
     drop(clients);
@@ -260,7 +260,7 @@ fn mock_out_of_memory_returns_with_its_routes() {
     assert!(ask(18840, "/charges/1").is_some_and(|text| text.contains("first")));
 }
 
-/// Sets the limit behind the engine's back: one that the engine knew of would be drift.
+/// Sets the limit without the engine: a limit that the engine knows would be drift.
 fn limit_memory(name: &str, bytes: u64) {
     let pid = engine().inspect(name).unwrap()["State"]["Pid"].to_string();
     let groups = std::fs::read_to_string(format!("/proc/{pid}/cgroup")).expect("its groups");
@@ -276,7 +276,7 @@ fn limit_memory(name: &str, bytes: u64) {
     std::fs::write(file.expect("a group of memory"), bytes.to_string()).expect("a limit");
 }
 
-/// A client that begins a request and never ends it, until it is dropped.
+/// A client that starts a request and does not end it until the drop.
 struct Unfinished(std::process::Child);
 
 impl Unfinished {
@@ -286,7 +286,7 @@ impl Unfinished {
         let child = client.stdin(Stdio::piped()).stdout(Stdio::null()).spawn();
         let mut child = child.expect("busybox runs");
         let written = child.stdin.as_mut().expect("a pipe").write_all(request);
-        // The mock may be gone before all of it was sent.
+        // The mock may die before all of it is sent.
         drop(written);
         Self(child)
     }

@@ -1,5 +1,5 @@
-//! The real `argus mock`: what it answers over the wire, how it takes a new file, how it ends, what it records.
-#![allow(clippy::expect_used, reason = "a test that cannot look ends with a message")]
+//! The real `argus mock`: responses over the network, reloads, shutdown, recordings.
+#![allow(clippy::expect_used, reason = "a failed step ends the test with a message")]
 
 use std::fs;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -62,22 +62,22 @@ fn mock_serves_routes_and_reports_requests() {
             &["authorization: hunter2"],
             r#"{"kind":"new","user":{"name":"ann"}}"#,
         )
-        .expect("an answer");
+        .expect("a response");
     assert_eq!(
         (made.status, made.json()),
         (201, json!({ "id": "7", "name": "ann" }))
     );
     let tricky = client
         .ask("DELETE", "/files/a%2Fb/../c//d", &[], "")
-        .expect("an answer");
+        .expect("a response");
     assert_eq!(String::from_utf8_lossy(&tricky.body), "c//d");
     assert_eq!(
-        client.ask("GET", "/slow", &[], "").expect("an answer").status,
+        client.ask("GET", "/slow", &[], "").expect("a response").status,
         200
     );
     let missed = client
         .ask("POST", "/users/7", &[], r#"{"kind":"old"}"#)
-        .expect("an answer");
+        .expect("a response");
     assert_eq!(missed.status, 404);
     assert_eq!(missed.json()["error"]["code"], "MOCK_NO_ROUTE");
     assert_eq!(
@@ -113,13 +113,13 @@ fn invalid_mock_requests_are_refused_in_isolation() {
     let long = mock
         .connect()
         .ask("GET", "/word", &[&header], "")
-        .expect("an answer");
+        .expect("a response");
     assert_eq!(long.status, 431);
     let mut odd = mock.connect();
     odd.send(b"\x16\x03\x01 this is TLS\r\n\r\n")
         .expect("bytes are sent");
     assert!(odd.read().is_ok_and(|answer| answer.status == 400));
-    // Somebody who never ends keeps nobody from being answered.
+    // Clients that never end their request delay no other client.
     let mut slow: Vec<Client> = (0..50).map(|_| mock.connect()).collect();
     for client in &mut slow {
         client
@@ -154,7 +154,7 @@ fn new_mock_file_loses_no_request() {
         for number in 1..=200 {
             mock.replace(&saying(&format!("word {number}")).to_string());
             match number % 4 {
-                // By itself.
+                // The mock finds the file without a signal.
                 0 => {}
                 1 => mock.signal(Signal::HUP),
                 2 => assert_eq!(mock.ask("POST", "/__argus/reload", "").status, 200),
@@ -168,21 +168,18 @@ fn new_mock_file_loses_no_request() {
                 }
             }
             let wanted = format!("word {number}");
-            // Whoever replaced it is not answered by the old one any more; a signal may come later than the question.
+            // After a replacement the old file is not served; a signal may arrive later than the request.
             assert_eq!(mock.ask("GET", "/word", "").body, wanted.as_bytes());
         }
         stop.store(true, Ordering::Relaxed);
     });
-    assert!(
-        request.load(Ordering::Relaxed) > 200,
-        "one for each file: {request:?}"
-    );
+    assert!(request.load(Ordering::Relaxed) > 200, "one per file: {request:?}");
     let health = mock.ask("GET", "/__argus/health", "").json();
     assert_eq!(
         (&health["status"], &health["config"]["problem"]),
         (&json!("ok"), &Value::Null)
     );
-    fs::remove_file(mock.path("mock.json")).expect("the file is there");
+    fs::remove_file(mock.path("mock.json")).expect("the file exists");
     assert_eq!(mock.ask("POST", "/__argus/reload", "").status, 422);
     assert_eq!(mock.ask("GET", "/word", "").status, 200);
 }
@@ -197,7 +194,7 @@ fn mock_stop_answers_open_requests_within_1_s() {
     let mut idle = mock.connect();
     assert_eq!(
         idle.ask("GET", "/__argus/health", &[], "")
-            .expect("an answer")
+            .expect("a response")
             .status,
         200
     );
@@ -207,11 +204,14 @@ fn mock_stop_answers_open_requests_within_1_s() {
     stuck
         .send(b"GET /stuck HTTP/1.1\r\nhost: m\r\n\r\n")
         .expect("bytes are sent");
-    // Both were taken when one that came after them is answered.
+    // The response to a later request proves that both were accepted.
     assert_eq!(mock.ask("GET", "/__argus/health", "").status, 200);
     mock.signal(Signal::TERM);
     let (took, ended) = wait::timed(|| mock.ended(LIMIT));
-    assert_eq!(late.read().expect("what is in flight is answered").body, b"late");
+    assert_eq!(
+        late.read().expect("a request in progress gets its response").body,
+        b"late"
+    );
     assert!(stuck.read().is_err());
     assert_eq!(ended.code(), Some(0), "{}", mock.log());
     assert!(took < Duration::from_millis(2_500), "{took:?}");
@@ -299,7 +299,7 @@ fn recordings_are_replayed_without_the_service() {
         (502, Some("MOCK_NO_ANSWER"))
     );
     let files: Vec<String> = fs::read_dir(mock.path("kept"))
-        .expect("a folder")
+        .expect("a directory")
         .map(|entry| fs::read_to_string(entry.expect("an entry").path()).expect("a text"))
         .collect();
     assert_eq!(files.len(), 4, "{files:?}");

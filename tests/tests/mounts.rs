@@ -1,8 +1,8 @@
 //! Bind mounts on a real engine: no link and no swap gives a container anything outside the allowed directories.
-#![allow(clippy::expect_used, reason = "a test that cannot look ends with a message")]
+#![allow(clippy::expect_used, reason = "a failed step ends the test with a message")]
 #![allow(
     clippy::disallowed_methods,
-    reason = "real engines are watched in real time, with a limit"
+    reason = "a real engine runs in real time, with a limit"
 )]
 
 use std::collections::BTreeMap;
@@ -29,7 +29,7 @@ use serde_json::Value;
 
 /// Number of swaps in the race.
 const SWAPS: usize = 1_000;
-/// Number of containers that are created meanwhile, at least.
+/// Minimum number of containers created during the swaps.
 const CREATES: usize = 60;
 
 fn one_service(project: &str, volume: &str) -> String {
@@ -48,12 +48,12 @@ fn is_refused(status: &Value) -> bool {
 fn symlinked_and_socket_mounts_are_refused() {
     let engine = engine();
     let socket = engine.socket();
-    let home = socket.parent().expect("a socket lies in a directory");
+    let home = socket.parent().expect("a socket has a directory");
     let granted = engine.scratch("granted");
     let argus = Controller::start(
         engine,
         RunOptions {
-            // A flag allows the socket's own directory: the socket is refused all the same.
+            // A flag allows the socket's own directory, but the socket is still rejected.
             args: [granted.as_path(), home]
                 .iter()
                 .flat_map(|path| ["--allow-mount".to_owned(), path.display().to_string()])
@@ -78,19 +78,19 @@ fn symlinked_and_socket_mounts_are_refused() {
         argus.write_spec(&format!("{name}/e2e.yaml"), &one_service(name, volume));
     }
     for (name, ..) in &variants {
-        argus.wait_status(name, LIMIT, "is refused", is_refused);
+        argus.wait_status(name, LIMIT, "is rejected", is_refused);
         let made = engine.containers_with(&format!("argusai.project={name}"));
         assert!(made.is_empty(), "{name}: {made:?}");
     }
 
-    // A link that stays inside is followed, and the engine gets the path without it.
+    // A link that stays inside is resolved, and the engine gets the path without it.
     let folder = argus.specs.join("inside");
     fs::create_dir_all(folder.join("real")).expect("a directory");
     symlink("real", folder.join("link")).expect("a link");
     argus.write_spec("inside/e2e.yaml", &one_service("inside", "./link:/x"));
     argus.wait_ready("inside", LIMIT);
-    let found = engine.inspect("inside-app").expect("it runs");
-    let real = folder.join("real").canonicalize().expect("it exists");
+    let found = engine.inspect("inside-app").expect("the container runs");
+    let real = folder.join("real").canonicalize().expect("the directory exists");
     assert_eq!(text(&found["Mounts"][0]["Source"]), real.display().to_string());
     assert!(argus.cli(&["down", "inside"]).status.success());
 }
@@ -107,7 +107,7 @@ fn link_swapped_in_after_acceptance_is_refused() {
         fs::rename(folder.join("data"), folder.join("old")).expect("a rename");
         symlink("/", folder.join("data")).expect("a link");
         engine.docker_ok(gone);
-        argus.wait_status("swapped", LIMIT, "is refused", is_refused);
+        argus.wait_status("swapped", LIMIT, "is rejected", is_refused);
         assert!(!running(engine, "swapped-app"), "{gone:?}");
         fs::remove_file(folder.join("data")).expect("it is a link");
         fs::rename(folder.join("old"), folder.join("data")).expect("a rename");
@@ -118,7 +118,7 @@ fn link_swapped_in_after_acceptance_is_refused() {
     assert!(argus.cli(&["down", "swapped"]).status.success());
 }
 
-/// A project with a directory to mount and a link to change places with it.
+/// A project with a directory to mount, and a link that swaps places with it.
 struct Project {
     data: PathBuf,
     link: PathBuf,
@@ -127,7 +127,7 @@ struct Project {
 
 impl Project {
     fn new(engine: &PrivateEngine, name: &str) -> Self {
-        let home = engine.scratch(name).canonicalize().expect("it exists");
+        let home = engine.scratch(name).canonicalize().expect("the directory exists");
         let project = Self {
             data: home.join("project/data"),
             link: home.join("project/link"),
@@ -145,14 +145,16 @@ impl Project {
         renameat_with(CWD, &self.data, CWD, &self.link, RenameFlags::EXCHANGE).expect("an exchange");
     }
 
-    /// What a container left that saw the outside.
+    /// Names of files that a container with access to the outside left.
     fn seen_outside(&self) -> Vec<String> {
-        let entries = fs::read_dir(&self.outside).expect("it exists").flatten();
+        let entries = fs::read_dir(&self.outside)
+            .expect("the directory exists")
+            .flatten();
         let names = entries.map(|entry| entry.file_name().display().to_string());
         names.filter(|name| name != "marker").collect()
     }
 
-    /// Swaps about each millisecond until it is told to stop; an even number of times.
+    /// Swaps about every millisecond until `stop` receives; an even number of times.
     fn swapping(self: &Arc<Self>, stop: mpsc::Receiver<()>) -> JoinHandle<usize> {
         let project = Arc::clone(self);
         std::thread::spawn(move || {
@@ -209,7 +211,7 @@ async fn network(docker: &Docker) {
     docker.execute(&act, &()).await.expect("a network");
 }
 
-/// Creates a container that leaves a file in what it has mounted.
+/// Creates a container that writes a file into its mount.
 async fn create(docker: &Docker, called: &str, source: &Path) -> Result<ContainerId, ActionError> {
     let leave = format!("cat /x/marker > /x/{called}; cat /x/marker; exec sleep 3600");
     let spec = ContainerSpec {
@@ -279,27 +281,27 @@ fn racing_link_never_shows_the_outside() {
         let received = block(create(&docker, &called, &project.data));
         let Ok(id) = received else {
             assert!(is_mount_refused(&received), "{received:?}");
-            assert!(engine.inspect(&called).is_none(), "nothing stays of {called}");
+            assert!(engine.inspect(&called).is_none(), "nothing remains of {called}");
             refused += 1;
             continue;
         };
         match block(start(&docker, &id)) {
             Ok(_) => {
                 let marker = ["cat", "/x/marker"].map(str::to_owned);
-                let seen = block(docker.exec(&id, &marker)).expect("it runs");
+                let seen = block(docker.exec(&id, &marker)).expect("the container runs");
                 assert_eq!(seen.output, "inside");
                 ran += 1;
                 block(remove(&docker, &id));
             }
             received => {
                 assert!(is_mount_refused(&received), "{received:?}");
-                assert!(engine.inspect(&called).is_none(), "nothing stays of {called}");
+                assert!(engine.inspect(&called).is_none(), "nothing remains of {called}");
                 refused += 1;
             }
         }
     }
-    stop.send(()).expect("it swaps");
-    let swaps = swapper.join().expect("it ends");
+    stop.send(()).expect("the swapper runs");
+    let swaps = swapper.join().expect("the swapper ends");
     let created = proxy
         .counts()
         .get("POST /containers/create")
@@ -307,10 +309,10 @@ fn racing_link_never_shows_the_outside() {
         .unwrap_or_default();
     eprintln!("{swaps} swaps, {created} creates, {refused} refused, {ran} ran");
     assert!(swaps >= SWAPS, "{swaps} swaps are too few for a race");
-    assert!(refused > 0 && created > 0, "nothing raced");
+    assert!(refused > 0 && created > 0, "no race occurred");
     assert_eq!(project.seen_outside(), Vec::<String>::new());
 
-    // Once nobody swaps any more, it is created and runs.
+    // After the last swap a container is created and runs.
     let id = block(create(&docker, "argus-race-last", &project.data)).expect("a container");
     block(start(&docker, &id)).expect("a start");
     wait::until(LIMIT, "the container has written inside", || {
@@ -340,8 +342,8 @@ fn source_replaced_during_a_call_ends_the_container() {
                     start(&docker, &id).await.map(drop)
                 })
             });
-            // Held right before the engine hears of it: after the check, before the mount.
-            wait::until(LIMIT, "the call is on its way", || {
+            // Held before the engine receives the request: after the check, before the mount.
+            wait::until(LIMIT, "the call is in progress", || {
                 proxy.counts().get(*class).copied()
             });
             project.swap();
@@ -370,14 +372,14 @@ fn source_replaced_before_the_start_is_refused() {
     assert!(engine.inspect("argus-between-1").is_none());
     project.swap();
 
-    // Another directory under the same name is not what was checked at the create.
+    // Another directory of the same name is not the one checked by the create.
     let id = block(create(&docker, "argus-between-2", &project.data)).expect("a container");
     fs::rename(&project.data, project.data.with_extension("old")).expect("a rename");
     fs::create_dir(&project.data).expect("a directory");
     let received = block(start(&docker, &id));
     assert!(is_mount_refused(&received), "{received:?}");
 
-    // A controller that was restarted asks the engine for the sources.
+    // A restarted controller gets the sources from the engine.
     let id = block(create(&docker, "argus-between-3", &project.data)).expect("a container");
     project.swap();
     let restarted = self::docker(&engine.host());

@@ -1,9 +1,9 @@
-//! Who reaches whom on a real engine: verified, told when it is broken, and healed where that can be.
+//! Connectivity on a real engine: verified links, reported failures, and their repair.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
     clippy::panic,
-    reason = "a test that cannot go on fails"
+    reason = "a failed step ends the test"
 )]
 
 #[path = "networks/broken.rs"]

@@ -1,8 +1,8 @@
-//! What a newcomer types, on a real engine: a compose file becomes an environment, what happened is told, and what is wrong.
+//! First steps of a new user on a real engine: a compose file becomes an environment, with events and errors.
 #![allow(
     clippy::expect_used,
     clippy::panic,
-    reason = "a test that cannot look ends with a message"
+    reason = "a failed step ends the test with a message"
 )]
 
 use std::io::Read as _;
@@ -49,7 +49,7 @@ fn compose_file_becomes_ready_and_doctor_finds_faults() {
     let engine = engine();
     let argus = Controller::start(engine, RunOptions::default());
     let project = engine.scratch("first-steps");
-    std::fs::create_dir_all(&project).expect("a folder");
+    std::fs::create_dir_all(&project).expect("a directory");
     std::fs::write(project.join("compose.yaml"), COMPOSE).expect("a file");
     let init = json(&argus, &["init", project.to_str().expect("a path"), "-o", "json"]);
     assert_eq!(
@@ -87,13 +87,13 @@ fn compose_file_becomes_ready_and_doctor_finds_faults() {
         assert_eq!(of(&quiet, well), Vec::<Value>::new(), "{quiet}");
     }
 
-    // Something breaks.
+    // Break a service.
     argus.write_spec(
         "broken.e2e.yaml",
         "version: '1'\nproject: { name: broken }\nservice:\n  name: app\n  image: busybox:local\n  command: [\"/nowhere\"]\n  \
          container: { name: broken-app }\n",
     );
-    argus.wait_until(LIMIT, "the environment is given up", || {
+    argus.wait_until(LIMIT, "the environment exhausts its restarts", || {
         (argus.status("broken")["phase"] == "Degraded").then_some(())
     });
     let bundle = project.join("support.tar");
@@ -115,7 +115,7 @@ fn compose_file_becomes_ready_and_doctor_finds_faults() {
         entry.read_to_string(&mut text).expect("text");
         assert!(
             !text.contains("wolpertinger"),
-            "{name} tells the password: {text}"
+            "{name} contains the password: {text}"
         );
         if name.ends_with("about.json") {
             let about: Value = serde_json::from_str(&text).expect("JSON");
@@ -152,7 +152,7 @@ fn new_file_with_a_bad_value_has_a_status_with_line() {
         )
     };
     argus.write_spec("e2e.yaml", &spec("lots"));
-    let status = argus.wait_status("formless", LIMIT, "the file is refused", |status| {
+    let status = argus.wait_status("formless", LIMIT, "the file is rejected", |status| {
         status["errors"][0]["code"] == "SPEC_INVALID"
     });
     let error = &status["errors"][0];

@@ -1,5 +1,6 @@
-//! An engine that fails or is gone: left alone, said at once, tried by one call, and found again.
-#![allow(clippy::expect_used, reason = "a test that cannot look ends with a message")]
+//! An engine that fails or disappears: the breaker opens, Argus reports it immediately, tests with one call, and
+//! reconnects.
+#![allow(clippy::expect_used, reason = "a failed step ends the test with a message")]
 
 #[path = "outage/daemon.rs"]
 mod daemon;
@@ -11,7 +12,7 @@ use argus_tests::fixture::{LIMIT, container_runs, engine, proxied, running, shop
 use argus_tests::proxy::Fault;
 use serde_json::Value;
 
-/// What a command prints, as JSON, whatever its exit code; errors go to stderr.
+/// Output of a command as JSON, for any exit code; errors are on stderr.
 fn json(argus: &Controller<'_>, words: &[&str]) -> (Option<i32>, Value) {
     let output = argus.cli(&[words, &["-o", "json"]].concat());
     let text = if output.stdout.is_empty() {
@@ -37,14 +38,14 @@ fn half_made_start_opens_the_breaker_until_reset() {
     proxy.inject(class, Fault::CloseBefore, 100_000);
     let breaker = "resilience: { circuitBreaker: { failureThreshold: 3, resetTimeoutMs: 120000 } }\n";
     argus.write_spec("e2e.yaml", &format!("{}{breaker}", shop("breaker", 18400, "one")));
-    let open = argus.wait_status("breaker", LIMIT, "says that its breaker is open", |now| {
+    let open = argus.wait_status("breaker", LIMIT, "reports its open breaker", |now| {
         now["breaker"]["state"] == "open" && error(now, "CIRCUIT_OPEN").is_some()
     });
-    let output = error(&open, "CIRCUIT_OPEN").expect("looked for above");
+    let output = error(&open, "CIRCUIT_OPEN").expect("the error found above");
     assert_eq!(output["details"]["breaker"]["scope"], "environment", "{output:#}");
     assert_eq!(
         output["details"]["cleanupPending"], true,
-        "a container is created and not started"
+        "a container is created but not started"
     );
     assert!(
         output["details"]["pending"]
@@ -52,7 +53,9 @@ fn half_made_start_opens_the_breaker_until_reset() {
             .is_some_and(|all| !all.is_empty()),
         "{output:#}"
     );
-    let after = output["retryAfter"].as_u64().expect("when it is tried again");
+    let after = output["retryAfter"]
+        .as_u64()
+        .expect("the time of the next attempt");
     assert!(
         (100..=140).contains(&after),
         "two minutes, 15 % more or less: {after}"
@@ -79,10 +82,10 @@ fn half_made_start_opens_the_breaker_until_reset() {
 
     proxy.reset_counts();
     engine.docker_ok(&["rm", "-f", "breaker-db"]);
-    argus.wait_status("breaker", LIMIT, "has seen what is gone", |now| {
+    argus.wait_status("breaker", LIMIT, "reports the missing network", |now| {
         Controller::service(now, "db")["containerId"].is_null()
     });
-    assert_eq!(proxy.writes(), [], "nothing is changed while it is open");
+    assert_eq!(proxy.writes(), [], "nothing changes while the breaker is open");
 
     proxy.heal();
     let (exit, _) = json(&argus, &["breaker", "reset", "breaker"]);
@@ -97,7 +100,11 @@ fn half_made_start_opens_the_breaker_until_reset() {
         .collect();
     assert_eq!(history, ["open", "halfOpen", "closed"]);
     assert!(error(&ready, "CIRCUIT_OPEN").is_none());
-    assert_eq!(container_runs(engine, "breaker").len(), 3, "no copy of a service");
+    assert_eq!(
+        container_runs(engine, "breaker").len(),
+        3,
+        "no service is duplicated"
+    );
 }
 
 #[test]
@@ -107,7 +114,7 @@ fn open_breaker_closes_after_one_call() {
     proxy.inject("POST /containers/create", Fault::CloseBefore, 100_000);
     let breaker = "resilience: { circuitBreaker: { failureThreshold: 2, resetTimeoutMs: 1500 } }\n";
     argus.write_spec("e2e.yaml", &format!("{}{breaker}", shop("probe", 18410, "one")));
-    argus.wait_status("probe", LIMIT, "was tried by one call in vain", |now| {
+    argus.wait_status("probe", LIMIT, "the test call failed", |now| {
         now["breaker"]["timesOpened"].as_u64() >= Some(2)
     });
     proxy.heal();
@@ -123,7 +130,7 @@ fn open_breaker_closes_after_one_call() {
     assert_eq!(
         history[..history.len() - 1],
         expected,
-        "each time one call was let through"
+        "one test call per attempt"
     );
     assert_eq!(history.last().map(String::as_str), Some("closed"));
 }
@@ -162,12 +169,12 @@ fn lost_engine_is_reported_and_found_without_restarts() {
     proxy.heal();
     let (exit, _) = json(&argus, &["breaker", "reset"]);
     assert_eq!(exit, Some(0));
-    argus.wait_status("gone", LIMIT, "is fresh and Ready again", |now| {
+    argus.wait_status("gone", LIMIT, "is up to date and Ready again", |now| {
         now["phase"] == "Ready" && now["stale"] != true
     });
     assert_eq!(container_runs(engine, "gone"), before, "nothing was restarted");
     engine.docker_ok(&["rm", "-f", "gone-api"]);
-    argus.wait_until(LIMIT, "work goes on", || {
+    argus.wait_until(LIMIT, "work continues", || {
         running(engine, "gone-api").then_some(())
     });
 }
@@ -190,7 +197,7 @@ fn hanging_engine_is_reported_and_survived() {
     );
     proxy.heal();
     argus.cli(&["breaker", "reset"]);
-    argus.wait_status("hang", LIMIT, "is fresh and Ready again", |now| {
+    argus.wait_status("hang", LIMIT, "is up to date and Ready again", |now| {
         now["phase"] == "Ready" && now["stale"] != true
     });
     assert_eq!(container_runs(engine, "hang"), before, "nothing was restarted");

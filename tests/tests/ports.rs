@@ -1,5 +1,5 @@
-//! Ports that somebody else holds, on a real engine: who moves, who waits, and who is told.
-#![allow(clippy::expect_used, reason = "a test that cannot look ends with a message")]
+//! Ports that another process holds, on a real engine: moves, waits and reports.
+#![allow(clippy::expect_used, reason = "a failed step ends the test with a message")]
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -44,7 +44,7 @@ fn ports_held_by_processes_move() {
     argus.kill9();
     argus.start_again();
     let again = argus.wait_ready("ten", LIMIT);
-    assert_eq!(mappings(&again), mappings(&status), "a port once given stays");
+    assert_eq!(mappings(&again), mappings(&status), "an assigned port stays");
 }
 
 #[test]
@@ -74,7 +74,7 @@ fn taken_port_waits_under_strategy_fail() {
     let argus = Controller::start(engine, RunOptions::default());
     let strict = "resilience: { network: { portConflictStrategy: fail } }\n";
     argus.write_spec("e2e.yaml", &singles("strict", &[18220], strict));
-    argus.wait_status("strict", LIMIT, "names the conflict", |now| {
+    argus.wait_status("strict", LIMIT, "reports the conflict", |now| {
         now.to_string().contains("PORT_CONFLICT")
     });
     assert!(!running(engine, "strict-s0"));
@@ -90,13 +90,13 @@ fn port_of_a_leaked_proxy_is_reported_as_such() {
     let argus = Controller::start(engine, RunOptions::default());
     let strict = "resilience: { network: { portConflictStrategy: fail } }\n";
     argus.write_spec("e2e.yaml", &singles("leaked", &[18221], strict));
-    let status = argus.wait_status("leaked", LIMIT, "names the leak", |now| {
+    let status = argus.wait_status("leaked", LIMIT, "reports the leak", |now| {
         Controller::service(now, "s0")["lastError"]["code"] == "PORT_STALE_ALLOCATION"
     });
     let error = Controller::service(&status, "s0")["lastError"].clone();
     assert_eq!(error["details"]["owner"]["kind"], "staleAllocation", "{error:#}");
     assert!(!running(engine, "leaked-s0"));
-    // Where it may move, it does.
+    // A movable port moves.
     argus.write_spec("b.e2e.yaml", &singles("elsewhere", &[18221], ""));
     let moved = mappings(&argus.wait_ready("elsewhere", LIMIT));
     assert!(moved[0].0 == 18221 && moved[0].1 != 18221, "{moved:?}");
@@ -121,7 +121,10 @@ fn two_environments_with_one_port_both_get_one() {
         .map(|(_, actual)| actual)
         .collect();
     assert_eq!(all.iter().collect::<BTreeSet<_>>().len(), 3, "{all:?}");
-    assert!(all.contains(&18230), "one of them has the wanted one: {all:?}");
+    assert!(
+        all.contains(&18230),
+        "one of them has the preferred port: {all:?}"
+    );
 }
 
 #[test]
@@ -136,7 +139,7 @@ fn exhausted_port_range_is_reported() {
         "e2e.yaml",
         &singles("spent", &[18240], "isolation: { portRange: [9300, 9301] }\n"),
     );
-    argus.wait_status("spent", LIMIT, "says so", |now| {
+    argus.wait_status("spent", LIMIT, "reports it", |now| {
         now.to_string().contains("PORT_EXHAUSTION")
     });
     wait::all_the_while(Duration::from_secs(2), "nothing starts", || {
@@ -171,12 +174,12 @@ fn port_lost_during_a_restart_returns_or_moves() {
     argus.write_spec("e2e.yaml", &singles("reboot", &[18280, 18281], ""));
     let before = mappings(&argus.wait_ready("reboot", LIMIT));
     assert_eq!(before, [(18280, 18280), (18281, 18281)]);
-    // As after a reboot: nobody runs, and somebody else was first at one of the ports.
+    // As after a reboot: nothing runs, and another process has taken one of the ports.
     argus.kill9();
     engine.docker_ok(&["stop", "-t", "1", "reboot-s0", "reboot-s1"]);
     let holder = PortHolder::of(engine, 18280);
     argus.start_again();
-    let status = argus.wait_status("reboot", LIMIT, "both run, one of them elsewhere", |now| {
+    let status = argus.wait_status("reboot", LIMIT, "both run, one of them on another port", |now| {
         now["phase"] == "Ready" && mappings(now) != before
     });
     let got = mappings(&status);
@@ -194,13 +197,16 @@ fn port_lost_at_start_to_a_brief_holder_is_kept() {
     argus.write_spec("e2e.yaml", &singles("flicker", &[18283], ""));
     argus.wait_ready("flicker", LIMIT);
     argus.write_spec("e2e.yaml", &singles("flicker", &[18284], ""));
-    // It has a moment of its own each time, and the wanted port is free when it is over.
+    // Each holder lives for a moment; afterwards the preferred port is free.
     for _ in 0..3 {
         drop(PortHolder::of(engine, 18284));
     }
-    let status = argus.wait_status("flicker", LIMIT, "it runs at what it wants or beside", |now| {
-        now["phase"] == "Ready" && mappings(now).first().is_some_and(|(wanted, _)| *wanted == 18284)
-    });
+    let status = argus.wait_status(
+        "flicker",
+        LIMIT,
+        "it runs on its preferred port or another one",
+        |now| now["phase"] == "Ready" && mappings(now).first().is_some_and(|(wanted, _)| *wanted == 18284),
+    );
     let port = mappings(&status)[0].1;
     assert_eq!(page(engine, port).as_deref(), Some("hello"));
 }
@@ -233,7 +239,8 @@ fn udp_tcp_and_ranges_are_published_as_written() {
     ];
     let wanted = wanted.map(|(protocol, inside, host)| (protocol.to_owned(), inside, host));
     assert_eq!(found, BTreeSet::from(wanted), "{status:#}");
-    let bindings = engine.inspect("kinds-s0").expect("it runs")["HostConfig"]["PortBindings"].clone();
+    let bindings =
+        engine.inspect("kinds-s0").expect("the container runs")["HostConfig"]["PortBindings"].clone();
     assert_eq!(bindings["5353/udp"][0]["HostPort"], "18285", "{bindings:#}");
     assert_eq!(page(engine, 18285).as_deref(), Some("hello"));
 }
@@ -264,7 +271,7 @@ fn taken_udp_port_moves_alone() {
         let moved = one["actualPort"] != 18291;
         assert_eq!(moved, one["protocol"] == "udp", "{one:#}");
     }
-    assert!(running(engine, "udp-holder"), "a stranger is left alone");
+    assert!(running(engine, "udp-holder"), "the foreign process is untouched");
     engine.docker_ok(&["rm", "-f", "udp-holder"]);
 }
 
@@ -279,6 +286,7 @@ fn ipv6_port_is_published_on_ipv6() {
     argus.write_spec("e2e.yaml", &spec);
     let status = argus.wait_ready("six", LIMIT);
     assert_eq!(status["portMappings"][0]["host"], "::1", "{status:#}");
-    let bindings = engine.inspect("six-s0").expect("it runs")["HostConfig"]["PortBindings"].clone();
+    let bindings =
+        engine.inspect("six-s0").expect("the container runs")["HostConfig"]["PortBindings"].clone();
     assert_eq!(bindings["8080/tcp"][0]["HostIp"], "::1", "{bindings:#}");
 }

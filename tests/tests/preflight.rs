@@ -1,5 +1,5 @@
-//! What is checked before anything is made, on real engines: full disks, engines that are away, leftovers, what is given back.
-#![allow(clippy::expect_used, reason = "a test that cannot look ends with a message")]
+//! Preflight on real engines: full disks, unreachable engines, orphans, and the removal of unused images.
+#![allow(clippy::expect_used, reason = "a failed step ends the test with a message")]
 
 #[path = "preflight/disk.rs"]
 mod disk;

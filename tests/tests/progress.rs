@@ -1,5 +1,5 @@
-//! What is seen of pulls and builds while they go on: bars on a terminal, a few lines in a log.
-#![allow(clippy::expect_used, reason = "a test that cannot look ends with a message")]
+//! Progress of pulls and builds: bars on a terminal, a few lines in a log.
+#![allow(clippy::expect_used, reason = "a failed step ends the test with a message")]
 
 use std::fs;
 use std::net::SocketAddr;
@@ -12,11 +12,11 @@ use rustix::process::Signal;
 
 const COLUMNS: u16 = 80;
 
-/// Folders of a controller, and what it is to build: five steps of more than a second, and those that Argus adds.
+/// Creates a project with a build of five steps of more than a second each, plus those that Argus adds.
 fn slow_build(engine: &PrivateEngine, name: &str) -> PathBuf {
     let home = engine.scratch(name);
     let context = home.join("environments/app");
-    fs::create_dir_all(&context).expect("a folder");
+    fs::create_dir_all(&context).expect("a directory");
     let steps: Vec<String> = (1..=5)
         .map(|step| format!("RUN echo {name} {step} && sleep 1.5"))
         .collect();
@@ -44,7 +44,7 @@ fn argus(engine: &PrivateEngine, home: &PathBuf, words: &[&str]) -> Command {
     command
 }
 
-/// What is on the screen after each move of the cursor, without colours: one text a drawing.
+/// The screen after each cursor move, without colours: one text per drawing.
 fn frames(written: &str) -> Vec<String> {
     let mut frames = vec![String::new()];
     let mut parts = written.split("\u{1b}[");
@@ -57,13 +57,13 @@ fn frames(written: &str) -> Vec<String> {
         if code.ends_with('A') {
             frames.push(String::new());
         }
-        frames.last_mut().expect("one at least").push_str(rest);
+        frames.last_mut().expect("at least one frame").push_str(rest);
     }
     frames
 }
 
 fn no_line_is_too_wide(frames: &[String]) {
-    // What is logged above the table is of any length.
+    // Log lines above the table have any length.
     let is_log = |line: &&str| line.contains(" WARN ") || line.contains(" ERROR ");
     let lines = frames
         .iter()
@@ -73,13 +73,13 @@ fn no_line_is_too_wide(frames: &[String]) {
     assert_eq!(wide.collect::<Vec<_>>(), Vec::<&str>::new());
 }
 
-/// Bars of an image grow, and are one line each.
+/// The bar of an image, which has one line.
 fn bar_of<'f>(frame: &'f str, image: &str) -> Option<&'f str> {
     let mut bars = frame
         .lines()
         .filter(|line| line.starts_with(image) && line.contains('['));
     let bar = bars.next();
-    assert!(bars.next().is_none(), "one line an image: {frame}");
+    assert!(bars.next().is_none(), "one line per image: {frame}");
     bar
 }
 
@@ -90,17 +90,20 @@ fn build_shows_a_growing_bar_in_run_and_wait() {
     let mut running = argus(engine, &home, &["run"]);
     running.env("NO_COLOR", "1");
     let running = Terminal::start(running, COLUMNS, 40);
-    running.wait_until(LIMIT, "the build goes on", |text| text.contains("slowly:test"));
+    running.wait_until(LIMIT, "the build continues", |text| text.contains("slowly:test"));
     let waiting = argus(engine, &home, &["wait", "slowly", "--timeout", "60s"]);
     let waiting = Terminal::start(waiting, COLUMNS, 40);
-    running.wait_until(LIMIT, "it is ready", |text| text.contains("Ready"));
+    running.wait_until(LIMIT, "the environment is Ready", |text| text.contains("Ready"));
     let (waited, ended) = waiting.end(LIMIT);
     assert!(ended.success(), "{waited}");
-    assert!(waited.ends_with("Ready\u{1b}[0m\n"), "the bar went: {waited:?}");
+    assert!(
+        waited.ends_with("Ready\u{1b}[0m\n"),
+        "the bar is removed: {waited:?}"
+    );
     running.signal(Signal::TERM);
     let (ran, ended) = running.end(LIMIT);
     assert!(ended.success(), "{ran}");
-    assert!(!ran.contains("\u{1b}[3"), "no colour was wanted: {ran}");
+    assert!(!ran.contains("\u{1b}[3"), "colours are disabled: {ran}");
 
     for (name, text) in [("run", &ran), ("wait", &waited)] {
         let frames = frames(text);
@@ -118,7 +121,7 @@ fn build_shows_a_growing_bar_in_run_and_wait() {
         let full: Vec<usize> = bars.iter().map(|bar| bar.matches('=').count()).collect();
         assert!(full.is_sorted() && full.last() > full.first(), "{name}: {full:?}");
         assert!(
-            bar_of(frames.last().expect("a last one"), "slowly:test").is_none(),
+            bar_of(frames.last().expect("a last frame"), "slowly:test").is_none(),
             "{name}: {text}"
         );
     }
@@ -141,7 +144,7 @@ fn build_logs_a_few_lines_without_a_terminal() {
         .stdin(Stdio::null())
         .output();
     let waited = waited.expect("argus runs");
-    wait::until(LIMIT, "it is told", || {
+    wait::until(LIMIT, "the log reports it", || {
         let log = fs::read_to_string(home.join("log")).unwrap_or_default();
         log.contains("logged Ready").then_some(())
     });
@@ -156,7 +159,7 @@ fn build_logs_a_few_lines_without_a_terminal() {
         let output = text
             .lines()
             .filter(|line| line.starts_with("image `logged:test` is being built: Step "));
-        // Five steps in eight seconds and more, and a line in five.
+        // Five steps in eight seconds or more, and at most one line per five seconds.
         assert!((1..=3).contains(&output.count()), "{name}: {text}");
         assert!(
             !text.contains('\u{1b}') && !text.contains('['),
@@ -169,7 +172,7 @@ fn build_logs_a_few_lines_without_a_terminal() {
 fn pull_shows_a_bar_with_its_progress() {
     let engine = engine();
     let home = engine.scratch("pulled");
-    fs::create_dir_all(home.join("environments")).expect("a folder");
+    fs::create_dir_all(home.join("environments")).expect("a directory");
     fs::write(
         home.join("Dockerfile"),
         "FROM busybox:local\nRUN head -c 48m /dev/urandom > /big\n",
@@ -178,7 +181,7 @@ fn pull_shows_a_bar_with_its_progress() {
     engine.docker_ok(&["build", "-q", "-t", "big:local", home.to_str().expect("a path")]);
     let registry = Registry::start(engine, 5017);
     let pushed = registry.push(engine, "big:local");
-    // The network may be fast and the terminal slow: a part of it waits until the bar was seen.
+    // A fast network with a slow terminal could skip the bar, so the pipe holds a part back until the bar is visible.
     let server = registry.address.parse().expect("an address");
     let front = SocketAddr::from(([127, 0, 0, 1], 5018));
     let dam = PausablePipe::build(engine, front, server, 16 * 1024 * 1024);
@@ -190,9 +193,9 @@ fn pull_shows_a_bar_with_its_progress() {
     );
     fs::write(home.join("environments/e2e.yaml"), spec).expect("a spec");
     let running = Terminal::start(argus(engine, &home, &["run"]), COLUMNS, 40);
-    running.wait_until(LIMIT, "a part is there", |text| text.contains(" MB"));
+    running.wait_until(LIMIT, "a part is transferred", |text| text.contains(" MB"));
     dam.open();
-    running.wait_until(LIMIT, "it is ready", |text| text.contains("Ready"));
+    running.wait_until(LIMIT, "the environment is Ready", |text| text.contains("Ready"));
     running.signal(Signal::TERM);
     let (ran, ended) = running.end(LIMIT);
     assert!(ended.success(), "{ran}");

@@ -1,5 +1,5 @@
-//! What people and agents ask of a running controller, by the commands that they type.
-#![allow(clippy::expect_used, reason = "a test that cannot look ends with a message")]
+//! Recovery commands of users and agents on a running controller.
+#![allow(clippy::expect_used, reason = "a failed step ends the test with a message")]
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use argus_tests::fixture::{LIMIT, engine, page, running, singles, text};
 use argus_tests::{Controller, RunOptions, wait};
 use serde_json::Value;
 
-/// Runs a command that has to succeed; what it prints as JSON.
+/// Runs a command that must succeed. Returns its JSON output.
 fn output(argus: &Controller<'_>, words: &[&str]) -> Value {
     let output = argus.cli(&[words, &["-o", "json"]].concat());
     assert!(
@@ -25,10 +25,10 @@ fn spec(name: &str, command: &str, more: &str) -> String {
     )
 }
 
-/// Until its revision counts as good.
+/// Waits until its revision is marked as good.
 fn proven(argus: &Controller<'_>, name: &str) {
     let memory = argus.state.join("private").join("state.json");
-    argus.wait_until(LIMIT, "the revision is a good one", || {
+    argus.wait_until(LIMIT, "the revision is good", || {
         let bytes = std::fs::read(&memory).ok()?;
         let kept: Value = serde_json::from_slice(&bytes).ok()?;
         kept["goods"][name]
@@ -44,19 +44,19 @@ fn held_environment_stays_until_resumed() {
     let argus = Controller::start(engine, RunOptions::default());
     argus.write_spec("e2e.yaml", &spec("held", "exec sleep 3600", ""));
     argus.wait_ready("held", LIMIT);
-    output(&argus, &["hold", "held", "--reason", "I look at it"]);
+    output(&argus, &["hold", "held", "--reason", "inspection"]);
     engine.docker_ok(&["rm", "-f", "held-app"]);
-    let status = argus.wait_status("held", LIMIT, "says that it is held", |now| {
+    let status = argus.wait_status("held", LIMIT, "reports the hold", |now| {
         now["phase"] == "Held" && Controller::service(now, "app")["waitingOn"]["reason"] == "Held"
     });
-    assert!(status.to_string().contains("I look at it"), "{status:#}");
-    wait::all_the_while(Duration::from_secs(3), "nothing is made", || {
+    assert!(status.to_string().contains("inspection"), "{status:#}");
+    wait::all_the_while(Duration::from_secs(3), "nothing is created", || {
         engine.inspect("held-app").is_none()
     });
     output(&argus, &["resume", "held"]);
     argus.wait_ready("held", LIMIT);
     let again = argus.cli(&["resume", "held"]);
-    assert!(!again.status.success(), "there is nothing to resume");
+    assert!(!again.status.success(), "a second resume fails");
 }
 
 #[test]
@@ -65,7 +65,7 @@ fn running_test_keeps_services_and_reports_failures() {
     let argus = Controller::start(engine, RunOptions::default());
     argus.write_spec("e2e.yaml", &spec("leased", "exec sleep 3600", ""));
     argus.wait_ready("leased", LIMIT);
-    let before = text(&engine.inspect("leased-app").expect("it runs")["Id"]);
+    let before = text(&engine.inspect("leased-app").expect("the container runs")["Id"]);
     output(
         &argus,
         &["test", "begin", "leased", "--case", "buy", "--ttl", "5m"],
@@ -75,8 +75,8 @@ fn running_test_keeps_services_and_reports_failures() {
         Controller::service(now, "app")["waitingOn"]["reason"] == "TestLease"
     });
     assert!(running(engine, "leased-app"));
-    let now = text(&engine.inspect("leased-app").expect("it runs")["Id"]);
-    assert_eq!(now, before, "it is left running");
+    let now = text(&engine.inspect("leased-app").expect("the container runs")["Id"]);
+    assert_eq!(now, before, "it keeps running");
     let report = output(&argus, &["test", "end", "leased", "--case", "buy"]);
     assert_eq!(report["value"]["restartsDuringRun"], 0, "{report:#}");
     argus.wait_until(LIMIT, "it is replaced after the test", || {
@@ -105,20 +105,20 @@ fn rollback_restores_the_last_good_revision() {
     argus.write_spec("e2e.yaml", &spec("rolled", "exec sleep 3600", ""));
     let good = argus.wait_ready("rolled", LIMIT)["revision"].clone();
     let none = argus.cli(&["rollback", "rolled"]);
-    assert!(!none.status.success(), "there is nothing to go back to");
+    assert!(!none.status.success(), "there is no revision to roll back to");
     proven(&argus, "rolled");
     argus.write_spec("e2e.yaml", &spec("rolled", "exit 127", ""));
-    argus.wait_status("rolled", LIMIT, "the new one fails", |now| {
+    argus.wait_status("rolled", LIMIT, "the new revision fails", |now| {
         Controller::service(now, "app")["state"] == "Failed"
     });
     let answer = output(&argus, &["rollback", "rolled"]);
     assert_eq!(answer["value"], good, "{answer:#}");
     let status = argus.wait_ready("rolled", LIMIT);
     assert_eq!(status["revision"], good);
-    // It stands over a restart of the controller, and ends with the next revision.
+    // The rollback survives a restart of the controller, and ends with the next revision.
     argus.kill9();
     argus.start_again();
-    argus.wait_status("rolled", LIMIT, "still at the good one", |now| {
+    argus.wait_status("rolled", LIMIT, "still on the good revision", |now| {
         now["phase"] == "Ready" && now["revision"] == good
     });
     argus.write_spec("e2e.yaml", &spec("rolled", "exec sleep 3602", ""));
@@ -136,7 +136,7 @@ fn late_revision_is_rolled_back_automatically() {
     let good = argus.wait_ready("auto", LIMIT)["revision"].clone();
     proven(&argus, "auto");
     argus.write_spec("e2e.yaml", &spec("auto", "exit 126", auto));
-    let status = argus.wait_status("auto", LIMIT, "is back", |now| {
+    let status = argus.wait_status("auto", LIMIT, "is rolled back", |now| {
         now["phase"] == "Ready" && now["notes"].to_string().contains("rolled back")
     });
     assert_eq!(status["revision"], good);
@@ -177,7 +177,7 @@ fn remedy_commands_work_as_printed() {
             "resilience: { container: { maxRestarts: 0 } }\n",
         ),
     );
-    let status = argus.wait_status("cured", LIMIT, "is given up", |now| {
+    let status = argus.wait_status("cured", LIMIT, "exhausts its restarts", |now| {
         Controller::service(now, "app")["lastError"]["code"] == "CONTAINER_RESTART_EXHAUSTED"
     });
     let error = Controller::service(&status, "app")["lastError"].clone();
@@ -189,7 +189,7 @@ fn remedy_commands_work_as_printed() {
             .map(str::to_owned)
     });
     let kept = argus.state.join("private/evidence/cured/app/1/evidence.json");
-    argus.wait_until(LIMIT, "what it left is kept", || kept.is_file().then_some(()));
+    argus.wait_until(LIMIT, "the evidence is stored", || kept.is_file().then_some(()));
     let mut ran = 0;
     for command in commands {
         let output = argus.cli(&command.split(' ').collect::<Vec<_>>());
@@ -203,5 +203,5 @@ fn remedy_commands_work_as_printed() {
     let why = argus.cli(&["why", "cured"]);
     assert!(why.status.success());
     let back = argus.wait_ready("cured", LIMIT);
-    assert_eq!(back["revision"], good, "the last remedy was to go back");
+    assert_eq!(back["revision"], good, "the last remedy was the rollback");
 }

@@ -1,5 +1,5 @@
-//! The tables of the pages of reference are what is written: fields of the status files, and the names of what is recorded.
-#![allow(clippy::expect_used, reason = "a test that cannot look ends with a message")]
+//! The tables of the reference pages match the code: fields of the status files, and names of records.
+#![allow(clippy::expect_used, reason = "a failed step ends the test with a message")]
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -10,15 +10,15 @@ use serde_json::{Value, json};
 
 fn page(name: &str) -> String {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
-    std::fs::read_to_string(root.join(name)).expect("it lies there")
+    std::fs::read_to_string(root.join(name)).expect("the page exists")
 }
 
-/// What stands between backticks.
+/// The parts of a text between backticks.
 fn quoted(text: &str) -> Vec<&str> {
     text.split('`').skip(1).step_by(2).collect()
 }
 
-/// The rows of the table after a heading: the fields that each is about, without what says that there are several, and what it says.
+/// The rows of the table after a heading: the fields of each row, without list markers, and its text.
 fn rows<'p>(page: &'p str, heading: &str) -> Vec<(Vec<&'p str>, &'p str)> {
     let (_, section) = page.split_once(&format!("\n{heading}\n")).expect("the heading");
     let (_, table) = section.split_once("|---|---|\n").expect("a table");
@@ -35,10 +35,10 @@ fn schema() -> Value {
     serde_json::from_str(&page("crds/status.schema.json")).expect("a schema")
 }
 
-/// The fields of a type, each with the type that it, or each of it, is.
+/// The fields of a type, each with the type of its value or of its items.
 fn fields(schema: &Value, of: &str) -> BTreeMap<String, Option<String>> {
     let properties = schema["definitions"][of]["properties"].as_object();
-    let properties = properties.unwrap_or_else(|| panic!("`{of}` has fields"));
+    let properties = properties.unwrap_or_else(|| panic!("`{of}` has no fields"));
     let type_of = |property: &Value| {
         let places = [
             &property["$ref"],
@@ -53,7 +53,7 @@ fn fields(schema: &Value, of: &str) -> BTreeMap<String, Option<String>> {
     properties.iter().map(field).collect()
 }
 
-/// The types behind both files, each with the heading that it has on the page.
+/// The types of both files, each with its heading on the page.
 const FILES: &[(&str, &str)] = &[
     ("## ENV.json", "EnvironmentStatus"),
     ("## controller.json", "ControllerStatus"),
@@ -73,7 +73,7 @@ fn status_page_has_every_field_and_no_other() {
     }
 }
 
-/// What a row says, and the pages that it leaves the rest to.
+/// The text of a row, together with the pages that it links to.
 fn with_links(text: &str) -> String {
     let links = text.split("](").skip(1).filter_map(|rest| rest.split_once(".md"));
     let pages = links.map(|(name, _)| page(&format!("docs/{name}.md")));
@@ -92,7 +92,7 @@ fn status_page_names_the_content_of_each_field() {
         for (names, text) in rows(&page, heading) {
             let inner = names.iter().filter_map(|name| fields_of.get(*name)?.as_deref());
             for inner in inner.filter(|inner| schema["definitions"][inner]["properties"].is_object()) {
-                // What is told once is told for both files; an error has a page of its own.
+                // Types of both files are described once, and errors have a page of their own.
                 if text.contains("as above") || inner == "StructuredError" {
                     continue;
                 }
@@ -114,21 +114,25 @@ fn status_page_names_the_content_of_each_field() {
     assert!(within > 40, "{within} fields");
 }
 
-/// The words that a type takes, as it says itself when it is given another.
+/// The values of a type, from its own error about another value.
 fn words<T: DeserializeOwned>(wrong: Value) -> BTreeSet<String> {
-    let refused = serde_json::from_value::<T>(wrong).err().expect("no such word");
+    let refused = serde_json::from_value::<T>(wrong)
+        .err()
+        .expect("an unknown value is an error");
     let refused = refused.to_string();
-    let (_, known) = refused.split_once("expected one of").expect("it lists them");
+    let (_, known) = refused
+        .split_once("expected one of")
+        .expect("the error lists the values");
     quoted(known).into_iter().map(str::to_owned).collect()
 }
 
-/// The quoted words of a row of the journal's table.
+/// The quoted words in a row of the journal's table.
 fn of_the_journal(field: &str) -> BTreeSet<String> {
     let page = page("docs/journal.md");
     let row = rows(&page, "## The journal")
         .into_iter()
         .find(|(names, _)| names.contains(&field));
-    let (_, text) = row.unwrap_or_else(|| panic!("a row of `{field}`"));
+    let (_, text) = row.unwrap_or_else(|| panic!("no row of `{field}`"));
     quoted(text).into_iter().map(str::to_owned).collect()
 }
 
@@ -153,7 +157,7 @@ fn journal_page_has_every_field_of_a_record() {
             .expect("an object")
             .extend(entry.as_object().expect("an object").clone());
         let record: Record = serde_json::from_value(whole).unwrap_or_else(|why| panic!("{why}"));
-        let written = serde_json::to_value(record).expect("it is written");
+        let written = serde_json::to_value(record).expect("the record is serializable");
         written
             .as_object()
             .expect("an object")
@@ -167,7 +171,7 @@ fn journal_page_has_every_field_of_a_record() {
         "code": "PORT_CONFLICT", "ms": 7 });
     let note = json!({ "kind": "event", "event": "stop" });
     let mut written: BTreeSet<String> = [intent, result, note].into_iter().flat_map(line).collect();
-    // It is put behind the rest of the line.
+    // The writer appends the checksum to the line.
     written.insert("sum".to_owned());
     assert_eq!(output, written.iter().map(String::as_str).collect());
 }
@@ -176,7 +180,7 @@ fn journal_page_has_every_field_of_a_record() {
 fn events_page_has_every_name_and_no_other() {
     let page = page("docs/http.md");
     let (_, output) = page.split_once("Records are named ").expect("the sentence");
-    let (output, _) = output.split_once(".\n").expect("its end");
+    let (output, _) = output.split_once(".\n").expect("the end of the sentence");
     let output: BTreeSet<_> = quoted(output).into_iter().collect();
     assert_eq!(output, Record::NAMES.iter().copied().collect());
 }

@@ -1,5 +1,5 @@
-//! `argus selftest` on an engine that others use: all is recovered from, nothing else is touched, nothing is left.
-#![allow(clippy::expect_used, reason = "a test that cannot look ends with a message")]
+//! `argus selftest` on a shared engine: every fault is recovered, nothing else is touched, nothing remains.
+#![allow(clippy::expect_used, reason = "a failed step ends the test with a message")]
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -22,7 +22,7 @@ const FAULTS: [&str; 9] = [
     "orphan",
 ];
 
-/// The command on an engine, with a place of its own for what it keeps for a while.
+/// The command on an engine, with a separate directory for its temporary files.
 struct Run<'e> {
     engine: &'e PrivateEngine,
     temporary: PathBuf,
@@ -48,12 +48,12 @@ impl<'e> Run<'e> {
         command
     }
 
-    /// One that has paused a container and waits for what comes, and its project.
+    /// Starts a run and returns when it has paused a container, with its project.
     fn in_the_middle(&self) -> (Child, String) {
         let mut command = self.command(&["--only", "paused"]);
         let quiet = command.stderr(Stdio::null()).stdout(Stdio::null());
         let child = quiet.spawn().expect("argus starts");
-        let project = wait::until(4 * LIMIT, "it is in the middle of its trouble", || {
+        let project = wait::until(4 * LIMIT, "the fault is in progress", || {
             let all = self.engine.containers();
             let found = all.iter().find(|one| one["State"] == "paused")?;
             found["Labels"]["argusai.project"].as_str().map(str::to_owned)
@@ -61,7 +61,7 @@ impl<'e> Run<'e> {
         (child, project)
     }
 
-    /// Names of all containers, networks, volumes but leases, and images on the engine.
+    /// Names of all containers, networks, volumes except leases, and images on the engine.
     fn inventory(&self) -> BTreeSet<String> {
         [
             ["container", "ls", "--all", "--format", "{{.Names}}"].as_slice(),
@@ -82,7 +82,7 @@ impl<'e> Run<'e> {
     }
 
     fn is_tidy(&self) -> bool {
-        let mut left = std::fs::read_dir(&self.temporary).expect("it is there");
+        let mut left = std::fs::read_dir(&self.temporary).expect("the directory exists");
         left.next().is_none()
     }
 }
@@ -96,7 +96,7 @@ fn prepared() -> PrivateEngine {
 #[test]
 fn selftest_recovers_all_and_cleans_up() {
     let engine = prepared();
-    // Somebody's own environment, somebody's own container, and somebody who has the port that the selftest would like.
+    // A foreign environment, a foreign container, and a process with the selftest's preferred port.
     let argus = Controller::start(&engine, RunOptions::default());
     argus.write_spec("e2e.yaml", &shop("mine", 18800, "one"));
     argus.wait_ready("mine", LIMIT);
@@ -110,7 +110,7 @@ fn selftest_recovers_all_and_cleans_up() {
         "busybox:local",
     ];
     engine.docker_ok(&taken);
-    let foreign = engine.inspect("foreign").expect("it runs");
+    let foreign = engine.inspect("foreign").expect("the container runs");
     let before = container_runs(&engine, "mine");
     let run = Run::new(&engine, "st");
     let inventory = run.inventory();
@@ -132,13 +132,21 @@ fn selftest_recovers_all_and_cleans_up() {
         report["leftOut"],
         serde_json::json!(["daemon-restart", "disk-pressure"])
     );
-    assert_eq!(run.inventory(), inventory, "nothing is left and nothing is gone");
-    assert!(run.is_tidy(), "no file is left");
-    assert_eq!(container_runs(&engine, "mine"), before, "others were left alone");
-    let now = engine.inspect("foreign").expect("it runs on");
+    assert_eq!(
+        run.inventory(),
+        inventory,
+        "nothing remains and nothing is missing"
+    );
+    assert!(run.is_tidy(), "no file remains");
+    assert_eq!(
+        container_runs(&engine, "mine"),
+        before,
+        "foreign objects are untouched"
+    );
+    let now = engine.inspect("foreign").expect("the container still runs");
     assert_eq!((&now["Id"], &now["State"]), (&foreign["Id"], &foreign["State"]));
     let leases = engine.docker_ok(&["volume", "ls", "-q", "--filter", "label=argusai.lease"]);
-    assert_eq!(leases.lines().count(), 1, "its own lease is taken back: {leases}");
+    assert_eq!(leases.lines().count(), 1, "its own lease is removed: {leases}");
 }
 
 #[test]
@@ -148,10 +156,12 @@ fn interrupted_selftest_cleans_up() {
     let inventory = run.inventory();
     let (mut child, _project) = run.in_the_middle();
     kill_process(Pid::from_child(&child), Signal::INT).expect("our own child takes a signal");
-    let ended = wait::until(2 * LIMIT, "it ends", || child.try_wait().expect("our own child"));
+    let ended = wait::until(2 * LIMIT, "the process exits", || {
+        child.try_wait().expect("our own child")
+    });
     assert_eq!(ended.code(), Some(130));
-    assert_eq!(run.inventory(), inventory, "nothing is left");
-    assert!(run.is_tidy(), "no file is left");
+    assert_eq!(run.inventory(), inventory, "nothing remains");
+    assert!(run.is_tidy(), "no file remains");
 }
 
 #[test]
@@ -163,7 +173,7 @@ fn killed_selftest_leaves_only_orphans() {
     child.kill().expect("our own child");
     child.wait().expect("our own child");
     let no_one = Controller::prepare(&engine, RunOptions::default());
-    wait::until(4 * LIMIT, "its containers and its network are gone", || {
+    wait::until(4 * LIMIT, "its containers and its network are removed", || {
         no_one.cli(&["orphans", "--project", &project, "--clean"]);
         let left: Vec<_> = run.inventory().difference(&inventory).cloned().collect();
         left.iter().all(|line| line.starts_with("image ")).then_some(())

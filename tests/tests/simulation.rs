@@ -1,9 +1,10 @@
-//! The brain against a faulty engine in virtual time: the laws of the house as properties over thousands of seeds.
+//! The planner against a simulated engine with faults, in virtual time: invariants as properties over thousands of
+//! seeds.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
     clippy::panic,
-    reason = "a test that cannot go on fails"
+    reason = "a failed step ends the test"
 )]
 
 #[path = "simulation/crashes.rs"]
@@ -34,7 +35,7 @@ mod spec_edits;
 
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
-/// `ARGUS_SEED=n` replays one, `ARGUS_SEEDS=n` tries more or fewer, `ARGUS_FROM=n` begins there.
+/// Seeds to run: `ARGUS_SEED=n` replays one, `ARGUS_SEEDS=n` sets their number, `ARGUS_FROM=n` sets the first.
 fn seeds(usual: u64) -> Vec<u64> {
     let number = |name| std::env::var(name).ok().and_then(|text| text.parse().ok());
     let from = number("ARGUS_FROM").unwrap_or(0);
@@ -44,7 +45,7 @@ fn seeds(usual: u64) -> Vec<u64> {
     }
 }
 
-/// What came of every seed, on two threads.
+/// Runs every seed, on two threads. Returns the results.
 fn all<T: Send>(seeds: &[u64], run: impl Fn(u64) -> T + Sync) -> Vec<T> {
     let (left, right) = seeds.split_at(seeds.len() / 2);
     let one = |seed: &u64| {
@@ -62,7 +63,7 @@ fn all<T: Send>(seeds: &[u64], run: impl Fn(u64) -> T + Sync) -> Vec<T> {
     })
 }
 
-/// Ends the test when a seed offends, with what replays it.
+/// Ends the test if a seed fails, with the command that replays it.
 #[track_caller]
 fn none(test: &str, tried: usize, offences: &[(u64, String)]) {
     let Some((seed, what)) = offences.first() else {
@@ -75,7 +76,7 @@ fn none(test: &str, tried: usize, offences: &[(u64, String)]) {
     );
 }
 
-/// A property of every seed: what a seed offends with.
+/// Checks a property with every seed; `run` returns the violation.
 #[track_caller]
 fn each_seed(test: &str, usual: u64, run: impl Fn(u64) -> Option<String> + Sync) {
     let seeds = seeds(usual);

@@ -1,8 +1,8 @@
-//! What the pages show is so: every block is read by what reads it in earnest, and the tours are gone through on a real engine.
+//! The documentation is correct: its real consumer reads every block, and the tours run on a real engine.
 #![allow(
     clippy::expect_used,
     clippy::panic,
-    reason = "a test that cannot look ends with a message"
+    reason = "a failed step ends the test with a message"
 )]
 
 #[path = "snippets/fence.rs"]
@@ -29,9 +29,9 @@ use argus_tests::prometheus::promtool;
 use fence::{Fence, all, commands, root};
 use serde_json::Value;
 
-/// Blocks that nobody checks; each says why in its page.
+/// Maximum number of unchecked blocks; each has a reason in its page.
 const UNCHECKED: usize = 5;
-/// Programs that blocks call beside `argus`, as they are on the machine of who reads.
+/// Programs other than `argus` that blocks call and that the reader's machine has.
 const OTHERS: &[&str] = &[
     "curl",
     "sed",
@@ -68,7 +68,7 @@ fn checked(language: &str) -> Vec<Fence> {
 
 #[test]
 fn every_block_has_a_language_or_a_reason() {
-    // The settings of docs/cli.md are read by their own test, in controller/src/settings.rs.
+    // A separate test in controller/src/settings.rs reads the settings of docs/cli.md.
     let known = ["sh", "yaml", "json", "console", "toml"];
     let all = all();
     assert!(all.len() > 25, "{} blocks", all.len());
@@ -79,7 +79,7 @@ fn every_block_has_a_language_or_a_reason() {
         .map(|it| format!("{}: `{}`", it.place, it.language))
         .collect();
     none(
-        "nothing checks blocks of this language; say `<!-- unchecked: why -->` above",
+        "no test checks blocks of this language; add `<!-- unchecked: why -->` above",
         &strange,
     );
     let left: Vec<_> = all
@@ -87,14 +87,14 @@ fn every_block_has_a_language_or_a_reason() {
         .filter(|it| it.unchecked.is_some())
         .map(|it| &it.place)
         .collect();
-    assert!(left.len() <= UNCHECKED, "too much is not checked: {left:?}");
+    assert!(left.len() <= UNCHECKED, "too many unchecked blocks: {left:?}");
     let silent = all
         .iter()
         .filter(|it| it.unchecked.as_ref().is_some_and(|why| why.len() < 10));
-    assert_eq!(silent.count(), 0, "a reason is more than a word");
+    assert_eq!(silent.count(), 0, "a reason has more than one word");
 }
 
-/// What a piece of a spec needs to be one.
+/// Completes a fragment of a spec.
 fn whole(piece: &str) -> String {
     let has = |key: &str| piece.lines().any(|line| line.starts_with(key));
     let mut text = String::new();
@@ -127,11 +127,11 @@ fn every_spec_block_is_admitted_without_diagnostics() {
         {
             continue;
         }
-        let folder = tempfile::tempdir().expect("a folder");
+        let folder = tempfile::tempdir().expect("a directory");
         let file = folder.path().join("e2e.yaml");
         fs::write(&file, whole(&fence.body)).expect("a file");
-        // What the pages name beside the file.
-        fs::create_dir_all(folder.path().join("config")).expect("a folder");
+        // Files that the pages mention.
+        fs::create_dir_all(folder.path().join("config")).expect("a directory");
         let document = "openapi: 3.1.0\ninfo: { title: t, version: '1' }\npaths: {}\n";
         fs::write(folder.path().join("catalogue.yaml"), document).expect("a file");
         let output = argus(&["validate", "--strict", file.to_str().expect("a path")]);
@@ -180,7 +180,7 @@ fn every_json_block_is_valid_and_fits_its_schema() {
     for fence in checked("json") {
         let value: Value =
             serde_json::from_str(&fence.body).unwrap_or_else(|why| panic!("{}: {why}", fence.place));
-        // Blocks of a tool are checked against the tool's own schema, beside the tools.
+        // Blocks of a tool are checked against the tool's own schema, together with the tools.
         if fence.of.is_empty() && value.get("suggestedActions").is_some() {
             let wrong: Vec<_> = error.iter_errors(&value).map(|it| it.to_string()).collect();
             none(&fence.place, &wrong);
@@ -190,15 +190,15 @@ fn every_json_block_is_valid_and_fits_its_schema() {
     assert!(errors > 0, "an error is shown");
 }
 
-/// Its port is none.
+/// A spec with an invalid port.
 const BAD: &str = "version: \"1\"\nproject: { name: shop }\nservices:\n  api:\n    image: busybox:1\n    container:\n      \
                    ports: [\"80800:8080\"]\n      name: shop-api\n";
 
 #[test]
 fn style_example_is_a_real_message() {
     let block = fence::of("docs/messages.md").remove(0);
-    let (line, shown) = block.body.split_once('\n').expect("a command and what it says");
-    let folder = tempfile::tempdir().expect("a folder");
+    let (line, shown) = block.body.split_once('\n').expect("a command and its output");
+    let folder = tempfile::tempdir().expect("a directory");
     fs::write(folder.path().join("shop.e2e.yaml"), BAD).expect("a file");
     let words = line.trim_start_matches("$ argus ").split(' ');
     let mut command = Command::new(binary::argus());
@@ -235,10 +235,10 @@ fn every_program_in_a_block_exists() {
             }
         }
     }
-    none("not known", &wrong);
+    none("unknown programs or commands", &wrong);
 }
 
-/// A `|` or `;` within quotes ends no command.
+/// True if the `|` or `;` that ends this part is inside quotes.
 fn quoted(line: &str, part: &str) -> bool {
     let at = line.find(part).unwrap_or(0);
     line[..at].matches('\'').count() % 2 == 1 || line[..at].matches('"').count() % 2 == 1

@@ -1,5 +1,5 @@
-//! What the page of the status files says of them: when an edit is in force, and whether anybody keeps them up to date.
-#![allow(clippy::expect_used, reason = "a test that cannot look ends with a message")]
+//! The guarantees of the status page: when an edit has taken effect, and whether a controller updates the files.
+#![allow(clippy::expect_used, reason = "a failed step ends the test with a message")]
 
 use argus_tests::fixture::{IMAGE, LIMIT, engine};
 use argus_tests::{Controller, RunOptions};
@@ -12,7 +12,7 @@ fn file(mood: &str) -> String {
     )
 }
 
-/// As `argus validate -o json` tells it, whoever reads the file and when.
+/// The revision as `argus validate -o json` reports it, independent of reader and time.
 fn revision_of_the_file(argus: &Controller<'_>) -> Value {
     let output = argus.cli(&["validate", "-o", "json"]);
     let output: Value = serde_json::from_slice(&output.stdout).expect("JSON on stdout");
@@ -30,14 +30,14 @@ fn edit_is_in_force_at_the_validated_revision() {
         let wanted = revision_of_the_file(&argus);
         assert_eq!(
             before["revision"], before["observedRevision"],
-            "they are equal before as they are after"
+            "equal before and after"
         );
         assert_ne!(before["observedRevision"], wanted);
-        before = argus.wait_status("moody", LIMIT, "is about the edit, and ready", |now| {
+        before = argus.wait_status("moody", LIMIT, "reports the edit, and is Ready", |now| {
             now["observedRevision"] == wanted && now["phase"] == "Ready"
         });
         assert_eq!(before["revision"], wanted);
-        let runs = engine().inspect("moody-web").expect("it runs")["Config"]["Env"].to_string();
+        let runs = engine().inspect("moody-web").expect("the container runs")["Config"]["Env"].to_string();
         assert!(runs.contains(&format!("MOOD={mood}")), "{runs}");
     }
 }
@@ -53,9 +53,9 @@ fn controller_file_records_clean_stops_only() {
 
     assert!(argus.stop().success());
     let stopped = argus.controller_status();
-    let at = stopped["stoppedAt"].as_str().expect("when it stopped").to_owned();
+    let at = stopped["stoppedAt"].as_str().expect("the stop time").to_owned();
     assert!(
-        at.as_str() > runs["startedAt"].as_str().expect("when it started"),
+        at.as_str() > runs["startedAt"].as_str().expect("the start time"),
         "{stopped:#}"
     );
     assert!(!is_there(&stopped["pid"]), "{stopped:#}");
@@ -64,14 +64,14 @@ fn controller_file_records_clean_stops_only() {
     assert!(output.contains(&format!("not running since {at}")), "{output}");
 
     argus.start_again();
-    argus.wait_until(LIMIT, "it runs again, and says so", || {
+    argus.wait_until(LIMIT, "the controller runs again", || {
         let runs = argus.controller_status();
         (runs["stoppedAt"].is_null() && runs["startedAt"] != stopped["startedAt"]).then_some(())
     });
     argus.kill9();
     let killed = argus.controller_status();
     assert!(killed["stoppedAt"].is_null(), "{killed:#}");
-    assert!(!is_there(&killed["pid"]), "nobody is under its `pid`: {killed:#}");
+    assert!(!is_there(&killed["pid"]), "no process has its `pid`: {killed:#}");
 }
 
 fn is_there(pid: &Value) -> bool {

@@ -1,9 +1,9 @@
-//! Suites of a file on a real engine: run when it is Ready, under a lease, with what came of them.
+//! Suites of a file on a real engine: they run when the environment is Ready, under a lease, and produce a report.
 #![allow(
     clippy::unwrap_used,
     clippy::panic,
     clippy::expect_used,
-    reason = "a test that cannot go on fails"
+    reason = "a failed step ends the test"
 )]
 
 use std::process::{Output, Stdio};
@@ -36,7 +36,7 @@ tests:
 fn started(project: &str, port: u16, suites: &str) -> Controller<'static> {
     let argus = Controller::start(engine(), RunOptions::default());
     argus.write_spec("e2e.yaml", &spec(project, port, suites));
-    argus.wait_until(LIMIT, "it takes commands", || {
+    argus.wait_until(LIMIT, "the controller accepts commands", || {
         argus.state.join("private/argus.sock").exists().then_some(())
     });
     argus
@@ -52,7 +52,7 @@ fn json(bytes: &[u8]) -> Value {
     serde_json::from_str(&text[from..]).unwrap_or_else(|error| panic!("{error}: {text}"))
 }
 
-/// No test runs any more: one of the same name can begin.
+/// True if no test of this name runs, so that one can begin.
 fn is_free(argus: &Controller<'_>, env: &str, case: &str) -> bool {
     let ended = argus.cli(&["test", "end", env, "--case", case]);
     !ended.status.success()
@@ -66,7 +66,7 @@ fn suites_run_in_their_directory_and_fail_as_one_error() {
     - { name: old, file: old.yaml }
 "#;
     let argus = started("suites", 18900, suites);
-    // Stdout is the report alone.
+    // Stdout contains only the report.
     let ran = argus.cli(&["test", "run", "suites", "-o", "json"]);
     assert_eq!(ran.status.code(), Some(1), "{}", output(&ran));
     let report: Value =
@@ -81,7 +81,7 @@ fn suites_run_in_their_directory_and_fail_as_one_error() {
             suite["attempts"].as_array().map_or(0, Vec::len)
         )
     };
-    // What is not run comes first; the others as they ran.
+    // Skipped suites come first; the others follow in the order of their runs.
     assert_eq!(result(0), r#""old" "skipped" flaky:false 0"#, "{report:#}");
     assert_eq!(result(1), r#""smoke" "passed" flaky:false 1"#, "{report:#}");
     assert_eq!(result(2), r#""shaky" "passed" flaky:true 2"#, "{report:#}");
@@ -90,7 +90,7 @@ fn suites_run_in_their_directory_and_fail_as_one_error() {
     assert_eq!(report["portMappings"][0]["actualPort"], 18900);
     let written = String::from_utf8_lossy(&ran.stderr).into_owned();
     assert!(written.contains("hello"), "{written}");
-    let error = json(&ran.stderr[written.find("\n{").expect("an error after what was written")..]);
+    let error = json(&ran.stderr[written.find("\n{").expect("an error after the suite's output")..]);
     assert_eq!(error["code"], "TESTS_FAILED", "{error:#}");
     assert_eq!(error["exitCode"], 3);
     assert_eq!(error["environment"], "suites");
@@ -100,7 +100,7 @@ fn suites_run_in_their_directory_and_fail_as_one_error() {
         error["stderrTail"], "the token is [redacted] on suites\n",
         "{error:#}"
     );
-    // Chosen ones, for people: what it writes is seen as it was written.
+    // Selected suites, in text form: their output is shown unchanged.
     let smoke = argus.cli(&["test", "run", "suites", "--suite", "smoke"]);
     assert!(smoke.status.success(), "{}", output(&smoke));
     let shown = String::from_utf8_lossy(&smoke.stdout).into_owned();
@@ -152,7 +152,7 @@ fn interrupted_or_missing_commands_leave_nothing() {
         let pid = std::fs::read_to_string(&pids).ok()?.trim().parse().ok()?;
         test_kill_process(Pid::from_raw(pid)?).is_err().then_some(())
     };
-    wait::until(LIMIT, "what it started is gone", is_gone);
+    wait::until(LIMIT, "its processes have ended", is_gone);
     assert!(is_free(&argus, "ended", "slow"));
 
     std::fs::remove_file(&pids).unwrap();
@@ -164,14 +164,14 @@ fn interrupted_or_missing_commands_leave_nothing() {
         .stderr(Stdio::null())
         .spawn()
         .unwrap();
-    wait::until(LIMIT, "it runs", || {
+    wait::until(LIMIT, "the suite runs", || {
         std::fs::read_to_string(&pids)
             .is_ok_and(|pid| !pid.is_empty())
             .then_some(())
     });
     kill_process(Pid::from_child(&waiting), Signal::INT).unwrap();
     assert_eq!(waiting.wait().unwrap().code(), Some(130));
-    wait::until(LIMIT, "what it started is gone", is_gone);
+    wait::until(LIMIT, "its processes have ended", is_gone);
     assert!(is_free(&argus, "ended", "slow"));
 }
 
@@ -196,7 +196,7 @@ fn service_failure_during_a_suite_is_in_its_report() {
         .stderr(Stdio::piped())
         .spawn()
         .unwrap();
-    wait::until(LIMIT, "the test began", || started.exists().then_some(()));
+    wait::until(LIMIT, "the test has begun", || started.exists().then_some(()));
     engine().kill_all_in("shaken-web");
     argus.wait_status("shaken", LIMIT, "healed", |status| {
         status["phase"] == "Ready" && Controller::service(status, "web")["restarts"] == 1

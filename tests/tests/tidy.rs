@@ -1,5 +1,6 @@
-//! The laws of the house that a compiler does not hold: who may depend on whom, who may name what, how long a room may be.
-#![allow(clippy::expect_used, reason = "a test that cannot look ends with a message")]
+//! Invariants of the code base that the compiler does not check: dependencies between crates, allowed names, module
+//! length.
+#![allow(clippy::expect_used, reason = "a failed step ends the test with a message")]
 
 use std::collections::BTreeSet;
 use std::fmt::Write;
@@ -22,7 +23,7 @@ fn read(path: &str) -> String {
     std::fs::read_to_string(root().join(path)).unwrap_or_else(|error| panic!("{path}: {error}"))
 }
 
-/// Every file that is or would be committed, relative to the root.
+/// Every committed or new file, relative to the root.
 fn files() -> Vec<String> {
     let mut git = Command::new("git");
     git.args(["ls-files", "--cached", "--others", "--exclude-standard"])
@@ -51,7 +52,7 @@ fn sources() -> Vec<String> {
     files().into_iter().filter(|path| ends_with(path, "rs")).collect()
 }
 
-/// The product's own rooms, without tests in files of their own.
+/// The modules of the product, without tests in separate files.
 fn rooms() -> Vec<String> {
     let is_room = |path: &String| {
         let product =
@@ -62,7 +63,7 @@ fn rooms() -> Vec<String> {
     sources().into_iter().filter(is_room).collect()
 }
 
-/// The code of a file: no comments, nothing from its test module on.
+/// The code of a file, without comments and without its test module.
 fn code(path: &str) -> String {
     let text = read(path);
     let product = text.split("\n#[cfg(test)]\nmod ").next().unwrap_or_default();
@@ -73,7 +74,7 @@ fn code(path: &str) -> String {
         .join("\n")
 }
 
-/// Our own crates and the foreign ones in one section of a manifest.
+/// Names of the dependencies in one section of a manifest.
 fn dependencies(manifest: &str, section: &str) -> BTreeSet<String> {
     let text = read(manifest);
     let lines = text
@@ -94,7 +95,7 @@ fn none(what: &str, offences: &[String]) {
     assert!(offences.is_empty(), "{what}:\n  {}", offences.join("\n  "));
 }
 
-/// All rooms whose code contains one of `words`, but those in `allowed`.
+/// All modules whose code contains one of `words`, except those in `allowed`.
 fn named_outside(words: &[&str], allowed: &[&str]) -> Vec<String> {
     let mut offences = Vec::new();
     for path in rooms() {
@@ -148,7 +149,7 @@ fn layer_dependencies_point_down() {
                 .map(|name| format!("{baseline} -> {name}")),
         );
     }
-    none("a floor may see only those below it", &offences);
+    none("a layer may depend only on lower layers", &offences);
 }
 
 #[test]
@@ -221,7 +222,7 @@ fn planner_does_no_io_and_never_blocks() {
             "controller/src",
         ],
     );
-    none("floors 0 and 1, and the mocks, are pure", &offences);
+    none("layers 0 and 1, and the mocks, are pure", &offences);
 }
 
 #[test]
@@ -231,7 +232,7 @@ fn module_has_at_most_400_lines() {
         (lines > MAX_LINES).then(|| format!("{path}: {lines}"))
     };
     none(
-        "split by what a room says in one sentence",
+        "split the module by responsibility",
         &rooms().into_iter().filter_map(too_long).collect::<Vec<_>>(),
     );
 }
@@ -242,7 +243,7 @@ fn every_source_file_has_a_summary() {
         .into_iter()
         .filter(|path| !read(path).starts_with("//! "))
         .collect();
-    none("the first line of a source file is its `//!` sentence", &silent);
+    none("the first line of a source file is its `//!` summary", &silent);
 }
 
 #[test]
@@ -257,7 +258,7 @@ fn there_is_no_mod_rs() {
 #[test]
 fn only_the_docker_crate_names_bollard() {
     none(
-        "the engine's client",
+        "only the docker crate names the engine's client",
         &named_outside(&["bollard"], &["controller/docker/"]),
     );
     let manifests = files()
@@ -265,7 +266,10 @@ fn only_the_docker_crate_names_bollard() {
         .filter(|path| path.ends_with("Cargo.toml") && path != "Cargo.toml");
     let named =
         manifests.filter(|path| path != "controller/docker/Cargo.toml" && read(path).contains("bollard"));
-    none("the engine's client", &named.collect::<Vec<_>>());
+    none(
+        "only the docker crate names the engine's client",
+        &named.collect::<Vec<_>>(),
+    );
 }
 
 #[test]
@@ -298,7 +302,7 @@ fn only_the_clock_reads_the_time() {
 fn every_task_has_a_name() {
     let words = ["tokio::spawn(", "task::spawn(", "thread::spawn("];
     none(
-        "supervise.spawn, never a naked one",
+        "every task starts with supervise.spawn",
         &named_outside(&words, &["controller/reconciler/src/supervise"]),
     );
 }
@@ -324,7 +328,7 @@ fn ignored_tests_have_a_reason() {
     none("#[ignore = \"reason\"]", &found);
 }
 
-/// The rows of the table below `## Invariants`: its number, its law, what holds it.
+/// The rows of the table below `## Invariants`: number and tests of each invariant.
 fn invariants() -> Vec<(String, String)> {
     let text = read("ARCHITECTURE.md");
     let section = text
@@ -371,7 +375,7 @@ fn every_link_in_the_docs_resolves() {
         let folder = root()
             .join(&path)
             .parent()
-            .expect("a file lies in a folder")
+            .expect("a file has a directory")
             .to_owned();
         for link in read(&path)
             .split("](")
@@ -409,7 +413,7 @@ fn no_file_names_its_build_machine() {
                 .map(|word| format!("{path}: {word}")),
         );
     }
-    none("a clone lies elsewhere", &offences);
+    none("a file names its build machine", &offences);
 }
 
 #[test]
@@ -426,10 +430,10 @@ fn every_script_parses_and_stops_at_its_first_error() {
             .expect("bash runs");
         if !parsed.status.success() {
             writeln!(offences, "{path}: {}", String::from_utf8_lossy(&parsed.stderr))
-                .expect("a string takes text");
+                .expect("writing to a string succeeds");
         }
         if !read(&path).contains("\nset -euo pipefail\n") {
-            writeln!(offences, "{path}: no `set -euo pipefail`").expect("a string takes text");
+            writeln!(offences, "{path}: no `set -euo pipefail`").expect("writing to a string succeeds");
         }
     }
     assert!(offences.is_empty(), "{offences}");
@@ -455,11 +459,11 @@ fn every_example_is_admitted_without_diagnostics() {
             .next()
             .and_then(|line| line.split_once(schema))
             .map(|(_, target)| target.to_owned());
-        let target = target.unwrap_or_else(|| panic!("{path}: no line for editors"));
+        let target = target.unwrap_or_else(|| panic!("{path}: no schema line for editors"));
         let folder = root()
             .join(&path)
             .parent()
-            .expect("a file lies in a folder")
+            .expect("a file has a directory")
             .join(target);
         assert!(folder.is_file(), "{path}: no schema at {}", folder.display());
         seen += 1;

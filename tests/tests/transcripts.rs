@@ -1,8 +1,8 @@
-//! What people see: each command as it looks on a narrow and on a wide terminal, and to a pipe.
+//! Transcripts: the output of each command on a narrow and on a wide terminal, and in a pipe.
 #![allow(
     clippy::expect_used,
     clippy::panic,
-    reason = "a test that cannot look ends with a message"
+    reason = "a failed step ends the test with a message"
 )]
 
 #[path = "transcripts/fixture.rs"]
@@ -22,7 +22,7 @@ use normal::settings;
 const NARROW: u16 = 80;
 const WIDE: u16 = 200;
 
-/// A name for each transcript, and what is typed.
+/// A name for each transcript, and its arguments.
 const TRANSCRIPTS: &[(&str, &[&str])] = &[
     ("help", &["--help"]),
     ("get", &["get"]),
@@ -44,7 +44,7 @@ const TRANSCRIPTS: &[(&str, &[&str])] = &[
         &["events", "--type", "port_reassigned,restart_exhausted"],
     ),
     ("breaker_status", &["breaker", "status"]),
-    // Sizes of disks and numbers of processes are of any length.
+    // Disk sizes and process numbers have any length.
     ("preflight", &["preflight", "--skip", "disk,ports"]),
     ("orphans", &["orphans"]),
     ("explain", &["explain", "PORT_CONFLICT"]),
@@ -91,14 +91,14 @@ const TRANSCRIPTS: &[(&str, &[&str])] = &[
     ("usage_doctor", &["doctor", "--out"]),
 ];
 
-/// Lines that may be wider than the terminal: what a person copies, and what is said beside the data.
+/// Prefixes of lines that may exceed the terminal's width: text to copy, and messages on stderr.
 const WHOLE: &[&str] = &["hint:", "error:", "warning:", "note:"];
 
 fn utf8(bytes: &[u8]) -> String {
-    String::from_utf8(bytes.to_vec()).expect("all we say is UTF-8")
+    String::from_utf8(bytes.to_vec()).expect("all output is UTF-8")
 }
 
-/// What a pipe gets, each stream under its name.
+/// The output to a pipe, each stream under its name.
 fn streams(output: &Output) -> String {
     let (out, err) = (utf8(&output.stdout), utf8(&output.stderr));
     let part = |name: &str, text: &str| {
@@ -108,7 +108,7 @@ fn streams(output: &Output) -> String {
             format!("--- {name}\n{text}")
         }
     };
-    let code = output.status.code().expect("argus ends by itself");
+    let code = output.status.code().expect("argus exits normally");
     format!(
         "{}{}--- exit {code}\n",
         part("stdout", &out),
@@ -132,7 +132,7 @@ fn every_command_prints_its_transcript() {
         );
         all.push((*name, shown));
     }
-    // All of them, and not only the first that differs: a change of the style changes many.
+    // Compares all of them, not only up to the first difference: a style change affects many.
     let mut differ = Vec::new();
     for (name, shown) in all {
         let same = || settings().bind(|| insta::assert_snapshot!(name, shown));
@@ -143,7 +143,7 @@ fn every_command_prints_its_transcript() {
     assert!(differ.is_empty(), "transcripts differ: {differ:?}");
 }
 
-/// Every command that the help of `words` names, with those below it.
+/// Collects every command that the help of `words` names, with its subcommands.
 fn below(fixture: &TranscriptFixture, words: &[&str], all: &mut Vec<Vec<String>>) {
     let request: Vec<&str> = words.iter().copied().chain(["--help"]).collect();
     let help = utf8(&fixture.piped(&request).stdout);
@@ -152,7 +152,7 @@ fn below(fixture: &TranscriptFixture, words: &[&str], all: &mut Vec<Vec<String>>
     };
     let commands = commands.lines().take_while(|line| !line.is_empty());
     for verb in commands.filter_map(|line| line.strip_prefix("  ")?.split(' ').next()) {
-        // Lines that go on begin with more blanks; `help` is of all commands.
+        // Continued lines have a deeper indent; `help` covers all commands.
         if verb.is_empty() || verb == "help" {
             continue;
         }
@@ -188,7 +188,7 @@ fn help_fits_a_narrow_terminal() {
 fn lines_fit_the_terminal_unless_copied() {
     let fixture = TranscriptFixture::set();
     let mut wide = Vec::new();
-    // Who asks for wide lines gets them.
+    // Wide output is requested explicitly.
     let fitted = TRANSCRIPTS.iter().filter(|(_, words)| !words.contains(&"wide"));
     for (name, words) in fitted {
         let (text, _) = fixture.on_terminal(words, NARROW);
@@ -237,7 +237,7 @@ fn colour_adds_no_information() {
         let forced = utf8(&forced.stdout) + &utf8(&forced.stderr);
         assert!(
             forced.contains("\u{1b}["),
-            "{words:?} is asked for colour: {forced}"
+            "{words:?} with forced colour: {forced}"
         );
     }
 }
@@ -261,20 +261,20 @@ fn readme_output_is_recorded() {
         .skip(1)
         .filter_map(|rest| Some(rest.split_once("\n```")?.0))
         .collect();
-    assert!(!blocks.is_empty(), "the README shows no run");
+    assert!(!blocks.is_empty(), "the README shows a run");
     let shown = blocks.iter().flat_map(|block| block.split("\n\n$ "));
     for shown in shown.map(|shown| shown.trim_start_matches("$ ")) {
-        let (command, _) = shown.split_once('\n').expect("a command and what it says");
+        let (command, _) = shown.split_once('\n').expect("a command and its output");
         let recorded = TRANSCRIPTS.iter().find_map(|(name, words)| {
             let is_it = format!("argus {}", words.join(" ")) == command;
             is_it.then(|| std::fs::read_to_string(root.join(format!("tests/snapshots/{name}.snap"))))
         });
         let recorded = recorded
-            .unwrap_or_else(|| panic!("`{command}` is not recorded"))
+            .unwrap_or_else(|| panic!("`{command}` has no transcript"))
             .expect("a snapshot");
         assert!(
             recorded.contains(&format!("$ {shown}\n--- exit")),
-            "another text was recorded:\n{recorded}"
+            "the transcript differs:\n{recorded}"
         );
     }
 }

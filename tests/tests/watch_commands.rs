@@ -1,5 +1,5 @@
-//! What goes on until it is stopped: `get --watch`, `top` and `logs --follow` show what changes as it changes.
-#![allow(clippy::expect_used, reason = "a test that cannot look ends with a message")]
+//! Commands that run until they are stopped: `get --watch`, `top` and `logs --follow` show changes immediately.
+#![allow(clippy::expect_used, reason = "a failed step ends the test with a message")]
 
 use std::os::unix::process::ExitStatusExt as _;
 
@@ -9,7 +9,7 @@ use rustix::process::Signal;
 
 const COLUMNS: u16 = 100;
 
-/// Counts on stdout for as long as it runs, and says on stderr when it begins.
+/// Counts on stdout while it runs, and writes to stderr at its start.
 fn spec(name: &str) -> String {
     format!(
         "version: \"1\"\nproject: {{ name: {name} }}\nservices:\n  clock:\n    image: busybox:local\n    \
@@ -25,9 +25,9 @@ fn running(engine: &'static PrivateEngine, name: &str) -> Controller<'static> {
     argus
 }
 
-/// A command on a terminal of its own.
+/// Starts a command on a terminal of its own.
 fn on_terminal(engine: &PrivateEngine, argus: &Controller<'_>, words: &[&str]) -> Terminal {
-    // Where the tests run in the background of a shell, SIGINT is ignored, and so it would be by whatever they start.
+    // Background jobs of a shell ignore SIGINT, and so would every process that the tests start.
     let mut command = engine.command_in_netns("env");
     command.arg("--default-signal=INT").arg(binary::argus());
     command.args(words).env("ARGUS_STATE", &argus.state);
@@ -38,7 +38,7 @@ fn on_terminal(engine: &PrivateEngine, argus: &Controller<'_>, words: &[&str]) -
     Terminal::start(command, COLUMNS, 40)
 }
 
-/// As Ctrl-C does.
+/// Sends SIGINT, as Ctrl-C does.
 fn interrupted(shown: Terminal) -> String {
     shown.signal(Signal::INT);
     let (text, ended) = shown.end(LIMIT);
@@ -50,7 +50,7 @@ fn interrupted(shown: Terminal) -> String {
     text
 }
 
-/// Without what moves the cursor.
+/// Removes cursor moves.
 fn bare(text: &str) -> String {
     let mut parts = text.split("\u{1b}[");
     let first = parts.next().unwrap_or_default().to_owned();
@@ -68,7 +68,7 @@ fn get_watch_prints_changes_below() {
     let argus = running(engine, "watched");
     let shown = on_terminal(engine, &argus, &["get", "watched", "--watch"]);
     let rows = |text: &str| text.lines().filter(|line| line.starts_with("clock ")).count();
-    shown.wait_until(LIMIT, "how it is", |text| {
+    shown.wait_until(LIMIT, "the initial status", |text| {
         text.contains("SERVICE") && text.contains("Ready")
     });
     let before = rows(&shown.written());
@@ -78,18 +78,18 @@ fn get_watch_prints_changes_below() {
             .status
             .success()
     );
-    shown.wait_until(LIMIT, "what changed", |text| rows(text) > before);
+    shown.wait_until(LIMIT, "the changed status", |text| rows(text) > before);
     assert!(argus.cli(&["resume", "watched"]).status.success());
-    // It ends with what it ends.
+    // The exit code does not matter.
     drop(engine.docker(&["exec", "watched-clock", "kill", "1"]));
-    shown.wait_until(LIMIT, "that it was restarted", |text| {
+    shown.wait_until(LIMIT, "the restart", |text| {
         let last = text.lines().rfind(|line| line.starts_with("clock "));
         last.is_some_and(|row| row.contains("Ready") && row.split_whitespace().any(|cell| cell == "1"))
     });
     let text = interrupted(shown);
     assert!(
         !text.contains('\u{1b}'),
-        "it is appended, nothing is drawn over: {text:?}"
+        "output is appended, not redrawn: {text:?}"
     );
 }
 
@@ -98,7 +98,7 @@ fn top_redraws_in_place() {
     let engine = engine();
     let argus = running(engine, "topped");
     let shown = on_terminal(engine, &argus, &["top"]);
-    shown.wait_until(LIMIT, "how it is", |text| {
+    shown.wait_until(LIMIT, "the initial status", |text| {
         text.contains("Ready") && text.contains("clock")
     });
     assert!(
@@ -107,13 +107,13 @@ fn top_redraws_in_place() {
             .status
             .success()
     );
-    shown.wait_until(LIMIT, "that it is held", |text| text.contains("Held"));
+    shown.wait_until(LIMIT, "the hold", |text| text.contains("Held"));
     assert!(argus.stop().success());
-    shown.wait_until(LIMIT, "that nobody is at work", |text| {
+    shown.wait_until(LIMIT, "the missing controller", |text| {
         text.contains("not running")
     });
     let text = interrupted(shown);
-    assert!(text.contains("\u{1b}["), "the cursor goes back up: {text:?}");
+    assert!(text.contains("\u{1b}["), "the cursor moves up: {text:?}");
     let wide = bare(&text)
         .lines()
         .filter(|line| line.trim_matches('\r').chars().count() > usize::from(COLUMNS))
@@ -136,13 +136,11 @@ fn logs_follow_ends_with_the_container() {
             .filter_map(|line| line.strip_prefix("tick ")?.trim().parse().ok());
         numbers.collect()
     };
-    shown.wait_until(LIMIT, "lines that came after it began", |text| {
-        ticks(text).len() >= 3
-    });
+    shown.wait_until(LIMIT, "lines after the start", |text| ticks(text).len() >= 3);
     assert!(argus.cli(&["hold", "followed"]).status.success());
     engine.docker_ok(&["kill", "followed-clock"]);
     let (text, ended) = shown.end(LIMIT);
-    assert!(ended.success(), "nothing more will come: {ended:?}: {text}");
+    assert!(ended.success(), "the stream ends: {ended:?}: {text}");
     let output = ticks(&text);
     assert!(
         output.windows(2).all(|two| two[1] == two[0] + 1),

@@ -1,4 +1,4 @@
-//! Any bytes at all: reading and admitting them ends, without a panic, in a spec or in complaints.
+//! Fuzz target of admission: any bytes end in a spec or in diagnostics, never in a panic.
 #![no_main]
 
 use argus_core::desired::admit::{SpecContext, admit};
@@ -8,14 +8,14 @@ fuzz_target!(|bytes: &[u8]| {
     let reading = argus_crds::yaml::read("e2e.yaml", bytes);
     assert!(
         reading.spec.is_some() || reading.diagnostics.iter().any(argus_crds::Diagnostic::is_error),
-        "refused without a word"
+        "rejected without a diagnostic"
     );
     if let Some(spec) = &reading.spec {
         let site = SpecContext { directory: "/specs".to_owned(), ..SpecContext::default() };
         let admission = admit(spec, &site);
         assert!(
             admission.desired.is_some() || admission.diagnostics.iter().any(argus_crds::Diagnostic::is_error),
-            "refused without a word"
+            "rejected without a diagnostic"
         );
         for diagnostic in admission.diagnostics {
             let _placed = reading.source.placed(diagnostic);

@@ -11,7 +11,7 @@ pub(crate) struct Figure {
     pub(crate) values: Vec<f64>,
     /// The goal in words, and the most that the median may be.
     pub(crate) goal: Option<(&'static str, f64)>,
-    /// Why the goal is missed, as far as the run itself can tell.
+    /// Cause of a missed goal, as far as the run itself can measure it.
     pub(crate) why: String,
 }
 
@@ -90,7 +90,7 @@ pub(crate) fn table(figures: &[Figure]) -> String {
             figure.median(),
             sorted.len()
         )
-        .expect("a string takes text");
+        .expect("writing to a string succeeds");
     }
     out
 }

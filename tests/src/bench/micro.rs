@@ -1,4 +1,4 @@
-//! The pure brain by itself: what a turn costs when the world is at rest, when a little changed, and from scratch.
+//! Micro benchmarks of the pure planner: one reconcile pass without changes, after one change, and from scratch.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -50,10 +50,10 @@ fn written(project: &str, services: usize) -> argus_crds::E2eSpec {
 fn desired(project: &str, services: usize) -> Desired {
     admit(&written(project, services), &place())
         .desired
-        .expect("it is admitted")
+        .expect("the spec is admitted")
 }
 
-/// Specs, the world and the time, as a brain sees them.
+/// Specs, the store and the time, as the planner sees them.
 struct HttpFixture {
     specs: BTreeMap<EnvName, Arc<Accepted>>,
     store: Store,
@@ -62,7 +62,7 @@ struct HttpFixture {
 }
 
 impl HttpFixture {
-    /// So many environments of so many services each, on an engine that is listed and empty.
+    /// Creates `environments` environments of `services` services each, on a listed and empty engine.
     fn new(environments: usize, services: usize) -> Self {
         let accept = |index| {
             let desired = desired(&format!("e{index}"), services);
@@ -99,7 +99,7 @@ impl HttpFixture {
         })
     }
 
-    /// Lets every act succeed until nothing is left to do.
+    /// Lets every action succeed until the planner plans none.
     fn settle(&mut self, planner: &mut Planner) {
         let mut number = 0;
         for _ in 0..1_000 {
@@ -116,10 +116,10 @@ impl HttpFixture {
                 _ => return,
             }
         }
-        panic!("the house does not come to rest");
+        panic!("the planner does not settle");
     }
 
-    /// Calls everything that runs healthy; whether that is news.
+    /// Marks everything that runs as healthy. True if that changed something.
     fn probe(&mut self) -> bool {
         let before = self.health.len();
         for container in self
@@ -167,14 +167,14 @@ fn at_rest(figures: &mut Vec<Figure>) {
         let mut fixture = HttpFixture::new(environments, 10);
         let mut planner = Planner::new(site(), PlannerState::default());
         fixture.settle(&mut planner);
-        assert_eq!(fixture.containers(), environments * 10, "everything runs");
+        assert_eq!(fixture.containers(), environments * 10, "all containers run");
         let took = milliseconds(300, || {
             let turn = fixture.turn(&mut planner);
-            assert!(turn.actions.is_empty(), "nothing is to do: {:?}", turn.actions);
+            assert!(turn.actions.is_empty(), "nothing left to do: {:?}", turn.actions);
             turn
         });
         let what = format!(
-            "turn of the brain, nothing changed, {} containers in {environments} environments",
+            "reconcile pass, no change, {} containers in {environments} environments",
             environments * 10
         );
         figures.push(Figure::new(what, "ms", took).goal(goal));
@@ -196,7 +196,7 @@ fn one_changed(fixture: &mut HttpFixture, planner: &mut Planner, figures: &mut V
             .apply(WatchEvent::Apply(Object::Container(Arc::new(changed))));
         let (time, turn) = wait::timed(|| fixture.turn(planner));
         took.push(time.as_secs_f64() * 1e3);
-        assert!(turn.actions.is_empty(), "nothing is to do: {:?}", turn.actions);
+        assert!(turn.actions.is_empty(), "nothing left to do: {:?}", turn.actions);
         let again = turn
             .plans
             .iter()
@@ -205,8 +205,7 @@ fn one_changed(fixture: &mut HttpFixture, planner: &mut Planner, figures: &mut V
         assert_eq!(again, 1, "only the changed environment is planned again");
         last = turn;
     }
-    let what =
-        "turn of the brain, one environment of 100 changed (the 99 others were seen not to be planned again)";
+    let what = "reconcile pass, one of 100 environments changed (the pass did not plan the 99 others)";
     figures.push(Figure::new(what, "ms", took));
 }
 
@@ -219,18 +218,18 @@ fn from_scratch(figures: &mut Vec<Figure>) {
     figures.push(Figure::new("10,000 containers planned from scratch, empty engine", "ms", took).goal(goal));
     let mut planner = fresh(&nothing);
     fixture.settle(&mut planner);
-    assert_eq!(fixture.containers(), 10_000, "everything runs");
+    assert_eq!(fixture.containers(), 10_000, "all containers run");
     let memory = planner.state().clone();
     let took = milliseconds(9, || {
         let turn = fixture.turn(&mut fresh(&memory));
         assert!(
             turn.actions.is_empty(),
-            "nothing is to do: {:?}",
+            "nothing left to do: {:?}",
             turn.actions.first()
         );
         turn
     });
-    figures.push(Figure::new("10,000 containers planned from scratch, all there", "ms", took).goal(goal));
+    figures.push(Figure::new("10,000 containers planned from scratch, all present", "ms", took).goal(goal));
 }
 
 fn pieces(figures: &mut Vec<Figure>) {

@@ -1,4 +1,4 @@
-//! One mock under load: 5,000 requests a second, and its memory over a million requests.
+//! Load test of one mock: 5,000 requests per second, and its memory over a million requests.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
@@ -9,11 +9,11 @@ use serde_json::json;
 
 use super::figure::Figure;
 
-/// Connections that ask at the same time.
+/// Number of connections that send requests in parallel.
 const CLIENTS: u32 = 16;
 const RATE: u32 = 5_000;
 const SECONDS: u32 = 20;
-/// Requests before memory is looked at for the first time.
+/// Requests before the first measurement of memory.
 const WARM: usize = 100_000;
 const ALL: usize = 1_000_000;
 
@@ -27,8 +27,8 @@ pub(crate) fn run(figures: &mut Vec<Figure>) {
     flat(&mock, figures);
 }
 
-/// Every client asks at fixed times, whether or not the answer before was late: a wait counts.
-#[allow(clippy::disallowed_methods, reason = "a measurement asks the time")]
+/// Every client sends at fixed times, even if the previous response was late: waiting counts.
+#[allow(clippy::disallowed_methods, reason = "a measurement reads the clock")]
 fn paced(mock: &MockServer, figures: &mut Vec<Figure>) {
     let (errors, each) = (AtomicUsize::new(0), RATE / CLIENTS * SECONDS);
     let begin = Instant::now() + Duration::from_millis(100);
@@ -68,7 +68,7 @@ fn paced(mock: &MockServer, figures: &mut Vec<Figure>) {
     let failed = f64::from(u32::try_from(errors.load(Ordering::Relaxed)).unwrap_or(u32::MAX));
     super::push(
         figures,
-        Figure::new("a mock at 5,000 requests a second: answered", "1/s", vec![rate]),
+        Figure::new("a mock at 5,000 requests per second: answered", "1/s", vec![rate]),
     );
     super::push(
         figures,
@@ -78,8 +78,8 @@ fn paced(mock: &MockServer, figures: &mut Vec<Figure>) {
     super::push(figures, Figure::new("… p99", "ms", vec![at(990)]));
 }
 
-/// As fast as they can.
-#[allow(clippy::disallowed_methods, reason = "a measurement asks the time")]
+/// Every client sends its next request as soon as the response arrives.
+#[allow(clippy::disallowed_methods, reason = "a measurement reads the clock")]
 fn flat(mock: &MockServer, figures: &mut Vec<Figure>) {
     let request = AtomicUsize::new(0);
     let until = |all: usize| {
@@ -88,7 +88,7 @@ fn flat(mock: &MockServer, figures: &mut Vec<Figure>) {
                 threads.spawn(|| {
                     let mut connection = mock.connect();
                     while request.fetch_add(1, Ordering::Relaxed) < all {
-                        let answer = connection.ask("GET", "/kind7/1", &[], "").expect("an answer");
+                        let answer = connection.ask("GET", "/kind7/1", &[], "").expect("a response");
                         assert_eq!(answer.status, 200);
                     }
                 });
@@ -100,10 +100,7 @@ fn flat(mock: &MockServer, figures: &mut Vec<Figure>) {
     let begin = Instant::now();
     let end = until(ALL);
     let rate = f64::from(u32::try_from(ALL - WARM).unwrap_or(u32::MAX)) / begin.elapsed().as_secs_f64();
-    super::push(
-        figures,
-        Figure::new("a mock as fast as it can", "1/s", vec![rate]),
-    );
+    super::push(figures, Figure::new("a mock at full speed", "1/s", vec![rate]));
     super::push(
         figures,
         Figure::new("memory of a mock after 100,000 requests", "MiB", vec![warm]),

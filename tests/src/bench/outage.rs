@@ -1,4 +1,5 @@
-//! What a failing engine costs: the answer of an open breaker, a preflight, the removal of orphans, all Ready again after a restart.
+//! Cost of a failing engine: the refusal by an open breaker, a preflight, the removal of orphans, recovery after a
+//! restart.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -24,7 +25,7 @@ fn ms(span: Duration) -> f64 {
     span.as_secs_f64() * 1e3
 }
 
-/// The value below which so much of all values lies.
+/// The value below which the fraction `part` of all values lies.
 fn quantile(values: &[f64], part: f64) -> f64 {
     let mut sorted = values.to_vec();
     sorted.sort_by(f64::total_cmp);
@@ -32,13 +33,14 @@ fn quantile(values: &[f64], part: f64) -> f64 {
         clippy::cast_possible_truncation,
         clippy::cast_sign_loss,
         clippy::cast_precision_loss,
-        reason = "an index into some thousand values"
+        reason = "an index into a few thousand values"
     )]
     let at = ((sorted.len() as f64 * part).ceil() as usize).clamp(1, sorted.len());
     sorted[at - 1]
 }
 
-/// How soon a call is refused while the breaker is open: at the gate that every call passes, and as the command of a person.
+/// Time until a call is refused while the breaker is open: at the gate that every call passes, and as a command of the
+/// CLI.
 pub(crate) fn breaker(engine: &PrivateEngine, figures: &mut Vec<Figure>) {
     const CALLS: usize = 100_000;
     const COMMANDS: usize = 200;
@@ -60,7 +62,7 @@ pub(crate) fn breaker(engine: &PrivateEngine, figures: &mut Vec<Figure>) {
         );
     }
     let (commands, plain) = commands(engine, COMMANDS);
-    let what = format!("floor of a command: the program starts and ends, p99 of {COMMANDS}");
+    let what = format!("baseline of a command: start and end of the program, p99 of {COMMANDS}");
     push(figures, Figure::new(what, "ms", vec![quantile(&plain, 0.99)]));
     for (part, name) in [(0.5, "p50"), (0.99, "p99")] {
         let what =
@@ -70,7 +72,7 @@ pub(crate) fn breaker(engine: &PrivateEngine, figures: &mut Vec<Figure>) {
     }
 }
 
-/// In microseconds.
+/// Times of refused calls at the gate, in microseconds.
 fn gate(calls: usize) -> Vec<f64> {
     let env = EnvName::new("bench").expect("a name");
     let subject = Subject::Service {
@@ -93,11 +95,11 @@ fn gate(calls: usize) -> Vec<f64> {
         let mut took = Vec::with_capacity(calls);
         for _ in 0..calls {
             let (timed, request) = wait::timed(|| gated.info());
-            // The answer is there when the call is polled first: nothing is awaited on the way.
+            // The first poll returns the result: nothing is awaited on the way.
             let started = wait::timed(|| futures::FutureExt::now_or_never(request));
             assert!(
                 matches!(started.1, Some(Err(ActionError::CircuitOpen))),
-                "it is refused at once"
+                "the gate refuses immediately"
             );
             took.push(ms(timed + started.0) * 1e3);
         }
@@ -105,7 +107,7 @@ fn gate(calls: usize) -> Vec<f64> {
     })
 }
 
-/// Of `argus logs` while the engine is away, and of a command that does nothing, in turns.
+/// Times of `argus logs` without an engine and of a command that does nothing, taken in turns.
 fn commands(engine: &PrivateEngine, count: usize) -> (Vec<f64>, Vec<f64>) {
     let proxy = Proxy::start(&engine.scratch("breaker").join("p.sock"), &engine.socket());
     let options = RunOptions {
@@ -130,14 +132,14 @@ fn commands(engine: &PrivateEngine, count: usize) -> (Vec<f64>, Vec<f64>) {
         plain.push(ms(took));
     }
     proxy.heal();
-    controller.wait_status("barred", LIMIT * 2, "is fresh again", |now| {
+    controller.wait_status("barred", LIMIT * 2, "is up to date again", |now| {
         now["phase"] == "Ready" && now["stale"] != true
     });
     crate::argus_down_file(engine, &controller, "barred", "e2e.yaml");
     (refused, plain)
 }
 
-/// `argus preflight` of one spec on an engine that is well, beside the reads that it cannot do without.
+/// `argus preflight` of one spec on a healthy engine, compared with the reads that it needs.
 pub(crate) fn preflight(engine: &PrivateEngine, pairs: usize, figures: &mut Vec<Figure>) {
     const READS: [&str; 6] = [
         "/_ping",
@@ -168,7 +170,7 @@ pub(crate) fn preflight(engine: &PrivateEngine, pairs: usize, figures: &mut Vec<
     push(
         figures,
         Figure::new(
-            "floor of a preflight: six reads, one after the other",
+            "baseline of a preflight: six reads, one after the other",
             "ms",
             floors,
         ),
@@ -177,7 +179,8 @@ pub(crate) fn preflight(engine: &PrivateEngine, pairs: usize, figures: &mut Vec<
     push(figures, Figure::new(what, "ms", ours).goal(("≤ 10 s", 10_000.0)));
 }
 
-/// Twenty orphans on four networks: `argus orphans --clean` beside a client that only stops and removes them.
+/// Removal of twenty orphans on four networks: `argus orphans --clean`, compared with a client that only stops and
+/// removes.
 pub(crate) fn orphans(engine: &PrivateEngine, pairs: usize, figures: &mut Vec<Figure>) {
     const COUNT: usize = 20;
     const NETWORKS: usize = 4;
@@ -187,7 +190,10 @@ pub(crate) fn orphans(engine: &PrivateEngine, pairs: usize, figures: &mut Vec<Fi
     for _ in 0..pairs {
         plant(engine, COUNT, NETWORKS);
         let (baseline, ()) = wait::timed(|| raw::clean(engine, "orphan", COUNT, NETWORKS));
-        assert!(engine.containers_with(label).is_empty(), "all went");
+        assert!(
+            engine.containers_with(label).is_empty(),
+            "all orphans are removed"
+        );
         plant(engine, COUNT, NETWORKS);
         let clean = ["orphans", "--clean", "--project", "orphaned"];
         let (took, output) = wait::timed(|| controller.cli(&clean));
@@ -196,12 +202,15 @@ pub(crate) fn orphans(engine: &PrivateEngine, pairs: usize, figures: &mut Vec<Fi
             "{}",
             String::from_utf8_lossy(&output.stderr)
         );
-        assert!(engine.containers_with(label).is_empty(), "all went");
+        assert!(
+            engine.containers_with(label).is_empty(),
+            "all orphans are removed"
+        );
         floors.push(ms(baseline));
         ours.push(ms(took));
         ratios.push(took.as_secs_f64() / baseline.as_secs_f64());
     }
-    let baseline = "floor: a raw client stops and removes 20 containers, 8 at once, then 4 networks";
+    let baseline = "baseline: a raw client stops and removes 20 containers, 8 in parallel, then 4 networks";
     push(figures, Figure::new(baseline, "ms", floors));
     let what = "`argus orphans --clean`: 20 containers with 4 networks, from its start to its end";
     push(figures, Figure::new(what, "ms", ours));
@@ -209,7 +218,7 @@ pub(crate) fn orphans(engine: &PrivateEngine, pairs: usize, figures: &mut Vec<Fi
     push(figures, ratio.goal(("≤ 1.10 × floor", 1.10)));
 }
 
-/// What a dead controller left: nobody holds a lease for it, and it is older than the grace.
+/// Creates resources of a dead controller: no lease covers them, and they are older than the grace period.
 fn plant(engine: &PrivateEngine, count: usize, networks: usize) {
     let labels = json!({ "argusai.managed": "true", "argusai.project": "orphaned", "argusai.environment": "orphaned",
         "argusai.service": "gone", "argusai.controller": "dead", "argusai.run-id": "r",
@@ -230,13 +239,13 @@ fn plant(engine: &PrivateEngine, count: usize, networks: usize) {
         assert!(answer.ok(), "{answer:?}");
     }
     let grace = Duration::from_secs(31);
-    wait::all_the_while(grace, "the orphans grow older than their grace", || {
+    wait::all_the_while(grace, "the orphans grow older than the grace period", || {
         engine.containers_with("argusai.project=orphaned").len() == count
     });
 }
 
-/// From the engine's first answer after a restart until ten environments of two services with health are Ready again, beside a
-/// client that starts all twenty at once and asks until they answer.
+/// Time from the engine's first response after a restart until ten environments of two services with health checks are
+/// Ready again, compared with a client that starts all twenty in parallel and probes them until they are healthy.
 pub(crate) fn recovery(engine: &PrivateEngine, pairs: usize, figures: &mut Vec<Figure>) {
     const ENVIRONMENTS: u16 = 10;
     const FIRST: u16 = 22_000;
@@ -279,9 +288,9 @@ pub(crate) fn recovery(engine: &PrivateEngine, pairs: usize, figures: &mut Vec<F
         ours.push(ms(took));
         ratios.push(took.as_secs_f64() / baseline.as_secs_f64());
     }
-    let baseline = "floor: a raw client starts 20 containers after an engine restart, four in flight, and asks each until it answers";
+    let baseline = "baseline: a raw client starts 20 containers after an engine restart, four in flight, and probes each until it answers";
     push(figures, Figure::new(baseline, "ms", floors));
-    let what = "10 environments (20 services) Ready again, from the engine's first answer after a restart";
+    let what = "10 environments (20 services) Ready again, from the engine's first response after a restart";
     push(figures, Figure::new(what, "ms", ours));
     push(
         figures,

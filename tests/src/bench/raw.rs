@@ -1,4 +1,4 @@
-//! The floor: a small client with keep-alive connections that makes only the necessary calls, four in flight.
+//! The baseline: a small client with keep-alive connections that makes only the necessary calls, four in flight.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -49,8 +49,8 @@ impl Client {
     }
 }
 
-/// Makes a network and as many services; with ports each is asked from its start on until it says that it is healthy, while
-/// the others are still being made.
+/// Creates a network and `count` services. With ports it probes each service from its start until it is healthy, while
+/// it creates the others.
 pub(crate) fn up(engine: &PrivateEngine, project: &str, count: usize, ports: Option<u16>) {
     let socket = engine.socket();
     let network = json!({ "Name": project, "Driver": "bridge" });
@@ -86,7 +86,7 @@ pub(crate) fn up(engine: &PrivateEngine, project: &str, count: usize, ports: Opt
     });
 }
 
-/// Starts again what [`up`] made and the engine stopped, and asks each until it says that it is healthy.
+/// Starts the containers of [`up`] that the engine stopped, and probes each until it is healthy.
 pub(crate) fn again(engine: &PrivateEngine, project: &str, count: usize, first: u16) {
     let address = engine.address();
     let address = address.as_str();
@@ -99,7 +99,7 @@ pub(crate) fn again(engine: &PrivateEngine, project: &str, count: usize, first: 
     });
 }
 
-/// Stops and removes containers, as many at once as Argus does, then the networks they were on.
+/// Stops and removes containers, as many in parallel as Argus, then their networks.
 pub(crate) fn clean(engine: &PrivateEngine, name: &str, count: usize, networks: usize) {
     const AT_ONCE: usize = 8;
     each(engine, AT_ONCE, count, &|client: &mut Client, index| {
@@ -111,7 +111,7 @@ pub(crate) fn clean(engine: &PrivateEngine, name: &str, count: usize, networks: 
     });
 }
 
-/// Does something for each number, some at once, each on a connection that is kept.
+/// Runs `work` for each number, `at_once` of them in parallel, each on a keep-alive connection.
 fn each(engine: &PrivateEngine, at_once: usize, count: usize, work: &(dyn Fn(&mut Client, usize) + Sync)) {
     let (next, socket) = (AtomicUsize::new(0), &engine.socket());
     std::thread::scope(|scope| {
@@ -130,7 +130,7 @@ fn each(engine: &PrivateEngine, at_once: usize, count: usize, work: &(dyn Fn(&mu
     });
 }
 
-/// Starts whatever of these containers dies, as soon as its event comes, until as many have died.
+/// Starts each of these containers as soon as its `die` event arrives, until `count` have died.
 pub(crate) fn heal(engine: &PrivateEngine, project: &str, count: usize, ready: &std::sync::mpsc::Sender<()>) {
     let socket = engine.socket();
     let mut starter = Client::connect(&socket);
@@ -144,7 +144,7 @@ pub(crate) fn heal(engine: &PrivateEngine, project: &str, count: usize, ready: &
         assert!(read > 0, "the events ended");
         seen.push_str(&String::from_utf8_lossy(&buffer[..read]));
         if seen.contains("\r\n\r\n") {
-            // Nobody who waited for this waits any more when it is told again.
+            // After the first event the receiver no longer waits.
             let _told_before = ready.send(());
         }
         while let Some(end) = seen.find('\n') {
@@ -169,7 +169,7 @@ fn healthy(address: &str, port: u16) -> Option<()> {
     answer.contains(" 200 ").then_some(())
 }
 
-/// Takes away what [`up`] made.
+/// Removes everything that [`up`] created.
 pub(crate) fn down(engine: &PrivateEngine, project: &str, count: usize) {
     each(engine, IN_FLIGHT, count, &|client: &mut Client, index| {
         client.call("DELETE", &format!("/containers/{project}-s{index}?force=1"), None);

@@ -1,8 +1,9 @@
-//! `scripts/bench`: measures Argus beside the floor of raw API calls on one private engine, and writes down what it found.
+//! Implements `scripts/bench`: compares Argus with a baseline of raw API calls on one private engine, and writes the
+//! results.
 #![allow(
     clippy::expect_used,
     clippy::panic,
-    reason = "a measurement that cannot be made ends with a message"
+    reason = "a failed measurement ends with a message"
 )]
 
 use std::fmt::Write;
@@ -27,7 +28,7 @@ mod outage;
 #[path = "../bench/raw.rs"]
 mod raw;
 
-/// After a notification of a spec folder: as long must nothing more come.
+/// Debounce time after a notification of a spec directory, in milliseconds.
 const QUIET: f64 = 150.0;
 const IDLE_SECONDS: u64 = 20;
 
@@ -37,7 +38,7 @@ fn main() {
     let before = load();
     let only = option("--only");
     if only.as_deref() == Some("mock") {
-        // Nothing of this needs an engine.
+        // This part needs no engine.
         let mut figures = Vec::new();
         mock::run(&mut figures);
         println!("{}", figure::table(&figures));
@@ -155,7 +156,7 @@ fn plain(project: &str, count: usize) -> String {
             text,
             "  s{index}:\n    image: busybox:local\n    container: {{ name: {project}-s{index} }}"
         )
-        .expect("a string takes text");
+        .expect("writing to a string succeeds");
     }
     text
 }
@@ -169,7 +170,7 @@ fn spec(project: &str, count: usize, ports: Option<u16>) -> String {
 
 fn argus_up(controller: &Controller<'_>, project: &str, text: &str) -> f64 {
     let file = format!("{project}/e2e.yaml");
-    fs::create_dir_all(controller.specs.join(project)).expect("a folder");
+    fs::create_dir_all(controller.specs.join(project)).expect("a directory");
     let (took, ()) = wait::timed(|| {
         controller.write_spec(&file, text);
         drop(controller.wait_ready(project, LIMIT * 2));
@@ -207,23 +208,23 @@ fn ready(engine: &PrivateEngine, pairs: usize, count: usize, health: bool, figur
         bare.push((took - QUIET) / baseline);
     }
     let kind = if health {
-        "with http health"
+        "with HTTP health checks"
     } else {
-        "without health"
+        "without health checks"
     };
     let goal = if health {
         ("≤ 1.05 × floor", 1.05)
     } else {
         ("≤ 1.10 × floor", 1.10)
     };
-    let baseline = Figure::new(format!("floor, {count} services {kind}"), "ms", floors);
+    let baseline = Figure::new(format!("baseline, {count} services {kind}"), "ms", floors);
     let bare = Figure::new(
-        format!("ratio, {count} services {kind}, less the quiet time"),
+        format!("ratio, {count} services {kind}, without the debounce time"),
         "×",
         bare,
     );
     let why = format!(
-        "the quiet time alone is {:.0} % of the floor; without it {:.2} ×",
+        "the debounce time alone is {:.0} % of the baseline; without it {:.2} ×",
         QUIET / baseline.median() * 100.0,
         bare.median()
     );
@@ -235,9 +236,9 @@ fn ready(engine: &PrivateEngine, pairs: usize, count: usize, health: bool, figur
     push(figures, bare);
 }
 
-/// Counts the calls of a controller behind a proxy; none is timed meanwhile.
+/// Counts the calls of a controller behind a proxy. Nothing is timed here.
 fn calls(engine: &PrivateEngine, count: usize, figures: &mut Vec<Figure>) {
-    // A new subscription replays the last seconds, in which the containers of the part before went.
+    // A new subscription replays the last seconds, which contain the removals of the previous part.
     wait::all_the_while(Duration::from_secs(4), "the engine answers", || engine.answers());
     let home = engine.scratch(&format!("calls{count}"));
     let proxy = Proxy::start(&home.join("p.sock"), &engine.socket());
@@ -274,7 +275,7 @@ fn calls(engine: &PrivateEngine, count: usize, figures: &mut Vec<Figure>) {
         .collect::<Vec<_>>()
         .join(", ");
     let figure = Figure::new(
-        format!("calls a converged service, {count} services"),
+        format!("calls per converged service, {count} services"),
         "calls",
         vec![number(grows) / number(count)],
     );
@@ -284,13 +285,13 @@ fn calls(engine: &PrivateEngine, count: usize, figures: &mut Vec<Figure>) {
             .goal(("create, start, ≤ 1 read: 3", 3.0))
             .why(listed.clone()),
     );
-    let shared = format!("calls for the whole environment besides, {count} services (all: {listed})");
+    let shared = format!("calls per environment, not per service, {count} services (all: {listed})");
     push(figures, Figure::new(shared, "calls", vec![number(all - grows)]));
     proxy.reset_counts();
     let span = Duration::from_secs(5);
     wait::all_the_while(span, "the engine answers", || engine.answers());
     let writes = Figure::new(
-        format!("writes in 5 s with nothing to do, {count} services"),
+        format!("writes in 5 s without changes, {count} services"),
         "calls",
         vec![number(proxy.writes_but_the_lease().len())],
     );
@@ -298,10 +299,10 @@ fn calls(engine: &PrivateEngine, count: usize, figures: &mut Vec<Figure>) {
     argus_down(engine, &controller, &project);
 }
 
-/// The process of a controller: the one whose command line names its state folder.
+/// Process id of a controller: the process whose command line contains its state directory.
 fn pid_of(controller: &Controller<'_>) -> String {
     let state = controller.state.display().to_string();
-    // Its process begins as the `nsenter` that becomes it.
+    // The process starts as `nsenter`, which then executes argus.
     controller.wait_until(LIMIT, "the process of argus", || {
         let found = fs::read_dir("/proc")
             .expect("procfs")
@@ -365,14 +366,15 @@ fn resident(engine: &PrivateEngine, figures: &mut Vec<Figure>) {
     argus_down(engine, &controller, "resident");
 }
 
-/// From a death to the next start by the engine's event times: Argus without a delay, beside a client that does nothing else.
+/// Time from `die` to the next `start`, by the engine's event times: Argus without a delay, compared with a minimal
+/// client.
 fn heal(engine: &PrivateEngine, figures: &mut Vec<Figure>) {
     const COUNT: usize = 10;
     raw::up(engine, "bare", COUNT, None);
     let (ready, is_ready) = std::sync::mpsc::channel();
     let baseline = std::thread::scope(|scope| {
         scope.spawn(move || raw::heal(engine, "bare", COUNT, &ready));
-        is_ready.recv().expect("the events begin");
+        is_ready.recv().expect("the event stream opens");
         kill_each(engine, "bare", COUNT)
     });
     raw::down(engine, "bare", COUNT);
@@ -383,12 +385,12 @@ fn heal(engine: &PrivateEngine, figures: &mut Vec<Figure>) {
     argus_down(engine, &controller, "heal");
     let (bare, own) = (
         Figure::new(
-            "floor of self-heal, `die` → `start`: a raw client that starts what dies",
+            "baseline of recovery, `die` → `start`: a raw client that restarts failed containers",
             "ms",
             baseline,
         ),
         Figure::new(
-            "self-heal, `die` → `start`, evidence included, without a delay",
+            "recovery, `die` → `start`, with evidence, without a delay",
             "ms",
             took,
         ),
@@ -396,15 +398,14 @@ fn heal(engine: &PrivateEngine, figures: &mut Vec<Figure>) {
     let above = own.median() - bare.median();
     push(figures, bare);
     push(figures, own);
-    let what =
-        "self-heal above its floor: a look, the decision, the evidence on disk, the engine's init process";
+    let what = "recovery above its baseline: inspect, plan, evidence on disk, init process of the engine";
     push(
         figures,
         Figure::new(what, "ms", vec![above]).goal(("≤ 5 ms", 5.0)),
     );
 }
 
-/// Kills the main process of each from outside; the milliseconds from each death to the next start.
+/// Kills the main process of each container from outside. Returns the milliseconds from each `die` to the next `start`.
 fn kill_each(engine: &PrivateEngine, project: &str, count: usize) -> Vec<f64> {
     let names: Vec<String> = (0..count).map(|index| format!("{project}-s{index}")).collect();
     let started = |name: &str| {
@@ -413,14 +414,14 @@ fn kill_each(engine: &PrivateEngine, project: &str, count: usize) -> Vec<f64> {
             .map(|found| found["State"]["StartedAt"].to_string())
     };
     for name in &names {
-        let (found, before) = (engine.inspect(name).expect("it is there"), started(name));
+        let (found, before) = (engine.inspect(name).expect("the container exists"), started(name));
         let pid = found["State"]["Pid"]
             .as_i64()
             .and_then(|pid| i32::try_from(pid).ok());
-        let pid = pid.and_then(Pid::from_raw).expect("it runs");
+        let pid = pid.and_then(Pid::from_raw).expect("the container runs");
         kill_process(pid, Signal::KILL).expect("our own container's process");
-        // One after the other, so that none waits for another's start.
-        wait::until(LIMIT, "it runs again", || {
+        // One after the other, so that no start waits for another one.
+        wait::until(LIMIT, "the container runs again", || {
             (started(name) != before && fixture::running(engine, name)).then_some(())
         });
     }
@@ -448,6 +449,6 @@ fn kill_each(engine: &PrivateEngine, project: &str, count: usize) -> Vec<f64> {
             Some(f64::from(i32::try_from((up - died) / 1000).ok()?) / 1e3)
         })
         .collect();
-    assert_eq!(took.len(), count, "each died and came again");
+    assert_eq!(took.len(), count, "each died and started again");
     took
 }

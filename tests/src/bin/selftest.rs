@@ -1,8 +1,9 @@
-//! `scripts/selftest`: breaks environments on a private engine in every way that is to heal, again and again, and counts.
+//! Implements `scripts/selftest`: injects every recoverable fault into environments on a private engine, and counts
+//! recoveries.
 #![allow(
     clippy::expect_used,
     clippy::panic,
-    reason = "a measurement that cannot be made ends with a message"
+    reason = "a failed measurement ends with a message"
 )]
 
 use std::process::ExitCode;
@@ -16,20 +17,20 @@ use serde_json::{Value, json};
 #[path = "../selftest/disk.rs"]
 mod disk;
 
-/// A healing that takes longer counts as none.
+/// Time limit of a recovery.
 const HEALED_WITHIN: Duration = Duration::from_secs(120);
-/// Restarts are rationed to ten a minute over all environments, so what crashes is given that long.
+/// Time limit of a recovery that needs a restart, because all environments share ten restarts per minute.
 const RATIONED: Duration = Duration::from_secs(240);
 
-/// The trouble that all environments have together.
+/// Name of the fault that hits all environments together.
 const RESTART: &str = "daemon-restart";
 
 /// One way to break an environment.
 struct Fault {
     name: &'static str,
-    /// What is done to the environment, whose name is given, in this round.
+    /// Injects the fault into the named environment, in this round.
     inject: fn(&Bench<'_>, &str, u32),
-    /// The healing shows in another run of `web`.
+    /// The recovery must show a new run of `web`.
     restarts: bool,
     limit: Duration,
 }
@@ -77,7 +78,7 @@ const FAULTS: &[Fault] = &[
     Fault {
         name: "stale-network",
         inject: |bench, env, _| {
-            // At once: each of these alone would be mended before the next.
+            // Both in parallel: Argus would repair each one before the next.
             let network = bench.network(env).expect("its network");
             let detach = |name: String| format!("docker network disconnect -f {network} {name}");
             let (db, web) = (detach(format!("{env}-db")), detach(web(env)));
@@ -91,7 +92,7 @@ const FAULTS: &[Fault] = &[
         inject: |bench, env, round| {
             let port = bench.port(env);
             let stranger = format!("{env}-stranger-{round}");
-            // Whoever is first has the port: the stranger waits for it where the environment just let go of it.
+            // The first one gets the port: the stranger retries as soon as the environment releases it.
             let (rm, run) = (
                 format!("docker rm -f {}", web(env)),
                 format!("docker run -d --name {stranger} -p 127.0.0.1:{port}:8080 {IMAGE}"),
@@ -139,9 +140,9 @@ fn web(env: &str) -> String {
     format!("{env}-web")
 }
 
-/// Two services; `web` ends on a signal, and takes all memory when it is told to.
+/// Spec of two services. `web` ends on a signal, and fills its memory when `/tmp/boom` exists.
 ///
-/// The engine's disk is small, so what has to be free on it is said.
+/// The engine's disk is small, so the spec sets the free space that it requires.
 fn spec(env: &str, port: usize, free: &str) -> String {
     format!(
         r#"version: "1"
@@ -176,7 +177,7 @@ impl Bench<'_> {
         );
     }
 
-    /// The command's own end is cut short by what it does.
+    /// The injected fault may end the command itself, so its result is ignored.
     fn exec(&self, env: &str, script: &str) {
         drop(self.engine.docker(&["exec", &web(env), "sh", "-c", script]));
     }
@@ -206,13 +207,13 @@ impl Bench<'_> {
         ports.next().expect("a published port")
     }
 
-    /// What one run of `web` is told by.
+    /// Identity of the current run of `web`.
     fn run(&self, env: &str) -> Value {
         let found = self.engine.inspect(&web(env)).unwrap_or_default();
         json!([found["Id"], found["State"]["StartedAt"]])
     }
 
-    /// By the engine's word and by the status: everything runs, is on the network, and nothing else of it is there.
+    /// True if the engine and the status agree: everything runs, is on the network, and no extra object exists.
     fn is_whole(&self, env: &str) -> bool {
         let Some(network) = self.network(env) else {
             return false;
@@ -237,7 +238,7 @@ impl Bench<'_> {
             && status["stale"] != true
     }
 
-    /// How long the environment took to be whole again; `None`: too long.
+    /// Time until the environment is whole again. `None` if that takes too long.
     fn healed(&self, env: &str, fault: &Fault, round: u32) -> Option<Duration> {
         let before = self.run(env);
         let started = now();
@@ -250,7 +251,7 @@ impl Bench<'_> {
     }
 }
 
-/// What came of all rounds of one trouble.
+/// Result of all rounds of one fault.
 struct Row {
     name: &'static str,
     rounds: u32,
@@ -271,15 +272,12 @@ fn main() -> ExitCode {
         argus: &argus,
     };
     let is_wanted = |name: &str| only.as_deref().is_none_or(|only| only == name);
-    // A restart of the daemon is lived through by all environments.
+    // All environments share the restart of the daemon.
     let all: Vec<&Fault> = FAULTS
         .iter()
         .filter(|fault| is_wanted(fault.name) || is_wanted(RESTART))
         .collect();
-    assert!(
-        !all.is_empty() || is_wanted(disk::NAME),
-        "--only names no trouble"
-    );
+    assert!(!all.is_empty() || is_wanted(disk::NAME), "--only names no fault");
     let wanted: Vec<&Fault> = all
         .iter()
         .copied()
@@ -329,7 +327,7 @@ fn main() -> ExitCode {
     ExitCode::from(u8::from(recovered < total as usize || total == 0))
 }
 
-/// All environments together, through a restart of the daemon.
+/// Restarts the daemon under all environments together.
 fn daemon_restarts(bench: &Bench<'_>, faults: &[&Fault], rounds: u32) -> Row {
     let envs: Vec<String> = faults.iter().map(|fault| format!("st-{}", fault.name)).collect();
     let mut times = Vec::new();

@@ -1,4 +1,4 @@
-//! The place of one private engine: a folder whose creation claims its name and its addresses, for one owner process.
+//! The slot of one private engine: a directory whose creation claims its name and its addresses, for one owner process.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -10,21 +10,22 @@ const FOLDER: &str = "/tmp/argus-engines";
 const SLOTS: u32 = 4096;
 const SCRIPT: &str = include_str!("cleanup.sh");
 
-/// A claimed place. Making the folder is atomic, so two processes never get the same one.
+/// A claimed slot. Creating the directory is atomic, so two processes never get the same one.
 #[derive(Debug)]
 pub(super) struct Slot {
     /// Name of netns, cgroup and veth (`-h` and `-n` are appended: at most 15 letters in all).
     pub(super) name: String,
-    /// The folder, short: a unix socket's path has at most 107 bytes.
+    /// The directory, with a short path: the path of a unix socket has at most 107 bytes.
     pub(super) root: PathBuf,
     number: u32,
 }
 
 impl Slot {
-    /// Claims a free place, after removing what owners left behind whose watchdog is gone too (a machine that was reset, say).
+    /// Claims a free slot, after removing leftovers of owners whose watchdog has died too (for example after a reset of
+    /// the machine).
     pub(super) fn take() -> Self {
         static NEXT: AtomicU32 = AtomicU32::new(0);
-        // Held to the end of this function: a place is not claimed while someone else still sweeps it.
+        // Held until the function returns: a slot is not claimed during the cleanup of another process.
         let _lock = lock();
         remove_leftovers();
         let first = std::process::id()
@@ -35,11 +36,11 @@ impl Slot {
             let slot = Self::numbered(number);
             if fs::create_dir(&slot.root).is_ok() {
                 fs::write(slot.root.join("owner"), owner_mark(std::process::id()))
-                    .expect("the owner is noted");
+                    .expect("the owner mark is written");
                 return slot;
             }
         }
-        panic!("all {SLOTS} places for private engines are taken; see {FOLDER}");
+        panic!("all {SLOTS} slots for private engines are taken; see {FOLDER}");
     }
 
     fn numbered(number: u32) -> Self {
@@ -74,7 +75,7 @@ impl Slot {
         inside(name, &format!("route add default via {outer}"));
     }
 
-    /// A file system in memory under the daemon's data; the watchdog takes it away with all else that is mounted here.
+    /// Mounts a file system in memory as the daemon's data root; the watchdog unmounts it with all other mounts.
     pub(super) fn make_small_data_root(&self, size: &str) {
         let data = self.root.join("data");
         fs::create_dir_all(&data).expect("a data root");
@@ -85,8 +86,8 @@ impl Slot {
         run(&mut mount, "mount");
     }
 
-    /// A process of its own that cleans up when its standard input ends. Our end of that pipe closes when we want it to or
-    /// when we die; no child of ours inherits it.
+    /// Starts a separate process that cleans up when its standard input closes. That happens when the engine is dropped
+    /// or this process dies; no child inherits our end of the pipe.
     pub(super) fn spawn_watchdog(&self) -> Child {
         let mut command = self.cleaner();
         command.env("WAIT", "1").stdin(Stdio::piped());
@@ -100,7 +101,7 @@ impl Slot {
             .args(["-c", SCRIPT])
             .env("ROOT", &self.root)
             .env("NAME", &self.name);
-        // In a group of its own, so that Ctrl-C in a terminal ends the tests and not their broom.
+        // A separate process group, so that Ctrl-C in a terminal ends the tests but not their cleanup.
         command
             .stdin(Stdio::null())
             .stdout(Stdio::null())
@@ -111,8 +112,8 @@ impl Slot {
 }
 
 fn lock() -> fs::File {
-    fs::create_dir_all(FOLDER).expect("the folder for engines can be made");
-    let file = fs::File::create(Path::new(FOLDER).join("lock")).expect("the lock file can be made");
+    fs::create_dir_all(FOLDER).expect("the directory for engines can be created");
+    let file = fs::File::create(Path::new(FOLDER).join("lock")).expect("the lock file can be created");
     rustix::fs::flock(&file, rustix::fs::FlockOperation::LockExclusive).expect("the lock is granted");
     file
 }
@@ -132,7 +133,7 @@ fn remove_leftovers() {
 
 fn is_left_behind(root: &Path) -> bool {
     let Ok(mark) = fs::read_to_string(root.join("owner")) else {
-        // Just being claimed, or claimed by someone who died in that very moment.
+        // Another process is claiming this slot, or died while it did.
         let age = fs::metadata(root)
             .and_then(|meta| meta.modified())
             .ok()
@@ -143,7 +144,7 @@ fn is_left_behind(root: &Path) -> bool {
     pid.is_none_or(|pid| owner_mark(pid) != mark)
 }
 
-/// Pid and start time: a pid alone may have been given to someone else since.
+/// Pid and start time: the pid alone may belong to another process by now.
 fn owner_mark(pid: u32) -> String {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
     let started = stat
@@ -158,7 +159,7 @@ fn ip(arguments: &str) {
     run(Command::new("ip").args(arguments.split(' ')), arguments);
 }
 
-/// Not `ip -n`, which changes mounts and fails where the root is no mount of its own.
+/// Not `ip -n`, which changes mounts and fails if the root is not a mount point.
 fn inside(name: &str, arguments: &str) {
     let mut command = Command::new("nsenter");
     command.arg(format!("--net=/run/netns/{name}")).args(["--", "ip"]);

@@ -1,6 +1,6 @@
-//! Finds the heads of requests in a stream of bytes, and passes every byte on as it is.
+//! Parser that finds the heads of requests in a stream of bytes, and passes every byte on unchanged.
 
-/// A part of the stream, in order; a request's own bytes follow it.
+/// A part of the stream, in order; the bytes of a request follow it.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Piece {
     /// A new request begins.
@@ -22,11 +22,11 @@ enum At {
     Chunk,
     ChunkData(usize),
     Trailer,
-    /// After an upgrade the bytes are no longer HTTP.
+    /// Bytes after an upgrade, which are no longer HTTP.
     Raw,
 }
 
-/// The reader's place in the stream.
+/// The reader's position in the stream.
 #[derive(Debug, Default)]
 pub(super) struct Framing {
     at: At,
@@ -41,7 +41,7 @@ impl Framing {
         pieces
     }
 
-    /// One step; false when more bytes are needed.
+    /// Makes one step. False if it needs more bytes.
     fn step(&mut self, pieces: &mut Vec<Piece>) -> bool {
         match self.at {
             At::Head => {
@@ -154,7 +154,7 @@ pub fn class_of(method: &str, path: &str) -> String {
         parts.remove(0);
     }
     if parts.len() > 1 && COLLECTIONS.contains(&parts[0]) && !VERBS.contains(&parts[1]) {
-        // An image's name may hold slashes: `images/host:5000/app/json`.
+        // An image name may contain slashes: `images/host:5000/app/json`.
         let end = if parts[0] == "images" && parts.len() > 2 {
             parts.len() - 1
         } else {

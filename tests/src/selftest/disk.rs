@@ -1,4 +1,5 @@
-//! The trouble of a full disk: an environment is asked for while too little is free, which is said, and comes when there is room.
+//! The fault of a full disk: a new environment waits while too little space is free, Argus reports it, and continues
+//! with enough space.
 
 use std::fs::File;
 use std::time::Duration;
@@ -9,17 +10,17 @@ use argus_tests::{Controller, PrivateEngine, RunOptions, wait};
 use crate::{Bench, HEALED_WITHIN, Row, now, spec};
 
 pub(crate) const NAME: &str = "disk-pressure";
-/// The engine's whole disk; its images and the layers of all environments take a tenth of it.
+/// Size of the engine's disk; images and layers of all environments take a tenth of it.
 pub(crate) const DATA_ROOT: &str = "512m";
-/// What the one environment here wants to be free.
+/// Free space that the environment of this fault requires, in bytes.
 const THRESHOLD: u64 = 300_000_000;
-/// What is left meanwhile: enough for all the others.
+/// Free space during the fault, in bytes: enough for all other environments.
 const LEFT: u64 = 150_000_000;
 const ENV: &str = "st-disk-pressure";
 const FILE: &str = "e2e.yaml";
 
-/// Each round the environment is new. A look at the disk counts for half a minute and a controller that comes anew takes one, so
-/// each round has its own run of a controller that nobody else needs.
+/// Each round uses a new environment and a new run of a separate controller. A disk check stays valid for half a
+/// minute, and a controller checks when it starts.
 pub(crate) fn rounds(engine: &PrivateEngine, port: usize, rounds: u32) -> Row {
     let argus = Controller::prepare(engine, RunOptions::default());
     let bench = Bench {
@@ -34,7 +35,8 @@ pub(crate) fn rounds(engine: &PrivateEngine, port: usize, rounds: u32) -> Row {
     }
 }
 
-/// From the moment there is room again until the environment is whole; `None`: too long, or the full disk was not told.
+/// Time from the moment that the disk has space until the environment is whole. `None` if that takes too long or the
+/// full disk was not reported.
 fn round(bench: &Bench<'_>, port: usize) -> Option<Duration> {
     let ballast = bench.engine.data_root().join("ballast");
     fill(bench.engine, &ballast);
@@ -42,7 +44,7 @@ fn round(bench: &Bench<'_>, port: usize) -> Option<Duration> {
     bench.argus.write_spec(FILE, &spec(ENV, port, "300MB"));
     let output = wait::poll(LIMIT, || says_low(bench));
     let untouched = bench.engine.containers_with(&label()).is_empty();
-    std::fs::remove_file(&ballast).expect("the ballast is there");
+    std::fs::remove_file(&ballast).expect("the ballast exists");
     let started = now();
     let whole = wait::poll(HEALED_WITHIN, || bench.is_whole(ENV).then_some(()));
     let took = now().duration_since(started).ok();
@@ -66,9 +68,9 @@ fn says_low(bench: &Bench<'_>) -> Option<()> {
 }
 
 fn fill(engine: &PrivateEngine, ballast: &std::path::Path) {
-    let found = rustix::fs::statvfs(engine.data_root()).expect("the data root is there");
+    let found = rustix::fs::statvfs(engine.data_root()).expect("the data root exists");
     let free = found.f_bavail * found.f_frsize;
-    let size = free.checked_sub(LEFT).expect("there is more free than that");
+    let size = free.checked_sub(LEFT).expect("enough space is free");
     let file = File::create(ballast).expect("a file in the data root");
     rustix::fs::fallocate(&file, rustix::fs::FallocateFlags::empty(), 0, size).expect("it fits");
 }

@@ -1,4 +1,4 @@
-//! An error that has to be told, and what it has to be told with.
+//! One error that Argus must report, and its expected content.
 
 use argus_core::time::Timestamp;
 use argus_crds::StructuredError;
@@ -14,21 +14,21 @@ pub(crate) struct Case {
     pub(crate) code: &'static str,
     /// The service that it is about.
     pub(crate) service: Option<&'static str>,
-    /// What its details tell, by name; each of them is something.
+    /// Names of its details; each has a value.
     pub(crate) details: &'static [&'static str],
-    /// What its message says.
+    /// A part of its message.
     pub(crate) text: &'static str,
 }
 
 impl Case {
-    /// Waits until the status file tells it, then asks everybody.
+    /// Waits until the status file reports the error, then queries every surface.
     pub(crate) fn is_reported_everywhere(&self, argus: &Controller<'_>) {
-        argus.wait_status(self.env, LIMIT, &format!("tells {}", self.code), |now| {
+        argus.wait_status(self.env, LIMIT, &format!("reports {}", self.code), |now| {
             self.of(now).is_some()
         });
         let mut last = Vec::new();
         let alike = wait::poll(LIMIT, || {
-            // Between two answers something may have happened.
+            // The state may have changed between two responses.
             last = queries::status(argus, self.env)
                 .map(|(name, output)| (name, self.of(&output).cloned()))
                 .to_vec();
@@ -37,7 +37,8 @@ impl Case {
                 .all(|(_, error)| error.as_ref() == Some(&first))
                 .then_some(first)
         });
-        let error = alike.unwrap_or_else(|| panic!("{} is told in different words: {last:#?}", self.code));
+        let error =
+            alike.unwrap_or_else(|| panic!("the surfaces report {} differently: {last:#?}", self.code));
         self.is_whole(&error);
     }
 
@@ -50,7 +51,7 @@ impl Case {
         })
     }
 
-    /// Everything that an error has to have is there.
+    /// Asserts that the error has every required part.
     pub(crate) fn is_whole(&self, error: &Value) {
         let read: Result<StructuredError, _> = serde_json::from_value(error.clone());
         let read = read.unwrap_or_else(|why| panic!("{}: {why}: {error:#}", self.code));
@@ -72,7 +73,7 @@ impl Case {
         }
         assert!(
             !read.suggested_actions.is_empty(),
-            "nothing is suggested: {shown}"
+            "no suggested actions: {shown}"
         );
         let remedied: Vec<_> = read.remedies.iter().map(|remedy| remedy.action).collect();
         assert_eq!(remedied, read.suggested_actions, "{shown}");

@@ -1,11 +1,11 @@
-//! An engine that is too old, that refuses, or that is not there.
+//! An engine that is too old, returns errors, or does not exist.
 
 use argus_tests::fixture::{LIMIT, engine, proxied};
 use argus_tests::proxy::Fault;
 
 use crate::case::Case;
 
-/// Docker 19.03, in the words of its own `/version`.
+/// Version response of Docker 19.03.
 const OLD: &str = "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nConnection: close\r\n\r\n\
     {\"Version\":\"19.03.15\",\"ApiVersion\":\"1.40\",\"MinAPIVersion\":\"1.12\",\"Os\":\"linux\",\"Arch\":\"amd64\"}";
 const REFUSAL: &str = "HTTP/1.1 500 Internal Server Error\r\nContent-Type: application/json\r\nConnection: close\r\n\r\n\
@@ -31,7 +31,10 @@ fn old_engine_is_reported_alike_on_every_interface() {
         text: "1.40",
     }
     .is_reported_everywhere(&argus);
-    assert!(engine.inspect("codes-old-app").is_none(), "nothing is made on it");
+    assert!(
+        engine.inspect("codes-old-app").is_none(),
+        "nothing is created on it"
+    );
     proxy.heal();
     argus.wait_ready("codes-old", LIMIT);
 }
@@ -56,8 +59,8 @@ fn failed_removals_and_outages_are_reported_alike() {
     .is_reported_everywhere(&argus);
 
     proxy.refuse();
-    // Nobody has to wait for the pauses between tries: a reset looks for the engine at once.
-    argus.wait_until(LIMIT, "it was looked for ten times", || {
+    // Skips the pauses between retries: a reset connects to the engine immediately.
+    argus.wait_until(LIMIT, "ten connection attempts", || {
         argus.cli(&["breaker", "reset"]);
         let errors = argus.status("codes-gone")["errors"].clone();
         let output = errors

@@ -1,4 +1,4 @@
-//! What is wrong with a file, with what it wants to run, or with what it left.
+//! Errors of a file, of the image or command that it names, and of leftovers.
 
 use std::fs;
 
@@ -77,7 +77,7 @@ fn file_and_image_rejections_are_reported_alike() {
     write("stuck", "codes-stuck", "image: busybox:local");
     write("first", "codes-twin", "image: busybox:local");
     let context = argus.specs.join("context");
-    fs::create_dir_all(&context).expect("a folder");
+    fs::create_dir_all(&context).expect("a directory");
     fs::write(context.join("Dockerfile"), "FROM busybox:local\nRUN exit 3\n").expect("a file");
     write(
         "build",
@@ -96,7 +96,7 @@ fn file_and_image_rejections_are_reported_alike() {
     argus.wait_ready("codes-twin", LIMIT);
     write("second", "codes-twin", "image: busybox:local");
     argus.wait_ready("codes-stuck", LIMIT);
-    // A stranger sits on the network of an environment that is to go.
+    // A foreign container is on the network of an environment that is being removed.
     let on = [
         "run",
         "-d",
@@ -120,8 +120,8 @@ fn unreadable_status_is_reported_alike() {
     argus.wait_until(LIMIT, "it listens", || {
         argus.state.join("private/argus.sock").exists().then_some(())
     });
-    // As a newer version might have left it.
-    fs::create_dir_all(argus.state.join("environments")).expect("a folder");
+    // A file that a newer version may have left.
+    fs::create_dir_all(argus.state.join("environments")).expect("a directory");
     let text = json!({ "schemaVersion": 1, "environment": "codes-odd", "phase": "Levitating" });
     fs::write(argus.state.join("environments/codes-odd.json"), text.to_string()).expect("a file");
     let case = Case {
@@ -138,8 +138,8 @@ fn unreadable_status_is_reported_alike() {
     ];
     let timeless = |mut error: serde_json::Value| {
         case.is_whole(&error);
-        let fields = error.as_object_mut().expect("it was whole");
-        // Nobody keeps it: each who reads the file meets it anew.
+        let fields = error.as_object_mut().expect("the error is complete");
+        // This error is not stored: each reader of the file creates it again.
         fields.retain(|name, _| !["errorId", "timestamp"].contains(&name.as_str()));
         error
     };

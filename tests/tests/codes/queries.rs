@@ -1,25 +1,25 @@
-//! The same question to each surface.
+//! The same query on each surface.
 
 use argus_tests::Controller;
 use argus_tests::fixture::LIMIT;
 use argus_tests::http::{call, request};
 use serde_json::{Value, json};
 
-/// What RFC 9457 adds to an error over HTTP.
+/// Members that RFC 9457 adds to an error over HTTP.
 const PROBLEM: [&str; 4] = ["type", "title", "status", "detail"];
 
-/// What the CLI says in JSON: on stdout, or as an error on stderr.
+/// The CLI's JSON: from stdout, or an error from stderr.
 pub(crate) fn cli(argus: &Controller<'_>, words: &[&str]) -> Value {
     let text = argus.cli(&[words, &["-o", "json"]].concat());
     let out = String::from_utf8_lossy(&text.stdout).into_owned();
     let err = String::from_utf8_lossy(&text.stderr).into_owned();
-    // Notes stand before it.
+    // Notes precede the error.
     let output = if out.trim().is_empty() { &err } else { &out };
     let output = output.find('{').map_or("", |at| &output[at..]);
     serde_json::from_str(output).unwrap_or_else(|why| panic!("argus {words:?}: {why}: {out}{err}"))
 }
 
-/// What HTTP answers, without what it adds to an error.
+/// The HTTP response, without the members that HTTP adds to an error.
 pub(crate) fn http(argus: &Controller<'_>, path: &str) -> Value {
     sent(argus, "GET", path, "")
 }
@@ -28,7 +28,7 @@ pub(crate) fn http(argus: &Controller<'_>, path: &str) -> Value {
 pub(crate) fn sent(argus: &Controller<'_>, method: &str, path: &str, body: &str) -> Value {
     let socket = argus.state.join("private/argus.sock");
     let answer =
-        request(&socket, method, path, "application/json", body.as_bytes(), LIMIT).expect("an answer");
+        request(&socket, method, path, "application/json", body.as_bytes(), LIMIT).expect("a response");
     let mut output = answer.json();
     let fields = output
         .as_object_mut()
@@ -41,12 +41,12 @@ pub(crate) fn sent(argus: &Controller<'_>, method: &str, path: &str, body: &str)
     output
 }
 
-/// The structured content of a tool's answer.
+/// The structured content of a tool's response.
 pub(crate) fn mcp(argus: &Controller<'_>, tool: &str, arguments: &Value) -> Value {
     call(&argus.state.join("private/argus.sock"), tool, arguments, LIMIT)
 }
 
-/// How an environment is, by every surface.
+/// The status of an environment, from every surface.
 pub(crate) fn status(argus: &Controller<'_>, env: &str) -> [(&'static str, Value); 4] {
     let full = mcp(
         argus,

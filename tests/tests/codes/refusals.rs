@@ -1,4 +1,4 @@
-//! What cannot be had is told by every surface with the same word for why, so that nobody has to read a sentence.
+//! Refusals: every surface gives the same machine-readable reason.
 
 use std::fs;
 
@@ -10,13 +10,13 @@ use serde_json::{Value, json};
 
 use crate::queries;
 
-/// How it is asked.
+/// The surface of a request.
 enum By {
-    /// Words of a command.
+    /// Arguments of a command.
     Cli(&'static [&'static str]),
     /// Method, path and body, over the socket.
     Http(&'static str, &'static str, String),
-    /// Further lines of the head, over the address.
+    /// Further lines of the head, over TCP.
     Tcp(&'static str, &'static str, &'static str),
     /// Tool and arguments.
     Mcp(&'static str, Value),
@@ -72,7 +72,7 @@ fn cases() -> Vec<(By, &'static str)> {
 fn over_tcp(argus: &Controller<'_>, method: &str, path: &str, head: &str) -> Value {
     let output = argus.controller_status()["http"].clone();
     let at = output.as_str().and_then(|output| output.strip_prefix("http://"));
-    let at = at.expect("it says where it listens");
+    let at = at.expect("the address is published");
     let host = if head.contains("Host:") {
         String::new()
     } else {
@@ -80,11 +80,11 @@ fn over_tcp(argus: &Controller<'_>, method: &str, path: &str, head: &str) -> Val
     };
     let stream = engine()
         .connect(at.parse().expect("an address"))
-        .expect("it listens");
+        .expect("the server listens");
     stream.set_read_timeout(Some(LIMIT)).expect("a socket");
     let text =
         format!("{method} {path} HTTP/1.1\r\n{host}{head}Connection: close\r\nContent-Length: 0\r\n\r\n");
-    exchange(stream, text.as_bytes()).expect("an answer").json()
+    exchange(stream, text.as_bytes()).expect("a response").json()
 }
 
 fn reason(output: &Value) -> &Value {
@@ -101,7 +101,7 @@ fn missing_objects_have_one_reason_on_every_interface() {
             ..RunOptions::default()
         },
     );
-    argus.wait_until(LIMIT, "it says where it listens", || {
+    argus.wait_until(LIMIT, "the address is published", || {
         argus.controller_status()["http"].is_string().then_some(())
     });
     let words: Vec<Value> = Reason::ALL.iter().map(|reason| json!(reason)).collect();
@@ -122,7 +122,10 @@ fn missing_objects_have_one_reason_on_every_interface() {
             ),
         };
         assert_eq!(reason(&output), word, "{how}: {output:#}");
-        assert!(words.contains(&json!(word)), "`{word}` is no word of `Reason`");
+        assert!(
+            words.contains(&json!(word)),
+            "`{word}` is not a value of `Reason`"
+        );
     }
     argus.stop();
     let away = queries::cli(&argus, &["retry", "nobody"]);

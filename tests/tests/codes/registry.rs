@@ -1,12 +1,12 @@
-//! A registry that refuses: each repository of it in its own way, as registries word it.
+//! Registries that refuse: each repository in its own way, with the texts of real registries.
 
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 
 use argus_tests::PrivateEngine;
 
-/// Its name, its port, and what it answers to who wants something of it. One that limits the rate keeps all images of
-/// it waiting, so that each is a registry of its own.
+/// Name, port and response. A registry that limits the rate delays all its images, so each repository has a registry of
+/// its own.
 pub(crate) const REFUSALS: &[(&str, u16, &str)] = &[
     (
         "private",
@@ -27,7 +27,7 @@ pub(crate) const REFUSALS: &[(&str, u16, &str)] = &[
     ),
 ];
 
-/// They answer on the engine's loopback for as long as the test runs.
+/// Serves the registries on the engine's loopback for as long as the test runs.
 pub(crate) fn refuse(engine: &PrivateEngine) {
     for (_, port, refusal) in REFUSALS {
         let listener = engine.listen(SocketAddr::from(([127, 0, 0, 1], *port)));
@@ -41,12 +41,12 @@ fn serve(listener: &TcpListener, refusal: &'static str) {
     }
 }
 
-/// Who hangs up early has heard enough.
+/// Errors are ignored: a client may close early.
 fn answer(mut client: TcpStream, refusal: &str) -> Option<()> {
     let mut head = BufReader::new(client.try_clone().ok()?).lines();
     let request = head.next()?.ok()?;
     while !head.next()?.ok()?.is_empty() {}
-    // Its greeting: it is a registry, and wants no login for that.
+    // The response to the version check: a registry without login.
     let greeting = "200 OK\r\nContent-Type: application/json\r\n\r\n{}";
     let said = if request.starts_with("GET /v2/ ") {
         greeting

@@ -1,4 +1,4 @@
-//! One environment with a service that fails, under a controller of its own, and what one looks at.
+//! One environment with a failing service, under a separate controller, with queries for assertions.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -11,7 +11,7 @@ use argus_tests::{Controller, PrivateEngine, RunOptions};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
-/// What a restart may cost beside its delay.
+/// Time that a restart may take in addition to its delay.
 pub(crate) const SLACK: Duration = Duration::from_secs(5);
 
 /// The failing service is `bad`, its container `NAME-bad`.
@@ -21,7 +21,7 @@ pub(crate) struct Case {
     pub(crate) name: &'static str,
 }
 
-/// A run that ended, by the engine's word.
+/// A run that ended, by the engine's facts.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Run {
     pub(crate) id: String,
@@ -40,7 +40,7 @@ impl Case {
         case
     }
 
-    /// Writes its spec anew.
+    /// Writes the spec again.
     pub(crate) fn write(&self, restart: &str, service: &str) {
         let name = self.name;
         self.argus.write_spec(
@@ -52,7 +52,7 @@ impl Case {
         );
     }
 
-    /// One whose container runs this in a shell.
+    /// A case whose container runs `script` in a shell.
     pub(crate) fn shell(name: &'static str, restart: &str, script: &str) -> Self {
         Self::start(name, restart, &shell(name, script, ""))
     }
@@ -69,7 +69,7 @@ impl Case {
         Controller::service(&self.argus.status(self.name), "bad")
     }
 
-    /// Waits until the failing service satisfies `holds`; the service then.
+    /// Waits until the failing service satisfies `holds`. Returns the service.
     pub(crate) fn wait(&self, what: &str, holds: impl Fn(&Value) -> bool) -> Value {
         let status = self.argus.wait_status(self.name, LIMIT, what, |status| {
             holds(&Controller::service(status, "bad"))
@@ -77,29 +77,27 @@ impl Case {
         Controller::service(&status, "bad")
     }
 
-    /// Waits until the failing service tells of this error; the error.
+    /// Waits until the failing service reports this error. Returns the error.
     pub(crate) fn wait_error(&self, code: &str) -> Value {
-        let output = self.wait(&format!("tells of {code}"), |bad| {
-            bad["lastError"]["code"] == code
-        });
+        let output = self.wait(&format!("reports {code}"), |bad| bad["lastError"]["code"] == code);
         output["lastError"].clone()
     }
 
-    /// Waits until its next restart waits for its delay; the service then.
+    /// Waits until the next restart waits for its delay. Returns the service.
     pub(crate) fn wait_backoff(&self, attempt: u64) -> Value {
         self.wait(&format!("waits for restart {attempt}"), |bad| {
             bad["waitingOn"]["reason"] == "RestartBackoff" && bad["restarts"] == attempt - 1
         })
     }
 
-    /// Waits until it runs after so many restarts; the service then.
+    /// Waits until the service runs after `restarts` restarts. Returns the service.
     pub(crate) fn wait_restarted(&self, restarts: u64) -> Value {
         self.wait(&format!("runs after {restarts} restarts"), |bad| {
             bad["restarts"] == restarts && bad["state"] == "Ready"
         })
     }
 
-    /// Like [`Self::wait`], with all runs that ended meanwhile, oldest first.
+    /// Like [`Self::wait`], with all runs that ended in between, oldest first.
     pub(crate) fn runs_until(&self, what: &str, holds: impl Fn(&Value) -> bool) -> (Value, Vec<Run>) {
         let seen = RefCell::new(BTreeMap::new());
         let output = self.wait(what, |bad| {
@@ -112,7 +110,7 @@ impl Case {
         (output, seen.into_inner().into_values().collect())
     }
 
-    /// When its container began to run, once it does so after `after`.
+    /// Start time of its first run after `after`.
     pub(crate) fn started_after(&self, after: Timestamp) -> Timestamp {
         self.argus.wait_until(LIMIT, "it is started again", || {
             let now = self.inspect()?;
@@ -123,25 +121,25 @@ impl Case {
     /// The folder that an error names as its evidence.
     pub(crate) fn evidence(&self, error: &Value) -> PathBuf {
         let path = text(&error["details"]["evidence"]);
-        assert!(!path.is_empty(), "no evidence is named: {error:#}");
+        assert!(!path.is_empty(), "the error names no evidence: {error:#}");
         self.argus.state.join(path)
     }
 
-    /// Sends a signal to the main process, from outside and behind the engine's back.
+    /// Sends a signal to the main process from outside, without the engine.
     pub(crate) fn signal(&self, signal: Signal) {
         send(self.engine, &self.container(), signal);
     }
 }
 
-/// Sends a signal to the main process of a container, behind the engine's back.
+/// Sends a signal to the main process of a container, without the engine.
 pub(crate) fn send(engine: &PrivateEngine, container: &str, signal: Signal) {
-    let found = engine.inspect(container).expect("the container is there");
+    let found = engine.inspect(container).expect("the container exists");
     let pid = found["State"]["Pid"]
         .as_i64()
         .and_then(|pid| i32::try_from(pid).ok())
         .filter(|pid| *pid > 1);
-    let pid = pid.and_then(Pid::from_raw).expect("it runs");
-    kill_process(pid, signal).expect("its process takes a signal");
+    let pid = pid.and_then(Pid::from_raw).expect("the container runs");
+    kill_process(pid, signal).expect("its process accepts a signal");
 }
 
 /// The lines of a service that runs `script` in a shell; `more` are further keys.
@@ -152,17 +150,17 @@ pub(crate) fn shell(name: &str, script: &str, more: &str) -> String {
     )
 }
 
-/// A script that does `first` in the first run of a container, and runs on in the next.
+/// A script that executes `first` in the first run of a container, and sleeps in the next.
 pub(crate) fn once(first: &str) -> String {
     format!("[ -e /tmp/ran ] && exec sleep 3600; touch /tmp/ran; {first}")
 }
 
-/// When a run began.
+/// Start time of a run.
 pub(crate) fn started(inspected: &Value) -> Option<Timestamp> {
     Timestamp::parse(inspected["State"]["StartedAt"].as_str()?).filter(|at| at.0 > 0)
 }
 
-/// The delays between the end of a run and the start of the next lie between these and `slack` more.
+/// Asserts that each start follows the previous end after its delay and at most `slack` more.
 pub(crate) fn assert_delays(runs: &[Run], delays: &[Duration], slack: Duration) {
     assert_eq!(runs.len(), delays.len() + 1, "{runs:#?}");
     for (pair, delay) in runs.windows(2).zip(delays) {
@@ -170,7 +168,7 @@ pub(crate) fn assert_delays(runs: &[Run], delays: &[Duration], slack: Duration) 
     }
 }
 
-/// What began at `started` waited for `delay` since `finished`, and for at most `slack` more.
+/// Asserts that the run waited for `delay` after `finished`, and at most `slack` more.
 pub(crate) fn assert_delay(finished: Timestamp, started: Timestamp, delay: Duration, slack: Duration) {
     let took = started.since(finished);
     assert!(
@@ -179,7 +177,7 @@ pub(crate) fn assert_delay(finished: Timestamp, started: Timestamp, delay: Durat
     );
 }
 
-/// A run that ended, if this container does not run.
+/// The last run of a container that does not run now.
 pub(crate) fn ended(inspected: &Value) -> Option<Run> {
     let state = &inspected["State"];
     let started = started(inspected).filter(|_| state["Status"] == "exited")?;

@@ -1,4 +1,4 @@
-//! What ends by itself or by a signal.
+//! Containers that exit or die by a signal.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -17,9 +17,9 @@ fn crash_is_reported_with_last_lines_and_restarted() {
     let (output, runs) = case.runs_until("runs again", |bad| {
         bad["restarts"] == 1 && bad["state"] == "Ready"
     });
-    let first = runs.first().expect("its end was seen");
-    let now = case.inspect().expect("it is there");
-    let again = started(&now).expect("it runs");
+    let first = runs.first().expect("its end was observed");
+    let now = case.inspect().expect("it exists");
+    let again = started(&now).expect("the container runs");
     assert_delay(first.finished, again, Duration::from_secs(1), SLACK);
     assert_eq!(
         text(&now["Id"]),
@@ -114,7 +114,7 @@ fn unrunnable_command_is_not_retried() {
         })
     };
     let before = starts();
-    wait::all_the_while(Duration::from_secs(4), "nothing is tried again", || {
+    wait::all_the_while(Duration::from_secs(4), "nothing is retried", || {
         starts() == before
     });
     for name in names {
@@ -132,7 +132,7 @@ fn given_up_recoverable_service_is_a_warning() {
     let case = Case::start("warned", "restartDelay: 1s", &(ending + fine));
     let status = case
         .argus
-        .wait_status("warned", LIMIT, "is ready without it", |now| {
+        .wait_status("warned", LIMIT, "is Ready without it", |now| {
             now["phase"] == "Ready" && Controller::service(now, "bad")["state"] == "Failed"
         });
     let error = Controller::service(&status, "bad")["lastError"].clone();
@@ -194,7 +194,7 @@ fn external_kill_is_not_an_oom() {
     assert!(running(case.engine, "killed-bad"));
 }
 
-/// What needs eleven seconds to end is taken down, and had them.
+/// A container that needs eleven seconds to stop has that time.
 fn takes_long_to_stop(name: &'static str, stopped_before: bool) {
     let script = "trap 'sleep 11; echo whole > /out/end; exit 0' TERM; while :; do sleep 1; done";
     let service = shell(name, script, "stopGrace: 60s").replacen(
@@ -204,16 +204,16 @@ fn takes_long_to_stop(name: &'static str, stopped_before: bool) {
     );
     let case = Case::start(name, "restartDelay: 1s", &service);
     let out = case.argus.specs.join("out");
-    fs::create_dir_all(&out).expect("a folder");
+    fs::create_dir_all(&out).expect("a directory");
     case.argus.wait_ready(name, LIMIT);
     if stopped_before {
         assert!(case.argus.stop().success());
     }
     let down = case.argus.cli(&["down", name]);
     assert!(down.status.success(), "{}", String::from_utf8_lossy(&down.stderr));
-    assert!(case.inspect().is_none(), "it is gone");
+    assert!(case.inspect().is_none(), "it is removed");
     assert_eq!(
-        fs::read_to_string(out.join("end")).expect("its last words"),
+        fs::read_to_string(out.join("end")).expect("the file of its clean end"),
         "whole\n"
     );
 }

@@ -1,4 +1,4 @@
-//! What changes its mind again and again is not believed, and left in peace for longer.
+//! A flapping health check: it is not trusted, and its delay grows.
 
 use std::time::Duration;
 
@@ -27,20 +27,20 @@ fn flapping_service_is_reported_and_delayed() {
         let status = case.argus.status("flaps").to_string();
         assert!(
             !status.contains("FLAKY_SUSPECTED"),
-            "three times are none: {status}"
+            "three changes are not flapping: {status}"
         );
         turn("touch", "Healthy");
     }
     let status = case
         .argus
-        .wait_status("flaps", LIMIT, "is suspected to be flaky", |now| {
+        .wait_status("flaps", LIMIT, "is reported as flaky", |now| {
             now["errors"].to_string().contains("FLAKY_SUSPECTED")
         });
     let errors = status["errors"].as_array().expect("errors");
     let flaky = errors
         .iter()
         .find(|error| error["code"] == "FLAKY_SUSPECTED")
-        .expect("it was there");
+        .expect("the check existed");
     assert_eq!(
         (&flaky["service"], &flaky["severity"]),
         (&"bad".into(), &"warning".into()),
@@ -51,10 +51,7 @@ fn flapping_service_is_reported_and_delayed() {
         Some(4),
         "{flaky:#}"
     );
-    assert_eq!(
-        status["phase"], "Ready",
-        "to change its mind is no failure by itself"
-    );
+    assert_eq!(status["phase"], "Ready", "a change alone is not a failure");
 
     turn("rm", "Unhealthy");
     let output = case.wait("waits for its delay", |bad| {
@@ -62,11 +59,11 @@ fn flapping_service_is_reported_and_delayed() {
     });
     let time = |value: &serde_json::Value| value.as_str().and_then(Timestamp::parse).expect("a time");
     let delay = time(&output["waitingOn"]["until"]).since(time(&output["lastError"]["timestamp"]));
-    // The third failure waits three times as long; two flips too many make that five times.
+    // The third failure waits three times as long; two changes too many make that five times.
     assert_eq!(delay, Duration::from_secs(55), "{output:#}");
     assert_eq!(
         case.inspect().as_ref().and_then(started),
         before,
-        "it was left running all the while"
+        "the container kept running"
     );
 }

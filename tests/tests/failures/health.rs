@@ -1,4 +1,4 @@
-//! What runs on and does not do its work.
+//! Containers that run but do not work.
 
 use std::fs;
 use std::time::Duration;
@@ -11,7 +11,7 @@ use serde_json::Value;
 
 use crate::case::{Case, assert_delay, started};
 
-/// The lines of a web service that is asked for `path` each half second.
+/// The lines of a web service that is probed at `path` every half second.
 pub(crate) fn web(name: &str, port: u16, path: &str, more: &str) -> String {
     format!(
         "image: {IMAGE}\n    container:\n      name: {name}-bad\n      ports: [\"{port}:8080\"]\n      \
@@ -27,10 +27,10 @@ fn unhealthy_service_is_restarted_and_then_recreated() {
         &web("sickens", 18330, "/healthz", ""),
     );
     case.argus.wait_ready("sickens", LIMIT);
-    let first = text(&case.inspect().expect("it runs")["Id"]);
+    let first = text(&case.inspect().expect("the container runs")["Id"]);
     case.engine
         .docker_ok(&["exec", "sickens-bad", "rm", "/www/healthz"]);
-    let output = case.wait("tells that it is unhealthy", |bad| {
+    let output = case.wait("reports that it is unhealthy", |bad| {
         bad["lastError"]["code"] == "HEALTH_CHECK_TIMEOUT"
             && bad["lastError"]["details"]["questions"].is_object()
     });
@@ -55,13 +55,13 @@ fn unhealthy_service_is_restarted_and_then_recreated() {
         text(&error["details"]["probeOutput"]).contains("404"),
         "{error:#}"
     );
-    let log = facts["probeOutput"].as_array().expect("what the probe said");
+    let log = facts["probeOutput"].as_array().expect("the probe output");
     assert!(
         log.len() >= 3 && facts["probeOutput"] == error["details"]["probeLog"],
         "{facts:#}"
     );
 
-    // A restart brings the file back only with a new container, which the second failure in a row makes.
+    // Only a new container brings the file back, which the second failure in a row creates.
     let output = case.wait_restarted(2);
     assert_eq!(output["health"], "Healthy", "{output:#}");
     assert_ne!(output["containerId"], first.as_str());
@@ -100,7 +100,10 @@ fn missing_image_healthcheck_is_an_error() {
     assert_eq!(error["suggestedActions"][0], "fix_healthcheck", "{error:#}");
     let now = case.argus.status("unchecked");
     assert_eq!(now["phase"], "Degraded", "{now:#}");
-    assert!(case.inspect().as_ref().and_then(started).is_some(), "it runs");
+    assert!(
+        case.inspect().as_ref().and_then(started).is_some(),
+        "the container runs"
+    );
     assert_eq!(
         case.argus.cli(&["wait", "unchecked"]).status.code(),
         Some(6),
@@ -114,23 +117,31 @@ fn service_that_ignores_sigterm_is_restarted() {
     let more = format!("{command}\n    stopGrace: 1s");
     let case = Case::start("deaf", "restartDelay: 1s", &web("deaf", 18332, "/healthz", &more));
     case.argus.wait_ready("deaf", LIMIT);
-    let before = case.inspect().as_ref().and_then(started).expect("it runs");
+    let before = case
+        .inspect()
+        .as_ref()
+        .and_then(started)
+        .expect("the container runs");
     case.engine.docker_ok(&["exec", "deaf-bad", "rm", "/www/healthz"]);
     let again = case.started_after(before);
     assert!(again > before);
     let output = case.wait_restarted(2);
     assert_eq!(
         output["lastError"]["code"], "HEALTH_CHECK_TIMEOUT",
-        "a kill of our own is no crash: {output:#}"
+        "a kill by Argus is not a crash: {output:#}"
     );
     case.argus.wait_ready("deaf", LIMIT);
 }
 
-/// One in its delay after it became unhealthy, with the time of its start.
+/// A case in its delay after it became unhealthy, with its start time.
 fn sick(name: &'static str, port: u16) -> (Case, Timestamp) {
     let case = Case::start(name, "restartDelay: 6s", &web(name, port, "/healthz", ""));
     case.argus.wait_ready(name, LIMIT);
-    let before = case.inspect().as_ref().and_then(started).expect("it runs");
+    let before = case
+        .inspect()
+        .as_ref()
+        .and_then(started)
+        .expect("the container runs");
     case.engine
         .docker_ok(&["exec", &case.container(), "rm", "/www/healthz"]);
     case.wait("waits for its delay", |bad| {
@@ -146,7 +157,7 @@ fn service_recovered_within_its_delay_is_not_restarted() {
         .docker_ok(&["exec", "recovers-bad", "touch", "/www/healthz"]);
     let output = case.wait_restarted(0);
     assert_eq!(output["health"], "Healthy", "{output:#}");
-    wait::all_the_while(Duration::from_secs(8), "it runs on", || {
+    wait::all_the_while(Duration::from_secs(8), "it keeps running", || {
         case.inspect().as_ref().and_then(started) == Some(before)
     });
     case.argus.wait_ready("recovers", LIMIT);
@@ -157,7 +168,7 @@ fn exit_within_the_delay_is_one_failure() {
     let (case, before) = sick("diestoo", 18334);
     case.signal(Signal::KILL);
     let again = case.started_after(before);
-    let output = case.wait("tells of one restart", |bad| bad["restarts"] == 1);
+    let output = case.wait("reports one restart", |bad| bad["restarts"] == 1);
     let error = &output["lastError"];
     assert_eq!(
         (&error["code"], &error["details"]["run"]),
@@ -177,7 +188,7 @@ fn killed_controller_counts_an_unhealthy_service_once() {
     case.argus.kill9();
     case.argus.start_again();
     let again = case.started_after(before);
-    let output = case.wait("tells of one restart", |bad| bad["restarts"] == 1);
+    let output = case.wait("reports one restart", |bad| bad["restarts"] == 1);
     let error = &output["lastError"];
     assert_eq!(
         (&error["code"], &error["details"]["run"]),
@@ -205,7 +216,7 @@ fn probe_output_contains_no_secret() {
     );
     let status = case
         .argus
-        .wait_status("blabs", LIMIT, "tells of its probe", |status| {
+        .wait_status("blabs", LIMIT, "reports its probe output", |status| {
             assert!(!status.to_string().contains("hunter"), "{status:#}");
             status.to_string().contains("[redacted] refused")
         });

@@ -1,4 +1,4 @@
-//! While a test uses what is unhealthy, it is left running; what is gone is of no use to a test.
+//! Test leases: an unhealthy service keeps running during a test; a removed one is replaced.
 
 use std::time::Duration;
 
@@ -31,11 +31,11 @@ fn end(case: &Case, test: &str) -> Value {
     serde_json::from_slice(&output.stdout).expect("JSON")
 }
 
-/// Makes it unhealthy, and waits until that is left for the end of the test; the service then.
+/// Makes the service unhealthy, and waits until its repair is deferred to the end of the test. Returns the service.
 fn sicken(case: &Case, test: &str) -> Value {
     case.engine
         .docker_ok(&["exec", &case.container(), "rm", "/www/healthz"]);
-    let output = case.wait("is left to the test", |bad| {
+    let output = case.wait("its repair is deferred", |bad| {
         bad["waitingOn"]["reason"] == "TestLease"
     });
     let message = output["waitingOn"]["message"].to_string();
@@ -45,7 +45,7 @@ fn sicken(case: &Case, test: &str) -> Value {
     output
 }
 
-/// Until it is healthy again, in a container of its own.
+/// Waits until it is healthy again, in a new container.
 fn recovered(case: &Case, before: Timestamp) -> Timestamp {
     let again = case.started_after(before);
     case.argus.wait_ready(case.name, LIMIT);
@@ -53,7 +53,10 @@ fn recovered(case: &Case, before: Timestamp) -> Timestamp {
 }
 
 fn since(case: &Case) -> Timestamp {
-    case.inspect().as_ref().and_then(started).expect("it runs")
+    case.inspect()
+        .as_ref()
+        .and_then(started)
+        .expect("the container runs")
 }
 
 fn sick(name: &'static str, port: u16) -> (Case, Timestamp) {
@@ -70,7 +73,7 @@ fn unhealthy_service_runs_until_the_test_ends() {
     let (case, before) = sick("deferred", 18341);
     begin(&case, "buy", "5m");
     sicken(&case, "buy");
-    wait::all_the_while(Duration::from_secs(3), "it is left running", || {
+    wait::all_the_while(Duration::from_secs(3), "it keeps running", || {
         since(&case) == before
     });
     let report = end(&case, "buy");
@@ -93,9 +96,9 @@ fn expired_test_lease_ends() {
     let until = output["waitingOn"]["until"]
         .as_str()
         .and_then(Timestamp::parse)
-        .expect("until when");
+        .expect("the end of the deferral");
     let again = recovered(&case, before);
-    assert!(again >= until, "not before it ran out: {again:?} < {until:?}");
+    assert!(again >= until, "not before the expiry: {again:?} < {until:?}");
     let status = case.argus.status(case.name);
     assert!(!status.to_string().contains("TestLease"), "{status:#}");
 }
@@ -110,13 +113,13 @@ fn test_is_refused_on_missing_or_unverified_services() {
     case.engine
         .docker_ok(&["exec", &case.container(), "touch", "/www/healthz"]);
     case.argus.wait_ready(case.name, LIMIT);
-    // Nobody answers its probe at all, though its process is there.
+    // The probe gets no response, although the process exists.
     let stop = "kill -STOP $(busybox pidof httpd)";
     case.engine
         .docker_ok(&["exec", &case.container(), "sh", "-c", stop]);
     recovered(&case, again);
     let report = end(&case, "ask");
-    let services = report["value"]["disruptions"].as_array().expect("what failed");
+    let services = report["value"]["disruptions"].as_array().expect("the failures");
     assert!(services.len() >= 2, "{report:#}");
     assert_eq!(report["value"]["restartsDuringRun"], services.len(), "{report:#}");
 }

@@ -1,4 +1,4 @@
-//! What fails again and again.
+//! Services that fail repeatedly.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -8,7 +8,7 @@ use argus_tests::{Controller, wait};
 
 use crate::case::{Case, SLACK, assert_delays, ended, shell};
 
-/// Says something else each time, without a digit and without what looks like an id.
+/// Writes a different text each time, without a digit and without an apparent id.
 pub(crate) const BABBLE: &str = "busybox tr -dc g-z </dev/urandom | head -c 12 >&2; echo >&2; exit 1";
 
 #[test]
@@ -24,7 +24,7 @@ fn restart_delays_grow_until_the_budget_is_spent() {
     assert_eq!(
         ids.len(),
         3,
-        "from the second failure in a row on it is made anew: {runs:#?}"
+        "from the second failure in a row the container is recreated: {runs:#?}"
     );
 
     let error = &output["lastError"];
@@ -48,12 +48,16 @@ fn restart_delays_grow_until_the_budget_is_spent() {
         .iter()
         .map(|attempt| attempt["lastLine"].to_string())
         .collect();
-    assert_eq!(lines.len(), 4, "each attempt has its own last words: {lines:?}");
+    assert_eq!(lines.len(), 4, "each run has its own last line: {lines:?}");
     let last = runs.last().expect("four runs");
-    wait::all_the_while(Duration::from_secs(4), "a spent budget is spent", || {
-        case.inspect()
-            .is_some_and(|now| now["Id"] == last.id.as_str() && now["State"]["Running"] == false)
-    });
+    wait::all_the_while(
+        Duration::from_secs(4),
+        "an exhausted budget allows no restart",
+        || {
+            case.inspect()
+                .is_some_and(|now| now["Id"] == last.id.as_str() && now["State"]["Running"] == false)
+        },
+    );
 }
 
 #[test]
@@ -74,7 +78,7 @@ fn same_failure_three_times_halts_with_budget_left() {
     assert_eq!(error["details"]["repetitions"], 3);
     assert_eq!(error["details"]["event"], "loop.halted");
     let last = runs.last().expect("three runs");
-    wait::all_the_while(Duration::from_secs(6), "no further try", || {
+    wait::all_the_while(Duration::from_secs(6), "no further restart", || {
         case.inspect()
             .is_some_and(|now| now["Id"] == last.id.as_str() && now["State"]["Running"] == false)
     });
@@ -82,7 +86,7 @@ fn same_failure_three_times_halts_with_budget_left() {
     assert_eq!(case.argus.cli(&["retry", "halts"]).status.code(), Some(0));
     assert!(
         case.started_after(last.started) > last.finished,
-        "a person asked for another try"
+        "a person requested a retry"
     );
 }
 

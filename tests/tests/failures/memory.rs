@@ -1,4 +1,4 @@
-//! Memory is blamed with evidence, and with nothing else.
+//! Memory: `CONTAINER_OOM` requires evidence.
 
 use argus_tests::Controller;
 use argus_tests::fixture::LIMIT;
@@ -6,7 +6,7 @@ use argus_tests::fixture::LIMIT;
 use crate::case::{Case, once, shell};
 
 const LIMIT_BYTES: u64 = 32 * 1024 * 1024;
-/// Doubles a variable until the kernel has enough of it.
+/// Doubles a variable until the kernel kills the shell.
 const GROW: &str = "x=aaaaaaaaaaaaaaaa; while :; do x=$x$x; done";
 
 #[test]
@@ -16,7 +16,7 @@ fn process_over_its_memory_is_reported_as_oom() {
         "maxRestarts: 8, restartDelay: 1s, restartBackoff: linear",
         &shell("outgrows", &format!("echo growing; {GROW}"), "memory: 32m"),
     );
-    // The engine's flag and its event both fail to come for some real kills, so one of several counts.
+    // The engine omits both its flag and its event for some real kills, so one of several counts.
     let error = case.wait_error("CONTAINER_OOM");
     let details = &error["details"];
     assert_eq!(details["memoryLimit"], LIMIT_BYTES, "{error:#}");
@@ -26,7 +26,7 @@ fn process_over_its_memory_is_reported_as_oom() {
         "{error:#}"
     );
     assert_eq!(error["exitCode"], 137);
-    let kept = case.argus.wait_until(LIMIT, "its evidence is kept", || {
+    let kept = case.argus.wait_until(LIMIT, "its evidence is stored", || {
         std::fs::read_to_string(case.evidence(&error).join("stdout.log")).ok()
     });
     assert!(kept.ends_with(" growing\n"), "{kept}");

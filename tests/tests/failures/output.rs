@@ -1,4 +1,4 @@
-//! However much or little a container said, it is kept in bounds and holds nothing up.
+//! Container output of any size is stored within bounds and delays nothing.
 
 use std::fs;
 use std::time::Duration;
@@ -8,13 +8,13 @@ use serde_json::Value;
 
 use crate::case::{Case, SLACK, once, started};
 
-/// Most bytes of one stream that are kept, with the engine's time in front of each line.
+/// Limit of one stored stream in bytes, with the engine's timestamp of each line.
 const MOST: u64 = 600 * 1024;
 
-/// Taking evidence may take so long; a flood of lines keeps the engine and the machine busy besides.
+/// Time limit for storing evidence; a flood of lines keeps the engine and the machine busy.
 const TAKING: Duration = Duration::from_secs(5);
 
-/// Lets a container say `script` and crash; the error that is told once it runs again in time.
+/// Runs a container that executes `script` and crashes. Returns its error after the restart in time.
 fn crash(name: &'static str, script: &str) -> (Case, Value) {
     let case = Case::shell(name, "restartDelay: 1s", &once(&format!("{script}; exit 1")));
     let (output, runs) = case.runs_until("runs again", |bad| {
@@ -22,7 +22,7 @@ fn crash(name: &'static str, script: &str) -> (Case, Value) {
     });
     let again = case.inspect().as_ref().and_then(started).expect("it runs");
     let took = again.since(runs[0].finished);
-    assert!(took <= TAKING + SLACK + SLACK, "{name} was held up for {took:?}");
+    assert!(took <= TAKING + SLACK + SLACK, "{name} was delayed for {took:?}");
     let error = output["lastError"].clone();
     assert_eq!(error["code"], "CONTAINER_CRASH", "{output:#}");
     assert_eq!(

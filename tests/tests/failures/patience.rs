@@ -1,4 +1,4 @@
-//! A delay and a budget survive what happens meanwhile.
+//! Delays and budgets survive restarts, outages and edits.
 
 use std::time::Duration;
 
@@ -21,7 +21,7 @@ fn removed_container_keeps_its_restart_delay() {
     case.engine.docker_ok(&["rm", "-f", "impatient-bad"]);
     let again = case.started_after(finished);
     assert_delay(finished, again, Duration::from_secs(6), LIMIT);
-    case.wait("counts it as one restart", |bad| bad["restarts"] == 1);
+    case.wait("counts as one restart", |bad| bad["restarts"] == 1);
 }
 
 #[test]
@@ -46,21 +46,25 @@ fn killed_controller_keeps_delay_and_budget() {
         "{output:#}"
     );
 
-    // In good order, too.
+    // After a clean stop, too.
     assert!(case.argus.stop().success(), "{}", case.argus.logs());
     case.argus.start_again();
     let last = case.inspect().as_ref().and_then(started);
     let pid = || case.argus.controller_status()["pid"].clone();
     let before = pid();
     case.argus
-        .wait_until(LIMIT, "the new controller tells of itself", || {
+        .wait_until(LIMIT, "the new controller reports its status", || {
             (pid() != before).then_some(())
         });
-    let output = case.wait("has given up still", |bad| bad["waitingOn"]["reason"] == "GaveUp");
-    assert_eq!(output["restarts"], 2, "{output:#}");
-    wait::all_the_while(Duration::from_secs(3), "a spent budget is spent", || {
-        case.inspect().as_ref().and_then(started) == last
+    let output = case.wait("still has no restarts left", |bad| {
+        bad["waitingOn"]["reason"] == "GaveUp"
     });
+    assert_eq!(output["restarts"], 2, "{output:#}");
+    wait::all_the_while(
+        Duration::from_secs(3),
+        "an exhausted budget allows no restart",
+        || case.inspect().as_ref().and_then(started) == last,
+    );
 }
 
 #[test]
@@ -88,7 +92,7 @@ fn slow_retry_restarts_once_per_minute() {
         "maxRestarts: 1, restartDelay: 500ms",
         &shell("slowly", BABBLE, more),
     );
-    let (output, runs) = case.runs_until("has spent its budget", |bad| {
+    let (output, runs) = case.runs_until("has exhausted its budget", |bad| {
         bad["lastError"]["code"] == "CONTAINER_RESTART_EXHAUSTED"
     });
     assert_eq!(
@@ -106,13 +110,13 @@ fn slow_retry_restarts_once_per_minute() {
     );
     let last = runs.last().expect("two runs").clone();
     let minute = Duration::from_secs(60);
-    let again = case.argus.wait_until(LIMIT * 2, "it is tried again", || {
+    let again = case.argus.wait_until(LIMIT * 2, "it is started again", || {
         let now = case.inspect()?;
-        // What ends at once may have ended, by the engine's book, before it began.
+        // A run that ends immediately may end, by the engine's times, before it started.
         started(&now).filter(|at| *at > last.started)
     });
     assert_delay(last.finished, again, minute, SLACK);
-    case.wait("counts the try, and is where it was", |bad| {
+    case.wait("counts the restart and returns to the same state", |bad| {
         bad["restarts"] == 2 && bad["lastError"]["code"] == "CONTAINER_RESTART_EXHAUSTED"
     });
 }
@@ -135,7 +139,7 @@ fn silent_registry_is_waited_for_until_the_limit() {
             "version: \"1\"\nproject: {{ name: silent }}\nservice: {{ image: \"{image}\", container: {{ name: silent-web }} }}\n"
         ),
     );
-    let output = argus.wait_status("silent", LIMIT, "gives the pull up", |status| {
+    let output = argus.wait_status("silent", LIMIT, "reports the stalled pull", |status| {
         status["errors"].to_string().contains("IMAGE_PULL_FAILED")
     });
     let output = output["errors"].to_string();

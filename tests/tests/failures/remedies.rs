@@ -1,4 +1,4 @@
-//! What an error says can be done can be done: each command works as it is printed.
+//! Remedies work: each command of an error runs as printed.
 
 use std::fmt::Write as _;
 use std::process::Output;
@@ -11,7 +11,7 @@ use serde_json::Value;
 use crate::case::{shell, started};
 use crate::health::web;
 
-/// One way to fail, and what its remedies are worth.
+/// One fault, and the effect of its remedies.
 struct Case {
     /// The environment; its service is `bad`.
     name: &'static str,
@@ -20,9 +20,9 @@ struct Case {
     service: String,
     /// Further keys of the file.
     more: &'static str,
-    /// The commands that are told, in their order; `{}` is the environment.
+    /// The suggested commands, in order; `{}` is the environment.
     commands: &'static [&'static str],
-    /// What its log has to show.
+    /// A part of its log.
     log: &'static str,
 }
 
@@ -58,7 +58,7 @@ impl Case {
         )
     }
 
-    /// Its error, wherever it is told.
+    /// Its error, in the environment or in a service.
     fn error(&self, status: &Value) -> Option<Value> {
         let of_bad = Controller::service(status, "bad")["lastError"].clone();
         let all = status["errors"].as_array().cloned().unwrap_or_default();
@@ -83,7 +83,7 @@ const PREFLIGHT: &str = "argus preflight";
 const NEVER: &str = "resilience: { container: { restartOnFailure: false } }";
 const STRICT: &str = "resilience: { network: { portConflictStrategy: fail } }";
 const LATE: &str = "resilience: { container: { restartDelay: 55s } }";
-/// Healthy and unhealthy by turns.
+/// Alternates between healthy and unhealthy.
 const FLAP: &str = "command: [\"sh\", \"-c\", \"httpd -p 8080 -h /www; while :; do rm /www/healthz; sleep 3; touch /www/healthz; sleep 3; done\"]";
 
 fn cases(absent: &str) -> Vec<Case> {
@@ -104,7 +104,7 @@ fn cases(absent: &str) -> Vec<Case> {
             "cure-spent",
             "CONTAINER_RESTART_EXHAUSTED",
             report("cure-spent", "exit 3", ""),
-            // Nothing was ever good, so there is nothing to go back to.
+            // No revision was ever good, so no rollback is possible.
             &[LOGS, EVIDENCE, RETRY],
         )
         .with("resilience: { container: { maxRestarts: 0 } }")
@@ -185,7 +185,7 @@ fn run(argus: &Controller<'_>, engine: &PrivateEngine, command: &str) -> Output 
     match words.as_slice() {
         ["argus", words @ ..] => argus.cli(words),
         ["docker", words @ ..] => engine.docker(words),
-        _ => panic!("whose command is `{command}`?"),
+        _ => panic!("no command: `{command}`"),
     }
 }
 
@@ -205,10 +205,10 @@ fn failure_remedies_run_as_printed() {
     engine.docker_ok(&["rm", "-f", "cure-held-bad"]);
 
     for case in &cases {
-        let status = argus.wait_status(case.name, LIMIT, &format!("tells of {}", case.code), |now| {
+        let status = argus.wait_status(case.name, LIMIT, &format!("reports {}", case.code), |now| {
             case.error(now).is_some()
         });
-        let error = case.error(&status).expect("it was told");
+        let error = case.error(&status).expect("the error is reported");
         let remedies = error["remedies"].as_array().expect("remedies");
         assert!(!remedies.is_empty(), "{error:#}");
         let commands: Vec<&str> = remedies.iter().filter_map(|it| it["command"].as_str()).collect();
@@ -221,15 +221,15 @@ fn failure_remedies_run_as_printed() {
         for command in commands {
             let before = case.since(engine);
             if command.starts_with("argus evidence") {
-                // It is taken before anything is done to the container, and may still be on its way.
+                // Evidence is stored before any action on the container, but possibly not yet.
                 let kept = format!("private/evidence/{}/bad/1/evidence.json", case.name);
                 let kept = argus.state.join(kept);
-                argus.wait_until(LIMIT, "it is kept", || kept.is_file().then_some(()));
+                argus.wait_until(LIMIT, "it is stored", || kept.is_file().then_some(()));
             }
             let output = run(&argus, engine, command);
             let mut text = String::from_utf8_lossy(&output.stdout).into_owned();
             write!(text, "{}", String::from_utf8_lossy(&output.stderr)).expect("a string");
-            // Who logs in types; without a terminal that is said. A look ends as the worst that it finds: here ports.
+            // `docker login` needs a terminal. A preflight ends with the most severe result: here a port conflict.
             let good = output.status.success()
                 || (command == "docker login" && text.contains("TTY"))
                 || (command == PREFLIGHT && text.contains("PORT_CONFLICT"));
@@ -239,14 +239,14 @@ fn failure_remedies_run_as_printed() {
             }
             let runs_again = ["CONTAINER_RESTART_EXHAUSTED", "LOOP_HALTED"].contains(&case.code);
             if command.starts_with("argus retry") && runs_again {
-                argus.wait_until(LIMIT, "it is tried again", || {
+                argus.wait_until(LIMIT, "it is started again", || {
                     (case.since(engine)? > before?).then_some(())
                 });
             }
         }
     }
 
-    // What held the ports goes, and the commands that were printed bring the rest.
+    // The port holders end, and the printed commands bring the rest.
     drop((holders, leaked));
     for case in ["cure-taken", "cure-full", "cure-leak"] {
         assert!(argus.cli(&["retry", case]).status.success(), "{case}");

@@ -1,4 +1,4 @@
-//! Many failures at once are not answered all at once.
+//! The restart rate limit: many failures in parallel do not restart in parallel.
 
 use std::fmt::Write;
 use std::time::Duration;
@@ -11,7 +11,7 @@ use rustix::process::Signal;
 use crate::case::{send, started};
 
 const SERVICES: usize = 14;
-/// Restarts a minute over all environments.
+/// Restarts per minute over all environments.
 const ALLOWED: usize = 10;
 
 #[test]
@@ -48,7 +48,7 @@ fn eleventh_restart_in_a_minute_waits() {
         let of = |n: &usize| Controller::service(status, &format!("s{n}"))["state"] == "Ready";
         (0..SERVICES).filter(of).count()
     };
-    let status = argus.wait_status("storm", LIMIT, "restarted as many as may be", |now| {
+    let status = argus.wait_status("storm", LIMIT, "restarted up to the limit", |now| {
         waiting(now).len() == SERVICES - ALLOWED && ready(now) == ALLOWED
     });
     let again = || starts().into_iter().filter(|at| *at > last).collect::<Vec<_>>();
@@ -61,14 +61,14 @@ fn eleventh_restart_in_a_minute_waits() {
         let until = on["until"]
             .as_str()
             .and_then(Timestamp::parse)
-            .expect("until when");
+            .expect("the end of the wait");
         let after = until.since(first);
         let about_a_minute = Duration::from_secs(45)..=Duration::from_secs(60);
         assert!(about_a_minute.contains(&after), "{on:#}");
     }
     assert_ne!(status["phase"], "Ready");
 
-    // When the minute is over there is room for all of them.
+    // After the minute all of them may restart.
     let status = argus.wait_status("storm", LIMIT * 2, "all run again", |now| {
         ready(now) == SERVICES && now["phase"] == "Ready"
     });
@@ -76,7 +76,7 @@ fn eleventh_restart_in_a_minute_waits() {
         .map(|n| Controller::service(&status, &format!("s{n}"))["restarts"].clone())
         .collect();
     assert!(restarts.iter().all(|count| *count == 1), "{restarts:?}");
-    // It counts from when they were issued, which a busy engine carries out later.
+    // The limit counts issued restarts, which a busy engine executes later.
     let about_a_minute = Duration::from_secs(45);
     let late: Vec<_> = again()
         .into_iter()

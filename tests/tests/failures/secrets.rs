@@ -1,4 +1,4 @@
-//! What a file reads from outside stays inside.
+//! Secrets that a file reads from outside stay inside.
 
 use std::fs;
 use std::path::Path;
@@ -10,10 +10,10 @@ use crate::case::shell;
 
 const SECRET: &str = "swordfish";
 
-/// Files below a folder that hold the secret, but for those that hold the environment itself.
+/// Files below a directory that contain the secret, except those that contain the environment itself.
 fn leaks(folder: &Path) -> Vec<String> {
     let mut found = Vec::new();
-    for entry in fs::read_dir(folder).expect("a folder").flatten() {
+    for entry in fs::read_dir(folder).expect("a directory").flatten() {
         let path = entry.path();
         if path.is_dir() {
             found.extend(leaks(&path));
@@ -49,7 +49,7 @@ fn external_variables_appear_on_no_interface() {
         ),
     );
     let check = |when: &str| {
-        let status = argus.wait_status("veiled", LIMIT, "both are given up", |now| {
+        let status = argus.wait_status("veiled", LIMIT, "both exhaust their restarts", |now| {
             let code = |name| Controller::service(now, name)["lastError"]["code"].clone();
             code("bad") == "LOOP_HALTED" && code("absent") == "ENTRYPOINT_NOT_FOUND"
         });
@@ -79,7 +79,7 @@ fn external_variables_appear_on_no_interface() {
                 let output = argus.cli(&[words, &["-o", format]].concat());
                 let printed = [output.stdout, output.stderr].concat();
                 let printed = String::from_utf8_lossy(&printed);
-                // A plan also tells that the file is refused.
+                // A plan also reports the rejected file.
                 let good = output.status.success() || (words == ["plan"] && output.status.code() == Some(3));
                 assert!(good, "{words:?}: {printed}");
                 assert!(
@@ -99,7 +99,7 @@ fn external_variables_appear_on_no_interface() {
         assert!(!argus.logs().contains(SECRET), "{when}: {}", argus.logs());
     };
     check("as it failed");
-    // What a container wrote is printed, but not its secrets.
+    // Container output is printed, but without secrets.
     let now = argus.cli(&["logs", "veiled", "bad"]);
     let printed = String::from_utf8_lossy(&now.stdout).into_owned();
     assert!(
@@ -107,10 +107,10 @@ fn external_variables_appear_on_no_interface() {
         "{printed}"
     );
     argus.kill9();
-    // What was good last counts, and the controller has to know what is secret in it.
+    // The last good revision applies, and the controller must know its secrets.
     argus.write_spec("e2e.yaml", "version: [");
     argus.start_again();
-    argus.wait_status("veiled", LIMIT, "the file is refused", |now| {
+    argus.wait_status("veiled", LIMIT, "the file is rejected", |now| {
         now.to_string().contains("SPEC_INVALID")
     });
     check("after a restart without its file");

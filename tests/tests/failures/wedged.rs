@@ -1,4 +1,4 @@
-//! A container that nothing can end is said and left aside, and holds nobody else up.
+//! A container that does not stop is reported and skipped, and delays no other.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -9,20 +9,20 @@ use argus_tests::{Controller, PrivateEngine, wait};
 
 use crate::case::{Case, shell};
 
-/// A place in which processes take no signal, not even SIGKILL, until they are let out.
+/// A cgroup whose processes take no signal, not even SIGKILL, until the drop.
 struct Ice(PathBuf);
 
 impl Ice {
-    /// Puts all processes of a container into it; `None` where the kernel has no such place (cgroup v2).
+    /// Moves all processes of a container into it; `None` if the kernel has no such cgroup (cgroup v2).
     fn around(engine: &PrivateEngine, container: &str) -> Option<Self> {
         let hierarchy = Path::new("/sys/fs/cgroup/freezer");
         if !hierarchy.join("tasks").exists() {
             eprintln!(
-                "left out: the kernel has no freezer of cgroup v1, and under v2 what is frozen can be killed"
+                "skipped: the kernel has no cgroup v1 freezer, and frozen processes of cgroup v2 can be killed"
             );
             return None;
         }
-        let found = engine.inspect(container).expect("the container is there");
+        let found = engine.inspect(container).expect("the container exists");
         let ice = Self(hierarchy.join(engine.netns()).join("ice"));
         fs::create_dir_all(&ice.0).expect("a cgroup");
         let own = hierarchy.join(engine.netns()).join(text(&found["Id"]));
@@ -65,7 +65,7 @@ fn unstoppable_container_is_reported_and_delays_no_other() {
     case.argus.wait_until(LIMIT, "the other one is replaced", || {
         (id("wedged-good") != good && running(case.engine, "wedged-good")).then_some(())
     });
-    let output = case.wait("says why it is not replaced", |bad| {
+    let output = case.wait("reports why it is not replaced", |bad| {
         bad["lastError"]["code"].is_string() && bad["waitingOn"]["reason"].is_string()
     });
     assert_eq!(
@@ -73,7 +73,7 @@ fn unstoppable_container_is_reported_and_delays_no_other() {
         (&"TIMEOUT".into(), &"stop-container".into()),
         "{output:#}"
     );
-    assert_eq!(id("wedged-bad"), stuck, "it is still there");
+    assert_eq!(id("wedged-bad"), stuck, "the container still exists");
     let status = case.argus.status("wedged");
     assert_eq!(
         Controller::service(&status, "good")["state"],
@@ -83,14 +83,14 @@ fn unstoppable_container_is_reported_and_delays_no_other() {
 
     drop(ice);
     case.argus
-        .wait_until(LIMIT * 2, "it is replaced once it can be", || {
+        .wait_until(LIMIT * 2, "it is replaced when it can stop", || {
             (id("wedged-bad").is_some() && id("wedged-bad") != stuck && running(case.engine, "wedged-bad"))
                 .then_some(())
         });
     case.argus.wait_ready("wedged", LIMIT);
     wait::all_the_while(
         Duration::from_secs(3),
-        "the other one was not touched again",
+        "the other one was not replaced again",
         || running(case.engine, "wedged-good"),
     );
 }

@@ -1,15 +1,15 @@
-//! One case file: what it is about, its specs, the script of its world, the expected plan.
+//! One case file: its title, its specs, the script of its world, and the expected plan.
 
-/// A case as its file has it.
+/// A case as written in its file.
 #[derive(Debug, Default)]
 pub(crate) struct Case {
     /// Everything before the plan, as written.
     head: String,
     /// The specs, each one environment.
     pub(crate) specs: Vec<String>,
-    /// The lines of the world, without remarks.
+    /// The lines of the world, without comments.
     pub(crate) store: Vec<String>,
-    /// What is expected.
+    /// The expected plan.
     pub(crate) plan: String,
 }
 

@@ -1,4 +1,4 @@
-//! The words for what comes of a call.
+//! The vocabulary for results of a call.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -8,7 +8,7 @@ use argus_core::outcome::{ActionError, PortOwner, PortRefusal};
 
 /// `port-taken 8080 [free-now] [stale]`, `image-missing`, `name-taken HOLDER`, `rate-limited 90`, …
 pub(crate) fn read(words: &[&str]) -> Result<ActionError, String> {
-    let (kind, rest) = words.split_first().ok_or("no error is named")?;
+    let (kind, rest) = words.split_first().ok_or("missing name of an error")?;
     let text = rest.join(" ");
     Ok(match *kind {
         "unknown" => ActionError::Unknown(text),
@@ -40,7 +40,7 @@ pub(crate) fn read(words: &[&str]) -> Result<ActionError, String> {
         "disk-full" => ActionError::DiskFull(text),
         "not-ours" => ActionError::NotOurs(text),
         "rejected" => ActionError::Rejected(text),
-        other => return Err(format!("no error is called `{other}`")),
+        other => return Err(format!("`{other}` is not an error")),
     })
 }
 
@@ -50,7 +50,7 @@ pub(crate) fn refusal(words: &[&str]) -> Result<PortRefusal, String> {
     let stale = words.contains(&"stale");
     Ok(PortRefusal {
         port: HostPort {
-            number: number.ok_or("no port is named")?,
+            number: number.ok_or("missing port number")?,
             protocol: if words.contains(&"udp") {
                 Protocol::Udp
             } else {

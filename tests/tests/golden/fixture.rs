@@ -1,4 +1,4 @@
-//! The script of a world, played to a brain line by line; the vocabulary stands in `tests/golden/README.md`.
+//! Player of a world's script: it feeds a planner line by line. `tests/golden/README.md` defines the vocabulary.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -23,7 +23,7 @@ use crate::objects::{self, Options};
 
 pub(crate) type Played = Result<(), String>;
 
-/// When every case begins: 2027-01-15T08:00:00Z.
+/// Start time of every case: 2027-01-15T08:00:00Z.
 const BEGIN: Timestamp = Timestamp(1_800_000_000_000);
 
 /// `now` moved by `-3s`, `+5s`, `500ms`.
@@ -39,12 +39,12 @@ pub(crate) fn moment(now: Timestamp, text: &str) -> Timestamp {
     let span = number("ms")
         .map(Duration::from_millis)
         .or_else(|| number("s").map(Duration::from_secs))
-        .unwrap_or_else(|| panic!("`{text}` is no span of time"));
+        .unwrap_or_else(|| panic!("`{text}` is not a duration"));
     if back { now - span } else { now + span }
 }
 
 pub(crate) struct GoldenFixture {
-    /// All specs, whether in force or not, by environment.
+    /// All specs by environment, active or not.
     pub(crate) written: BTreeMap<EnvName, Desired>,
     first: EnvName,
     specs: BTreeMap<EnvName, Arc<Accepted>>,
@@ -60,7 +60,7 @@ pub(crate) struct GoldenFixture {
 }
 
 impl GoldenFixture {
-    /// Plays a case to its end; what is decided then, as text.
+    /// Plays a case to its end. Returns the decisions as text.
     pub(crate) fn play(case: &Case) -> Result<String, String> {
         let mut fixture = Self::of(&case.specs)?;
         if !case.store.iter().any(|line| line == "never listed") {
@@ -204,15 +204,15 @@ impl GoldenFixture {
             ["retry", env] => {
                 let env = env_of(env)?;
                 self.turn();
-                self.planner.as_mut().ok_or("no brain")?.retry(&env);
+                self.planner.as_mut().ok_or("no planner")?.retry(&env);
             }
             ["remember", rest @ ..] => self.remember(rest)?,
-            _ => return Err("is no line of a world".to_owned()),
+            _ => return Err("is not a line of a world".to_owned()),
         }
         Ok(())
     }
 
-    /// A full list that finds what is there.
+    /// Applies a full list of all objects.
     fn list(&mut self) {
         let mut seen = Vec::new();
         for observed in self.store.environments().values() {
@@ -240,12 +240,12 @@ impl GoldenFixture {
             None => (self.first.clone(), text),
         };
         if !self.written.contains_key(&env) {
-            return Err(format!("no spec is called `{env}`"));
+            return Err(format!("no spec has the name `{env}`"));
         }
         Ok((env, ServiceName::new(service).map_err(|why| why.to_string())?))
     }
 
-    /// The ports that a container was made with: those remembered, then those wanted, then the one that the line names.
+    /// Ports of a created container: the stored ones, then the wanted ones, then the one in the line.
     pub(crate) fn ports(&self, env: &EnvName, service: &ServiceName, output: Option<&str>) -> PortMap {
         let kept = self.memory.environments.get(env).cloned().unwrap_or_default();
         let no_one = port::Claims::new();
@@ -299,7 +299,7 @@ impl GoldenFixture {
             "starting" => ProbeStatus::Starting,
             "healthy" => ProbeStatus::Healthy,
             "unhealthy" => ProbeStatus::Unhealthy,
-            other => return Err(format!("no verdict is called `{other}`")),
+            other => return Err(format!("`{other}` is not a verdict")),
         };
         let facts = self.store.container(&id).and_then(|seen| seen.inspect.as_ref());
         let started_at = facts.and_then(|facts| facts.started_at);
@@ -317,7 +317,7 @@ impl GoldenFixture {
         Ok(())
     }
 
-    /// Nobody answers its probe at all.
+    /// The probe gets no response.
     fn dead(&mut self, id: &str) -> Result<(), String> {
         let id = ContainerId::new(id).map_err(|why| why.to_string())?;
         let health = self.health.get_mut(&id).ok_or("it was not probed")?;
@@ -360,7 +360,7 @@ impl GoldenFixture {
         planner.reconcile(&inputs)
     }
 
-    /// Turns, and lets the step on a subject come back at once.
+    /// Reconciles, and completes the step on a subject immediately.
     fn finish(&mut self, subject: &str, outcome: Result<&str, argus_core::outcome::ActionError>) -> Played {
         let turn = self.turn();
         let steps = turn.plans.values().flat_map(|plan| &plan.steps);
@@ -377,7 +377,7 @@ impl GoldenFixture {
                 found = Some(step.clone());
             }
         }
-        let step = found.ok_or_else(|| format!("no act on it is planned, only on {planned:?}"))?;
+        let step = found.ok_or_else(|| format!("no action on it is planned, only on {planned:?}"))?;
         let outcome = match (outcome, &step.action) {
             (Err(error), _) => Err(error),
             (Ok(id), Action::CreateContainer { .. }) => Ok(Done::Container(
@@ -388,7 +388,7 @@ impl GoldenFixture {
             }
             (Ok(_), _) => Ok(Done::Ok),
         };
-        let planner = self.planner.as_mut().ok_or("no brain")?;
+        let planner = self.planner.as_mut().ok_or("no planner")?;
         planner.finished(&step, &outcome, &self.store, self.now);
         Ok(())
     }
@@ -411,7 +411,7 @@ fn variables(plan: &Plan) -> String {
     out
 }
 
-/// Hashes change with every field that a spec gains: none of them stands in a case.
+/// Masks hashes, because they change with every new field of a spec.
 fn masked(text: &str) -> String {
     let mut out = text.to_owned();
     for mark in [".argus-", "@build:"] {

@@ -1,4 +1,4 @@
-//! Objects of the engine from one line of a world each.
+//! Parser of engine objects: each from one line of a world.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -34,7 +34,7 @@ impl<'a> Options<'a> {
     }
 }
 
-/// What a container is made from: its spec and hash under these ports, or almost nothing for an unknown service.
+/// Template of a container: spec and hash under these ports, or almost nothing for an unknown service.
 pub(crate) fn spec_of(
     desired: &Desired,
     service: &ServiceName,
@@ -61,7 +61,7 @@ pub(crate) fn pair(service: &ServiceName, text: &str) -> Option<(PortKey, u16)> 
     Some((PortKey { service, container }, host.parse().ok()?))
 }
 
-/// The labels of what the spec does not name (any more).
+/// Labels of an object that the spec does not (or no longer) name.
 pub(crate) fn plain_labels(
     desired: &Desired,
     role: &str,
@@ -81,7 +81,7 @@ pub(crate) fn plain_labels(
 /// A container `ID SERVICE STATE` with its options.
 #[allow(
     clippy::too_many_arguments,
-    reason = "one call, with all that a line and its stage know"
+    reason = "one call, with everything that a line and its fixture contain"
 )]
 pub(crate) fn container(
     id: &str,
@@ -204,7 +204,7 @@ fn state_of(text: &str) -> Result<ContainerState, String> {
         "removing" => ContainerState::Removing,
         "exited" => ContainerState::Exited,
         "dead" => ContainerState::Dead,
-        other => return Err(format!("no state is called `{other}`")),
+        other => return Err(format!("`{other}` is not a state")),
     })
 }
 
@@ -215,7 +215,7 @@ fn health(text: &str, now: Timestamp) -> Result<EngineHealth, String> {
         "starting" => EngineHealthStatus::Starting,
         "healthy" => EngineHealthStatus::Healthy,
         "unhealthy" => EngineHealthStatus::Unhealthy,
-        other => return Err(format!("no health is called `{other}`")),
+        other => return Err(format!("`{other}` is not a health")),
     };
     Ok(EngineHealth {
         status,

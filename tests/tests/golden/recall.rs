@@ -1,4 +1,4 @@
-//! What a brain remembers before its first turn.
+//! Planner state before the first reconcile pass.
 
 use argus_core::ident::ContainerId;
 use argus_core::outcome::Evidence;
@@ -12,7 +12,7 @@ use crate::objects::{self, Options};
 impl GoldenFixture {
     pub(crate) fn remember(&mut self, words: &[&str]) -> Played {
         if self.planner.is_some() {
-            return Err("what is remembered comes before the first turn".to_owned());
+            return Err("stored state must precede the first turn".to_owned());
         }
         match words {
             ["death", service, at, rest @ ..] => {
@@ -77,7 +77,7 @@ impl GoldenFixture {
                     .refused
                     .insert(refusal.port, RefusedPort { at, refusal, times });
             }
-            _ => return Err("cannot be remembered".to_owned()),
+            _ => return Err("cannot be stored".to_owned()),
         }
         Ok(())
     }

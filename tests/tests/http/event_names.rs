@@ -1,4 +1,4 @@
-//! The names under which listeners hear what the controller does to keep things going: each comes of what really happened.
+//! Event names of what the controller does: each follows from its real cause.
 
 use std::collections::BTreeMap;
 
@@ -13,7 +13,7 @@ use crate::{HttpFixture, listening};
 const NAMES: &str = "preflight_start,preflight_check,preflight_end,orphan_found,cleanup_start,cleanup_resource,cleanup_end,\
 port_reassigned,circuit_open,circuit_half_open,circuit_closed,network_check,network_verified";
 
-/// `web` asks `api` by its name.
+/// `web` connects to `api` by its name.
 fn spec() -> String {
     let health = "{ path: /healthz, port: 8080, interval: 500ms, timeout: 1s, retries: 20, startPeriod: 5s }";
     format!(
@@ -35,7 +35,7 @@ services:
     )
 }
 
-/// What a controller that is dead made for the project of `named`.
+/// Creates resources of a dead controller of the project of `named`.
 fn leave() {
     let labels = [
         "managed=true",
@@ -53,7 +53,7 @@ fn leave() {
     engine().docker_ok(&words);
 }
 
-/// What was heard, by name, in the order of the records.
+/// Received events by name, in the order of the records.
 #[derive(Default)]
 struct Received(BTreeMap<String, Vec<(u64, Value)>>);
 
@@ -72,7 +72,7 @@ impl Received {
             .collect()
     }
 
-    /// How an orphan was found and went, and when its cleaning began and ended.
+    /// Numbers of the discovery and removal of an orphan, and of the start and end of its cleanup, in order.
     fn removal(&self, name: &str) -> Option<Vec<u64>> {
         let found = self.0.get("orphan_found")?;
         let (found, orphan) = found.iter().find(|(_, output)| output["name"] == name)?;
@@ -86,7 +86,7 @@ impl Received {
         Some(vec![*found, started, gone, over])
     }
 
-    /// The first of each that holds; none while one of them is missing.
+    /// The first event of each name that satisfies `holds`; `None` if one is missing.
     fn row(&self, names: &[&str], holds: impl Fn(&Value) -> bool) -> Option<Vec<u64>> {
         let first = |name: &&str| self.of(name, &holds).first().copied();
         names.iter().map(first).collect()
@@ -119,13 +119,13 @@ fn event_names_are_the_documented_ones() {
         .write_spec("b.e2e.yaml", &singles("cut", &[18775], breaker));
     fixture
         .argus
-        .wait_status("cut", LIMIT, "says that its breaker is open", |now| {
+        .wait_status("cut", LIMIT, "reports its open breaker", |now| {
             now["breaker"]["state"] == "open"
         });
     proxy.heal();
     let reset = fixture.send("POST", "/api/v1/actions/resetBreaker", r#"{"environment":"cut"}"#);
     assert_eq!(reset.status, 202, "{reset:?}");
-    // Asked for over HTTP, in both ways, and over MCP.
+    // Requested over HTTP, in both ways, and over MCP.
     assert_eq!(fixture.send("GET", "/api/v1/preflight?skip=disk", "").status, 200);
     assert_eq!(
         fixture
@@ -154,7 +154,7 @@ fn event_names_are_the_documented_ones() {
         let event = stream
             .hear()
             .unwrap_or_else(|error| panic!("{error}: {:#?}", received.0));
-        received.take(&event.expect("the stream goes on"));
+        received.take(&event.expect("the stream continues"));
     }
     assert!(is_in_order(received.row(&circuit, cut)), "{:#?}", received.0);
     assert!(is_in_order(received.removal("named-left")), "{:#?}", received.0);
@@ -162,7 +162,7 @@ fn event_names_are_the_documented_ones() {
     checks(&received);
 }
 
-/// Each look that was asked for begins, has all its checks, and ends.
+/// Asserts that each requested preflight has a start, all its checks and an end.
 fn checks(received: &Received) {
     let begins = received.of("preflight_start", |output| output["asked"] == true);
     let ends = received.of("preflight_end", |_| true);
@@ -170,9 +170,9 @@ fn checks(received: &Received) {
         let start = received.0["preflight_start"]
             .iter()
             .find(|(id, _)| id == begin)
-            .expect("it is among them");
+            .expect("the preflight is one of them");
         assert_eq!(start.1["skip"], json!([left_out]), "{start:?}");
-        let end = ends.iter().find(|end| *end > begin).expect("it ends");
+        let end = ends.iter().find(|end| *end > begin).expect("the preflight ends");
         let checks = received.0["preflight_check"]
             .iter()
             .filter(|(id, _)| (begin..end).contains(&id));
@@ -183,7 +183,7 @@ fn checks(received: &Received) {
         assert_eq!(results[left_out], "skipped");
         assert_eq!(results["engine"], "pass");
     }
-    // What the controller looks at by itself is told when it is not as it was: at its start, at the least.
+    // The controller reports its own preflight if a result changed: at its start, at least.
     let own = received.of("preflight_start", |output| output["asked"] == false);
     assert!(!own.is_empty(), "{:#?}", received.0);
 }

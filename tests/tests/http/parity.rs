@@ -1,4 +1,4 @@
-//! What one surface shows, all show: the CLI's JSON, the HTTP body and the content of an MCP answer are the same value.
+//! Parity of the surfaces: the CLI's JSON, the HTTP body and the content of an MCP response have the same value.
 
 use std::os::unix::net::UnixStream;
 use std::time::Duration;
@@ -10,21 +10,21 @@ use serde_json::{Value, json};
 
 use crate::HttpFixture;
 
-/// What differs from one moment to the next, whoever asks.
+/// Fields that differ from one response to the next.
 const MOMENTS: [&str; 5] = ["tookMs", "errorId", "timestamp", "since", "until"];
-/// What happens by itself after a crash is over within this.
+/// Upper bound of the automatic recovery after a crash.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// What RFC 9457 adds to an error over HTTP.
+/// Members that RFC 9457 adds to an error over HTTP.
 const PROBLEM: [&str; 4] = ["type", "title", "status", "detail"];
 
-/// One thing that can be seen, or done, and how each surface is asked for it.
+/// One query or command, and its form on each surface.
 struct Thing {
     cli: &'static str,
     http: Option<(&'static str, &'static str, Value)>,
     mcp: Option<(&'static str, Value)>,
-    /// What of the whole is told over MCP, where that is less.
+    /// The part that MCP returns, if that is less than the whole.
     brief: fn(&Value) -> Value,
-    /// Each of them looks anew: when it was seen is another time.
+    /// Each request checks again, so the check time differs.
     checks: bool,
 }
 
@@ -67,7 +67,7 @@ impl Thing {
     }
 }
 
-/// Of the records of the journal an agent is not told which version, run and kind they are of.
+/// Over MCP, journal records lack the fields that are equal in all of them.
 fn without_what_is_the_same_in_each(output: &Value) -> Value {
     let mut output = output.clone();
     for record in output["items"].as_array_mut().expect("a list") {
@@ -76,7 +76,7 @@ fn without_what_is_the_same_in_each(output: &Value) -> Value {
     output
 }
 
-/// The newest first, in a line each.
+/// The newest first, in one line each.
 fn in_a_line(output: &Value) -> Value {
     let row = |incident: &Value| {
         let count = |list: &str| incident[list].as_array().map_or(0, Vec::len);
@@ -89,7 +89,7 @@ fn in_a_line(output: &Value) -> Value {
     json!({ "items": all.iter().rev().map(row).collect::<Vec<_>>() })
 }
 
-/// With each code what it means in a line.
+/// Each code with its summary.
 fn summaries(output: &Value) -> Value {
     let all = output.as_array().expect("a list").iter();
     let line = |about: &Value| {
@@ -99,7 +99,7 @@ fn summaries(output: &Value) -> Value {
     json!({ "codes": all.map(line).collect::<serde_json::Map<_, _>>() })
 }
 
-/// Everything that more than one surface shows of an environment `same`, in which `web` failed once.
+/// Every query of more than one surface about an environment `same`, in which `web` failed once.
 fn shown() -> Vec<Thing> {
     let env = json!({ "environment": "same" });
     let of = |more: Value| {
@@ -186,7 +186,7 @@ fn shown() -> Vec<Thing> {
     ]
 }
 
-/// Commands, each with what they are answered with.
+/// Commands with their responses.
 fn output() -> Vec<Thing> {
     let env = json!({ "environment": "same" });
     let case = |verb: &str| json!({ "environment": "same", "case": "one", "action": verb });
@@ -263,7 +263,7 @@ fn output() -> Vec<Thing> {
     ]
 }
 
-/// What is not there, with the error.
+/// Queries and commands about missing objects, with their errors.
 fn missing() -> Vec<Thing> {
     let no_one = json!({ "environment": "nobody" });
     vec![
@@ -319,7 +319,7 @@ fn without(value: &mut Value, names: &[&str]) {
     }
 }
 
-/// Without what differs from moment to moment, however deep it stands.
+/// Removes the fields that differ from moment to moment, at any depth.
 fn at_any_moment(value: Value, checks: bool) -> Value {
     match value {
         Value::Object(fields) => {
@@ -338,7 +338,7 @@ fn at_any_moment(value: Value, checks: bool) -> Value {
     }
 }
 
-/// What the CLI says in JSON: on stdout, or as an error on stderr.
+/// The CLI's JSON: from stdout, or an error from stderr.
 fn by_cli(fixture: &HttpFixture<'_>, words: &str) -> Value {
     let mut args: Vec<&str> = words.split(' ').collect();
     args.extend(["-o", "json"]);
@@ -346,7 +346,7 @@ fn by_cli(fixture: &HttpFixture<'_>, words: &str) -> Value {
     let out = String::from_utf8_lossy(&said.stdout).into_owned();
     let err = String::from_utf8_lossy(&said.stderr).into_owned();
     let text = if out.trim().is_empty() {
-        // Notes stand before it.
+        // Notes precede the error.
         err.find('{').map_or("", |at| &err[at..])
     } else {
         &out
@@ -369,7 +369,7 @@ fn by_http(fixture: &HttpFixture<'_>, (method, path, body): &(&str, &str, Value)
     output
 }
 
-/// The structured content, without what to do next.
+/// The structured content, without the suggested next steps.
 pub(crate) fn by_mcp(fixture: &HttpFixture<'_>, (tool, arguments): &(&str, Value)) -> Value {
     let mut output = call(&fixture.socket, tool, arguments, LIMIT);
     without(&mut output, &["nextSteps"]);
@@ -379,7 +379,8 @@ pub(crate) fn by_mcp(fixture: &HttpFixture<'_>, (tool, arguments): &(&str, Value
     }
 }
 
-/// Asks all surfaces until they say the same: between two of them something may have happened. What they say, where they do not.
+/// Queries all surfaces until they agree, because the state may change between two of them. Returns their values if
+/// they do not.
 fn difference(fixture: &HttpFixture<'_>, thing: &Thing) -> Option<String> {
     let mut last = Value::Null;
     let same = wait::poll(PATIENCE, || {
@@ -404,7 +405,7 @@ fn difference(fixture: &HttpFixture<'_>, thing: &Thing) -> Option<String> {
         .then(|| format!("`argus {}` is {last:#}", thing.cli))
 }
 
-/// What can be done only once is done to a copy of its own by each surface.
+/// Commands that work only once: each surface applies them to a copy of its own.
 fn copies_are_made_and_removed_alike(fixture: &HttpFixture<'_>) {
     let plain = |name: &str, output: Value| -> Value {
         serde_json::from_str(&output.to_string().replace(name, "copy")).expect("JSON")
@@ -427,7 +428,7 @@ fn copies_are_made_and_removed_alike(fixture: &HttpFixture<'_>) {
     let http = by_http(fixture, &("POST", "/api/v1/actions/down", of("same-http")));
     let mcp = by_mcp(fixture, &("argus_down", of("same-mcp")));
     assert_eq!(plain("same-http", http), plain("same-mcp", mcp));
-    // The command waits until it is done, and so it tells what is.
+    // The command waits for completion, so its output describes the result.
     assert_eq!(by_cli(fixture, "down same-cli"), json!({ "gone": ["same-cli"] }));
     let cleaned = by_http(fixture, &("POST", "/api/v1/actions/cleanOrphans", json!({})));
     assert_eq!(cleaned, json!({ "verb": "cleanOrphans", "kind": "done" }));
@@ -442,10 +443,10 @@ fn interfaces_return_the_same_json() {
     fixture.argus.wait_status("same", LIMIT, "healed", |status| {
         status["phase"] == "Ready" && Controller::service(status, "web")["restarts"] == 1
     });
-    // A run that does not end well leaves an incident.
+    // A run without a clean end leaves an incident.
     fixture.argus.kill9();
     fixture.argus.start_again();
-    fixture.argus.wait_until(LIMIT, "it is at work again", || {
+    fixture.argus.wait_until(LIMIT, "the controller works again", || {
         let answer = by_cli(&fixture, "incidents");
         let ready =
             UnixStream::connect(&fixture.socket).is_ok() && fixture.send("GET", "/readyz", "").status == 200;

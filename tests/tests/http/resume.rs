@@ -1,4 +1,4 @@
-//! What a listener is told where there is nothing to tell: that some of it is lost, and that the other side is there.
+//! Event streams without events: the loss of records, and heartbeats.
 
 use std::os::unix::net::UnixStream;
 use std::time::Duration;
@@ -16,7 +16,7 @@ const HEARTBEAT: std::ops::Range<Duration> = Duration::from_secs(10)..Duration::
 fn idle_stream_sends_heartbeats() {
     let fixture = HttpFixture::open();
     let mut silent = fixture.events("?type=stop", None);
-    let (took, comment) = wait::timed(|| silent.comment().expect("the stream goes on"));
+    let (took, comment) = wait::timed(|| silent.comment().expect("the stream continues"));
     assert_eq!(comment.as_deref(), Some("alive"));
     assert!(HEARTBEAT.contains(&took), "{took:?}");
 }
@@ -29,7 +29,7 @@ fn client_past_retention_gets_lagged_and_a_snapshot() {
         .write_spec("e2e.yaml", &singles("gap", &[18745], ""));
     fixture.argus.wait_ready("gap", LIMIT);
     assert!(fixture.argus.stop().success());
-    // As if the files that had them were the oldest, and made room.
+    // Simulates retention: the oldest records are removed.
     let journal = fixture.argus.state.join("private/journal.jsonl");
     let text = std::fs::read_to_string(&journal).expect("a journal");
     let lines: Vec<&str> = text.lines().collect();
@@ -42,7 +42,7 @@ fn client_past_retention_gets_lagged_and_a_snapshot() {
     assert!(first > 3, "{text}");
     std::fs::write(&journal, lines[from..].join("\n") + "\n").expect("a file");
     fixture.argus.start_again();
-    fixture.argus.wait_until(LIMIT, "it listens again", || {
+    fixture.argus.wait_until(LIMIT, "the server listens again", || {
         UnixStream::connect(&fixture.socket).ok()?;
         (fixture.send("GET", "/readyz", "").status == 200).then_some(())
     });
@@ -50,29 +50,32 @@ fn client_past_retention_gets_lagged_and_a_snapshot() {
 
     let received = 1;
     let mut late = fixture.events("", Some(&received.to_string()));
-    let mut next = || late.hear().expect("the stream goes on").expect("an event");
+    let mut next = || late.hear().expect("the stream continues").expect("an event");
     let greeting = next();
     assert_eq!((greeting.name.as_str(), greeting.id.as_str()), ("snapshot", "1"));
     let gap = std::iter::repeat_with(&mut next).find(|event| event.name == "lagged");
-    let gap = gap.expect("it never ends");
+    let gap = gap.expect("the stream continues");
     assert_eq!(gap.json(), json!({ "missed": first - received - 1 }));
-    assert!(gap.id.is_empty(), "who is cut off here comes back for the same");
-    assert_eq!(next().name, "snapshot", "how things are now");
-    // And from there on everything, once each.
+    assert!(
+        gap.id.is_empty(),
+        "a client that is cut off here reconnects for the same"
+    );
+    assert_eq!(next().name, "snapshot", "the current state");
+    // Every later event follows, once each.
     let mut output = Vec::new();
     while output.last().is_none_or(|id| *id < last) {
         output.extend(next().id.parse::<u64>().ok());
     }
     let rest: Vec<u64> = (first..).take(output.len()).collect();
     assert_eq!(output, rest);
-    // What is there whole has no gap.
+    // Records that are complete have no gap.
     let mut back = fixture.events("", Some(&(first - 1).to_string()));
-    let started = back.hear().expect("the stream goes on").expect("a snapshot");
+    let started = back.hear().expect("the stream continues").expect("a snapshot");
     assert_eq!(started.name, "snapshot");
-    let mut record = back.hear().expect("the stream goes on").expect("an event");
+    let mut record = back.hear().expect("the stream continues").expect("an event");
     while record.id.is_empty() {
         assert_ne!(record.name, "lagged");
-        record = back.hear().expect("the stream goes on").expect("an event");
+        record = back.hear().expect("the stream continues").expect("an event");
     }
     assert_eq!(record.id, first.to_string());
 }

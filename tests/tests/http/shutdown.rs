@@ -1,4 +1,4 @@
-//! A controller that stops leaves nobody waiting for an answer.
+//! A controller that stops responds to every waiting client.
 
 use std::io::{BufReader, Read as _, Write as _};
 use std::net::TcpStream;
@@ -9,9 +9,9 @@ use argus_tests::wait;
 
 use super::HttpFixture;
 
-/// So many may wait at once.
+/// Maximum number of waiting clients.
 const MAY_WAIT: usize = 64;
-/// And so many more ask.
+/// Number of further clients.
 const TOO_MANY: usize = 3;
 
 #[test]
@@ -26,11 +26,13 @@ fn waiting_clients_are_answered_at_shutdown() {
     let asking: Vec<_> = (0..MAY_WAIT + TOO_MANY)
         .map(|_| {
             let mut stream = fixture.connect();
-            stream.write_all(request.as_bytes()).expect("it takes a request");
+            stream
+                .write_all(request.as_bytes())
+                .expect("the server accepts a request");
             stream
         })
         .collect();
-    // Nobody who waits makes room: once so many are turned away, all others wait.
+    // No waiting client frees its slot: after these refusals, all others wait.
     let is_answered = |stream: &&TcpStream| {
         stream.set_nonblocking(true).expect("a socket");
         let there = stream.peek(&mut [0]).is_ok();
@@ -43,7 +45,7 @@ fn waiting_clients_are_answered_at_shutdown() {
     let (turned_away, waiting): (Vec<_>, Vec<_>) =
         asking.into_iter().partition(|stream| is_answered(&stream));
     for stream in turned_away {
-        let answer = http::next(&mut BufReader::new(stream)).expect("an answer");
+        let answer = http::next(&mut BufReader::new(stream)).expect("a response");
         let output = answer.json();
         assert_eq!(answer.status, 503, "{output:#}");
         assert!(
@@ -58,7 +60,7 @@ fn waiting_clients_are_answered_at_shutdown() {
     assert_eq!(waiting.len(), MAY_WAIT);
     for stream in waiting {
         let mut stream = BufReader::new(stream);
-        let answer = http::next(&mut stream).expect("an answer");
+        let answer = http::next(&mut stream).expect("a response");
         assert_eq!(answer.status, 503, "{answer:?}");
         let output = answer.json();
         assert_eq!(output["message"], "the controller is stopping", "{output:#}");

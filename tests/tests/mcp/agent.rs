@@ -1,4 +1,4 @@
-//! An agent: the official client, told what to do step by step.
+//! An agent: the official client, which executes a script step by step.
 
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
@@ -8,18 +8,18 @@ use argus_tests::fixture::{LIMIT, engine, text};
 use argus_tests::{Controller, PrivateEngine, RunOptions, binary};
 use serde_json::{Value, json};
 
-/// How it reaches the server.
+/// The transport to the server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Over {
-    /// `argus mcp`, in front of the controller of the state directory.
+    /// `argus mcp`, which connects to the controller of the state directory.
     Stdio,
     /// The address, with the token.
     Http,
-    /// The unix socket, without one.
+    /// The unix socket, without a token.
     Socket,
 }
 
-/// A controller that listens, and the way to it.
+/// A controller that listens, and the means to reach it.
 pub(crate) struct McpFixture {
     pub(crate) engine: &'static PrivateEngine,
     pub(crate) argus: Controller<'static>,
@@ -33,13 +33,13 @@ impl McpFixture {
             ..RunOptions::default()
         };
         let argus = Controller::start(engine, options);
-        argus.wait_until(LIMIT, "it says where it listens", || {
+        argus.wait_until(LIMIT, "the address is published", || {
             argus.controller_status()["http"].is_string().then_some(())
         });
         Self { engine, argus }
     }
 
-    /// Where it is asked, and with what.
+    /// The script of these steps, with endpoint and token.
     pub(crate) fn script(&self, over: Over, steps: &[Value]) -> Value {
         let http = text(&self.argus.controller_status()["http"]);
         let mut script = match over {
@@ -57,7 +57,7 @@ impl McpFixture {
         script
     }
 
-    /// Carries out what a script says.
+    /// Executes a script.
     pub(crate) fn run(&self, script: &Value) -> Value {
         let mut command = self.engine.command_in_netns(python());
         command
@@ -67,7 +67,7 @@ impl McpFixture {
         drive(command, script)
     }
 
-    /// The answers to these steps.
+    /// The responses to these steps.
     pub(crate) fn ask(&self, over: Over, steps: &[Value]) -> Vec<Value> {
         let output = self.run(&self.script(over, steps));
         let answers = output["answers"].as_array().cloned();
@@ -76,14 +76,14 @@ impl McpFixture {
         answers
     }
 
-    /// The answer to one call.
+    /// The response to one call.
     pub(crate) fn call(&self, over: Over, tool: &str, arguments: &Value) -> Value {
         let answers = self.ask(over, &[json!({ "call": tool, "arguments": arguments })]);
         answers[0]["result"].clone()
     }
 }
 
-/// The client in the environment that `scripts/setup` makes.
+/// The Python interpreter of the environment that `scripts/setup` creates.
 pub(crate) fn python() -> PathBuf {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../target/mcp-client/bin/python");
     assert!(
@@ -94,7 +94,7 @@ pub(crate) fn python() -> PathBuf {
     path
 }
 
-/// Runs the driver on a script; what it says.
+/// Runs the driver on a script. Returns its output.
 pub(crate) fn drive(mut command: Command, script: &Value) -> Value {
     command
         .arg(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/mcp/drive.py"))
@@ -112,13 +112,13 @@ pub(crate) fn drive(mut command: Command, script: &Value) -> Value {
         .unwrap_or_else(|error| panic!("{error}: {}", String::from_utf8_lossy(&output.stderr)))
 }
 
-/// What a good answer tells.
+/// The data of a successful response.
 pub(crate) fn data(result: &Value) -> &Value {
     assert_eq!(result["isError"], false, "{result:#}");
     &result["structuredContent"]
 }
 
-/// The error that an answer is.
+/// The error of a failed response.
 pub(crate) fn error(result: &Value) -> &Value {
     assert_eq!(result["isError"], true, "{result:#}");
     let error = &result["structuredContent"];
@@ -127,7 +127,7 @@ pub(crate) fn error(result: &Value) -> &Value {
     error
 }
 
-/// All that a model may read of an answer, in characters.
+/// Size of everything in a response that a model may read, in characters.
 pub(crate) fn size(result: &Value) -> usize {
     let words = result["content"][0]["text"].as_str().unwrap_or_default();
     result["structuredContent"].to_string().chars().count() + words.chars().count()

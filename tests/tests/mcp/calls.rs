@@ -1,4 +1,4 @@
-//! What was called before an error is told on every surface to who asks for it, and to nobody else.
+//! Call traces: every surface returns the calls behind an error on request, and only then.
 
 use argus_tests::fixture::LIMIT;
 use argus_tests::{Controller, RunOptions, http};
@@ -8,7 +8,7 @@ use crate::agent::{McpFixture, Over, data, error};
 
 const SECRET: &str = "hunter2-of-calls";
 
-/// One that crashes, and one whose registry is nowhere.
+/// One service that crashes, and one whose registry does not exist.
 fn spec(name: &str) -> String {
     format!(
         r#"version: "1"
@@ -29,7 +29,7 @@ services:
     )
 }
 
-/// The errors of a status, by their service.
+/// The errors of a status, by service.
 fn errors(status: &Value) -> Vec<&Value> {
     let of = |service: &str| {
         let all = status["errors"].as_array().expect("errors");
@@ -39,7 +39,7 @@ fn errors(status: &Value) -> Vec<&Value> {
     vec![of("api"), of("web")]
 }
 
-/// Whether both have failed for good or are tried again.
+/// Waits until both services have failed. Returns the status.
 fn failed(argus: &Controller<'_>, env: &str) -> Value {
     argus.wait_status(env, LIMIT, "both have failed", |status| {
         let has = |service: &str| {
@@ -50,10 +50,10 @@ fn failed(argus: &Controller<'_>, env: &str) -> Value {
     })
 }
 
-/// Each call with all that is asked of it.
+/// Asserts that each call trace is complete. Returns the traces.
 fn checked(error: &Value) -> &Vec<Value> {
     let calls = error["debug"].as_array();
-    let calls = calls.unwrap_or_else(|| panic!("nothing is told of {error:#}"));
+    let calls = calls.unwrap_or_else(|| panic!("no call traces in {error:#}"));
     assert!(!calls.is_empty(), "{error:#}");
     for call in calls {
         assert!(
@@ -76,7 +76,7 @@ fn error_call_traces_are_on_every_interface() {
     let socket = fixture.argus.state.join("private/argus.sock");
     let get = |path: &str| {
         let path = format!("/api/v1/environments/{path}");
-        http::request(&socket, "GET", &path, "application/json", b"", LIMIT).expect("an answer")
+        http::request(&socket, "GET", &path, "application/json", b"", LIMIT).expect("a response")
     };
     let plain = get("calls").json();
     assert!(!plain.to_string().contains("\"debug\""), "{plain:#}");
@@ -97,7 +97,7 @@ fn error_call_traces_are_on_every_interface() {
     let cause = pull["causes"][0].as_str().expect("a cause");
     assert!(cause.contains("127.0.0.1:1"), "{cause}");
 
-    // The same words by a command, and to an agent.
+    // The same content from a command, and for an agent.
     let reported_by_command = fixture.argus.cli(&["describe", "calls", "-o", "json", "--debug"]);
     let by_command: Value = serde_json::from_slice(&reported_by_command.stdout).expect("JSON");
     assert_eq!(errors(&by_command)[0]["debug"], api["debug"]);
@@ -124,33 +124,33 @@ fn error_call_traces_are_on_every_interface() {
     assert!(!quiet.to_string().contains("\"debug\""), "{quiet:#}");
 
     refusals(&fixture, &get);
-    // What cannot be written about calls holds up nothing else, and neither does what lies there for it.
+    // Call traces that cannot be written delay nothing else, and neither does an obstacle at their path.
     let beside = fixture.argus.state.join("environments/calls.debug");
     std::fs::remove_file(&beside).expect("a file");
-    std::fs::create_dir(&beside).expect("a folder");
+    std::fs::create_dir(&beside).expect("a directory");
     fixture
         .argus
         .write_spec("e2e.yaml", &spec("calls").replace("exit 3", "exit 4"));
     fixture
         .argus
-        .wait_status("calls", LIMIT, "it goes on being told", |status| {
+        .wait_status("calls", LIMIT, "errors are still reported", |status| {
             let all = status["errors"].as_array().into_iter().flatten();
             all.into_iter().any(|error| error["exitCode"] == 4)
         });
     let blind = fixture.argus.cli(&["describe", "calls", "-o", "json", "--debug"]);
     assert!(blind.status.success(), "{blind:?}");
-    std::fs::remove_dir(&beside).expect("a folder");
+    std::fs::remove_dir(&beside).expect("a directory");
 
-    // What is well again is told no more.
+    // Traces of repaired errors are removed.
     fixture.argus.remove_spec("e2e.yaml");
-    fixture.argus.wait_until(LIMIT, "its files are gone", || {
+    fixture.argus.wait_until(LIMIT, "its files are removed", || {
         let left = ["json", "env", "debug"]
             .map(|ending| fixture.argus.state.join(format!("environments/calls.{ending}")));
         (!left.iter().any(|path| path.exists())).then_some(())
     });
 }
 
-/// A refusal tells what was refused.
+/// A refusal contains the refused call.
 fn refusals(fixture: &McpFixture, get: &dyn Fn(&str) -> http::Answer) {
     let refused = get("nobody?tail=3&debug=true");
     assert_eq!(refused.status, 404, "{refused:?}");
@@ -174,7 +174,7 @@ fn refusals(fixture: &McpFixture, get: &dyn Fn(&str) -> http::Answer) {
         (&call["operation"], &call["arguments"]["environments"]),
         (&json!("argus retry"), &json!("nobody"))
     );
-    // A command that ends with the error of an environment tells what led to that, too.
+    // A command that ends with the error of an environment includes its call traces, too.
     let waited = fixture
         .argus
         .cli(&["wait", "calls", "--timeout", "30s", "-o", "json", "--debug"]);
@@ -203,9 +203,9 @@ fn argus_debug_adds_call_traces_to_files() {
     }
     let schema = argus.cli(&["schema", "status"]);
     let schema: Value = serde_json::from_slice(&schema.stdout).expect("a schema");
-    jsonschema::validate(&schema, &status).expect("the file is as its schema says");
+    jsonschema::validate(&schema, &status).expect("the file matches its schema");
     let socket = argus.state.join("private/argus.sock");
     let path = "/api/v1/environments/nobody";
-    let refused = http::request(&socket, "GET", path, "application/json", b"", LIMIT).expect("an answer");
+    let refused = http::request(&socket, "GET", path, "application/json", b"", LIMIT).expect("a response");
     checked(&refused.json());
 }

@@ -1,4 +1,4 @@
-//! An agent resets a breaker that is open, and is told how it was, how it is, and what had opened it.
+//! Circuit breaker over MCP: a reset returns the previous state, the current state and the reason of the opening.
 
 use argus_tests::fixture::{LIMIT, engine, proxied, shop};
 use argus_tests::proxy::Fault;
@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use crate::agent::{McpFixture, Over, data};
 
-/// What a breaker changed to, one after the other.
+/// State changes of a breaker, in order.
 fn changes(breaker: &Value) -> Vec<&str> {
     let history = breaker["history"].as_array().expect("a history");
     history
@@ -22,7 +22,7 @@ fn breaker_reset_reports_states_and_history() {
     proxy.inject("POST /containers/*/start", Fault::CloseBefore, 100_000);
     let breaker = "resilience: { circuitBreaker: { failureThreshold: 3, resetTimeoutMs: 120000 } }\n";
     argus.write_spec("e2e.yaml", &format!("{}{breaker}", shop("tripped", 18760, "one")));
-    argus.wait_status("tripped", LIMIT, "says that its breaker is open", |now| {
+    argus.wait_status("tripped", LIMIT, "reports its open breaker", |now| {
         now["breaker"]["state"] == "open"
     });
     proxy.heal();
@@ -44,12 +44,14 @@ fn breaker_reset_reports_states_and_history() {
     let (previous, current) = (&reset["previous"], &reset["current"]);
     assert_eq!(previous["state"], "open", "{reset:#}");
     assert_eq!(changes(previous), ["open"]);
-    let why = previous["history"][0]["reason"].as_str().expect("why it opened");
+    let why = previous["history"][0]["reason"]
+        .as_str()
+        .expect("the reason of the opening");
     assert!(
         why.starts_with("3 failures in a row") && why.contains("connection"),
         "{why}"
     );
-    // The call that it lets through may have closed it already.
+    // The test call may have closed it already.
     assert!(
         matches!(current["state"].as_str(), Some("halfOpen" | "closed")),
         "{reset:#}"
@@ -61,7 +63,7 @@ fn breaker_reset_reports_states_and_history() {
     assert_eq!(again["changed"], false, "{again:#}");
     assert_eq!(
         again["previous"], again["current"],
-        "nothing is done to a closed one"
+        "a reset of a closed breaker does nothing"
     );
     assert_eq!(
         changes(
@@ -76,7 +78,7 @@ fn breaker_reset_reports_states_and_history() {
     engines(&proxy, &fixture);
 }
 
-/// The engine's own: it does not open the way to an engine that is not there, and says so.
+/// The engine's own breaker: a reset cannot reach a missing engine, and reports that.
 fn engines(proxy: &argus_tests::Proxy, fixture: &McpFixture) {
     proxy.inject("", Fault::CloseBefore, 100_000);
     fixture

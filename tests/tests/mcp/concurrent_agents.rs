@@ -1,11 +1,11 @@
-//! Two agents at one environment: the second sees who uses it, what for, and until when.
+//! Two agents in one environment: the second one sees the holder, the purpose and the end of the lease.
 
 use argus_tests::fixture::{LIMIT, singles};
 use serde_json::{Value, json};
 
 use crate::agent::{McpFixture, Over, data};
 
-/// What an agent sees of the environment in few words.
+/// Summary of the environment, as an agent gets it.
 fn seen(fixture: &McpFixture, over: Over) -> (Value, String) {
     let answer = fixture.call(over, "argus_status", &json!({ "environment": "claimed" }));
     let words = answer["content"][0]["text"].as_str().expect("words").to_owned();
@@ -31,7 +31,7 @@ fn second_agent_sees_the_user_of_an_environment() {
         before["tests"].is_null() && before["holds"].is_null(),
         "{before:#}"
     );
-    // The first of them begins.
+    // The first agent begins a test.
     let begin = json!({ "action": "begin", "case": "checkout", "ttlSeconds": 300, "holder": "agent-1", "purpose": "nightly" });
     let lease = fixture.call(Over::Stdio, "argus_test", &test(begin));
     let lease = data(&lease)["value"].clone();
@@ -40,11 +40,11 @@ fn second_agent_sees_the_user_of_an_environment() {
         (&json!("agent-1"), &json!("nightly")),
         "{lease:#}"
     );
-    // The other sees it, whichever way it comes.
+    // The other agent sees it, over every transport.
     let runs = |status: &Value| status["tests"][0]["holder"] == "agent-1";
     fixture
         .argus
-        .wait_status("claimed", LIMIT, "names who runs what", runs);
+        .wait_status("claimed", LIMIT, "names the holder of the test", runs);
     for over in [Over::Http, Over::Socket, Over::Stdio] {
         let (now, words) = seen(&fixture, over);
         let output = json!({
@@ -57,7 +57,7 @@ fn second_agent_sees_the_user_of_an_environment() {
             "{words}"
         );
     }
-    // It may go on beside it, and is told whom it disturbs.
+    // The second agent may run a test in parallel, and learns about the first.
     let begin = json!({ "action": "begin", "case": "search", "holder": "agent-2" });
     let beside = fixture.call(Over::Http, "argus_test", &test(begin));
     let words = beside["content"][0]["text"].to_string();
@@ -67,14 +67,14 @@ fn second_agent_sees_the_user_of_an_environment() {
     let is_named = |status: &Value| status["holds"][0]["holder"] == "agent-2";
     let status = fixture
         .argus
-        .wait_status("claimed", LIMIT, "names who holds it", is_named);
+        .wait_status("claimed", LIMIT, "names the holder", is_named);
     let cases: Vec<&Value> = status["tests"]
         .as_array()
         .expect("tests")
         .iter()
         .map(|test| &test["case"])
         .collect();
-    assert_eq!(cases, ["checkout", "search"], "that ends first first");
+    assert_eq!(cases, ["checkout", "search"], "ordered by their end");
     assert_eq!(status["holds"][0]["reason"], "looking", "{status:#}");
     assert!(status["holds"][0]["until"].is_string(), "{status:#}");
     let described = fixture.argus.cli(&["describe", "claimed"]);
@@ -87,7 +87,7 @@ fn second_agent_sees_the_user_of_an_environment() {
     let wide = String::from_utf8_lossy(&wide.stdout).into_owned();
     assert!(wide.contains("agent-1, agent-2"), "{wide}");
 
-    // What ends, and what runs out, frees it.
+    // A resume and an expiry free it.
     data(&fixture.call(Over::Http, "argus_resume", &test(json!({}))));
     for case in ["checkout", "search"] {
         data(&fixture.call(
@@ -100,7 +100,7 @@ fn second_agent_sees_the_user_of_an_environment() {
     data(&fixture.call(Over::Http, "argus_test", &test(short)));
     fixture
         .argus
-        .wait_status("claimed", LIMIT, "nobody's any more", |status| {
+        .wait_status("claimed", LIMIT, "no holder any more", |status| {
             status["tests"].is_null() && status["holds"].is_null()
         });
 }

@@ -1,4 +1,4 @@
-//! Every tool, driven by the MCP Inspector's command line, over both transports.
+//! Calls of every tool by the command line of the MCP Inspector, over both transports.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -11,7 +11,7 @@ use serde_json::Value;
 use crate::agent::{McpFixture, Over, error};
 use crate::tour;
 
-/// What says no on purpose, to what the tour asks of it.
+/// Tools that must refuse the arguments of the tour.
 const REFUSED: [&str; 3] = ["argus_evidence", "argus_mock_requests", "argus_rollback"];
 
 #[test]
@@ -57,7 +57,7 @@ fn inspect(fixture: &McpFixture, over: Over, name: &str, port: u16) {
     assert_eq!(called, tools.keys().cloned().collect(), "every tool is called");
 }
 
-/// What the server answers, as the Inspector prints it.
+/// The server's response, as the Inspector prints it.
 fn ask(fixture: &McpFixture, over: Over, words: &[String]) -> Value {
     let cli = inspector();
     let mut command = fixture.engine.command_in_netns("node");
@@ -77,7 +77,7 @@ fn ask(fixture: &McpFixture, over: Over, words: &[String]) -> Value {
         .env("ARGUS_STATE", &fixture.argus.state)
         .env("ARGUS_SPECS", &fixture.argus.specs)
         .env("DOCKER_HOST", fixture.engine.host())
-        // It finds its own version only from here.
+        // The Inspector finds its own version only from this directory.
         .current_dir(&cli)
         .stdin(Stdio::null());
     let output = command.output().expect("node runs");
@@ -87,7 +87,7 @@ fn ask(fixture: &McpFixture, over: Over, words: &[String]) -> Value {
     })
 }
 
-/// What `scripts/setup` brings.
+/// The Inspector that `scripts/setup` installs.
 fn inspector() -> PathBuf {
     let path = "../target/inspector/node_modules/@modelcontextprotocol/inspector-cli/build";
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(path);

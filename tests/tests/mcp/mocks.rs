@@ -1,4 +1,4 @@
-//! What a mock was asked is told alike by a command, over HTTP and to agents.
+//! Requests of a mock: a command, HTTP and agents get the same list.
 
 use std::os::unix::net::UnixStream;
 use std::path::Path;
@@ -25,7 +25,7 @@ mocks:
       - { method: POST, path: "/charges", response: { status: 201, body: { id: 7 } } }
 "#;
 
-/// Asks the mock from inside the engine's namespace.
+/// Sends a request to the mock from inside the engine's namespace.
 fn ask(fixture: &McpFixture, path: &str, body: &str) {
     let mut client = fixture.engine.command_in_netns("busybox");
     let url = format!("http://127.0.0.1:18650{path}");
@@ -62,7 +62,7 @@ fn mock_requests_are_reported_on_every_interface() {
     let socket = fixture.argus.state.join("private/argus.sock");
     let get = |path: &str| {
         let path = format!("/api/v1/environments/asked-mock/mocks/{path}");
-        http::request(&socket, "GET", &path, "application/json", b"", LIMIT).expect("an answer")
+        http::request(&socket, "GET", &path, "application/json", b"", LIMIT).expect("a response")
     };
     assert_eq!(get("payments/requests").json(), by_command);
     let last = get("payments/requests?tail=2").json();
@@ -95,22 +95,22 @@ fn mock_requests_are_reported_on_every_interface() {
         "{words}"
     );
     followed(&fixture, &socket);
-    // A mock that is gone says nothing, and that is said.
+    // A mock that is gone returns no requests, and every surface reports that.
     assert!(fixture.argus.cli(&["hold", "asked-mock"]).status.success());
     fixture
         .engine
         .docker_ok(&["stop", "-t", "0", "asked-mock-mock-payments"]);
     let gone = fixture.call(Over::Http, "argus_mock_requests", &of_mock);
     let code = error(&gone)["code"].as_str();
-    // With its container its port is gone as well.
+    // Its port is gone together with its container.
     let text = ["CONNECTION_LOST", "PREREQ_MISSING"].map(Some);
     assert!(text.contains(&code), "{gone:#}");
 }
 
-/// Each request is told as it comes, and on from where somebody was when he comes back.
+/// Each request is sent as it arrives, and from the last position after a reconnect.
 fn followed(fixture: &McpFixture, socket: &Path) {
     let follow = |last: Option<&str>| {
-        let stream = UnixStream::connect(socket).expect("it listens");
+        let stream = UnixStream::connect(socket).expect("the server listens");
         stream.set_read_timeout(Some(LIMIT)).expect("a limit");
         let path = "/api/v1/environments/asked-mock/mocks/payments/requests?tail=1&follow=true";
         Events::of(stream, "argus", path, last).expect("a stream")
@@ -130,7 +130,7 @@ fn followed(fixture: &McpFixture, socket: &Path) {
     fixture
         .engine
         .docker_ok(&["restart", "-t", "0", "asked-mock-mock-payments"]);
-    fixture.argus.wait_until(LIMIT, "it answers again", || {
+    fixture.argus.wait_until(LIMIT, "the mock responds again", || {
         ask(fixture, "/anew", "x");
         let path = "/api/v1/environments/asked-mock/mocks/payments/requests";
         let answer = http::request(socket, "GET", path, "application/json", b"", LIMIT).ok()?;
@@ -140,6 +140,6 @@ fn followed(fixture: &McpFixture, socket: &Path) {
     assert_eq!(
         next(&mut events),
         ("1".to_owned(), json!("/anew")),
-        "it counts anew"
+        "numbers restart at 1"
     );
 }

@@ -1,4 +1,4 @@
-//! Without a controller the server looks and says what it needs.
+//! MCP without a controller: the server still works read-only, and names what it needs.
 
 use std::process::Command;
 
@@ -9,9 +9,9 @@ use crate::agent::{data, drive, error, python};
 
 #[test]
 fn stdio_server_without_controller_reads_and_writes_files() {
-    let dir = tempfile::tempdir().expect("a folder");
+    let dir = tempfile::tempdir().expect("a directory");
     let (state, specs) = (dir.path().join("state"), dir.path().join("specs"));
-    std::fs::create_dir_all(&specs).expect("a folder");
+    std::fs::create_dir_all(&specs).expect("a directory");
     let file = "version: \"1\"\nproject: { name: shop }\nservices: { web: { image: \"x:1\", container: { name: web } } }\n";
     for mode in ["auto", "legacy"] {
         let mut command = Command::new(python());
@@ -36,7 +36,7 @@ fn stdio_server_without_controller_reads_and_writes_files() {
         let result = |index: usize| &answers[index]["result"];
         assert_eq!(data(result(0))["controller"]["alive"], false);
         assert_eq!(data(result(1))["environment"], "shop");
-        assert_eq!(data(result(1))["accepted"], false, "nobody reads it yet");
+        assert_eq!(data(result(1))["accepted"], false, "no controller reads it yet");
         assert_eq!(data(result(2))["files"][0]["environment"], "shop");
         assert_eq!(data(result(3))["code"], "PORT_CONFLICT");
         assert_eq!(data(result(4))["overall"], "unhealthy");
@@ -51,7 +51,7 @@ fn stdio_server_without_controller_reads_and_writes_files() {
             let words = answers[index]["error"].to_string();
             assert!(words.contains(text), "{words}");
         }
-        let written = std::fs::read_to_string(specs.join("shop.e2e.yaml")).expect("it is written");
+        let written = std::fs::read_to_string(specs.join("shop.e2e.yaml")).expect("the file is written");
         assert_eq!(written, file);
     }
 }

@@ -1,4 +1,4 @@
-//! A look at the engine that mends: what a dead run left is removed, and the report has both looks.
+//! Preflight with repair: it removes leftovers of a dead run, and the report contains both checks.
 
 use argus_tests::fixture::{LIMIT, singles};
 use argus_tests::http;
@@ -6,10 +6,10 @@ use serde_json::{Value, json};
 
 use crate::agent::{McpFixture, Over, data};
 
-/// Nothing is removed unless somebody asks.
+/// Disables the automatic removal of orphans.
 const QUIET: &str = "resilience: { preflight: { cleanOrphans: false } }\n";
 
-/// What a controller that is dead made for this project.
+/// Creates resources of a dead controller of this project.
 fn leave(fixture: &McpFixture, project: &str, name: &str) {
     let labels = [
         "managed=true".to_owned(),
@@ -33,7 +33,7 @@ fn named_check<'r>(report: &'r Value, name: &str) -> &'r Value {
     found.unwrap_or_else(|| panic!("no {name} in {report:#}"))
 }
 
-/// It was there, it was removed, and the second look does not find it.
+/// Asserts that the orphan existed, was removed, and is missing in the second check.
 fn is_recovered(report: &Value, name: &str) {
     let before = named_check(&report["before"], "orphans");
     assert_eq!(
@@ -42,14 +42,18 @@ fn is_recovered(report: &Value, name: &str) {
         "{report:#}"
     );
     assert!(before["details"].to_string().contains(name), "{before:#}");
-    let fixed = report["fixed"].as_array().expect("what was done");
+    let fixed = report["fixed"].as_array().expect("the repairs");
     let fixed = fixed.iter().find(|fixed| fixed["name"] == name);
-    assert_eq!(fixed.expect("it was tried")["removed"], true, "{report:#}");
+    assert_eq!(
+        fixed.expect("a repair of the orphan")["removed"],
+        true,
+        "{report:#}"
+    );
     let after = named_check(report, "orphans").to_string();
     assert!(!after.contains(name), "{after}");
 }
 
-/// A controller with an environment, and beside that what a dead one left, which it has seen.
+/// A controller with an environment, which has seen an orphan of a dead controller.
 fn stage_with(project: &str, port: u16) -> (McpFixture, String) {
     let fixture = McpFixture::start();
     fixture
@@ -58,7 +62,7 @@ fn stage_with(project: &str, port: u16) -> (McpFixture, String) {
     fixture.argus.wait_ready(project, LIMIT);
     let name = format!("{project}-left");
     leave(&fixture, project, &name);
-    fixture.argus.wait_until(LIMIT, "it is seen", || {
+    fixture.argus.wait_until(LIMIT, "the orphan is reported", || {
         let orphans = fixture.argus.controller_status()["orphans"].to_string();
         orphans.contains(&name).then_some(())
     });
@@ -76,7 +80,7 @@ fn preflight_fix_removes_orphans_over_mcp() {
             named_check(&seen, "orphans").to_string().contains(&name),
             "{seen:#}"
         );
-        assert!(!gone(), "a look alone removes nothing");
+        assert!(!gone(), "a check alone removes nothing");
         assert_eq!(
             seen["nextSteps"][0]["arguments"],
             json!({ "autoFix": true }),
@@ -93,7 +97,7 @@ fn preflight_fix_removes_orphans_over_mcp() {
         let words = recovered["content"][0]["text"].to_string();
         assert!(words.contains(&format!("removed: container {name}")), "{words}");
         assert!(gone());
-        // Both were looks of the controller, and stand in its journal.
+        // The controller made both checks, and recorded them in its journal.
         let request = fixture
             .argus
             .cli(&["events", "--type", "preflight_start", "-o", "json"]);
@@ -116,7 +120,7 @@ fn preflight_fix_removes_orphans_over_http() {
             body,
             LIMIT,
         );
-        request.expect("an answer").json()
+        request.expect("a response").json()
     };
     let seen = ask("GET", "");
     assert!(

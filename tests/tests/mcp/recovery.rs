@@ -1,11 +1,11 @@
-//! An agent that knows nothing but the tools finds out what is wrong, mends it, and goes on.
+//! Recovery by an agent that knows only the tools: it finds the cause, fixes it, and continues.
 
 use argus_tests::fixture::IMAGE;
 use serde_json::{Value, json};
 
 use crate::agent::{McpFixture, Over, data, error, size};
 
-/// `api` needs a variable, says so on stderr, and ends.
+/// `api` needs a variable, reports that on stderr, and exits.
 fn spec(name: &str, variable: &str) -> String {
     format!(
         r#"version: "1"
@@ -52,11 +52,11 @@ fn agent_repairs_a_failure_over_every_transport() {
         let words = results[1]["content"][0]["text"].to_string();
         assert!(
             words.contains("cannot find DATABASE_URL"),
-            "the error of the wait says it already: {words}"
+            "the error of the wait contains it already: {words}"
         );
         assert!(
             !answers[1]["heard"].as_array().expect("a list").is_empty(),
-            "it told how it goes"
+            "progress was reported"
         );
 
         let status = data(results[2]);
@@ -100,12 +100,12 @@ fn agent_repairs_a_failure_over_every_transport() {
         follow(&fixture, over, status);
         follow(&fixture, over, data(results[3]));
 
-        // Trying again without mending fails again, and that is heard of the new runs, not of the old ones.
+        // A retry without a fix fails again, and the wait returns a failure of the new run, not of an old one.
         let before = failures(&fixture, name);
         retry(&fixture, over, name);
         assert!(
             failures(&fixture, name) > before,
-            "what was waited for is the new run's failure"
+            "the wait returned the new run's failure"
         );
 
         let recovered = json!({ "content": spec(name, "DATABASE_URL: \"db://x\"") });
@@ -127,7 +127,7 @@ fn agent_repairs_a_failure_over_every_transport() {
     }
 }
 
-/// Tries again and waits, without a pause between.
+/// Retries and waits, without a pause between.
 fn retry(fixture: &McpFixture, over: Over, name: &str) {
     let env = json!({ "environment": name });
     let steps = ["argus_retry", "argus_wait"].map(|tool| json!({ "call": tool, "arguments": env }));
@@ -136,7 +136,7 @@ fn retry(fixture: &McpFixture, over: Over, name: &str) {
     error(&answers[1]["result"]);
 }
 
-/// The runs of `api` that failed, by what is kept of them.
+/// Number of failed runs of `api`, by their evidence.
 fn failures(fixture: &McpFixture, name: &str) -> usize {
     let kept = fixture
         .argus
@@ -147,14 +147,14 @@ fn failures(fixture: &McpFixture, name: &str) -> usize {
     std::fs::read_dir(kept).expect("evidence").count()
 }
 
-/// Calls what an answer says can be called next, as it stands.
+/// Calls the suggested next calls of a response, exactly as given.
 fn follow(fixture: &McpFixture, over: Over, output: &Value) {
     let steps = output["nextSteps"].as_array().expect("a list");
     assert!(!steps.is_empty(), "{output:#}");
     for step in steps {
         let tool = step["tool"].as_str().expect("a name");
         if matches!(tool, "argus_retry" | "argus_rollback" | "argus_wait") {
-            // What is looked at next would not be as it was.
+            // The later calls would change the result.
             continue;
         }
         let result = fixture.call(over, tool, &step["arguments"]);

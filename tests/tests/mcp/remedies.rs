@@ -1,4 +1,4 @@
-//! Whatever an error suggests is carried out as it is printed: the command by a shell, the call by a client.
+//! Remedies work as printed: the command in a shell, the call in a client.
 
 use std::collections::BTreeMap;
 use std::process::{Output, Stdio};
@@ -13,34 +13,35 @@ use crate::agent::{McpFixture, Over};
 const ENV: &str = "remedied";
 const SERVICE: &str = "web";
 
-/// What is to be so before an action makes sense, done by a command; the environment is ready before each.
+/// Commands that prepare an action; the environment is Ready before each.
 fn before(action: ActionId) -> Option<&'static [&'static str]> {
     if action == ActionId::Resume {
         return Some(&["hold", ENV]);
     }
     if action == ActionId::Rollback {
-        // Who went back already has nothing to go back to.
+        // After a rollback there is no second one.
         return Some(&["retry", ENV]);
     }
-    // There is one copy of a name.
+    // A name has one copy.
     (action == ActionId::Fork).then_some(&["down", "remedied-fork"])
 }
 
-/// How a command may end that does not end well, and what it then says.
+/// Expected exit code and text of a command that cannot succeed here.
 fn excuse(action: ActionId) -> Option<(i32, &'static str)> {
     if action == ActionId::ResumeController {
-        // That it ends mode Safe is held where the disk of the state directory is full.
+        // Another test ends mode Safe, with a full disk of the state directory.
         return Some((1, "not in mode `Safe`"));
     }
     if action == ActionId::ReportBug {
-        // It ends as what it found: other tests leave things on this engine. The bundle is written all the same.
+        // The exit code reflects the findings, and other tests leave objects on this engine. The bundle is written
+        // nevertheless.
         return Some((1, "wrote `argus-report.tar`"));
     }
-    // Who logs in types.
+    // `docker login` needs a terminal.
     (action == ActionId::LogIn).then_some((1, "TTY"))
 }
 
-/// The forms that a remedy has: the more is known, the more it names.
+/// The forms of a remedy: with more arguments it names more.
 fn forms(action: ActionId) -> Vec<Remedy> {
     let known = [(None, None), (Some(ENV), None), (Some(ENV), Some(SERVICE))];
     let mut all: Vec<Remedy> = Vec::new();
@@ -53,14 +54,14 @@ fn forms(action: ActionId) -> Vec<Remedy> {
     all
 }
 
-/// As a person pastes it.
+/// Runs a command as a user pastes it.
 fn pasted(fixture: &McpFixture, command: &str) -> Output {
     let folder = binary::argus();
-    let folder = folder.parent().expect("it lies in a folder").display();
+    let folder = folder.parent().expect("the binary has a directory").display();
     let path = std::env::var("PATH").unwrap_or_default();
     let mut shell = fixture.engine.command_in_netns("sh");
-    // Where nothing lies that it would write over.
-    let place = tempfile::tempdir().expect("a folder");
+    // An empty directory, because the command refuses to overwrite files.
+    let place = tempfile::tempdir().expect("a directory");
     shell
         .args(["-c", command])
         .current_dir(place.path())
@@ -82,9 +83,9 @@ fn ready(fixture: &McpFixture) {
     );
 }
 
-/// Something that failed once, and is whole again.
+/// Makes the service fail once and waits until it is repaired.
 fn failed(fixture: &McpFixture) {
-    // It ends with what it ends.
+    // The exit code does not matter.
     drop(
         fixture
             .engine
@@ -94,22 +95,22 @@ fn failed(fixture: &McpFixture) {
     let kept = fixture.argus.state.join(kept);
     fixture
         .argus
-        .wait_until(LIMIT, "what it left is kept", || kept.is_file().then_some(()));
+        .wait_until(LIMIT, "the evidence is stored", || kept.is_file().then_some(()));
 }
 
 fn prepare(fixture: &McpFixture, action: ActionId, remedy: &Remedy) {
-    // What names no environment is not about this one.
+    // A remedy without an environment does not concern this one.
     let of_ours = remedy
         .mcp
         .as_ref()
         .is_some_and(|call| call.arguments.contains_key("environment"));
     if let Some(command) = before(action).filter(|_| of_ours) {
-        // What is not there need not go.
+        // The object may be missing already.
         drop(fixture.argus.cli(command));
     }
 }
 
-/// A revision that was good, and another one that is.
+/// Creates a good revision, and then another one.
 fn made(fixture: &McpFixture) {
     let known_good = || {
         let bytes = std::fs::read(fixture.argus.state.join("private/state.json")).ok()?;
@@ -119,7 +120,7 @@ fn made(fixture: &McpFixture) {
     for (text, many) in [("one", 1), ("two", 2)] {
         fixture.argus.write_spec("e2e.yaml", &shop(ENV, 18_640, text));
         fixture.argus.wait_ready(ENV, LIMIT);
-        fixture.argus.wait_until(LIMIT, "the revision is a good one", || {
+        fixture.argus.wait_until(LIMIT, "the revision is good", || {
             (known_good()? >= many).then_some(())
         });
     }
@@ -129,7 +130,7 @@ fn run(fixture: &McpFixture, action: ActionId, command: &str) {
     let output = pasted(fixture, command);
     let text = [output.stdout.as_slice(), &output.stderr].concat();
     let text = String::from_utf8_lossy(&text);
-    let code = output.status.code().expect("it ends by itself");
+    let code = output.status.code().expect("the command exits");
     let excused = excuse(action).is_some_and(|(with, why)| code == with && text.contains(why));
     assert!(code == 0 || excused, "`{command}` ends with {code}: {text}");
 }
@@ -158,11 +159,11 @@ fn every_remedy_runs_as_command_and_tool_call() {
         jsonschema::validate(&tool["inputSchema"], &arguments)
             .unwrap_or_else(|why| panic!("{call:?}: {why}"));
     };
-    // Many actions share a command or a call: it is carried out once.
+    // Many actions share a command or a call, which runs only once.
     let (mut ran, mut called) = (BTreeMap::new(), BTreeMap::new());
     for action in ActionId::ALL {
         for remedy in forms(*action) {
-            // None is of words only.
+            // Every remedy has a command.
             let command = remedy.command.as_ref().expect("a command");
             if ran.insert(command.clone(), *action).is_none() {
                 ready(&fixture);
@@ -178,7 +179,7 @@ fn every_remedy_runs_as_command_and_tool_call() {
             }
         }
     }
-    // Nothing of the table is left out.
+    // The table is complete.
     for action in Code::ALL.iter().flat_map(|code| code.about().actions) {
         assert!(ActionId::ALL.contains(action), "{action:?}");
     }

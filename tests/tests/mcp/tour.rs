@@ -1,4 +1,4 @@
-//! Every tool, over every transport.
+//! Calls of every tool, over every transport.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -26,7 +26,7 @@ fn token_is_needed_on_tcp_and_not_on_the_socket() {
     let answers = fixture.ask(Over::Socket, &steps);
     assert_eq!(data(&answers[0]["result"])["controller"]["alive"], true);
     let mut script = fixture.script(Over::Http, &steps);
-    // As clients spoke before there were requests without a session.
+    // The protocol of older clients, from before requests without a session.
     script["mode"] = json!("legacy");
     let answers = fixture.run(&script);
     assert_eq!(
@@ -45,7 +45,8 @@ fn oversized_body_is_refused_with_a_message() {
     let fixture = McpFixture::start();
     let long = vec![b' '; 4 * 1024 * 1024 + 1];
     let socket = fixture.argus.state.join("private/argus.sock");
-    let answer = http::request(&socket, "POST", "/mcp", "application/json", &long, LIMIT).expect("an answer");
+    let answer =
+        http::request(&socket, "POST", "/mcp", "application/json", &long, LIMIT).expect("a response");
     assert_eq!(answer.status, 413, "{answer:?}");
     assert_eq!(answer.json()["code"], "PREREQ_MISSING", "{answer:?}");
 }
@@ -66,7 +67,7 @@ fn stopping_controller_waits_for_no_agent() {
     let script = fixture.script(Over::Http, &steps);
     std::thread::scope(|scope| {
         let agent = scope.spawn(|| fixture.run(&script));
-        // What comes after that is the wait.
+        // The rest of the time is the wait.
         fixture
             .argus
             .wait_status("stopped", LIMIT, "is held", |now| now["phase"] == "Held");
@@ -102,12 +103,12 @@ fn cancelled_call_ends_and_the_next_is_answered() {
     }
 }
 
-/// A good answer of a step.
+/// Asserts that the response of a step is a success. Returns it.
 fn good(answer: &Value) -> &Value {
     data(&answer["result"])
 }
 
-/// Each step with what has to be so of its answer.
+/// A step, and the check of its response.
 pub(crate) type Step = (&'static str, Value, fn(&Value));
 
 /// The arguments that name the environment, with more.
@@ -119,7 +120,7 @@ fn of(name: &str, more: &Value) -> Value {
     all
 }
 
-/// An environment is made and waited for.
+/// Steps that create an environment and wait for it.
 fn making(name: &str, port: u16) -> Vec<Step> {
     let env = json!({ "environment": name });
     vec![
@@ -146,7 +147,7 @@ fn making(name: &str, port: u16) -> Vec<Step> {
         ("argus_wait", env.clone(), |answer| {
             assert_eq!(good(answer)["environments"][0]["phase"], "Ready");
             let received = answer["heard"].as_array().expect("a list");
-            assert!(received.len() > 1, "it told how it goes: {received:?}");
+            assert!(received.len() > 1, "progress was reported: {received:?}");
             let grows = |pair: &[Value]| pair[0]["progress"].as_f64() < pair[1]["progress"].as_f64();
             assert!(received.windows(2).all(grows), "{received:?}");
         }),
@@ -171,7 +172,7 @@ fn making(name: &str, port: u16) -> Vec<Step> {
     ]
 }
 
-/// It is looked at.
+/// Steps that query it.
 fn looking(name: &str) -> Vec<Step> {
     let env = json!({ "environment": name });
     vec![
@@ -247,7 +248,7 @@ fn looking(name: &str) -> Vec<Step> {
     ]
 }
 
-/// Something is done with it, and it is removed.
+/// Steps that change and remove it.
 fn acting(name: &str) -> Vec<Step> {
     let env = json!({ "environment": name });
     let copy = format!("{name}-copy");
@@ -297,7 +298,7 @@ fn acting(name: &str) -> Vec<Step> {
             assert_eq!(copy["phase"], "Ready");
             assert!(
                 copy["moved"][0].is_string(),
-                "it is on another port, and says so: {copy:#}"
+                "it reports its other port: {copy:#}"
             );
         }),
         ("argus_down", json!({ "environment": copy }), |answer| {
@@ -321,7 +322,7 @@ fn acting(name: &str) -> Vec<Step> {
     ]
 }
 
-/// All steps, from nothing to nothing.
+/// All steps, from an empty engine to an empty engine.
 pub(crate) fn steps(name: &str, port: u16) -> Vec<Step> {
     [making(name, port), looking(name), acting(name)].concat()
 }
@@ -341,7 +342,7 @@ fn tour(fixture: &McpFixture, over: Over, name: &str, port: u16) {
         check(answer);
     }
     let [tools, resources, controller] = &answers[steps.len()..] else {
-        panic!("three more answers");
+        panic!("three more responses");
     };
     let published: BTreeSet<&str> = tools["tools"]
         .as_array()

@@ -1,4 +1,4 @@
-//! Networks that people broke: healed, and seen to be.
+//! Networks that users broke: repaired and verified.
 
 use argus_tests::PrivateEngine;
 use argus_tests::fixture::{LIMIT, container_runs};
@@ -28,7 +28,7 @@ fn detached_containers_are_reattached_and_verified() {
     disconnect(engine, network, "moved-api");
     let status = verified(&argus, "moved", &status);
 
-    // It is on its network, and nobody knows it by the name of its service.
+    // The container is on its network, but without the alias of its service.
     disconnect(engine, network, "moved-mock-payments");
     engine.docker(&["network", "connect", network, "moved-mock-payments"]);
     let status = verified(&argus, "moved", &status);
@@ -37,7 +37,7 @@ fn detached_containers_are_reattached_and_verified() {
     assert_eq!(status["errors"].as_array().map(Vec::len), Some(0), "{status:#}");
     disconnect(engine, "moved-elsewhere", "moved-api");
     engine.docker_ok(&["network", "rm", "moved-elsewhere"]);
-    argus.wait_until(LIMIT, "helpers leave nothing", || {
+    argus.wait_until(LIMIT, "no helper container remains", || {
         (helpers(engine, "moved") == 0).then_some(())
     });
 }
@@ -52,7 +52,7 @@ fn lost_network_is_recreated_with_its_containers() {
     let runs = container_runs(engine, "gone");
     let inspect = || -> Value {
         let output = engine.docker(&["network", "inspect", network]);
-        serde_json::from_slice::<Value>(&output.stdout).expect("it is there")[0].clone()
+        serde_json::from_slice::<Value>(&output.stdout).expect("the network exists")[0].clone()
     };
     let everybody_off = || {
         for name in runs.keys() {
@@ -61,7 +61,7 @@ fn lost_network_is_recreated_with_its_containers() {
         engine.docker(&["network", "rm", network]).status.success()
     };
     let first = inspect();
-    // It would put them back on the network faster than they are taken off.
+    // Otherwise the controller would reattach the containers faster than the test detaches them.
     argus.signal(Signal::STOP);
     assert!(everybody_off());
     argus.signal(Signal::CONT);
@@ -69,7 +69,7 @@ fn lost_network_is_recreated_with_its_containers() {
     let second = inspect();
     assert_ne!(first["Id"], second["Id"]);
 
-    // Another one of the same name, by somebody who took the labels along.
+    // A foreign network with the same name and the copied labels.
     let labels = second["Labels"].as_object().expect("labels").clone();
     let labels: Vec<String> = labels
         .iter()
@@ -101,8 +101,8 @@ fn unreachable_container_is_reattached_once() {
     let status = verified(&argus, "dark", &Value::Null);
     let runs = container_runs(engine, "dark");
     argus.stop();
-    // Its cable is pulled: the engine knows nothing of that.
-    let pid = engine.inspect("dark-db").expect("it runs")["State"]["Pid"].to_string();
+    // Sets the container's link down, which the engine does not notice.
+    let pid = engine.inspect("dark-db").expect("the container runs")["State"]["Pid"].to_string();
     let link = std::process::Command::new("nsenter")
         .args(["-t", &pid, "-n", "ip", "link", "set", "eth0", "down"])
         .status();
@@ -112,6 +112,6 @@ fn unreachable_container_is_reattached_once() {
     assert_eq!(container_runs(engine, "dark"), runs, "nothing was restarted");
     assert_eq!(status["errors"].as_array().map(Vec::len), Some(0), "{status:#}");
     let times = argus.logs().matches("unreachable, reattached").count();
-    assert!(times > 0, "it was attached anew");
+    assert!(times > 0, "it was reattached");
     assert_eq!(argus.logs().matches("action=\"disconnect-network\"").count(), 1);
 }

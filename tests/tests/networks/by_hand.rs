@@ -1,4 +1,4 @@
-//! `argus network --verify`: a look that a person asks for, with or without a controller.
+//! `argus network --verify`: a check on request, with or without a controller.
 
 use argus_tests::fixture::LIMIT;
 use argus_tests::http;
@@ -20,7 +20,7 @@ fn shell_less_services_reach_each_other_and_mocks() {
     assert_eq!((code, &output["verified"]), (Some(0), &true.into()), "{output:#}");
     no_helper_stays(engine, "bare");
 
-    // The same over HTTP, by the controller itself.
+    // The same over HTTP, from the controller itself.
     let (socket, path) = (
         argus.state.join("private/argus.sock"),
         "/api/v1/environments/bare/network",
@@ -30,7 +30,7 @@ fn shell_less_services_reach_each_other_and_mocks() {
     assert_eq!(seen.json()["verified"], true, "{seen:?}");
     no_helper_stays(engine, "bare");
 
-    // Without a controller, and with somebody who is not there.
+    // Without a controller, and with a missing environment.
     argus.stop();
     engine.docker_ok(&["stop", "-t", "0", "bare-mock-payments"]);
     let (code, output) = network(&argus, "bare", &["--verify"]);
@@ -41,9 +41,9 @@ fn shell_less_services_reach_each_other_and_mocks() {
     assert_eq!(details["host"], "payments");
     assert_eq!(details["target"]["state"], "notRunning");
     assert_eq!(details["network"]["name"], "argusai-bare-network");
-    let members = details["members"].as_array().expect("who is on it");
+    let members = details["members"].as_array().expect("the members of the network");
     assert_eq!(members.len(), 3, "{details:#}");
-    assert_eq!(helpers(engine, "bare"), 0, "a helper leaves nothing");
+    assert_eq!(helpers(engine, "bare"), 0, "no helper container remains");
 }
 
 #[test]
@@ -67,7 +67,7 @@ fn refused_port_is_reported_with_its_topology() {
     let db = details["topology"]
         .as_array()
         .and_then(|all| all.iter().find(|one| one["service"] == "db"))
-        .expect("where it is");
+        .expect("the topology contains db");
     assert_eq!(db["networks"][0]["name"], "argusai-refused-network");
     assert_eq!(
         db["networks"][0]["address"], details["addresses"][0],

@@ -1,4 +1,4 @@
-//! Services without a shell that ask each other, and what is looked at of them.
+//! Services without a shell that connect to each other, and queries for assertions.
 
 use std::sync::Once;
 
@@ -6,10 +6,10 @@ use argus_tests::fixture::{self, LIMIT, condition};
 use argus_tests::{Controller, PrivateEngine, RunOptions, wait};
 use serde_json::Value;
 
-/// This program and nothing else: no shell, no `nslookup`, no `nc`.
+/// An image with this program only: no shell, no `nslookup`, no `nc`.
 pub(crate) const BARE: &str = "bare:local";
 
-/// The engine of all tests here that leave it running.
+/// The shared engine of all tests here that keep it running.
 pub(crate) fn engine() -> &'static PrivateEngine {
     static IMAGES: Once = Once::new();
     let engine = fixture::engine();
@@ -17,7 +17,7 @@ pub(crate) fn engine() -> &'static PrivateEngine {
     engine
 }
 
-/// A controller that looks.
+/// A controller that checks connections.
 pub(crate) fn controller(engine: &PrivateEngine) -> Controller<'_> {
     let options = RunOptions {
         helpers: true,
@@ -26,7 +26,7 @@ pub(crate) fn controller(engine: &PrivateEngine) -> Controller<'_> {
     Controller::start(engine, options)
 }
 
-/// `web` asks `api` and a mock by name, `api` asks `db` on the port that is given.
+/// `web` connects to `api` and a mock by name; `api` connects to `db` on port `db`.
 pub(crate) fn shop(project: &str, port: u16, db: u16) -> String {
     let health = "{ path: /healthz, port: 8080, interval: 500ms, timeout: 1s, retries: 20, startPeriod: 5s }";
     format!(
@@ -61,7 +61,7 @@ mocks:
     )
 }
 
-/// What `argus network ENV` says with these further words, with its exit code.
+/// Output of `argus network ENV` with further arguments, and its exit code.
 pub(crate) fn network(argus: &Controller<'_>, env: &str, more: &[&str]) -> (Option<i32>, Value) {
     let words: Vec<&str> = ["network", env, "-o", "json"]
         .into_iter()
@@ -73,7 +73,7 @@ pub(crate) fn network(argus: &Controller<'_>, env: &str, more: &[&str]) -> (Opti
     (output.status.code(), told)
 }
 
-/// `from -> to:port`, with what is wrong where something is.
+/// Each link as `from -> to:port`, with its error if it has one.
 pub(crate) fn links(output: &Value) -> Vec<String> {
     let links = output["connectivity"]["links"]
         .as_array()
@@ -99,7 +99,7 @@ pub(crate) fn links(output: &Value) -> Vec<String> {
         .collect()
 }
 
-/// Helpers in the networks of an environment's containers.
+/// Number of helpers in the networks of an environment's containers.
 pub(crate) fn helpers(engine: &PrivateEngine, project: &str) -> usize {
     let sources: Vec<String> = engine
         .containers_with(&format!("argusai.project={project}"))
@@ -114,16 +114,16 @@ pub(crate) fn helpers(engine: &PrivateEngine, project: &str) -> usize {
     all.iter().filter(checks).count()
 }
 
-/// Whoever looks clears away behind himself; the controller may be looking just now.
+/// Waits until no helper remains; the controller may run a check just now.
 pub(crate) fn no_helper_stays(engine: &PrivateEngine, project: &str) {
-    wait::until(LIMIT, "no helper stays", || {
+    wait::until(LIMIT, "no helper container remains", || {
         (helpers(engine, project) == 0).then_some(())
     });
 }
 
-/// The status once all links were seen to work, by a look that is not the one of `before`.
+/// Waits until all links work, by a newer check than that of `before`. Returns the status.
 pub(crate) fn verified(argus: &Controller<'_>, env: &str, before: &Value) -> Value {
-    argus.wait_status(env, LIMIT, "is verified anew", |now| {
+    argus.wait_status(env, LIMIT, "is verified again", |now| {
         let seen = &now["connectivity"];
         condition(now, "Verified")["status"] == "True"
             && seen["verified"] == true

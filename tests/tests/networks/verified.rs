@@ -1,4 +1,4 @@
-//! What the controller looks at by itself, and what it tells of it.
+//! Automatic connectivity checks of the controller, and their reports.
 
 use std::time::Duration;
 
@@ -21,15 +21,15 @@ fn ready_environment_is_verified_with_a_matrix() {
     );
     let (code, output) = network(&argus, "matrix", &[]);
     assert_eq!((code, links(&output)), (Some(0), links(&status)), "{output:#}");
-    argus.wait_until(LIMIT, "the journal tells it", || {
+    argus.wait_until(LIMIT, "the journal records it", || {
         let events = argus.cli(&["events", "matrix", "--type", "network_verified"]);
         String::from_utf8_lossy(&events.stdout)
             .contains("network_verified")
             .then_some(())
     });
     no_helper_stays(engine, "matrix");
-    // What works is not looked at again.
-    wait::all_the_while(Duration::from_secs(4), "nothing is looked at again", || {
+    // A working link is not checked again.
+    wait::all_the_while(Duration::from_secs(4), "no further check", || {
         helpers(engine, "matrix") == 0 && argus.status("matrix")["connectivity"] == status["connectivity"]
     });
 }
@@ -65,9 +65,9 @@ fn refused_port_is_an_error_and_keeps_the_phase() {
     let output = String::from_utf8_lossy(&refused.stdout) + String::from_utf8_lossy(&refused.stderr);
     assert!(
         !refused.status.success() && output.contains("NETWORK_UNREACHABLE"),
-        "no test begins like this: {output}"
+        "no test begins without connectivity: {output}"
     );
-    // The file says where the database really is, and all is well.
+    // The edited file has the real port of the database, so all links work.
     argus.write_spec("e2e.yaml", &shop("deaf", 19030, 8080));
     let status = verified(&argus, "deaf", &status);
     assert_eq!(status["errors"].as_array().map(Vec::len), Some(0), "{status:#}");
@@ -92,7 +92,7 @@ fn disabled_connectivity_checks_do_not_run() {
         assert_eq!(
             network(&argus, env, &[]).0,
             Some(5),
-            "neither verified nor broken"
+            "neither verified nor failed"
         );
     }
     let refused = argus.cli(&["network", "unlooked", "--verify", "-o", "json"]);
@@ -111,7 +111,7 @@ fn engine_restart_repeats_the_connectivity_check() {
     engine.restart();
     let after = verified(&argus, "again", &before);
     assert_eq!(links(&after), links(&before));
-    let stayed = argus.wait_until(LIMIT, "a helper leaves nothing", || {
+    let stayed = argus.wait_until(LIMIT, "no helper container remains", || {
         (helpers(&engine, "again") == 0).then_some(0)
     });
     assert_eq!(stayed, 0);

@@ -1,4 +1,5 @@
-//! A daemon that is stopped for long, killed, or restarted under many environments: everything is Ready again, nothing more is done.
+//! A daemon that is frozen, killed, or restarted under many environments: everything becomes Ready again, without
+//! further actions.
 
 use std::time::Duration;
 
@@ -35,17 +36,19 @@ fn engine_stopped_for_90_s_is_reported_and_found() {
     engine.freeze();
     let (lasted, ()) = wait::timed(|| {
         let (took, ()) = wait::timed(|| {
-            argus.wait_until(Duration::from_secs(30), "the silence has a name", || {
-                error(&argus.controller_status(), "DOCKER_UNAVAILABLE").map(|_| ())
-            });
+            argus.wait_until(
+                Duration::from_secs(30),
+                "the status names the frozen engine",
+                || error(&argus.controller_status(), "DOCKER_UNAVAILABLE").map(|_| ()),
+            );
         });
-        eprintln!("asleep: told after {took:.1?}");
+        eprintln!("asleep: reported after {took:.1?}");
         argus.wait_until(LIMIT, "the engine's breaker is open", || {
             (argus.controller_status()["breaker"]["state"] == "open").then_some(())
         });
-        // Somebody asks for more meanwhile.
+        // A new environment during the outage.
         argus.write_spec("b.e2e.yaml", &singles("dreamt", &[18710], ""));
-        argus.wait_status("dreamt", LIMIT, "says why it waits", |now| {
+        argus.wait_status("dreamt", LIMIT, "reports the reason of its wait", |now| {
             condition(now, "EngineReachable")["status"] == "False" && now["phase"] != "Ready"
         });
         let (took, logs) = wait::timed(|| argus.cli(&["logs", "asleep", "db"]));
@@ -57,7 +60,7 @@ fn engine_stopped_for_90_s_is_reported_and_found() {
         let status = argus.status("asleep");
         assert_eq!(status["stale"], true, "{status:#}");
         assert_eq!(argus.controller_status()["mode"], "Minimal");
-        wait::all_the_while(ASLEEP, "it stays told", || {
+        wait::all_the_while(ASLEEP, "it stays reported", || {
             error(&argus.controller_status(), "DOCKER_UNAVAILABLE").is_some()
         });
     });
@@ -66,7 +69,7 @@ fn engine_stopped_for_90_s_is_reported_and_found() {
     let (took, _) =
         wait::timed(|| argus.wait_status("asleep", 3 * LIMIT, "is Ready again", is_fresh_and_ready));
     eprintln!("asleep: Ready {took:.1?} after {lasted:.1?} of silence");
-    argus.wait_status("dreamt", LIMIT, "is made at last", is_fresh_and_ready);
+    argus.wait_status("dreamt", LIMIT, "is created after the outage", is_fresh_and_ready);
     assert_eq!(container_runs(&engine, "asleep"), before, "nothing was restarted");
     assert_eq!(container_runs(&engine, "dreamt").len(), 1);
     let whole = argus.controller_status();
@@ -74,14 +77,14 @@ fn engine_stopped_for_90_s_is_reported_and_found() {
     assert!(error(&whole, "DOCKER_UNAVAILABLE").is_none(), "{whole:#}");
 }
 
-/// Through a SIGKILL of the daemon and a new start of it; what the environment was and is.
+/// Kills the daemon with SIGKILL and starts it again. Returns the runs before and after.
 fn killed(engine: &PrivateEngine, name: &str) -> (Runs, Runs) {
     let argus = Controller::start(engine, RunOptions::default());
     argus.write_spec("e2e.yaml", &shop(name, 18720, "one"));
     argus.wait_ready(name, LIMIT);
     let before = container_runs(engine, name);
     engine.kill9();
-    argus.wait_status(name, LIMIT, "says that the engine is away", |now| {
+    argus.wait_status(name, LIMIT, "reports that the engine is unreachable", |now| {
         condition(now, "EngineReachable")["status"] == "False"
     });
     engine.start_again();
@@ -90,9 +93,9 @@ fn killed(engine: &PrivateEngine, name: &str) -> (Runs, Runs) {
     eprintln!("{name}: Ready {took:.1?} after the engine answered");
     for service in ["db", "api", "web"] {
         let row = Controller::service(&status, service);
-        assert_eq!(row["restarts"], 0, "no budget was burnt: {row:#}");
+        assert_eq!(row["restarts"], 0, "no restart was counted: {row:#}");
     }
-    // Nothing that was begun before is still to come.
+    // Nothing from before the kill is still in progress.
     let after = container_runs(engine, name);
     wait::all_the_while(Duration::from_secs(5), "it stays so", || {
         container_runs(engine, name) == after
@@ -121,7 +124,7 @@ fn daemon_killed_restarts_each_container_once() {
             .map(|(name, (id, _))| (name.clone(), id.clone()))
             .collect::<Vec<_>>()
     };
-    assert_eq!(ids(&before), ids(&after), "none was made anew");
+    assert_eq!(ids(&before), ids(&after), "no container was recreated");
     let starts: Vec<_> = engine
         .docker_ok(&[
             "events",
@@ -180,11 +183,11 @@ fn ten_environments_recover_from_an_engine_restart() {
     for name in &names {
         let services = argus.status(name)["services"].as_array().cloned();
         for row in services.expect("services") {
-            assert_eq!(row["restarts"], 0, "no budget was burnt: {row:#}");
+            assert_eq!(row["restarts"], 0, "no restart was counted: {row:#}");
         }
     }
     let after: Vec<_> = names.iter().flat_map(ids).collect();
-    assert_eq!(before, after, "none was made anew");
+    assert_eq!(before, after, "no container was recreated");
     let counts = proxy.counts();
     let counted = |class: &str| counts.get(class).copied().unwrap_or(0);
     assert_eq!(

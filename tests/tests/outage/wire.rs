@@ -1,4 +1,4 @@
-//! A wire that breaks while an environment comes up, a socket that goes, and what happened while nobody looked.
+//! Connection faults during the creation of an environment, a removed socket, and changes during an outage.
 
 use std::time::Duration;
 
@@ -6,7 +6,7 @@ use argus_tests::fixture::{LIMIT, container_runs, engine, images, proxied, runni
 use argus_tests::proxy::Fault;
 use argus_tests::{Controller, PrivateEngine, Proxy, RunOptions, wait};
 
-/// Calls have 2 or 15 s here; an error that comes later than this waited for something else.
+/// Calls time out after 2 or 15 s here; an error that arrives later than this has another cause.
 const OUTPUT: Duration = Duration::from_secs(45);
 const CREATE: &str = "POST /containers/create";
 const START: &str = "POST /containers/*/start";
@@ -15,15 +15,15 @@ const ALL: &str = "";
 
 const REFUSAL: &str = "HTTP/1.1 500 Internal Server Error\r\nContent-Type: application/json\r\n\
                        Content-Length: 48\r\n\r\n{\"message\":\"something that nobody has heard of\"}";
-/// As long as it says, and not JSON.
+/// Of the announced length, but not JSON.
 const BROKEN_JSON: &str =
     "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 14\r\n\r\n[{\"Id\":\"abc\",\"";
-/// Shorter than it says.
+/// Shorter than the announced length.
 const CUT_JSON: &str =
     "HTTP/1.1 201 Created\r\nContent-Type: application/json\r\nContent-Length: 400\r\n\r\n{\"Id\":\"ab";
 const GARBAGE: &str = "\u{1}\u{2} this is not HTTP at all\r\n\r\n\r\n";
 
-/// What is broken, how, and the error that tells it.
+/// The broken call, its fault, and the error that reports it.
 struct Case {
     name: &'static str,
     class: &'static str,
@@ -50,7 +50,7 @@ const CASES: &[Case] = &[
         fault: Fault::CloseBefore,
         code: "CONNECTION_LOST",
     },
-    // A create that was cut is done, and adopted without a word: only a read can be cut in vain.
+    // A truncated response to a create is adopted without an error, so only a read can fail by truncation.
     Case {
         name: "halved",
         class: LIST,
@@ -102,7 +102,7 @@ fn quick() -> Vec<(String, String)> {
     ]
 }
 
-/// All codes that an environment's status and the controller's tell.
+/// All codes in the status of an environment and of the controller.
 fn codes(argus: &Controller<'_>, env: &str) -> Vec<String> {
     let (status, whole) = (argus.status(env), argus.controller_status());
     let output = |document: &serde_json::Value| document["errors"].as_array().cloned().unwrap_or_default();
@@ -126,7 +126,7 @@ fn broken(engine: &PrivateEngine, number: usize, case: &Case) {
         env: quick(),
         ..RunOptions::default()
     };
-    // In the middle of a life: it has looked, and has work of its own.
+    // A controller that has listed, and has work in progress.
     let argus = Controller::start(engine, options);
     let port = 18500 + 10 * u16::try_from(number).expect("few");
     argus.write_spec("before.e2e.yaml", &singles(&format!("{name}-0"), &[port], ""));
@@ -144,7 +144,7 @@ fn broken(engine: &PrivateEngine, number: usize, case: &Case) {
             .then_some(())
     });
     let (took, ()) = wait::timed(|| {
-        argus.wait_until(OUTPUT, &format!("{name} tells {}", case.code), || {
+        argus.wait_until(OUTPUT, &format!("{name} reports {}", case.code), || {
             codes(&argus, &name)
                 .iter()
                 .any(|code| code == case.code)
@@ -153,31 +153,33 @@ fn broken(engine: &PrivateEngine, number: usize, case: &Case) {
     });
     eprintln!("{name}: {} after {took:.1?}", case.code);
     if case.code == "DOCKER_UNAVAILABLE" {
-        // Not only because the watch was cut: it is known for longer than it was looked at once more.
+        // Not only because of the cut watch: the outage lasts longer than one more attempt.
         let away = || argus.controller_status()["breaker"]["state"] == "open";
         argus.wait_until(LIMIT, &format!("{name}: the engine's breaker is open"), || {
             away().then_some(())
         });
-        wait::all_the_while(Duration::from_secs(5), "the engine is told to be away", || {
-            codes(&argus, &name).iter().any(|code| code == case.code)
-        });
+        wait::all_the_while(
+            Duration::from_secs(5),
+            "the engine stays reported as unreachable",
+            || codes(&argus, &name).iter().any(|code| code == case.code),
+        );
     }
     proxy.heal();
-    // By itself: nobody resets a breaker.
+    // Automatically, without a reset of the breaker.
     let (took, ready) = wait::timed(|| {
-        argus.wait_status(&name, 3 * LIMIT, "is Ready on a whole wire", |now| {
+        argus.wait_status(&name, 3 * LIMIT, "is Ready after the fault", |now| {
             now["phase"] == "Ready" && now["stale"] != true
         })
     });
-    eprintln!("{name}: Ready {took:.1?} after the wire was whole");
+    eprintln!("{name}: Ready {took:.1?} after the fault");
     assert_eq!(ready["errors"], serde_json::json!([]), "{name}: {ready:#}");
     assert_eq!(
         container_runs(engine, &name).len(),
         2,
-        "{name}: no copy of a service"
+        "{name}: no service is duplicated"
     );
     let after = container_runs(engine, &format!("{name}-0"));
-    assert_eq!(after, before, "{name}: what ran was left alone");
+    assert_eq!(after, before, "{name}: running containers are untouched");
 }
 
 #[test]
@@ -199,11 +201,11 @@ fn slow_connection_is_not_an_error() {
     proxy.inject(ALL, Fault::Delay(Duration::from_millis(400)), 1_000_000);
     argus.write_spec("e2e.yaml", &shop("slowly", 18440, "one"));
     let mut output = Vec::new();
-    argus.wait_until(LIMIT, "Ready over a slow wire", || {
+    argus.wait_until(LIMIT, "Ready over a slow connection", || {
         output.extend(codes(&argus, "slowly"));
         (argus.status("slowly")["phase"] == "Ready").then_some(())
     });
-    // What other tests leave on the engine that they share is told as well.
+    // Orphans of other tests on the shared engine are reported as well.
     output.retain(|code| code != "ORPHAN_DETECTED");
     assert_eq!(output, Vec::<String>::new());
     assert_eq!(container_runs(engine, "slowly").len(), 3);
@@ -219,14 +221,14 @@ fn recreated_socket_is_found() {
     let file = engine.scratch("socket").join("p.sock");
     drop(proxy);
     assert!(!file.exists());
-    argus.wait_until(LIMIT, "the missing socket is told", || {
+    argus.wait_until(LIMIT, "the missing socket is reported", || {
         codes(&argus, "socket")
             .contains(&"DOCKER_UNAVAILABLE".to_owned())
             .then_some(())
     });
     engine.docker_ok(&["rm", "-f", "socket-web"]);
     let _proxy = Proxy::start(&file, &engine.socket());
-    argus.wait_until(3 * LIMIT, "what went meanwhile is back", || {
+    argus.wait_until(3 * LIMIT, "everything removed during the outage is back", || {
         running(engine, "socket-web").then_some(())
     });
     argus.wait_status("socket", LIMIT, "is Ready again", |now| {
@@ -234,7 +236,7 @@ fn recreated_socket_is_found() {
     });
     let after = container_runs(engine, "socket");
     for name in ["socket-db", "socket-api"] {
-        assert_eq!(after[name], before[name], "{name} was left alone");
+        assert_eq!(after[name], before[name], "{name} is untouched");
     }
 }
 
@@ -245,13 +247,13 @@ fn three_hundred_missed_events_are_repaired() {
     argus.write_spec("e2e.yaml", &shop("deaf", 18460, "one"));
     argus.wait_ready("deaf", LIMIT);
     engine.docker_ok(&["run", "-d", "--name", "deaf-stranger", "busybox:local"]);
-    let stranger = engine.inspect("deaf-stranger").expect("it runs");
+    let stranger = engine.inspect("deaf-stranger").expect("the container runs");
     let before = container_runs(engine, "deaf");
     proxy.refuse();
-    argus.wait_until(LIMIT, "nobody listens", || {
+    argus.wait_until(LIMIT, "the port is closed", || {
         (argus.status("deaf")["stale"] == true).then_some(())
     });
-    // First what matters, then more than the engine keeps (256), so that no event of it is left.
+    // First the relevant event, then more than the engine keeps (256), so that no event of it remains.
     engine.docker_ok(&["kill", "deaf-db"]);
     engine.docker_ok(&["rm", "-f", "deaf-web"]);
     for number in 0..300 {
@@ -273,14 +275,19 @@ fn three_hundred_missed_events_are_repaired() {
     argus.wait_status("deaf", LIMIT, "is Ready again", |now| {
         now["phase"] == "Ready" && now["stale"] != true
     });
-    eprintln!("deaf: everything runs {took:.1?} after the wire was whole");
+    eprintln!("deaf: everything runs {took:.1?} after the fault");
     let after = container_runs(engine, "deaf");
-    assert_eq!(after["deaf-api"], before["deaf-api"], "what ran was left alone");
+    assert_eq!(
+        after["deaf-api"], before["deaf-api"],
+        "running containers are untouched"
+    );
     assert_eq!(
         after["deaf-db"].0, before["deaf-db"].0,
-        "what was killed is started again, and not made anew"
+        "a killed container is started again, not recreated"
     );
-    let found = engine.inspect("deaf-stranger").expect("it is there still");
+    let found = engine
+        .inspect("deaf-stranger")
+        .expect("the container still exists");
     assert_eq!(
         (&found["Id"], &found["State"]),
         (&stranger["Id"], &stranger["State"])
@@ -291,5 +298,5 @@ fn three_hundred_missed_events_are_repaired() {
         .into_iter()
         .filter(|write| write.request.contains(id) || write.request.contains("deaf-stranger"))
         .collect();
-    assert_eq!(touched, [], "the stranger's own affairs");
+    assert_eq!(touched, [], "no call touched the foreign container");
 }

@@ -1,4 +1,4 @@
-//! A data root that is full: nothing new is made, nothing healthy is touched, and it goes on by itself.
+//! A full data root: nothing new is created, nothing healthy is touched, and work resumes automatically.
 
 use std::fs::File;
 use std::path::PathBuf;
@@ -7,10 +7,10 @@ use argus_tests::fixture::{IMAGE, LIMIT, condition, container_runs, images, runn
 use argus_tests::{Controller, PrivateEngine, RunOptions};
 use serde_json::Value;
 
-/// What the specs here want to be free.
+/// Free space that the specs here require, in bytes.
 const THRESHOLD: u64 = 20_000_000;
 
-/// An engine with a small data root, and what fills it.
+/// An engine with a small data root, and the file that fills it.
 struct Small {
     engine: PrivateEngine,
     ballast: PathBuf,
@@ -29,19 +29,19 @@ impl Small {
     }
 
     fn free(&self) -> u64 {
-        let found = rustix::fs::statvfs(self.engine.data_root()).expect("the data root is there");
+        let found = rustix::fs::statvfs(self.engine.data_root()).expect("the data root exists");
         found.f_bavail * found.f_frsize
     }
 
-    /// Leaves only so many bytes.
+    /// Fills the disk except for this many bytes.
     fn leave(&self, bytes: u64) {
         let file = File::create(&self.ballast).expect("a file in the data root");
-        let size = self.free().checked_sub(bytes).expect("there is more than that");
+        let size = self.free().checked_sub(bytes).expect("enough space is free");
         rustix::fs::fallocate(&file, rustix::fs::FallocateFlags::empty(), 0, size).expect("it fits");
     }
 
     fn free_again(&self) {
-        std::fs::remove_file(&self.ballast).expect("the ballast is there");
+        std::fs::remove_file(&self.ballast).expect("the ballast exists");
     }
 }
 
@@ -65,7 +65,7 @@ fn check<'a>(report: &'a Value, name: &str) -> &'a Value {
     checks
         .iter()
         .find(|check| check["name"] == name)
-        .expect("the check is there")
+        .expect("the check is in the report")
 }
 
 #[test]
@@ -86,15 +86,15 @@ fn full_data_root_is_reported_and_recovered() {
     );
     let before = container_runs(engine, "calm");
 
-    // A look is good for a while; a controller that comes anew takes one.
+    // A check stays valid for a while; a controller checks when it starts.
     argus.stop();
     small.leave(THRESHOLD / 2);
     argus.start_again();
     argus.write_spec("late.e2e.yaml", &one("late", "diskSpaceThreshold: 20MB"));
-    let late = argus.wait_status("late", LIMIT, "tells of the full disk", |status| {
+    let late = argus.wait_status("late", LIMIT, "reports the full disk", |status| {
         disk_error(status).is_some()
     });
-    let error = disk_error(&late).expect("it was just there");
+    let error = disk_error(&late).expect("the status reports it");
     let details = &error["details"];
     assert_eq!(
         text(&details["dataRoot"]),
@@ -107,30 +107,33 @@ fn full_data_root_is_reported_and_recovered() {
     assert_eq!(late["services"][0]["waitingOn"]["error"], "DISK_SPACE_LOW");
     assert_eq!(condition(&late, "Blocked")["status"], "True");
     assert_eq!(late["preflight"]["overall"], "unhealthy");
-    assert!(container_runs(engine, "late").is_empty(), "nothing of it is made");
+    assert!(
+        container_runs(engine, "late").is_empty(),
+        "nothing of it is created"
+    );
     assert!(
         engine
             .docker_ok(&["network", "ls", "-q", "--filter", "label=argusai.project=late"])
             .is_empty()
     );
 
-    // What is there is repaired all the same.
+    // Existing containers are still repaired.
     engine.docker_ok(&["kill", "calm-web"]);
-    argus.wait_until(LIMIT, "what was killed runs again", || {
+    argus.wait_until(LIMIT, "the killed container runs again", || {
         running(engine, "calm-web").then_some(())
     });
     argus.wait_ready("calm", LIMIT);
     let now = container_runs(engine, "calm");
     for name in ["calm-db", "calm-api"] {
-        assert_eq!(now.get(name), before.get(name), "{name} was not touched");
+        assert_eq!(now.get(name), before.get(name), "{name} is untouched");
     }
     assert_eq!(
         now["calm-web"].0, before["calm-web"].0,
-        "started again, and not made anew"
+        "started again, not recreated"
     );
     assert!(
         container_runs(engine, "late").is_empty(),
-        "still nothing of it is made"
+        "still nothing of it is created"
     );
 
     small.free_again();
@@ -144,15 +147,15 @@ fn engine_without_space_is_reported_with_usage() {
     let argus = Controller::start(engine, RunOptions::default());
     small.leave(0);
     argus.write_spec("e2e.yaml", &one("brim", "enabled: false"));
-    let status = argus.wait_status("brim", LIMIT, "tells how full the disk is", |status| {
+    let status = argus.wait_status("brim", LIMIT, "reports the full disk", |status| {
         disk_error(status).is_some_and(|error| error["details"]["freeBytes"].is_u64())
     });
-    let error = disk_error(&status).expect("it was just there");
+    let error = disk_error(&status).expect("the status reports it");
     assert!(
         text(&error["details"]["reason"]).contains("no space left"),
         "{error:#}"
     );
-    assert_eq!(status["preflight"], Value::Null, "nobody asked for checks");
+    assert_eq!(status["preflight"], Value::Null, "no preflight was requested");
     assert!(!running(engine, "brim-web"));
     small.free_again();
     argus.wait_ready("brim", LIMIT);

@@ -1,4 +1,4 @@
-//! What `argus prune` gives back: only what Argus built and newer builds followed.
+//! `argus prune` removes only images that Argus built and that newer builds replaced.
 
 use std::collections::BTreeSet;
 
@@ -17,7 +17,7 @@ fn all_images(engine: &PrivateEngine) -> BTreeSet<String> {
 }
 
 fn reclaim(controller: &Controller<'_>, args: &[&str]) -> Value {
-    // Another state directory: what this one keeps for a rollback is wanted.
+    // With another state directory, the images that this one keeps for a rollback are in use.
     let nothing = controller.state.with_extension("nothing").display().to_string();
     let mut all = vec![
         "prune",
@@ -36,15 +36,15 @@ fn reclaim(controller: &Controller<'_>, args: &[&str]) -> Value {
 
 #[test]
 fn prune_removes_only_superseded_builds() {
-    // Its own: all images are looked at.
+    // A private engine, because the test counts all images.
     let engine = &PrivateEngine::start();
     images(engine);
     let argus = Controller::start(engine, RunOptions::default());
     let context = argus.specs.join("app");
-    std::fs::create_dir_all(&context).expect("a folder");
+    std::fs::create_dir_all(&context).expect("a directory");
     let steps = "FROM busybox:local\nCOPY file /file\nRUN touch /made\n";
     std::fs::write(context.join("Dockerfile"), steps).expect("a file");
-    // Whole at once: half of it would be a build of its own.
+    // Replaces the file atomically: a partial file would be a different build.
     let write = |content: &str| {
         let beside = context.with_extension("new");
         std::fs::write(&beside, content.repeat(100_000)).expect("a file");
@@ -56,8 +56,8 @@ fn prune_removes_only_superseded_builds() {
         "version: \"1\"\nproject: { name: given }\nservices:\n  app:\n    build: { context: ./app }\n    container: { name: given-app }\n",
     );
     argus.wait_ready("given", LIMIT);
-    let first = image_of(engine, "given-app").expect("it runs");
-    // A stranger builds on it, and another stranger's image has lost its name.
+    let first = image_of(engine, "given-app").expect("the container runs");
+    // A foreign image is based on it, and another foreign image has lost its name.
     foreign(engine, "foreign:old", "old", "busybox:local");
     foreign(engine, "foreign:old", "new", "busybox:local");
     write("two");
@@ -85,13 +85,13 @@ fn prune_removes_only_superseded_builds() {
     );
     assert!(output["imagesBytes"].as_u64() >= Some(300_000), "{output:#}");
     assert_eq!(output["done"], false);
-    assert_eq!(all_images(engine), before, "who only looks removes nothing");
+    assert_eq!(all_images(engine), before, "without `--yes` nothing is removed");
 
     let done = reclaim(&argus, &["--yes"]);
     assert_eq!(done["done"], true);
     assert_eq!(done["images"][0]["removed"], true, "{done:#}");
     let expected: BTreeSet<String> = before.into_iter().filter(|id| *id != first).collect();
-    assert_eq!(all_images(engine), expected, "nothing else is gone");
+    assert_eq!(all_images(engine), expected, "nothing else is removed");
     assert_eq!(image_of(engine, "given-app"), Some(third));
     assert!(
         reclaim(&argus, &["--yes"])["images"]
@@ -103,7 +103,7 @@ fn prune_removes_only_superseded_builds() {
 
 #[test]
 fn prune_keeps_the_image_that_mocks_use() {
-    // Its own: what is listed here is everything on it.
+    // A private engine, because the list here shows everything on it.
     let engine = PrivateEngine::start();
     let argus = Controller::start(&engine, RunOptions::default());
     argus.write_spec(
@@ -113,18 +113,18 @@ fn prune_keeps_the_image_that_mocks_use() {
     argus.wait_ready("mocked", LIMIT);
     let runs = || image_of(&engine, "mocked-mock-api");
     let tags = |id: &str| engine.docker_ok(&["inspect", "-f", "{{join .RepoTags \" \"}}", id]);
-    let first = runs().expect("it runs");
+    let first = runs().expect("the container runs");
     assert!(tags(&first).starts_with("argus/mock:"), "{}", tags(&first));
     assert_eq!(
         reclaim(&argus, &[])["images"],
         serde_json::json!([]),
         "it is the newest"
     );
-    // Another program, as after an upgrade: another image under another tag.
+    // A changed program, as after an upgrade: a new image with a new tag.
     let dockerfile = argus.state.join("private/own-image/Dockerfile");
     let upgrade = |to: &str| {
         assert!(argus.stop().success());
-        let text = std::fs::read_to_string(&dockerfile).expect("it was filled");
+        let text = std::fs::read_to_string(&dockerfile).expect("the Dockerfile exists");
         std::fs::write(&dockerfile, format!("{text}ENV PROGRAM={to}\n")).expect("a file");
         let before = runs();
         argus.start_again();
@@ -133,11 +133,11 @@ fn prune_keeps_the_image_that_mocks_use() {
         })
     };
     let second = upgrade("second");
-    // Somebody has a use for the second.
+    // A user tags the second image.
     engine.docker_ok(&["tag", &second, "mine:1"]);
     let third = upgrade("third");
     argus.wait_ready("mocked", LIMIT);
-    let listed = argus.wait_until(LIMIT, "the first is of no use", || {
+    let listed = argus.wait_until(LIMIT, "the first image is unused", || {
         let output = reclaim(&argus, &[]);
         (!output["images"].as_array().is_none_or(Vec::is_empty)).then_some(output)
     });
@@ -153,7 +153,7 @@ fn prune_keeps_the_image_that_mocks_use() {
 
 #[test]
 fn prune_counts_and_empties_the_build_cache() {
-    // Its own: what is given back here is of use to the test beside it.
+    // A private engine, because this prune would remove images of the parallel test.
     let engine = PrivateEngine::start();
     let argus = Controller::prepare(&engine, RunOptions::default());
     for args in [&["prune", "-o", "json"][..], &["prune", "--yes", "-o", "json"]] {
@@ -161,7 +161,7 @@ fn prune_counts_and_empties_the_build_cache() {
         let err = String::from_utf8_lossy(&output.stderr);
         assert_eq!(output.status.code(), Some(0), "{err}");
         let printed: Value = serde_json::from_slice(&output.stdout).expect("a document");
-        // The builder that Argus uses keeps its steps as images: there is no cache of the other kind.
+        // Argus' builder keeps its steps as images, so the build cache is empty.
         assert_eq!(printed["buildCacheBytes"], 0, "{printed:#}");
     }
     let away = RunOptions {
@@ -172,7 +172,7 @@ fn prune_counts_and_empties_the_build_cache() {
     assert_eq!(nowhere.status.code(), Some(4));
 }
 
-/// A stranger's build: an image of this name on top of `from`.
+/// A foreign build: an image of this name, based on `from`.
 fn foreign(engine: &PrivateEngine, name: &str, step: &str, from: &str) {
     let folder = engine.scratch("foreign");
     std::fs::write(

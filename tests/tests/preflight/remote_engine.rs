@@ -1,4 +1,4 @@
-//! An engine behind TCP tells its free disk through a helper, which leaves nothing.
+//! An engine behind TCP: a helper measures the free disk space and is removed afterwards.
 
 use argus_tests::fixture::images;
 use argus_tests::{Controller, Options, PrivateEngine, RunOptions};
@@ -22,15 +22,15 @@ fn remote_disk_is_measured_without_leftovers() {
             ..RunOptions::default()
         },
     );
-    // The second look finds the image that the first one made.
+    // The second check reuses the image that the first one created.
     for _ in 0..2 {
         let found = report(&argus.cli(&["preflight", "-o", "json"]));
         let disk = check(&found, "disk");
         assert_eq!(disk["result"], "pass", "{found:#}");
         let free = disk["details"]["freeBytes"].as_u64().expect("bytes");
-        let here = rustix::fs::statvfs(engine.data_root()).expect("the data root");
+        let here = rustix::fs::statvfs(engine.data_root()).expect("the data root exists");
         let (here, slack) = (here.f_bavail * here.f_frsize, 4_000_000_000);
         assert!(free.abs_diff(here) < slack, "{free} there, {here} here");
     }
-    assert!(engine.containers().is_empty(), "a helper leaves nothing");
+    assert!(engine.containers().is_empty(), "no helper container remains");
 }

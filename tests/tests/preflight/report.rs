@@ -1,4 +1,5 @@
-//! `argus preflight` beside a controller, without one, and without an engine; each check made to fail where it can be.
+//! `argus preflight` with a controller, without one, and without an engine; each check fails where a test can cause
+//! that.
 
 use std::process::Output;
 use std::time::Duration;
@@ -8,14 +9,14 @@ use argus_tests::fixture::{IMAGE, LIMIT, container_runs, engine, images, shop};
 use argus_tests::{Controller, PrivateEngine, RunOptions};
 use serde_json::{Value, json};
 
-/// The longest that all checks may take, and what a busy machine adds.
+/// Time limit of all checks, with the load of a busy machine.
 const ALL: Duration = Duration::from_secs(10);
 
-/// A report that fits its schema.
+/// A report that matches its schema.
 pub(super) fn report(output: &Output) -> Value {
     let found: Value = serde_json::from_slice(&output.stdout)
         .unwrap_or_else(|error| panic!("{error}: {}", String::from_utf8_lossy(&output.stderr)));
-    let schema = jsonschema::validator_for(&schema::preflight_schema()).expect("the schema is one");
+    let schema = jsonschema::validator_for(&schema::preflight_schema()).expect("the schema is valid");
     if let Err(error) = schema.validate(&found) {
         panic!("{error}: {found:#}");
     }
@@ -28,10 +29,10 @@ pub(super) fn check(report: &Value, name: &str) -> Value {
         .iter()
         .find(|check| check["name"] == name)
         .cloned()
-        .expect("the check is there")
+        .expect("the check is in the report")
 }
 
-/// Results by check, for a look at all of them.
+/// Results by check.
 fn results(report: &Value) -> Vec<(String, String)> {
     let checks = report["checks"].as_array().expect("checks");
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
@@ -43,7 +44,7 @@ fn results(report: &Value) -> Vec<(String, String)> {
 
 #[test]
 fn healthy_engine_passes_with_and_without_controller() {
-    // Its own: the tests beside it leave orphans behind on purpose.
+    // A private engine, because parallel tests create orphans on purpose.
     let engine = PrivateEngine::start();
     images(&engine);
     let argus = Controller::start(&engine, RunOptions::default());
@@ -93,7 +94,7 @@ fn lost_engine_fails_one_check_and_skips_others() {
     }
     assert_eq!(check(&found, "engine")["code"], "DOCKER_UNAVAILABLE");
     let skipped = argus.cli(&["preflight", "--skip", "engine,disk", "-o", "json"]);
-    assert_eq!(skipped.status.code(), Some(0), "what is not asked cannot fail");
+    assert_eq!(skipped.status.code(), Some(0), "a skipped check cannot fail");
     let wrong = argus.cli(&["preflight", "--skip", "moon"]);
     assert_eq!(wrong.status.code(), Some(2));
 }
@@ -115,7 +116,7 @@ fn hanging_engine_is_waited_for_within_the_limit() {
 
 #[test]
 fn leftovers_are_removed_on_request_and_rechecked() {
-    // Nobody else's leftovers are on it.
+    // An engine without orphans of other tests.
     let private = PrivateEngine::start();
     images(&private);
     let engine = &private;
@@ -141,8 +142,8 @@ fn leftovers_are_removed_on_request_and_rechecked() {
             );
         }
     }
-    assert_eq!(container_runs(engine, "left").len(), 3, "a look removes nothing");
-    // Another controller that holds a spec of the project knows them for what they are.
+    assert_eq!(container_runs(engine, "left").len(), 3, "a check removes nothing");
+    // Another controller with a spec of the project recognizes them as orphans.
     let heir = Controller::prepare(engine, RunOptions::default());
     heir.write_spec(
         "e2e.yaml",
@@ -166,7 +167,7 @@ fn leftovers_are_removed_on_request_and_rechecked() {
     assert!(container_runs(engine, "left").is_empty());
     assert!(
         engine.inspect(&stranger).is_some(),
-        "a stranger is nobody's orphan"
+        "a foreign container is not an orphan"
     );
     engine.docker_ok(&["rm", "-f", &stranger]);
 }

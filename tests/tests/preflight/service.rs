@@ -1,4 +1,4 @@
-//! What the service manager hears from the real binary.
+//! Notifications to the service manager from the real binary.
 
 use std::os::unix::net::UnixDatagram;
 use std::time::Duration;
@@ -6,7 +6,7 @@ use std::time::Duration;
 use argus_tests::fixture::{LIMIT, engine, shop};
 use argus_tests::{Controller, RunOptions, wait};
 
-/// What was told, line by line, until one of them is `last`.
+/// Receives notifications, line by line, until one of them is `last`.
 fn received(socket: &UnixDatagram, last: &str) -> Vec<String> {
     let mut lines = Vec::new();
     let mut buffer = [0; 4096];
@@ -17,7 +17,7 @@ fn received(socket: &UnixDatagram, last: &str) -> Vec<String> {
         }
         lines.iter().any(|line| line == last).then_some(())
     });
-    assert!(found.is_some(), "`{last}` was not told: {lines:#?}");
+    assert!(found.is_some(), "no notification `{last}`: {lines:#?}");
     lines
 }
 
@@ -47,7 +47,7 @@ fn service_manager_is_notified_of_ready_alive_and_stop() {
     let lines = received(&socket, "STOPPING=1");
     assert!(
         !lines.iter().any(|line| line == "READY=1"),
-        "it is told once: {lines:#?}"
+        "one notification: {lines:#?}"
     );
 }
 

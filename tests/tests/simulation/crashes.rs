@@ -1,4 +1,5 @@
-//! Crash points: the controller killed at any call, and the next one at any of its own, before and after the engine has it.
+//! Crash points: the controller is killed at any call, and its successor at any of its own calls, before and after the
+//! engine executes it.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -13,7 +14,7 @@ use crate::{all, foreign_objects};
 
 const LIMIT: Duration = Duration::from_secs(600);
 
-/// What is interrupted.
+/// The interrupted work.
 #[derive(Debug, Clone, Copy)]
 enum Work {
     Convergence,
@@ -21,7 +22,8 @@ enum Work {
     Teardown,
 }
 
-/// A job that has to end, a service that needs it, one that needs that, with a volume, ports, a probe and an image to pull.
+/// A job that must complete, a service that needs it, and one that needs that service; with a volume, ports, a probe
+/// and an image to pull.
 fn shop(version: &str) -> Desired {
     let job = plain("one", "job0");
     let (mut api, mut web) = (plain("one", "api"), plain("one", "web"));
@@ -43,7 +45,7 @@ fn shop(version: &str) -> Desired {
     desired("one", [job, api, web])
 }
 
-/// As it is when the work begins.
+/// The fixture at the start of the work.
 fn before(work: Work) -> SimFixture {
     let mut fixture = SimFixture::new(1, FaultProfile::calm());
     foreign_objects::plant(&mut fixture);
@@ -63,7 +65,7 @@ fn before(work: Work) -> SimFixture {
     fixture
 }
 
-/// What it came to: every change but pulls, the runs of every service, and all that is there.
+/// The end state: every change except pulls, the runs of every service, and all objects.
 #[derive(Debug, PartialEq, Eq)]
 struct End {
     changes: Vec<&'static str>,
@@ -74,7 +76,7 @@ struct End {
 fn end(fixture: &SimFixture) -> End {
     let model = &fixture.engine.model;
     let mut changes = fixture.changes();
-    // An image that is there is pulled again by who does not know it.
+    // A controller that does not know an existing image pulls it again.
     changes.retain(|verb| *verb != "pull-image");
     changes.sort_unstable();
     let runs = ["one/job0", "one/api", "one/web"].map(|service| (service, model.runs(service)));
@@ -91,7 +93,8 @@ fn end(fixture: &SimFixture) -> End {
     }
 }
 
-/// One run with these crashes; `None` where all is as without any, else what is not.
+/// One run with these crashes. The first value is `None` if the end state equals that without crashes, else the
+/// difference.
 fn crashed(work: Work, crashes: &[Crash], calm: &End) -> (Option<String>, bool) {
     let mut fixture = before(work);
     let mut settled = false;
@@ -105,7 +108,7 @@ fn crashed(work: Work, crashes: &[Crash], calm: &End) -> (Option<String>, bool) 
     let all_met = fixture.crash.take().is_none();
     settled = settled || fixture.run_to_rest(LIMIT);
     let ended = end(&fixture);
-    // Once more from what the engine tells, and from nothing else: nothing is left to do.
+    // A new planner with only the engine's facts has nothing left to do.
     let calls = fixture.engine.model.calls().len();
     fixture.kill_controller(Duration::from_secs(1), true);
     let rests = fixture.run_to_rest(LIMIT);
@@ -143,7 +146,7 @@ fn interrupted(work: Work) {
         let first = usize::try_from(first).unwrap();
         let crash = points(first / 4).nth(first % 4).unwrap();
         let (mut offences, mut pairs) = (Vec::new(), 0);
-        // The next one is killed at each of its calls, until it has made its last before that.
+        // The successor is killed at each of its calls, until it completes before the crash.
         'seconds: for at in 0..=2 * calls {
             for second in points(at) {
                 let (offence, all_met) = crashed(work, &[crash, second], &calm);

@@ -1,4 +1,4 @@
-//! Events are only hints: dropped, repeated or out of order, they lead to the same end.
+//! Events are only hints: dropped, repeated or out of order, they lead to the same end state.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use crate::specs::{any, desired, plain};
 
 const LIMIT: Duration = Duration::from_secs(600);
 
-/// What is there in the end, whatever the ids, the times and the ports that nobody asked for.
+/// The end state, without ids, times and moved ports.
 fn there(fixture: &SimFixture) -> Vec<(String, Option<ContainerState>, Vec<String>)> {
     let model = &fixture.engine.model;
     let containers = model.containers().filter(|c| is_ours(c)).map(|c| {
@@ -84,7 +84,7 @@ fn reordered_events_lead_to_the_same_end() {
 
 #[test]
 fn lists_alone_restore_lost_objects_within_12_s() {
-    each_seed("with_all_events_dropped_what_went", 200, |seed| {
+    each_seed("lists_alone_restore_lost_objects_within_12_s", 200, |seed| {
         let mut chance = Rng::new(seed);
         let faults = FaultProfile {
             lost: 100,

@@ -1,4 +1,5 @@
-//! People with a client of their own, processes that die, strangers who take what is wanted: what happens beside a controller.
+//! External changes during a run: manual changes, processes that die, foreign objects with wanted names, ports and
+//! networks.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -10,7 +11,7 @@ use argus_core::time::Timestamp;
 
 use crate::foreign_objects;
 
-/// A port that environments want.
+/// A port that environments use.
 fn wanted(chance: &mut Rng) -> HostPort {
     HostPort {
         number: 8_080 + u16::try_from(chance.below(3)).unwrap(),
@@ -18,7 +19,7 @@ fn wanted(chance: &mut Rng) -> HostPort {
     }
 }
 
-/// Somebody does something to one of these containers, or takes what an environment wants. How much was hit.
+/// Changes one of these containers, or takes a wanted name, port or network. Returns the number of affected objects.
 pub(crate) fn meddle(
     engine: &mut Engine,
     now: Timestamp,
@@ -44,7 +45,7 @@ pub(crate) fn meddle(
     1
 }
 
-/// Somebody does something to one of these containers, or to the network of one. How much was hit.
+/// Changes one of these containers, or the network of one. Returns the number of affected objects.
 pub(crate) fn harm(
     engine: &mut Engine,
     now: Timestamp,
@@ -86,7 +87,7 @@ fn stranger(chance: &mut Rng) -> String {
     format!("x{:x}", chance.draw())
 }
 
-/// A container with a name that a service wants; who has the name is given another.
+/// Creates a container with a name that a service needs; the holder of the name is renamed.
 fn takes_a_name(
     engine: &mut Engine,
     now: Timestamp,
@@ -118,7 +119,7 @@ fn takes_a_name(
     });
 }
 
-/// A container on a host port that a service wants, if nobody has it.
+/// Creates a container on a host port that a service uses, if the port is free.
 fn takes_a_port(engine: &mut Engine, now: Timestamp, port: HostPort, chance: &mut Rng) {
     let id = ContainerId::new(stranger(chance)).unwrap();
     let held = |c: &Container| {
@@ -140,7 +141,7 @@ fn takes_a_port(engine: &mut Engine, now: Timestamp, port: HostPort, chance: &mu
     engine.change(now, |model| model.plant(Object::Container(Arc::new(theirs))));
 }
 
-/// A network with the name of an environment's, if that is free.
+/// Creates a network with the name of an environment's network, if the name is free.
 fn takes_a_network(engine: &mut Engine, now: Timestamp, names: &[&str], chance: &mut Rng) {
     let Some(env) = chance.pick(names) else { return };
     let name = format!("argus-{env}");
@@ -168,7 +169,7 @@ fn strangers(model: &Model) -> Vec<ObjectId> {
     containers.chain(networks).filter(is_theirs).collect()
 }
 
-/// Who has a name that an environment needs goes; who has a port stays, for there are others.
+/// Removes foreign holders of needed names. Holders of ports stay, because other ports are free.
 pub(crate) fn give_names_back(engine: &mut Engine, now: Timestamp) {
     for id in strangers(&engine.model) {
         let has_a_port = engine.model.containers().any(|c| {

@@ -1,4 +1,4 @@
-//! Services that fail: no script of failures makes more restarts than are allowed, or leaves anybody without a reason.
+//! Failing services: no failure script causes more restarts than allowed, or leaves a service without a reason.
 
 use std::time::Duration;
 
@@ -34,7 +34,7 @@ fn stops(fixture: &SimFixture, cause: impl Fn(&Cause) -> bool) -> usize {
 
 #[test]
 fn same_failure_halts_with_budget_left() {
-    each_seed("the_same_failure_is_halted", 100, |seed| {
+    each_seed("same_failure_halts_with_budget_left", 100, |seed| {
         let mut chance = Rng::new(seed);
         let mut fixture = SimFixture::new(seed, FaultProfile::calm());
         let life = ContainerScript {
@@ -107,7 +107,7 @@ fn thirty_failures_restart_ten_per_minute() {
 
 #[test]
 fn unhealthy_service_is_given_up_within_its_budget() {
-    each_seed("a_service_that_stays_unhealthy", 100, |seed| {
+    each_seed("unhealthy_service_is_given_up_within_its_budget", 100, |seed| {
         let mut chance = Rng::new(seed);
         let mut fixture = SimFixture::new(seed, FaultProfile::calm());
         let mut service = plain("one", "a");
@@ -137,7 +137,7 @@ fn recovery_within_the_delay_counts_transitions_only() {
     service.probe = Some(probe());
     fixture.wants(desired("one", [service]));
     assert!(fixture.run_to_rest(MINUTE));
-    // It comes to itself before each restart, and falls ill again.
+    // It recovers before each restart, and fails again.
     for _ in 0..12 {
         fixture.sick.insert("one/a".to_owned());
         let later = fixture.now + Duration::from_millis(500);
@@ -154,13 +154,13 @@ fn recovery_within_the_delay_counts_transitions_only() {
     );
     assert_eq!(
         kept.restarts, 0,
-        "it was well again each time before its delay was over"
+        "it recovered each time before its delay was over"
     );
 }
 
 #[test]
 fn running_test_defers_restarts() {
-    each_seed("a_test_that_runs", 50, |seed| {
+    each_seed("running_test_defers_restarts", 50, |seed| {
         let mut chance = Rng::new(seed);
         let mut fixture = SimFixture::new(seed, FaultProfile::calm());
         let mut service = plain("one", "a");
@@ -193,7 +193,7 @@ fn running_test_defers_restarts() {
 
 #[test]
 fn held_service_is_never_changed() {
-    each_seed("what_is_held", 50, |seed| {
+    each_seed("held_service_is_never_changed", 50, |seed| {
         let mut chance = Rng::new(seed);
         let mut fixture = SimFixture::new(seed, FaultProfile::calm());
         fixture.wants(desired("one", [plain("one", "a"), plain("one", "b")]));
@@ -227,7 +227,11 @@ fn held_service_is_never_changed() {
         let output = fixture.last.plans.values().flat_map(|plan| &plan.waits);
         let output = output.filter(|wait| wait.subject == service).count() > 0;
         let rests = fixture.run_to_rest(10 * MINUTE);
-        (!during.is_empty() || !rests || !output)
-            .then(|| format!("rests {rests}, told {output}, {during:?}, {:?}", fixture.stuck()))
+        (!during.is_empty() || !rests || !output).then(|| {
+            format!(
+                "rests {rests}, reported {output}, {during:?}, {:?}",
+                fixture.stuck()
+            )
+        })
     });
 }

@@ -1,4 +1,5 @@
-//! The brain, the faulty engine and time between them: one controller's life, with every claim checked at every turn.
+//! Fixture of the planner, the simulated engine and virtual time: one controller's life, with every invariant checked
+//! at every reconcile pass.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -24,15 +25,15 @@ pub(crate) const START: Timestamp = Timestamp(1_000_000_000);
 const PROBED_AFTER: Duration = Duration::from_millis(300);
 const SHORTEST: Duration = Duration::from_millis(10);
 
-/// Where the controller is killed.
+/// A kill of the controller.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Crash {
-    /// After so many calls from now.
+    /// Number of calls until the kill.
     pub(crate) at: usize,
-    /// The call that it is killed at is on its way: it is carried out, and nobody hears of it.
+    /// The call at the kill is in progress: the engine executes it, but its result is lost.
     pub(crate) sent: bool,
     pub(crate) keeps_state: bool,
-    /// The next one starts after this.
+    /// Time until the next controller starts.
     pub(crate) away: Duration,
 }
 
@@ -43,31 +44,31 @@ pub(crate) struct SimFixture {
     pub(crate) store: Store,
     pub(crate) planner: Planner,
     pub(crate) last: ReconcileResult,
-    /// Everything that was begun.
+    /// Everything that was started.
     pub(crate) started: Vec<(Timestamp, Step)>,
-    /// What was broken, by the rule.
+    /// Violations, each with its rule.
     pub(crate) broken: Vec<(&'static str, String)>,
     pub(crate) scanned: bool,
-    /// Every act is carried out twice.
+    /// Every action is executed twice.
     pub(crate) twice: bool,
-    /// Services whose probe says unhealthy, as `env/service`.
+    /// Services with an unhealthy probe, as `env/service`.
     pub(crate) sick: BTreeSet<String>,
     pub(crate) requests: UserRequests,
-    /// The journal takes no line: what is begun is refused before the engine hears of it.
+    /// The journal accepts no record: actions are refused before the engine receives them.
     pub(crate) journal_down: bool,
-    /// Acts that were refused so.
+    /// Number of actions refused because of the journal.
     pub(crate) refused: usize,
     /// Host ports that the engine refused.
     pub(crate) refused_ports: usize,
-    /// The next crash; taken when it happens.
+    /// The next crash; `None` after it.
     pub(crate) crash: Option<Crash>,
-    /// Crashes that happened.
+    /// Number of crashes so far.
     pub(crate) crashes: usize,
     pub(crate) turns: u64,
     health: HealthStates,
     waiting: BTreeMap<CallId, Step>,
     probes: BTreeMap<ContainerId, (Option<Timestamp>, Timestamp)>,
-    /// What is on disk, where that is behind what is remembered.
+    /// State on disk, if it is older than the state in memory.
     saved: Option<BTreeMap<EnvName, EnvHistory>>,
     away_until: Option<Timestamp>,
 }
@@ -108,7 +109,7 @@ impl SimFixture {
         self.specs.insert(desired.env.clone(), accept(desired, self.now));
     }
 
-    /// The controller is killed between two calls and comes back, with what it saved or with nothing.
+    /// Kills the controller between two calls and starts it again, with its saved state or without.
     pub(crate) fn kill_controller(&mut self, away: Duration, keeps_state: bool) {
         let kept = self.saved.clone();
         let kept = kept.unwrap_or_else(|| self.planner.state().environments.clone());
@@ -124,37 +125,37 @@ impl SimFixture {
         self.probes.clear();
         self.waiting.clear();
         self.last = ReconcileResult::default();
-        // Whoever starts it anew has seen to it, or it is Safe again with the first act.
+        // A new controller starts without mode Safe; a disk that is still full brings it back at the first action.
         self.requests.restrictions.safe = None;
         self.away_until = Some(self.now + away);
     }
 
-    /// The disk of the state directory is full: no line is written, and what was written last stays.
+    /// Fills the disk of the state directory: no record is written, and the saved state remains.
     pub(crate) fn fill_disk(&mut self) {
         self.journal_down = true;
         self.saved = Some(self.planner.state().environments.clone());
     }
 
-    /// The journal can be written again, and a person says so.
+    /// The journal is writable again, and a person resumes.
     pub(crate) fn resume(&mut self) {
         self.journal_down = false;
         self.saved = None;
         self.requests.restrictions.safe = None;
     }
 
-    /// The host sleeps: everything that happens meanwhile is heard of at once.
+    /// Suspends the host: all events of this time arrive together afterwards.
     pub(crate) fn sleep(&mut self, span: Duration) {
         self.now = self.now + span;
     }
 
-    /// Lives until `end`.
+    /// Runs until `end`.
     pub(crate) fn run_until(&mut self, end: Timestamp) {
         while self.now < end {
             self.step(end);
         }
     }
 
-    /// Lives until so many acts were begun.
+    /// Runs until this many actions have started.
     pub(crate) fn run_until_started(&mut self, number: usize) {
         let end = self.now + Duration::from_secs(600);
         while self.started.len() < number && self.now < end {
@@ -162,7 +163,7 @@ impl SimFixture {
         }
     }
 
-    /// Lives until this is so, but not for ever.
+    /// Runs until `seen` is true, with a limit.
     pub(crate) fn run_until_seen(&mut self, seen: impl Fn(&Self) -> bool) {
         let end = self.now + Duration::from_secs(600);
         while !seen(self) && self.now < end {
@@ -170,7 +171,7 @@ impl SimFixture {
         }
     }
 
-    /// Lives until it rests or crashes, but not longer than this; whether it rests.
+    /// Runs until it is idle or crashes, at most for `limit`. True if it is idle.
     pub(crate) fn run_to_rest_or_crash(&mut self, limit: Duration) -> bool {
         let crashes = self.crashes;
         let end = self.now + limit;
@@ -183,7 +184,7 @@ impl SimFixture {
         false
     }
 
-    /// Lives until it rests, but not longer than this; whether it does.
+    /// Runs until it is idle, at most for `limit`. True if it is.
     pub(crate) fn run_to_rest(&mut self, limit: Duration) -> bool {
         let end = self.now + limit;
         while self.now < end {
@@ -195,7 +196,7 @@ impl SimFixture {
         false
     }
 
-    /// On to the next thing that happens.
+    /// Advances to the next event.
     fn step(&mut self, end: Timestamp) {
         let wake = self.last.wake_at.map(|at| at.max(self.now + SHORTEST));
         let probe = self
@@ -250,8 +251,8 @@ impl SimFixture {
             broken.push(("pure", format!("{turn:?}")));
         }
         if sampled && turn.wake_at.is_none_or(|at| at > self.now) {
-            // Environments that seem unchanged were skipped: a brain that skips none must find nothing more to do, but for
-            // what the turn itself wants to come back to at once.
+            // The pass skipped environments that seem unchanged. A planner that skips none must find nothing more to
+            // do, except what the pass schedules immediately.
             let again = Planner::new(site(), self.planner.state().clone()).reconcile(&inputs);
             if !again.actions.is_empty() {
                 broken.push((
@@ -297,7 +298,7 @@ impl SimFixture {
         self.last = turn;
     }
 
-    /// Whether the controller is killed at this call.
+    /// Returns the crash if the controller is killed at this call.
     fn crash_now(&mut self) -> Option<Crash> {
         match &mut self.crash {
             Some(crash) if crash.at > 0 => {
@@ -312,11 +313,11 @@ impl SimFixture {
         }
     }
 
-    /// The probes of whatever is seen running say healthy after a while.
+    /// Probes of observed running containers report healthy after a while.
     fn probe(&mut self) {
         let now = self.now;
         if !self.store.reachable() {
-            // Nobody is asked without an engine, and what seemed bad is asked anew after it.
+            // Without an engine there is no probe, and unhealthy services are probed again after it.
             self.health
                 .retain(|_, health| health.status == ProbeStatus::Healthy);
             return;
@@ -375,7 +376,7 @@ impl SimFixture {
         let mut subjects: BTreeSet<&Subject> = self.waiting.values().map(|step| &step.subject).collect();
         for step in &turn.actions {
             if !subjects.insert(&step.subject) {
-                broken.push(("one act", format!("{:?}", step.subject)));
+                broken.push(("one action", format!("{:?}", step.subject)));
             }
             if let Some(lost) = self.lost_evidence(step) {
                 broken.push(("evidence", lost));
@@ -404,7 +405,7 @@ impl SimFixture {
         );
     }
 
-    /// A failed run whose container is touched before what it left was taken.
+    /// A violation if the container of a failed run is changed before its evidence is stored.
     fn lost_evidence(&self, step: &Step) -> Option<String> {
         let (
             Subject::Service { environment, service },
@@ -435,7 +436,7 @@ impl SimFixture {
             .into_iter()
             .flat_map(|seen| seen.containers.values());
         let mut mine = seen.filter(|c| c.is_of(&service.name));
-        // A job that ended well is done, whether or not that is remembered.
+        // A successful job is complete, even if the state does not record it.
         let ended_well = |c: &Container| {
             let well = c.inspect.as_ref().is_some_and(|facts| facts.exit_code == 0);
             service.one_shot && c.state == ContainerState::Exited && well
@@ -443,7 +444,7 @@ impl SimFixture {
         done || mine.any(|c| c.state == ContainerState::Running || ended_well(c))
     }
 
-    /// Nothing is in flight, expected or planned; what is waited for ends neither by itself nor by time.
+    /// True if nothing is in flight, expected or planned, and no wait ends automatically or by time.
     pub(crate) fn rests(&self) -> bool {
         let idle = self.waiting.is_empty() && self.last.actions.is_empty() && self.away_until.is_none();
         idle && self.planner.state().expectations.is_empty()
@@ -451,7 +452,7 @@ impl SimFixture {
             && self.last.plans.values().all(|plan| plan.is_settled())
     }
 
-    /// What waits for ever unless a person does something.
+    /// Waits that only a person can end.
     pub(crate) fn stuck(&self) -> Vec<String> {
         let waits = self.last.plans.values().flat_map(|plan| &plan.waits);
         waits
@@ -464,7 +465,7 @@ impl SimFixture {
         waits.any(|wait| matches!(wait.on, WaitingOn::GaveUp { .. }))
     }
 
-    /// What is really not as it is wanted.
+    /// Differences between the engine and the desired state.
     pub(crate) fn shortfalls(&self) -> Vec<String> {
         let mut out = Vec::new();
         let model = &self.engine.model;
@@ -502,7 +503,7 @@ impl SimFixture {
                 });
                 let facts = one.inspect.as_ref().unwrap();
                 let up = if service.one_shot {
-                    // What completed stays so, however a late answer to an earlier start let it run once more.
+                    // A completed job stays complete, even if a late response to an earlier start ran it again.
                     one.state == ContainerState::Exited && (facts.exit_code == 0 || done)
                 } else {
                     one.state == ContainerState::Running && attached
@@ -525,7 +526,7 @@ impl SimFixture {
                 .service
                 .is_some_and(|name| desired.is_some_and(|d| d.services.contains_key(&name)))
             {
-                out.push(format!("stray container {}", container.name));
+                out.push(format!("orphaned container {}", container.name));
             }
         }
         for network in model
@@ -537,18 +538,18 @@ impl SimFixture {
                 .values()
                 .any(|accepted| accepted.desired.network.as_str() == network.name)
             {
-                out.push(format!("stray network {}", network.name));
+                out.push(format!("orphaned network {}", network.name));
             }
         }
         out
     }
 
-    /// Calls that have not come back.
+    /// Number of calls without a result.
     pub(crate) fn in_flight(&self) -> usize {
         self.waiting.len()
     }
 
-    /// Host ports of what runs.
+    /// Host ports of running containers.
     pub(crate) fn bound(&self) -> Vec<HostPort> {
         let running = self
             .engine
@@ -568,7 +569,7 @@ impl SimFixture {
             .collect()
     }
 
-    /// Calls that changed something, as `verb`.
+    /// Calls that changed something, by their verb.
     pub(crate) fn changes(&self) -> Vec<&'static str> {
         let calls = self.engine.model.calls().iter();
         calls
@@ -582,7 +583,7 @@ pub(crate) fn is_ours(container: &Container) -> bool {
     container.is_made_by("me") && container.owner().is_some()
 }
 
-/// Of what is wholly ours.
+/// True if the container belongs to this service of this environment.
 fn is_of(container: &Container, env: &EnvName, service: &Service) -> bool {
     let environment = container.labels.get(ENVIRONMENT);
     container.is_of(&service.name) && environment.is_some_and(|name| name == env.as_str())

@@ -1,4 +1,4 @@
-//! What others have on the engine: nothing of it may ever be touched.
+//! Foreign objects on the engine: Argus must never touch them.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use argus_core::observed::{
 
 use crate::fixture::{START, SimFixture};
 
-/// Without labels, of another controller in another environment, and half-labelled.
+/// Creates objects without labels, of another controller in another environment, and with partial labels.
 pub(crate) fn plant(fixture: &mut SimFixture) {
     let pairs = |pairs: &[(&str, &str)]| -> BTreeMap<String, String> {
         pairs

@@ -1,4 +1,4 @@
-//! What holds in every storm.
+//! Invariants of every random run.
 
 use std::collections::BTreeSet;
 use std::sync::LazyLock;
@@ -6,7 +6,7 @@ use std::sync::LazyLock;
 use crate::random_runs::{Outcome, random_run};
 use crate::{all, none, seeds};
 
-/// One run of every storm, for all the properties that hold in every storm. Each is a whole run: through faults until it has
+/// The random runs, shared by all properties that must hold in each of them. Each run goes through faults until it has
 /// settled, and beyond.
 static RUNS: LazyLock<Vec<Outcome>> = LazyLock::new(|| all(&seeds(10_000), random_run));
 
@@ -26,7 +26,7 @@ fn first(outcome: &Outcome, rule: &str) -> Option<String> {
 
 #[test]
 fn at_most_one_action_per_subject_is_in_flight() {
-    in_every_run("at_most_one_act", |outcome| first(outcome, "one act"));
+    in_every_run("at_most_one_act", |outcome| first(outcome, "one action"));
 }
 
 #[test]
@@ -71,7 +71,7 @@ fn unsettled_environment_has_a_wait_with_a_reason() {
 fn unwritable_journal_stops_every_action() {
     in_every_run("nothing_is_done_while", |outcome| first(outcome, "safe"));
     let met = RUNS.iter().any(|outcome| outcome.refused > 0);
-    assert!(met || RUNS.len() < 50, "no storm met an unwritable journal");
+    assert!(met || RUNS.len() < 50, "no run met an unwritable journal");
 }
 
 #[test]
@@ -91,7 +91,9 @@ fn settled_environment_gets_no_call() {
 #[test]
 fn no_two_running_containers_hold_one_host_port() {
     in_every_run("no_two_running", |outcome| {
-        outcome.doubled_ports.then(|| "a port is held twice".to_owned())
+        outcome
+            .doubled_ports
+            .then(|| "two containers hold one port".to_owned())
     });
 }
 

@@ -1,4 +1,4 @@
-//! Two controllers on one engine: who acts, who keeps off, who takes over, and what becomes of what is left.
+//! Two controllers on one engine: actions, restraint, takeover, and the fate of orphans.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -25,7 +25,7 @@ use crate::{each_seed, external_changes};
 const SECOND: Duration = Duration::from_secs(1);
 const INTERVAL: Duration = Duration::from_secs(10);
 
-/// One controller: its brain, its lease and what it wants.
+/// One controller: its planner, its lease and its specs.
 struct Party {
     site: ControllerIdentity,
     note: LeaseSpec,
@@ -38,7 +38,7 @@ struct Party {
     last: ReconcileResult,
     next_lease_read: Timestamp,
     written: Option<Timestamp>,
-    /// It exists, and its process runs.
+    /// The controller exists, and its process runs.
     awake: bool,
 }
 
@@ -84,7 +84,7 @@ impl Party {
         }
     }
 
-    /// As the lease's task does it.
+    /// Renews the lease as the lease task does.
     fn keep_lease(&mut self, engine: &mut Engine, store: &Store, now: Timestamp) {
         if !store.reachable() {
             self.leases.lost();
@@ -199,7 +199,7 @@ impl Controllers {
                 SimEvent::Observed(seen) => self.store.apply(seen),
                 SimEvent::Returned(ticket, outcome) => {
                     for party in &mut self.parties {
-                        // Who does not run hears nothing; who does not run any more never will.
+                        // A stopped controller receives nothing, and one that never runs again never will.
                         if let Some(step) = party.waiting.remove(&ticket) {
                             party.planner.finished(&step, &outcome, &self.store, now);
                         }
@@ -244,12 +244,12 @@ impl Controllers {
                 let (me, it) = (&self.parties[at].site.run, &other.site.run);
                 let ms = now.0 - START.0;
                 self.broken
-                    .push(format!("{ms}: {me} acts on {env}, which {it} has: {step:?}"));
+                    .push(format!("{ms}: {me} acts on {env}, which {it} owns: {step:?}"));
             }
         }
     }
 
-    /// Whoever acted on something after this.
+    /// The first action after `since` on any object.
     fn acted_since(&self, at: usize, since: Timestamp) -> Option<&Step> {
         let mut since = self.parties[at]
             .started
@@ -294,18 +294,18 @@ fn shop_at(version: &str) -> Desired {
     desired("one", services)
 }
 
-/// How the first of two controllers leaves.
+/// A way in which the first of two controllers stops.
 #[derive(Debug, Clone, Copy)]
 enum Leaves {
     Killed,
     Cleanly,
-    /// It stops for a while, as a host that is suspended, and comes back.
+    /// It stops for a while, as on a suspended host, and returns.
     Frozen,
 }
 
 #[test]
 fn second_controller_takes_over_without_a_restart() {
-    each_seed("the_second_of_two", 60, |seed| {
+    each_seed("second_controller_takes_over_without_a_restart", 60, |seed| {
         let mut chance = Rng::new(seed);
         let mut controllers = Controllers::new(seed, FaultProfile::calm());
         let leaves = [Leaves::Killed, Leaves::Cleanly, Leaves::Frozen][usize::try_from(seed % 3).unwrap()];
@@ -344,7 +344,7 @@ fn second_controller_takes_over_without_a_restart() {
             controllers.parties[first].awake = true;
             controllers.run(chance.millis((60_000, 300_000)));
             if !controllers.parties[first].waits_for_another(&one) {
-                return Some("who comes back does not see that it was taken over".to_owned());
+                return Some("the returning controller does not notice the takeover".to_owned());
             }
         }
         let runs = ["one/a", "one/b"].map(|service| controllers.engine.model.runs(service));
@@ -383,7 +383,7 @@ fn differing_leftovers_are_replaced_after_the_lease() {
 
 #[test]
 fn one_of_two_simultaneous_controllers_owns() {
-    each_seed("of_two_that_start", 40, |seed| {
+    each_seed("one_of_two_simultaneous_controllers_owns", 40, |seed| {
         let mut chance = Rng::new(seed);
         let mut controllers = Controllers::new(seed, FaultProfile::calm());
         controllers.joins("a", &[shop()]);
@@ -404,7 +404,7 @@ fn one_of_two_simultaneous_controllers_owns() {
 
 #[test]
 fn two_controllers_never_share_an_environment() {
-    each_seed("whatever_happens_to_two", 60, |seed| {
+    each_seed("two_controllers_never_share_an_environment", 60, |seed| {
         let mut chance = Rng::new(seed);
         let mut controllers = Controllers::new(seed, FaultProfile::of(&mut chance));
         plant(&mut controllers);
@@ -458,7 +458,7 @@ fn two_controllers_never_share_an_environment() {
             .count();
         controllers
             .offence()
-            .or_else(|| (has != 1).then(|| format!("{has} have it")))
+            .or_else(|| (has != 1).then(|| format!("{has} controllers own it")))
     });
 }
 
@@ -466,7 +466,7 @@ fn is_of_either(container: &argus_core::observed::Container) -> bool {
     container.is_made_by("a") || container.is_made_by("b")
 }
 
-/// What must survive everything.
+/// Creates objects that must survive everything.
 fn plant(controllers: &mut Controllers) {
     let now = controllers.now;
     let lives = LeaseSpec {
@@ -476,7 +476,7 @@ fn plant(controllers: &mut Controllers) {
         host: "elsewhere".to_owned(),
         pid: 1,
         processes: String::new(),
-        // It is not renewed here, and lives longer than any test.
+        // This lease is not renewed here, and outlives every test.
         ttl: Duration::from_secs(1_000_000),
         claims: BTreeMap::new(),
     };
@@ -561,7 +561,7 @@ fn plant(controllers: &mut Controllers) {
     }
 }
 
-/// Containers and networks that a dead controller, or the Node tool, left in a project.
+/// Creates containers and networks that a dead controller, or the Node tool, left in a project.
 fn leave(controllers: &mut Controllers, project: &'static str) -> usize {
     let now = controllers.now;
     let four = [
@@ -616,7 +616,7 @@ fn orphans_of_dead_controllers_go_after_their_grace() {
     let all = leave(&mut controllers, "one");
     let at = controllers.joins("a", &[shop()]);
     controllers.run(SECOND * 29);
-    assert_eq!(left(&controllers), all, "younger than its grace");
+    assert_eq!(left(&controllers), all, "younger than the grace period");
     controllers.run(SECOND * 30);
     assert_eq!(left(&controllers), 0, "{:?}", controllers.parties[at].last.plans);
     assert_eq!(controllers.offence(), None);

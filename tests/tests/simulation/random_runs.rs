@@ -1,4 +1,4 @@
-//! A storm by seed: bad weather, people, strangers, edits and deaths of every kind, and then calm.
+//! Random runs: fault profiles, manual changes, foreign objects, edits and crashes by seed, and then a calm phase.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -14,18 +14,18 @@ use crate::{external_changes, foreign_objects};
 
 const NAMES: [&str; 3] = ["one", "two", "three"];
 const FAULTY: Duration = Duration::from_secs(60);
-/// The longest backoffs take a minute each.
+/// Time limit of the calm phase; the longest backoffs take a minute each.
 const CALM: Duration = Duration::from_secs(900);
 const LATEST: Duration = Duration::from_secs(30);
-/// What was hit costs this many calls at most: what it left is taken, it is removed, a create finds its image gone, that is had,
-/// it is created and started.
+/// Maximum number of calls per affected object: its evidence is stored, it is removed, a create finds no image, the
+/// image is pulled, a container is created and started.
 const PER_BLOW: usize = 6;
-/// A host port that is refused costs these on top: the container is removed, created with another, and started.
+/// Further calls per refused host port: the container is removed, created with another port, and started.
 const PER_REFUSAL: usize = 3;
-/// So much is done beside the controller when all is calm again.
+/// Number of external changes in the calm phase.
 const AFTERWARDS: usize = 2;
 
-/// What a seed came to.
+/// The result of a seed.
 pub(crate) struct Outcome {
     pub(crate) seed: u64,
     pub(crate) settled: bool,
@@ -35,13 +35,13 @@ pub(crate) struct Outcome {
     pub(crate) stuck: Vec<String>,
     pub(crate) doubled_ports: bool,
     pub(crate) changes_at_rest: usize,
-    /// The calls, where they were more than what was hit explains.
+    /// The calls, if there are more than the affected objects explain.
     pub(crate) unexplained: Option<String>,
-    /// What somebody did when all was calm and what took more calls than it may.
+    /// External changes of the calm phase that caused too many calls.
     pub(crate) repairs: Vec<String>,
-    /// Acts that were not done because they could not be written down.
+    /// Number of actions refused because of an unwritable journal.
     pub(crate) refused: usize,
-    /// Kinds of incidents that it had.
+    /// Kinds of incidents in this run.
     pub(crate) met: BTreeSet<&'static str>,
 }
 
@@ -75,7 +75,7 @@ pub(crate) fn random_run(seed: u64) -> Outcome {
     external_changes::give_names_back(&mut fixture.engine, now);
     fixture.engine.set_faults(FaultProfile::calm());
     fixture.resume();
-    // Calls whose answer nobody waits for any more are still carried out for a while.
+    // The engine executes calls for a while after their timeout.
     let late = fixture.now + LATEST;
     fixture.run_until(late);
     let mut settled = fixture.run_to_rest(CALM);
@@ -128,12 +128,12 @@ pub(crate) fn random_run(seed: u64) -> Outcome {
     }
 }
 
-/// A storm that rages, and what it has done so far.
+/// A random run in its phase of faults, with its counters.
 struct RandomRun {
     fixture: SimFixture,
-    /// Calls that what was wanted needs where nothing goes wrong.
+    /// Number of calls that the specs need without faults.
     needed: usize,
-    /// Containers, networks and calls that were hit.
+    /// Number of affected containers, networks and calls.
     blows: usize,
     met: BTreeSet<&'static str>,
 }
@@ -210,7 +210,7 @@ impl RandomRun {
     }
 }
 
-/// What was begun, for people.
+/// The started actions, as readable lines.
 fn output(started: &[(Timestamp, Step)]) -> Vec<String> {
     let all = started.iter();
     all.map(|(at, step)| {
@@ -220,8 +220,8 @@ fn output(started: &[(Timestamp, Step)]) -> Vec<String> {
     .collect()
 }
 
-/// Calls from nothing to this environment: for each service a create that finds no image, the image, once more where two build
-/// one tag, a create, a start and a volume; and the network.
+/// Number of calls from an empty engine to this environment. Per service: a create that finds no image, the pull (twice
+/// if two services build one tag), a create, a start and a volume. Once: the network.
 fn needs(desired: &Desired) -> usize {
     6 * desired.services.len() + 1
 }

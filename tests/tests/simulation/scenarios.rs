@@ -1,4 +1,4 @@
-//! Single roads: exact numbers of calls, ports, budgets, kills between any two calls.
+//! Single scenarios: exact numbers of calls, ports, budgets, kills between any two calls.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -28,7 +28,7 @@ fn tcp(number: u16) -> HostPort {
     }
 }
 
-/// Everything but pulls and builds, which may be asked for again.
+/// Changes without pulls and builds, which may be repeated.
 fn light(changes: &[&'static str]) -> Vec<&'static str> {
     let mut light: Vec<_> = changes
         .iter()
@@ -59,7 +59,7 @@ fn no_action_repeats_before_its_effect_is_observed() {
 
 #[test]
 fn plan_settles_and_then_is_empty() {
-    each_seed("a_plan_comes_to_rest", 300, |seed| {
+    each_seed("plan_settles_and_then_is_empty", 300, |seed| {
         let mut chance = Rng::new(seed);
         let mut fixture = SimFixture::new(seed, FaultProfile::of(&mut chance));
         foreign_objects::plant(&mut fixture);
@@ -79,7 +79,7 @@ fn plan_settles_and_then_is_empty() {
     });
 }
 
-/// Plans and pretends, from what is really there, until nothing is left to do; how many rounds that takes.
+/// Plans and simulates from the real objects until nothing is left to do. Returns the number of rounds.
 fn rounds_to_rest(fixture: &SimFixture) -> usize {
     let mut planner = Planner::new(site(), PlannerState::default());
     let (mut store, mut health, mut now) = (Store::default(), HealthStates::new(), fixture.now);
@@ -175,7 +175,7 @@ fn every_action_can_be_repeated() {
 
 #[test]
 fn controller_killed_between_two_calls_ends_the_same() {
-    each_seed("a_controller_killed", 40, |seed| {
+    each_seed("controller_killed_between_two_calls_ends_the_same", 40, |seed| {
         let begin = || {
             let mut chance = Rng::new(seed);
             let mut fixture = SimFixture::new(seed, FaultProfile::calm());
@@ -213,7 +213,7 @@ fn controller_killed_between_two_calls_ends_the_same() {
 
 #[test]
 fn conflicting_and_refused_ports_end_distinct() {
-    each_seed("ports_that_two", 100, |seed| {
+    each_seed("conflicting_and_refused_ports_end_distinct", 100, |seed| {
         let mut chance = Rng::new(seed);
         let faults = FaultProfile {
             calls: 0,
@@ -262,7 +262,7 @@ fn host_port_that_a_dependency_takes_is_released() {
 
 #[test]
 fn engine_restart_failures_use_no_budget() {
-    each_seed("deaths_by_an_engine_restart", 100, |seed| {
+    each_seed("engine_restart_failures_use_no_budget", 100, |seed| {
         let mut chance = Rng::new(seed);
         let mut fixture = SimFixture::new(seed, FaultProfile::calm());
         fixture.wants(desired("one", [plain("one", "a"), plain("one", "b")]));
@@ -282,18 +282,18 @@ fn engine_restart_failures_use_no_budget() {
 
 #[test]
 fn crash_loop_makes_at_most_max_restarts() {
-    each_seed("a_crash_loop", 100, |seed| {
+    each_seed("crash_loop_makes_at_most_max_restarts", 100, |seed| {
         let mut chance = Rng::new(seed);
-        // Sights of earlier runs that come late look like deaths after which nothing was done.
+        // Late events of earlier runs look like failures without a reaction.
         let mut faults = FaultProfile {
             calls: 0,
             repeated: 0,
             reordered: 0,
-            // A thin list keeps the facts of an earlier run, which then ends the wait for a list too early.
+            // A list without details keeps the facts of an earlier run, which would end the wait for a list too early.
             thin: 0,
             ..FaultProfile::of(&mut chance)
         };
-        // Eyes that are further behind than an effect is waited for cannot tell a new run from an old one.
+        // A watch that lags longer than the wait for an effect cannot distinguish a new run from an old one.
         faults.lag.1 = faults.lag.1.min(2_000);
         faults.list.1 = faults.list.1.min(2_000);
         let mut fixture = SimFixture::new(seed, faults);
@@ -312,7 +312,7 @@ fn crash_loop_makes_at_most_max_restarts() {
         }
         fixture.run_until(START + 6 * MINUTE);
         let runs = fixture.engine.model.runs("one/a");
-        // A start that was in flight when the controller was killed may begin a run whose death nobody sees.
+        // A start in flight at the kill may begin a run whose failure is not observed.
         let most = if killed { 5 } else { 4 };
         (runs > most || !fixture.gave_up()).then(|| {
             let starts = fixture
@@ -386,7 +386,7 @@ fn name_wait_reports_the_holder() {
         plan.waits
     );
     assert_eq!(fixture.engine.model.trespasses(), [""; 0]);
-    // It goes, and nobody has to ask for a new try.
+    // The holder is removed, and no retry is necessary.
     let now = fixture.now;
     let id = argus_core::ident::ContainerId::new("theirs").unwrap();
     fixture.engine.change(now, |model| model.person_removes(&id));

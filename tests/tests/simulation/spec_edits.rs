@@ -1,4 +1,4 @@
-//! From files to the engine: what is refused changes nothing that runs.
+//! From files to the engine: a rejected file changes nothing that runs.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -68,7 +68,7 @@ fn rejected_spec_changes_nothing() {
         tried += 1;
     }
     assert!(tried > 50, "{tried} files");
-    // The controller is started anew while the file is broken: what counted last still counts.
+    // The controller restarts while the file is invalid: the last good revision still applies.
     fixture.kill_controller(Duration::from_secs(1), true);
     assert!(fixture.run_to_rest(Duration::from_secs(60)));
     assert_eq!(fixture.engine.model.calls().len(), before);

@@ -39,7 +39,8 @@ pub(crate) fn resource(name: &str) -> ResourceName {
     ResourceName::new(name).unwrap()
 }
 
-/// An engine that has what the environments need. Services whose name begins with `job` end well after half a second.
+/// An engine with everything that the environments need. Services whose name begins with `job` exit with 0 after half a
+/// second.
 pub(crate) fn furnish(model: &mut Model) {
     model.has_image(PRESENT);
     model.registry_has(PULLED);
@@ -55,7 +56,7 @@ pub(crate) fn furnish(model: &mut Model) {
     }
 }
 
-/// A service that needs nothing but its image.
+/// A service with an image and nothing else.
 pub(crate) fn plain(env: &str, name: &str) -> Service {
     Service {
         file: None,
@@ -171,7 +172,7 @@ pub(crate) fn accept(mut desired: Desired, now: Timestamp) -> Arc<Accepted> {
     Arc::new(serde_json::from_value(written).unwrap())
 }
 
-/// Some environment.
+/// A random environment.
 pub(crate) fn any(name: &str, chance: &mut Rng) -> Desired {
     let mut services: Vec<Service> = Vec::new();
     for number in 0..=chance.below(4) {
@@ -219,7 +220,7 @@ pub(crate) fn any(name: &str, chance: &mut Rng) -> Desired {
         services.push(service);
     }
     let mut all = desired(name, services);
-    // Storms kill more than a budget allows; budgets have tests of their own.
+    // Random runs kill more often than a budget allows; budgets have tests of their own.
     all.restart.max_restarts = 50;
     all.delete_volumes = chance.percent(30);
     all

@@ -1,29 +1,29 @@
-//! The fenced blocks of the pages, with what stands before them.
+//! The fenced blocks of the pages, with the comments before them.
 
 use std::path::{Path, PathBuf};
 
 /// One block.
 #[derive(Debug, Clone)]
 pub(crate) struct Fence {
-    /// Page and line, as in `docs/cli.md:12`.
+    /// Page and line, such as `docs/cli.md:12`.
     pub(crate) place: String,
-    /// Its language, and what it is of.
+    /// The language of the block.
     pub(crate) language: String,
     pub(crate) of: String,
     pub(crate) body: String,
-    /// Why nobody checks it, where the page says so.
+    /// The reason why the block is not checked, if its page gives one.
     pub(crate) unchecked: Option<String>,
 }
 
-/// The folder of the project.
+/// The root directory of the project.
 pub(crate) fn root() -> PathBuf {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
     root.canonicalize().expect("the workspace is above")
 }
 
-/// The pages that people read.
+/// The pages for users.
 pub(crate) fn pages() -> Vec<String> {
-    let docs = std::fs::read_dir(root().join("docs")).expect("a folder");
+    let docs = std::fs::read_dir(root().join("docs")).expect("a directory");
     let names = docs.map(|entry| {
         entry
             .expect("an entry")
@@ -43,7 +43,7 @@ pub(crate) fn pages() -> Vec<String> {
     above.into_iter().map(str::to_owned).chain(pages).collect()
 }
 
-/// The blocks of a page, in their order.
+/// The blocks of a page, in order.
 pub(crate) fn of(page: &str) -> Vec<Fence> {
     let text = std::fs::read_to_string(root().join(page)).expect("a page");
     let (mut found, mut open) = (Vec::new(), None::<Fence>);
@@ -80,12 +80,12 @@ pub(crate) fn all() -> Vec<Fence> {
     pages().iter().flat_map(|page| of(page)).collect()
 }
 
-/// The commands of a block, without what is said of them.
+/// The commands of a block, without comments.
 pub(crate) fn commands(fence: &Fence) -> Vec<String> {
     typed(fence).into_iter().map(|(line, _)| line).collect()
 }
 
-/// The commands of a block, each with the exit code that is said of it (`# exit code 5: …`), else 0.
+/// The commands of a block, each with the exit code in its comment (`# exit code 5: …`), else 0.
 pub(crate) fn typed(fence: &Fence) -> Vec<(String, i32)> {
     let lines = fence.body.lines().map(|line| {
         let (line, text) = line.split_once(" #").unwrap_or((line, ""));

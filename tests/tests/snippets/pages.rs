@@ -1,4 +1,4 @@
-//! The pages that are gone through as they stand, each in a folder of its own beside an engine of its own.
+//! Pages that run exactly as written, each in its own directory and on its own engine.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -11,10 +11,10 @@ use crate::fence::{self, root, typed};
 use crate::shell::Shell;
 use crate::tour;
 
-/// Commands that are gone through elsewhere: each takes its time, or serves until it is stopped.
+/// Commands with a test elsewhere: each takes long, or serves until it is stopped.
 const ELSEWHERE: &[&str] = &["mock serve", "selftest"];
 
-/// An engine with what the pages run.
+/// An engine with the images of the pages.
 pub(crate) fn engine() -> PrivateEngine {
     let engine = PrivateEngine::start();
     engine.make_busybox_image("busybox:1", &[]);
@@ -28,7 +28,7 @@ fn tutorial_runs_as_written() {
         false
     });
     let left = engine.containers_with("argusai.managed=true");
-    assert!(left.is_empty(), "all is taken down: {left:?}");
+    assert!(left.is_empty(), "everything is removed: {left:?}");
 }
 
 #[test]
@@ -43,7 +43,7 @@ fn agent_recovery_runs_as_written() {
     tour::go(&Shell::at(&engine, "agents"), "docs/agents.md", &mut |_| false);
 }
 
-/// The files of the tutorial, as it first has them.
+/// The initial files of the tutorial.
 fn files_of_the_tutorial(shell: &Shell<'_>) {
     for fence in fence::of("docs/tutorial.md")
         .iter()
@@ -60,12 +60,12 @@ fn command_walkthrough_runs_as_written() {
     files_of_the_tutorial(&shell);
     let private = shell.home.join(".argus/private");
     tour::go(&shell, "docs/cli.md", &mut |line| {
-        // On a day, some seconds go by between two lines.
+        // In practice, some seconds pass between the two lines.
         if line == "argus test end hello --case smoke" {
             let kept = private.join("evidence/hello/web/1/evidence.json");
-            wait::until(LIMIT, "the failure is seen", || kept.is_file().then_some(()));
+            wait::until(LIMIT, "the failure is reported", || kept.is_file().then_some(()));
         } else if line.starts_with("sed ") {
-            wait::until(LIMIT, "the revision is one to go back to", || {
+            wait::until(LIMIT, "a rollback to the revision is possible", || {
                 let kept = fs::read(private.join("state.json")).ok()?;
                 let kept: Value = serde_json::from_slice(&kept).ok()?;
                 (!kept["goods"]["hello"].as_array()?.is_empty()).then_some(())
@@ -74,14 +74,14 @@ fn command_walkthrough_runs_as_written() {
         false
     });
     let left = engine.containers_with("argusai.managed=true");
-    assert!(left.is_empty(), "all is taken down: {left:?}");
+    assert!(left.is_empty(), "everything is removed: {left:?}");
 }
 
 #[test]
 fn command_walkthrough_has_every_command() {
     let page = fs::read_to_string(root().join("docs/cli.md")).expect("a page");
     let rows = page.lines().filter_map(|line| line.strip_prefix("| `argus "));
-    // Words of a command begin with a small letter; what is filled in does not.
+    // Words of a command start in lower case; placeholders do not.
     let verb = |line: &str| {
         let words = line.split([' ', '`']);
         let verb: Vec<&str> = words
@@ -102,5 +102,5 @@ fn command_walkthrough_has_every_command() {
             .any(|(line, _)| *line == begins || line.starts_with(&format!("{begins} ")))
     };
     let missing: Vec<_> = output.iter().filter(|verb| !is_typed(verb)).collect();
-    assert_eq!(missing, ELSEWHERE, "every command has its line");
+    assert_eq!(missing, ELSEWHERE, "every command has a line");
 }

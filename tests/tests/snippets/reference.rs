@@ -1,4 +1,4 @@
-//! The lines that the pages of reference show, typed at an environment as they have it.
+//! Command lines of the reference pages, run in an environment like theirs.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -26,7 +26,7 @@ mocks:
   payments: { port: 18260, containerPort: 8080, routes: [{ method: GET, path: /, response: { body: paid } }] }
 "#;
 
-/// A page, and for each of its lines a word of what it prints.
+/// A page, and for each of its lines a part of the output.
 type Page = (&'static str, &'static [&'static str]);
 
 const PAGES: &[Page] = &[
@@ -45,7 +45,7 @@ const PAGES: &[Page] = &[
     ),
 ];
 
-/// Pages whose commands are gone through elsewhere.
+/// Pages whose commands have a test elsewhere.
 const ELSEWHERE: &[&str] = &[
     "README.md",
     "docs/agents.md",
@@ -56,9 +56,9 @@ const ELSEWHERE: &[&str] = &[
     "docs/tutorial.md",
     // The selftest has a test binary of its own.
     "docs/troubleshooting.md",
-    // A user, a unit and systemd: nothing for a machine that only runs tests.
+    // A user, a unit and systemd: too much for a machine that only runs tests.
     "docs/service.md",
-    // The scripts and recipes that CI itself is made of.
+    // The scripts and recipes of CI itself.
     "CONTRIBUTING.md",
 ];
 
@@ -78,7 +78,7 @@ fn every_page_with_commands_is_executed() {
     assert_eq!(
         with,
         through.collect(),
-        "a page is gone through, or it is said where"
+        "a page runs here, or is listed as tested elsewhere"
     );
 }
 
@@ -87,17 +87,17 @@ fn reference_lines_print_their_output() {
     let engine = engine();
     let shell = Shell::at(&engine, "reference");
     let file = shell.home.join("environments/shop.e2e.yaml");
-    fs::create_dir_all(shell.home.join("environments")).expect("a folder");
+    fs::create_dir_all(shell.home.join("environments")).expect("a directory");
     fs::write(&file, SHOP).expect("a file");
     let controller = shell.beside("argus run");
     shell.run("argus wait shop --for ready --timeout 5m");
     shell.run("curl -sf http://127.0.0.1:18260/");
     for (page, words) in PAGES {
         if *page == "docs/status.md" {
-            // Somebody waits, and says for what.
+            // A service waits, and its status names the reason.
             shell.run("argus test begin shop --case long");
             fs::write(&file, SHOP.replace("[\"httpd\", ", "[\"httpd\", \"-v\", ")).expect("a file");
-            wait::until(LIMIT, "it waits", || {
+            wait::until(LIMIT, "the service waits", || {
                 shell
                     .run("argus get shop")
                     .contains("the test `long`")
@@ -113,10 +113,10 @@ fn reference_lines_print_their_output() {
         assert_eq!(lines.len(), words.len(), "{page} has other lines: {lines:?}");
         for (line, word) in lines.iter().zip(*words) {
             if line.ends_with("--debug") {
-                // Something fails.
+                // A service fails.
                 shell.run("argus test end shop --case long");
                 fs::write(&file, SHOP.replace("[\"httpd\", ", "[\"false\", ")).expect("a file");
-                wait::until(LIMIT, "it is told", || {
+                wait::until(LIMIT, "the error is reported", || {
                     let output = shell.run("argus describe shop");
                     output.contains("process ended").then_some(())
                 });
@@ -124,14 +124,15 @@ fn reference_lines_print_their_output() {
             let output = shell.run(&bounded(&shell, line));
             assert!(
                 output.contains(word),
-                "{page}: `{line}` says nothing of `{word}`: {output}"
+                "{page}: `{line}` does not print `{word}`: {output}"
             );
         }
     }
     controller.stop();
 }
 
-/// A line as its reader types it: with names for what stands for one, and an end for what goes on until it is stopped.
+/// A line as its reader types it: with names for placeholders, and with an end for commands that run until they are
+/// stopped.
 fn bounded(shell: &Shell<'_>, line: &str) -> String {
     if line.starts_with("curl -sN ") {
         return format!("timeout 3 {line} || [ $? = 124 ]");

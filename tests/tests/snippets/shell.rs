@@ -1,4 +1,4 @@
-//! The shell of who reads a page: in a folder of its own, beside a private engine, with `argus` on its path.
+//! The shell of a reader: in its own directory, next to a private engine, with `argus` on its path.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
@@ -10,16 +10,16 @@ use argus_tests::fixture::LIMIT;
 use argus_tests::{PrivateEngine, binary, wait};
 use rustix::process::{Pid, Signal, kill_process};
 
-/// A shell, and the folder it is in.
+/// A shell, and its directory.
 pub(crate) struct Shell<'e> {
     pub(crate) engine: &'e PrivateEngine,
     pub(crate) home: PathBuf,
-    /// Variables that its reader has exported.
+    /// Exported variables.
     pub(crate) exported: Vec<(&'static str, PathBuf)>,
 }
 
 impl<'e> Shell<'e> {
-    /// In an empty folder.
+    /// Opens a shell in an empty directory.
     pub(crate) fn at(engine: &'e PrivateEngine, name: &str) -> Self {
         Self {
             engine,
@@ -28,7 +28,7 @@ impl<'e> Shell<'e> {
         }
     }
 
-    /// An editor that changes the file it is given with this script of `sed`, or makes it from `new`.
+    /// Creates an editor that changes its file with this `sed` script, or copies `new` if the file is missing.
     pub(crate) fn editor(&self, script: &str, new: &str) {
         fs::write(self.home.join("new.yaml"), new).expect("a file");
         let text = format!(
@@ -39,7 +39,7 @@ impl<'e> Shell<'e> {
         fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).expect("a program can be run");
     }
 
-    /// A line, as it is typed.
+    /// A command line, as typed.
     pub(crate) fn command(&self, line: &str) -> Command {
         let mut command = self.engine.command_in_netns("sh");
         let programs = binary::argus()
@@ -52,7 +52,7 @@ impl<'e> Shell<'e> {
             .current_dir(&self.home)
             .stdin(Stdio::null());
         command
-            // What a page installs goes before.
+            // Programs that a page installs take precedence.
             .env(
                 "PATH",
                 format!(
@@ -69,26 +69,26 @@ impl<'e> Shell<'e> {
         command
     }
 
-    /// Runs a line of a page; what it printed.
+    /// Runs a line of a page. Returns its output.
     pub(crate) fn run(&self, line: &str) -> String {
         self.run_to(line, 0)
     }
 
-    /// Runs a line that ends with this exit code; what it printed.
+    /// Runs a line that ends with this exit code. Returns its output.
     pub(crate) fn run_to(&self, line: &str, code: i32) -> String {
         let done = self.command(line).output().expect("a shell runs");
         assert_eq!(done.status.code(), Some(code), "`{line}`: {done:?}");
         String::from_utf8_lossy(&done.stdout).into_owned()
     }
 
-    /// `argus run` with what comes after it, as in a second terminal.
+    /// Runs `argus run` with its arguments, as in a second terminal.
     pub(crate) fn beside(&self, line: &str) -> Beside {
         let log = fs::File::create(self.home.join("second-terminal.log")).expect("a file");
         let mut command = self.command(&format!("exec {line}"));
         let other = log.try_clone().expect("a second handle");
         let child = command.stdout(other).stderr(log).spawn();
         let beside = Beside(child.expect("argus runs"));
-        // Who reads goes on when it says that it runs.
+        // The reader continues when the controller serves.
         let state = self.exported.iter().find(|(name, _)| *name == "ARGUS_STATE");
         let state = state.map_or_else(|| self.home.join(".argus"), |(_, path)| path.clone());
         let socket = state.join("private/argus.sock");
@@ -99,15 +99,17 @@ impl<'e> Shell<'e> {
     }
 }
 
-/// What runs in a second terminal; it is killed when its reader goes away.
+/// A process in a second terminal. Drop kills it.
 pub(crate) struct Beside(Child);
 
 impl Beside {
-    /// Ctrl-C, and the clean end that follows.
+    /// Sends Ctrl-C, and expects a clean end.
     pub(crate) fn stop(mut self) {
         kill_process(Pid::from_child(&self.0), Signal::INT).expect("our own child takes a signal");
         let child = &mut self.0;
-        let ended = wait::until(LIMIT, "it ends", || child.try_wait().expect("our own child"));
+        let ended = wait::until(LIMIT, "the process exits", || {
+            child.try_wait().expect("our own child")
+        });
         assert_eq!(ended.code(), Some(0), "Ctrl-C is a clean end");
     }
 }

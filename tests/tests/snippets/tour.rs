@@ -1,12 +1,13 @@
-//! A page gone through from its first block to its last: files are written, commands typed, and what comes is what the page shows.
+//! Runs a page from its first block to its last: it writes files, runs commands, and compares their output with the
+//! page.
 //!
 //! - `yaml NAME` (or any other language with a name that has a dot): the file is saved under that name.
-//! - `sh`: each line is typed and has to end with 0, or as its comment says (`# exit code 5: …`); `argus run` goes on in a second
-//!   terminal until the end of the page.
-//! - `console`: what is typed stands behind `$ `, and below it what a terminal of [`COLUMNS`] shows of it. `…` stands for anything
-//!   within a line, and on a line of its own for any lines. What only looks is typed until that comes.
+//! - `sh`: each line must end with 0, or with the code in its comment (`# exit code 5: …`); `argus run` continues in a
+//!   second terminal until the end of the page.
+//! - `console`: a command follows `$ `, and the output on a terminal of [`COLUMNS`] follows below. `…` matches any text
+//!   within a line, and any lines on a line of its own. A read-only command is repeated until its output matches.
 //!
-//! With `UPDATE=1` a console block that shows something else is written anew; put the `…` back where a run differs from the next.
+//! With `UPDATE=1` a console block that differs is written again; restore the `…` where runs differ.
 
 use std::fs;
 use std::time::Duration;
@@ -18,13 +19,13 @@ use argus_tests::{Terminal, wait};
 use crate::fence::{self, Fence, root, typed};
 use crate::shell::{Beside, Shell};
 
-/// How wide the terminal of who reads a page is.
+/// Width of the reader's terminal.
 const COLUMNS: u16 = 100;
-/// When a page is written anew, what it shows comes within this time or not at all.
+/// Time limit for the output of a console block while the page is updated.
 const SETTLED: Duration = Duration::from_secs(15);
 
-/// Goes through a page. What it does in another place (systemd, for one) `instead` does, and says so by its answer; it may
-/// also wait for what a reader sees before going on.
+/// Runs a page. `instead` replaces a line that cannot run here (such as systemd) and returns true; it may also wait for
+/// a state that the reader would see.
 pub(crate) fn go(shell: &Shell<'_>, page: &str, instead: &mut dyn FnMut(&str) -> bool) {
     let (mut second, mut steps) = (None, 0);
     for fence in fence::of(page).iter().filter(|fence| fence.unchecked.is_none()) {
@@ -38,10 +39,10 @@ pub(crate) fn go(shell: &Shell<'_>, page: &str, instead: &mut dyn FnMut(&str) ->
                 }
             }
             "console" => show(shell, page, fence),
-            // The settings as they are by default: their own test reads them.
+            // The default settings: a separate test reads them.
             "toml" => {}
             _ if fence.of.contains('.') => save(shell, fence),
-            other => panic!("{}: what is done with a block of `{other}`?", fence.place),
+            other => panic!("{}: no rule for a block of `{other}`", fence.place),
         }
     }
     assert!(steps > 0, "{page} has no steps");
@@ -61,26 +62,26 @@ fn type_in(shell: &Shell<'_>, line: &str, code: i32, second: &mut Option<Beside>
     }
 }
 
-/// As a careful editor does it: beside, then renamed over.
+/// Writes a new file and renames it over the old one, as an editor does.
 pub(crate) fn save(shell: &Shell<'_>, fence: &Fence) {
     let path = shell.home.join(&fence.of);
-    fs::create_dir_all(path.parent().expect("a file lies in a folder")).expect("a folder");
+    fs::create_dir_all(path.parent().expect("a file has a directory")).expect("a directory");
     let beside = path.with_extension("new");
     fs::write(&beside, &fence.body).expect("a file");
     fs::rename(beside, path).expect("a file can be renamed");
 }
 
-/// What is typed in a block, each with what the page shows below.
+/// The commands of a block, each with the output shown below it.
 fn shown(fence: &Fence) -> Vec<(String, String)> {
     let mut all: Vec<(String, String)> = Vec::new();
     for line in fence.body.lines() {
         match (line.strip_prefix("$ "), all.last_mut()) {
             (Some(line), _) => all.push((line.to_owned(), String::new())),
             (None, Some((_, text))) => text.extend([line, "\n"]),
-            (None, None) => panic!("{}: nothing is typed before `{line}`", fence.place),
+            (None, None) => panic!("{}: no command before `{line}`", fence.place),
         }
     }
-    // The empty line before the next prompt is the page's.
+    // The empty line before the next prompt belongs to the page.
     let trimmed = |(line, text): (String, String)| (line, text.trim_end().to_owned());
     all.into_iter().map(trimmed).collect()
 }
@@ -97,7 +98,7 @@ fn show(shell: &Shell<'_>, page: &str, fence: &Fence) {
         });
         assert!(
             received.is_some() || updating,
-            "{}: `{line}` shows\n{last}\nand the page\n{text}\nhint: UPDATE=1 writes the page anew",
+            "{}: `{line}` shows\n{last}\nand the page\n{text}\nhint: UPDATE=1 updates the page",
             fence.place
         );
         let now = if received.is_some() { &text } else { &last };
@@ -109,12 +110,16 @@ fn show(shell: &Shell<'_>, page: &str, fence: &Fence) {
         let whole = fs::read_to_string(&path).expect("a page");
         let block = |body: &str| format!("```console\n{body}```");
         let (before, after) = (block(&fence.body), block(&again));
-        assert!(whole.contains(&before), "{}: it is still there", fence.place);
+        assert!(
+            whole.contains(&before),
+            "{}: the page still has the block",
+            fence.place
+        );
         fs::write(path, whole.replacen(&before, &after, 1)).expect("a page can be written");
     }
 }
 
-/// All that a terminal shows of a line.
+/// The output of a line on a terminal.
 fn on_terminal(shell: &Shell<'_>, line: &str) -> String {
     let (text, _) = Terminal::start(shell.command(line), COLUMNS, 50).end(LIMIT);
     let text = plain(&text);
@@ -122,7 +127,7 @@ fn on_terminal(shell: &Shell<'_>, line: &str) -> String {
     lines.join("\n").trim_end().to_owned()
 }
 
-/// Whether a line changes nothing, so that it can be typed again.
+/// True if a line changes nothing, so that it can be repeated.
 fn checks(line: &str) -> bool {
     let words: Vec<&str> = line.split_whitespace().collect();
     match words.as_slice() {
@@ -142,7 +147,7 @@ fn checks(line: &str) -> bool {
     }
 }
 
-/// Whether what came is what is shown.
+/// True if the output matches the page.
 fn fits(shown: &str, received: &str) -> bool {
     let shown: Vec<&str> = shown.lines().map(str::trim_end).collect();
     let received: Vec<&str> = received.lines().collect();

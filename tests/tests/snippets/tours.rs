@@ -1,4 +1,4 @@
-//! The tours of the pages, gone through line by line as a newcomer does.
+//! The tours of the pages, run line by line as a new user does.
 
 use std::fs;
 
@@ -20,10 +20,10 @@ fn readme_quick_start_runs_as_written() {
     let engine = engine();
     engine.load_argus_image("argus-demo:local");
     let mut shell = Shell::at(engine, "tour");
-    // Where `./scripts/demo --keep` leaves things.
+    // The directory that `./scripts/demo --keep` leaves.
     let demo = shell.home.join("target/demo");
     shell.exported.push(("ARGUS_STATE", demo.join("state")));
-    fs::create_dir_all(demo.join("environments/shop")).expect("a folder");
+    fs::create_dir_all(demo.join("environments/shop")).expect("a directory");
     let spec = demo.join("environments/shop/e2e.yaml");
     fs::copy(root().join("examples/shop/e2e.yaml"), spec).expect("an example");
     let argus = Controller::start(
@@ -41,11 +41,11 @@ fn readme_quick_start_runs_as_written() {
     for line in block("README.md", "./scripts/demo --keep") {
         gone_through += 1;
         match line.as_str() {
-            // The demo installs and builds, and has a test of its own; the two lines say where it put things.
+            // The demo installs and builds, and has its own test; the two lines name its results.
             "./scripts/demo --keep" | "./scripts/demo --stop" => {}
             export if export.starts_with("export ") => {}
             follow if follow.starts_with("curl -N ") => {
-                // It goes on until it is stopped.
+                // The command runs until it is stopped.
                 let output = shell.run(&format!("timeout 3 {follow} || [ $? = 124 ]"));
                 assert!(
                     output.contains("event: ") && output.contains("\"shop\""),
@@ -66,12 +66,12 @@ fn readme_quick_start_runs_as_written() {
                         .inspect("shop-api")
                         .is_some_and(|it| it["State"]["Running"] == true)
                 };
-                argus.wait_until(LIMIT, "it is repaired", || started().then_some(()));
+                argus.wait_until(LIMIT, "the container is repaired", || started().then_some(()));
                 argus.wait_ready("shop", LIMIT);
             }
             edit if edit.starts_with("$EDITOR ") => {
                 shell.run(&line);
-                argus.wait_until(LIMIT, "the change is served", || {
+                argus.wait_until(LIMIT, "the edit is served", || {
                     let page = shell.command("curl -s http://127.0.0.1:18080/").output().ok()?;
                     String::from_utf8_lossy(&page.stdout)
                         .contains("good day")
@@ -86,7 +86,7 @@ fn readme_quick_start_runs_as_written() {
     assert_eq!(
         engine.containers_with("argusai.project=shop").len(),
         0,
-        "it was taken down"
+        "it was removed"
     );
 }
 
@@ -105,7 +105,7 @@ fn own_file_follows_the_readme() {
                 running = Some(shell.beside("argus run --listen off"));
             }
             line => {
-                // The name of the environment is the reader's.
+                // The reader chooses the name of the environment.
                 let output = shell.run(&line.replace("NAME", "own"));
                 assert!(
                     line.starts_with("mkdir") || output.contains("own"),

@@ -1,4 +1,4 @@
-//! An upgrade, and the way back from it, as the page for operators has them: with another program on the same state folder.
+//! An upgrade and a downgrade, as the operations page describes them: with another program on the same state directory.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -31,7 +31,7 @@ services:
 mocks:
   payments: { port: 18241, containerPort: 8080, routes: [{ method: GET, path: /, response: { body: paid } }] }
 "#;
-/// A test runs in it, before and after.
+/// A test runs in this environment, before and after.
 const TESTED: &str = "version: \"1\"\nproject: { name: tested }\nservices:\n  app: { image: \"busybox:1\", container: { name: tested-app } }\n";
 
 /// A machine that runs Argus as a service.
@@ -50,7 +50,7 @@ impl<'e> Host<'e> {
         let state = shell.home.join("state");
         for (name, spec) in [("shop", SPEC), ("tested", TESTED)] {
             let file = specs.join(format!("{name}.e2e.yaml"));
-            fs::create_dir_all(&specs).expect("a folder");
+            fs::create_dir_all(&specs).expect("a directory");
             fs::write(file, spec).expect("a file");
         }
         shell.exported = vec![("ARGUS_SPECS", specs), ("ARGUS_STATE", state)];
@@ -85,7 +85,7 @@ impl<'e> Host<'e> {
         json(&self.state(&format!("environments/{environment}.json")))
     }
 
-    /// Which run of which container each service is.
+    /// Container and start time of each service.
     fn runs(&self) -> Runs {
         let mut all = container_runs(self.engine, "shop");
         all.extend(container_runs(self.engine, "tested"));
@@ -99,7 +99,7 @@ impl<'e> Host<'e> {
         last["seq"].as_u64().expect("a number")
     }
 
-    /// Until all is as it shall be again, the mock under the program that runs now.
+    /// Waits until everything is Ready again, with the mock under the current program.
     fn settled(&self, what: &str, mock: impl Fn(&str) -> bool) {
         wait::until(LIMIT, what, || {
             let status = self.status("shop");
@@ -114,10 +114,10 @@ impl<'e> Host<'e> {
 }
 
 fn json(path: &Path) -> Value {
-    serde_json::from_slice(&fs::read(path).expect("a document")).expect("a whole document")
+    serde_json::from_slice(&fs::read(path).expect("a document")).expect("a complete document")
 }
 
-/// All but the mock, which runs the program that was replaced.
+/// All services except the mock, which runs the replaced program.
 fn services(runs: &Runs) -> Vec<&(String, String)> {
     let services = ["shop-store", "shop-web", "tested-app"];
     services.iter().map(|name| &runs[*name]).collect()
@@ -134,14 +134,15 @@ fn upgrade_and_downgrade_keep_services_running() {
 
     tour::go(&host.shell, "docs/operations.md", &mut |line| {
         match line {
-            // Another version: the same program, and more of it. `cp` writes it, for who writes a program cannot start it.
+            // A different version: the same program with an appended line. `cp` writes it, because a file that this
+            // process has open for writing cannot be executed.
             install if install.starts_with("install ") => {
                 host.shell
                     .run("mkdir bin && cp \"$(command -v argus)\" bin/new && echo newer >> bin/new && mv bin/new bin/argus");
             }
             "systemctl restart argus" => host.restart(),
             "argus plan" => {
-                // Nor does it foresee that mocks will run the new program.
+                // The plan does not show the later restart of the mocks, either.
                 let output = host.shell.run(line);
                 assert!(
                     output.contains("shop: nothing to do") && output.contains("tested: nothing to do"),
@@ -162,26 +163,22 @@ fn upgrade_and_downgrade_keep_services_running() {
     assert_eq!(
         revision,
         host.status("shop")["revision"],
-        "it is no other revision"
+        "the revision is unchanged"
     );
     assert_eq!(
         (controller.clone(), secret.clone()),
         (name(), token()),
-        "it is the same controller"
+        "the controller is the same"
     );
-    assert!(host.records() > records, "the journal goes on");
-    assert_eq!(
-        host.shell.run("argus incidents -o name"),
-        "",
-        "nothing went wrong"
-    );
+    assert!(host.records() > records, "the journal continues");
+    assert_eq!(host.shell.run("argus incidents -o name"), "", "no incident");
     host.shell.run("argus test end tested --case long");
 
-    // Back, and what the newer one wrote is of formats that the older one does not know.
+    // Back again: the newer program wrote formats that the older one does not know.
     host.shell.run("argus test begin tested --case later --ttl 10m");
     host.shell.run("argus fork tested spare");
     host.shell.run("argus wait spare --for ready --timeout 5m");
-    assert!(engine.inspect("tested-app-spare").is_some(), "it runs beside");
+    assert!(engine.inspect("tested-app-spare").is_some(), "the fork runs");
     host.stop();
     fs::remove_file(host.shell.home.join("bin/argus")).expect("the newer program");
     let memory = checksum::with_checksum("{\"schemaVersion\":2,\"shape\":\"another\"}");
@@ -195,7 +192,7 @@ fn upgrade_and_downgrade_keep_services_running() {
     fs::write(&journal, whole).expect("a journal");
     host.restart();
     host.settled("the mock runs the old program", |image| image == mock);
-    wait::until(LIMIT, "the fork goes, which stands in no file", || {
+    wait::until(LIMIT, "the fork, which no file defines, is removed", || {
         engine.inspect("tested-app-spare").is_none().then_some(())
     });
     assert_eq!(
@@ -206,18 +203,24 @@ fn upgrade_and_downgrade_keep_services_running() {
     assert_eq!(
         (controller, secret),
         (name(), token()),
-        "it is the same controller"
+        "the controller is the same"
     );
-    let aside = fs::read_dir(host.state("private")).expect("a folder").flatten();
+    let aside = fs::read_dir(host.state("private"))
+        .expect("a directory")
+        .flatten();
     let aside: Vec<PathBuf> = aside
         .map(|entry| entry.path())
         .filter(|path| path.to_string_lossy().contains("state.json.corrupt-"))
         .collect();
     let [aside] = &aside[..] else {
-        panic!("one is put aside: {aside:?}")
+        panic!("one corrupt file: {aside:?}")
     };
-    assert_eq!(fs::read_to_string(aside).expect("a file"), memory, "as it was");
-    assert_ne!(host.shell.run("argus incidents -o name"), "", "it is told");
+    assert_eq!(fs::read_to_string(aside).expect("a file"), memory, "unchanged");
+    assert_ne!(
+        host.shell.run("argus incidents -o name"),
+        "",
+        "the incident is reported"
+    );
     host.shell.run_to("argus test end tested --case later", 1);
     host.stop();
 }

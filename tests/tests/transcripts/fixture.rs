@@ -1,4 +1,5 @@
-//! What all transcripts look at: one controller, environments in every state that people meet, and a place with a name of one length.
+//! Fixture of all transcripts: one controller, environments in typical states, and a directory whose path has a fixed
+//! length.
 
 use std::os::unix::fs::symlink;
 use std::path::PathBuf;
@@ -33,7 +34,7 @@ services:
       healthcheck: { path: /healthz, port: 8080, interval: 500ms, timeout: 1s, retries: 40, startPeriod: 5s }
 "#;
 
-/// Its `worker` cannot be started, and `front` waits for it.
+/// Its `worker` cannot start, and `front` waits for it.
 const BROKEN: &str = r#"version: "1"
 project: { name: broken }
 services:
@@ -49,7 +50,7 @@ services:
     container: { name: broken-front }
 "#;
 
-/// Mistakes, and a key that nobody knows.
+/// A spec with errors and an unknown key.
 const BAD: &str = r#"version: "1"
 project: { name: bad }
 services:
@@ -64,12 +65,12 @@ services:
     container: { name: bad-db }
 "#;
 
-/// Held by somebody else, so that a port moves.
+/// A port that another process holds, so that the service's port moves.
 const FOREIGN: u16 = 18_502;
-/// How long the path of the project's folder is.
+/// Length of the path of the project directory.
 const HOME: usize = 36;
 
-/// The stage of one test binary.
+/// The fixture of one test binary.
 pub(crate) struct TranscriptFixture {
     engine: &'static PrivateEngine,
     home: PathBuf,
@@ -78,7 +79,7 @@ pub(crate) struct TranscriptFixture {
 }
 
 impl TranscriptFixture {
-    /// Set once, when all of it is as it stays.
+    /// The shared fixture, created once; its state does not change afterwards.
     pub(crate) fn set() -> &'static Self {
         static FIXTURE: OnceLock<TranscriptFixture> = OnceLock::new();
         FIXTURE.get_or_init(Self::make)
@@ -89,8 +90,8 @@ impl TranscriptFixture {
         let home = home(engine);
         symlink(engine.socket(), home.join("engine.sock")).expect("a link");
         engine.make_busybox_image("busybox:local", &[]);
-        // A file that is there already.
-        std::fs::create_dir_all(home.join("made")).expect("a folder");
+        // An existing file for the commands that would overwrite it.
+        std::fs::create_dir_all(home.join("made")).expect("a directory");
         std::fs::write(home.join("made/e2e.yaml"), SHOP).expect("a file");
         leave_behind(engine);
         let holder = PortHolder::of(engine, FOREIGN);
@@ -106,14 +107,14 @@ impl TranscriptFixture {
         controller.write_spec("shop.e2e.yaml", SHOP);
         controller.wait_ready("shop", LIMIT);
         controller.write_spec("broken.e2e.yaml", BROKEN);
-        controller.wait_status("broken", LIMIT, "is given up", |status| {
+        controller.wait_status("broken", LIMIT, "exhausts its restarts", |status| {
             status["phase"] == "Failed" && Controller::service(status, "worker")["state"] == "Failed"
         });
         controller.write_spec("bad.e2e.yaml", BAD);
-        controller.wait_status("bad", LIMIT, "is refused", |status| {
+        controller.wait_status("bad", LIMIT, "is rejected", |status| {
             status["diagnostics"].as_array().is_some_and(|all| all.len() > 1)
         });
-        controller.wait_until(LIMIT, "the orphans are older than their grace", || {
+        controller.wait_until(LIMIT, "the orphans are older than the grace period", || {
             let orphans = controller.controller_status()["orphans"].as_array()?.clone();
             (orphans.len() == 2 && orphans.iter().all(|one| text(&one["result"]) == "reported")).then_some(())
         });
@@ -125,7 +126,7 @@ impl TranscriptFixture {
         }
     }
 
-    /// `argus` with these words, where people would type them: in the folder of the project.
+    /// `argus` with these arguments, in the project directory.
     pub(crate) fn command(&self, words: &[&str]) -> Command {
         let mut command = self.engine.command_in_netns(binary::argus());
         for (name, _) in std::env::vars_os() {
@@ -152,27 +153,27 @@ impl TranscriptFixture {
         command
     }
 
-    /// What it says to a pipe.
+    /// The output to a pipe.
     pub(crate) fn piped(&self, words: &[&str]) -> Output {
         let mut command = self.command(words);
         command.stdin(Stdio::null()).output().expect("argus runs")
     }
 
-    /// What it says to a terminal, and its exit code.
+    /// The output to a terminal, and the exit code.
     pub(crate) fn on_terminal(&self, words: &[&str], columns: u16) -> (String, i32) {
         let (text, ended) = Terminal::start(self.command(words), columns, 50).end(LIMIT);
-        (text, ended.code().expect("argus ends by itself"))
+        (text, ended.code().expect("argus exits normally"))
     }
 }
 
-/// A folder whose path has one length, so that what is wrapped is wrapped at the same word.
+/// A directory whose path has a fixed length, so that text wraps at the same word.
 fn home(engine: &PrivateEngine) -> PathBuf {
     let above = engine.scratch("h").display().to_string().len();
     let padded = HOME.saturating_sub(above);
     engine.scratch(&format!("h{}", "o".repeat(padded)))
 }
 
-/// What a controller left that died long ago, of a project that is not ours.
+/// Creates orphans of a controller of another project that died long ago.
 fn leave_behind(engine: &PrivateEngine) {
     let labels = json!({ "argusai.managed": "true", "argusai.project": "warehouse", "argusai.environment": "warehouse",
         "argusai.service": "stock", "argusai.controller": "01J0000000000000000000DEAD", "argusai.run-id": "r",

@@ -1,6 +1,6 @@
-//! What differs from run to run, put in one form; of the same length, so that columns stay where they are.
+//! Normalization of values that differ between runs; the replacements have the same length, so that columns stay.
 
-/// Patterns, and what stands in their place.
+/// Patterns and their replacements.
 const SAME: &[(&str, &str)] = &[
     (
         r"unix:///\s*tmp/argus-engines/\S*\s*\S*\s*engine\.sock",
