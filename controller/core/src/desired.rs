@@ -40,6 +40,7 @@ use crate::secrets::Secrets;
 use crate::state::breaker::BreakerSettings;
 
 pub use confinement::Confinement;
+pub use image::{OWN_IMAGE, own_image_tag};
 pub use port_policy::{PortPolicy, PortStrategy};
 
 /// Desired state of one environment at one revision.
@@ -213,15 +214,6 @@ pub struct Build {
     /// What the context never contains.
     #[serde(default, skip_serializing_if = "excluded::Excluded::is_empty")]
     pub excluded: excluded::Excluded,
-}
-
-/// Repository name of the images of this program.
-pub const OWN_IMAGE: &str = "argus/mock";
-
-/// Returns the reference of the image of this program, with a tag per program version.
-pub fn own_image_tag(digest: &Hash) -> String {
-    let short: String = digest.as_str().chars().take(12).collect();
-    format!("{OWN_IMAGE}:{short}")
 }
 
 /// Published port, as the spec file requests it.

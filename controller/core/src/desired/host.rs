@@ -61,15 +61,25 @@ pub(super) fn lead(
 ) -> Option<String> {
     match context.host.resolved.get(&absolute) {
         None => Some(absolute),
-        Some(Ok(real)) => Some(real.clone()),
-        Some(Err(why)) => {
+        Some(Ok(real)) if paths::is_sane(real) => Some(real.clone()),
+        other => {
+            let why = match other {
+                Some(Err(why)) => printable(why),
+                Some(Ok(_)) | None => "it leads to a name with control characters".to_owned(),
+            };
             let hint =
                 "POLICY_VIOLATION: name a path inside the project; `--allow-mount DIR` adds a directory";
-            let message = format!("`{}` is refused: {}", shown(written), shown(why));
+            let message = format!("`{}` is refused: {why}", shown(written));
             to.push(Diagnostic::error(path, message).hint(hint));
             None
         }
     }
+}
+
+/// A reason with the names of files in it, which a repository may choose: bounded, without control characters.
+fn printable(why: &str) -> String {
+    let plain = |c: char| if c.is_control() { '\u{fffd}' } else { c };
+    why.chars().take(1_000).map(plain).collect()
 }
 
 /// The source of a bind mount as it is written; `None` for a named volume.

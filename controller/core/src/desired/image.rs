@@ -10,7 +10,7 @@ use crate::desired::identity::{Identity, shown};
 use crate::desired::mounts::is_allowed;
 use crate::desired::template::{Deferral, Filler};
 use crate::desired::{Build, Image, paths};
-use crate::ident::ServiceName;
+use crate::ident::{Hash, ServiceName};
 
 /// Maximum length of an image reference with host, tag and digest, in bytes.
 const MAX_REFERENCE: usize = 512;
@@ -184,6 +184,15 @@ fn resolve_dockerfile(
             None
         }
     }
+}
+
+/// Repository name of the images of this program.
+pub const OWN_IMAGE: &str = "argus/mock";
+
+/// Returns the reference of the image of this program, with a tag per program version.
+pub fn own_image_tag(digest: &Hash) -> String {
+    let short: String = digest.as_str().chars().take(12).collect();
+    format!("{OWN_IMAGE}:{short}")
 }
 
 /// Returns the reference of a built image without a tag in the file; every service name yields a valid one.

@@ -9,13 +9,14 @@ use argus_crds::{Command, Diagnostic, Mock, MockMode};
 use crate::desired::admit::SpecContext;
 use crate::desired::excluded::Excluded;
 use crate::desired::hash::hash_of;
+use crate::desired::host;
 use crate::desired::identity::{self, Identity};
 use crate::desired::image;
 use crate::desired::peers::Peers;
 use crate::desired::template::{Deferral, Filler};
 use crate::desired::{
     Build, Criticality, File, Image, Mount, Port, Probe, ProbeKind, Role, Service, mounts, own_image_tag,
-    probe,
+    paths, probe,
 };
 use crate::ident::Protocol;
 
@@ -156,6 +157,10 @@ fn from_own_image(
 ) -> Option<MockContainer> {
     let contents = context.build_digests.get(name).cloned();
     let digest = contents.unwrap_or_else(|| hash_of(&context.own_image));
+    if let Some(openapi) = &mock.openapi {
+        let absolute = paths::to_absolute(&context.directory, openapi);
+        host::lead(absolute, openapi, &format!("{path}.openapi"), context, to)?;
+    }
     let document = context.documents.get(name).cloned();
     let mut served = mock.clone();
     let mut mounts = Vec::new();

@@ -125,16 +125,21 @@ impl Admitter for SpecAdmitter {
             }
         }
         for (mock, text) in &input.documents {
-            match text {
-                Ok(text) => drop(context.documents.insert(mock.clone(), text.clone())),
-                Err(why) => {
-                    let diagnostic = Diagnostic::error(format!("mocks.{mock}.openapi"), why.clone());
-                    let diagnostic = diagnostic.hint("`openapi` is relative to the folder of the spec file");
-                    diagnostics.push(read.source.placed(diagnostic));
-                }
+            if let Ok(text) = text {
+                context.documents.insert(mock.clone(), text.clone());
             }
         }
         let admission = admit(spec, &context);
+        for (mock, text) in &input.documents {
+            let path = format!("mocks.{mock}.openapi");
+            // Admission already reports a path that the policy refuses, with its reason.
+            let reported = admission.diagnostics.iter().any(|known| known.path == path);
+            if let (Err(why), false) = (text, reported) {
+                let diagnostic = Diagnostic::error(path, why.clone())
+                    .hint("`openapi` is relative to the folder of the spec file");
+                diagnostics.push(read.source.placed(diagnostic));
+            }
+        }
         diagnostics.extend(mocks(input, spec).map(|diagnostic| read.source.placed(diagnostic)));
         diagnostics.extend(
             admission

@@ -37,7 +37,7 @@ pub struct Surroundings {
     /// What admission has to know of the host; `resolved` is empty until [`Surroundings::resolve`].
     pub host: HostPaths,
     roots: Roots,
-    sockets: Sockets,
+    engine: Option<PathBuf>,
 }
 
 impl Surroundings {
@@ -52,7 +52,7 @@ impl Surroundings {
         let allowed = access.allow_mounts.iter().map(Path::new);
         Self {
             roots: Roots::new(own.into_iter().chain(allowed)),
-            sockets: Sockets::find(access.engine.as_deref()),
+            engine: access.engine.clone(),
             host: HostPaths {
                 project: text(&project).unwrap_or_default(),
                 state: text(&state).filter(|state| state != "/").unwrap_or_default(),
@@ -64,12 +64,16 @@ impl Surroundings {
 
     /// Follows each path, and records where it leads or why it may not be used.
     pub fn resolve(&mut self, named: &BTreeSet<String>) {
+        if named.is_empty() {
+            return;
+        }
+        let sockets = Sockets::find(self.engine.as_deref());
         let lead = |path: &String| {
             let resolved = self
                 .roots
                 .resolve(Path::new(path))
                 .map_err(|why| why.to_string())?;
-            self.sockets.check(&resolved).map_err(|why| why.to_string())?;
+            sockets.check(&resolved).map_err(|why| why.to_string())?;
             text(&resolved.path).ok_or_else(|| "it leads to a name that is not UTF-8".to_owned())
         };
         self.host.resolved = named.iter().map(|path| (path.clone(), lead(path))).collect();

@@ -1,8 +1,14 @@
 //! Projects, worktrees and links on a real file system.
 
+use std::collections::BTreeMap;
 use std::os::unix::fs::symlink;
 
+use argus_core::time::Timestamp;
+
 use super::*;
+use crate::specs::admission::SpecAdmitter;
+use crate::specs::admitter::{AdmissionInput, Admitter as _};
+use crate::specs::env_vars;
 
 fn tree(directories: &[&str]) -> (tempfile::TempDir, PathBuf) {
     let dir = tempfile::tempdir().unwrap();
@@ -142,4 +148,66 @@ fn file_is_read_inside_the_project_only() {
     assert_eq!(around.read(&root.join("p/linked"), 2).unwrap(), None);
     let missing = around.read(&root.join("p/none"), 100).unwrap_err();
     assert_eq!(missing.kind(), io::ErrorKind::NotFound);
+}
+
+#[test]
+fn every_path_of_a_file_is_confined() {
+    let (_dir, root) = tree(&["p/app", "out/context"]);
+    fs::write(root.join("out/file"), "FROM scratch").unwrap();
+    for (link, target) in [
+        ("p/mount", "/"),
+        ("p/context", "../out/context"),
+        ("p/Linked", "../out/file"),
+        ("p/app/Dockerfile", "../../out/file"),
+        ("p/recordings", "../out"),
+        ("p/api.yaml", "../out/file"),
+    ] {
+        symlink(target, root.join(link)).unwrap();
+    }
+    let text = "project: {name: x}\nservices:\n  \
+        a: {image: i, container: {name: a, volumes: [\"./mount:/x\"]}}\n  \
+        b: {build: {context: ./context}, container: {name: b}}\n  \
+        c: {build: {context: ., dockerfile: Linked}, container: {name: c}}\n  \
+        d: {build: {context: ./app}, container: {name: d}}\n\
+        mocks:\n  m: {port: 80, mode: replay, recordingsDir: ./recordings}\n  n: {port: 81, openapi: ./api.yaml}\n";
+    let admission = SpecAdmitter::default();
+    let mut around = admission.surroundings(&root.join("p/e2e.yaml"));
+    around.resolve(&admission.named(&around.file, text.as_bytes()));
+    let needs = admission.needs(&around.file, text.as_bytes(), &BTreeMap::new(), &around.host);
+    let documents = needs.documents.into_iter();
+    let reading = AdmissionInput {
+        path: &around.file,
+        name: "e2e.yaml",
+        bytes: text.as_bytes(),
+        variables: BTreeMap::new(),
+        digests: BTreeMap::new(),
+        documents: documents
+            .map(|(mock, at)| (mock, env_vars::document(&at, &around)))
+            .collect(),
+        host: around.host.clone(),
+        uuid: String::new(),
+        first_seen: Timestamp::default(),
+    };
+    let judged = admission.judge(&reading);
+    assert_eq!(judged.desired, None);
+    let all = judged.diagnostics.iter().filter(|one| {
+        one.hint
+            .as_ref()
+            .is_some_and(|hint| hint.starts_with("POLICY_VIOLATION"))
+    });
+    let mut refused: Vec<_> = all.map(|one| one.path.as_str()).collect();
+    refused.sort_unstable();
+    assert_eq!(
+        refused,
+        [
+            "mocks.m.recordingsDir",
+            "mocks.n.openapi",
+            "services[0].container.volumes[0]",
+            "services[1].build.context",
+            "services[2].build.dockerfile",
+            "services[3].build.dockerfile",
+        ],
+        "{:#?}",
+        judged.diagnostics
+    );
 }
