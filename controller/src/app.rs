@@ -138,8 +138,8 @@ pub(crate) async fn run(settings: Settings, screen: Option<Screen>) -> Result<Ex
         report_engine_info(docker, handle.snapshots(), engine_info),
     );
     let watched = watchdog::run(
-        supervisor.pulses().clone(),
-        service::asks_every(),
+        supervisor.heartbeats().clone(),
+        service::heartbeat_interval(),
         service::feed,
         stop.clone(),
     );
@@ -290,7 +290,7 @@ async fn report_engine_info(
 ) {
     loop {
         if snapshots
-            .wait_for(|snapshot| snapshot.store.reachable())
+            .wait_for(|snapshot| snapshot.store.is_reachable())
             .await
             .is_err()
         {
@@ -301,7 +301,7 @@ async fn report_engine_info(
             Err(error) => tracing::debug!(%error, "cannot read the version of the engine"),
         }
         if snapshots
-            .wait_for(|snapshot| !snapshot.store.reachable())
+            .wait_for(|snapshot| !snapshot.store.is_reachable())
             .await
             .is_err()
         {

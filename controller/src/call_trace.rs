@@ -29,13 +29,13 @@ const FREE_TEXT: [&str; 3] = ["content", "reason", "case"];
 const MAX_ARGUMENTS: usize = 50;
 
 /// Enables call traces for all errors of this process; `command` is its command line.
-pub(crate) fn ask(state: StateDir, command: Call) {
+pub(crate) fn enable(state: StateDir, command: Call) {
     // Called once per process.
     drop(DEBUG_REQUEST.set(DebugRequest { state, command }));
 }
 
 /// Returns the calls that led to a command's error: the command itself, then the stored calls. Empty without a debug request.
-pub(crate) fn led_to(error: &StructuredError) -> Vec<Call> {
+pub(crate) fn calls_of(error: &StructuredError) -> Vec<Call> {
     let Some(request) = DEBUG_REQUEST.get() else {
         return Vec::new();
     };
@@ -54,7 +54,7 @@ pub(crate) fn led_to(error: &StructuredError) -> Vec<Call> {
 }
 
 /// Adds call traces to the output of a command, if they are enabled.
-pub(crate) fn answered(response: Value) -> Value {
+pub(crate) fn with_traces(response: Value) -> Value {
     match DEBUG_REQUEST.get() {
         Some(request) => add_calls(|env| stored_calls(&request.state, env), response).0,
         None => response,
@@ -62,7 +62,7 @@ pub(crate) fn answered(response: Value) -> Value {
 }
 
 /// Adds call traces to a status, if they are enabled.
-pub(crate) fn shown(mut status: EnvironmentStatus) -> EnvironmentStatus {
+pub(crate) fn status_with_calls(mut status: EnvironmentStatus) -> EnvironmentStatus {
     if let Some(request) = DEBUG_REQUEST.get() {
         let calls: Calls = peek(&request.state.debug(&status.environment));
         status.put_calls(&calls);
@@ -127,7 +127,7 @@ impl<F: Fn(&EnvName) -> Calls> ErrorCallTracer<F> {
 }
 
 /// Returns arguments without confidential content: secrets are redacted, and free text is replaced by its size.
-pub(crate) fn tame(arguments: impl IntoIterator<Item = (String, Value)>) -> Map<String, Value> {
+pub(crate) fn sanitize(arguments: impl IntoIterator<Item = (String, Value)>) -> Map<String, Value> {
     let sanitized = |(name, value): (String, Value)| {
         let value = if is_secret(&name) {
             Value::from(REDACTED)
@@ -146,7 +146,7 @@ fn sanitize_value(value: Value, is_prose: bool) -> Value {
             .into_iter()
             .map(|item| sanitize_value(item, is_prose))
             .collect(),
-        Value::Object(fields) => Value::Object(tame(fields)),
+        Value::Object(fields) => Value::Object(sanitize(fields)),
         plain @ (Value::String(_) | Value::Null | Value::Bool(_) | Value::Number(_)) => plain,
     }
 }
@@ -237,7 +237,10 @@ mod tests {
             "environment": "shop", "content": "(7 bytes)", "tail": 3, "all": ["a/b:1", "(3 bytes)"], "apiToken": "[redacted]",
             "host": "(17 bytes)", "debug": true,
         });
-        assert_eq!(Value::Object(tame(given.as_object().cloned().unwrap())), wanted);
+        assert_eq!(
+            Value::Object(sanitize(given.as_object().cloned().unwrap())),
+            wanted
+        );
         let hostile = call("probe").outcome(["\u{1b}[2J\nhint: rm -rf /".to_owned()]);
         assert!(!line(&hostile).contains(char::is_control), "{}", line(&hostile));
     }

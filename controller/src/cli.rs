@@ -169,7 +169,7 @@ pub(crate) fn main() -> ExitCode {
     let colour = settings.as_ref().map(|settings| settings.color);
     colour.or(cli.options.color).unwrap_or_default().choose();
     if let Some(settings) = settings.filter(|settings| settings.debug) {
-        call_trace::ask(
+        call_trace::enable(
             StateDir::at(settings.state),
             invocation::command(&matches, &Cli::command()),
         );
@@ -297,7 +297,7 @@ mod tests {
                 let Some(call) = action.remedy(env, service).mcp else {
                     continue;
                 };
-                crate::mcp::takes(&call.tool, &call.arguments)
+                crate::mcp::check_arguments(&call.tool, &call.arguments)
                     .unwrap_or_else(|error| panic!("{call:?}: {error}"));
                 called += 1;
             }

@@ -29,7 +29,7 @@ pub(crate) enum Exit {
     /// A second signal arrived.
     Interrupted,
     /// Exit code that the demo service was configured with.
-    AsTold(u8),
+    Code(u8),
 }
 
 impl From<Exit> for ExitCode {
@@ -51,7 +51,7 @@ impl Exit {
             Self::GaveUp => 6,
             Self::Held => 7,
             Self::Interrupted => 130,
-            Self::AsTold(number) => number,
+            Self::Code(number) => number,
         }
     }
 

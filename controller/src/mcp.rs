@@ -160,7 +160,7 @@ impl ServerHandler for Server {
 
 /// Validates arguments against the schema of a tool, for tests that printed calls are valid.
 #[cfg(test)]
-pub(crate) fn takes(tool: &str, arguments: &rmcp::model::JsonObject) -> Result<(), String> {
+pub(crate) fn check_arguments(tool: &str, arguments: &rmcp::model::JsonObject) -> Result<(), String> {
     let entry = tools().iter().find(|entry| entry.described.name == tool);
     let entry = entry.ok_or_else(|| format!("no tool `{tool}`"))?;
     let schema = serde_json::Value::Object(std::sync::Arc::unwrap_or_clone(

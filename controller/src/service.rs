@@ -13,7 +13,7 @@ use tokio_util::sync::CancellationToken;
 use crate::view::StatusDocuments;
 
 /// Interval of heartbeats: a quarter of the service manager's watchdog timeout, at most [`EVERY`].
-pub(crate) fn asks_every() -> Duration {
+pub(crate) fn heartbeat_interval() -> Duration {
     let allowed = sd_notify::watchdog_enabled().map(|limit| limit / 4);
     allowed.map_or(EVERY, |limit| limit.clamp(Duration::from_millis(100), EVERY))
 }
@@ -55,7 +55,7 @@ pub(crate) async fn report(
 }
 
 fn words(snapshot: &Snapshot, shown: &StatusDocuments) -> String {
-    if !snapshot.store.reachable() {
+    if !snapshot.store.is_reachable() {
         return match snapshot.store.unreachable_reason() {
             "" => "waiting for the engine".to_owned(),
             reason => format!(

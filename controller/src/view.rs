@@ -217,8 +217,8 @@ fn status(
 /// Returns the engine state for statuses.
 fn engine<'a>(snapshot: &'a Snapshot, about: &'a About) -> EngineView<'a> {
     EngineView {
-        reachable: snapshot.store.reachable(),
-        synced: snapshot.store.synced(),
+        reachable: snapshot.store.is_reachable(),
+        synced: snapshot.store.is_synced(),
         reason: snapshot.store.unreachable_reason(),
         endpoint: &about.endpoint,
         since: snapshot.store.lost_at(),

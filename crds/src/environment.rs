@@ -102,7 +102,7 @@ impl E2eSpec {
     }
 
     /// Returns the names of the Node tool's blocks in the file. Argus ignores them.
-    pub fn carried(&self) -> Vec<&'static str> {
+    pub fn ignored_blocks(&self) -> Vec<&'static str> {
         let blocks = [
             ("dashboard", &self.dashboard),
             ("repos", &self.repos),

@@ -159,7 +159,7 @@ fn services_in_a_map_keep_order_and_take_their_keys() {
         ("demo-e2e", "service")
     );
     assert_eq!(
-        read("e2e.yaml", WHOLE.as_bytes()).spec.unwrap().carried(),
+        read("e2e.yaml", WHOLE.as_bytes()).spec.unwrap().ignored_blocks(),
         ["dashboard", "repos", "plugins", "server"]
     );
 }

@@ -52,7 +52,7 @@ fn sim_fulfils_the_backend_contract() {
         engine.model.has_image(IMAGE);
         let sim = Sim::new(engine, now);
         assert_eq!(
-            block(Drive::new(&sim, IMAGE, "contract").through()),
+            block(Drive::new(&sim, IMAGE, "contract").run()),
             Ok(()),
             "{faults:?}"
         );
@@ -69,9 +69,9 @@ fn docker_fulfils_the_backend_contract() {
             endpoint,
             Arc::new(now),
             Some(own_image(engine)),
-            argus_backend::NO_PROGRESS,
+            argus_backend::PROGRESS_TIMEOUT,
         );
-        Drive::new(&docker, IMAGE, "contract").through().await
+        Drive::new(&docker, IMAGE, "contract").run().await
     });
     assert_eq!(outcome, Ok(()));
 }

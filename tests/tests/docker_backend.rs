@@ -217,7 +217,9 @@ fn every_action_is_repeatable_and_observed() {
         let docker = docker(engine);
         let executor = NoExecutor(docker.clone());
         let mut observer = Observer::open(&docker);
-        observer.until("a complete list", |store, _| store.synced()).await;
+        observer
+            .until("a complete list", |store, _| store.is_synced())
+            .await;
 
         let network = executor.network("life").await;
         assert_eq!(
@@ -504,7 +506,10 @@ fn foreign_objects_are_never_changed() {
         };
         assert_eq!(
             holder(&taken),
-            format!("`plain` ({}): a container that Argus did not create", &plain[..12])
+            format!(
+                "`plain` ({}): a container that Argus did not create",
+                &plain[..12]
+            )
         );
         let taken = executor.create("argus-foreign-a", spec("other", "a")).await;
         assert!(
@@ -940,7 +945,7 @@ fn hanging_container_delays_no_other() {
             matches!(executor.remove(&hung).await, Err(ActionError::Busy(_))),
             "an inspect that hangs is not an outage"
         );
-        assert!(observer.store.reachable());
+        assert!(observer.store.is_reachable());
         signal(&shim, "-CONT");
         observer
             .until("removed at last", |store, _| store.container(&hung).is_none())
@@ -957,7 +962,9 @@ fn sleeping_consumer_catches_up() {
         let executor = NoExecutor(docker.clone());
         executor.network("storm").await;
         let mut observer = Observer::open(&docker);
-        observer.until("a complete list", |store, _| store.synced()).await;
+        observer
+            .until("a complete list", |store, _| store.is_synced())
+            .await;
         let mut ids = Vec::new();
         for n in 0..30 {
             let id = executor
@@ -1002,7 +1009,9 @@ fn broken_connection_gives_honest_outcomes() {
         );
         let executor = NoExecutor(docker.clone());
         let mut observer = Observer::open(&docker);
-        observer.until("a complete list", |store, _| store.synced()).await;
+        observer
+            .until("a complete list", |store, _| store.is_synced())
+            .await;
         let network = executor.network("wire").await;
         // The response is lost but the work is done: the retry adopts the result.
         proxy.inject("POST /containers/create", Fault::CloseAfter, 1);
@@ -1035,10 +1044,10 @@ fn broken_connection_gives_honest_outcomes() {
 
         let before = observer.store.last_complete();
         assert!(proxy.cut("GET /events") > 0);
-        observer.until("lost", |store, _| !store.reachable()).await;
+        observer.until("lost", |store, _| !store.is_reachable()).await;
         observer
             .until("back immediately", |store, _| {
-                store.reachable() && store.last_complete() > before
+                store.is_reachable() && store.last_complete() > before
             })
             .await;
         proxy.refuse();
@@ -1052,9 +1061,13 @@ fn broken_connection_gives_honest_outcomes() {
             matches!(&refused, Err(error) if matches!(error, ActionError::Unreachable(_)) || error.is_outcome_unknown()),
             "{refused:?}"
         );
-        observer.until("lost again", |store, _| !store.reachable()).await;
+        observer
+            .until("lost again", |store, _| !store.is_reachable())
+            .await;
         proxy.heal();
-        observer.until("found again", |store, _| store.reachable()).await;
+        observer
+            .until("found again", |store, _| store.is_reachable())
+            .await;
         assert_eq!(executor.remove(&id).await, Ok(Done::Ok));
     });
 }
@@ -1073,7 +1086,7 @@ fn stalled_event_stream_is_detected() {
         let executor = NoExecutor(docker.clone());
         let mut observer = Observer::open(&docker);
         observer
-            .until("lists need no events", |store, _| store.synced())
+            .until("lists need no events", |store, _| store.is_synced())
             .await;
         executor.network("mute").await;
         let id = executor.container("argus-mute-a", spec("mute", "a")).await;
@@ -1089,7 +1102,7 @@ fn stalled_event_stream_is_detected() {
             .filter(|seen| **seen == WatchEvent::StreamStalled);
         assert_eq!(deaf.count(), 1, "reported once");
         assert!(
-            observer.store.reachable(),
+            observer.store.is_reachable(),
             "the engine itself was always reachable"
         );
         engine.docker_ok(&["stop", "-t", "1", id.as_str()]);
@@ -1112,7 +1125,9 @@ fn engine_with_pings_but_no_lists_is_connected_once() {
             Arc::new(now),
         );
         let mut observer = Observer::open(&docker);
-        observer.until("a complete list", |store, _| store.synced()).await;
+        observer
+            .until("a complete list", |store, _| store.is_synced())
+            .await;
         let found = |seen: &[WatchEvent]| {
             let all = seen.iter();
             all.filter(|one| matches!(one, WatchEvent::Connected(_))).count()
@@ -1132,7 +1147,9 @@ fn engine_with_pings_but_no_lists_is_connected_once() {
         );
         proxy.heal();
         observer
-            .until("found and listed", |store, _| store.reachable() && store.synced())
+            .until("found and listed", |store, _| {
+                store.is_reachable() && store.is_synced()
+            })
             .await;
     });
 }
@@ -1150,7 +1167,7 @@ fn engine_that_leaves_and_returns_is_followed() {
         let mut observer = Observer::open(&docker);
         observer.sees(&id, "running", running).await;
         engine.kill9();
-        observer.until("lost", |store, _| !store.reachable()).await;
+        observer.until("lost", |store, _| !store.is_reachable()).await;
         assert!(matches!(
             executor.start(&id).await,
             Err(ActionError::Unreachable(_))
@@ -1159,7 +1176,7 @@ fn engine_that_leaves_and_returns_is_followed() {
         engine.start_again();
         observer
             .until("found and listed", |store, _| {
-                store.reachable() && store.last_complete() > before
+                store.is_reachable() && store.last_complete() > before
             })
             .await;
         observer
@@ -1173,10 +1190,12 @@ fn engine_that_leaves_and_returns_is_followed() {
         let frozen = tokio::time::timeout(LIMIT, async { while docker.ping().await.is_ok() {} }).await;
         assert!(frozen.is_ok(), "a ping has a deadline");
         observer
-            .until("a frozen engine is lost", |store, _| !store.reachable())
+            .until("a frozen engine is lost", |store, _| !store.is_reachable())
             .await;
         engine.thaw();
-        observer.until("found again", |store, _| store.reachable()).await;
+        observer
+            .until("found again", |store, _| store.is_reachable())
+            .await;
     });
 }
 
@@ -1194,6 +1213,6 @@ fn watch_waits_for_an_absent_engine() {
             .await;
         assert!(matches!(docker.info().await, Err(ActionError::Unreachable(_))));
         engine.start_again();
-        observer.until("found", |store, _| store.synced()).await;
+        observer.until("found", |store, _| store.is_synced()).await;
     });
 }

@@ -46,9 +46,11 @@ impl<'a, B: Backend> Drive<'a, B> {
     ///
     /// # Errors
     /// The first [`Violation`] of the contract.
-    pub async fn through(&self) -> Result<(), Violation> {
+    pub async fn run(&self) -> Result<(), Violation> {
         let mut observer = Observer::open(self.backend.watch());
-        observer.wait_for("a complete first list", Store::synced).await?;
+        observer
+            .wait_for("a complete first list", Store::is_synced)
+            .await?;
         let network = self.check_networks(&mut observer).await?;
         let id = self.check_containers(&mut observer).await?;
         self.check_runs(&mut observer, &id).await?;

@@ -170,6 +170,6 @@ pub struct EngineInfo {
 }
 
 /// Deadline of one part of [`Backend::host_facts`].
-pub const HOST_FACTS: Duration = Duration::from_secs(3);
+pub const HOST_FACTS_TIMEOUT: Duration = Duration::from_secs(3);
 /// Default time without progress after which a pull or a build is given up. Every other action has one deadline.
-pub const NO_PROGRESS: Duration = Duration::from_secs(120);
+pub const PROGRESS_TIMEOUT: Duration = Duration::from_secs(120);

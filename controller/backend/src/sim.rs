@@ -233,7 +233,7 @@ impl Engine {
     }
 
     /// Advances the time to `now` and returns all events until then, in order.
-    pub fn until(&mut self, now: Timestamp) -> Vec<SimEvent> {
+    pub fn advance_until(&mut self, now: Timestamp) -> Vec<SimEvent> {
         let mut out = Vec::new();
         while let Some(at) = self.next_at().filter(|at| *at <= now) {
             self.advance(at.max(self.now));
@@ -350,7 +350,7 @@ impl Engine {
 
     fn advance(&mut self, now: Timestamp) {
         self.now = self.now.max(now);
-        self.model.pass(self.now);
+        self.model.advance(self.now);
         self.deliver_changes();
     }
 

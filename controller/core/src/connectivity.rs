@@ -139,7 +139,7 @@ pub struct ConnectivityCheck {
     /// Time of the check; the time of the first one among consecutive checks with equal results.
     pub at: Timestamp,
     /// Delay before the failed links are checked again, as last announced.
-    pub again: Option<Duration>,
+    pub retry_after: Option<Duration>,
     /// Results of all links.
     pub links: Vec<LinkResult>,
     /// True if the current objects still match [`Self::key`].
@@ -156,7 +156,7 @@ impl ConnectivityCheck {
     /// Returns the candidates for reattaching to the network, most likely first.
     ///
     /// A service that fails to reach several others comes first; otherwise the unreachable target does.
-    pub fn suspects(&self) -> Vec<&ServiceName> {
+    pub fn reattach_candidates(&self) -> Vec<&ServiceName> {
         let mut candidates = Vec::new();
         let bad = |link: &&LinkResult| link.error().is_some_and(LinkError::is_network_error);
         for link in self.links.iter().filter(bad) {

@@ -20,7 +20,7 @@ mod status_diff;
 pub use event_filter::EventFilter;
 pub use name::environment;
 pub use recovery::{IntentResolution, resolve_intent};
-pub use status_diff::{controller_events, events_between, looked};
+pub use status_diff::{controller_events, events_between, requested_preflight_events};
 
 /// Version of the journal's format.
 pub const JOURNAL_VERSION: u32 = 1;
@@ -236,7 +236,7 @@ pub enum Event {
     /// A preflight check run started.
     PreflightStart {
         /// True for a run on request; false for a periodic run whose result changed.
-        asked: bool,
+        requested: bool,
         /// Skipped checks.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         skip: Vec<CheckName>,
@@ -387,7 +387,7 @@ impl Intent {
 }
 
 /// Outcome of an action, with the error code of a failure.
-pub fn end(outcome: &Result<Done, ActionError>) -> (Outcome, Option<Code>) {
+pub fn outcome_of(outcome: &Result<Done, ActionError>) -> (Outcome, Option<Code>) {
     match outcome {
         Ok(_) => (Outcome::Done, None),
         Err(error) if error.is_outcome_unknown() => (Outcome::Unknown, Some(code_of(error))),

@@ -139,7 +139,7 @@ impl Container {
     /// Returns whether a stop or kill by another client ended it.
     ///
     /// The exit must follow within `grace` plus 10 s. A signal that the process survived does not explain a later exit.
-    pub fn stopped_by_hand(&self, grace: Duration) -> bool {
+    pub fn is_stopped_externally(&self, grace: Duration) -> bool {
         let ended = self.inspect.as_ref().and_then(|inspect| inspect.finished_at);
         let is_soon =
             |at: Timestamp| ended.is_none_or(|end| end.since(at) <= grace + Duration::from_secs(10));

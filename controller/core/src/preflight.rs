@@ -48,7 +48,7 @@ impl Default for Policy {
 #[derive(Debug, Clone, PartialEq)]
 pub struct PreflightFacts {
     /// Facts about the engine and its host.
-    pub ground: HostFacts,
+    pub host: HostFacts,
     /// Orphans of dead controllers and runs.
     pub orphans: Observation<Vec<Orphan>>,
     /// Host ports that spec files request.
@@ -130,7 +130,7 @@ impl CheckOutcome {
 }
 
 /// Evaluates every check under a policy, in the order of the report; checks in `skip` are skipped.
-pub fn verdicts(
+pub fn evaluate(
     facts: &PreflightFacts,
     policy: &Policy,
     skip: &[CheckName],
@@ -141,20 +141,20 @@ pub fn verdicts(
             return CheckOutcome::skipped(*name, "skipped on request");
         }
         match name {
-            CheckName::Engine => check::engine(&facts.ground.engine),
-            CheckName::Api => check::api(&facts.ground.engine),
+            CheckName::Engine => check::engine(&facts.host.engine),
+            CheckName::Api => check::api(&facts.host.engine),
             CheckName::Disk => check::disk(
-                &facts.ground.disk,
+                &facts.host.disk,
                 policy.disk_space_threshold,
                 facts.disk_full,
                 now,
             ),
             CheckName::Orphans => check::orphans(&facts.orphans),
             CheckName::Ports => check::ports(&facts.ports),
-            CheckName::Networks => check::networks(&facts.ground.engine, &facts.ground.networks),
+            CheckName::Networks => check::networks(&facts.host.engine, &facts.host.networks),
             CheckName::Images => check::images(&facts.images),
             CheckName::Journal => check::journal(&facts.journal),
-            CheckName::Clock => check::clock(&facts.ground.engine),
+            CheckName::Clock => check::clock(&facts.host.engine),
         }
     };
     CheckName::ALL.iter().map(one).collect()

@@ -48,7 +48,7 @@ impl BuiltImage {
 ///
 /// Such an image is unused, has no tag of a person, and is not in `wanted` (references and ids). There is a newer build
 /// of the same tag or of this program.
-pub fn dead<'a>(images: &'a [BuiltImage], wanted: &BTreeSet<String>) -> Vec<&'a BuiltImage> {
+pub fn unused<'a>(images: &'a [BuiltImage], wanted: &BTreeSet<String>) -> Vec<&'a BuiltImage> {
     let mut newest: BTreeMap<&str, (Timestamp, &str)> = BTreeMap::new();
     for image in images {
         let this = (image.created_at, image.id.as_str());
@@ -97,7 +97,7 @@ mod tests {
 
     fn ids(images: &[BuiltImage], wanted: &[&str]) -> Vec<String> {
         let wanted = wanted.iter().map(|one| (*one).to_owned()).collect();
-        dead(images, &wanted)
+        unused(images, &wanted)
             .iter()
             .map(|image| image.id.clone())
             .collect()
@@ -169,7 +169,7 @@ mod tests {
     #[test]
     fn layer_shared_with_a_remaining_image_frees_nothing() {
         let all = [image("a", 1), image("b", 2), image("c", 3)];
-        let dead = dead(&all, &BTreeSet::new());
+        let dead = unused(&all, &BTreeSet::new());
         assert_eq!(bytes(&all, &dead), 20);
         let mut separate = all.clone();
         separate[2].steps.remove("common");

@@ -171,7 +171,7 @@ impl Planner {
             ..ReconcileResult::default()
         };
         result.relist |= self.update_breakers(inputs);
-        if !inputs.scanned || !inputs.store.synced() {
+        if !inputs.scanned || !inputs.store.is_synced() {
             return self.plan_before_sync(inputs, result);
         }
         self.prune(inputs);

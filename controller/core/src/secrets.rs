@@ -155,7 +155,7 @@ impl Desired {
     /// Returns the secrets of the environment: values of `{{env.…}}`, and values of variables with a secret name.
     ///
     /// They apply to the whole environment, because one service can log the secret of another.
-    pub fn not_to_be_told(&self) -> Secrets {
+    pub fn secret_values(&self) -> Secrets {
         let mut secrets = self.secrets.clone();
         for service in self.services.values() {
             secrets.join(&values_of_secret_variables(service));
@@ -306,7 +306,7 @@ mod tests {
             ..SpecContext::default()
         };
         let desired = admit(&written, &context).desired.unwrap();
-        let found = desired.not_to_be_told();
+        let found = desired.secret_values();
         assert_eq!(found, secrets(&["v1.2-rc", "swordfish", "1234"]));
         assert_eq!(format!("{found:?}"), "Secrets(3)");
         let without = Desired {

@@ -124,7 +124,7 @@ impl UserRequests {
     }
 
     /// Adds a hold, which replaces an earlier hold on the same subject.
-    pub fn hold_back(&mut self, hold: Hold) {
+    pub fn add_hold(&mut self, hold: Hold) {
         self.resume(&hold.environment, hold.service.as_ref());
         self.holds.push(hold);
     }
@@ -184,14 +184,14 @@ mod tests {
     #[test]
     fn hold_covers_its_subject_until_it_ends() {
         let mut requests = UserRequests::default();
-        requests.hold_back(hold(Some("web"), Some(100)));
+        requests.add_hold(hold(Some("web"), Some(100)));
         let held = |requests: &UserRequests, name: &str, at: i64| {
             requests
                 .hold(&env("shop"), &service(name), Timestamp(at))
                 .is_some()
         };
         assert!(held(&requests, "web", 99) && !held(&requests, "web", 100) && !held(&requests, "db", 1));
-        requests.hold_back(hold(None, None));
+        requests.add_hold(hold(None, None));
         assert!(held(&requests, "db", 1_000_000));
         assert!(
             requests

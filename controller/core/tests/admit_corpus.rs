@@ -55,7 +55,7 @@ fn admit_file(path: &Path) -> (Admission, Vec<Diagnostic>, String) {
         admission
             .diagnostics
             .iter()
-            .map(|diagnostic| parsed.source.placed(diagnostic.clone())),
+            .map(|diagnostic| parsed.source.with_location(diagnostic.clone())),
     );
     all.sort_by_key(|diagnostic| diagnostic.location);
     let rendered = argus_crds::render(FILE, &text, &all);

@@ -63,7 +63,7 @@ fn leases_without_claims() -> Leases {
         controller: "me".to_owned(),
         run: "run".to_owned(),
         place: "here".to_owned(),
-        holds: true,
+        holds_lease: true,
     });
     let own = ControllerLease {
         name: "own".to_owned(),
@@ -80,7 +80,7 @@ fn leases_without_claims() -> Leases {
         made_at: NOW,
         renewed_at: NOW,
     };
-    leases.take(vec![own], NOW);
+    leases.on_listed(vec![own], NOW);
     leases
 }
 

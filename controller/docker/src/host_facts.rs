@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 use std::future::Future;
 use std::time::Duration;
 
-use argus_backend::HOST_FACTS;
+use argus_backend::HOST_FACTS_TIMEOUT;
 use argus_core::preflight::{Engine, HostFacts, Networks, Observation};
 use argus_core::time::Timestamp;
 use bollard::models::{SystemInfo, SystemVersion};
@@ -24,13 +24,13 @@ pub(crate) async fn collect(shared: &Shared) -> HostFacts {
     };
     let about = async {
         let requested_at = (shared.now)();
-        let version = call::within(Op::About, HOST_FACTS, client.version());
-        let info = call::within(Op::About, HOST_FACTS, client.info());
+        let version = call::within(Op::About, HOST_FACTS_TIMEOUT, client.version());
+        let info = call::within(Op::About, HOST_FACTS_TIMEOUT, client.info());
         let (version, info) = futures::try_join!(version, info)?;
         shared.limits.update(&info);
         Ok::<_, argus_core::outcome::ActionError>((version, info, requested_at, (shared.now)()))
     };
-    let networks = call::within(Op::List, HOST_FACTS, client.list_networks(None));
+    let networks = call::within(Op::List, HOST_FACTS_TIMEOUT, client.list_networks(None));
     let (about, networks) = futures::join!(about, networks);
     let (version, info, requested_at, responded_at) = match about {
         Ok(about) => about,
@@ -38,17 +38,17 @@ pub(crate) async fn collect(shared: &Shared) -> HostFacts {
     };
     let networks = match networks {
         Ok(networks) => Observation::Known(Networks {
-            there: networks.len() as u64,
-            room: pools::of(&info, &version).map(|pools| pools::free(&pools, &pools::used(&networks))),
+            count: networks.len() as u64,
+            free: pools::of(&info, &version).map(|pools| pools::free(&pools, &pools::used(&networks))),
         }),
         Err(error) => Observation::Unknown(error.to_string()),
     };
     let disk = Box::pin(disk::measure(shared, &info, &version));
     // The first measurement on a remote engine builds the helper image there.
     let limit = if shared.connection.endpoint().socket().is_none() {
-        HOST_FACTS * 3
+        HOST_FACTS_TIMEOUT * 3
     } else {
-        HOST_FACTS
+        HOST_FACTS_TIMEOUT
     };
     let disk = within(limit, disk).await;
     HostFacts {

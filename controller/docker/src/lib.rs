@@ -44,7 +44,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use argus_backend::{Backend, EngineInfo, ExecResult, LogLine, LogQuery, NO_PROGRESS, Progress};
+use argus_backend::{Backend, EngineInfo, ExecResult, LogLine, LogQuery, PROGRESS_TIMEOUT, Progress};
 use argus_core::connectivity::{Target, TargetResult};
 use argus_core::ident::{ContainerId, HostPort};
 use argus_core::lease::{ControllerLease, LeaseSpec};
@@ -113,7 +113,7 @@ pub(crate) struct Shared {
 impl Docker {
     /// A backend for the engine at `endpoint`, without helper containers.
     pub fn new(endpoint: Endpoint, now: Clock) -> Self {
-        Self::with_own_image(endpoint, now, None, NO_PROGRESS)
+        Self::with_own_image(endpoint, now, None, PROGRESS_TIMEOUT)
     }
 
     /// A backend for the engine at `endpoint`.

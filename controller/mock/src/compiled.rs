@@ -9,7 +9,7 @@ use crate::fill::Moment;
 use crate::forward::Target;
 use crate::openapi::{Document, Violation};
 use crate::path;
-use crate::record::{Pair, Recordings};
+use crate::record::{Recording, Recordings};
 use crate::request::Request;
 use crate::route::{Nearest, Table};
 use argus_crds::mock::config::{MockConfig, RESERVED};
@@ -39,7 +39,7 @@ impl CompiledMock {
     /// Compiles a configuration. The mock is `None` exactly if a diagnostic is an error.
     ///
     /// The diagnostics have the paths of the spec file. `recordings` apply only in modes `replay` and `smart`.
-    pub fn new(config: &MockConfig, recordings: Vec<Pair>) -> (Option<Self>, Vec<Diagnostic>) {
+    pub fn new(config: &MockConfig, recordings: Vec<Recording>) -> (Option<Self>, Vec<Diagnostic>) {
         let mut diagnostics = Vec::new();
         let (mock, at) = (&config.mock, format!("mocks.{}", config.name));
         let overrides = Table::new(&mock.overrides, "overrides", &at, &mut diagnostics);

@@ -8,7 +8,7 @@ use super::*;
 
 const NOW: Moment = Moment {
     now: Timestamp(0),
-    chance: 0,
+    random: 0,
 };
 
 fn compile(mock: &Value) -> CompiledMock {

@@ -14,7 +14,7 @@ pub struct Moment {
     /// Current time.
     pub now: Timestamp,
     /// Random bits, different for every request.
-    pub chance: u128,
+    pub random: u128,
 }
 
 /// Values of the templates in one response.
@@ -71,7 +71,7 @@ impl TemplateContext<'_> {
         match slot {
             "timestamp" => return Some(Value::from(self.moment.now.0)),
             "date" => return text(self.moment.now.to_string().get(..10)?),
-            "uuid" => return text(&uuid(self.moment.chance)),
+            "uuid" => return text(&uuid(self.moment.random)),
             _ => {}
         }
         let field = slot.strip_prefix("request.")?;
@@ -87,12 +87,12 @@ impl TemplateContext<'_> {
                 let found = self.params.iter().find(|(found, _)| found == name)?;
                 text(&found.1)
             }
-            "query" => text(self.request.queried(name).next()?),
+            "query" => text(self.request.query_values(name).next()?),
             "headers" => text(self.request.header(name)?),
             "body" => match self.request.content() {
                 Content::Json(value) => value_at(value, &field["body".len()..]).cloned(),
                 Content::Form(fields) => text(&fields.iter().find(|(found, _)| found == name)?.1),
-                Content::Nothing | Content::Text(_) | Content::Bytes => None,
+                Content::Empty | Content::Text(_) | Content::Bytes => None,
             },
             _ => None,
         }
@@ -149,7 +149,7 @@ mod tests {
         let params = vec![("id".to_owned(), "7".to_owned())];
         let moment = Moment {
             now: Timestamp(1_700_000_000_000),
-            chance: 0,
+            random: 0,
         };
         let context = TemplateContext {
             request: &request,

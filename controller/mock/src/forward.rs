@@ -72,7 +72,7 @@ impl Target {
 
     /// Returns the headers for the forwarded request.
     pub fn headers(&self, request: &Request) -> Vec<(String, String)> {
-        let kept = end_to_end(&request.headers).into_iter();
+        let kept = end_to_end_headers(&request.headers).into_iter();
         // Recordings contain text, so the response must not be compressed.
         let kept = kept.filter(|(name, _)| {
             !["host", "content-length", "accept-encoding", "expect"].contains(&name.as_str())
@@ -85,7 +85,7 @@ impl Target {
 }
 
 /// Returns the headers without those that belong to one connection.
-pub fn end_to_end(headers: &[(String, String)]) -> Vec<(String, String)> {
+pub fn end_to_end_headers(headers: &[(String, String)]) -> Vec<(String, String)> {
     let lists = headers
         .iter()
         .filter(|(name, _)| name.eq_ignore_ascii_case("connection"));

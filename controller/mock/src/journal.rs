@@ -11,9 +11,9 @@ use crate::request::{Content, Request};
 use crate::secret;
 
 /// Maximum number of entries.
-pub const KEPT: usize = 1_000;
+pub const MAX_ENTRIES: usize = 1_000;
 /// Maximum length of a stored body, in bytes.
-pub const BODY: usize = 4 * 1024;
+pub const MAX_BODY: usize = 4 * 1024;
 /// Maximum length of a stored path, of all stored headers, and of all stored parameters, in bytes each.
 const HEAD: usize = 2 * 1024;
 
@@ -65,9 +65,9 @@ pub struct Page {
 
 impl Journal {
     /// Adds a request, and removes the oldest one if the journal is full.
-    pub fn keep(&mut self, request: &Request, answer: &MockReply, now: Timestamp, took: Duration) {
+    pub fn record(&mut self, request: &Request, answer: &MockReply, now: Timestamp, took: Duration) {
         self.total += 1;
-        if self.ring.len() >= KEPT {
+        if self.ring.len() >= MAX_ENTRIES {
             self.ring.pop_front();
         }
         self.ring.push_back(Entry {
@@ -103,9 +103,9 @@ impl Journal {
 
 fn body(request: &Request) -> Option<String> {
     match request.content() {
-        Content::Nothing | Content::Bytes => None,
+        Content::Empty | Content::Bytes => None,
         Content::Json(value) if secret::contains_secrets(value) => {
-            Some(cut(&secret::redact_value(value).to_string(), BODY))
+            Some(cut(&secret::redact_value(value).to_string(), MAX_BODY))
         }
         Content::Form(fields) => {
             let fields = secret::redact_pairs(fields);
@@ -113,12 +113,12 @@ fn body(request: &Request) -> Option<String> {
                 .iter()
                 .map(|(name, value)| format!("{name}={value}"))
                 .collect();
-            Some(cut(&text.join("&"), BODY))
+            Some(cut(&text.join("&"), MAX_BODY))
         }
-        Content::Text(text) => Some(cut(&secret::redact_text(text), BODY)),
+        Content::Text(text) => Some(cut(&secret::redact_text(text), MAX_BODY)),
         Content::Json(_) => std::str::from_utf8(&request.body)
             .ok()
-            .map(|text| cut(text, BODY)),
+            .map(|text| cut(text, MAX_BODY)),
     }
 }
 
@@ -159,7 +159,7 @@ mod tests {
             .map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
         let request = Request::new("POST", target, headers.collect(), Bytes::from(body.to_owned()));
         let answer = MockReply::refusal(404, Code::MockNoRoute, "no", &json!(null));
-        journal.keep(&request, &answer, Timestamp(0), Duration::from_millis(7));
+        journal.record(&request, &answer, Timestamp(0), Duration::from_millis(7));
     }
 
     #[test]
@@ -169,7 +169,7 @@ mod tests {
             keep(&mut journal, &format!("/{number}"), &[], "");
         }
         let page = journal.page(0, usize::MAX);
-        assert_eq!((page.total, page.requests.len()), (1_500, KEPT));
+        assert_eq!((page.total, page.requests.len()), (1_500, MAX_ENTRIES));
         assert_eq!(
             (page.requests[0].number, page.requests[0].path.as_str()),
             (501, "/500")

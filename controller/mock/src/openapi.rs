@@ -86,7 +86,7 @@ impl Document {
     fn of(root: &Value, source: &SourceMap, max_depth: u32, to: &mut Vec<Diagnostic>) -> Option<Self> {
         let placed = |(pointer, diagnostic): (String, Diagnostic)| {
             let path = check::path_of(root, &pointer);
-            source.placed(Diagnostic { path, ..diagnostic })
+            source.with_location(Diagnostic { path, ..diagnostic })
         };
         let found = check::structure(root);
         let broken = found.iter().any(|(_, diagnostic)| diagnostic.is_error());

@@ -20,7 +20,7 @@ const VERSION: u32 = 1;
 /// Recording: a request and its response, stored in one file.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Pair {
+pub struct Recording {
     version: u32,
     /// Time of the recording (RFC 3339).
     recorded_at: String,
@@ -59,7 +59,7 @@ enum Stored {
     Base64(String),
 }
 
-impl Pair {
+impl Recording {
     /// Creates a recording and redacts its secrets.
     pub fn new(request: &Request, answer: &MockReply, now: Timestamp) -> Self {
         let response = Request::new("", "", answer.headers.clone(), answer.body.clone());
@@ -145,7 +145,7 @@ impl Pair {
 /// Index of recordings by request.
 #[derive(Debug, Default)]
 pub(crate) struct Recordings {
-    pairs: Vec<Pair>,
+    pairs: Vec<Recording>,
     /// Index by method, path, query and body.
     exact: HashMap<String, usize>,
     /// Index by method, path and query.
@@ -154,7 +154,7 @@ pub(crate) struct Recordings {
 
 impl Recordings {
     /// Creates the index. Of several recordings of one request, the newest one applies.
-    pub(crate) fn new(mut pairs: Vec<Pair>) -> Self {
+    pub(crate) fn new(mut pairs: Vec<Recording>) -> Self {
         pairs.sort_by(|one, other| one.recorded_at.cmp(&other.recorded_at));
         let (mut exact, mut loose) = (HashMap::new(), HashMap::new());
         for (index, pair) in pairs.iter().enumerate() {
@@ -183,7 +183,9 @@ impl Recordings {
             .exact
             .get(&key(&request.method, &request.path, &query, Some(&body)));
         let found = exact.or_else(|| self.loose.get(&key(&request.method, &request.path, &query, None)));
-        found.and_then(|index| self.pairs.get(*index)).map(Pair::answer)
+        found
+            .and_then(|index| self.pairs.get(*index))
+            .map(Recording::answer)
     }
 
     pub(crate) fn len(&self) -> usize {
@@ -214,7 +216,7 @@ fn key(method: &str, path: &str, query: &[(String, String)], body: Option<&str>)
 /// Returns the body of a request without secrets.
 fn stored_body(request: &Request) -> Option<Stored> {
     match request.content() {
-        Content::Nothing => None,
+        Content::Empty => None,
         Content::Bytes => Some(Stored::Base64(STANDARD.encode(&request.body))),
         Content::Json(value) if secret::contains_secrets(value) => {
             Some(Stored::Text(secret::redact_value(value).to_string()))
@@ -242,13 +244,13 @@ mod tests {
         Request::new(method, target, headers, Bytes::from(body.to_owned()))
     }
 
-    fn pair(request: &Request, body: &str, at: i64) -> Pair {
+    fn pair(request: &Request, body: &str, at: i64) -> Recording {
         let mut answer = MockReply::refusal(200, argus_crds::error::Code::Internal, "", &json!({}));
         answer.body = Bytes::from(body.to_owned());
         answer
             .headers
             .push(("set-cookie".to_owned(), "sid=hunter2".to_owned()));
-        Pair::new(request, &answer, Timestamp(at))
+        Recording::new(request, &answer, Timestamp(at))
     }
 
     fn replay(recordings: &Recordings, request: &Request) -> Option<String> {
@@ -287,7 +289,7 @@ mod tests {
         let pair = pair(&login, "{\"access_token\":\"hunter2\",\"user\":\"ann\"}", 1);
         let text = pair.to_json();
         assert!(!text.contains("hunter2") && text.contains("ann"), "{text}");
-        let read = Pair::parse(text.as_bytes()).unwrap();
+        let read = Recording::parse(text.as_bytes()).unwrap();
         assert_eq!(read, pair);
         let again = request(
             "POST",
@@ -303,7 +305,7 @@ mod tests {
         let request = request("GET", "/img/%2e%2e/../etc passwd", "");
         let mut answer = MockReply::refusal(200, argus_crds::error::Code::Internal, "", &json!({}));
         answer.body = Bytes::from_static(&[0xff, 0, 1]);
-        let pair = Pair::new(&request, &answer, Timestamp(0));
+        let pair = Recording::new(&request, &answer, Timestamp(0));
         let name = pair.file_name();
         assert!(
             !name.contains('/') && !name.contains("..") && name.starts_with("GET_img-"),

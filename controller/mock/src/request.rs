@@ -27,7 +27,7 @@ pub struct Request {
 #[derive(Debug, Clone, PartialEq)]
 pub enum Content {
     /// Empty body.
-    Nothing,
+    Empty,
     /// JSON value.
     Json(Value),
     /// Fields of a form in their order.
@@ -65,7 +65,7 @@ impl Request {
     }
 
     /// Returns all values of a query parameter.
-    pub fn queried<'a>(&'a self, name: &'a str) -> impl Iterator<Item = &'a str> {
+    pub fn query_values<'a>(&'a self, name: &'a str) -> impl Iterator<Item = &'a str> {
         let named = self.query.iter().filter(move |(found, _)| found == name);
         named.map(|(_, value)| value.as_str())
     }
@@ -83,7 +83,7 @@ impl Request {
     pub fn content(&self) -> &Content {
         self.content.get_or_init(|| {
             if self.body.is_empty() {
-                return Content::Nothing;
+                return Content::Empty;
             }
             let Ok(text) = std::str::from_utf8(&self.body) else {
                 return Content::Bytes;
@@ -104,7 +104,7 @@ impl Request {
     /// Returns the body as one value: a form becomes a map of strings. An empty body and bytes have no value.
     pub fn value(&self) -> Option<Value> {
         match self.content() {
-            Content::Nothing | Content::Bytes => None,
+            Content::Empty | Content::Bytes => None,
             Content::Json(value) => Some(value.clone()),
             Content::Form(fields) => {
                 let mut map = Map::new();
@@ -148,9 +148,9 @@ mod tests {
     fn target_is_split_and_decoded() {
         let request = request("text/plain; charset=utf-8", "hi");
         assert_eq!((request.method.as_str(), request.path.as_str()), ("POST", "/x"));
-        assert_eq!(request.queried("a").collect::<Vec<_>>(), ["1", "2"]);
-        assert_eq!(request.queried("b").collect::<Vec<_>>(), ["& c"]);
-        assert_eq!(request.queried("flag").collect::<Vec<_>>(), [""]);
+        assert_eq!(request.query_values("a").collect::<Vec<_>>(), ["1", "2"]);
+        assert_eq!(request.query_values("b").collect::<Vec<_>>(), ["& c"]);
+        assert_eq!(request.query_values("flag").collect::<Vec<_>>(), [""]);
         assert_eq!(request.header("CONTENT-type"), Some("text/plain; charset=utf-8"));
         assert_eq!(request.media_type().as_deref(), Some("text/plain"));
     }

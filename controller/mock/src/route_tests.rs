@@ -10,7 +10,7 @@ use crate::path::segments;
 
 const NOW: Moment = Moment {
     now: Timestamp(0),
-    chance: 0,
+    random: 0,
 };
 
 fn table(routes: &Value) -> (Table, Vec<Diagnostic>) {

@@ -16,7 +16,7 @@ pub(crate) fn holds(when: &MockWhen, request: &Request) -> Result<(), String> {
         check_any(&format!("header `{name}`"), wanted, &found)?;
     }
     for (name, wanted) in &when.query {
-        let found: Vec<&str> = request.queried(name).collect();
+        let found: Vec<&str> = request.query_values(name).collect();
         check_any(&format!("query parameter `{name}`"), wanted, &found)?;
     }
     if when.body.is_empty() {

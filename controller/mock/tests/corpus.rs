@@ -18,7 +18,7 @@ use serde_json::{Value, json};
 
 const NOW: Moment = Moment {
     now: Timestamp(0),
-    chance: 0,
+    random: 0,
 };
 
 /// Returns the documents with their file names.

@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use argus_backend::{Backend, NO_PROGRESS};
+use argus_backend::{Backend, PROGRESS_TIMEOUT};
 use argus_core::connectivity::{CheckKey, CheckResults, ConnectivityCheck, LinkResult, Topology};
 use argus_core::desired::Accepted;
 use argus_core::ident::EnvName;
@@ -152,7 +152,7 @@ fn can_check(snapshot: &Snapshot) -> bool {
     };
     let state = &snapshot.state;
     has_permission
-        && snapshot.store.synced()
+        && snapshot.store.is_synced()
         && state.breakers.engine().is_closed()
         && state.disk_full.is_none()
 }
@@ -208,7 +208,7 @@ impl<B: Backend> ConnectivityTask<B> {
         if let Some((_, env, key)) = next.filter(|_| self.tasks.is_empty()) {
             let (backend, clock) = (self.backend.clone(), self.clock);
             self.tasks
-                .start(env, async move { look(&*backend, key, clock).await });
+                .start(env, async move { check(&*backend, key, clock).await });
         }
     }
 
@@ -237,7 +237,7 @@ impl<B: Backend> ConnectivityTask<B> {
             let pause = RETRY_DELAYS[watched.failed_checks.min(RETRY_DELAYS.len() - 1)];
             watched.failed_checks += 1;
             watched.due = Some(self.clock.now() + pause);
-            check.again = Some(pause);
+            check.retry_after = Some(pause);
             if watched.failed_checks == 1 {
                 return;
             }
@@ -246,7 +246,7 @@ impl<B: Backend> ConnectivityTask<B> {
             last.is_current && last.key == check.key && last.links == check.links
         };
         if let Some(last) = self.results.checks.get_mut(env).filter(is_equal) {
-            last.again = check.again;
+            last.retry_after = check.retry_after;
         } else {
             tracing::info!(%env, links = check.links.len(), good = check.is_good(), "links checked");
             self.results.checks.insert(env.clone(), check);
@@ -275,15 +275,16 @@ fn topology_inputs(snapshot: &Snapshot, env: &EnvName) -> Option<TopologyInputs>
 }
 
 /// Checks all links of an environment, one source service after the other.
-pub async fn look<B: Backend>(backend: &B, key: CheckKey, clock: Clock) -> ConnectivityCheck {
+pub async fn check<B: Backend>(backend: &B, key: CheckKey, clock: Clock) -> ConnectivityCheck {
     let mut links = Vec::new();
     for (from, targets) in &key.targets {
         let reply = match key.runs.get(from) {
             None => Err(format!("`{from}` is not running")),
             Some((id, _)) => {
                 // The first check on an engine builds the helper image.
-                let checked = tokio::time::timeout(NO_PROGRESS, backend.check_links(id, targets)).await;
-                let late = || ActionError::TimedOut(format!("no answer within {} s", NO_PROGRESS.as_secs()));
+                let checked = tokio::time::timeout(PROGRESS_TIMEOUT, backend.check_links(id, targets)).await;
+                let late =
+                    || ActionError::TimedOut(format!("no answer within {} s", PROGRESS_TIMEOUT.as_secs()));
                 checked
                     .unwrap_or_else(|_| Err(late()))
                     .map_err(|error| error.to_string())
@@ -307,7 +308,7 @@ pub async fn look<B: Backend>(backend: &B, key: CheckKey, clock: Clock) -> Conne
     ConnectivityCheck {
         key,
         at: clock.now(),
-        again: None,
+        retry_after: None,
         links,
         is_current: true,
     }

@@ -295,7 +295,7 @@ impl Handle {
     }
 
     /// Records an event that is not the result of a command. The write is asynchronous.
-    pub fn note(&self, event: Event) {
+    pub fn record_event(&self, event: Event) {
         self.journal.record_event(event);
     }
 

@@ -87,7 +87,7 @@ fn take(store: &mut Store, event: WatchEvent) -> bool {
 fn count(store: &Store, event: &WatchEvent, tally: &Tally, now: Timestamp) {
     match event {
         WatchEvent::InitDone => tally.lists.inc(),
-        WatchEvent::Disconnected(..) if store.reachable() => tally.gaps.inc(),
+        WatchEvent::Disconnected(..) if store.is_reachable() => tally.gaps.inc(),
         WatchEvent::StreamStalled => tally.gaps.inc(),
         // The start of a container that a list reports was not observed live, so it has no lag.
         WatchEvent::Apply(Object::Container(container)) if store.last_complete() > 0 => {
@@ -223,7 +223,7 @@ mod tests {
                 }
             }
             assert!(
-                container.borrow_and_update().reachable(),
+                container.borrow_and_update().is_reachable(),
                 "a connected engine is published immediately"
             );
             sender.unbounded_send(network("b")).unwrap();
@@ -234,7 +234,7 @@ mod tests {
             sender.unbounded_send(WatchEvent::InitDone).unwrap();
             container.changed().await.unwrap();
             let store = container.borrow_and_update().clone();
-            assert!(store.synced());
+            assert!(store.is_synced());
             for id in ["a", "b"] {
                 assert!(
                     store

@@ -49,7 +49,7 @@ impl OwnLease {
                 controller: identity.controller.clone(),
                 run: identity.run.clone(),
                 place,
-                holds: true,
+                holds_lease: true,
             },
             host: host_name(),
             pid: std::process::id(),
@@ -110,10 +110,10 @@ pub(crate) async fn run<B: Backend>(
 impl<B: Backend> LeaseTask<B> {
     async fn maintain(&mut self) {
         loop {
-            let next = if self.inputs.stores.borrow_and_update().reachable() {
+            let next = if self.inputs.stores.borrow_and_update().is_reachable() {
                 self.read_or_renew().await
             } else {
-                self.leases.send_if_modified(Leases::lost);
+                self.leases.send_if_modified(Leases::on_unreachable);
                 None
             };
             self.wait(next).await;
@@ -122,7 +122,7 @@ impl<B: Backend> LeaseTask<B> {
 
     /// Waits until the next renewal, a new environment to claim, or a change of the engine's reachability.
     async fn wait(&mut self, until: Option<Timestamp>) {
-        let reachable = self.inputs.stores.borrow().reachable();
+        let reachable = self.inputs.stores.borrow().is_reachable();
         loop {
             let inputs = &mut self.inputs;
             tokio::select! {
@@ -130,7 +130,7 @@ impl<B: Backend> LeaseTask<B> {
                 Ok(()) = inputs.stores.changed() => {}
                 () = self.clock.sleep_until(until) => return,
             }
-            if self.inputs.stores.borrow().reachable() != reachable || (reachable && self.claims_more()) {
+            if self.inputs.stores.borrow().is_reachable() != reachable || (reachable && self.claims_more()) {
                 return;
             }
         }
@@ -154,7 +154,7 @@ impl<B: Backend> LeaseTask<B> {
     }
 
     fn is_well(&self) -> bool {
-        self.leases.borrow().is_well(self.clock.now())
+        self.leases.borrow().is_valid(self.clock.now())
     }
 
     async fn read(&self) -> bool {
@@ -217,8 +217,9 @@ impl<B: Backend> LeaseTask<B> {
         let now = self.clock.now();
         match found {
             Ok(mut found) => {
-                process::forget_the_dead(&mut found);
-                self.leases.send_if_modified(|leases| leases.take(found, now));
+                process::drop_dead_holders(&mut found);
+                self.leases
+                    .send_if_modified(|leases| leases.on_listed(found, now));
                 true
             }
             Err(error) => {

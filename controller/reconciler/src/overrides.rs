@@ -128,7 +128,7 @@ impl Overrides {
                 ..
             } => {
                 check_service(&accepted, service.as_ref())?;
-                self.requests.hold_back(Hold {
+                self.requests.add_hold(Hold {
                     environment: env.clone(),
                     service: service.clone(),
                     since: now,
@@ -147,7 +147,7 @@ impl Overrides {
                 }
             }
             Command::Cancel { .. } => {
-                self.requests.hold_back(Hold {
+                self.requests.add_hold(Hold {
                     environment: env.clone(),
                     service: None,
                     since: now,

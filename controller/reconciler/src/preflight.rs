@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use argus_backend::{Backend, HOST_FACTS};
+use argus_backend::{Backend, HOST_FACTS_TIMEOUT};
 use argus_core::observed::Store;
 use argus_core::preflight::{HostFacts, Observation, PreflightSnapshot};
 use tokio::sync::{Notify, watch};
@@ -41,7 +41,7 @@ pub(crate) async fn run<B: Backend>(
                 if changed.is_err() {
                     return;
                 }
-                let before = std::mem::replace(&mut is_reachable, channels.stores.borrow_and_update().reachable());
+                let before = std::mem::replace(&mut is_reachable, channels.stores.borrow_and_update().is_reachable());
                 is_reachable && !before
             }
         };
@@ -55,9 +55,9 @@ pub(crate) async fn run<B: Backend>(
 
 /// Runs one check. It always ends: facts that do not arrive in time are unknown.
 async fn take<B: Backend>(backend: &B, state: &StateDir, clock: Clock) -> PreflightSnapshot {
-    let late = || format!("no answer within {} s", HOST_FACTS.as_secs());
+    let late = || format!("no answer within {} s", HOST_FACTS_TIMEOUT.as_secs());
     // The backend has its own limits; this one applies if it exceeds them.
-    let host = tokio::time::timeout(HOST_FACTS * 3, backend.host_facts());
+    let host = tokio::time::timeout(HOST_FACTS_TIMEOUT * 3, backend.host_facts());
     let (host, journal) = tokio::join!(host, journal(state));
     PreflightSnapshot {
         at: Some(clock.now()),
@@ -76,11 +76,11 @@ async fn take<B: Backend>(backend: &B, state: &StateDir, clock: Clock) -> Prefli
 pub async fn journal(state: &StateDir) -> io::Result<()> {
     let folder = state.private();
     let task = tokio::task::spawn_blocking(move || try_to_write(&folder));
-    match tokio::time::timeout(HOST_FACTS, task).await {
+    match tokio::time::timeout(HOST_FACTS_TIMEOUT, task).await {
         Ok(task) => task.map_err(io::Error::other)?,
         Err(_) => Err(io::Error::new(
             io::ErrorKind::TimedOut,
-            format!("no answer within {} s", HOST_FACTS.as_secs()),
+            format!("no answer within {} s", HOST_FACTS_TIMEOUT.as_secs()),
         )),
     }
 }

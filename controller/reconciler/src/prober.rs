@@ -89,7 +89,7 @@ pub async fn run<B: Backend>(
                 desires.borrow_and_update().clone(),
                 stores.borrow_and_update().clone(),
             );
-            prober.on_reachable(store.reachable());
+            prober.on_reachable(store.is_reachable());
             prober.update_targets(target::wanted(&desires, &store, addresses));
         }
         prober.start_due();

@@ -305,7 +305,7 @@ impl Controller {
             persisted,
             epochs,
             needs_preflight,
-            heartbeat: supervisor.pulses().of(LOOP),
+            heartbeat: supervisor.heartbeats().of(LOOP),
         };
         let planner = Planner::new(identity, planner_state).with_deadlines(options.deadlines);
         let reconciler = Reconciler::new(planner, backend, executor, clock, inputs, outputs, recorder);

@@ -133,7 +133,7 @@ impl Snapshot {
             state_corrupt: self.problems.corrupt.is_some(),
             until_resumed: self.problems.safe.is_some(),
             recovering: self.problems.recovering.is_some(),
-            engine_unreachable: !self.store.reachable(),
+            engine_unreachable: !self.store.is_reachable(),
             breaker_open: !self.state.breakers.engine().is_closed(),
             specs_unavailable: self.specs.unavailable.is_some(),
             registry_unreachable: failures.values().any(is_registry_failure),
@@ -159,7 +159,7 @@ impl Snapshot {
                 .or_else(|| Some("an image registry is unreachable".to_owned())),
             Mode::Minimal => Some(self.engine_words()),
             Mode::Recovery => recovering.as_ref().map(|why| {
-                if self.store.synced() {
+                if self.store.is_synced() {
                     why.clone()
                 } else {
                     format!("{why}; {}", self.engine_words())

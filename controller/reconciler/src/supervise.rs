@@ -74,7 +74,7 @@ impl Supervisor {
     }
 
     /// Heartbeats of the tasks.
-    pub fn pulses(&self) -> &Heartbeats {
+    pub fn heartbeats(&self) -> &Heartbeats {
         &self.heartbeats
     }
 

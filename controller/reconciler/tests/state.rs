@@ -47,7 +47,7 @@ async fn damaged_state_never_causes_removals_or_restarts() {
         let after = run.engine();
         let calls = &after.model.calls()[before..];
         assert!(calls.is_empty(), "{name}: {calls:?}");
-        assert_eq!(after.model.trespasses(), [""; 0], "{name}");
+        assert_eq!(after.model.foreign_actions(), [""; 0], "{name}");
         let ids = |engine: &Engine| {
             engine
                 .model
@@ -106,7 +106,7 @@ async fn lost_registry_and_a_broken_file_remove_nothing() {
 fn created_count(engine: &Engine) -> usize {
     let changes = engine.model.calls().iter().filter(|call| call.changed);
     changes
-        .filter(|call| call.act.verb() == "create-container")
+        .filter(|call| call.action.verb() == "create-container")
         .count()
 }
 

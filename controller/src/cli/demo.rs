@@ -46,7 +46,7 @@ pub(crate) struct DemoService {
 
 impl DemoService {
     pub(crate) fn carry_out(self) -> Result<Exit, Failure> {
-        super::block_on(self.serve()).map(Exit::AsTold)
+        super::block_on(self.serve()).map(Exit::Code)
     }
 
     async fn serve(self) -> Result<u8, Failure> {

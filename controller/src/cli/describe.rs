@@ -27,7 +27,7 @@ impl Describe {
         let settings = Settings::resolve(options, &SpecOptions::default())?;
         let state = StateDir::at(settings.state);
         status::note_if_not_running(&state);
-        let status = call_trace::shown(status::existing(&state, &self.environment)?);
+        let status = call_trace::status_with_calls(status::existing(&state, &self.environment)?);
         match self.output.unwrap_or(Format::Table) {
             Format::Json => output::json(&status)?,
             Format::Yaml => output::yaml(&status)?,

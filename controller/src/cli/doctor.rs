@@ -70,7 +70,7 @@ pub(crate) struct DoctorReport {
 }
 
 /// Diagnoses the controller, its engine and its environments.
-pub(crate) async fn told(settings: Settings) -> Result<DoctorReport, Failure> {
+pub(crate) async fn report(settings: Settings) -> Result<DoctorReport, Failure> {
     let findings = findings::of(&gather(settings).await?);
     Ok(DoctorReport {
         healthy: findings.is_empty(),
@@ -126,7 +126,7 @@ fn exit(findings: &[Finding]) -> Exit {
 }
 
 async fn gather(settings: Settings) -> Result<DoctorInputs, Failure> {
-    let preflight = Box::pin(preflight::look(&settings, &[], false)).await?;
+    let preflight = Box::pin(preflight::run_checks(&settings, &[], false)).await?;
     blocking_io::read(move || read(settings, preflight)).await
 }
 
@@ -139,7 +139,7 @@ fn read(settings: Settings, preflight: PreflightReport) -> Result<DoctorInputs, 
     let mut secrets = Secrets::default();
     let accepted = book.files.values().filter_map(|entry| entry.holds.as_ref());
     for accepted in accepted.chain(book.environments.values()) {
-        secrets.join(&accepted.desired.not_to_be_told());
+        secrets.join(&accepted.desired.secret_values());
     }
     Ok(DoctorInputs {
         alive: status::is_alive(&state),

@@ -74,8 +74,8 @@ impl Evidence {
 
     fn show(&self, state: &StateDir, stored: &StoredRun) -> Result<(), Failure> {
         match self.output.unwrap_or(Format::Table) {
-            Format::Json => output::json(&told(state, stored, self.tail)?),
-            Format::Yaml => output::yaml(&told(state, stored, self.tail)?),
+            Format::Json => output::json(&report(state, stored, self.tail)?),
+            Format::Yaml => output::yaml(&report(state, stored, self.tail)?),
             Format::Name => output::data(&format!("{}\n", stored.facts.run)),
             Format::Table | Format::Wide => {
                 let ending = ending_of(state, stored)?;
@@ -208,7 +208,7 @@ pub(crate) fn words(
 }
 
 /// Evidence of a run, with the last `tail` lines of each stream.
-pub(crate) fn told(state: &StateDir, stored: &StoredRun, tail: usize) -> Result<EvidenceReport, Failure> {
+pub(crate) fn report(state: &StateDir, stored: &StoredRun, tail: usize) -> Result<EvidenceReport, Failure> {
     let (stderr, stdout) = (stored.lines(true)?, stored.lines(false)?);
     Ok(EvidenceReport {
         run: row(stored, ending_of(state, stored)?.as_ref()),

@@ -112,12 +112,12 @@ fn show(incident: &Incident, format: Option<Format>) -> Result<(), Failure> {
         Format::Json => output::json(incident),
         Format::Yaml => output::yaml(incident),
         Format::Name => output::data(&format!("{}\n", incident.id)),
-        Format::Table | Format::Wide => output::data(&told(incident)),
+        Format::Table | Format::Wide => output::data(&text(incident)),
     }
 }
 
 /// Text of an incident for people.
-pub(crate) fn told(incident: &Incident) -> String {
+pub(crate) fn text(incident: &Incident) -> String {
     let mut text = String::new();
     let mut line = |name: &str, value: &str| {
         // Writing to a string cannot fail.

@@ -19,7 +19,7 @@ pub(super) fn command(matches: &ArgMatches, all: &Command) -> Call {
         arguments.extend(given(matches, &groups));
         inside = matches.subcommand();
     }
-    Call::new(verbs, call_trace::tame(arguments))
+    Call::new(verbs, call_trace::sanitize(arguments))
 }
 
 fn given(matches: &ArgMatches, groups: &BTreeSet<String>) -> Map<String, Value> {

@@ -289,7 +289,7 @@ pub(crate) fn secrets(state: &StateDir, env: &str) -> Secrets {
     let mut all = Secrets::default();
     let accepted = stored.held.values();
     for accepted in accepted.filter(|accepted| accepted.desired.env.as_str() == env) {
-        all.join(&accepted.desired.not_to_be_told());
+        all.join(&accepted.desired.secret_values());
     }
     all
 }

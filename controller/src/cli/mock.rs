@@ -116,7 +116,7 @@ impl Requests {
     fn carry_out(self, options: &Options) -> Result<Exit, Failure> {
         let settings = Settings::resolve(options, &SpecOptions::default())?;
         let status = status::existing(&StateDir::at(settings.state), &self.environment)?;
-        let page = super::block_on(asked(&status, &self.mock, self.tail))?;
+        let page = super::block_on(requests(&status, &self.mock, self.tail))?;
         match self.output {
             Some(Format::Json) => output::json(&page)?,
             Some(Format::Yaml) => output::yaml(&page)?,
@@ -127,16 +127,16 @@ impl Requests {
 }
 
 /// Newest requests of a mock, as reported by the mock itself.
-pub(crate) async fn asked(
+pub(crate) async fn requests(
     status: &EnvironmentStatus,
     mock: &str,
     tail: usize,
 ) -> Result<MockRequestsPage, Failure> {
-    asked_after(status, mock, 0, tail).await
+    requests_after(status, mock, 0, tail).await
 }
 
 /// Newest requests of a mock after the given number.
-pub(crate) async fn asked_after(
+pub(crate) async fn requests_after(
     status: &EnvironmentStatus,
     mock: &str,
     after: u64,
@@ -144,7 +144,7 @@ pub(crate) async fn asked_after(
 ) -> Result<MockRequestsPage, Failure> {
     let at = place(status, mock)?;
     let path = format!("{RESERVED}/requests?after={after}&limit={tail}");
-    let response = client::ask(at, &path)
+    let response = client::get_from(at, &path)
         .await
         .map_err(|error| unavailable(at, &error))?;
     serde_json::from_slice(&response).map_err(|error| {

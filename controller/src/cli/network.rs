@@ -122,7 +122,7 @@ pub(crate) async fn now(settings: &Settings, env: &EnvName) -> Result<NetworkRep
         outages: &[],
         epoch: None,
     };
-    let check = connectivity::look(collector.docker(), topology.as_it_is(), Clock::system()).await;
+    let check = connectivity::check(collector.docker(), topology.as_it_is(), Clock::system()).await;
     let in_environment = |error: StructuredError| error.environment(env.as_str());
     Ok(NetworkReport {
         environment: env.to_string(),

@@ -28,7 +28,7 @@ const LIST_TIMEOUT: Duration = Duration::from_secs(10);
 pub(crate) async fn execute(docker: Docker, step: Step) -> (Step, Result<Done, ActionError>) {
     let limit = Deadlines::default()
         .of(&step.action)
-        .unwrap_or(argus_backend::NO_PROGRESS);
+        .unwrap_or(argus_backend::PROGRESS_TIMEOUT);
     let finished = tokio::time::timeout(limit, docker.execute(&step.action, &())).await;
     let outcome = finished.unwrap_or_else(|_| {
         Err(ActionError::Unknown(format!(
@@ -49,14 +49,14 @@ pub(crate) async fn leases(
         controller: identity.controller.clone(),
         run: identity.run.clone(),
         place: identity::place(state.root()),
-        holds: false,
+        holds_lease: false,
     });
     let mut found = docker
         .leases()
         .await
         .map_err(|error| app::engine_failure("cannot read the leases of other controllers", &error))?;
-    process::forget_the_dead(&mut found);
-    leases.take(found, clock::now());
+    process::drop_dead_holders(&mut found);
+    leases.on_listed(found, clock::now());
     Ok(leases)
 }
 
@@ -81,7 +81,7 @@ impl EngineObserver {
             store: Store::default(),
         };
         let first = async {
-            while !observer.store.synced() {
+            while !observer.store.is_synced() {
                 observer.next_event().await?;
             }
             Ok(())

@@ -41,7 +41,7 @@ pub(crate) fn data(text: &str) -> Result<(), Failure> {
 pub(crate) fn json<T: Serialize>(value: &T) -> Result<(), Failure> {
     let unwritten = |error| Failure::fault("cannot write JSON", &error);
     let value = serde_json::to_value(value).map_err(unwritten)?;
-    let text = serde_json::to_string_pretty(&call_trace::answered(value)).map_err(unwritten)?;
+    let text = serde_json::to_string_pretty(&call_trace::with_traces(value)).map_err(unwritten)?;
     data(&format!("{text}\n"))
 }
 
@@ -49,7 +49,8 @@ pub(crate) fn json<T: Serialize>(value: &T) -> Result<(), Failure> {
 pub(crate) fn yaml<T: Serialize>(value: &T) -> Result<(), Failure> {
     let unwritten = |error: &dyn std::error::Error| Failure::fault("cannot write YAML", error);
     let value = serde_json::to_value(value).map_err(|error| unwritten(&error))?;
-    let text = argus_crds::yaml::to_yaml(&call_trace::answered(value)).map_err(|error| unwritten(&error))?;
+    let text =
+        argus_crds::yaml::to_yaml(&call_trace::with_traces(value)).map_err(|error| unwritten(&error))?;
     data(&text)
 }
 
@@ -73,7 +74,7 @@ pub(crate) fn fail(failure: Failure, as_json: bool) -> Exit {
     for hint in hint.into_iter().chain(hints(&error)).take(3) {
         note(&format!("{} {hint}", cyan("hint:")));
     }
-    for call in call_trace::led_to(&error) {
+    for call in call_trace::calls_of(&error) {
         note(&format!("{} {}", cyan("called:"), call_trace::line(&call)));
     }
     exit
@@ -82,7 +83,7 @@ pub(crate) fn fail(failure: Failure, as_json: bool) -> Exit {
 /// JSON text of a failure: a [`StructuredError`] with its call trace.
 pub(crate) fn as_text(failure: Failure) -> String {
     let error = failure.into_error();
-    let debug = call_trace::led_to(&error);
+    let debug = call_trace::calls_of(&error);
     let error = StructuredError { debug, ..error };
     serde_json::to_string_pretty(&error).unwrap_or_else(|_| error.to_string())
 }

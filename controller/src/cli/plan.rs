@@ -227,7 +227,7 @@ async fn forecasts(
         let forecast = forecasts.entry(env.clone()).or_default();
         forecast.down = is_down(env, accepted);
         forecast.expired = forecast.down && persisted.overrides.expired.contains(env);
-        forecast.secrets = accepted.desired.not_to_be_told();
+        forecast.secrets = accepted.desired.secret_values();
     }
     Ok(forecasts)
 }

@@ -1,6 +1,6 @@
 //! `argus preflight`: checks engine, disk and host against the specs.
 
-use argus_core::preflight::{Policy, PreflightFacts, report, verdicts};
+use argus_core::preflight::{Policy, PreflightFacts, evaluate, report};
 use argus_crds::error::{Code, StructuredError};
 use argus_crds::status::{
     CheckName, CheckResult, PreflightBefore, PreflightCheck, PreflightFix, PreflightOverall, PreflightReport,
@@ -37,7 +37,7 @@ pub(crate) struct Preflight {
 impl Preflight {
     pub(crate) fn carry_out(self, options: &Options) -> Result<Exit, Failure> {
         let settings = Settings::resolve(options, &self.specs)?;
-        let found = super::block_on(look(&settings, &self.skip, self.fix))?;
+        let found = super::block_on(run_checks(&settings, &self.skip, self.fix))?;
         match self.output.unwrap_or(Format::Table) {
             Format::Json => output::json(&found)?,
             Format::Yaml => output::yaml(&found)?,
@@ -49,7 +49,7 @@ impl Preflight {
 }
 
 /// Runs all checks except those in `skip`. With `fix`, removes orphans and runs the checks again.
-pub(crate) async fn look(
+pub(crate) async fn run_checks(
     settings: &Settings,
     skip: &[CheckName],
     fix: bool,
@@ -59,7 +59,7 @@ pub(crate) async fn look(
     let collector = blocking_io::read(move || FactCollector::of(&own)).await?;
     let run_checks = |facts: &PreflightFacts, policy: &Policy| {
         let now = clock::now();
-        report(verdicts(facts, policy, skip, now), now)
+        report(evaluate(facts, policy, skip, now), now)
     };
     let (facts, policy) = Box::pin(collector.facts()).await;
     let mut found = run_checks(&facts, &policy);

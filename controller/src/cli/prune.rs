@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::io::{BufRead as _, IsTerminal as _};
 
 use argus_core::preflight::size;
-use argus_core::prune::{BuiltImage, bytes, dead};
+use argus_core::prune::{BuiltImage, bytes, unused};
 use argus_reconciler::reconciler::PersistedState;
 use argus_reconciler::state_dir::StateDir;
 use clap::Args;
@@ -65,7 +65,7 @@ struct Row {
 impl Prune {
     pub(crate) fn carry_out(self, options: &Options) -> Result<Exit, Failure> {
         let settings = Settings::resolve(options, &self.specs)?;
-        let mut found = super::block_on(look(&settings, self.images_only))?;
+        let mut found = super::block_on(find(&settings, self.images_only))?;
         let is_text = matches!(self.output, None | Some(Format::Table | Format::Wide));
         if is_text {
             output::data(&text(&found))?;
@@ -89,7 +89,7 @@ impl Prune {
 }
 
 /// Finds superseded images and measures the build cache.
-pub(crate) async fn look(settings: &Settings, images_only: bool) -> Result<PruneReport, Failure> {
+pub(crate) async fn find(settings: &Settings, images_only: bool) -> Result<PruneReport, Failure> {
     let own = settings.clone();
     let collector = blocking_io::read(move || FactCollector::of(&own)).await?;
     let docker = collector.docker();
@@ -106,7 +106,7 @@ pub(crate) async fn look(settings: &Settings, images_only: bool) -> Result<Prune
             .map_err(|error| engine_failure("cannot measure the build cache", &error))?
     };
     let (wanted, known) = wanted(&collector, settings).await?;
-    let mut dead = dead(&images, &wanted);
+    let mut dead = unused(&images, &wanted);
     // An unreadable spec may use any tagged image, so only untagged images are removed.
     dead.retain(|image| known || image.tags.is_empty());
     let freed = bytes(&images, &dead);

@@ -100,7 +100,7 @@ impl Test {
                     environment: status::named(&environment)?,
                     case,
                 };
-                let message = |reply: &CommandReply| report(reply).as_ref().map(told).unwrap_or_default();
+                let message = |reply: &CommandReply| report(reply).as_ref().map(text).unwrap_or_default();
                 client::one(options, &command, output, message)
             }
             Verb::Run(run) => run.carry_out(options),
@@ -123,7 +123,7 @@ pub(crate) fn report(reply: &CommandReply) -> Option<TestReport> {
 }
 
 /// Report in words.
-pub(crate) fn told(report: &TestReport) -> String {
+pub(crate) fn text(report: &TestReport) -> String {
     let TestReport {
         environment,
         case,
@@ -183,7 +183,7 @@ mod tests {
                 restarts_during_run: count,
                 disruptions: Vec::new(),
             };
-            assert!(told(&report).contains(expected), "{}", told(&report));
+            assert!(text(&report).contains(expected), "{}", text(&report));
         }
     }
 }

@@ -33,11 +33,11 @@ impl Validate {
         } else {
             self.paths
         };
-        let all = look(&settings, &paths)?;
-        let rejected = all.iter().filter(|file| is_refused(file)).count();
+        let all = check(&settings, &paths)?;
+        let rejected = all.iter().filter(|file| is_rejected(file)).count();
         match self.output.unwrap_or(Format::Table) {
-            Format::Json => output::json(&told(&all))?,
-            Format::Yaml => output::yaml(&told(&all))?,
+            Format::Json => output::json(&report(&all))?,
+            Format::Yaml => output::yaml(&report(&all))?,
             Format::Name => {
                 let good = all.iter().filter_map(|file| file.desired.as_ref());
                 output::data(&output::lines(good.map(|desired| &desired.env)))?;
@@ -52,7 +52,7 @@ impl Validate {
 }
 
 /// Checks files, and all spec files of folders.
-pub(crate) fn look(settings: &Settings, paths: &[PathBuf]) -> Result<Vec<SpecFile>, Failure> {
+pub(crate) fn check(settings: &Settings, paths: &[PathBuf]) -> Result<Vec<SpecFile>, Failure> {
     let mut all = Vec::new();
     for path in paths {
         if path.is_dir() {
@@ -65,7 +65,7 @@ pub(crate) fn look(settings: &Settings, paths: &[PathBuf]) -> Result<Vec<SpecFil
 }
 
 /// Returns true if a file is rejected.
-pub(crate) fn is_refused(file: &SpecFile) -> bool {
+pub(crate) fn is_rejected(file: &SpecFile) -> bool {
     file.desired.is_none() || file.diagnostics.iter().any(Diagnostic::is_error)
 }
 
@@ -149,12 +149,12 @@ pub(crate) struct File {
 }
 
 /// Report about checked files.
-pub(crate) fn told(all: &[SpecFile]) -> ValidationReport {
+pub(crate) fn report(all: &[SpecFile]) -> ValidationReport {
     let one = |file: &SpecFile| {
         let desired = file.desired.as_ref();
         File {
             spec_path: file.path.display().to_string(),
-            accepted: !is_refused(file),
+            accepted: !is_rejected(file),
             environment: desired.map(|desired| desired.env.to_string()),
             revision: desired.map(|desired| desired.revision.to_string()),
             services: desired.map(|desired| desired.services.keys().map(ToString::to_string).collect()),
@@ -162,7 +162,7 @@ pub(crate) fn told(all: &[SpecFile]) -> ValidationReport {
         }
     };
     ValidationReport {
-        accepted: !all.iter().any(is_refused),
+        accepted: !all.iter().any(is_rejected),
         files: all.iter().map(one).collect(),
     }
 }

@@ -68,7 +68,7 @@ impl Why {
         let state = StateDir::at(settings.state);
         status::note_if_not_running(&state);
         let status = status::existing(&state, &env)?;
-        let report = told(&state, &status, service.as_deref())?;
+        let report = explain(&state, &status, service.as_deref())?;
         match self.output.unwrap_or(Format::Table) {
             Format::Json => output::json(&report)?,
             Format::Yaml => output::yaml(&report)?,
@@ -83,7 +83,7 @@ impl Why {
 }
 
 /// Explains the state of an environment, or of one of its services.
-pub(crate) fn told(
+pub(crate) fn explain(
     state: &StateDir,
     status: &EnvironmentStatus,
     service: Option<&str>,

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use argus_core::journal::{Event, looked};
+use argus_core::journal::{Event, requested_preflight_events};
 use argus_crds::status::{CheckName, PreflightOverall, PreflightReport};
 use argus_reconciler::Handle;
 use serde_json::json;
@@ -47,7 +47,7 @@ impl ControllerClient {
 
     async fn check(&self, skip: &[CheckName], fix: bool) -> Result<PreflightReport, Failure> {
         let settings = self.read(|client| Ok(client.query_settings())).await?;
-        Box::pin(preflight::look(&settings, skip, fix)).await
+        Box::pin(preflight::run_checks(&settings, skip, fix)).await
     }
 }
 
@@ -59,16 +59,16 @@ struct RunningPreflight<'a> {
 
 impl<'a> RunningPreflight<'a> {
     fn start(handle: &'a Handle, skip: &[CheckName]) -> Self {
-        handle.note(Event::PreflightStart {
-            asked: true,
+        handle.record_event(Event::PreflightStart {
+            requested: true,
             skip: skip.to_vec(),
         });
         Self { handle, ended: false }
     }
 
     fn finish(&mut self, report: &PreflightReport) {
-        for note in looked(report) {
-            self.handle.note(note);
+        for note in requested_preflight_events(report) {
+            self.handle.record_event(note);
         }
         self.ended = true;
     }
@@ -78,7 +78,7 @@ impl Drop for RunningPreflight<'_> {
     /// Records an unfinished run as unhealthy: it failed, or the client disconnected.
     fn drop(&mut self) {
         if !self.ended {
-            self.handle.note(Event::PreflightEnd {
+            self.handle.record_event(Event::PreflightEnd {
                 overall: PreflightOverall::Unhealthy,
             });
         }

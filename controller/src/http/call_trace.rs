@@ -92,7 +92,10 @@ fn call(method: &Method, uri: &Uri) -> Call {
         (name.to_owned(), Value::from(value))
     };
     let path: String = uri.path().chars().take(MAX_PATH).collect();
-    Call::new(format!("{method} {path}"), call_trace::tame(pairs.map(argument)))
+    Call::new(
+        format!("{method} {path}"),
+        call_trace::sanitize(pairs.map(argument)),
+    )
 }
 
 fn is_json(response: &Response) -> bool {

@@ -85,7 +85,7 @@ async fn exchange(socket: &Path, method: Method, path: &str, body: Bytes) -> Res
 }
 
 /// Sends a GET request to a TCP address.
-pub(crate) async fn ask(at: SocketAddr, path: &str) -> Result<Bytes, ClientError> {
+pub(crate) async fn get_from(at: SocketAddr, path: &str) -> Result<Bytes, ClientError> {
     let exchange = async {
         let stream = TcpStream::connect(at).await.map_err(ClientError::Away)?;
         send_over(stream, &at.to_string(), Method::GET, path, Bytes::new()).await

@@ -120,7 +120,7 @@ pub(super) async fn why(State(app): State<AppState>, Path(env): Path<String>) ->
     let status = environment(&app, &env).await?;
     let read = app
         .client
-        .read(move |client| cli_why::told(client.state(), &status, None));
+        .read(move |client| cli_why::explain(client.state(), &status, None));
     Ok(Json(read.await?).into_response())
 }
 
@@ -132,7 +132,7 @@ pub(super) async fn why_service(
     let status = environment(&app, &env).await?;
     let read = app
         .client
-        .read(move |client| cli_why::told(client.state(), &status, Some(&name)));
+        .read(move |client| cli_why::explain(client.state(), &status, Some(&name)));
     Ok(Json(read.await?).into_response())
 }
 
@@ -187,7 +187,7 @@ pub(super) async fn evidence(
     let read = app.client.read(move |client| {
         let state = client.state();
         match evidence_store::chosen(state, &env, &name, lines.run) {
-            Ok(run) => cli_evidence::told(state, &run, tail).map(Ok),
+            Ok(run) => cli_evidence::report(state, &run, tail).map(Ok),
             Err(missing) => Ok(Err(missing)),
         }
     });

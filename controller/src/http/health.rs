@@ -38,7 +38,7 @@ pub(super) async fn readyz(State(app): State<AppState>) -> Response {
     };
     let snapshot = parts.handle.snapshot();
     let checks = [
-        ("engine", snapshot.store.reachable()),
+        ("engine", snapshot.store.is_reachable()),
         ("list", snapshot.store.last_complete() > 0),
         (
             "specs",

@@ -63,7 +63,7 @@ pub(super) async fn requests(
         None
     };
     let (after, tail) = last_event.map_or((0, tail), |last_event| (last_event, MAX_REQUESTS));
-    let page = Box::pin(mock::asked_after(&status, &name, after, tail)).await?;
+    let page = Box::pin(mock::requests_after(&status, &name, after, tail)).await?;
     if !query.follow {
         return Ok(Json(page).into_response());
     }
@@ -97,7 +97,7 @@ impl Listener {
             } else {
                 let status = self.app.client.find_environment(&self.env).await.ok()?;
                 // A mock that restarts or moves to another port responds later.
-                mock::asked_after(&status, &self.mock, self.after, MAX_REQUESTS)
+                mock::requests_after(&status, &self.mock, self.after, MAX_REQUESTS)
                     .await
                     .ok()
             };

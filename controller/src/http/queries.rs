@@ -114,9 +114,9 @@ pub(super) async fn verify(
 }
 
 pub(super) async fn validate_folder(State(app): State<AppState>) -> Result<Response, Problem> {
-    let read = |client: &ControllerClient| cli_validate::look(client.settings(), &[client.specs()]);
+    let read = |client: &ControllerClient| cli_validate::check(client.settings(), &[client.specs()]);
     let files = app.client.read(read).await?;
-    Ok(Json(cli_validate::told(&files)).into_response())
+    Ok(Json(cli_validate::report(&files)).into_response())
 }
 
 pub(super) async fn validate(State(app): State<AppState>, request: Request) -> Result<Response, Problem> {
@@ -129,13 +129,13 @@ pub(super) async fn validate(State(app): State<AppState>, request: Request) -> R
             spec.content.as_bytes(),
         ))
     });
-    Ok(Json(cli_validate::told(&[files.await?])).into_response())
+    Ok(Json(cli_validate::report(&[files.await?])).into_response())
 }
 
 pub(super) async fn doctor(State(app): State<AppState>) -> Result<Response, Problem> {
     let _turn = DOCTORS.acquire().await;
     let settings = app.client.read(|client| Ok(client.query_settings())).await?;
-    Ok(Json(Box::pin(doctor::told(settings)).await?).into_response())
+    Ok(Json(Box::pin(doctor::report(settings)).await?).into_response())
 }
 
 pub(super) async fn prune_report(
@@ -152,7 +152,7 @@ pub(super) async fn prune(State(app): State<AppState>, request: Request) -> Resu
 async fn prune_with(app: &AppState, options: &PruneOptions, remove: bool) -> Result<Response, Problem> {
     let _turn = PRUNES.acquire().await;
     let settings = app.client.read(|client| Ok(client.query_settings())).await?;
-    let mut report = Box::pin(cli_prune::look(&settings, options.images_only)).await?;
+    let mut report = Box::pin(cli_prune::find(&settings, options.images_only)).await?;
     if remove {
         cli_prune::remove(&settings, options.images_only, &mut report).await?;
     }

@@ -316,7 +316,7 @@ the infrastructure caused it; in that case, a failed test proves nothing about t
                 let mut output =
                     send_command(&call, Command::EndTest { environment, case }, String::new()).await?;
                 if let Some(report) = test::report(&output.data) {
-                    output.text = test::told(&report);
+                    output.text = test::text(&report);
                     let first = report.disruptions.first();
                     output.next.extend(first.map(|found| {
                         let run =

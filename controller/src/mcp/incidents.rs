@@ -76,7 +76,7 @@ impl Incidents {
         let mut all = incidents::read(client.state())?;
         if let Some(id) = &self.id {
             let one = incidents::chosen(all, id)?;
-            let text = incidents::told(&one);
+            let text = incidents::text(&one);
             let output = IncidentsOutput {
                 items: None,
                 more: None,

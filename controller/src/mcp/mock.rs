@@ -87,7 +87,7 @@ published port.";
     async fn call(self, call: Call) -> Result<Output<MockRequestsOutput>, Failure> {
         let (env, _) = target::parts(&self.environment, None)?;
         let status = call.client.find_environment(&env).await?;
-        let page = Box::pin(mock::asked(&status, &self.mock, self.tail.min(MAX_REQUESTS))).await?;
+        let page = Box::pin(mock::requests(&status, &self.mock, self.tail.min(MAX_REQUESTS))).await?;
         let rows = page.requests.into_iter().map(|request| self.row(request));
         let rows: Vec<Row> = rows.collect();
         let mut text: String = rows.iter().map(Row::line).collect();

@@ -54,7 +54,7 @@ removal: exit code, signal, memory, health checks, last lines of stderr and stdo
         let read = call.client.read(move |client| {
             let state = client.state();
             let run = evidence_store::chosen(state, &env, &service, self.run)?;
-            let report = evidence::told(state, &run, tail)?;
+            let report = evidence::report(state, &run, tail)?;
             let text = evidence::words(state, &run, &report)?;
             Ok((report, text))
         });

@@ -100,7 +100,7 @@ fn read_uri(client: &ControllerClient, uri: &str) -> Result<ReadResourceResult, 
         let run = evidence_store::chosen(state, &env, &service, Some(run)).map_err(not_found_error)?;
         return Ok(to_result(
             uri,
-            &evidence::told(state, &run, MAX_LINES).map_err(internal_error)?,
+            &evidence::report(state, &run, MAX_LINES).map_err(internal_error)?,
         ));
     }
     let message = format!(

@@ -68,9 +68,9 @@ impl Validate {
                 &specs.join("e2e.yaml"),
                 content.as_bytes(),
             )],
-            None => validate::look(settings, &[specs])?,
+            None => validate::check(settings, &[specs])?,
         };
-        let output = validate::told(&parsed);
+        let output = validate::report(&parsed);
         let mut text = String::new();
         for file in &output.files {
             let name = self
@@ -213,7 +213,11 @@ impl Apply {
         let specs = client.specs();
         let guess = specs.join("e2e.yaml");
         let parsed = spec_files::text(client.settings(), &guess, self.content.as_bytes());
-        let Some(desired) = parsed.desired.as_ref().filter(|_| !validate::is_refused(&parsed)) else {
+        let Some(desired) = parsed
+            .desired
+            .as_ref()
+            .filter(|_| !validate::is_rejected(&parsed))
+        else {
             return Err(rejection(&parsed.diagnostics));
         };
         let env = desired.env.to_string();
@@ -234,7 +238,7 @@ impl Apply {
         }
         // The paths of mounts and build contexts depend on the folder of the file.
         let parsed = spec_files::text(client.settings(), &path, self.content.as_bytes());
-        if validate::is_refused(&parsed) {
+        if validate::is_rejected(&parsed) {
             return Err(rejection(&parsed.diagnostics));
         }
         let changed = write(&specs, &path, self.content.as_bytes())

@@ -217,7 +217,8 @@ async fn next_steps_are_valid_calls() {
             ];
             let steps = summary::Summary::of(&status).next();
             for step in steps {
-                takes(&step.tool, &step.arguments).unwrap_or_else(|error| panic!("{step:?}: {error}"));
+                check_arguments(&step.tool, &step.arguments)
+                    .unwrap_or_else(|error| panic!("{step:?}: {error}"));
             }
         }
     }
@@ -236,7 +237,7 @@ async fn next_steps_are_valid_calls() {
             .unwrap()
         {
             let name = step["tool"].as_str().unwrap();
-            takes(name, step["arguments"].as_object().unwrap()).unwrap();
+            check_arguments(name, step["arguments"].as_object().unwrap()).unwrap();
         }
     }
 }
@@ -543,7 +544,8 @@ async fn examples_of_the_page_are_valid() {
         }
         shown += 1;
         if let Some(arguments) = body.get("arguments").filter(|_| body.get("nextSteps").is_none()) {
-            takes(tool, arguments.as_object().unwrap()).unwrap_or_else(|error| panic!("{body}: {error}"));
+            check_arguments(tool, arguments.as_object().unwrap())
+                .unwrap_or_else(|error| panic!("{body}: {error}"));
         } else if body.get("suggestedActions").is_some() {
             let error: StructuredError = serde_json::from_value(body.clone()).unwrap();
             let remedies = error.suggested_actions.iter().map(|action: &ActionId| {

@@ -202,7 +202,7 @@ async fn run_with_debug<T: Tool>(mut arguments: JsonObject, call: Call) -> CallT
 /// Describes the tool call for a call trace.
 fn trace_call(tool: &str, arguments: &JsonObject) -> Made {
     let seconds = arguments.get("timeoutSeconds").and_then(Value::as_u64);
-    Made::new(tool, call_trace::tame(arguments.clone())).within(seconds.map(Duration::from_secs))
+    Made::new(tool, call_trace::sanitize(arguments.clone())).within(seconds.map(Duration::from_secs))
 }
 
 async fn run<T: Tool>(arguments: JsonObject, call: Call) -> CallToolResult {

@@ -34,7 +34,7 @@ phase other than Ready.";
         let named = env.clone();
         let read = call.client.read(move |client| {
             let status = client.environment(&named)?;
-            why::told(client.state(), &status, service.as_deref())
+            why::explain(client.state(), &status, service.as_deref())
         });
         let report = read.await?;
         let text = anstream::adapter::strip_str(&why::text(&report)).to_string();

@@ -131,7 +131,7 @@ impl GaugeSet {
         {
             self.engine_info.with_label_values(&[version, api]).set(1);
         }
-        one(&self.engine, snapshot.store.reachable());
+        one(&self.engine, snapshot.store.is_reachable());
         one(&self.writable, snapshot.problems.unwritable.is_none());
         for mode in Mode::ALL {
             let series = self.mode.with_label_values(&[word(mode)]);

@@ -24,7 +24,12 @@ pub(super) async fn respond(request: &Request, shared: &Shared) -> MockReply {
             health(shared, if is_valid { 200 } else { 422 })
         }
         ("GET" | "HEAD", "/requests") => {
-            let number = |name: &str| request.queried(name).next().and_then(|text| text.parse().ok());
+            let number = |name: &str| {
+                request
+                    .query_values(name)
+                    .next()
+                    .and_then(|text| text.parse().ok())
+            };
             let limit = number("limit").and_then(|limit: u64| usize::try_from(limit).ok());
             json(
                 200,

@@ -106,7 +106,7 @@ async fn respond(request: hyper::Request<Incoming>, shared: &Shared) -> Response
     let now = clock::now();
     shared
         .journal()
-        .keep(&request, &reply, started, now.since(started));
+        .record(&request, &reply, started, now.since(started));
     response(reply)
 }
 

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use argus_crds::error::Code;
-use argus_mock::{MockReply, Pair, Request, Target, end_to_end};
+use argus_mock::{MockReply, Recording, Request, Target, end_to_end_headers};
 use argus_reconciler::clock;
 use argus_reconciler::supervise::task_set::TaskSet;
 use bytes::Bytes;
@@ -37,7 +37,7 @@ pub(super) async fn forward(request: &Request, path: &str, to: &Target, folder: 
                 );
             }
         };
-    let pair = Pair::new(request, &reply, clock::now());
+    let pair = Recording::new(request, &reply, clock::now());
     if let Err(error) = recordings::write(folder, &pair).await {
         tracing::error!(folder = %folder.display(), %error, "cannot record a response");
     }
@@ -69,7 +69,7 @@ async fn send(request: &Request, path: &str, to: &Target) -> Result<MockReply, B
             String::from_utf8_lossy(value.as_bytes()).into_owned(),
         )
     });
-    let headers = end_to_end(&headers.collect::<Vec<_>>());
+    let headers = end_to_end_headers(&headers.collect::<Vec<_>>());
     Ok(MockReply {
         status: head.status.as_u16(),
         headers: headers

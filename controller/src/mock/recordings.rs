@@ -3,7 +3,7 @@
 use std::io;
 use std::path::Path;
 
-use argus_mock::Pair;
+use argus_mock::Recording;
 
 /// Maximum number of files.
 const MAX_FILES: usize = 10_000;
@@ -11,7 +11,7 @@ const MAX_FILES: usize = 10_000;
 const MAX_BYTES: u64 = 64 << 20;
 
 /// Reads all recordings of a folder. Files without a valid recording are skipped with a warning.
-pub(super) async fn read(folder: &Path) -> Vec<Pair> {
+pub(super) async fn read(folder: &Path) -> Vec<Recording> {
     let mut found = Vec::new();
     // A missing folder has no recordings.
     let Ok(mut entries) = tokio::fs::read_dir(folder).await else {
@@ -29,7 +29,7 @@ pub(super) async fn read(folder: &Path) -> Vec<Pair> {
             break;
         }
         let read = tokio::fs::read(&path).await.map_err(|error| error.to_string());
-        match read.and_then(|bytes| Pair::parse(&bytes)) {
+        match read.and_then(|bytes| Recording::parse(&bytes)) {
             Ok(pair) => found.push(pair),
             Err(why) => tracing::warn!(file = %path.display(), why, "not a valid recording"),
         }
@@ -38,7 +38,7 @@ pub(super) async fn read(folder: &Path) -> Vec<Pair> {
 }
 
 /// Writes a recording atomically: a concurrent reader finds the old or the new one.
-pub(super) async fn write(folder: &Path, pair: &Pair) -> io::Result<()> {
+pub(super) async fn write(folder: &Path, pair: &Recording) -> io::Result<()> {
     tokio::fs::create_dir_all(folder).await?;
     let name = pair.file_name();
     let temporary = folder.join(format!(".{name}.new"));

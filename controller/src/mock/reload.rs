@@ -13,7 +13,7 @@ use super::recordings;
 use crate::exit::{Failure, chain};
 
 /// Maximum size of the file, in bytes: documents of at most 1 MiB, which grow in JSON by escaped quotes and line ends.
-const MAX_FILE: u64 = argus_crds::mock::config::LARGEST as u64;
+const MAX_FILE: u64 = argus_crds::mock::config::MAX_CONFIG_BYTES as u64;
 
 pub(super) struct ConfigReloader {
     file: PathBuf,

@@ -77,7 +77,7 @@ impl Shared {
         let half = |part: u8| u128::from(self.seed.hash_one((part, number)));
         Moment {
             now: clock::now(),
-            chance: (half(0) << 64) | half(1),
+            random: (half(0) << 64) | half(1),
         }
     }
 

@@ -61,7 +61,7 @@ pub(super) fn status(
         conditions: conditions(snapshot, previous),
         engine: Some(EngineStatus {
             endpoint: about.endpoint.clone(),
-            reachable: snapshot.store.reachable(),
+            reachable: snapshot.store.is_reachable(),
             version: engine.as_ref().map(|engine| engine.version.clone()),
             api_version: engine.map(|engine| engine.api_version),
         }),
@@ -72,7 +72,7 @@ pub(super) fn status(
             .collect(),
         preflight: snapshot.preflight.report(
             &Policy::default(),
-            (!snapshot.store.reachable())
+            (!snapshot.store.is_reachable())
                 .then(|| snapshot.engine_words())
                 .as_deref(),
             snapshot.state.disk_full,
@@ -100,9 +100,9 @@ pub(super) fn status(
 }
 
 fn conditions(snapshot: &Snapshot, previous: Option<&ControllerStatus>) -> Vec<Condition> {
-    let engine = if snapshot.store.synced() {
+    let engine = if snapshot.store.is_synced() {
         (Truth::True, "Reachable", "the engine answers".to_owned())
-    } else if snapshot.store.reachable() || snapshot.store.unreachable_reason().is_empty() {
+    } else if snapshot.store.is_reachable() || snapshot.store.unreachable_reason().is_empty() {
         (
             Truth::Unknown,
             "NotListed",
@@ -165,7 +165,7 @@ fn errors(
 ) -> Vec<StructuredError> {
     let previous_errors = previous.map_or(&[][..], |previous| &previous.errors);
     let mut errors = Vec::new();
-    if !snapshot.store.reachable() && !snapshot.store.unreachable_reason().is_empty() {
+    if !snapshot.store.is_reachable() && !snapshot.store.unreachable_reason().is_empty() {
         let engine = super::engine(snapshot, about);
         let error = lasting(
             unavailable(&engine, snapshot.engine_words(), snapshot.as_of),

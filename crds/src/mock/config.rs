@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 /// Path prefix of the mock server's own endpoints.
 pub const RESERVED: &str = "/__argus";
 /// Maximum size of the configuration file, in bytes.
-pub const LARGEST: usize = 8 * 1024 * 1024;
+pub const MAX_CONFIG_BYTES: usize = 8 * 1024 * 1024;
 /// Version of the file format.
 pub const VERSION: u32 = 1;
 

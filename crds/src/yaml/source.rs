@@ -57,7 +57,7 @@ impl SourceMap {
 
     /// Sets the location of a diagnostic from its path, unless it has one.
     #[must_use]
-    pub fn placed(&self, diagnostic: Diagnostic) -> Diagnostic {
+    pub fn with_location(&self, diagnostic: Diagnostic) -> Diagnostic {
         match (diagnostic.location, self.locate(&diagnostic.path)) {
             (None, Some(location)) => diagnostic.at(location),
             _ => diagnostic,

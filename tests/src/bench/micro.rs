@@ -10,7 +10,7 @@ use argus_core::desired::{Accepted, Desired};
 use argus_core::ident::EnvName;
 use argus_core::lease::Leases;
 use argus_core::observed::{ContainerState, Object, Store, WatchEvent};
-use argus_core::plan::forecast::pretend;
+use argus_core::plan::forecast::apply_action;
 use argus_core::plan::{PortMap, render};
 use argus_core::probe::{Health, HealthStates, ProbeStatus};
 use argus_core::reconcile::{ControllerIdentity, Inputs, Planner, ReconcileResult};
@@ -106,7 +106,7 @@ impl HttpFixture {
             let turn = self.turn(planner);
             for step in &turn.actions {
                 number += 1;
-                let done = pretend(&mut self.store, &step.action, self.now, number);
+                let done = apply_action(&mut self.store, &step.action, self.now, number);
                 planner.finished(step, &Ok(done), &self.store, self.now);
             }
             let probed = self.probe();

@@ -331,7 +331,7 @@ impl GoldenFixture {
             None => (target, None),
         };
         let service = service.map(ServiceName::new).transpose();
-        self.requests.hold_back(Hold {
+        self.requests.add_hold(Hold {
             environment: env_of(env)?,
             service: service.map_err(|why| why.to_string())?,
             since: self.now,

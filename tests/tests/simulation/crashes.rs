@@ -115,7 +115,7 @@ fn crashed(work: Work, crashes: &[Crash], calm: &End) -> (Option<String>, bool) 
     let later = fixture.now + Duration::from_secs(30);
     fixture.run_until(later);
     let more = &fixture.engine.model.calls()[calls..];
-    let trespasses = fixture.engine.model.trespasses();
+    let trespasses = fixture.engine.model.foreign_actions();
     let good = settled && rests && ended == *calm && more.is_empty() && trespasses.is_empty();
     let output = (!good).then(|| {
         let (stuck, short) = (fixture.stuck(), fixture.shortfalls());

@@ -102,7 +102,7 @@ fn lists_alone_restore_lost_objects_within_12_s() {
         let kind = chance.below(5);
         fixture.engine.change(now, |model| match kind {
             0 => model.person_removes(&id),
-            1 => model.dies(&id, 1),
+            1 => model.kill(&id, 1),
             2 => model.person_stops(&id),
             3 => model.person_pauses(&id),
             _ => model.person_disconnects(&id),

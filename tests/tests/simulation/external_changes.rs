@@ -37,7 +37,7 @@ pub(crate) fn meddle(
         5 => {
             let all = strangers(&engine.model);
             if let Some(one) = chance.pick(&all) {
-                engine.change(now, |model| model.person_takes_away(one));
+                engine.change(now, |model| model.person_removes_object(one));
             }
         }
         _ => return harm(engine, now, chance, is_mine),
@@ -76,8 +76,8 @@ pub(crate) fn harm(
         3 => model.person_disconnects(id),
         4 => model.person_renames(id, &other),
         5 => model.person_starts(id),
-        6 => model.dies(id, 137),
-        7 => model.dies(id, 1),
+        6 => model.kill(id, 137),
+        7 => model.kill(id, 1),
         _ => networks.iter().for_each(|id| model.person_removes_network(id)),
     });
     if kind < 8 { 1 } else { hit }
@@ -114,7 +114,7 @@ fn takes_a_name(
         }
         if model.containers().all(|c| c.name != name) {
             let theirs = foreign_objects::container(id, name, BTreeMap::new(), state);
-            model.plant(Object::Container(Arc::new(theirs)));
+            model.add_foreign(Object::Container(Arc::new(theirs)));
         }
     });
 }
@@ -138,7 +138,9 @@ fn takes_a_port(engine: &mut Engine, now: Timestamp, port: HostPort, chance: &mu
     if let Some(facts) = &mut theirs.inspect {
         facts.config.bindings = vec![(port, port)];
     }
-    engine.change(now, |model| model.plant(Object::Container(Arc::new(theirs))));
+    engine.change(now, |model| {
+        model.add_foreign(Object::Container(Arc::new(theirs)))
+    });
 }
 
 /// Creates a network with the name of an environment's network, if the name is free.
@@ -155,7 +157,7 @@ fn takes_a_network(engine: &mut Engine, now: Timestamp, names: &[&str], chance: 
         labels: BTreeMap::new(),
         created_at: now,
     };
-    engine.change(now, |model| model.plant(Object::Network(Arc::new(theirs))));
+    engine.change(now, |model| model.add_foreign(Object::Network(Arc::new(theirs))));
 }
 
 fn strangers(model: &Model) -> Vec<ObjectId> {
@@ -177,7 +179,7 @@ pub(crate) fn give_names_back(engine: &mut Engine, now: Timestamp) {
             id == ObjectId::Container(c.id.clone()) && bindings.count() > 0
         });
         if !has_a_port {
-            engine.change(now, |model| model.person_takes_away(&id));
+            engine.change(now, |model| model.person_removes_object(&id));
         }
     }
 }

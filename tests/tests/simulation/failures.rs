@@ -43,8 +43,8 @@ fn same_failure_halts_with_budget_left() {
             times: u32::MAX,
         };
         fixture.engine.change(START, |model| {
-            model.talks();
-            model.live("one/a", life);
+            model.enable_output();
+            model.set_script("one/a", life);
         });
         fixture.wants(desired("one", [plain("one", "a")]));
         if chance.percent(50) {
@@ -68,7 +68,9 @@ fn unrunnable_command_is_tried_once() {
             code,
             times: u32::MAX,
         };
-        fixture.engine.change(START, |model| model.live("one/a", life));
+        fixture
+            .engine
+            .change(START, |model| model.set_script("one/a", life));
         fixture.wants(desired("one", [plain("one", "a")]));
         fixture.run_until(START + 6 * MINUTE);
         assert_eq!(fixture.engine.model.runs("one/a"), 1);
@@ -86,7 +88,7 @@ fn thirty_failures_restart_ten_per_minute() {
     fixture.engine.change(now, |model| {
         let all: Vec<_> = model.containers().map(|container| container.id.clone()).collect();
         for id in &all {
-            model.dies(id, 1);
+            model.kill(id, 1);
         }
     });
     assert!(fixture.run_to_rest(10 * MINUTE), "{:?}", fixture.stuck());
@@ -199,7 +201,7 @@ fn held_service_is_never_changed() {
         fixture.wants(desired("one", [plain("one", "a"), plain("one", "b")]));
         fixture.run_to_rest(MINUTE);
         let until = fixture.now + chance.millis((10_000, 60_000));
-        fixture.requests.hold_back(Hold {
+        fixture.requests.add_hold(Hold {
             environment: env("one"),
             service: None,
             since: fixture.now,
@@ -210,7 +212,7 @@ fn held_service_is_never_changed() {
         let before = fixture.started.len();
         let now = fixture.now;
         let all: Vec<_> = fixture.engine.model.containers().map(|c| c.id.clone()).collect();
-        fixture.engine.change(now, |model| model.dies(&all[0], 1));
+        fixture.engine.change(now, |model| model.kill(&all[0], 1));
         fixture.engine.change(now, |model| model.person_removes(&all[1]));
         fixture.wants(desired("one", [plain("one", "a"), plain("one", "c")]));
         fixture.run_until(until - Duration::from_millis(1));

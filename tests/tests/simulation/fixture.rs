@@ -212,7 +212,7 @@ impl SimFixture {
             self.away_until = None;
             self.engine.start_watch(self.now);
         }
-        let happened = self.engine.until(self.now);
+        let happened = self.engine.advance_until(self.now);
         if self.away_until.is_some() {
             return;
         }
@@ -316,7 +316,7 @@ impl SimFixture {
     /// Probes of observed running containers report healthy after a while.
     fn probe(&mut self) {
         let now = self.now;
-        if !self.store.reachable() {
+        if !self.store.is_reachable() {
             // Without an engine there is no probe, and unhealthy services are probed again after it.
             self.health
                 .retain(|_, health| health.status == ProbeStatus::Healthy);
@@ -366,7 +366,7 @@ impl SimFixture {
 
     fn check(&mut self, turn: &ReconcileResult) {
         let mut broken = Vec::new();
-        let may_act = self.scanned && self.store.synced();
+        let may_act = self.scanned && self.store.is_synced();
         if !turn.actions.is_empty() && self.requests.restrictions.safe.is_some() {
             broken.push(("safe", format!("{:?}", turn.actions)));
         }
@@ -448,7 +448,7 @@ impl SimFixture {
     pub(crate) fn rests(&self) -> bool {
         let idle = self.waiting.is_empty() && self.last.actions.is_empty() && self.away_until.is_none();
         idle && self.planner.state().expectations.is_empty()
-            && self.store.synced()
+            && self.store.is_synced()
             && self.last.plans.values().all(|plan| plan.is_settled())
     }
 
@@ -574,7 +574,7 @@ impl SimFixture {
         let calls = self.engine.model.calls().iter();
         calls
             .filter(|call| call.changed)
-            .map(|call| call.act.verb())
+            .map(|call| call.action.verb())
             .collect()
     }
 }

@@ -47,7 +47,7 @@ pub(crate) fn plant(fixture: &mut SimFixture) {
             let id = ContainerId::new(format!("{id}{state:?}")).unwrap();
             let name = format!("{name}{state:?}");
             let object = Object::Container(Arc::new(container(id, name, labels.clone(), state)));
-            fixture.engine.change(START, |model| model.plant(object));
+            fixture.engine.change(START, |model| model.add_foreign(object));
         }
         let id = NetworkId::new(id).unwrap();
         let network = Network {
@@ -61,8 +61,8 @@ pub(crate) fn plant(fixture: &mut SimFixture) {
             labels,
         };
         fixture.engine.change(START, |model| {
-            model.plant(Object::Network(Arc::new(network)));
-            model.plant(Object::Volume(Arc::new(volume)));
+            model.add_foreign(Object::Network(Arc::new(network)));
+            model.add_foreign(Object::Volume(Arc::new(volume)));
         });
     }
 }

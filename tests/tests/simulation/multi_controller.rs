@@ -63,7 +63,7 @@ impl Party {
             controller: name.to_owned(),
             run: site.run.clone(),
             place: note.place.clone(),
-            holds: true,
+            holds_lease: true,
         };
         let accepted = specs
             .iter()
@@ -86,11 +86,11 @@ impl Party {
 
     /// Renews the lease as the lease task does.
     fn keep_lease(&mut self, engine: &mut Engine, store: &Store, now: Timestamp) {
-        if !store.reachable() {
-            self.leases.lost();
+        if !store.is_reachable() {
+            self.leases.on_unreachable();
             return;
         }
-        let well = self.leases.is_well(now);
+        let well = self.leases.is_valid(now);
         let adds = well
             && self
                 .wanted(store)
@@ -105,14 +105,14 @@ impl Party {
                 self.next_lease_read = now + SECOND;
                 return;
             };
-            self.leases.take(found, now);
+            self.leases.on_listed(found, now);
         }
         let due = self.written.is_none_or(|at| at + TTL / 3 <= now + INTERVAL / 2);
-        if adds || due || !self.leases.is_well(now) {
+        if adds || due || !self.leases.is_valid(now) {
             self.note.claims = self.leases.claims(&self.wanted(store), now);
             match engine.renew_lease(&self.note, now) {
                 Ok(found) => {
-                    self.leases.take(found, now);
+                    self.leases.on_listed(found, now);
                     self.written = Some(now);
                 }
                 Err(_) => self.next_lease_read = now + SECOND,
@@ -194,7 +194,7 @@ impl Controllers {
             .unwrap_or(end);
         self.now = self.now.max(next);
         let now = self.now;
-        for happening in self.engine.until(now) {
+        for happening in self.engine.advance_until(now) {
             match happening {
                 SimEvent::Observed(seen) => self.store.apply(seen),
                 SimEvent::Returned(ticket, outcome) => {
@@ -267,7 +267,7 @@ impl Controllers {
         self.broken
             .first()
             .cloned()
-            .or_else(|| self.engine.model.trespasses().first().cloned())
+            .or_else(|| self.engine.model.foreign_actions().first().cloned())
     }
 }
 
@@ -555,8 +555,8 @@ fn plant(controllers: &mut Controllers) {
             created_at: START,
         };
         controllers.engine.change(now, |model| {
-            model.plant(Object::Container(Arc::new(object)));
-            model.plant(Object::Network(Arc::new(network)));
+            model.add_foreign(Object::Container(Arc::new(object)));
+            model.add_foreign(Object::Network(Arc::new(network)));
         });
     }
 }
@@ -589,11 +589,11 @@ fn leave(controllers: &mut Controllers, project: &'static str) -> usize {
             created_at: now,
         };
         controllers.engine.change(now, |model| {
-            model.leave(Object::Container(Arc::new(argus_core::observed::Container {
+            model.add_object(Object::Container(Arc::new(argus_core::observed::Container {
                 created_at: now,
                 ..object
             })));
-            model.leave(Object::Network(Arc::new(network)));
+            model.add_object(Object::Network(Arc::new(network)));
         });
     }
     4
@@ -689,7 +689,7 @@ fn pruned_lease_is_rewritten_and_its_objects_stay() {
     let calls = &controllers.engine.model.calls()[made..];
     assert!(
         calls.iter().all(|call| !matches!(
-            call.act,
+            call.action,
             Action::StopContainer { .. } | Action::RemoveContainer { .. }
         )),
         "{calls:?}"

@@ -115,7 +115,7 @@ pub(crate) fn random_run(seed: u64) -> Outcome {
         seed,
         settled,
         broken: std::mem::take(&mut fixture.broken),
-        trespasses: fixture.engine.model.trespasses().to_vec(),
+        trespasses: fixture.engine.model.foreign_actions().to_vec(),
         shortfalls,
         stuck,
         doubled_ports: bound.len() != all,

@@ -9,7 +9,7 @@ use argus_core::ident::{HostPort, Protocol};
 use argus_core::lease::Leases;
 use argus_core::observed::{ContainerState, Object, Store, WatchEvent};
 use argus_core::plan::WaitingOn;
-use argus_core::plan::forecast::pretend;
+use argus_core::plan::forecast::apply_action;
 use argus_core::probe::{Health, HealthStates, ProbeStatus};
 use argus_core::reconcile::{Inputs, Planner};
 use argus_core::state::PlannerState;
@@ -104,7 +104,7 @@ fn rounds_to_rest(fixture: &SimFixture) -> usize {
             now,
         });
         for (number, step) in turn.actions.iter().enumerate() {
-            let done = pretend(&mut store, &step.action, now, round * 1_000 + number);
+            let done = apply_action(&mut store, &step.action, now, round * 1_000 + number);
             planner.finished(step, &Ok(done), &store, now);
         }
         let ran = finish_runs(fixture, &mut store, &mut health);
@@ -302,7 +302,9 @@ fn crash_loop_makes_at_most_max_restarts() {
             code: 1,
             times: u32::MAX,
         };
-        fixture.engine.change(START, |model| model.live("one/a", life));
+        fixture
+            .engine
+            .change(START, |model| model.set_script("one/a", life));
         fixture.wants(desired("one", [plain("one", "a")]));
         let killed = chance.percent(50);
         if killed {
@@ -360,7 +362,7 @@ fn environment_without_spec_is_removed_alone() {
     fixture.specs.remove(&env("one"));
     assert!(fixture.run_to_rest(MINUTE), "{:#?}", fixture.shortfalls());
     assert_eq!(fixture.engine.model.runs("two/a"), 1);
-    assert_eq!(fixture.engine.model.trespasses(), [""; 0]);
+    assert_eq!(fixture.engine.model.foreign_actions(), [""; 0]);
 }
 
 #[test]
@@ -373,7 +375,7 @@ fn name_wait_reports_the_holder() {
         ContainerState::Running,
     );
     fixture.engine.change(START, |model| {
-        model.plant(Object::Container(std::sync::Arc::new(theirs)));
+        model.add_foreign(Object::Container(std::sync::Arc::new(theirs)));
     });
     fixture.wants(desired("one", [plain("one", "a")]));
     fixture.run_until(START + MINUTE);
@@ -385,7 +387,7 @@ fn name_wait_reports_the_holder() {
         "{:?}",
         plan.waits
     );
-    assert_eq!(fixture.engine.model.trespasses(), [""; 0]);
+    assert_eq!(fixture.engine.model.foreign_actions(), [""; 0]);
     // The holder is removed, and no retry is necessary.
     let now = fixture.now;
     let id = argus_core::ident::ContainerId::new("theirs").unwrap();
@@ -409,9 +411,9 @@ fn objects_of_another_controller_are_never_changed() {
     let id = argus_core::ident::ContainerId::new("theirs").unwrap();
     let theirs = foreign_objects::container(id, "theirs".to_owned(), labels, ContainerState::Running);
     fixture.engine.change(START, |model| {
-        model.plant(Object::Container(std::sync::Arc::new(theirs)));
+        model.add_foreign(Object::Container(std::sync::Arc::new(theirs)));
     });
     fixture.wants(desired("one", [plain("one", "a")]));
     fixture.run_until(START + MINUTE);
-    assert_eq!(fixture.engine.model.trespasses(), [""; 0]);
+    assert_eq!(fixture.engine.model.foreign_actions(), [""; 0]);
 }

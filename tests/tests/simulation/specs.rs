@@ -51,7 +51,7 @@ pub(crate) fn furnish(model: &mut Model) {
     };
     for env in ["one", "two", "three"] {
         for number in 0..5 {
-            model.live(&format!("{env}/job{number}"), life);
+            model.set_script(&format!("{env}/job{number}"), life);
         }
     }
 }

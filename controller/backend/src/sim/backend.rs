@@ -81,7 +81,7 @@ impl Shared {
     fn now(&self) -> (MutexGuard<'_, State>, Timestamp) {
         let now = (self.now)();
         let mut state = self.engine.lock().unwrap_or_else(PoisonError::into_inner);
-        for event in state.engine.until(now) {
+        for event in state.engine.advance_until(now) {
             match event {
                 SimEvent::Observed(event) => state.events.push(event),
                 SimEvent::Returned(id, result) => drop(state.results.insert(id, result)),

@@ -22,7 +22,7 @@ impl Model {
     /// # Errors
     /// The refusals of a real engine and of the Docker backend.
     pub fn act(&mut self, action: &Action, now: Timestamp) -> CallResult {
-        self.pass(now);
+        self.advance(now);
         let before = self.changes.len();
         let result = match action {
             Action::CreateNetwork { name, labels } => self.create_network(name, labels),
@@ -73,7 +73,7 @@ impl Model {
         let changed = is_image || self.changes.len() > before;
         self.calls.push(Call {
             at: now,
-            act: action.clone(),
+            action: action.clone(),
             changed,
         });
         result

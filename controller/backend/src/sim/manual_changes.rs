@@ -73,7 +73,7 @@ impl Model {
     }
 
     /// The owner of an object removes it.
-    pub fn person_takes_away(&mut self, id: &ObjectId) {
+    pub fn person_removes_object(&mut self, id: &ObjectId) {
         match id {
             ObjectId::Container(id) => self.person_removes(id),
             ObjectId::Network(id) => self.person_removes_network(id),

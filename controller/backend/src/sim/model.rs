@@ -29,7 +29,7 @@ pub struct Call {
     /// Time of the call.
     pub at: Timestamp,
     /// Action that the call performed.
-    pub act: Action,
+    pub action: Action,
     /// True when the call changed an object; false when the state was already reached or the engine refused.
     pub changed: bool,
 }
@@ -78,7 +78,7 @@ pub(super) struct StoredContainer {
 
 impl Model {
     /// Makes failed runs write one line with their exit code from now on.
-    pub fn talks(&mut self) {
+    pub fn enable_output(&mut self) {
         self.has_output = true;
     }
 
@@ -93,7 +93,7 @@ impl Model {
     }
 
     /// Sets the script of `ENVIRONMENT/SERVICE`; without a script its processes run until they are stopped.
-    pub fn live(&mut self, service: &str, script: ContainerScript) {
+    pub fn set_script(&mut self, service: &str, script: ContainerScript) {
         self.scripts.insert(service.to_owned(), script);
     }
 
@@ -113,13 +113,13 @@ impl Model {
     }
 
     /// Adds a foreign object. Every action on it is recorded in [`Self::trespasses`].
-    pub fn plant(&mut self, object: Object) {
-        let id = self.leave(object);
+    pub fn add_foreign(&mut self, object: Object) {
+        let id = self.add_object(object);
         self.foreign.insert(id);
     }
 
     /// Adds an object that an earlier run or another controller left behind.
-    pub fn leave(&mut self, object: Object) -> ObjectId {
+    pub fn add_object(&mut self, object: Object) -> ObjectId {
         let id = match object {
             Object::Container(container) => {
                 let id = container.id.clone();
@@ -150,7 +150,7 @@ impl Model {
     }
 
     /// Actions that were attempted on foreign objects.
-    pub fn trespasses(&self) -> &[String] {
+    pub fn foreign_actions(&self) -> &[String] {
         &self.trespasses
     }
 
@@ -185,7 +185,7 @@ impl Model {
     }
 
     /// Advances the time: the processes whose time is over end.
-    pub fn pass(&mut self, now: Timestamp) {
+    pub fn advance(&mut self, now: Timestamp) {
         self.now = now;
         let ended: Vec<_> = self
             .containers
@@ -209,7 +209,7 @@ impl Model {
     }
 
     /// Kills the process of a container from outside the engine.
-    pub fn dies(&mut self, id: &ContainerId, code: i64) {
+    pub fn kill(&mut self, id: &ContainerId, code: i64) {
         self.end(id, self.now, code);
     }
 
@@ -223,7 +223,7 @@ impl Model {
     }
 
     /// The watch event for the current state of an object: a deletion when the object does not carry our label.
-    pub fn look(&self, id: &ObjectId) -> WatchEvent {
+    pub fn inspect(&self, id: &ObjectId) -> WatchEvent {
         let object = match id {
             ObjectId::Container(id) => {
                 let stored = self.containers.get(id);
@@ -255,7 +255,7 @@ impl Model {
         let networks = self.networks.keys().cloned().map(ObjectId::Network);
         let volumes = self.volumes.keys().cloned().map(ObjectId::Volume);
         let all = containers.chain(networks).chain(volumes);
-        all.map(|id| self.look(&id))
+        all.map(|id| self.inspect(&id))
             .filter(|event| matches!(event, WatchEvent::Apply(_)))
             .collect()
     }
@@ -277,7 +277,7 @@ impl Model {
 
     /// Queues the watch event for the current state of an object.
     pub(super) fn changed(&mut self, id: &ObjectId) {
-        let event = self.look(id);
+        let event = self.inspect(id);
         self.changes.push(event);
     }
 

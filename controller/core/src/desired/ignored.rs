@@ -15,7 +15,7 @@ pub(super) fn ignored_settings(written: &E2eSpec) -> Vec<String> {
             ));
         }
     }
-    for block in written.carried() {
+    for block in written.ignored_blocks() {
         notes.push(format!(
             "`{block}` is a setting of the Node tool, which Argus ignores"
         ));

@@ -178,7 +178,8 @@ pub(super) fn bind_source(
     }
     if !context.host.state.is_empty() && paths::is_inside(&real, &context.host.state) {
         let message = format!("`{}` is in the state directory of Argus", shown(written));
-        let hint = "POLICY_VIOLATION: mount another directory, because these files give control of the controller";
+        let hint =
+            "POLICY_VIOLATION: mount another directory, because these files give control of the controller";
         to.push(Diagnostic::error(path, message).hint(hint));
         return None;
     }
@@ -190,7 +191,8 @@ fn reject_engine_socket(written: &str, path: &str, to: &mut Vec<Diagnostic>) -> 
         "`{}` gives the container access to the engine socket",
         shown(written)
     );
-    let hint = "POLICY_VIOLATION: mount another path, because the engine socket gives root access to the host";
+    let hint =
+        "POLICY_VIOLATION: mount another path, because the engine socket gives root access to the host";
     to.push(Diagnostic::error(path, message).hint(hint));
     None
 }

@@ -7,7 +7,7 @@ use argus_crds::{Diagnostic, E2eSpec, HumanDuration, PortConflictStrategy, Resta
 use crate::backoff::Growth;
 use crate::desired::{PortPolicy, PortStrategy, RestartPolicy, SpentMode};
 use crate::preflight::Policy;
-use crate::state::breaker::{BreakerSettings, LONGEST as MAX_COOLDOWN};
+use crate::state::breaker::{BreakerSettings, MAX_COOLDOWN};
 
 /// Minimum cooldown of a breaker; a shorter one would not protect the engine.
 const MIN_COOLDOWN: Duration = Duration::from_millis(100);

@@ -278,7 +278,7 @@ fn preflight_events(
         return;
     }
     events.push(Event::PreflightStart {
-        asked: false,
+        requested: false,
         skip: Vec::new(),
     });
     events.extend(checks);
@@ -288,7 +288,7 @@ fn preflight_events(
 }
 
 /// Events of a requested preflight run, regardless of earlier results. Its start is reported when it starts.
-pub fn looked(report: &PreflightReport) -> Vec<Event> {
+pub fn requested_preflight_events(report: &PreflightReport) -> Vec<Event> {
     let before = report.before.iter().flat_map(|before| &before.checks);
     let checks = before.chain(&report.checks).map(check_event);
     let end = Event::PreflightEnd {

@@ -147,7 +147,7 @@ fn changed_preflight_causes_start_check_and_end_events() {
     };
     let (start, end) = (
         Event::PreflightStart {
-            asked: false,
+            requested: false,
             skip: Vec::new(),
         },
         Event::PreflightEnd {
@@ -179,7 +179,10 @@ fn changed_preflight_causes_start_check_and_end_events() {
         ..report(pass)
     };
     let (was, is) = (check(CheckName::Disk, warn), check(CheckName::Disk, pass));
-    assert_eq!(looked(&repaired), [engine.clone(), was, engine, is, end]);
+    assert_eq!(
+        requested_preflight_events(&repaired),
+        [engine.clone(), was, engine, is, end]
+    );
 }
 
 #[test]

@@ -25,7 +25,7 @@ pub struct OwnIdentity {
     /// State directory. The lease of another run with the same directory is dead, because this process holds the lock.
     pub place: String,
     /// True if the process holds a lease and acts only while that is valid. A short-lived command holds none.
-    pub holds: bool,
+    pub holds_lease: bool,
 }
 
 /// All leases on one engine.
@@ -62,7 +62,7 @@ impl Leases {
     }
 
     /// Stores a complete list of leases; returns whether anything changed.
-    pub fn take(&mut self, found: Vec<ControllerLease>, now: Timestamp) -> bool {
+    pub fn on_listed(&mut self, found: Vec<ControllerLease>, now: Timestamp) -> bool {
         let before = self.clone();
         let first = !self.is_listed;
         let has_gap = now.since(self.listed_at) > MAX_LIST_GAP || now < self.listed_at;
@@ -122,7 +122,7 @@ impl Leases {
     /// Records that the engine is unreachable; returns whether that is new.
     ///
     /// No lease expires until the engine has been reachable for the `ttl` of the lease.
-    pub fn lost(&mut self) -> bool {
+    pub fn on_unreachable(&mut self) -> bool {
         let is_new = self.is_listed && !self.is_unreachable;
         self.is_unreachable |= is_new;
         self.version += u64::from(is_new);
@@ -157,7 +157,7 @@ impl Leases {
     }
 
     /// Returns whether the own lease exists and this process may still rely on it.
-    pub fn is_well(&self, now: Timestamp) -> bool {
+    pub fn is_valid(&self, now: Timestamp) -> bool {
         self.own().is_some_and(|own| is_ours_still(own, now))
     }
 
@@ -197,7 +197,7 @@ impl Leases {
             .min_by(|(one, _), (other, _)| one.cmp(other));
         match first {
             Some((theirs, lease)) if claim.is_none_or(|ours| theirs < ours) => Ownership::Theirs(lease),
-            _ if !identity.holds && self.is_listed => Ownership::Ours,
+            _ if !identity.holds_lease && self.is_listed => Ownership::Ours,
             _ if own.is_none() || (wanted && claim.is_none()) => Ownership::Unclaimed,
             _ => Ownership::Ours,
         }
@@ -230,7 +230,7 @@ impl Leases {
     /// Returns whether this controller may take over an object of another controller in its own environment.
     ///
     /// It may if the other controller is dead, or claims the environment as well and came later.
-    pub fn yields(&self, env: &EnvName, controller: &str, now: Timestamp) -> bool {
+    pub fn can_take_over(&self, env: &EnvName, controller: &str, now: Timestamp) -> bool {
         match self.liveness(controller, now) {
             Liveness::Own | Liveness::Doubtful | Liveness::Dead => true,
             Liveness::Alive(lease) => lease.claims(env).is_some(),

@@ -18,7 +18,7 @@ fn me(holds: bool) -> OwnIdentity {
         controller: "a".to_owned(),
         run: "run-a".to_owned(),
         place: "place-a".to_owned(),
-        holds,
+        holds_lease: holds,
     }
 }
 
@@ -46,7 +46,7 @@ fn lease(controller: &str, renewed: i64, since: Option<i64>) -> ControllerLease 
 
 fn leases(found: Vec<ControllerLease>, now: i64) -> Leases {
     let mut leases = Leases::of(me(true));
-    leases.take(found, at(now));
+    leases.on_listed(found, at(now));
     leases
 }
 
@@ -80,10 +80,10 @@ fn first_claim_wins_and_ties_are_deterministic() {
         controller: "b".to_owned(),
         run: "run-b".to_owned(),
         place: "place-b".to_owned(),
-        holds: true,
+        holds_lease: true,
     };
     let mut leases = Leases::of(from_b);
-    leases.take(vec![lease("a", 20, Some(5)), lease("b", 20, Some(5))], at(20));
+    leases.on_listed(vec![lease("a", 20, Some(5)), lease("b", 20, Some(5))], at(20));
     assert_eq!(ownership(&leases, 20), "a");
 }
 
@@ -97,7 +97,7 @@ fn unrenewed_lease_is_dead_after_its_ttl() {
     let both = |now| {
         let mut leases = leases(vec![lease("a", 0, Some(5)), lease("b", 0, Some(0))], 0);
         for second in (10..=now).step_by(10) {
-            leases.take(
+            leases.on_listed(
                 vec![lease("a", second, Some(5)), lease("b", 0, Some(0))],
                 at(second),
             );
@@ -121,21 +121,21 @@ fn outage_gap_or_clock_jump_postpones_expiry() {
     let old = || vec![lease("a", 0, Some(5)), lease("b", 0, Some(0))];
     let ours_at = |now| lease("a", now, Some(5));
     let mut lost = leases(old(), 0);
-    assert!(lost.lost() && !lost.lost());
+    assert!(lost.on_unreachable() && !lost.on_unreachable());
     assert_eq!(ownership(&lost, 95), "b");
-    lost.take(vec![ours_at(100), lease("b", 0, Some(0))], at(100));
+    lost.on_listed(vec![ours_at(100), lease("b", 0, Some(0))], at(100));
     assert_eq!(ownership(&lost, 100), "b");
     for second in (110..=190).step_by(10) {
-        lost.take(vec![ours_at(second), lease("b", 0, Some(0))], at(second));
+        lost.on_listed(vec![ours_at(second), lease("b", 0, Some(0))], at(second));
     }
     assert_eq!(ownership(&lost, 189), "b");
     assert_eq!(ownership(&lost, 190), "ours");
     let mut resumed = leases(old(), 0);
-    resumed.take(vec![ours_at(3600), lease("b", 0, Some(0))], at(3600));
+    resumed.on_listed(vec![ours_at(3600), lease("b", 0, Some(0))], at(3600));
     assert_eq!(ownership(&resumed, 3600), "b");
     let mut jumped_back = leases(vec![lease("a", 0, Some(5)), lease("b", -200, Some(0))], 0);
     assert_eq!(ownership(&jumped_back, 0), "ours");
-    jumped_back.take(vec![ours_at(-30), lease("b", -200, Some(0))], at(-30));
+    jumped_back.on_listed(vec![ours_at(-30), lease("b", -200, Some(0))], at(-30));
     assert_eq!(ownership(&jumped_back, -30), "b");
 }
 
@@ -152,7 +152,7 @@ fn first_estimate_of_the_engine_clock_is_kept() {
         renewed_at: at(500),
         ..lease("b", 0, Some(0))
     };
-    leases.take(vec![moved], at(10));
+    leases.on_listed(vec![moved], at(10));
     assert_eq!(leases.all().next().unwrap().renewed_at, at(0));
 }
 
@@ -179,14 +179,20 @@ fn creator_is_doubtful_right_after_its_lease_disappears() {
     assert_eq!(leases.liveness("a", at(0)), Liveness::Own);
     assert!(matches!(leases.liveness("b", at(0)), Liveness::Alive(_)));
     assert_eq!(leases.liveness("", at(0)), Liveness::Dead);
-    assert!(!leases.yields(&env("shop"), "b", at(0)) && leases.yields(&env("shop"), "c", at(0)));
-    leases.take(vec![lease("a", 10, Some(0))], at(10));
+    assert!(
+        !leases.can_take_over(&env("shop"), "b", at(0)) && leases.can_take_over(&env("shop"), "c", at(0))
+    );
+    leases.on_listed(vec![lease("a", 10, Some(0))], at(10));
     assert_eq!(leases.liveness("b", at(10)), Liveness::Doubtful);
     assert_eq!(leases.liveness("b", at(70)), Liveness::Dead);
     assert_eq!(Leases::default().liveness("b", at(0)), Liveness::Unknown);
     let later_claim = lease("b", 0, Some(9));
     assert!(
-        super::tests::leases(vec![lease("a", 0, Some(0)), later_claim], 0).yields(&env("shop"), "b", at(0))
+        super::tests::leases(vec![lease("a", 0, Some(0)), later_claim], 0).can_take_over(
+            &env("shop"),
+            "b",
+            at(0)
+        )
     );
 }
 
@@ -194,9 +200,9 @@ fn creator_is_doubtful_right_after_its_lease_disappears() {
 fn command_without_lease_respects_claims() {
     let mut command = Leases::of(me(false));
     assert_eq!(ownership(&command, 0), "unclaimed", "before the first list");
-    command.take(vec![], at(0));
+    command.on_listed(vec![], at(0));
     assert_eq!(ownership(&command, 0), "ours");
-    command.take(vec![lease("b", 0, Some(0))], at(0));
+    command.on_listed(vec![lease("b", 0, Some(0))], at(0));
     assert_eq!(ownership(&command, 0), "b");
 }
 
@@ -217,7 +223,10 @@ fn claim_keeps_its_time_unless_taken_over() {
 fn renewal_is_detected_by_a_new_lease_object() {
     let mut leases = leases(vec![lease("b", 0, None)], 0);
     assert!(!leases.renews(&lease("b", 0, None)));
-    assert!(!leases.take(vec![lease("b", 0, None)], at(10)), "nothing new");
-    assert!(leases.take(vec![lease("b", 0, None), lease("b", 20, None)], at(20)));
+    assert!(
+        !leases.on_listed(vec![lease("b", 0, None)], at(10)),
+        "nothing new"
+    );
+    assert!(leases.on_listed(vec![lease("b", 0, None), lease("b", 20, None)], at(20)));
     assert!(leases.renews(&lease("b", 20, None)));
 }

@@ -233,12 +233,12 @@ impl Store {
     }
 
     /// Returns whether the engine is reachable and a full list has completed since its last outage.
-    pub fn synced(&self) -> bool {
+    pub fn is_synced(&self) -> bool {
         self.last_complete > 0 && self.reachable
     }
 
     /// Returns the number of the last started list.
-    pub fn lists_begun(&self) -> u64 {
+    pub fn lists_started(&self) -> u64 {
         self.lists_started
     }
 
@@ -248,7 +248,7 @@ impl Store {
     }
 
     /// Returns whether the engine is reachable, according to the last event.
-    pub fn reachable(&self) -> bool {
+    pub fn is_reachable(&self) -> bool {
         self.reachable
     }
 

@@ -98,7 +98,7 @@ pub enum Action {
         /// Port of its probe; probed once more if the container still runs.
         port: Option<u16>,
         /// Last outputs of the probe, oldest first, stored with the evidence.
-        probe_said: Vec<String>,
+        probe_output: Vec<String>,
     },
     /// Copy a file into a container, running or not, and replace the existing one.
     CopyFile {

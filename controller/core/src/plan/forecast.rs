@@ -53,7 +53,7 @@ pub fn forecast(
             continue;
         }
         for (number, step) in result.actions.iter().enumerate() {
-            let done = pretend(&mut store, &step.action, now, round * 1000 + number);
+            let done = apply_action(&mut store, &step.action, now, round * 1000 + number);
             planner.finished(step, &Ok(done), &store, now);
         }
         let has_changed = finish_runs(specs, &mut store, &mut health, now);
@@ -133,7 +133,7 @@ fn finish_runs(
 }
 
 /// Applies a successful action to the simulated store.
-pub fn pretend(store: &mut Store, action: &Action, now: Timestamp, number: usize) -> Done {
+pub fn apply_action(store: &mut Store, action: &Action, now: Timestamp, number: usize) -> Done {
     match action {
         Action::CreateNetwork { name, labels } => {
             let Ok(id) = NetworkId::new(format!("pretended{number}")) else {

@@ -130,7 +130,7 @@ impl ServicePlanner<'_> {
     fn is_ours(&self, container: &Container) -> bool {
         let (input, controller) = (self.input, controller_of(container));
         container.is_made_by(&input.identity.controller)
-            || input.leases.yields(input.env, controller, input.now)
+            || input.leases.can_take_over(input.env, controller, input.now)
     }
 
     fn foreign_holder(&self, foreign: &Container) -> WaitingOn {

@@ -217,23 +217,23 @@ pub(super) fn ports(fact: &Observation<Vec<Port>>) -> CheckOutcome {
 pub(super) fn networks(engine: &Observation<Engine>, fact: &Observation<Networks>) -> CheckOutcome {
     let name = CheckName::Networks;
     let networks = known!(name, fact);
-    let details = json!({ "networks": networks.there, "room": networks.room });
+    let details = json!({ "networks": networks.count, "room": networks.free });
     let drivers = engine.known().map(|engine| &engine.network_drivers);
     if drivers.is_some_and(|drivers| !drivers.is_empty() && !drivers.contains("bridge")) {
         let message = "the engine has no network driver `bridge`";
         return CheckOutcome::fail(name, Code::PrereqMissing, message).details(details);
     }
-    match networks.room {
+    match networks.free {
         Some(0) => {
-            let message = format!("{} networks, no free address pool", networks.there);
+            let message = format!("{} networks, no free address pool", networks.count);
             CheckOutcome::fail(name, Code::NetworkPoolExhausted, message).details(details)
         }
         Some(free) if free < FEW_NETWORKS => {
-            let message = format!("{} networks, address pools for only {free} more", networks.there);
+            let message = format!("{} networks, address pools for only {free} more", networks.count);
             CheckOutcome::warn(name, Code::NetworkPoolExhausted, message).details(details)
         }
         Some(free) => {
-            let message = format!("{} networks, address pools for {free} more", networks.there);
+            let message = format!("{} networks, address pools for {free} more", networks.count);
             CheckOutcome::pass(name, message).details(details)
         }
         None => CheckOutcome::unknown(name, "the engine does not report its address pools").details(details),

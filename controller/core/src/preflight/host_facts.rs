@@ -108,9 +108,9 @@ pub struct Reclaimable {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Networks {
     /// Number of networks, managed or not.
-    pub there: u64,
+    pub count: u64,
     /// Number of further networks that the address pools allow; `None` if it is unknown.
-    pub room: Option<u64>,
+    pub free: Option<u64>,
 }
 
 /// Host port that a spec file requests, with its current owner.

@@ -7,7 +7,7 @@ use argus_crds::status::{CheckName, CheckResult, Orphan, PreflightOverall};
 
 use super::host_facts::{Disk, Engine, HostFacts, Image, Networks, Observation, Port, Reclaimable};
 use super::snapshot::{AGAIN, FRESH, REMEMBERED};
-use super::{CheckOutcome, Policy, PreflightFacts, PreflightSnapshot, overall, report, size, verdicts};
+use super::{CheckOutcome, Policy, PreflightFacts, PreflightSnapshot, evaluate, overall, report, size};
 use crate::ident::{HostPort, Protocol};
 use crate::outcome::PortOwner;
 use crate::plan::WaitingOn;
@@ -39,12 +39,12 @@ fn disk(free: u64) -> Disk {
 
 fn passing_facts() -> PreflightFacts {
     PreflightFacts {
-        ground: HostFacts {
+        host: HostFacts {
             engine: Observation::Known(engine()),
             disk: Observation::Known(disk(50 * GB)),
             networks: Observation::Known(Networks {
-                there: 4,
-                room: Some(20),
+                count: 4,
+                free: Some(20),
             }),
         },
         orphans: Observation::Known(Vec::new()),
@@ -56,7 +56,7 @@ fn passing_facts() -> PreflightFacts {
 }
 
 fn all(facts: &PreflightFacts) -> Vec<CheckOutcome> {
-    verdicts(facts, &Policy::default(), &[], NOW)
+    evaluate(facts, &Policy::default(), &[], NOW)
 }
 
 /// Returns the outcome of one check after a change of passing facts.
@@ -132,56 +132,56 @@ fn each_check_reports_its_own_problem() {
             N::Engine,
             Fail,
             Some(Code::DockerUnavailable),
-            Box::new(|f| f.ground = HostFacts::unknown("refused")),
+            Box::new(|f| f.host = HostFacts::unknown("refused")),
         ),
         (
             N::Engine,
             Fail,
             Some(Code::PrereqMissing),
-            Box::new(|f| f.ground.engine = engine_like(|e| e.os_type = "windows".into())),
+            Box::new(|f| f.host.engine = engine_like(|e| e.os_type = "windows".into())),
         ),
         (
             N::Api,
             Fail,
             Some(Code::ApiTooOld),
-            Box::new(|f| f.ground.engine = engine_like(|e| e.api_version = "1.40".into())),
+            Box::new(|f| f.host.engine = engine_like(|e| e.api_version = "1.40".into())),
         ),
         (
             N::Api,
             Pass,
             None,
-            Box::new(|f| f.ground.engine = engine_like(|e| e.api_version = "2.0".into())),
+            Box::new(|f| f.host.engine = engine_like(|e| e.api_version = "2.0".into())),
         ),
         (
             N::Disk,
             Fail,
             Some(Code::DiskSpaceLow),
-            Box::new(|f| f.ground.disk = Observation::Known(disk(2 * GB - 1))),
+            Box::new(|f| f.host.disk = Observation::Known(disk(2 * GB - 1))),
         ),
         (
             N::Disk,
             Warn,
             Some(Code::DiskSpaceLow),
-            Box::new(|f| f.ground.disk = Observation::Known(disk(2 * GB))),
+            Box::new(|f| f.host.disk = Observation::Known(disk(2 * GB))),
         ),
         (
             N::Disk,
             Warn,
             Some(Code::DiskSpaceLow),
-            Box::new(|f| f.ground.disk = Observation::Known(disk(4 * GB - 1))),
+            Box::new(|f| f.host.disk = Observation::Known(disk(4 * GB - 1))),
         ),
         (
             N::Disk,
             Pass,
             None,
-            Box::new(|f| f.ground.disk = Observation::Known(disk(4 * GB))),
+            Box::new(|f| f.host.disk = Observation::Known(disk(4 * GB))),
         ),
         (
             N::Disk,
             Fail,
             Some(Code::DiskSpaceLow),
             Box::new(|f| {
-                f.ground.disk = Observation::Known(Disk {
+                f.host.disk = Observation::Known(Disk {
                     files_free: Some(999),
                     ..disk(50 * GB)
                 });
@@ -192,7 +192,7 @@ fn each_check_reports_its_own_problem() {
             Warn,
             Some(Code::DiskSpaceLow),
             Box::new(|f| {
-                f.ground.disk = Observation::Known(Disk {
+                f.host.disk = Observation::Known(Disk {
                     files_free: Some(9_999),
                     ..disk(50 * GB)
                 });
@@ -203,7 +203,7 @@ fn each_check_reports_its_own_problem() {
             Pass,
             None,
             Box::new(|f| {
-                f.ground.disk = Observation::Known(Disk {
+                f.host.disk = Observation::Known(Disk {
                     files_free: None,
                     ..disk(50 * GB)
                 });
@@ -214,7 +214,7 @@ fn each_check_reports_its_own_problem() {
             Fail,
             Some(Code::DiskSpaceLow),
             Box::new(|f| {
-                f.ground.disk = Observation::unknown("remote");
+                f.host.disk = Observation::unknown("remote");
                 f.disk_full = Some(NOW);
             }),
         ),
@@ -247,9 +247,9 @@ fn each_check_reports_its_own_problem() {
             Fail,
             Some(Code::NetworkPoolExhausted),
             Box::new(|f| {
-                f.ground.networks = Observation::Known(Networks {
-                    there: 31,
-                    room: Some(0),
+                f.host.networks = Observation::Known(Networks {
+                    count: 31,
+                    free: Some(0),
                 });
             }),
         ),
@@ -258,9 +258,9 @@ fn each_check_reports_its_own_problem() {
             Warn,
             Some(Code::NetworkPoolExhausted),
             Box::new(|f| {
-                f.ground.networks = Observation::Known(Networks {
-                    there: 29,
-                    room: Some(2),
+                f.host.networks = Observation::Known(Networks {
+                    count: 29,
+                    free: Some(2),
                 });
             }),
         ),
@@ -268,7 +268,7 @@ fn each_check_reports_its_own_problem() {
             N::Networks,
             Fail,
             Some(Code::PrereqMissing),
-            Box::new(|f| f.ground.engine = engine_like(|e| e.network_drivers = ["null".into()].into())),
+            Box::new(|f| f.host.engine = engine_like(|e| e.network_drivers = ["null".into()].into())),
         ),
         (
             N::Images,
@@ -292,13 +292,13 @@ fn each_check_reports_its_own_problem() {
             N::Clock,
             Warn,
             None,
-            Box::new(|f| f.ground.engine = engine_like(|e| e.clock_ahead = Some(-2_000))),
+            Box::new(|f| f.host.engine = engine_like(|e| e.clock_ahead = Some(-2_000))),
         ),
         (
             N::Clock,
             Fail,
             None,
-            Box::new(|f| f.ground.engine = engine_like(|e| e.clock_ahead = Some(60_000))),
+            Box::new(|f| f.host.engine = engine_like(|e| e.clock_ahead = Some(60_000))),
         ),
     ];
     for (name, result, code, change) in cases {
@@ -310,7 +310,7 @@ fn each_check_reports_its_own_problem() {
 #[test]
 fn unknown_fact_is_never_a_pass() {
     let nothing = PreflightFacts {
-        ground: HostFacts::unknown("connection refused"),
+        host: HostFacts::unknown("connection refused"),
         orphans: Observation::unknown("no engine"),
         ports: Observation::unknown("no engine"),
         images: Observation::unknown("no engine"),
@@ -335,13 +335,13 @@ fn unknown_fact_is_never_a_pass() {
     assert_eq!(overall(&only_unknown), PreflightOverall::Degraded);
     for change in [None, Some("1")] {
         let outcome = check(CheckName::Api, |facts| {
-            facts.ground.engine =
+            facts.host.engine =
                 engine_like(|engine| engine.api_version = change.unwrap_or_default().to_owned());
         });
         assert_eq!(outcome.0, CheckResult::Skipped);
     }
     let without_time = check(CheckName::Clock, |facts| {
-        facts.ground.engine = engine_like(|engine| engine.clock_ahead = None);
+        facts.host.engine = engine_like(|engine| engine.clock_ahead = None);
     });
     assert_eq!(without_time.0, CheckResult::Skipped);
 }
@@ -349,9 +349,9 @@ fn unknown_fact_is_never_a_pass() {
 #[test]
 fn skipped_check_does_not_affect_the_result() {
     let mut facts = passing_facts();
-    facts.ground.disk = Observation::Known(disk(0));
+    facts.host.disk = Observation::Known(disk(0));
     facts.ports = Observation::NotApplicable("no file".to_owned());
-    let outcomes = verdicts(&facts, &Policy::default(), &[CheckName::Disk], NOW);
+    let outcomes = evaluate(&facts, &Policy::default(), &[CheckName::Disk], NOW);
     assert_eq!(overall(&outcomes), PreflightOverall::Healthy);
     let report = report(outcomes, NOW);
     let disk = report
@@ -365,7 +365,7 @@ fn skipped_check_does_not_affect_the_result() {
 #[test]
 fn full_disk_reports_its_usage() {
     let mut facts = passing_facts();
-    facts.ground.disk = Observation::Known(Disk {
+    facts.host.disk = Observation::Known(Disk {
         reclaimable: Some(Reclaimable {
             images: 7,
             build_cache: 9,
@@ -396,7 +396,7 @@ fn preflight(free: Option<u64>, age: std::time::Duration) -> PreflightSnapshot {
             || Observation::unknown("remote"),
             |free| Observation::Known(disk(free)),
         ),
-        ..passing_facts().ground
+        ..passing_facts().host
     };
     PreflightSnapshot {
         at: Some(NOW - age),
@@ -483,7 +483,7 @@ fn old_engine_blocks_creation_but_unknown_one_does_not() {
     let with = |engine| PreflightSnapshot {
         host: HostFacts {
             engine,
-            ..passing_facts().ground
+            ..passing_facts().host
         },
         ..preflight(Some(50 * GB), std::time::Duration::ZERO)
     };

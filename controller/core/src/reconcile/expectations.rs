@@ -13,17 +13,17 @@ impl Planner {
             if expected.proof.is_seen(inputs.store) {
                 proven.push(subject.clone());
             } else if expected.until <= inputs.now {
-                if matches!(expected.proof, Proof::Relisted(_)) && !inputs.store.synced() {
+                if matches!(expected.proof, Proof::Relisted(_)) && !inputs.store.is_synced() {
                     // Without an engine no list can arrive, and no action runs either.
                     expected.until = inputs.now + RELIST_WITHIN;
                 } else if matches!(expected.proof, Proof::Relisted(_)) {
                     proven.push(subject.clone());
                 } else {
-                    expected.proof = Proof::Relisted(inputs.store.lists_begun());
+                    expected.proof = Proof::Relisted(inputs.store.lists_started());
                     expected.until = inputs.now + RELIST_WITHIN;
                     relist = true;
                 }
-            } else if matches!(expected.proof, Proof::Relisted(after) if inputs.store.lists_begun() <= after)
+            } else if matches!(expected.proof, Proof::Relisted(after) if inputs.store.lists_started() <= after)
             {
                 relist = true;
             }

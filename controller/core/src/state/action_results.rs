@@ -231,7 +231,7 @@ impl PlannerState {
         if effect_after(error) != EffectAfterFailure::Unchanged {
             let expectation = Expectation {
                 verb: step.action.verb(),
-                proof: Proof::Relisted(store.lists_begun()),
+                proof: Proof::Relisted(store.lists_started()),
                 until: now + RELIST_WITHIN,
             };
             self.expectations.insert(step.subject.clone(), expectation);

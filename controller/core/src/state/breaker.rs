@@ -40,7 +40,7 @@ use crate::plan::Subject;
 use crate::time::Timestamp;
 
 /// Maximum cooldown, regardless of the number of openings in a row.
-pub const LONGEST: Duration = Duration::from_secs(300);
+pub const MAX_COOLDOWN: Duration = Duration::from_secs(300);
 /// Number of stored transitions.
 const HISTORY_LIMIT: usize = 16;
 
@@ -234,7 +234,7 @@ impl Breaker {
     pub fn tick(&mut self, list_started: u64, now: Timestamp) -> bool {
         match self.state {
             // A clock that was set back does not extend the cooldown by the same time.
-            CircuitState::Open { until } if until <= now || until.since(now) > LONGEST * 2 => {
+            CircuitState::Open { until } if until <= now || until.since(now) > MAX_COOLDOWN * 2 => {
                 self.half_open(list_started, now, "its cooldown is over");
                 true
             }
@@ -273,7 +273,7 @@ impl Breaker {
         let cooldown = backoff::delay(
             Growth::Exponential,
             settings.cooldown,
-            LONGEST,
+            MAX_COOLDOWN,
             self.consecutive_failures,
         );
         let until = now + backoff::jittered(cooldown, key, self.consecutive_failures);

@@ -161,7 +161,7 @@ impl BreakerRegistry {
     /// Updates the breakers from the connection state and the time. Returns true if a relist is needed.
     pub(crate) fn observe(&mut self, store: &Store, now: Timestamp) -> bool {
         let complete = std::mem::replace(&mut self.complete_list, store.last_complete());
-        self.list_started = store.lists_begun();
+        self.list_started = store.lists_started();
         self.reconnect_attempts = store.retry().map_or(0, |away| away.attempts);
         if complete != self.complete_list && self.is_half_open() {
             self.version += 1;

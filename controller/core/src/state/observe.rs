@@ -139,7 +139,7 @@ impl RunObserver<'_> {
     }
 
     fn is_stopped_externally(&self, container: &Container) -> bool {
-        container.state == ContainerState::Paused || container.stopped_by_hand(self.service.stop_grace)
+        container.state == ContainerState::Paused || container.is_stopped_externally(self.service.stop_grace)
     }
 
     fn record_external_stop(&self, runs: &mut ServiceHistory, containers: &[&Container]) {

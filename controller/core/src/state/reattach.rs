@@ -29,7 +29,7 @@ impl PlannerState {
     /// Most likely cause among the containers that were not reattached since the check's key changed. `None` until a new
     /// check shows the effect of the last reattachment.
     pub fn next_to_reattach<'a>(&self, check: &'a ConnectivityCheck) -> Option<&'a ContainerId> {
-        let suspects = check.suspects();
+        let suspects = check.reattach_candidates();
         if suspects.is_empty() {
             return None;
         }
@@ -95,7 +95,7 @@ mod tests {
                 targets: BTreeMap::new(),
             },
             at: Timestamp(at),
-            again: None,
+            retry_after: None,
             links: links.map(result_of).collect(),
             is_current: true,
         }

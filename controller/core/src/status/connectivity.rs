@@ -36,7 +36,7 @@ pub(super) fn errors(input: &StatusInput<'_>) -> Vec<StructuredError> {
             container: service.as_deref().and_then(container),
             ..Location::environment(input)
         };
-        let error = match check.again {
+        let error = match check.retry_after {
             Some(pause) => error.retry_after_span(pause),
             None => error,
         };

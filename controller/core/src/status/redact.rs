@@ -31,7 +31,7 @@ const OURS: &[&str] = &[
 pub(super) fn secrets(input: &StatusInput<'_>) -> Secrets {
     input
         .accepted
-        .map(|accepted| accepted.desired.not_to_be_told())
+        .map(|accepted| accepted.desired.secret_values())
         .unwrap_or_default()
 }
 

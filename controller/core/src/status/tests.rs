@@ -544,7 +544,7 @@ fn removed_environment_is_terminating() {
     assert_eq!(status.phase, Phase::Terminating);
     let reported = &status.services[0].waiting_on.as_ref().unwrap().message;
     assert_eq!(reported, "its container is being stopped (environment removed)");
-    golden("terminating", &status);
+    golden("removed_environment_is_terminating", &status);
 }
 
 #[test]
@@ -1073,7 +1073,7 @@ fn broken_link_is_reported_while_the_check_is_current() {
         ConnectivityCheck {
             key: topology.as_it_is(),
             at: NOW,
-            again: Some(Duration::from_secs(20)),
+            retry_after: Some(Duration::from_secs(20)),
             links: vec![LinkResult {
                 from: name("web"),
                 target,

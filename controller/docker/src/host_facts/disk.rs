@@ -107,7 +107,7 @@ async fn reclaimable(shared: &Shared, version: &SystemVersion) -> Option<Reclaim
     } else {
         prune::build_cache(shared).await.unwrap_or_default()
     };
-    let dead = argus_core::prune::dead(&images, &std::collections::BTreeSet::new());
+    let dead = argus_core::prune::unused(&images, &std::collections::BTreeSet::new());
     Some(Reclaimable {
         images: argus_core::prune::bytes(&images, &dead),
         build_cache,

@@ -238,14 +238,14 @@ async fn failed_links_are_published_after_two_checks_and_retried() {
             "about once a minute: {check_count}"
         );
         let still = fixture.wait_for_check(|_| true).await.0;
-        let pauses = (bad.again, still.again);
+        let pauses = (bad.retry_after, still.retry_after);
         assert_eq!(
             pauses,
             (Some(super::RETRY_DELAYS[1]), Some(super::RETRY_DELAYS[5])),
             "the time of the next check is published"
         );
         let published = ConnectivityCheck {
-            again: bad.again,
+            retry_after: bad.retry_after,
             ..still
         };
         assert_eq!(published, bad, "an equal result is published once");

@@ -150,7 +150,7 @@ impl EvidenceStore {
                 number,
                 since,
                 exit_code,
-                probe_said,
+                probe_output: probe_said,
                 ..
             },
         ) = (&step.subject, &step.action)

@@ -17,7 +17,7 @@ impl Redactor {
     pub(super) fn update_secrets(&mut self, desires: &DesiredState) {
         for (env, accepted) in desires {
             let known = self.0.entry(env.clone()).or_default();
-            known.join(&accepted.desired.not_to_be_told());
+            known.join(&accepted.desired.secret_values());
         }
     }
 

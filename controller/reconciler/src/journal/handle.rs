@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use argus_core::journal::{Entry, Event, Intent, Outcome, end, environment};
+use argus_core::journal::{Entry, Event, Intent, Outcome, environment, outcome_of};
 use argus_core::outcome::{ActionError, Done};
 use argus_core::plan::Step;
 use argus_core::time::Timestamp;
@@ -219,7 +219,7 @@ impl Journal {
 impl StartedAction {
     /// Records the outcome of the action.
     pub(crate) fn record_outcome(mut self, outcome: &Result<Done, ActionError>) {
-        let (end, code) = end(outcome);
+        let (end, code) = outcome_of(outcome);
         self.record_end(end, code);
     }
 

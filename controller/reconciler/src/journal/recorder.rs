@@ -84,7 +84,7 @@ impl EventRecorder {
     /// Resolves the open intents of the last run, once the specs are scanned, the store is synced and the journal
     /// is writable.
     pub(crate) fn recover(&mut self, inputs: &RecoveryInputs<'_>) {
-        let ready = inputs.specs.scanned && inputs.store.synced();
+        let ready = inputs.specs.scanned && inputs.store.is_synced();
         if !ready || self.journal.health().borrow().safe.is_some() {
             return;
         }

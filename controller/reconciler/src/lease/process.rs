@@ -15,7 +15,7 @@ pub fn space() -> String {
 }
 
 /// Drops the leases of visible processes that no longer exist, so that no controller waits for their expiry.
-pub fn forget_the_dead(leases: &mut Vec<ControllerLease>) {
+pub fn drop_dead_holders(leases: &mut Vec<ControllerLease>) {
     let here = space();
     leases.retain(|lease| {
         let is_visible = !here.is_empty() && lease.spec.processes == here;
@@ -70,7 +70,7 @@ mod tests {
             lease(gone, ""),
         ];
         let mut left = all.clone();
-        forget_the_dead(&mut left);
+        drop_dead_holders(&mut left);
         all.remove(1);
         assert_eq!(left, all);
     }

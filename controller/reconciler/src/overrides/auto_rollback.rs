@@ -30,7 +30,7 @@ impl Overrides {
                 continue;
             }
             let held = accepted.desired.hold || self.requests.environment_hold(env, inputs.now).is_some();
-            if held || !inputs.store.synced() {
+            if held || !inputs.store.is_synced() {
                 self.attempted.remove(env);
                 continue;
             }

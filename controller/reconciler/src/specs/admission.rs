@@ -10,7 +10,7 @@ use argus_core::desired::host::{HostPaths, named};
 use argus_core::ident::Hash;
 use argus_core::time::Timestamp;
 use argus_crds::diagnostic::Diagnostic;
-use argus_crds::mock::config::{LARGEST, MockConfig};
+use argus_crds::mock::config::{MAX_CONFIG_BYTES, MockConfig};
 use argus_crds::{E2eSpec, Mock, yaml};
 use argus_mock::CompiledMock;
 
@@ -137,15 +137,15 @@ impl Admitter for SpecAdmitter {
             if let (Err(why), false) = (text, reported) {
                 let diagnostic = Diagnostic::error(path, why.clone())
                     .hint("`openapi` is relative to the folder of the spec file");
-                diagnostics.push(read.source.placed(diagnostic));
+                diagnostics.push(read.source.with_location(diagnostic));
             }
         }
-        diagnostics.extend(mocks(input, spec).map(|diagnostic| read.source.placed(diagnostic)));
+        diagnostics.extend(mocks(input, spec).map(|diagnostic| read.source.with_location(diagnostic)));
         diagnostics.extend(
             admission
                 .diagnostics
                 .into_iter()
-                .map(|diagnostic| read.source.placed(diagnostic)),
+                .map(|diagnostic| read.source.with_location(diagnostic)),
         );
         for (service, why) in &unreadable {
             let diagnostic = if spec.mocks.contains_key(*service) {
@@ -157,7 +157,7 @@ impl Admitter for SpecAdmitter {
                 Diagnostic::error(format!("services.{service}.build.context"), why.clone())
                     .hint("`context` is relative to the folder of the spec file")
             };
-            diagnostics.push(read.source.placed(diagnostic));
+            diagnostics.push(read.source.with_location(diagnostic));
         }
         let refused = diagnostics.iter().any(Diagnostic::is_error);
         Admission {
@@ -178,8 +178,8 @@ fn mocks(input: &AdmissionInput<'_>, spec: &E2eSpec) -> impl Iterator<Item = Dia
         };
         let config = MockConfig::new(name, mock.clone(), document);
         let mut diagnostics = CompiledMock::new(&config, Vec::new()).1;
-        if config.to_json().len() > LARGEST {
-            let message = format!("mock `{name}` exceeds the maximum of {LARGEST} bytes");
+        if config.to_json().len() > MAX_CONFIG_BYTES {
+            let message = format!("mock `{name}` exceeds the maximum of {MAX_CONFIG_BYTES} bytes");
             diagnostics.push(Diagnostic::error(format!("mocks.{name}"), message));
         }
         diagnostics
@@ -197,7 +197,7 @@ fn refused(read: &yaml::ParsedSpec, context: &SpecContext) -> Admission {
         diagnostics.extend(
             further
                 .into_iter()
-                .map(|diagnostic| read.source.placed(diagnostic)),
+                .map(|diagnostic| read.source.with_location(diagnostic)),
         );
         diagnostics.sort_by_key(|diagnostic| diagnostic.location.map(|at| (at.line, at.column)));
     }

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use argus_core::observed::{Store, WatchEvent};
-use argus_core::plan::forecast::pretend;
+use argus_core::plan::forecast::apply_action;
 use argus_core::plan::{Cause, Step};
 use argus_core::probe::HealthStates;
 use argus_core::reconcile::{ControllerIdentity, Inputs, Planner};
@@ -71,7 +71,7 @@ fn converged(loader: &SpecLoader, now: i64) -> (Planner, Store) {
             break;
         }
         for (number, step) in started.iter().enumerate() {
-            let done = pretend(&mut store, &step.action, Timestamp(now), round * 100 + number);
+            let done = apply_action(&mut store, &step.action, Timestamp(now), round * 100 + number);
             planner.finished(step, &Ok(done), &store, Timestamp(now));
         }
     }

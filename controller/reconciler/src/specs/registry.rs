@@ -376,7 +376,7 @@ fn diagnostics(path: &Path, text: Option<&Text>, desired: &Desired, held: &Accep
     let holder = BTreeMap::from([(held.desired.env.clone(), held.clone())]);
     let source = text.map(|text| argus_crds::yaml::read(&name, &text.bytes).source);
     let placed = |diagnostic| match &source {
-        Some(source) => source.placed(diagnostic),
+        Some(source) => source.with_location(diagnostic),
         None => diagnostic,
     };
     conflicts(&holder, desired, &name)

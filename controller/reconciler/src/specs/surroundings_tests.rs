@@ -188,7 +188,7 @@ fn every_path_of_a_file_is_confined() {
         uuid: String::new(),
         first_seen: Timestamp::default(),
     };
-    let judged = admission.judge(&reading);
+    let judged = admission.admit(&reading);
     assert_eq!(judged.desired, None);
     let all = judged.diagnostics.iter().filter(|one| {
         one.hint

@@ -53,7 +53,7 @@ mod tests {
     async fn run_watchdog(replies: u32, stopped_after: Option<Duration>) -> (u32, Result<(), &'static str>) {
         let (stop, fed) = (CancellationToken::new(), Arc::new(AtomicU32::new(0)));
         let supervisor = Supervisor::new(Clock::virtual_from(Timestamp(0)), stop.clone());
-        let heartbeat = supervisor.pulses().of(LOOP);
+        let heartbeat = supervisor.heartbeats().of(LOOP);
         supervisor.spawn_once("loop", Importance::Critical, async move {
             for _ in 0..replies {
                 heartbeat.requested().await;
@@ -68,7 +68,7 @@ mod tests {
         supervisor.spawn_once(
             "watchdog",
             Importance::Critical,
-            run(supervisor.pulses().clone(), EVERY, feed, stop.clone()),
+            run(supervisor.heartbeats().clone(), EVERY, feed, stop.clone()),
         );
         if let Some(after) = stopped_after {
             supervisor.spawn_once("end", Importance::Useful, async move {

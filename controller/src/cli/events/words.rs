@@ -174,7 +174,10 @@ fn describe_event(event: &Event) -> (String, String) {
             };
             ("orphans".to_owned(), words)
         }
-        Event::PreflightStart { asked, skip } => {
+        Event::PreflightStart {
+            requested: asked,
+            skip,
+        } => {
             let cause = if *asked { "requested" } else { "inputs changed" };
             let skipped: Vec<&str> = skip.iter().map(|check| check.as_str()).collect();
             let without = match &skipped[..] {

@@ -5,7 +5,7 @@ use std::future::Future;
 use std::io;
 use std::time::Duration;
 
-use argus_backend::{Backend as _, HOST_FACTS};
+use argus_backend::{Backend as _, HOST_FACTS_TIMEOUT};
 use argus_core::desired::{Desired, Image as DesiredImage, PortStrategy};
 use argus_core::ident::EnvName;
 use argus_core::outcome::PortOwner;
@@ -78,7 +78,7 @@ impl FactCollector {
             )
         };
         let facts = PreflightFacts {
-            ground,
+            host: ground,
             orphans,
             ports,
             images,
@@ -237,6 +237,8 @@ fn strictest(wanted: &DesiredState) -> Policy {
 }
 
 async fn within<T>(check: impl Future<Output = Observation<T>>) -> Observation<T> {
-    let late = |_| Observation::Unknown(format!("timed out after {} s", HOST_FACTS.as_secs()));
-    tokio::time::timeout(HOST_FACTS, check).await.unwrap_or_else(late)
+    let late = |_| Observation::Unknown(format!("timed out after {} s", HOST_FACTS_TIMEOUT.as_secs()));
+    tokio::time::timeout(HOST_FACTS_TIMEOUT, check)
+        .await
+        .unwrap_or_else(late)
 }

@@ -54,7 +54,7 @@ pub(super) fn collect_evidence(planner: &ServicePlanner<'_>) -> Option<Action> {
             since: last.started_at,
             exit_code: (last.cause != FailureCause::Unhealthy).then_some(last.exit_code),
             port: port.filter(|_| last.cause == FailureCause::Unhealthy),
-            probe_said: last.probe_output.clone(),
+            probe_output: last.probe_output.clone(),
         }
     })
 }
@@ -151,7 +151,7 @@ fn plan_ended(planner: &ServicePlanner<'_>, container: &Container) -> Decision {
     }
     let stopped_at = container
         .stopped_by_other
-        .filter(|_| container.stopped_by_hand(planner.service.stop_grace));
+        .filter(|_| container.is_stopped_externally(planner.service.stop_grace));
     if let Some(at) = stopped_at {
         // An engine that shuts down reports its stops like those of a person.
         if restart::is_near_outage(at, planner.input.outages) {
