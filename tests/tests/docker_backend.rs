@@ -773,7 +773,7 @@ fn image_is_built_from_its_context() {
     let folder = engine.scratch("build");
     std::fs::write(
         folder.join("Dockerfile"),
-        format!("FROM {IMAGE}\nARG WHO\nCOPY . /app\nRUN echo hi $WHO > /hi\n"),
+        format!("FROM {IMAGE}\nARG NAME\nCOPY . /app\nRUN echo hi $NAME > /hi\n"),
     )
     .expect("a file");
     std::fs::write(folder.join("kept"), "kept").expect("a file");
@@ -784,7 +784,7 @@ fn image_is_built_from_its_context() {
         let docker = docker(engine);
         let executor = NoExecutor(docker.clone());
         executor.network("built").await;
-        let args = BTreeMap::from([("WHO".to_owned(), "there".to_owned())]);
+        let args = BTreeMap::from([("NAME".to_owned(), "there".to_owned())]);
         let digest = argus_docker::context_digest(&folder, "Dockerfile", &args).expect("a digest");
         let build = Build {
             tag: "built:1".into(),
