@@ -955,18 +955,18 @@ fn sleeping_consumer_catches_up() {
     block(async {
         let docker = docker(&engine);
         let executor = NoExecutor(docker.clone());
-        executor.network("storm").await;
+        executor.network("burst").await;
         let mut observer = Observer::open(&docker);
         observer.until("a complete list", |store, _| store.synced()).await;
         let mut ids = Vec::new();
         for n in 0..30 {
             let id = executor
-                .container(&format!("argus-storm-{n}"), spec("storm", "a"))
+                .container(&format!("argus-burst-{n}"), spec("burst", "a"))
                 .await;
             executor
                 .act(Action::RenameContainer {
                     id: id.clone(),
-                    to: name(&format!("argus-storm-x{n}")),
+                    to: name(&format!("argus-burst-x{n}")),
                 })
                 .await
                 .expect("rename");

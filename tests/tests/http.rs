@@ -136,7 +136,7 @@ fn documented_requests_work_and_others_are_refused() {
                 _ => "",
             };
             let answer = fixture.send(&method.to_uppercase(), &path, body);
-            // Nothing failed, so there is no evidence and no incident.
+            // Without a failure no evidence and no incident exists.
             let expected: &[u16] = if path.ends_with("/evidence") || path.ends_with("/nothing") {
                 &[404]
             } else if path.ends_with("/requests") {
@@ -310,14 +310,14 @@ fn local_users_read_and_only_the_owner_writes() {
         assert!(private.contains(&path), "{path}: {private:?}");
     }
     // The subject of an action in the journal is private.
-    let acts = |head: &str| {
+    let first_intent = |head: &str| {
         fixture
             .request("GET", "/api/v1/events?type=intent", head, "")
             .json()["items"][0]
             .clone()
     };
-    assert!(acts("")["subject"].is_null() && acts("")["action"]["verb"].is_string());
-    assert!(acts(&fixture.bearer())["subject"].is_object());
+    assert!(first_intent("")["subject"].is_null() && first_intent("")["action"]["verb"].is_string());
+    assert!(first_intent(&fixture.bearer())["subject"].is_object());
     assert_eq!(
         fixture.request("POST", "/api/v1/actions/retry", "", retry).status,
         401
@@ -450,8 +450,8 @@ fn ten_thousand_events_reach_500_clients_exactly_once() {
     // The clients read sequentially, so each requests only this many events.
     const CROWD: usize = 200;
     let fixture = HttpFixture::open();
-    fixture.argus.write_spec("e2e.yaml", &shop("storm", 18730, "one"));
-    fixture.argus.wait_ready("storm", LIMIT);
+    fixture.argus.write_spec("e2e.yaml", &shop("load", 18730, "one"));
+    fixture.argus.wait_ready("load", LIMIT);
     let mut first = fixture.events("", None);
     let begin: u64 = first
         .next_event()
@@ -526,8 +526,8 @@ fn ten_thousand_events_reach_500_clients_exactly_once() {
         "{grown} KiB for twenty clients that never read and five hundred that do"
     );
     // No other work was delayed.
-    engine().kill_all_in("storm-web");
-    fixture.argus.wait_status("storm", LIMIT, "healed", |status| {
+    engine().kill_all_in("load-web");
+    fixture.argus.wait_status("load", LIMIT, "healed", |status| {
         status["phase"] == "Ready" && Controller::service(status, "web")["restarts"] == 1
     });
     drop((deaf, many));

@@ -150,7 +150,7 @@ pub(crate) fn preflight(engine: &PrivateEngine, pairs: usize, figures: &mut Vec<
         "/volumes",
     ];
     let controller = Controller::prepare(engine, RunOptions::default());
-    controller.write_spec("e2e.yaml", &crate::plain("looked", 10));
+    controller.write_spec("e2e.yaml", &crate::plain("checked", 10));
     let (mut baselines, mut ours) = (Vec::new(), Vec::new());
     for _ in 0..pairs * 3 {
         let (took, ()) = wait::timed(|| {
@@ -215,7 +215,7 @@ pub(crate) fn orphans(engine: &PrivateEngine, pairs: usize, figures: &mut Vec<Fi
     let what = "`argus orphans --clean`: 20 containers with 4 networks, from its start to its end";
     push(figures, Figure::new(what, "ms", ours));
     let ratio = Figure::new("ratio, removal of 20 orphans with 4 networks", "×", ratios);
-    push(figures, ratio.goal(("≤ 1.10 × floor", 1.10)));
+    push(figures, ratio.goal(("≤ 1.10 × baseline", 1.10)));
 }
 
 /// Creates resources of a dead controller: no lease covers them, and they are older than the grace period.

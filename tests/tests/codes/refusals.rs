@@ -24,7 +24,7 @@ enum By {
 
 fn cases() -> Vec<(By, &'static str)> {
     let get = |path| By::Http("GET", path, String::new());
-    let act = |body: &str| By::Http("POST", "/api/v1/actions", body.to_owned());
+    let action = |body: &str| By::Http("POST", "/api/v1/actions", body.to_owned());
     let long = format!(r#"{{"verb":"retry","environment":"{}"}}"#, "x".repeat(100_000));
     let no_one = || json!({ "environment": "missing" });
     vec![
@@ -32,7 +32,7 @@ fn cases() -> Vec<(By, &'static str)> {
         (get("/api/v1/environments/missing"), "notFound"),
         (By::Mcp("argus_status", no_one()), "notFound"),
         (By::Cli(&["retry", "missing"]), "notFound"),
-        (act(r#"{"verb":"retry","environment":"missing"}"#), "notFound"),
+        (action(r#"{"verb":"retry","environment":"missing"}"#), "notFound"),
         (By::Mcp("argus_retry", no_one()), "notFound"),
         (By::Cli(&["plan", "missing"]), "notFound"),
         (get("/api/v1/plan?environment=missing"), "notFound"),
@@ -44,8 +44,8 @@ fn cases() -> Vec<(By, &'static str)> {
         (By::Cli(&["get", "--moon"]), "usage"),
         (By::Cli(&["hold", "missing", "--for", "long"]), "usage"),
         (get("/api/v1/environments?detail=some"), "badRequest"),
-        (act(r#"{"verb":"explode"}"#), "badRequest"),
-        (act("half {"), "badRequest"),
+        (action(r#"{"verb":"explode"}"#), "badRequest"),
+        (action("half {"), "badRequest"),
         (By::Mcp("argus_status", json!({ "moon": 1 })), "badRequest"),
         (
             By::Http("DELETE", "/api/v1/controller", String::new()),

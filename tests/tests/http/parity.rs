@@ -209,14 +209,14 @@ fn output() -> Vec<Thing> {
         thing("breaker reset")
             .post("/api/v1/actions/resetBreaker", json!({}))
             .mcp("argus_reset_circuit", json!({})),
-        thing("test begin same --case two --holder agent-1 --purpose look")
+        thing("test begin same --case two --holder agent-1 --purpose debugging")
             .post(
                 "/api/v1/actions/beginTest",
-                json!({ "environment": "same", "case": "two", "holder": "agent-1", "purpose": "look" }),
+                json!({ "environment": "same", "case": "two", "holder": "agent-1", "purpose": "debugging" }),
             )
             .mcp(
                 "argus_test",
-                json!({ "environment": "same", "case": "two", "action": "begin", "holder": "agent-1", "purpose": "look" }),
+                json!({ "environment": "same", "case": "two", "action": "begin", "holder": "agent-1", "purpose": "debugging" }),
             ),
         thing("get same")
             .get("/api/v1/environments/same")

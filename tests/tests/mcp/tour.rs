@@ -270,7 +270,7 @@ fn change_steps(name: &str) -> Vec<Step> {
         ),
         (
             "argus_hold",
-            of(name, &json!({ "forSeconds": 600, "reason": "to look" })),
+            of(name, &json!({ "forSeconds": 600, "reason": "inspection" })),
             |answer| {
                 assert_eq!(good(answer)["nextSteps"][0]["tool"], "argus_resume");
             },

@@ -50,7 +50,7 @@ fn dropped_events_lead_to_the_same_end() {
         lost: 100,
         ..FaultProfile::calm()
     };
-    ends_the_same("with_all_events_dropped", faults);
+    ends_the_same("dropped_events_lead_to_the_same_end", faults);
 }
 
 #[test]
@@ -59,7 +59,7 @@ fn half_the_events_dropped_lead_to_the_same_end() {
         lost: 50,
         ..FaultProfile::calm()
     };
-    ends_the_same("dropped_events_lead_to_the_same_end", faults);
+    ends_the_same("half_the_events_dropped_lead_to_the_same_end", faults);
 }
 
 #[test]

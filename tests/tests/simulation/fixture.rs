@@ -317,7 +317,7 @@ impl SimFixture {
     fn probe(&mut self) {
         let now = self.now;
         if !self.store.reachable() {
-            // Without an engine there is no probe, and unhealthy services are probed again after it.
+            // Without an engine no probe runs, and unhealthy services are probed again after it.
             self.health
                 .retain(|_, health| health.status == ProbeStatus::Healthy);
             return;
