@@ -245,7 +245,9 @@ fn plant(engine: &PrivateEngine, count: usize, networks: usize) {
 }
 
 /// Time from the engine's first response after a restart until ten environments of two services with health checks are
-/// Ready again, compared with a client that starts all twenty in parallel and probes them until they are healthy.
+/// Ready again.
+///
+/// The baseline is a client that starts all twenty in parallel and probes them until they are healthy.
 pub(crate) fn recovery(engine: &PrivateEngine, pairs: usize, figures: &mut Vec<Figure>) {
     const ENVIRONMENTS: u16 = 10;
     const FIRST: u16 = 22_000;

@@ -17,8 +17,8 @@ const FAULTY: Duration = Duration::from_secs(60);
 /// Time limit of the calm phase; the longest backoffs take a minute each.
 const CALM: Duration = Duration::from_secs(900);
 const LATEST: Duration = Duration::from_secs(30);
-/// Maximum number of calls per affected object: its evidence is stored, it is removed, a create finds no image, the
-/// image is pulled, a container is created and started.
+/// Maximum number of calls per affected object: storing its evidence, removing it, a create that finds no image, the
+/// pull, the create and the start.
 const PER_HIT: usize = 6;
 /// Further calls per refused host port: the container is removed, created with another port, and started.
 const PER_REFUSAL: usize = 3;

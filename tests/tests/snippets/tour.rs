@@ -2,7 +2,7 @@
 //! page.
 //!
 //! - `yaml NAME` (or any other language with a name that has a dot): the file is saved under that name.
-//! - `sh`: each line must end with 0, or with the code in its comment (`# exit code 5: …`); `argus run` continues in a
+//! - `sh`: each line must end with 0, or with the code in its comment (`# exit code 5: …`). `argus run` continues in a
 //!   second terminal until the end of the page.
 //! - `console`: a command follows `$ `, and the output on a terminal of [`COLUMNS`] follows below. `…` matches any text
 //!   within a line, and any lines on a line of its own. A read-only command is repeated until its output matches.
