@@ -2,8 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
-/// The `argus` binary of this build: the one in the folder of the running test executable, so that an instrumented test runs
-/// the instrumented program. `ARGUS_BIN` overrides.
+/// The `argus` binary of this build, from the directory of the running test executable. An instrumented test therefore
+/// runs the instrumented program. `ARGUS_BIN` overrides it.
 #[must_use]
 pub fn argus() -> PathBuf {
     if let Some(given) = std::env::var_os("ARGUS_BIN") {

@@ -127,9 +127,9 @@ impl<'e> Controller<'e> {
     pub fn write_spec(&self, name: &str, text: &str) {
         let path = self.specs.join(name);
         fs::create_dir_all(path.parent().expect("a spec has a directory")).expect("a directory for the spec");
-        let beside = path.with_extension("yaml.new");
-        fs::write(&beside, text).expect("a spec can be written");
-        fs::rename(&beside, &path).expect("a spec can be renamed");
+        let temporary = path.with_extension("yaml.new");
+        fs::write(&temporary, text).expect("a spec can be written");
+        fs::rename(&temporary, &path).expect("a spec can be renamed");
     }
 
     /// Removes a spec.

@@ -168,7 +168,7 @@ impl<S: Read + Write> Events<S> {
     }
 
     /// Reads the next event and skips comments, heads and chunk lengths. `None` at the end of the stream.
-    pub fn hear(&mut self) -> io::Result<Option<Event>> {
+    pub fn next_event(&mut self) -> io::Result<Option<Event>> {
         let mut event = Event::default();
         let mut silence = 0;
         loop {

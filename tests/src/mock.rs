@@ -80,9 +80,9 @@ impl MockServer {
 
     /// Replaces the file atomically, by a rename.
     pub fn replace(&self, text: &str) {
-        let beside = self.path("mock.json.new");
-        fs::write(&beside, text).expect("a file");
-        fs::rename(beside, self.path("mock.json")).expect("a file that is renamed");
+        let temporary = self.path("mock.json.new");
+        fs::write(&temporary, text).expect("a file");
+        fs::rename(temporary, self.path("mock.json")).expect("a file that is renamed");
     }
 
     /// Sends a signal.
@@ -111,8 +111,10 @@ impl MockServer {
 
     /// Sends one request on a separate connection.
     #[must_use]
-    pub fn ask(&self, method: &str, target: &str, body: &str) -> Answer {
-        self.connect().ask(method, target, &[], body).expect("a response")
+    pub fn request(&self, method: &str, target: &str, body: &str) -> Answer {
+        self.connect()
+            .request(method, target, &[], body)
+            .expect("a response")
     }
 }
 
@@ -151,7 +153,7 @@ impl Client {
     }
 
     /// Sends a request and reads the response.
-    pub fn ask(
+    pub fn request(
         &mut self,
         method: &str,
         target: &str,

@@ -25,10 +25,10 @@ impl PausablePipe {
     /// Listens at `at` for the server at `server`, and passes the first `holds` bytes of all its responses.
     #[must_use]
     pub fn build(engine: &'static PrivateEngine, at: SocketAddr, server: SocketAddr, holds: usize) -> Self {
-        let dam = Self::default();
-        dam.level(|level| level.holds = holds);
+        let pipe = Self::default();
+        pipe.level(|level| level.holds = holds);
         let listener = engine.listen(at);
-        let behind = dam.clone();
+        let behind = pipe.clone();
         thread::spawn(move || {
             for client in listener.incoming().map_while(Result::ok) {
                 let (behind, server) = (behind.clone(), engine.connect(server));
@@ -36,7 +36,7 @@ impl PausablePipe {
                 thread::spawn(move || server.and_then(|server| behind.join(&client, &server)));
             }
         });
-        dam
+        pipe
     }
 
     /// Passes everything from now on.

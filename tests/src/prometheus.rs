@@ -59,7 +59,7 @@ impl<'e> Prometheus<'e> {
 
     /// The samples that a query returns now.
     #[must_use]
-    pub fn ask(&self, query: &str) -> Vec<Value> {
+    pub fn query(&self, query: &str) -> Vec<Value> {
         let data = self.api(&format!("query?query={}", escaped(query)));
         data["result"].as_array().cloned().expect("a vector of samples")
     }
@@ -67,7 +67,7 @@ impl<'e> Prometheus<'e> {
     /// The value of a query that returns one sample; `None` if it returns none.
     #[must_use]
     pub fn value(&self, query: &str) -> Option<f64> {
-        let found = self.ask(query);
+        let found = self.query(query);
         assert!(found.len() < 2, "{query} returns {found:#?}");
         found.first()?["value"][1].as_str()?.parse().ok()
     }

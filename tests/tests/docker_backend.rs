@@ -778,7 +778,7 @@ fn image_is_built_from_its_context() {
     let folder = engine.scratch("build");
     std::fs::write(
         folder.join("Dockerfile"),
-        format!("FROM {IMAGE}\nARG WHO\nCOPY . /app\nRUN echo hi $WHO > /hi\n"),
+        format!("FROM {IMAGE}\nARG NAME\nCOPY . /app\nRUN echo hi $NAME > /hi\n"),
     )
     .expect("a file");
     std::fs::write(folder.join("kept"), "kept").expect("a file");
@@ -789,7 +789,7 @@ fn image_is_built_from_its_context() {
         let docker = docker(engine);
         let executor = NoExecutor(docker.clone());
         executor.network("built").await;
-        let args = BTreeMap::from([("WHO".to_owned(), "there".to_owned())]);
+        let args = BTreeMap::from([("NAME".to_owned(), "there".to_owned())]);
         let digest = argus_docker::context_digest(&folder, "Dockerfile", &args).expect("a digest");
         let build = Build {
             tag: "built:1".into(),
@@ -960,7 +960,7 @@ fn sleeping_consumer_catches_up() {
     block(async {
         let docker = docker(&engine);
         let executor = NoExecutor(docker.clone());
-        executor.network("storm").await;
+        executor.network("burst").await;
         let mut observer = Observer::open(&docker);
         observer
             .until("a complete list", |store, _| store.is_synced())
@@ -968,12 +968,12 @@ fn sleeping_consumer_catches_up() {
         let mut ids = Vec::new();
         for n in 0..30 {
             let id = executor
-                .container(&format!("argus-storm-{n}"), spec("storm", "a"))
+                .container(&format!("argus-burst-{n}"), spec("burst", "a"))
                 .await;
             executor
                 .act(Action::RenameContainer {
                     id: id.clone(),
-                    to: name(&format!("argus-storm-x{n}")),
+                    to: name(&format!("argus-burst-x{n}")),
                 })
                 .await
                 .expect("rename");

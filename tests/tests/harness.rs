@@ -187,7 +187,7 @@ fn proxy_counts_and_injects_faults() {
     let proxy = Proxy::start(&socket, &engine.socket());
     let get = |path: &str| http::request(&socket, "GET", path, "text/plain", b"", Duration::from_secs(2));
     assert_eq!(get("/v1.41/containers/json?all=1").unwrap().status, 200);
-    assert_eq!(get("/containers/nobody/json").unwrap().status, 404);
+    assert_eq!(get("/containers/missing/json").unwrap().status, 404);
     assert_eq!(proxy.counts()["GET /containers/json"], 1);
     assert_eq!(proxy.counts()["GET /containers/*/json"], 1);
     assert!(proxy.writes().is_empty());

@@ -67,7 +67,7 @@ impl HttpFixture<'_> {
     }
 
     /// Sends a request over TCP, with these further lines in the head.
-    fn ask(&self, method: &str, path: &str, head: &str, body: &str) -> Answer {
+    fn request(&self, method: &str, path: &str, head: &str, body: &str) -> Answer {
         let host = if head.contains("Host:") {
             String::new()
         } else {
@@ -106,8 +106,10 @@ impl HttpFixture<'_> {
 #[test]
 fn documented_requests_work_and_others_are_refused() {
     let fixture = HttpFixture::open();
-    fixture.argus.write_spec("e2e.yaml", &shop("asked", 18700, "one"));
-    fixture.argus.wait_ready("asked", LIMIT);
+    fixture
+        .argus
+        .write_spec("e2e.yaml", &shop("routes", 18700, "one"));
+    fixture.argus.wait_ready("routes", LIMIT);
     let document = fixture.send("GET", "/api/v1/openapi.json", "").json();
     assert_eq!(document["openapi"], "3.1.0");
     let paths = document["paths"].as_object().expect("paths");
@@ -115,7 +117,7 @@ fn documented_requests_work_and_others_are_refused() {
     for (path, methods) in paths {
         for method in methods.as_object().expect("methods").keys() {
             let path = path
-                .replace("{env}", "asked")
+                .replace("{env}", "routes")
                 .replace("{service}", "web")
                 .replace("{code}", "PORT_CONFLICT")
                 .replace("{mock}", "web")
@@ -126,15 +128,15 @@ fn documented_requests_work_and_others_are_refused() {
                 continue;
             }
             let body = match (method.as_str(), path.as_str()) {
-                ("post", "/api/v1/actions") => r#"{"verb":"retry","environment":"asked"}"#,
+                ("post", "/api/v1/actions") => r#"{"verb":"retry","environment":"routes"}"#,
                 ("post", "/api/v1/preflight" | "/api/v1/prune") => "{}",
                 ("post", "/api/v1/validate") => r#"{"content":"services: ["}"#,
                 ("post", path) if path.ends_with("/network") => "{}",
-                ("post", _) => r#"{"environment":"asked"}"#,
+                ("post", _) => r#"{"environment":"routes"}"#,
                 _ => "",
             };
             let answer = fixture.send(&method.to_uppercase(), &path, body);
-            // Nothing failed, so there is no evidence and no incident.
+            // Without a failure no evidence and no incident exists.
             let expected: &[u16] = if path.ends_with("/evidence") || path.ends_with("/nothing") {
                 &[404]
             } else if path.ends_with("/requests") {
@@ -148,10 +150,10 @@ fn documented_requests_work_and_others_are_refused() {
     }
     assert!(paths["/mcp"]["post"].is_object(), "{paths:#?}");
     greets_agents(&fixture);
-    let status = fixture.send("GET", "/api/v1/environments/asked", "").json();
+    let status = fixture.send("GET", "/api/v1/environments/routes", "").json();
     assert_eq!(
         status,
-        fixture.argus.status("asked"),
+        fixture.argus.status("routes"),
         "the routes are the documented ones"
     );
     is_refused_in_one_form(&fixture);
@@ -162,61 +164,61 @@ fn documented_requests_work_and_others_are_refused() {
 /// Asserts that every invalid request gets an error of one form.
 fn is_refused_in_one_form(fixture: &HttpFixture<'_>) {
     for (method, path, body, status) in [
-        ("GET", "/api/v1/environments/nobody", "", 404),
-        ("GET", "/api/v1/environments/asked/services/nobody", "", 404),
+        ("GET", "/api/v1/environments/missing", "", 404),
+        ("GET", "/api/v1/environments/routes/services/missing", "", 404),
         ("GET", "/api/v1/environments/..%2f..%2fprivate%2ftoken", "", 404),
         ("GET", "/api/v1/environments/../../private/token", "", 404),
         ("GET", "/api/v1/environments/%00", "", 404),
         ("GET", "/api/v1/environments?detail=some", "", 400),
         ("GET", "/api/v1/errors/NOTHING", "", 404),
         ("GET", "/nowhere", "", 404),
-        ("DELETE", "/api/v1/environments/asked", "", 405),
+        ("DELETE", "/api/v1/environments/routes", "", 405),
         ("POST", "/api/v1/actions", r#"{"verb":"explode"}"#, 400),
         ("POST", "/api/v1/actions", "half {", 400),
         (
             "POST",
             "/api/v1/actions/hold",
-            r#"{"environment":"asked","forSeconds":"long"}"#,
+            r#"{"environment":"routes","forSeconds":"long"}"#,
             400,
         ),
         // A misspelt duration must not become an endless hold.
         (
             "POST",
             "/api/v1/actions/hold",
-            r#"{"environment":"asked","forSecond":60}"#,
+            r#"{"environment":"routes","forSecond":60}"#,
             400,
         ),
         (
             "POST",
             "/api/v1/actions/retry",
-            r#"{"environment":"nobody"}"#,
+            r#"{"environment":"missing"}"#,
             404,
         ),
         ("POST", "/api/v1/actions/retry", r#"{"environment":"../x"}"#, 400),
         ("POST", "/api/v1/preflight", r#"{"skip":["moon"]}"#, 400),
         ("GET", "/events?moon=1", "", 400),
-        ("GET", "/api/v1/environments/asked/wait?for=moon", "", 400),
+        ("GET", "/api/v1/environments/routes/wait?for=moon", "", 400),
         (
             "GET",
-            "/api/v1/environments/asked/wait?for=gone&timeoutSeconds=0",
+            "/api/v1/environments/routes/wait?for=gone&timeoutSeconds=0",
             "",
             503,
         ),
         ("GET", "/api/v1/environments/..%2fx/wait", "", 404),
         ("GET", "/api/v1/events?type=moon", "", 400),
         ("GET", "/api/v1/events?type=snapshot", "", 400),
-        ("GET", "/api/v1/plan?environment=nobody", "", 404),
+        ("GET", "/api/v1/plan?environment=missing", "", 404),
         ("GET", "/api/v1/plan?environment=../x", "", 400),
         (
             "GET",
-            "/api/v1/environments/asked/evidence?service=..%2f..",
+            "/api/v1/environments/routes/evidence?service=..%2f..",
             "",
             404,
         ),
-        ("POST", "/api/v1/environments/nobody/network", "", 404),
+        ("POST", "/api/v1/environments/missing/network", "", 404),
         (
             "POST",
-            "/api/v1/environments/asked/network",
+            "/api/v1/environments/routes/network",
             r#"{"verify":true}"#,
             400,
         ),
@@ -225,7 +227,7 @@ fn is_refused_in_one_form(fixture: &HttpFixture<'_>) {
         ("GET", "/events?type=moon", "", 400),
         (
             "GET",
-            "/api/v1/environments/asked/services/web/logs?tail=many",
+            "/api/v1/environments/routes/services/web/logs?tail=many",
             "",
             400,
         ),
@@ -253,8 +255,8 @@ fn is_refused_in_one_form(fixture: &HttpFixture<'_>) {
 
 /// Asserts that, without the token, exactly the documented routes are readable. Returns the routes that need the token
 /// to read.
-fn as_the_document_says_who_may(fixture: &HttpFixture<'_>) -> BTreeSet<String> {
-    let document = fixture.ask("GET", "/api/v1/openapi.json", "", "").json();
+fn access_rules_match_the_document(fixture: &HttpFixture<'_>) -> BTreeSet<String> {
+    let document = fixture.request("GET", "/api/v1/openapi.json", "", "").json();
     let mut private = BTreeSet::new();
     for (path, methods) in document["paths"].as_object().expect("paths") {
         for (method, described) in methods.as_object().expect("methods") {
@@ -266,10 +268,10 @@ fn as_the_document_says_who_may(fixture: &HttpFixture<'_>) -> BTreeSet<String> {
                 continue;
             }
             let needs = described["security"].is_array();
-            let refused = fixture.ask(&method.to_uppercase(), &path, "", "").status == 401;
+            let refused = fixture.request(&method.to_uppercase(), &path, "", "").status == 401;
             assert_eq!(needs, refused, "{method} {path}");
             if needs && method == "get" {
-                let shown = fixture.ask("GET", &path, &fixture.bearer(), "").status;
+                let shown = fixture.request("GET", &path, &fixture.bearer(), "").status;
                 assert!(shown != 401, "{path}: {shown}");
                 private.insert(path);
             }
@@ -287,7 +289,7 @@ fn greets_agents(fixture: &HttpFixture<'_>) {
         "{}Content-Type: application/json\r\nAccept: application/json, text/event-stream\r\n",
         fixture.bearer()
     );
-    let answer = fixture.ask("POST", "/mcp", &heads, &hello.to_string());
+    let answer = fixture.request("POST", "/mcp", &heads, &hello.to_string());
     assert!(
         answer.status == 200 && answer.json()["result"]["serverInfo"]["name"] == "argus",
         "{answer:?}"
@@ -300,44 +302,55 @@ fn local_users_read_and_only_the_owner_writes() {
     fixture.argus.write_spec("e2e.yaml", &shop("doors", 18710, "one"));
     fixture.argus.wait_ready("doors", LIMIT);
     let retry = r#"{"environment":"doors"}"#;
-    assert_eq!(fixture.ask("GET", "/api/v1/environments", "", "").status, 200);
-    assert_eq!(fixture.ask("GET", "/readyz", "", "").status, 200);
-    let private = as_the_document_says_who_may(&fixture);
+    assert_eq!(fixture.request("GET", "/api/v1/environments", "", "").status, 200);
+    assert_eq!(fixture.request("GET", "/readyz", "", "").status, 200);
+    let private = access_rules_match_the_document(&fixture);
     for path in ["/logs", "/services/web/evidence", "/services/web/why"] {
         let path = format!("/api/v1/environments/doors{path}");
         assert!(private.contains(&path), "{path}: {private:?}");
     }
     // The subject of an action in the journal is private.
-    let acts =
-        |head: &str| fixture.ask("GET", "/api/v1/events?type=intent", head, "").json()["items"][0].clone();
-    assert!(acts("")["subject"].is_null() && acts("")["action"]["verb"].is_string());
-    assert!(acts(&fixture.bearer())["subject"].is_object());
+    let first_intent = |head: &str| {
+        fixture
+            .request("GET", "/api/v1/events?type=intent", head, "")
+            .json()["items"][0]
+            .clone()
+    };
+    assert!(first_intent("")["subject"].is_null() && first_intent("")["action"]["verb"].is_string());
+    assert!(first_intent(&fixture.bearer())["subject"].is_object());
     assert_eq!(
-        fixture.ask("POST", "/api/v1/actions/retry", "", retry).status,
+        fixture.request("POST", "/api/v1/actions/retry", "", retry).status,
         401
     );
     let wrong = "Authorization: Bearer 0000\r\n";
     assert_eq!(
-        fixture.ask("POST", "/api/v1/actions/retry", wrong, retry).status,
+        fixture
+            .request("POST", "/api/v1/actions/retry", wrong, retry)
+            .status,
         401
     );
     assert_eq!(
         fixture
-            .ask("POST", "/api/v1/actions/retry", &fixture.bearer(), retry)
+            .request("POST", "/api/v1/actions/retry", &fixture.bearer(), retry)
             .status,
         202
     );
     // A web page: under a name that resolves to this host, and from a foreign origin.
     let rebound = "Host: evil.test:9470\r\n";
     assert_eq!(
-        fixture.ask("GET", "/api/v1/environments", rebound, "").status,
+        fixture.request("GET", "/api/v1/environments", rebound, "").status,
         421
     );
     let other = "Origin: http://evil.test\r\n";
-    assert_eq!(fixture.ask("GET", "/api/v1/environments", other, "").status, 403);
+    assert_eq!(
+        fixture.request("GET", "/api/v1/environments", other, "").status,
+        403
+    );
     let both = format!("{other}{}", fixture.bearer());
     assert_eq!(
-        fixture.ask("POST", "/api/v1/actions/retry", &both, retry).status,
+        fixture
+            .request("POST", "/api/v1/actions/retry", &both, retry)
+            .status,
         403
     );
     // A client that sends its head or body slowly is not waited for, and delays no other client.
@@ -353,7 +366,7 @@ fn local_users_read_and_only_the_owner_writes() {
     let mut rest = Vec::new();
     slow.read_to_end(&mut rest)
         .expect("it is closed and does not hang");
-    assert_eq!(fixture.ask("GET", "/healthz", "", "").status, 200);
+    assert_eq!(fixture.request("GET", "/healthz", "", "").status, 200);
     let ended = fixture.argus.stop();
     assert!(ended.success());
 }
@@ -363,7 +376,7 @@ fn records(events: &mut Events<TcpStream>, most: usize, goal: u64) -> Vec<Event>
     let mut records: Vec<Event> = Vec::new();
     let id = |event: &Event| event.id.parse::<u64>().expect("a number");
     while records.len() < most && records.last().is_none_or(|last| id(last) < goal) {
-        let Some(event) = events.hear().expect("the stream continues") else {
+        let Some(event) = events.next_event().expect("the stream continues") else {
             break;
         };
         if event.name != "snapshot" && !event.id.is_empty() {
@@ -382,22 +395,24 @@ fn ids(events: &mut Events<TcpStream>, most: usize, goal: u64) -> Vec<u64> {
 #[test]
 fn crash_is_streamed_and_replayed_to_returning_clients() {
     let fixture = HttpFixture::open();
-    fixture.argus.write_spec("e2e.yaml", &shop("told", 18720, "one"));
-    fixture.argus.wait_ready("told", LIMIT);
-    let before = container_runs(engine(), "told");
-    let mut events = fixture.events("?environment=told", None);
-    let snapshot = events.hear().unwrap().expect("a snapshot");
+    fixture
+        .argus
+        .write_spec("e2e.yaml", &shop("events", 18720, "one"));
+    fixture.argus.wait_ready("events", LIMIT);
+    let before = container_runs(engine(), "events");
+    let mut events = fixture.events("?environment=events", None);
+    let snapshot = events.next_event().unwrap().expect("a snapshot");
     assert_eq!(snapshot.name, "snapshot");
     assert_eq!(
         snapshot.json()["environments"][0]["phase"],
         "Ready",
         "{snapshot:?}"
     );
-    engine().kill_all_in("told-web");
+    engine().kill_all_in("events-web");
     let mut names = Vec::new();
     let mut recovered = None;
     while recovered.is_none() {
-        let event = events.hear().unwrap().expect("the stream continues");
+        let event = events.next_event().unwrap().expect("the stream continues");
         if event.name == "restart_success" {
             recovered = Some(event.id.clone());
         }
@@ -407,7 +422,7 @@ fn crash_is_streamed_and_replayed_to_returning_clients() {
     let order = ["error", "intent", "restart_attempt", "restart_success"].map(at);
     assert!(order.iter().all(Option::is_some), "{names:?}");
     assert!(order[0] < order[3] && order[2] < order[3], "{names:?}");
-    assert_ne!(container_runs(engine(), "told"), before);
+    assert_ne!(container_runs(engine(), "events"), before);
     // A client that received only the first event gets the rest, and nothing twice.
     let first = names
         .iter()
@@ -417,13 +432,16 @@ fn crash_is_streamed_and_replayed_to_returning_clients() {
         .clone();
     let last: u64 = recovered.expect("an id").parse().unwrap();
     let received: BTreeSet<u64> = names.iter().filter_map(|(_, id)| id.parse().ok()).collect();
-    let mut again = fixture.events("?environment=told", Some(&first));
+    let mut again = fixture.events("?environment=events", Some(&first));
     let repeated: BTreeSet<u64> = ids(&mut again, usize::MAX, last).into_iter().collect();
     let first: u64 = first.parse().unwrap();
     assert_eq!(repeated, received.into_iter().filter(|id| *id > first).collect());
     // Only the requested events.
     let mut only = fixture.events("?type=restart_success", Some("0"));
-    assert_eq!(only.hear().unwrap().expect("an event").name, "restart_success");
+    assert_eq!(
+        only.next_event().unwrap().expect("an event").name,
+        "restart_success"
+    );
 }
 
 #[test]
@@ -432,10 +450,16 @@ fn ten_thousand_events_reach_500_clients_exactly_once() {
     // The clients read sequentially, so each requests only this many events.
     const CROWD: usize = 200;
     let fixture = HttpFixture::open();
-    fixture.argus.write_spec("e2e.yaml", &shop("storm", 18730, "one"));
-    fixture.argus.wait_ready("storm", LIMIT);
+    fixture.argus.write_spec("e2e.yaml", &shop("load", 18730, "one"));
+    fixture.argus.wait_ready("load", LIMIT);
     let mut first = fixture.events("", None);
-    let begin: u64 = first.hear().unwrap().expect("a snapshot").id.parse().unwrap();
+    let begin: u64 = first
+        .next_event()
+        .unwrap()
+        .expect("a snapshot")
+        .id
+        .parse()
+        .unwrap();
     // These clients never read.
     let deaf: Vec<_> = (0..20).map(|_| fixture.events("", None)).collect();
     let mut many: Vec<_> = (0..500)
@@ -443,7 +467,7 @@ fn ten_thousand_events_reach_500_clients_exactly_once() {
         .collect();
     for stream in &mut many {
         // From here on the stream misses nothing.
-        assert_eq!(stream.hear().unwrap().expect("a snapshot").name, "snapshot");
+        assert_eq!(stream.next_event().unwrap().expect("a snapshot").name, "snapshot");
     }
     let pid = fixture.argus.controller_status()["pid"].as_u64().expect("a pid");
     let resident = || {
@@ -502,13 +526,13 @@ fn ten_thousand_events_reach_500_clients_exactly_once() {
         "{grown} KiB for twenty clients that never read and five hundred that do"
     );
     // No other work was delayed.
-    engine().kill_all_in("storm-web");
-    fixture.argus.wait_status("storm", LIMIT, "healed", |status| {
+    engine().kill_all_in("load-web");
+    fixture.argus.wait_status("load", LIMIT, "healed", |status| {
         status["phase"] == "Ready" && Controller::service(status, "web")["restarts"] == 1
     });
     drop((deaf, many));
     wait::until(LIMIT, "it responds as before", || {
-        (fixture.ask("GET", "/healthz", "", "").status == 200).then_some(())
+        (fixture.request("GET", "/healthz", "", "").status == 200).then_some(())
     });
 }
 
@@ -519,7 +543,7 @@ fn many_commands(socket: &std::path::Path, number: u64) {
         let length = body.len();
         format!("POST /api/v1/actions HTTP/1.1\r\nHost: argus\r\nContent-Length: {length}\r\n\r\n{body}")
     };
-    let (no_one, crowd) = (request("nobody"), request("crowd"));
+    let (no_one, crowd) = (request("missing"), request("crowd"));
     let stream = UnixStream::connect(socket).expect("the server listens");
     stream.set_read_timeout(Some(Duration::from_secs(30))).unwrap();
     let mut stream = BufReader::new(stream);
@@ -570,18 +594,18 @@ fn hanging_disk_and_unread_streams_delay_no_one_else() {
         let retried = fixture.send("POST", "/api/v1/actions/retry", r#"{"environment":"aside"}"#);
         assert_eq!(retried.status, 202, "{retried:?}");
         assert!(
-            slow.iter().all(|asked| !asked.is_finished()),
+            slow.iter().all(|pending| !pending.is_finished()),
             "the requests wait for the disk"
         );
-        for asked in slow {
+        for pending in slow {
             // Opening the fifo for writing ends the read of every waiting reader.
             wait::until(LIMIT, "each gets a response", || {
                 let mut open = std::fs::File::options();
                 let no_one = open.write(true).custom_flags(nonblocking).open(&kept);
                 drop(no_one);
-                asked.is_finished().then_some(())
+                pending.is_finished().then_some(())
             });
-            let answer = asked.join().unwrap();
+            let answer = pending.join().unwrap();
             assert_eq!(answer.status, 200, "{answer:?}");
         }
     });

@@ -176,7 +176,7 @@ fn prometheus_scrapes_crash_conflict_and_breaker() {
     queries(&dashboard, &mut request);
     assert!(request.len() > 50, "{} queries", request.len());
     for query in &request {
-        drop(prometheus.ask(query));
+        drop(prometheus.query(query));
     }
     let groups = prometheus.api("rules")["groups"]
         .as_array()

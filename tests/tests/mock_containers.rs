@@ -57,7 +57,7 @@ paths:
 "#;
 
 /// Response of a path, requested from inside the engine's namespace; `None` without a response.
-fn ask(port: u64, path: &str) -> Option<String> {
+fn get_body(port: u64, path: &str) -> Option<String> {
     let mut client = engine().command_in_netns("busybox");
     let output = client
         .args(["wget", "-q", "-O", "-", &format!("http://127.0.0.1:{port}{path}")])
@@ -100,9 +100,10 @@ fn mock_is_reachable_and_new_routes_restart_nothing() {
         "{status:#}"
     );
     assert!(
-        ask(18800, "/charges/7").is_some_and(|text| text.contains(r#""id":"7""#) && text.contains("first"))
+        get_body(18800, "/charges/7")
+            .is_some_and(|text| text.contains(r#""id":"7""#) && text.contains("first"))
     );
-    assert!(ask(18801, "/books/1").is_some_and(|text| text.contains("Middlemarch")));
+    assert!(get_body(18801, "/books/1").is_some_and(|text| text.contains("Middlemarch")));
     let inside =
         |url: &str| engine().docker_ok(&["exec", "standin-web", "busybox", "wget", "-q", "-O", "-", url]);
     assert!(inside("http://payments:8080/charges/8").contains(r#""id":"8""#));
@@ -119,12 +120,12 @@ fn mock_is_reachable_and_new_routes_restart_nothing() {
     // As in a test: after Ready the mock serves the response of the file.
     let waited = argus.cli(&["wait", "standin"]);
     assert!(waited.status.success(), "{waited:?}");
-    let text = ask(18800, "/charges/7").expect("the mock responds");
+    let text = get_body(18800, "/charges/7").expect("the mock responds");
     assert!(text.contains("second"), "{text}");
     assert_eq!(container_runs(engine(), "standin"), before);
     argus.write_spec("api/catalogue.yaml", &DOCUMENT.replace("Middlemarch", "Emma"));
     wait::until(LIMIT, "the new document is served", || {
-        ask(18801, "/books/1").filter(|text| text.contains("Emma"))
+        get_body(18801, "/books/1").filter(|text| text.contains("Emma"))
     });
     assert_eq!(container_runs(engine(), "standin"), before);
     // An invalid document is reported with its location, and changes nothing.
@@ -140,7 +141,7 @@ fn mock_is_reachable_and_new_routes_restart_nothing() {
         output.contains("mocks.catalogue") && output.contains("strnig"),
         "{output}"
     );
-    assert!(ask(18801, "/books/1").is_some_and(|text| text.contains("Emma")));
+    assert!(get_body(18801, "/books/1").is_some_and(|text| text.contains("Emma")));
 }
 
 #[test]
@@ -158,18 +159,18 @@ fn mock_heals_and_outlives_its_controller() {
     });
     assert_ne!(started("healer-mock-payments"), first);
     assert_eq!(port_of(&status, "payments"), 18810);
-    assert!(ask(18810, "/charges/1").is_some());
+    assert!(get_body(18810, "/charges/1").is_some());
     // It is removed, and recreated with its responses.
     engine().docker_ok(&["rm", "-f", "healer-mock-payments"]);
-    wait::until(LIMIT, "it responds again", || ask(18810, "/charges/2"));
+    wait::until(LIMIT, "it responds again", || get_body(18810, "/charges/2"));
     argus.wait_ready("healer", LIMIT);
     // Without a controller it still responds, and the next controller adopts it unchanged.
     let before = container_runs(engine(), "healer");
     argus.kill9();
-    assert!(ask(18810, "/charges/3").is_some());
+    assert!(get_body(18810, "/charges/3").is_some());
     argus.start_again();
     wait::all_the_while(std::time::Duration::from_secs(5), "no request is lost", || {
-        ask(18810, "/charges/4").is_some()
+        get_body(18810, "/charges/4").is_some()
     });
     argus.wait_ready("healer", LIMIT);
     assert_eq!(container_runs(engine(), "healer"), before);
@@ -182,7 +183,7 @@ fn mock_with_a_taken_port_moves_and_is_reported() {
     let status = argus.wait_ready("mover", LIMIT);
     let moved = port_of(&status, "payments");
     assert_ne!(moved, 18820);
-    assert!(ask(moved, "/charges/1").is_some());
+    assert!(get_body(moved, "/charges/1").is_some());
     let output = engine().inspect("mover-web").unwrap()["Config"]["Env"].to_string();
     assert!(
         output.contains(&format!("http://localhost:{moved}/charges")),
@@ -220,7 +221,7 @@ mocks:
     let again = argus.cli(&["retry", "recorder"]);
     assert_eq!(again.status.code(), Some(0), "{again:?}");
     argus.wait_ready("recorder", LIMIT);
-    assert_eq!(ask(18830, "/healthz?shelf=1").as_deref(), Some("ok"));
+    assert_eq!(get_body(18830, "/healthz?shelf=1").as_deref(), Some("ok"));
     assert_eq!(
         std::fs::read_dir(&recordings).unwrap().count(),
         1,
@@ -231,9 +232,9 @@ mocks:
         engine().inspect("recorder-books").is_none().then_some(())
     });
     argus.wait_ready("recorder", LIMIT);
-    assert_eq!(ask(18830, "/healthz?shelf=1").as_deref(), Some("ok"));
+    assert_eq!(get_body(18830, "/healthz?shelf=1").as_deref(), Some("ok"));
     assert_eq!(
-        ask(18830, "/healthz?shelf=2"),
+        get_body(18830, "/healthz?shelf=2"),
         None,
         "a request without a recording has no response"
     );
@@ -257,7 +258,7 @@ fn mock_out_of_memory_returns_with_its_routes() {
     assert_ne!(started(name), first);
     let why = &Controller::service(&status, "payments")["lastError"];
     assert_eq!(why["code"], "CONTAINER_OOM", "{status:#}");
-    assert!(ask(18840, "/charges/1").is_some_and(|text| text.contains("first")));
+    assert!(get_body(18840, "/charges/1").is_some_and(|text| text.contains("first")));
 }
 
 /// Sets the limit without the engine: a limit that the engine knows would be drift.

@@ -56,7 +56,7 @@ fn mock_serves_routes_and_reports_requests() {
     ));
     let mut client = mock.connect();
     let made = client
-        .ask(
+        .request(
             "POST",
             "/users/7?token=hunter2",
             &["authorization: hunter2"],
@@ -68,15 +68,18 @@ fn mock_serves_routes_and_reports_requests() {
         (201, json!({ "id": "7", "name": "ann" }))
     );
     let tricky = client
-        .ask("DELETE", "/files/a%2Fb/../c//d", &[], "")
+        .request("DELETE", "/files/a%2Fb/../c//d", &[], "")
         .expect("a response");
     assert_eq!(String::from_utf8_lossy(&tricky.body), "c//d");
     assert_eq!(
-        client.ask("GET", "/slow", &[], "").expect("a response").status,
+        client
+            .request("GET", "/slow", &[], "")
+            .expect("a response")
+            .status,
         200
     );
     let missed = client
-        .ask("POST", "/users/7", &[], r#"{"kind":"old"}"#)
+        .request("POST", "/users/7", &[], r#"{"kind":"old"}"#)
         .expect("a response");
     assert_eq!(missed.status, 404);
     assert_eq!(missed.json()["error"]["code"], "MOCK_NO_ROUTE");
@@ -84,7 +87,7 @@ fn mock_serves_routes_and_reports_requests() {
         missed.json()["error"]["details"]["nearest"]["because"],
         "in the body `kind` is `\"old\"`, not `\"new\"`"
     );
-    let page = mock.ask("GET", "/__argus/requests?after=1", "").json();
+    let page = mock.request("GET", "/__argus/requests?after=1", "").json();
     assert_eq!(page["total"], 4);
     let requests = page["requests"].as_array().expect("requests");
     let matched: Vec<_> = requests
@@ -100,19 +103,19 @@ fn mock_serves_routes_and_reports_requests() {
         ]
     );
     assert!(requests[1]["durationMs"].as_u64() >= Some(60), "{page}");
-    let all = mock.ask("GET", "/__argus/requests", "").json().to_string();
+    let all = mock.request("GET", "/__argus/requests", "").json().to_string();
     assert!(!all.contains("hunter2") && all.contains("[redacted]"), "{all}");
 }
 
 #[test]
 fn invalid_mock_requests_are_refused_in_isolation() {
     let mock = MockServer::start(&saying("here"));
-    let large = mock.ask("POST", "/word", &"x".repeat((10 << 20) + 1));
+    let large = mock.request("POST", "/word", &"x".repeat((10 << 20) + 1));
     assert_eq!(large.status, 413);
     let header = format!("x-long: {}", "y".repeat(128 * 1024));
     let long = mock
         .connect()
-        .ask("GET", "/word", &[&header], "")
+        .request("GET", "/word", &[&header], "")
         .expect("a response");
     assert_eq!(long.status, 431);
     let mut odd = mock.connect();
@@ -126,7 +129,7 @@ fn invalid_mock_requests_are_refused_in_isolation() {
             .send(b"POST /word HTTP/1.1\r\nhost: m\r\ncontent-length: 9\r\n\r\nab")
             .expect("bytes are sent");
     }
-    assert_eq!(mock.ask("GET", "/word", "").status, 200);
+    assert_eq!(mock.request("GET", "/word", "").status, 200);
 }
 
 #[test]
@@ -142,7 +145,9 @@ fn new_mock_file_loses_no_request() {
                     if !keeps {
                         client = mock.connect();
                     }
-                    let answer = client.ask("GET", "/word", &[], "").expect("no request is lost");
+                    let answer = client
+                        .request("GET", "/word", &[], "")
+                        .expect("no request is lost");
                     assert!(
                         answer.status == 200 && answer.body.starts_with(b"word "),
                         "{answer:?}"
@@ -157,10 +162,10 @@ fn new_mock_file_loses_no_request() {
                 // The mock finds the file without a signal.
                 0 => {}
                 1 => mock.signal(Signal::HUP),
-                2 => assert_eq!(mock.ask("POST", "/__argus/reload", "").status, 200),
+                2 => assert_eq!(mock.request("POST", "/__argus/reload", "").status, 200),
                 _ => {
                     mock.replace("{\"version\": 1, \"na");
-                    let refused = mock.ask("POST", "/__argus/reload", "");
+                    let refused = mock.request("POST", "/__argus/reload", "");
                     assert_eq!(refused.status, 422);
                     let problem = refused.json()["config"]["problem"].to_string();
                     assert!(problem.contains("is not a valid mock: EOF"), "{problem}");
@@ -169,19 +174,19 @@ fn new_mock_file_loses_no_request() {
             }
             let wanted = format!("word {number}");
             // After a replacement the old file is not served; a signal may arrive later than the request.
-            assert_eq!(mock.ask("GET", "/word", "").body, wanted.as_bytes());
+            assert_eq!(mock.request("GET", "/word", "").body, wanted.as_bytes());
         }
         stop.store(true, Ordering::Relaxed);
     });
     assert!(request.load(Ordering::Relaxed) > 200, "one per file: {request:?}");
-    let health = mock.ask("GET", "/__argus/health", "").json();
+    let health = mock.request("GET", "/__argus/health", "").json();
     assert_eq!(
         (&health["status"], &health["config"]["problem"]),
         (&json!("ok"), &Value::Null)
     );
     fs::remove_file(mock.path("mock.json")).expect("the file exists");
-    assert_eq!(mock.ask("POST", "/__argus/reload", "").status, 422);
-    assert_eq!(mock.ask("GET", "/word", "").status, 200);
+    assert_eq!(mock.request("POST", "/__argus/reload", "").status, 422);
+    assert_eq!(mock.request("GET", "/word", "").status, 200);
 }
 
 #[test]
@@ -193,7 +198,7 @@ fn mock_stop_answers_open_requests_within_1_s() {
     let mut mock = MockServer::start(&config(&slow, None));
     let mut idle = mock.connect();
     assert_eq!(
-        idle.ask("GET", "/__argus/health", &[], "")
+        idle.request("GET", "/__argus/health", &[], "")
             .expect("a response")
             .status,
         200
@@ -205,7 +210,7 @@ fn mock_stop_answers_open_requests_within_1_s() {
         .send(b"GET /stuck HTTP/1.1\r\nhost: m\r\n\r\n")
         .expect("bytes are sent");
     // The response to a later request proves that both were accepted.
-    assert_eq!(mock.ask("GET", "/__argus/health", "").status, 200);
+    assert_eq!(mock.request("GET", "/__argus/health", "").status, 200);
     mock.signal(Signal::TERM);
     let (took, ended) = wait::timed(|| mock.ended(LIMIT));
     assert_eq!(
@@ -222,12 +227,12 @@ fn openapi_mock_answers_and_validates() {
     let mock = json!({ "openapi": "api.yaml", "validate": true, "mode": "smart",
         "overrides": [{ "method": "PUT", "path": "/things/9", "response": { "body": "mine" } }] });
     let mock = MockServer::start(&config(&mock, Some(DOCUMENT)));
-    let good = mock.ask("PUT", "/things/7", r#"{"size":3,"note":"n"}"#);
+    let good = mock.request("PUT", "/things/7", r#"{"size":3,"note":"n"}"#);
     assert_eq!(
         (good.status, good.json()),
         (200, json!({ "id": 7, "size": 3, "note": "n" }))
     );
-    let bad = mock.ask("PUT", "/things/x", r#"{"size":0}"#);
+    let bad = mock.request("PUT", "/things/x", r#"{"size":0}"#);
     assert_eq!(
         (bad.status, bad.json()["error"]["code"].as_str()),
         (422, Some("MOCK_REQUEST_INVALID"))
@@ -241,8 +246,8 @@ fn openapi_mock_answers_and_validates() {
         (&violations[1]["in"], &violations[1]["pointer"]),
         (&json!("body"), &json!("/size"))
     );
-    assert_eq!(mock.ask("PUT", "/things/9", "").body, b"mine");
-    assert_eq!(mock.ask("GET", "/things/9", "").status, 404);
+    assert_eq!(mock.request("PUT", "/things/9", "").body, b"mine");
+    assert_eq!(mock.request("GET", "/things/9", "").status, 404);
 }
 
 #[test]
@@ -257,7 +262,7 @@ fn recordings_are_replayed_without_the_service() {
     let target = |base: &str| json!({ "mode": "record", "target": format!("http://{}{base}", real.address), "recordingsDir": "kept" });
     let mock = MockServer::start(&config(&target(""), None));
     let login = |user: &str, word: &str| {
-        mock.ask(
+        mock.request(
             "POST",
             "/login",
             &format!(r#"{{"user":"{user}","password":"{word}"}}"#),
@@ -271,15 +276,15 @@ fn recordings_are_replayed_without_the_service() {
     let base = config(&target("/base"), None);
     let replay = config(&json!({ "mode": "replay", "recordingsDir": "kept" }), None);
     mock.replace(&base.to_string());
-    assert_eq!(mock.ask("POST", "/__argus/reload", "").status, 200);
+    assert_eq!(mock.request("POST", "/__argus/reload", "").status, 200);
     for page in [1, 2] {
-        let got = mock.ask("GET", &format!("/list?page={page}"), "");
+        let got = mock.request("GET", &format!("/list?page={page}"), "");
         assert_eq!(
             (got.status, String::from_utf8_lossy(&got.body).into_owned()),
             (203, format!("page {page}"))
         );
     }
-    let seen = real.ask("GET", "/__argus/requests", "").json();
+    let seen = real.request("GET", "/__argus/requests", "").json();
     let names: Vec<&str> = seen["requests"][0]["headers"]
         .as_array()
         .expect("headers")
@@ -293,7 +298,7 @@ fn recordings_are_replayed_without_the_service() {
 
     real.signal(Signal::TERM);
     real.ended(LIMIT);
-    let gone = mock.ask("GET", "/list?page=3", "");
+    let gone = mock.request("GET", "/list?page=3", "");
     assert_eq!(
         (gone.status, gone.json()["error"]["code"].as_str()),
         (502, Some("MOCK_NO_ANSWER"))
@@ -306,14 +311,14 @@ fn recordings_are_replayed_without_the_service() {
     assert!(files.iter().all(|file| !file.contains("hunter2")), "{files:?}");
 
     mock.replace(&replay.to_string());
-    assert_eq!(mock.ask("POST", "/__argus/reload", "").status, 200);
+    assert_eq!(mock.request("POST", "/__argus/reload", "").status, 200);
     assert_eq!(
         login("ann", "another").json(),
         json!({ "token": "[redacted]", "user": "ann" })
     );
     assert_eq!(login("bob", "another").json()["user"], "bob");
-    assert_eq!(mock.ask("GET", "/list?page=2", "").body, b"page 2");
-    let unknown = mock.ask("GET", "/list?page=3", "");
+    assert_eq!(mock.request("GET", "/list?page=2", "").body, b"page 2");
+    let unknown = mock.request("GET", "/list?page=3", "");
     assert_eq!(
         (unknown.status, unknown.json()["error"]["code"].as_str()),
         (404, Some("MOCK_NO_ROUTE"))

@@ -204,11 +204,11 @@ fn block<T>(work: impl Future<Output = T>) -> T {
 }
 
 async fn network(docker: &Docker) {
-    let act = Action::CreateNetwork {
+    let action = Action::CreateNetwork {
         name: name("argus-race"),
         labels: labels(),
     };
-    docker.execute(&act, &()).await.expect("a network");
+    docker.execute(&action, &()).await.expect("a network");
 }
 
 /// Creates a container that writes a file into its mount.
@@ -238,11 +238,11 @@ async fn create(docker: &Docker, called: &str, source: &Path) -> Result<Containe
         stop_grace: Duration::from_secs(1),
         confinement: Confinement::default(),
     };
-    let act = Action::CreateContainer {
+    let action = Action::CreateContainer {
         name: name(called),
         spec: Box::new(spec),
     };
-    match docker.execute(&act, &()).await? {
+    match docker.execute(&action, &()).await? {
         Done::Container(id) => Ok(id),
         other => panic!("{other:?}"),
     }
@@ -255,11 +255,11 @@ async fn start(docker: &Docker, id: &ContainerId) -> Result<Done, ActionError> {
 }
 
 async fn remove(docker: &Docker, id: &ContainerId) {
-    let act = Action::RemoveContainer {
+    let action = Action::RemoveContainer {
         id: id.clone(),
         name: String::new(),
     };
-    docker.execute(&act, &()).await.expect("a removal");
+    docker.execute(&action, &()).await.expect("a removal");
 }
 
 fn is_mount_refused<T: std::fmt::Debug>(received: &Result<T, ActionError>) -> bool {

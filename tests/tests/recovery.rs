@@ -105,7 +105,7 @@ fn rollback_restores_the_last_good_revision() {
     argus.write_spec("e2e.yaml", &spec("rolled", "exec sleep 3600", ""));
     let good = argus.wait_ready("rolled", LIMIT)["revision"].clone();
     let none = argus.cli(&["rollback", "rolled"]);
-    assert!(!none.status.success(), "there is no revision to roll back to");
+    assert!(!none.status.success(), "no revision to roll back to");
     proven(&argus, "rolled");
     argus.write_spec("e2e.yaml", &spec("rolled", "exit 127", ""));
     argus.wait_status("rolled", LIMIT, "the new revision fails", |now| {

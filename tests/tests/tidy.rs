@@ -53,14 +53,14 @@ fn sources() -> Vec<String> {
 }
 
 /// The modules of the product, without tests in separate files.
-fn rooms() -> Vec<String> {
-    let is_room = |path: &String| {
+fn modules() -> Vec<String> {
+    let is_module = |path: &String| {
         let product =
             path.starts_with("crds/src/") || (path.starts_with("controller/") && path.contains("src/"));
         let tests = path.ends_with("_tests.rs") || path.ends_with("/tests.rs") || path.contains("/tests/");
         product && !tests
     };
-    sources().into_iter().filter(is_room).collect()
+    sources().into_iter().filter(is_module).collect()
 }
 
 /// The code of a file, without comments and without its test module.
@@ -98,7 +98,7 @@ fn none(what: &str, offences: &[String]) {
 /// All modules whose code contains one of `words`, except those in `allowed`.
 fn named_outside(words: &[&str], allowed: &[&str]) -> Vec<String> {
     let mut offences = Vec::new();
-    for path in rooms() {
+    for path in modules() {
         if allowed.iter().any(|prefix| path.starts_with(prefix)) {
             continue;
         }
@@ -115,7 +115,7 @@ fn named_outside(words: &[&str], allowed: &[&str]) -> Vec<String> {
 
 #[test]
 fn layer_dependencies_point_down() {
-    let floors = [
+    let layers = [
         ("crds", &[][..]),
         ("controller/core", &["argus-crds"]),
         ("controller/mock", &["argus-core", "argus-crds"]),
@@ -141,7 +141,7 @@ fn layer_dependencies_point_down() {
         ),
     ];
     let mut offences = Vec::new();
-    for (baseline, below) in floors {
+    for (baseline, below) in layers {
         let used = dependencies(&format!("{baseline}/Cargo.toml"), "dependencies");
         let ours = used.iter().filter(|name| name.starts_with("argus"));
         offences.extend(
@@ -233,7 +233,7 @@ fn module_has_at_most_400_lines() {
     };
     none(
         "split the module by responsibility",
-        &rooms().into_iter().filter_map(too_long).collect::<Vec<_>>(),
+        &modules().into_iter().filter_map(too_long).collect::<Vec<_>>(),
     );
 }
 
@@ -356,7 +356,7 @@ fn every_invariant_names_an_existing_test() {
     let code: String = sources().iter().map(|path| read(path)).collect();
     let mut offences = Vec::new();
     let rows = invariants();
-    assert!(rows.len() >= 13, "13 laws, {} rows", rows.len());
+    assert!(rows.len() >= 13, "13 invariants, {} rows", rows.len());
     for (number, held) in rows {
         let names: Vec<_> = held.split('`').skip(1).step_by(2).collect();
         if names.is_empty() && !held.contains("not yet held by a test") {

@@ -74,7 +74,7 @@ fn get_watch_prints_changes_below() {
     let before = rows(&shown.written());
     assert!(
         argus
-            .cli(&["hold", "watched", "--reason", "a look"])
+            .cli(&["hold", "watched", "--reason", "inspection"])
             .status
             .success()
     );
@@ -103,7 +103,7 @@ fn top_redraws_in_place() {
     });
     assert!(
         argus
-            .cli(&["hold", "topped", "--reason", "a look"])
+            .cli(&["hold", "topped", "--reason", "inspection"])
             .status
             .success()
     );

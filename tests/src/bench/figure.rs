@@ -68,7 +68,7 @@ impl Figure {
 /// All figures as a Markdown table.
 pub(crate) fn table(figures: &[Figure]) -> String {
     let mut out = String::from(
-        "| what | unit | median | min | max | n | goal | reached |\n|---|---|---|---|---|---|---|---|\n",
+        "| measurement | unit | median | min | max | n | goal | reached |\n|---|---|---|---|---|---|---|---|\n",
     );
     for figure in figures {
         let sorted = figure.sorted();

@@ -54,14 +54,14 @@ fn desired(project: &str, services: usize) -> Desired {
 }
 
 /// Specs, the store and the time, as the planner sees them.
-struct HttpFixture {
+struct PlannerFixture {
     specs: BTreeMap<EnvName, Arc<Accepted>>,
     store: Store,
     health: HealthStates,
     now: Timestamp,
 }
 
-impl HttpFixture {
+impl PlannerFixture {
     /// Creates `environments` environments of `services` services each, on a listed and empty engine.
     fn new(environments: usize, services: usize) -> Self {
         let accept = |index| {
@@ -164,7 +164,7 @@ pub(crate) fn run(figures: &mut Vec<Figure>) {
 
 fn at_rest(figures: &mut Vec<Figure>) {
     for (environments, goal) in [(10, ("≤ 1 ms", 1.0)), (100, ("≤ 10 ms", 10.0))] {
-        let mut fixture = HttpFixture::new(environments, 10);
+        let mut fixture = PlannerFixture::new(environments, 10);
         let mut planner = Planner::new(site(), PlannerState::default());
         fixture.settle(&mut planner);
         assert_eq!(fixture.containers(), environments * 10, "all containers run");
@@ -184,7 +184,7 @@ fn at_rest(figures: &mut Vec<Figure>) {
     }
 }
 
-fn one_changed(fixture: &mut HttpFixture, planner: &mut Planner, figures: &mut Vec<Figure>) {
+fn one_changed(fixture: &mut PlannerFixture, planner: &mut Planner, figures: &mut Vec<Figure>) {
     let any = fixture.store.containers().next().expect("one").clone();
     let mut last = fixture.turn(planner);
     let mut took = Vec::new();
@@ -210,7 +210,7 @@ fn one_changed(fixture: &mut HttpFixture, planner: &mut Planner, figures: &mut V
 }
 
 fn from_scratch(figures: &mut Vec<Figure>) {
-    let mut fixture = HttpFixture::new(200, 50);
+    let mut fixture = PlannerFixture::new(200, 50);
     let fresh = |memory: &PlannerState| Planner::new(site(), memory.clone());
     let goal = ("≤ 100 ms", 100.0);
     let nothing = PlannerState::default();

@@ -44,7 +44,7 @@ fn paced(mock: &MockServer, figures: &mut Vec<Figure>) {
                         let due = begin + Duration::from_secs_f64(slot);
                         wait::until_due(due);
                         let path = format!("/kind{}/{number}", number % 50);
-                        let answer = connection.ask("GET", &path, &[], "");
+                        let answer = connection.request("GET", &path, &[], "");
                         if answer.is_ok_and(|answer| answer.status == 200) {
                             took.push(due.elapsed().as_secs_f64() * 1e3);
                         } else {
@@ -88,7 +88,9 @@ fn flat(mock: &MockServer, figures: &mut Vec<Figure>) {
                 threads.spawn(|| {
                     let mut connection = mock.connect();
                     while request.fetch_add(1, Ordering::Relaxed) < all {
-                        let answer = connection.ask("GET", "/kind7/1", &[], "").expect("a response");
+                        let answer = connection
+                            .request("GET", "/kind7/1", &[], "")
+                            .expect("a response");
                         assert_eq!(answer.status, 200);
                     }
                 });

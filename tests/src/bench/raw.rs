@@ -145,7 +145,7 @@ pub(crate) fn heal(engine: &PrivateEngine, project: &str, count: usize, ready: &
         seen.push_str(&String::from_utf8_lossy(&buffer[..read]));
         if seen.contains("\r\n\r\n") {
             // After the first event the receiver no longer waits.
-            let _told_before = ready.send(());
+            let _sent_before = ready.send(());
         }
         while let Some(end) = seen.find('\n') {
             let line: String = seen.drain(..=end).collect();

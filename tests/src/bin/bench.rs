@@ -29,7 +29,7 @@ mod outage;
 mod raw;
 
 /// Debounce time after a notification of a spec directory, in milliseconds.
-const QUIET: f64 = 150.0;
+const DEBOUNCE: f64 = 150.0;
 const IDLE_SECONDS: u64 = 20;
 
 fn main() {
@@ -84,7 +84,7 @@ fn main() {
     if wanted("mock") {
         mock::run(&mut figures);
     }
-    if wanted("brain") {
+    if wanted("planner") {
         micro::run(&mut figures);
     }
 
@@ -100,12 +100,12 @@ fn main() {
     fs::write(Path::new(&out).join("performance.json"), json + "\n").expect("the JSON can be written");
     let text = format!(
         "# Performance\n\nWritten by `./scripts/bench --pairs {pairs}`; do not edit.\n\n\
-         Engine {}, {cores} cores; load average when it began: {before:.1} (from what else the machine does; above {cores} the times \
-         are noisy). Times move by half from run to run on a shared machine: **only ratios taken in one run count**. Floor and \
-         Argus took turns on one private engine.\n\n\
-         The floor is a small client on keep-alive connections that makes only the necessary calls, four in flight; with health it \
-         asks each service from its start on while the others are being made. Argus's times run from the rename of the spec to \
-         the status file that says Ready, so they contain the quiet time of 150 ms after a notification.\n\n{table}",
+         Engine {}, {cores} cores; load average at the start: {before:.1} (other processes; above {cores} the times are noisy). \
+         On a shared machine, times vary by half between runs: **compare only ratios from one run**. Baseline and Argus took \
+         turns on one private engine.\n\n\
+         The baseline is a small client on keep-alive connections that makes only the necessary calls, four in flight. With \
+         health checks, it probes each service from its start while it creates the others. Argus' times run from the rename of \
+         the spec to the status file with phase Ready. They include the debounce time of 150 ms after a notification.\n\n{table}",
         version.trim()
     );
     fs::write(Path::new(&out).join("performance.md"), text).expect("the page can be written");
@@ -192,20 +192,20 @@ fn argus_down_file(engine: &PrivateEngine, controller: &Controller<'_>, project:
 
 fn ready(engine: &PrivateEngine, pairs: usize, count: usize, health: bool, figures: &mut Vec<Figure>) {
     let controller = Controller::start(engine, RunOptions::default());
-    let (mut floors, mut ours, mut ratios, mut bare) = (vec![], vec![], vec![], vec![]);
+    let (mut baselines, mut ours, mut ratios, mut bare) = (vec![], vec![], vec![], vec![]);
     for pair in 0..pairs {
         let ports = health.then_some(21_000);
-        let project = format!("floor{count}{}{pair}", if health { "h" } else { "p" });
+        let project = format!("base{count}{}{pair}", if health { "h" } else { "p" });
         let (baseline, ()) = wait::timed(|| raw::up(engine, &project, count, ports));
         let baseline = baseline.as_secs_f64() * 1e3;
         raw::down(engine, &project, count);
-        let project = project.replace("floor", "argus");
+        let project = project.replace("base", "argus");
         let took = argus_up(&controller, &project, &spec(&project, count, ports));
         argus_down(engine, &controller, &project);
-        floors.push(baseline);
+        baselines.push(baseline);
         ours.push(took);
         ratios.push(took / baseline);
-        bare.push((took - QUIET) / baseline);
+        bare.push((took - DEBOUNCE) / baseline);
     }
     let kind = if health {
         "with HTTP health checks"
@@ -213,11 +213,11 @@ fn ready(engine: &PrivateEngine, pairs: usize, count: usize, health: bool, figur
         "without health checks"
     };
     let goal = if health {
-        ("≤ 1.05 × floor", 1.05)
+        ("≤ 1.05 × baseline", 1.05)
     } else {
-        ("≤ 1.10 × floor", 1.10)
+        ("≤ 1.10 × baseline", 1.10)
     };
-    let baseline = Figure::new(format!("baseline, {count} services {kind}"), "ms", floors);
+    let baseline = Figure::new(format!("baseline, {count} services {kind}"), "ms", baselines);
     let bare = Figure::new(
         format!("ratio, {count} services {kind}, without the debounce time"),
         "×",
@@ -225,7 +225,7 @@ fn ready(engine: &PrivateEngine, pairs: usize, count: usize, health: bool, figur
     );
     let why = format!(
         "the debounce time alone is {:.0} % of the baseline; without it {:.2} ×",
-        QUIET / baseline.median() * 100.0,
+        DEBOUNCE / baseline.median() * 100.0,
         bare.median()
     );
     push(figures, baseline);

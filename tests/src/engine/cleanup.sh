@@ -1,6 +1,6 @@
-# Removes every trace of one private engine. In the environment: ROOT (its folder) and NAME (its netns, cgroup and veth).
-# With WAIT=1 it first waits until its standard input ends, which is when the owner stops the engine or dies, however it dies.
-# Nothing outside ROOT and NAME is touched; a process is killed only when its command line, netns or cgroup proves that it is ours.
+# Removes every trace of one private engine. Variables: ROOT (its directory) and NAME (its netns, cgroup and veth).
+# With WAIT=1 it first waits until its standard input closes, which happens when the owner stops the engine or dies in any way.
+# It touches nothing outside ROOT and NAME, and kills a process only if its command line, netns or cgroup proves that it is ours.
 [ -n "${ROOT:-}" ] && [ -n "${NAME:-}" ] || exit 2
 cd / || exit 2
 if [ "${WAIT:-}" = 1 ]; then cat >/dev/null; fi
@@ -11,10 +11,10 @@ ours() {
     find /sys/fs/cgroup -path "*/$NAME/*" -name cgroup.procs -exec cat {} + 2>/dev/null
 }
 
-# What is frozen takes no signal, not even the last one.
+# A frozen process takes no signal, not even SIGKILL.
 find /sys/fs/cgroup -path "*/$NAME/*" -name freezer.state -exec sh -c 'echo THAWED >"$1"' _ {} \; 2>/dev/null
 
-# The data is thrown away, so nobody has to end in good order; a frozen daemon or a dead shim would not anyway.
+# The data is removed, so no process needs a clean end; a frozen daemon or a dead shim would not end cleanly anyway.
 round=0
 while [ "$round" -lt 100 ]; do
     pids=$(ours | sort -u | grep -vx -e "$$" -e 0)

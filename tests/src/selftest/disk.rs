@@ -42,7 +42,7 @@ fn round(bench: &Bench<'_>, port: usize) -> Option<Duration> {
     fill(bench.engine, &ballast);
     bench.argus.start_again();
     bench.argus.write_spec(FILE, &spec(ENV, port, "300MB"));
-    let output = wait::poll(LIMIT, || says_low(bench));
+    let output = wait::poll(LIMIT, || reports_low(bench));
     let untouched = bench.engine.containers_with(&label()).is_empty();
     std::fs::remove_file(&ballast).expect("the ballast exists");
     let started = now();
@@ -60,7 +60,7 @@ fn label() -> String {
     format!("argusai.environment={ENV}")
 }
 
-fn says_low(bench: &Bench<'_>) -> Option<()> {
+fn reports_low(bench: &Bench<'_>) -> Option<()> {
     let status = bench.argus.status(ENV);
     let errors = status["errors"].as_array()?;
     let low = errors.iter().find(|error| error["code"] == "DISK_SPACE_LOW")?;

@@ -24,28 +24,28 @@ enum By {
 
 fn cases() -> Vec<(By, &'static str)> {
     let get = |path| By::Http("GET", path, String::new());
-    let act = |body: &str| By::Http("POST", "/api/v1/actions", body.to_owned());
+    let action = |body: &str| By::Http("POST", "/api/v1/actions", body.to_owned());
     let long = format!(r#"{{"verb":"retry","environment":"{}"}}"#, "x".repeat(100_000));
-    let no_one = || json!({ "environment": "nobody" });
+    let no_one = || json!({ "environment": "missing" });
     vec![
-        (By::Cli(&["get", "nobody"]), "notFound"),
-        (get("/api/v1/environments/nobody"), "notFound"),
+        (By::Cli(&["get", "missing"]), "notFound"),
+        (get("/api/v1/environments/missing"), "notFound"),
         (By::Mcp("argus_status", no_one()), "notFound"),
-        (By::Cli(&["retry", "nobody"]), "notFound"),
-        (act(r#"{"verb":"retry","environment":"nobody"}"#), "notFound"),
+        (By::Cli(&["retry", "missing"]), "notFound"),
+        (action(r#"{"verb":"retry","environment":"missing"}"#), "notFound"),
         (By::Mcp("argus_retry", no_one()), "notFound"),
-        (By::Cli(&["plan", "nobody"]), "notFound"),
-        (get("/api/v1/plan?environment=nobody"), "notFound"),
+        (By::Cli(&["plan", "missing"]), "notFound"),
+        (get("/api/v1/plan?environment=missing"), "notFound"),
         (By::Mcp("argus_plan", no_one()), "notFound"),
         (get("/api/v1/errors/NOTHING"), "notFound"),
         (By::Mcp("argus_explain", json!({ "code": "NOTHING" })), "notFound"),
         (get("/nowhere"), "notFound"),
         (By::Cli(&["get", "../x"]), "usage"),
         (By::Cli(&["get", "--moon"]), "usage"),
-        (By::Cli(&["hold", "nobody", "--for", "long"]), "usage"),
+        (By::Cli(&["hold", "missing", "--for", "long"]), "usage"),
         (get("/api/v1/environments?detail=some"), "badRequest"),
-        (act(r#"{"verb":"explode"}"#), "badRequest"),
-        (act("half {"), "badRequest"),
+        (action(r#"{"verb":"explode"}"#), "badRequest"),
+        (action("half {"), "badRequest"),
         (By::Mcp("argus_status", json!({ "moon": 1 })), "badRequest"),
         (
             By::Http("DELETE", "/api/v1/controller", String::new()),
@@ -128,7 +128,7 @@ fn missing_objects_have_one_reason_on_every_interface() {
         );
     }
     argus.stop();
-    let away = queries::cli(&argus, &["retry", "nobody"]);
+    let away = queries::cli(&argus, &["retry", "missing"]);
     assert_eq!(reason(&away), "notRunning", "{away:#}");
 }
 

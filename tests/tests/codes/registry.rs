@@ -48,12 +48,12 @@ fn answer(mut client: TcpStream, refusal: &str) -> Option<()> {
     while !head.next()?.ok()?.is_empty() {}
     // The response to the version check: a registry without login.
     let greeting = "200 OK\r\nContent-Type: application/json\r\n\r\n{}";
-    let said = if request.starts_with("GET /v2/ ") {
+    let response = if request.starts_with("GET /v2/ ") {
         greeting
     } else {
         refusal
     };
-    let (status, rest) = said.split_once("\r\n")?;
+    let (status, rest) = response.split_once("\r\n")?;
     let text = format!(
         "HTTP/1.1 {status}\r\nConnection: close\r\nDocker-Distribution-Api-Version: registry/2.0\r\n{rest}"
     );

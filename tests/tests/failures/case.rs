@@ -118,7 +118,7 @@ impl Case {
         })
     }
 
-    /// The folder that an error names as its evidence.
+    /// The directory that an error names as its evidence.
     pub(crate) fn evidence(&self, error: &Value) -> PathBuf {
         let path = text(&error["details"]["evidence"]);
         assert!(!path.is_empty(), "the error names no evidence: {error:#}");

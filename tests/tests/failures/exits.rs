@@ -100,7 +100,7 @@ fn unrunnable_command_is_not_retried() {
     let names = ["bad", "absent", "folder"];
     let status = case
         .argus
-        .wait_status("unrunnable", argus_tests::fixture::LIMIT, "says so", |now| {
+        .wait_status("unrunnable", argus_tests::fixture::LIMIT, "reports it", |now| {
             names.iter().all(|name| {
                 let service = Controller::service(now, name);
                 service["state"] == "Failed" && service["lastError"]["code"] == "ENTRYPOINT_NOT_FOUND"

@@ -39,7 +39,7 @@ fn unhealthy_service_is_restarted_and_then_recreated() {
     let request = |what: &str| {
         let found = questions.iter().find(|(question, _)| question.starts_with(what));
         found.map_or_else(
-            || panic!("{what} was not asked: {error:#}"),
+            || panic!("{what} was not probed: {error:#}"),
             |(_, answer)| text(answer),
         )
     };

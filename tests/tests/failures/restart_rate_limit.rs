@@ -18,24 +18,30 @@ const ALLOWED: usize = 10;
 fn eleventh_restart_in_a_minute_waits() {
     let engine = engine();
     let mut spec =
-        "project: { name: storm }\nresilience: { container: { restartDelay: 1s } }\nservices:\n".to_owned();
+        "project: { name: ratelimit }\nresilience: { container: { restartDelay: 1s } }\nservices:\n"
+            .to_owned();
     for n in 0..SERVICES {
         writeln!(
             spec,
-            "  s{n}:\n    image: busybox:local\n    container: {{ name: storm-s{n} }}"
+            "  s{n}:\n    image: busybox:local\n    container: {{ name: ratelimit-s{n} }}"
         )
         .expect("a string");
     }
     let argus = Controller::start(engine, RunOptions::default());
     argus.write_spec("e2e.yaml", &spec);
-    argus.wait_ready("storm", LIMIT);
+    argus.wait_ready("ratelimit", LIMIT);
     let starts = || -> Vec<Timestamp> {
-        let of = |n| engine.inspect(&format!("storm-s{n}")).as_ref().and_then(started);
+        let of = |n| {
+            engine
+                .inspect(&format!("ratelimit-s{n}"))
+                .as_ref()
+                .and_then(started)
+        };
         (0..SERVICES).filter_map(of).collect()
     };
     let last = starts().into_iter().max().expect("they run");
     for n in 0..SERVICES {
-        send(engine, &format!("storm-s{n}"), Signal::KILL);
+        send(engine, &format!("ratelimit-s{n}"), Signal::KILL);
     }
     let waiting = |status: &serde_json::Value| {
         let of = |n| Controller::service(status, &format!("s{n}"))["waitingOn"].clone();
@@ -48,7 +54,7 @@ fn eleventh_restart_in_a_minute_waits() {
         let of = |n: &usize| Controller::service(status, &format!("s{n}"))["state"] == "Ready";
         (0..SERVICES).filter(of).count()
     };
-    let status = argus.wait_status("storm", LIMIT, "restarted up to the limit", |now| {
+    let status = argus.wait_status("ratelimit", LIMIT, "restarted up to the limit", |now| {
         waiting(now).len() == SERVICES - ALLOWED && ready(now) == ALLOWED
     });
     let again = || starts().into_iter().filter(|at| *at > last).collect::<Vec<_>>();
@@ -69,7 +75,7 @@ fn eleventh_restart_in_a_minute_waits() {
     assert_ne!(status["phase"], "Ready");
 
     // After the minute all of them may restart.
-    let status = argus.wait_status("storm", LIMIT * 2, "all run again", |now| {
+    let status = argus.wait_status("ratelimit", LIMIT * 2, "all run again", |now| {
         ready(now) == SERVICES && now["phase"] == "Ready"
     });
     let restarts: Vec<_> = (0..SERVICES)

@@ -152,7 +152,7 @@ fn event_names_are_the_documented_ones() {
     };
     while !is_reported(&received) {
         let event = stream
-            .hear()
+            .next_event()
             .unwrap_or_else(|error| panic!("{error}: {:#?}", received.0));
         received.take(&event.expect("the stream continues"));
     }

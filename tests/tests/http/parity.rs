@@ -209,14 +209,14 @@ fn output() -> Vec<Thing> {
         thing("breaker reset")
             .post("/api/v1/actions/resetBreaker", json!({}))
             .mcp("argus_reset_circuit", json!({})),
-        thing("test begin same --case two --holder agent-1 --purpose look")
+        thing("test begin same --case two --holder agent-1 --purpose debugging")
             .post(
                 "/api/v1/actions/beginTest",
-                json!({ "environment": "same", "case": "two", "holder": "agent-1", "purpose": "look" }),
+                json!({ "environment": "same", "case": "two", "holder": "agent-1", "purpose": "debugging" }),
             )
             .mcp(
                 "argus_test",
-                json!({ "environment": "same", "case": "two", "action": "begin", "holder": "agent-1", "purpose": "look" }),
+                json!({ "environment": "same", "case": "two", "action": "begin", "holder": "agent-1", "purpose": "debugging" }),
             ),
         thing("get same")
             .get("/api/v1/environments/same")
@@ -265,37 +265,37 @@ fn output() -> Vec<Thing> {
 
 /// Queries and commands about missing objects, with their errors.
 fn missing() -> Vec<Thing> {
-    let no_one = json!({ "environment": "nobody" });
+    let no_one = json!({ "environment": "missing" });
     vec![
-        thing("fork nobody copy")
+        thing("fork missing copy")
             .post(
                 "/api/v1/actions/fork",
-                json!({ "environment": "nobody", "to": "copy" }),
+                json!({ "environment": "missing", "to": "copy" }),
             )
-            .mcp("argus_fork", json!({ "environment": "nobody", "to": "copy" })),
-        thing("down nobody")
+            .mcp("argus_fork", json!({ "environment": "missing", "to": "copy" })),
+        thing("down missing")
             .post("/api/v1/actions/down", no_one.clone())
             .mcp("argus_down", no_one.clone()),
-        thing("cancel nobody")
+        thing("cancel missing")
             .post("/api/v1/actions/cancel", no_one.clone())
             .mcp("argus_cancel", no_one.clone()),
-        thing("get nobody")
-            .get("/api/v1/environments/nobody")
+        thing("get missing")
+            .get("/api/v1/environments/missing")
             .mcp("argus_status", no_one.clone()),
-        thing("why nobody")
-            .get("/api/v1/environments/nobody/why")
+        thing("why missing")
+            .get("/api/v1/environments/missing/why")
             .mcp("argus_why", no_one.clone()),
-        thing("network nobody")
-            .get("/api/v1/environments/nobody/network")
+        thing("network missing")
+            .get("/api/v1/environments/missing/network")
             .mcp("argus_network", no_one.clone()),
-        thing("network nobody --verify")
-            .post("/api/v1/environments/nobody/network", json!({}))
+        thing("network missing --verify")
+            .post("/api/v1/environments/missing/network", json!({}))
             .mcp(
                 "argus_network",
-                json!({ "environment": "nobody", "verify": true }),
+                json!({ "environment": "missing", "verify": true }),
             ),
-        thing("plan nobody")
-            .get("/api/v1/plan?environment=nobody")
+        thing("plan missing")
+            .get("/api/v1/plan?environment=missing")
             .mcp("argus_plan", no_one.clone()),
         thing("evidence same db")
             .get("/api/v1/environments/same/services/db/evidence")
@@ -306,7 +306,7 @@ fn missing() -> Vec<Thing> {
         thing("incidents nothing")
             .get("/api/v1/incidents/nothing")
             .mcp("argus_incidents", json!({ "id": "nothing" })),
-        thing("retry nobody")
+        thing("retry missing")
             .post("/api/v1/actions/retry", no_one.clone())
             .mcp("argus_retry", no_one),
     ]
@@ -342,9 +342,9 @@ fn at_any_moment(value: Value, checks: bool) -> Value {
 fn by_cli(fixture: &HttpFixture<'_>, words: &str) -> Value {
     let mut args: Vec<&str> = words.split(' ').collect();
     args.extend(["-o", "json"]);
-    let said = fixture.argus.cli(&args);
-    let out = String::from_utf8_lossy(&said.stdout).into_owned();
-    let err = String::from_utf8_lossy(&said.stderr).into_owned();
+    let output = fixture.argus.cli(&args);
+    let out = String::from_utf8_lossy(&output.stdout).into_owned();
+    let err = String::from_utf8_lossy(&output.stderr).into_owned();
     let text = if out.trim().is_empty() {
         // Notes precede the error.
         err.find('{').map_or("", |at| &err[at..])

@@ -50,7 +50,11 @@ fn client_past_retention_gets_lagged_and_a_snapshot() {
 
     let received = 1;
     let mut late = fixture.events("", Some(&received.to_string()));
-    let mut next = || late.hear().expect("the stream continues").expect("an event");
+    let mut next = || {
+        late.next_event()
+            .expect("the stream continues")
+            .expect("an event")
+    };
     let greeting = next();
     assert_eq!((greeting.name.as_str(), greeting.id.as_str()), ("snapshot", "1"));
     let gap = std::iter::repeat_with(&mut next).find(|event| event.name == "lagged");
@@ -70,12 +74,21 @@ fn client_past_retention_gets_lagged_and_a_snapshot() {
     assert_eq!(output, rest);
     // Records that are complete have no gap.
     let mut back = fixture.events("", Some(&(first - 1).to_string()));
-    let started = back.hear().expect("the stream continues").expect("a snapshot");
+    let started = back
+        .next_event()
+        .expect("the stream continues")
+        .expect("a snapshot");
     assert_eq!(started.name, "snapshot");
-    let mut record = back.hear().expect("the stream continues").expect("an event");
+    let mut record = back
+        .next_event()
+        .expect("the stream continues")
+        .expect("an event");
     while record.id.is_empty() {
         assert_ne!(record.name, "lagged");
-        record = back.hear().expect("the stream continues").expect("an event");
+        record = back
+            .next_event()
+            .expect("the stream continues")
+            .expect("an event");
     }
     assert_eq!(record.id, first.to_string());
 }

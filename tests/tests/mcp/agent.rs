@@ -68,7 +68,7 @@ impl McpFixture {
     }
 
     /// The responses to these steps.
-    pub(crate) fn ask(&self, over: Over, steps: &[Value]) -> Vec<Value> {
+    pub(crate) fn run_steps(&self, over: Over, steps: &[Value]) -> Vec<Value> {
         let output = self.run(&self.script(over, steps));
         let answers = output["answers"].as_array().cloned();
         let answers = answers.unwrap_or_else(|| panic!("{over:?}: {output:#}"));
@@ -78,7 +78,7 @@ impl McpFixture {
 
     /// The response to one call.
     pub(crate) fn call(&self, over: Over, tool: &str, arguments: &Value) -> Value {
-        let answers = self.ask(over, &[json!({ "call": tool, "arguments": arguments })]);
+        let answers = self.run_steps(over, &[json!({ "call": tool, "arguments": arguments })]);
         answers[0]["result"].clone()
     }
 }

@@ -125,9 +125,9 @@ fn error_call_traces_are_on_every_interface() {
 
     refusals(&fixture, &get);
     // Call traces that cannot be written delay nothing else, and neither does an obstacle at their path.
-    let beside = fixture.argus.state.join("environments/calls.debug");
-    std::fs::remove_file(&beside).expect("a file");
-    std::fs::create_dir(&beside).expect("a directory");
+    let traces = fixture.argus.state.join("environments/calls.debug");
+    std::fs::remove_file(&traces).expect("a file");
+    std::fs::create_dir(&traces).expect("a directory");
     fixture
         .argus
         .write_spec("e2e.yaml", &spec("calls").replace("exit 3", "exit 4"));
@@ -139,7 +139,7 @@ fn error_call_traces_are_on_every_interface() {
         });
     let blind = fixture.argus.cli(&["describe", "calls", "-o", "json", "--debug"]);
     assert!(blind.status.success(), "{blind:?}");
-    std::fs::remove_dir(&beside).expect("a directory");
+    std::fs::remove_dir(&traces).expect("a directory");
 
     // Traces of repaired errors are removed.
     fixture.argus.remove_spec("e2e.yaml");
@@ -152,27 +152,27 @@ fn error_call_traces_are_on_every_interface() {
 
 /// A refusal contains the refused call.
 fn refusals(fixture: &McpFixture, get: &dyn Fn(&str) -> http::Answer) {
-    let refused = get("nobody?tail=3&debug=true");
+    let refused = get("missing?tail=3&debug=true");
     assert_eq!(refused.status, 404, "{refused:?}");
     let call = &checked(&refused.json())[0].clone();
-    assert_eq!(call["operation"], "GET /api/v1/environments/nobody", "{call:#}");
+    assert_eq!(call["operation"], "GET /api/v1/environments/missing", "{call:#}");
     assert_eq!(call["arguments"], json!({ "tail": "3" }), "{call:#}");
     let result = fixture.call(
         Over::Stdio,
         "argus_retry",
-        &json!({ "environment": "nobody", "debug": true }),
+        &json!({ "environment": "missing", "debug": true }),
     );
     let call = &checked(error(&result))[0];
     assert_eq!(
         (&call["operation"], &call["arguments"]),
-        (&json!("argus_retry"), &json!({ "environment": "nobody" }))
+        (&json!("argus_retry"), &json!({ "environment": "missing" }))
     );
-    let output = fixture.argus.cli(&["retry", "nobody", "-o", "json", "--debug"]);
+    let output = fixture.argus.cli(&["retry", "missing", "-o", "json", "--debug"]);
     let text: Value = serde_json::from_slice(&output.stderr).expect("JSON");
     let call = &checked(&text)[0];
     assert_eq!(
         (&call["operation"], &call["arguments"]["environments"]),
-        (&json!("argus retry"), &json!("nobody"))
+        (&json!("argus retry"), &json!("missing"))
     );
     // A command that ends with the error of an environment includes its call traces, too.
     let waited = fixture
@@ -205,7 +205,7 @@ fn argus_debug_adds_call_traces_to_files() {
     let schema: Value = serde_json::from_slice(&schema.stdout).expect("a schema");
     jsonschema::validate(&schema, &status).expect("the file matches its schema");
     let socket = argus.state.join("private/argus.sock");
-    let path = "/api/v1/environments/nobody";
+    let path = "/api/v1/environments/missing";
     let refused = http::request(&socket, "GET", path, "application/json", b"", LIMIT).expect("a response");
     checked(&refused.json());
 }

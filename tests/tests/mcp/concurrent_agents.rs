@@ -59,8 +59,8 @@ fn second_agent_sees_the_user_of_an_environment() {
     }
     // The second agent may run a test in parallel, and learns about the first.
     let begin = json!({ "action": "begin", "case": "search", "holder": "agent-2" });
-    let beside = fixture.call(Over::Http, "argus_test", &test(begin));
-    let words = beside["content"][0]["text"].to_string();
+    let second = fixture.call(Over::Http, "argus_test", &test(begin));
+    let words = second["content"][0]["text"].to_string();
     assert!(words.contains("also: test `checkout` of agent-1"), "{words}");
     let hold = json!({ "reason": "looking", "holder": "agent-2", "forSeconds": 600 });
     data(&fixture.call(Over::Http, "argus_hold", &test(hold)));

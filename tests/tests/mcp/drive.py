@@ -1,9 +1,9 @@
-"""Drives the MCP server of Argus with the official Python client, as a script of steps on stdin tells.
+"""Drives the MCP server of Argus with the official Python client, by a script of steps on stdin.
 
 {"stdio": [PROGRAM, ARGUMENT...]} or {"http": URL, "token": TOKEN, "socket": PATH}, "mode": "auto" or "legacy", and "steps":
 {"tools": true} | {"call": NAME, "arguments": {...}, "progress": bool, "cancel": SECONDS} | {"resources": true} | {"read": URI}
 
-Prints a list with one answer a step. What a tool answers is validated against the schema that it publishes.
+Prints a list with one response per step. The response of a tool is validated against its published schema.
 """
 
 import json
@@ -23,20 +23,20 @@ def plain(model):
 
 
 async def call(client, schemas, step):
-    heard = []
+    received = []
 
-    async def hear(progress, total, message):
-        heard.append({"progress": progress, "total": total, "message": message})
+    async def on_progress(progress, total, message):
+        received.append({"progress": progress, "total": total, "message": message})
 
     arguments = step.get("arguments", {})
-    listener = hear if step.get("progress") else None
+    listener = on_progress if step.get("progress") else None
     with anyio.move_on_after(step.get("cancel", 600)) as scope:
         result = plain(await client.call_tool(step["call"], arguments, progress_callback=listener))
     if scope.cancelled_caught:
-        return {"cancelled": True, "heard": heard}
-    # Other clients hold errors against it as well.
+        return {"cancelled": True, "progress": received}
+    # Other clients validate errors against the schema as well.
     jsonschema.validate(result["structuredContent"], schemas[step["call"]])
-    return {"result": result, "heard": heard}
+    return {"result": result, "progress": received}
 
 
 async def answer(client, schemas, step):
@@ -50,7 +50,7 @@ async def answer(client, schemas, step):
             found["templates"] = plain(await client.list_resource_templates())
             return found
         return {"tools": [plain(tool) for tool in (await client.list_tools()).tools]}
-    except Exception as error:  # noqa: BLE001 - the test looks at it
+    except Exception as error:  # noqa: BLE001 - the test checks it
         return {"error": f"{type(error).__name__}: {error}"}
 
 
@@ -73,20 +73,20 @@ async def main():
     mode = script.get("mode", "auto")
     if "stdio" in script:
         program, *arguments = script["stdio"]
-        # The client passes few variables on; the server is to see what we see.
+        # The client passes few variables on, but the server needs all of ours.
         server = StdioServerParameters(command=program, args=arguments, env=dict(os.environ))
-        told = await run(Client(stdio_client(server), mode=mode), script)
+        output = await run(Client(stdio_client(server), mode=mode), script)
     else:
         token = script.get("token")
         headers = {"authorization": f"Bearer {token}"} if token else {}
         socket = script.get("socket")
         transport = httpx2.AsyncHTTPTransport(uds=socket) if socket else None
         async with httpx2.AsyncClient(headers=headers, timeout=600, transport=transport) as http:
-            told = await run(Client(streamable_http_client(script["http"], http_client=http), mode=mode), script)
-    json.dump(told, sys.stdout)
+            output = await run(Client(streamable_http_client(script["http"], http_client=http), mode=mode), script)
+    json.dump(output, sys.stdout)
 
 
 try:
     anyio.run(main)
-except* Exception as group:  # noqa: BLE001 - the test looks at it
+except* Exception as group:  # noqa: BLE001 - the test checks it
     json.dump({"refused": repr(group.exceptions)}, sys.stdout)

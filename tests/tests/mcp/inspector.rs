@@ -25,7 +25,7 @@ fn inspector_drives_every_tool_over_http() {
 }
 
 fn inspect(fixture: &McpFixture, over: Over, name: &str, port: u16) {
-    let listed = ask(fixture, over, &["--method".to_owned(), "tools/list".to_owned()]);
+    let listed = call_inspector(fixture, over, &["--method".to_owned(), "tools/list".to_owned()]);
     let tools: BTreeMap<String, &Value> = listed["tools"]
         .as_array()
         .expect("a list")
@@ -41,7 +41,7 @@ fn inspect(fixture: &McpFixture, over: Over, name: &str, port: u16) {
             let value = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
             words.extend(["--tool-arg".to_owned(), format!("{key}={value}")]);
         }
-        let result = ask(fixture, over, &words);
+        let result = call_inspector(fixture, over, &words);
         let output = &result["structuredContent"];
         if REFUSED.contains(&tool) {
             error(&result);
@@ -58,7 +58,7 @@ fn inspect(fixture: &McpFixture, over: Over, name: &str, port: u16) {
 }
 
 /// The server's response, as the Inspector prints it.
-fn ask(fixture: &McpFixture, over: Over, words: &[String]) -> Value {
+fn call_inspector(fixture: &McpFixture, over: Over, words: &[String]) -> Value {
     let cli = inspector();
     let mut command = fixture.engine.command_in_netns("node");
     command.arg(cli.join("cli.js")).arg("--cli");

@@ -11,12 +11,12 @@ use serde_json::{Value, json};
 use crate::agent::{McpFixture, Over, data, error};
 
 const SPEC: &str = r#"version: "1"
-project: { name: asked-mock }
+project: { name: mock-requests }
 services:
   web:
     image: busybox:local
     command: ["sh", "-c", "exec sleep 3600"]
-    container: { name: asked-mock-web }
+    container: { name: mock-requests-web }
 mocks:
   payments:
     port: 18650
@@ -26,7 +26,7 @@ mocks:
 "#;
 
 /// Sends a request to the mock from inside the engine's namespace.
-fn ask(fixture: &McpFixture, path: &str, body: &str) {
+fn post(fixture: &McpFixture, path: &str, body: &str) {
     let mut client = fixture.engine.command_in_netns("busybox");
     let url = format!("http://127.0.0.1:18650{path}");
     client
@@ -39,16 +39,16 @@ fn ask(fixture: &McpFixture, path: &str, body: &str) {
 fn mock_requests_are_reported_on_every_interface() {
     let fixture = McpFixture::start();
     fixture.argus.write_spec("e2e.yaml", SPEC);
-    let of_mock = json!({ "environment": "asked-mock", "mock": "payments" });
-    fixture.argus.wait_ready("asked-mock", LIMIT);
+    let of_mock = json!({ "environment": "mock-requests", "mock": "payments" });
+    fixture.argus.wait_ready("mock-requests", LIMIT);
     for number in 0..5 {
-        ask(&fixture, "/charges", &format!("number={number}&password=pw-7777"));
+        post(&fixture, "/charges", &format!("number={number}&password=pw-7777"));
     }
-    ask(&fixture, "/nowhere", "x");
+    post(&fixture, "/nowhere", "x");
 
     let output = fixture
         .argus
-        .cli(&["mock", "requests", "asked-mock", "payments", "-o", "json"]);
+        .cli(&["mock", "requests", "mock-requests", "payments", "-o", "json"]);
     let by_command: Value = serde_json::from_slice(&output.stdout).expect("JSON");
     let all = by_command["requests"].as_array().expect("a list");
     assert_eq!(all.len(), 6, "{by_command:#}");
@@ -61,7 +61,7 @@ fn mock_requests_are_reported_on_every_interface() {
 
     let socket = fixture.argus.state.join("private/argus.sock");
     let get = |path: &str| {
-        let path = format!("/api/v1/environments/asked-mock/mocks/{path}");
+        let path = format!("/api/v1/environments/mock-requests/mocks/{path}");
         http::request(&socket, "GET", &path, "application/json", b"", LIMIT).expect("a response")
     };
     assert_eq!(get("payments/requests").json(), by_command);
@@ -69,7 +69,7 @@ fn mock_requests_are_reported_on_every_interface() {
     assert_eq!(last["requests"].as_array().map(Vec::len), Some(2), "{last:#}");
     assert_eq!(last["requests"][1], all[5]);
     for (path, status) in [
-        ("nobody/requests", 404),
+        ("missing/requests", 404),
         ("web/requests", 409),
         ("payments/requests?tail=x", 400),
         ("payments/requests?follow=perhaps", 400),
@@ -96,10 +96,10 @@ fn mock_requests_are_reported_on_every_interface() {
     );
     followed(&fixture, &socket);
     // A mock that is gone returns no requests, and every surface reports that.
-    assert!(fixture.argus.cli(&["hold", "asked-mock"]).status.success());
+    assert!(fixture.argus.cli(&["hold", "mock-requests"]).status.success());
     fixture
         .engine
-        .docker_ok(&["stop", "-t", "0", "asked-mock-mock-payments"]);
+        .docker_ok(&["stop", "-t", "0", "mock-requests-mock-payments"]);
     let gone = fixture.call(Over::Http, "argus_mock_requests", &of_mock);
     let code = error(&gone)["code"].as_str();
     // Its port is gone together with its container.
@@ -112,34 +112,34 @@ fn followed(fixture: &McpFixture, socket: &Path) {
     let follow = |last: Option<&str>| {
         let stream = UnixStream::connect(socket).expect("the server listens");
         stream.set_read_timeout(Some(LIMIT)).expect("a limit");
-        let path = "/api/v1/environments/asked-mock/mocks/payments/requests?tail=1&follow=true";
+        let path = "/api/v1/environments/mock-requests/mocks/payments/requests?tail=1&follow=true";
         Events::of(stream, "argus", path, last).expect("a stream")
     };
     let next = |events: &mut Events<UnixStream>| {
-        let event = events.hear().expect("a stream").expect("an event");
+        let event = events.next_event().expect("a stream").expect("an event");
         assert_eq!(event.name, "request", "{event:?}");
         (event.id.clone(), event.json()["path"].clone())
     };
     let mut events = follow(None);
     assert_eq!(next(&mut events), ("6".to_owned(), json!("/nowhere")));
-    ask(fixture, "/seventh", "x");
+    post(fixture, "/seventh", "x");
     assert_eq!(next(&mut events), ("7".to_owned(), json!("/seventh")));
     let mut again = follow(Some("5"));
     assert_eq!(next(&mut again).0, "6");
     assert_eq!(next(&mut again).0, "7");
     fixture
         .engine
-        .docker_ok(&["restart", "-t", "0", "asked-mock-mock-payments"]);
+        .docker_ok(&["restart", "-t", "0", "mock-requests-mock-payments"]);
     fixture.argus.wait_until(LIMIT, "the mock responds again", || {
-        ask(fixture, "/anew", "x");
-        let path = "/api/v1/environments/asked-mock/mocks/payments/requests";
+        post(fixture, "/again", "x");
+        let path = "/api/v1/environments/mock-requests/mocks/payments/requests";
         let answer = http::request(socket, "GET", path, "application/json", b"", LIMIT).ok()?;
         let output = answer.json();
         (output["total"].as_u64() > Some(0)).then_some(())
     });
     assert_eq!(
         next(&mut events),
-        ("1".to_owned(), json!("/anew")),
+        ("1".to_owned(), json!("/again")),
         "numbers restart at 1"
     );
 }

@@ -54,7 +54,7 @@ fn is_recovered(report: &Value, name: &str) {
 }
 
 /// A controller with an environment, which has seen an orphan of a dead controller.
-fn stage_with(project: &str, port: u16) -> (McpFixture, String) {
+fn fixture_with(project: &str, port: u16) -> (McpFixture, String) {
     let fixture = McpFixture::start();
     fixture
         .argus
@@ -72,7 +72,7 @@ fn stage_with(project: &str, port: u16) -> (McpFixture, String) {
 #[test]
 fn preflight_fix_removes_orphans_over_mcp() {
     for (over, project) in [(Over::Stdio, "fit-stdio"), (Over::Http, "fit-http")] {
-        let (fixture, name) = stage_with(project, 18770);
+        let (fixture, name) = fixture_with(project, 18770);
         let gone = || fixture.engine.inspect(&name).is_none();
         let check = json!({ "skipDiskCheck": true, "skip": ["clock"] });
         let seen = data(&fixture.call(over, "argus_preflight_check", &check)).clone();
@@ -108,9 +108,9 @@ fn preflight_fix_removes_orphans_over_mcp() {
 
 #[test]
 fn preflight_fix_removes_orphans_over_http() {
-    let (fixture, name) = stage_with("fit-plain", 18775);
+    let (fixture, name) = fixture_with("fit-plain", 18775);
     let socket = fixture.argus.state.join("private/argus.sock");
-    let ask = |method: &str, body: &str| {
+    let send = |method: &str, body: &str| {
         let body = body.as_bytes();
         let request = http::request(
             &socket,
@@ -122,12 +122,12 @@ fn preflight_fix_removes_orphans_over_http() {
         );
         request.expect("a response").json()
     };
-    let seen = ask("GET", "");
+    let seen = send("GET", "");
     assert!(
         named_check(&seen, "orphans").to_string().contains(&name),
         "{seen:#}"
     );
-    let recovered = ask("POST", r#"{"fix": true, "skip": ["disk"]}"#);
+    let recovered = send("POST", r#"{"fix": true, "skip": ["disk"]}"#);
     is_recovered(&recovered, &name);
     assert_eq!(
         named_check(&recovered, "disk")["result"],

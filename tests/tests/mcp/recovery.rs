@@ -31,10 +31,10 @@ services:
 #[test]
 fn agent_repairs_a_failure_over_every_transport() {
     let fixture = McpFixture::start();
-    for (over, name) in [(Over::Stdio, "mend-stdio"), (Over::Http, "mend-http")] {
+    for (over, name) in [(Over::Stdio, "repair-stdio"), (Over::Http, "repair-http")] {
         let env = json!({ "environment": name });
         let broken = json!({ "content": spec(name, "OTHER: x") });
-        let answers = fixture.ask(
+        let answers = fixture.run_steps(
             over,
             &[
                 json!({ "call": "argus_apply", "arguments": broken }),
@@ -55,7 +55,7 @@ fn agent_repairs_a_failure_over_every_transport() {
             "the error of the wait contains it already: {words}"
         );
         assert!(
-            !answers[1]["heard"].as_array().expect("a list").is_empty(),
+            !answers[1]["progress"].as_array().expect("a list").is_empty(),
             "progress was reported"
         );
 
@@ -109,7 +109,7 @@ fn agent_repairs_a_failure_over_every_transport() {
         );
 
         let recovered = json!({ "content": spec(name, "DATABASE_URL: \"db://x\"") });
-        let answers = fixture.ask(
+        let answers = fixture.run_steps(
             over,
             &[
                 json!({ "call": "argus_apply", "arguments": recovered }),
@@ -131,7 +131,7 @@ fn agent_repairs_a_failure_over_every_transport() {
 fn retry(fixture: &McpFixture, over: Over, name: &str) {
     let env = json!({ "environment": name });
     let steps = ["argus_retry", "argus_wait"].map(|tool| json!({ "call": tool, "arguments": env }));
-    let answers = fixture.ask(over, &steps);
+    let answers = fixture.run_steps(over, &steps);
     data(&answers[0]["result"]);
     error(&answers[1]["result"]);
 }

@@ -19,7 +19,7 @@ fn before(action: ActionId) -> Option<&'static [&'static str]> {
         return Some(&["hold", ENV]);
     }
     if action == ActionId::Rollback {
-        // After a rollback there is no second one.
+        // A second rollback is impossible.
         return Some(&["retry", ENV]);
     }
     // A name has one copy.
@@ -135,9 +135,9 @@ fn run(fixture: &McpFixture, action: ActionId, command: &str) {
     assert!(code == 0 || excused, "`{command}` ends with {code}: {text}");
 }
 
-fn ask(fixture: &McpFixture, action: ActionId, call: &ToolCall) {
+fn call_tool(fixture: &McpFixture, action: ActionId, call: &ToolCall) {
     let step = json!({ "call": call.tool, "arguments": call.arguments });
-    let answers = fixture.ask(Over::Stdio, &[step]);
+    let answers = fixture.run_steps(Over::Stdio, &[step]);
     assert!(answers[0]["error"].is_null(), "{call:?}: {:#}", answers[0]);
     let result = &answers[0]["result"];
     let message = result["structuredContent"]["message"].as_str();
@@ -150,7 +150,7 @@ fn every_remedy_runs_as_command_and_tool_call() {
     let fixture = McpFixture::start();
     made(&fixture);
     failed(&fixture);
-    let published = fixture.ask(Over::Http, &[json!({ "tools": true })]);
+    let published = fixture.run_steps(Over::Http, &[json!({ "tools": true })]);
     let tools = published[0]["tools"].as_array().expect("a list");
     let takes = |call: &ToolCall| {
         let tool = tools.iter().find(|tool| tool["name"] == call.tool.as_str());
@@ -175,7 +175,7 @@ fn every_remedy_runs_as_command_and_tool_call() {
             if called.insert(json!(call).to_string(), *action).is_none() {
                 ready(&fixture);
                 prepare(&fixture, *action, &remedy);
-                ask(&fixture, *action, call);
+                call_tool(&fixture, *action, call);
             }
         }
     }

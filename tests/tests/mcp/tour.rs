@@ -23,7 +23,7 @@ fn every_tool_works_over_http() {
 fn token_is_needed_on_tcp_and_not_on_the_socket() {
     let fixture = McpFixture::start();
     let steps = [json!({ "call": "argus_status" })];
-    let answers = fixture.ask(Over::Socket, &steps);
+    let answers = fixture.run_steps(Over::Socket, &steps);
     assert_eq!(data(&answers[0]["result"])["controller"]["alive"], true);
     let mut script = fixture.script(Over::Http, &steps);
     // The protocol of older clients, from before requests without a session.
@@ -89,7 +89,7 @@ fn cancelled_call_ends_and_the_next_is_answered() {
     let later = json!({ "environment": "cancelled", "for": "gone", "timeoutSeconds": 300 });
     for over in [Over::Stdio, Over::Http] {
         let (took, answers) = wait::timed(|| {
-            fixture.ask(
+            fixture.run_steps(
                 over,
                 &[
                     json!({ "call": "argus_wait", "arguments": later, "progress": true, "cancel": 3 }),
@@ -121,7 +121,7 @@ fn of(name: &str, more: &Value) -> Value {
 }
 
 /// Steps that create an environment and wait for it.
-fn making(name: &str, port: u16) -> Vec<Step> {
+fn creation_steps(name: &str, port: u16) -> Vec<Step> {
     let env = json!({ "environment": name });
     vec![
         ("argus_preflight_check", json!({ "skip": ["images"] }), |answer| {
@@ -146,7 +146,7 @@ fn making(name: &str, port: u16) -> Vec<Step> {
         ),
         ("argus_wait", env.clone(), |answer| {
             assert_eq!(good(answer)["environments"][0]["phase"], "Ready");
-            let received = answer["heard"].as_array().expect("a list");
+            let received = answer["progress"].as_array().expect("a list");
             assert!(received.len() > 1, "progress was reported: {received:?}");
             let grows = |pair: &[Value]| pair[0]["progress"].as_f64() < pair[1]["progress"].as_f64();
             assert!(received.windows(2).all(grows), "{received:?}");
@@ -173,7 +173,7 @@ fn making(name: &str, port: u16) -> Vec<Step> {
 }
 
 /// Steps that query it.
-fn looking(name: &str) -> Vec<Step> {
+fn query_steps(name: &str) -> Vec<Step> {
     let env = json!({ "environment": name });
     vec![
         ("argus_validate", json!({}), |answer| {
@@ -249,7 +249,7 @@ fn looking(name: &str) -> Vec<Step> {
 }
 
 /// Steps that change and remove it.
-fn acting(name: &str) -> Vec<Step> {
+fn change_steps(name: &str) -> Vec<Step> {
     let env = json!({ "environment": name });
     let copy = format!("{name}-copy");
     let gone = json!({ "environment": copy, "for": "gone" });
@@ -270,7 +270,7 @@ fn acting(name: &str) -> Vec<Step> {
         ),
         (
             "argus_hold",
-            of(name, &json!({ "forSeconds": 600, "reason": "to look" })),
+            of(name, &json!({ "forSeconds": 600, "reason": "inspection" })),
             |answer| {
                 assert_eq!(good(answer)["nextSteps"][0]["tool"], "argus_resume");
             },
@@ -324,7 +324,7 @@ fn acting(name: &str) -> Vec<Step> {
 
 /// All steps, from an empty engine to an empty engine.
 pub(crate) fn steps(name: &str, port: u16) -> Vec<Step> {
-    [making(name, port), looking(name), acting(name)].concat()
+    [creation_steps(name, port), query_steps(name), change_steps(name)].concat()
 }
 
 fn tour(fixture: &McpFixture, over: Over, name: &str, port: u16) {
@@ -336,7 +336,7 @@ fn tour(fixture: &McpFixture, over: Over, name: &str, port: u16) {
     script.push(json!({ "tools": true }));
     script.push(json!({ "resources": true }));
     script.push(json!({ "read": "argus://controller" }));
-    let answers = fixture.ask(over, &script);
+    let answers = fixture.run_steps(over, &script);
     for ((tool, arguments, check), answer) in steps.iter().zip(&answers) {
         assert!(answer["error"].is_null(), "{tool} {arguments}: {answer:#}");
         check(answer);

@@ -54,7 +54,7 @@ fn lost_network_is_recreated_with_its_containers() {
         let output = engine.docker(&["network", "inspect", network]);
         serde_json::from_slice::<Value>(&output.stdout).expect("the network exists")[0].clone()
     };
-    let everybody_off = || {
+    let detach_all = || {
         for name in runs.keys() {
             engine.docker(&["network", "disconnect", "-f", network, name]);
         }
@@ -63,7 +63,7 @@ fn lost_network_is_recreated_with_its_containers() {
     let first = inspect();
     // Otherwise the controller would reattach the containers faster than the test detaches them.
     argus.signal(Signal::STOP);
-    assert!(everybody_off());
+    assert!(detach_all());
     argus.signal(Signal::CONT);
     let status = verified(&argus, "gone", &status);
     let second = inspect();
@@ -79,7 +79,7 @@ fn lost_network_is_recreated_with_its_containers() {
     create.extend(labels.iter().map(String::as_str));
     create.push(network);
     argus.stop();
-    assert!(everybody_off());
+    assert!(detach_all());
     engine.docker_ok(&create);
     argus.start_again();
     let status = verified(&argus, "gone", &status);

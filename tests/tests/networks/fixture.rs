@@ -68,9 +68,9 @@ pub(crate) fn network(argus: &Controller<'_>, env: &str, more: &[&str]) -> (Opti
         .chain(more.iter().copied())
         .collect();
     let output = argus.cli(&words);
-    let told = serde_json::from_slice(&output.stdout)
+    let document = serde_json::from_slice(&output.stdout)
         .unwrap_or_else(|error| panic!("{error}: {}", String::from_utf8_lossy(&output.stderr)));
-    (output.status.code(), told)
+    (output.status.code(), document)
 }
 
 /// Each link as `from -> to:port`, with its error if it has one.

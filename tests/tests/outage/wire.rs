@@ -14,7 +14,7 @@ const LIST: &str = "GET /containers/json";
 const ALL: &str = "";
 
 const REFUSAL: &str = "HTTP/1.1 500 Internal Server Error\r\nContent-Type: application/json\r\n\
-                       Content-Length: 48\r\n\r\n{\"message\":\"something that nobody has heard of\"}";
+                       Content-Length: 48\r\n\r\n{\"message\":\"an error of a kind that is unknown\"}";
 /// Of the announced length, but not JSON.
 const BROKEN_JSON: &str =
     "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 14\r\n\r\n[{\"Id\":\"abc\",\"";

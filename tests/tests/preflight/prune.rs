@@ -46,9 +46,9 @@ fn prune_removes_only_superseded_builds() {
     std::fs::write(context.join("Dockerfile"), steps).expect("a file");
     // Replaces the file atomically: a partial file would be a different build.
     let write = |content: &str| {
-        let beside = context.with_extension("new");
-        std::fs::write(&beside, content.repeat(100_000)).expect("a file");
-        std::fs::rename(&beside, context.join("file")).expect("a file");
+        let temporary = context.with_extension("new");
+        std::fs::write(&temporary, content.repeat(100_000)).expect("a file");
+        std::fs::rename(&temporary, context.join("file")).expect("a file");
     };
     write("one");
     argus.write_spec(

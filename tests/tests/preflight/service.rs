@@ -40,7 +40,7 @@ fn service_manager_is_notified_of_ready_alive_and_stop() {
     let lines = received(&socket, "READY=1");
     assert!(lines.iter().any(|line| line.starts_with("STATUS=")), "{lines:#?}");
     received(&socket, "WATCHDOG=1");
-    argus.write_spec("e2e.yaml", &shop("told", 18650, "one"));
+    argus.write_spec("e2e.yaml", &shop("notified", 18650, "one"));
     received(&socket, "STATUS=1 of 1 environments are ready");
     received(&socket, "WATCHDOG=1");
     argus.stop();

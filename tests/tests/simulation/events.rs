@@ -50,7 +50,7 @@ fn dropped_events_lead_to_the_same_end() {
         lost: 100,
         ..FaultProfile::calm()
     };
-    ends_the_same("with_all_events_dropped", faults);
+    ends_the_same("dropped_events_lead_to_the_same_end", faults);
 }
 
 #[test]
@@ -59,7 +59,7 @@ fn half_the_events_dropped_lead_to_the_same_end() {
         lost: 50,
         ..FaultProfile::calm()
     };
-    ends_the_same("with_half_the_events_dropped", faults);
+    ends_the_same("half_the_events_dropped_lead_to_the_same_end", faults);
 }
 
 #[test]
@@ -69,7 +69,7 @@ fn repeated_events_lead_to_the_same_end() {
         lag: (0, 2_000),
         ..FaultProfile::calm()
     };
-    ends_the_same("with_every_event_repeated", faults);
+    ends_the_same("repeated_events_lead_to_the_same_end", faults);
 }
 
 #[test]
@@ -79,7 +79,7 @@ fn reordered_events_lead_to_the_same_end() {
         lag: (0, 2_000),
         ..FaultProfile::calm()
     };
-    ends_the_same("with_the_events_out_of_order", faults);
+    ends_the_same("reordered_events_lead_to_the_same_end", faults);
 }
 
 #[test]

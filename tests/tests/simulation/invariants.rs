@@ -26,71 +26,77 @@ fn first(outcome: &Outcome, rule: &str) -> Option<String> {
 
 #[test]
 fn at_most_one_action_per_subject_is_in_flight() {
-    in_every_run("at_most_one_act", |outcome| first(outcome, "one action"));
+    in_every_run("at_most_one_action_per_subject_is_in_flight", |outcome| {
+        first(outcome, "one action")
+    });
 }
 
 #[test]
 fn evidence_is_collected_before_any_action() {
-    in_every_run("nothing_is_done_to_a_failed", |outcome| {
+    in_every_run("evidence_is_collected_before_any_action", |outcome| {
         first(outcome, "evidence")
     });
 }
 
 #[test]
 fn same_input_gives_the_same_plan() {
-    in_every_run("the_same_input", |outcome| first(outcome, "pure"));
+    in_every_run("same_input_gives_the_same_plan", |outcome| first(outcome, "pure"));
 }
 
 #[test]
 fn skipped_environment_has_nothing_to_do() {
-    in_every_run("an_environment_that_is_skipped", |outcome| {
+    in_every_run("skipped_environment_has_nothing_to_do", |outcome| {
         first(outcome, "skipped")
     });
 }
 
 #[test]
 fn no_action_precedes_the_first_list_and_scan() {
-    in_every_run("nothing_is_done_before", |outcome| first(outcome, "blind"));
+    in_every_run("no_action_precedes_the_first_list_and_scan", |outcome| {
+        first(outcome, "blind")
+    });
 }
 
 #[test]
 fn unlabelled_objects_are_never_changed() {
-    in_every_run("what_does_not_carry", |outcome| {
+    in_every_run("unlabelled_objects_are_never_changed", |outcome| {
         outcome.trespasses.first().cloned()
     });
 }
 
 #[test]
 fn unsettled_environment_has_a_wait_with_a_reason() {
-    in_every_run("an_environment_that_is_not_settled", |outcome| {
+    in_every_run("unsettled_environment_has_a_wait_with_a_reason", |outcome| {
         first(outcome, "reason")
     });
 }
 
 #[test]
 fn unwritable_journal_stops_every_action() {
-    in_every_run("nothing_is_done_while", |outcome| first(outcome, "safe"));
+    in_every_run("unwritable_journal_stops_every_action", |outcome| {
+        first(outcome, "safe")
+    });
     let met = RUNS.iter().any(|outcome| outcome.refused > 0);
     assert!(met || RUNS.len() < 50, "no run met an unwritable journal");
 }
 
 #[test]
 fn every_run_settles_after_its_faults_end() {
-    in_every_run("when_the_faults_stop", |outcome| {
+    in_every_run("every_run_settles_after_its_faults_end", |outcome| {
         (!outcome.settled).then(|| format!("{:#?}\n{:#?}", outcome.shortfalls, outcome.stuck))
     });
 }
 
 #[test]
 fn settled_environment_gets_no_call() {
-    in_every_run("what_has_settled", |outcome| {
+    in_every_run("settled_environment_gets_no_call", |outcome| {
         (outcome.changes_at_rest > 0).then(|| format!("{} calls at rest", outcome.changes_at_rest))
     });
 }
 
 #[test]
 fn no_two_running_containers_hold_one_host_port() {
-    in_every_run("no_two_running", |outcome| {
+    in_every_run("no_two_running_containers_hold_one_host_port", |outcome| {
         outcome
             .doubled_ports
             .then(|| "two containers hold one port".to_owned())
@@ -99,12 +105,16 @@ fn no_two_running_containers_hold_one_host_port() {
 
 #[test]
 fn every_run_makes_only_necessary_calls() {
-    in_every_run("no_more_is_done", |outcome| outcome.unexplained.clone());
+    in_every_run("every_run_makes_only_necessary_calls", |outcome| {
+        outcome.unexplained.clone()
+    });
 }
 
 #[test]
 fn harm_in_the_calm_costs_only_its_own_repair() {
-    in_every_run("what_is_harmed", |outcome| outcome.repairs.first().cloned());
+    in_every_run("harm_in_the_calm_costs_only_its_own_repair", |outcome| {
+        outcome.repairs.first().cloned()
+    });
 }
 
 #[test]

@@ -413,19 +413,19 @@ fn two_controllers_never_share_an_environment() {
         live[1] = controllers.joins("b", &[shop_at("2")]);
         for _ in 0..12 {
             controllers.run(chance.millis((1_000, 150_000)));
-            let who = usize::try_from(chance.below(2)).unwrap();
-            let name = ["a", "b"][who];
+            let index = usize::try_from(chance.below(2)).unwrap();
+            let name = ["a", "b"][index];
             match chance.below(6) {
                 // Killed, and started again on the same state directory some time later.
                 0 => {
-                    controllers.parties[live[who]].awake = false;
+                    controllers.parties[live[index]].awake = false;
                     controllers.run(chance.millis((1_000, 200_000)));
-                    live[who] = controllers.joins(name, &[shop_at(["1", "2"][who])]);
+                    live[index] = controllers.joins(name, &[shop_at(["1", "2"][index])]);
                 }
                 1 => {
-                    controllers.parties[live[who]].awake = false;
+                    controllers.parties[live[index]].awake = false;
                     controllers.run(chance.millis((1_000, 300_000)));
-                    controllers.parties[live[who]].awake = true;
+                    controllers.parties[live[index]].awake = true;
                 }
                 2 => {
                     let now = controllers.now;

@@ -17,9 +17,9 @@ const FAULTY: Duration = Duration::from_secs(60);
 /// Time limit of the calm phase; the longest backoffs take a minute each.
 const CALM: Duration = Duration::from_secs(900);
 const LATEST: Duration = Duration::from_secs(30);
-/// Maximum number of calls per affected object: its evidence is stored, it is removed, a create finds no image, the
-/// image is pulled, a container is created and started.
-const PER_BLOW: usize = 6;
+/// Maximum number of calls per affected object: storing its evidence, removing it, a create that finds no image, the
+/// pull, the create and the start.
+const PER_HIT: usize = 6;
 /// Further calls per refused host port: the container is removed, created with another port, and started.
 const PER_REFUSAL: usize = 3;
 /// Number of external changes in the calm phase.
@@ -51,7 +51,7 @@ pub(crate) fn random_run(seed: u64) -> Outcome {
     let mut random_run = RandomRun {
         fixture: SimFixture::new(chance.draw(), faults),
         needed: 0,
-        blows: 0,
+        hits: 0,
         met: BTreeSet::new(),
     };
     foreign_objects::plant(&mut random_run.fixture);
@@ -69,7 +69,7 @@ pub(crate) fn random_run(seed: u64) -> Outcome {
     let RandomRun {
         mut fixture,
         needed,
-        blows,
+        hits,
         met,
     } = random_run;
     external_changes::give_names_back(&mut fixture.engine, now);
@@ -80,7 +80,7 @@ pub(crate) fn random_run(seed: u64) -> Outcome {
     fixture.run_until(late);
     let mut settled = fixture.run_to_rest(CALM);
     let calls = fixture.started.len();
-    let may = needed + PER_BLOW * (blows + fixture.engine.problems()) + PER_REFUSAL * fixture.refused_ports;
+    let may = needed + PER_HIT * (hits + fixture.engine.problems()) + PER_REFUSAL * fixture.refused_ports;
     let unexplained = (calls > may).then(|| output(&fixture.started));
     let mut repairs = Vec::new();
     for _ in 0..AFTERWARDS {
@@ -90,7 +90,7 @@ pub(crate) fn random_run(seed: u64) -> Outcome {
             let hit = external_changes::harm(&mut fixture.engine, now, &mut chance, is_ours);
             settled = fixture.run_to_rest(CALM);
             let moved = PER_REFUSAL * (fixture.refused_ports - refused);
-            let (did, most) = (&fixture.started[before..], PER_BLOW * hit + moved);
+            let (did, most) = (&fixture.started[before..], PER_HIT * hit + moved);
             if did.len() > most {
                 repairs.push(format!(
                     "{} calls instead of {most}: {:#?}",
@@ -134,7 +134,7 @@ struct RandomRun {
     /// Number of calls that the specs need without faults.
     needed: usize,
     /// Number of affected containers, networks and calls.
-    blows: usize,
+    hits: usize,
     met: BTreeSet<&'static str>,
 }
 
@@ -205,7 +205,7 @@ impl RandomRun {
                 external_changes::meddle(&mut fixture.engine, now, names, chance, is_ours),
             ),
         };
-        self.blows += hit;
+        self.hits += hit;
         self.met.insert(what);
     }
 }

@@ -89,7 +89,7 @@ fn reference_lines_print_their_output() {
     let file = shell.home.join("environments/shop.e2e.yaml");
     fs::create_dir_all(shell.home.join("environments")).expect("a directory");
     fs::write(&file, SHOP).expect("a file");
-    let controller = shell.beside("argus run");
+    let controller = shell.start_in_background("argus run");
     shell.run("argus wait shop --for ready --timeout 5m");
     shell.run("curl -sf http://127.0.0.1:18260/");
     for (page, words) in PAGES {

@@ -82,12 +82,12 @@ impl<'e> Shell<'e> {
     }
 
     /// Runs `argus run` with its arguments, as in a second terminal.
-    pub(crate) fn beside(&self, line: &str) -> Beside {
+    pub(crate) fn start_in_background(&self, line: &str) -> Background {
         let log = fs::File::create(self.home.join("second-terminal.log")).expect("a file");
         let mut command = self.command(&format!("exec {line}"));
         let other = log.try_clone().expect("a second handle");
         let child = command.stdout(other).stderr(log).spawn();
-        let beside = Beside(child.expect("argus runs"));
+        let background = Background(child.expect("argus runs"));
         // The reader continues when the controller serves.
         let state = self.exported.iter().find(|(name, _)| *name == "ARGUS_STATE");
         let state = state.map_or_else(|| self.home.join(".argus"), |(_, path)| path.clone());
@@ -95,14 +95,14 @@ impl<'e> Shell<'e> {
         wait::until(LIMIT, "the controller serves", || {
             UnixStream::connect(&socket).ok()
         });
-        beside
+        background
     }
 }
 
 /// A process in a second terminal. Drop kills it.
-pub(crate) struct Beside(Child);
+pub(crate) struct Background(Child);
 
-impl Beside {
+impl Background {
     /// Sends Ctrl-C, and expects a clean end.
     pub(crate) fn stop(mut self) {
         kill_process(Pid::from_child(&self.0), Signal::INT).expect("our own child takes a signal");
@@ -114,7 +114,7 @@ impl Beside {
     }
 }
 
-impl Drop for Beside {
+impl Drop for Background {
     fn drop(&mut self) {
         drop(self.0.kill());
         drop(self.0.wait());

@@ -2,7 +2,7 @@
 //! page.
 //!
 //! - `yaml NAME` (or any other language with a name that has a dot): the file is saved under that name.
-//! - `sh`: each line must end with 0, or with the code in its comment (`# exit code 5: …`); `argus run` continues in a
+//! - `sh`: each line must end with 0, or with the code in its comment (`# exit code 5: …`). `argus run` continues in a
 //!   second terminal until the end of the page.
 //! - `console`: a command follows `$ `, and the output on a terminal of [`COLUMNS`] follows below. `…` matches any text
 //!   within a line, and any lines on a line of its own. A read-only command is repeated until its output matches.
@@ -17,7 +17,7 @@ use argus_tests::terminal::plain;
 use argus_tests::{Terminal, wait};
 
 use crate::fence::{self, Fence, root, typed};
-use crate::shell::{Beside, Shell};
+use crate::shell::{Background, Shell};
 
 /// Width of the reader's terminal.
 const COLUMNS: u16 = 100;
@@ -51,12 +51,12 @@ pub(crate) fn go(shell: &Shell<'_>, page: &str, instead: &mut dyn FnMut(&str) ->
     }
 }
 
-fn type_in(shell: &Shell<'_>, line: &str, code: i32, second: &mut Option<Beside>) {
+fn type_in(shell: &Shell<'_>, line: &str, code: i32, second: &mut Option<Background>) {
     if code == 0 && (line == "argus run" || line.starts_with("argus run ")) {
         if let Some(before) = second.take() {
             before.stop();
         }
-        *second = Some(shell.beside(line));
+        *second = Some(shell.start_in_background(line));
     } else {
         shell.run_to(line, code);
     }
@@ -66,9 +66,9 @@ fn type_in(shell: &Shell<'_>, line: &str, code: i32, second: &mut Option<Beside>
 pub(crate) fn save(shell: &Shell<'_>, fence: &Fence) {
     let path = shell.home.join(&fence.of);
     fs::create_dir_all(path.parent().expect("a file has a directory")).expect("a directory");
-    let beside = path.with_extension("new");
-    fs::write(&beside, &fence.body).expect("a file");
-    fs::rename(beside, path).expect("a file can be renamed");
+    let temporary = path.with_extension("new");
+    fs::write(&temporary, &fence.body).expect("a file");
+    fs::rename(temporary, path).expect("a file can be renamed");
 }
 
 /// The commands of a block, each with the output shown below it.

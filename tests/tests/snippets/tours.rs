@@ -102,7 +102,7 @@ fn own_file_follows_the_readme() {
     for line in block("README.md", "mkdir environments") {
         match line.as_str() {
             "argus run" => {
-                running = Some(shell.beside("argus run --listen off"));
+                running = Some(shell.start_in_background("argus run --listen off"));
             }
             line => {
                 // The reader chooses the name of the environment.

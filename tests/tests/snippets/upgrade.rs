@@ -11,7 +11,7 @@ use argus_tests::{Controller, PrivateEngine, wait};
 use serde_json::Value;
 
 use crate::pages::engine;
-use crate::shell::{Beside, Shell};
+use crate::shell::{Background, Shell};
 use crate::tour;
 
 const SPEC: &str = r#"version: "1"
@@ -38,7 +38,7 @@ const TESTED: &str = "version: \"1\"\nproject: { name: tested }\nservices:\n  ap
 struct Host<'e> {
     engine: &'e PrivateEngine,
     shell: Shell<'e>,
-    service: RefCell<Option<Beside>>,
+    service: RefCell<Option<Background>>,
 }
 
 type Runs = BTreeMap<String, (String, String)>;
@@ -74,7 +74,8 @@ impl<'e> Host<'e> {
     /// `systemctl restart argus`.
     fn restart(&self) {
         self.stop();
-        self.service.replace(Some(self.shell.beside("argus run")));
+        self.service
+            .replace(Some(self.shell.start_in_background("argus run")));
     }
 
     fn state(&self, name: &str) -> PathBuf {
