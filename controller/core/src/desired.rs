@@ -211,7 +211,7 @@ pub struct Build {
     pub args: BTreeMap<String, String>,
     /// Hash of context, Dockerfile and arguments; a different digest requires a new build.
     pub digest: Hash,
-    /// What the context never contains.
+    /// Paths that the context never contains.
     #[serde(default, skip_serializing_if = "excluded::Excluded::is_empty")]
     pub excluded: excluded::Excluded,
 }

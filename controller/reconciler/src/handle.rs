@@ -189,7 +189,7 @@ pub struct TestReport {
     /// Name of the test case.
     pub case: String,
     /// Begin of the test (RFC 3339).
-    pub began: String,
+    pub started: String,
     /// End of the test (RFC 3339).
     pub ended: String,
     /// End of its lease (RFC 3339), if that was before the end of the test. Later failures are not in the report.

@@ -237,7 +237,7 @@ impl Overrides {
         Ok(Reply::Test(TestReport {
             environment: env.clone(),
             case: case.to_owned(),
-            began: lease.since.to_string(),
+            started: lease.since.to_string(),
             ended: inputs.now.to_string(),
             expired: (lease.until <= inputs.now).then(|| lease.until.to_string()),
             restarts_during_run: disruptions.len(),

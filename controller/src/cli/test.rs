@@ -177,7 +177,7 @@ mod tests {
             let report = TestReport {
                 environment: EnvName::new("shop").unwrap(),
                 case: "smoke".to_owned(),
-                began: String::new(),
+                started: String::new(),
                 ended: String::new(),
                 expired: None,
                 restarts_during_run: count,

@@ -43,7 +43,7 @@ pub struct SpecContext {
     pub own_image: String,
     /// Text of the `openapi` document by mock, if it was readable.
     pub documents: BTreeMap<String, String>,
-    /// What the host has at the paths that the file names.
+    /// Targets of the host paths that the file names.
     pub host: HostPaths,
 }
 

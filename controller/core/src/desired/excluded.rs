@@ -1,4 +1,6 @@
-//! What a build context never contains, with or without a `.dockerignore`.
+//! Exclusions from every build context, with or without a `.dockerignore`.
+//!
+//! A context never contains the state directory, spec files, `.git`, and paths that containers of the environment can write.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -7,34 +9,34 @@ use serde::{Deserialize, Serialize};
 
 use crate::desired::paths;
 
-/// Names that are left out wherever they are in a context: history, and the default state directory.
+/// Names that are excluded at every depth: the git directory and the default state directory.
 const NAMES: [&str; 2] = [".git", ".argus"];
 
-/// Paths of one build context that are left out, relative to the context.
+/// Excluded paths of one build context, relative to the context.
 #[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Excluded {
-    /// The state directory of the controller, where the context contains it.
+    /// State directory of the controller, if the context contains it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub state: Option<String>,
-    /// What containers of the environment may write to: mounted at run time, and no part of an image.
+    /// Paths that containers of the environment can write. They are mounted at run time and are not part of an image.
     #[serde(skip_serializing_if = "BTreeSet::is_empty")]
     pub writable: BTreeSet<String>,
 }
 
-/// What becomes of one entry of a context.
+/// Decision about one entry of a context.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Verdict {
-    /// It is part of the context unless `.dockerignore` leaves it out.
+    /// The entry is part of the context unless `.dockerignore` excludes it.
     Sent,
-    /// Of a directory, only the directory itself is part of the context. A file is left out.
+    /// A directory is part of the context without its entries. A file is excluded.
     Emptied,
-    /// It is not part of the context, with everything below it.
+    /// The entry and everything below it are excluded.
     LeftOut,
 }
 
 impl Excluded {
-    /// What `context` never contains, of the state directory and of the paths that are mounted writable; all absolute.
+    /// Returns the exclusions of `context` for the state directory and the paths that are mounted writable. All paths are absolute.
     pub fn of<'a>(context: &str, state: &str, writable: impl IntoIterator<Item = &'a str>) -> Self {
         let inside = |path: &str| {
             let below = paths::relative_to(path, context).filter(|below| !below.is_empty());
@@ -46,12 +48,12 @@ impl Excluded {
         }
     }
 
-    /// Whether there is nothing but what every context leaves out.
+    /// Returns true if only the exclusions of every context apply.
     pub fn is_empty(&self) -> bool {
         *self == Self::default()
     }
 
-    /// What becomes of the entry at this path, relative to the context.
+    /// Returns the decision about the entry at this path, relative to the context.
     pub fn verdict(&self, path: &Path) -> Verdict {
         let name = path.file_name().and_then(|name| name.to_str());
         let named = name.is_some_and(|name| NAMES.contains(&name) || is_spec_name(name));
@@ -70,7 +72,7 @@ impl Excluded {
     }
 }
 
-/// Whether a file of this name is a spec.
+/// Returns true if a file of this name is a spec file.
 pub fn is_spec_name(name: &str) -> bool {
     let stem = name.strip_suffix(".yaml").or_else(|| name.strip_suffix(".yml"));
     let stem = stem.and_then(|stem| stem.strip_suffix("e2e"));

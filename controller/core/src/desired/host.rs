@@ -1,4 +1,6 @@
-//! Paths of the host that a file names, and where they lead: found out by whoever has a disk, used by admission.
+//! Host paths that a spec file names, and their targets.
+//!
+//! The caller of admission resolves the paths, because admission performs no I/O. Admission uses only resolved paths.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,18 +10,18 @@ use crate::desired::admit::SpecContext;
 use crate::desired::identity::shown;
 use crate::desired::paths;
 
-/// What the host has at the paths that a file names. All paths are absolute.
+/// Facts about the host paths of a spec file. All paths are absolute.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct HostPaths {
-    /// The project's own directory, which needs no flag; empty: the directory of the file.
+    /// Directory of the project, which needs no flag. Empty: the directory of the file.
     pub project: String,
-    /// The state directory of the controller, without links; empty: not known.
+    /// State directory of the controller, without links. Empty: unknown.
     pub state: String,
-    /// Where each path of [`named`] leads, or why it may not be used. A path that is absent is used as it is written.
+    /// Target of each path of [`named`], or the reason for its rejection. A missing path is used as written.
     pub resolved: BTreeMap<String, Result<String, String>>,
 }
 
-/// Every path of the host that a file names, absolute and without `..`, as it is written.
+/// Returns every host path that a file names, absolute and without `..`, before links are resolved.
 pub fn named(written: &E2eSpec, directory: &str) -> BTreeSet<String> {
     let mut texts: Vec<&str> = Vec::new();
     let mut files = Vec::new();
@@ -51,7 +53,7 @@ pub fn named(written: &E2eSpec, directory: &str) -> BTreeSet<String> {
     sane.map(|text| paths::to_absolute(directory, text)).collect()
 }
 
-/// Where a path of [`named`] leads; complains about one that may not be used.
+/// Returns the target of a path of [`named`]. Reports a rejected path as a diagnostic.
 pub(super) fn lead(
     absolute: String,
     written: &str,
@@ -76,19 +78,19 @@ pub(super) fn lead(
     }
 }
 
-/// A reason with the names of files in it, which a repository may choose: bounded, without control characters.
+/// Bounds a reason and removes control characters, because a repository chooses the file names in it.
 fn printable(why: &str) -> String {
     let plain = |c: char| if c.is_control() { '\u{fffd}' } else { c };
     why.chars().take(1_000).map(plain).collect()
 }
 
-/// The source of a bind mount as it is written; `None` for a named volume.
+/// Returns the source of a bind mount as written; `None` for a named volume.
 fn bind_source(text: &str) -> Option<&str> {
     let source = text.trim().split(':').next()?;
     is_bind(source).then_some(source)
 }
 
-/// Whether a mount's source is a path of the host and not the name of a volume.
+/// Returns true if the source of a mount is a host path and not the name of a volume.
 pub(super) fn is_bind(source: &str) -> bool {
     source.contains('/') || source.starts_with(['.', '~'])
 }

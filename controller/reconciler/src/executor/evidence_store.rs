@@ -150,7 +150,7 @@ impl EvidenceStore {
                 number,
                 since,
                 exit_code,
-                probe_output: probe_said,
+                probe_output,
                 ..
             },
         ) = (&step.subject, &step.action)
@@ -166,7 +166,7 @@ impl EvidenceStore {
             exit_code: *exit_code,
             taken_at: self.clock.now().to_string(),
             memory_peak: evidence.memory_peak,
-            probe_output: probe_said.iter().map(|line| secrets.redacted(line)).collect(),
+            probe_output: probe_output.iter().map(|line| secrets.redacted(line)).collect(),
             questions: evidence.questions.clone(),
             stdout_lines: evidence.stdout.len(),
             stderr_lines: evidence.stderr.len(),

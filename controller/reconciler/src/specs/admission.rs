@@ -21,7 +21,7 @@ use super::surroundings::{Access, Surroundings};
 /// Admitter for the spec format of Argus.
 #[derive(Debug, Clone, Default)]
 pub struct SpecAdmitter {
-    /// What files may reach on this host.
+    /// Paths of this host that spec files may use.
     pub access: Access,
     /// The folder that the image of this program is built from, which serves mocks.
     pub own_image: PathBuf,

@@ -28,7 +28,7 @@ pub struct AdmissionInput<'a> {
     pub digests: BTreeMap<String, Result<String, String>>,
     /// Text of each mock's `openapi` document, or the cause of its absence.
     pub documents: BTreeMap<String, Result<String, String>>,
-    /// Where the paths that the contents name lead.
+    /// Targets of the host paths that the contents name.
     pub host: HostPaths,
     /// Stable for these contents.
     pub uuid: String,
@@ -45,7 +45,7 @@ pub struct Context {
     pub folder: PathBuf,
     /// Path of the Dockerfile, absolute or relative to the context.
     pub dockerfile: PathBuf,
-    /// What the context never contains.
+    /// Paths that the context never contains.
     pub excluded: Excluded,
 }
 
@@ -99,15 +99,15 @@ impl fmt::Debug for OwnImage {
     }
 }
 
-/// Parses and admits; all but the place of a file is pure, so that equal readings give equal judgements.
+/// Parses and admits specs. Pure except for [`Admitter::surroundings`]: equal inputs give equal admissions.
 pub trait Admitter: Send + Sync + 'static {
-    /// The place of a file on the host, which is what this looks at the disk for.
+    /// Returns the surroundings of a file on the host. Reads the disk.
     fn surroundings(&self, path: &Path) -> Surroundings;
 
-    /// The paths of the host that the contents name; nothing when they do not parse.
+    /// Returns the host paths that the contents name. Empty if the contents do not parse.
     fn named(&self, path: &Path, bytes: &[u8]) -> BTreeSet<String>;
 
-    /// What else has to be read, with what `{{env.X}}` may read; nothing when the contents do not parse.
+    /// Returns the other files to read, given the variables for `{{env.X}}`. Empty if the contents do not parse.
     fn needs(
         &self,
         path: &Path,

@@ -24,11 +24,11 @@ pub fn dotenv(around: &Surroundings) -> (BTreeMap<String, String>, Option<String
     }
 }
 
-/// The text of a document that a file names; what is wrong with it in words.
+/// Returns the text of a document that a spec file names, or the error text.
 pub fn document(path: &Path, around: &Surroundings) -> Result<String, String> {
     let shown = path.display();
     match around.read(path, MAX_FILE) {
-        Ok(Some(bytes)) => String::from_utf8(bytes).map_err(|_| format!("`{shown}` is no text in UTF-8")),
+        Ok(Some(bytes)) => String::from_utf8(bytes).map_err(|_| format!("`{shown}` is not UTF-8 text")),
         Ok(None) => Err(format!("`{shown}` is longer than {MAX_FILE} bytes")),
         Err(error) => Err(format!("`{shown}` cannot be read: {error}")),
     }

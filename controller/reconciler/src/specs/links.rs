@@ -1,4 +1,4 @@
-//! Links to spec files and project directories, and whether they may be followed.
+//! Rules for links to spec files and project directories.
 
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
@@ -9,12 +9,12 @@ use argus_backend::host_path::{Followed, Resolved, real, resolve};
 #[derive(Debug)]
 pub(super) struct Links {
     folder: PathBuf,
-    /// The folder belongs to root or to this user, and nobody else can write there.
+    /// True if the folder belongs to root or to this user, and no other user can write there.
     trusted: bool,
 }
 
 impl Links {
-    /// For what is found below this folder. The folder itself may be a link: an operator named it.
+    /// Creates the rules for paths below this folder. The folder itself may be a link, because the operator named it.
     pub(super) fn below(folder: &Path) -> Self {
         let folder = real(folder);
         let meta = std::fs::metadata(&folder);
@@ -24,11 +24,13 @@ impl Links {
         }
     }
 
-    /// Resolves a path below the folder. Diagnostics quote a file, so a link must not show what its author cannot read:
-    /// the target has the owner of the link, or nobody but root and this user could have made the link.
+    /// Resolves a path below the folder.
+    ///
+    /// Diagnostics quote a file, so a link must not show content that its author cannot read. Either the target has the
+    /// owner of the link, or only root and this user could have created the link.
     ///
     /// # Errors
-    /// In words: a link on the way is not followed, or the path cannot be resolved.
+    /// The text of the error: a link on the path is not allowed, or the path cannot be resolved.
     pub(super) fn resolve(&self, path: &Path) -> Result<Resolved, String> {
         let resolved = resolve(&self.folder.join(path)).map_err(|why| why.to_string())?;
         let may_follow = |link: &Followed| {

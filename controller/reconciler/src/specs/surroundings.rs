@@ -1,4 +1,4 @@
-//! The place of a spec file on the host: its real directory, its project, and where the paths that it names lead.
+//! Surroundings of a spec file on the host: its real directory, its project, and the targets of the paths that it names.
 
 use std::collections::BTreeSet;
 use std::fs::{self, Metadata};
@@ -10,38 +10,38 @@ use argus_backend::host_path::sockets::Sockets;
 use argus_backend::host_path::{Roots, real};
 use argus_core::desired::host::HostPaths;
 
-/// Directories of the system: a repository there (`etckeeper`, for one) is not a project.
+/// System directories. A repository there (such as that of `etckeeper`) is not a project.
 const SYSTEM: [&str; 14] = [
     "/", "/boot", "/dev", "/etc", "/home", "/opt", "/proc", "/root", "/run", "/srv", "/sys", "/tmp", "/usr",
     "/var",
 ];
-/// The name of the state directory unless a flag gives another.
+/// Default name of the state directory.
 const STATE: &str = ".argus";
 
-/// What spec files may reach on this host, beyond their own project.
+/// Paths of this host that spec files may use besides their own project.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Access {
-    /// Directories that the operator allows, absolute.
+    /// Directories that `--allow-mount` names, absolute.
     pub allow_mounts: Vec<String>,
-    /// The state directory of the controller.
+    /// State directory of the controller.
     pub state: PathBuf,
-    /// The socket of the engine, where it is one.
+    /// Socket of the engine; `None` for an engine behind TCP.
     pub engine: Option<PathBuf>,
 }
 
-/// A spec file with everything around it that it may reach.
+/// A spec file with its project and its allowed directories.
 #[derive(Debug, Clone)]
 pub struct Surroundings {
     /// Path of the file without links.
     pub file: PathBuf,
-    /// What admission has to know of the host; `resolved` is empty until [`Surroundings::resolve`].
+    /// Input of admission about the host. `resolved` is empty until [`Surroundings::resolve`].
     pub host: HostPaths,
     roots: Roots,
     engine: Option<PathBuf>,
 }
 
 impl Surroundings {
-    /// Finds out where a file is. `file` is absolute; it need not exist.
+    /// Locates a file and its project. `file` is absolute and need not exist.
     pub fn of(file: &Path, access: &Access) -> Self {
         let file = real(file);
         let state = real(&access.state);
@@ -62,7 +62,7 @@ impl Surroundings {
         }
     }
 
-    /// Follows each path, and records where it leads or why it may not be used.
+    /// Resolves each path, and records its target or the reason for its rejection.
     pub fn resolve(&mut self, named: &BTreeSet<String>) {
         if named.is_empty() {
             return;
@@ -79,7 +79,7 @@ impl Surroundings {
         self.host.resolved = named.iter().map(|path| (path.clone(), lead(path))).collect();
     }
 
-    /// Reads a regular file inside the allowed directories; `None` when it is longer than `limit` bytes.
+    /// Reads a regular file inside the allowed directories. Returns `None` if it is longer than `limit` bytes.
     ///
     /// # Errors
     /// The file leads outside, does not exist, or cannot be read.
@@ -91,7 +91,7 @@ impl Surroundings {
     }
 }
 
-/// The project of a directory: the git worktree around it, else the directory that the controller is run for, else itself.
+/// Returns the project of a directory: its git worktree, else the directory that contains `.argus`, else the directory itself.
 fn project(directory: &Path, state: &Path) -> PathBuf {
     let Ok(own) = fs::symlink_metadata(directory) else {
         return directory.to_owned();
@@ -100,15 +100,15 @@ fn project(directory: &Path, state: &Path) -> PathBuf {
         .ancestors()
         .filter(|path| !SYSTEM.iter().any(|system| Path::new(system) == *path));
     let worktree = candidates.into_iter().find(|path| is_worktree(path, &own));
-    let beside_state = || {
+    let next_to_state = || {
         let parent = state.parent().filter(|_| state.ends_with(STATE))?;
         let system = SYSTEM.iter().any(|system| Path::new(system) == parent);
         (!system && directory.starts_with(parent)).then_some(parent)
     };
-    worktree.or_else(beside_state).unwrap_or(directory).to_owned()
+    worktree.or_else(next_to_state).unwrap_or(directory).to_owned()
 }
 
-/// Whether a directory is a git worktree that its own user, or one whom the controller trusts, made.
+/// Returns true if a directory is a git worktree that its owner or a trusted user created.
 fn is_worktree(directory: &Path, own: &Metadata) -> bool {
     let trusted = [own.uid(), 0, rustix::process::geteuid().as_raw()];
     let made_by_trusted = |path: &Path, kind: fn(&Metadata) -> bool| {

@@ -30,7 +30,7 @@ fn leads(around: &mut Surroundings, path: &Path) -> Result<String, String> {
 }
 
 #[test]
-fn project_is_the_worktree_else_beside_state_else_itself() {
+fn project_is_worktree_else_parent_of_state_else_itself() {
     let (_dir, root) = tree(&[
         "repo/.git",
         "repo/deploy/env",

@@ -175,10 +175,10 @@ fn describe_event(event: &Event) -> (String, String) {
             ("orphans".to_owned(), words)
         }
         Event::PreflightStart {
-            requested: asked,
+            requested,
             skip,
         } => {
-            let cause = if *asked { "requested" } else { "inputs changed" };
+            let cause = if *requested { "requested" } else { "inputs changed" };
             let skipped: Vec<&str> = skip.iter().map(|check| check.as_str()).collect();
             let without = match &skipped[..] {
                 [] => String::new(),

@@ -250,7 +250,7 @@ pub(super) mod tests {
             during: Some(TestReport {
                 environment: EnvName::new("shop").unwrap(),
                 case: "smoke".to_owned(),
-                began: String::new(),
+                started: String::new(),
                 ended: String::new(),
                 expired: None,
                 restarts_during_run: disruptions.len(),
