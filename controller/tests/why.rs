@@ -551,7 +551,7 @@ fn missing_evidence_has_a_reason_and_a_hint() {
     assert!(ran.err.contains("as facts of a run"), "{}", ran.err);
     let list = evidence(&["shop/db", "--list"]);
     assert_eq!((list.code, list.out.lines().count()), (0, 2), "{}", list.err);
-    assert!(list.err.contains("note: `STATE/"), "{}", list.err);
+    assert!(list.err.contains("cannot parse `STATE/"), "{}", list.err);
 }
 
 #[test]

@@ -288,7 +288,7 @@ async fn action_runs_only_after_its_intent_is_on_disk() {
     executor.submit(&shop(), step(Action::StartContainer { id: id("b") }));
     assert_eq!(executor.next_result().await.outcome, Ok(Done::Ok));
     assert_eq!(fake.actions.load(Ordering::SeqCst), 2);
-    assert!(lines().contains("\"note\":\"resumed\""), "{}", lines());
+    assert!(lines().contains("\"event\":\"resumed\""), "{}", lines());
     assert!(
         executor.journal.resume().await.is_err(),
         "there is nothing to resume"
