@@ -1,4 +1,4 @@
-//! Image of this place_program, for mocks, helper containers and the selftest, built without a registry.
+//! Image of this program, for mocks, helper containers and the selftest, built without a registry.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -48,7 +48,7 @@ pub(crate) fn build(state: &StateDir) -> io::Result<Build> {
     })
 }
 
-/// Fills the build context with this place_program, its libraries and a Dockerfile. An up-to-date context stays unchanged.
+/// Fills the build context with this program, its libraries and a Dockerfile. An up-to-date context stays unchanged.
 pub(crate) fn fill(image: &Path) -> io::Result<()> {
     fs::create_dir_all(image)?;
     let (to, running) = (image.join("argus"), fs::metadata("/proc/self/exe")?);
@@ -62,7 +62,7 @@ pub(crate) fn fill(image: &Path) -> io::Result<()> {
     let mut lines = "FROM scratch\nCOPY argus /argus\n".to_owned();
     let libraries = libraries(&fs::read_to_string("/proc/self/maps")?);
     if !libraries.is_empty() {
-        // The loader of the place_program's name is among the libraries, and is searched in these folders.
+        // The loader of the program's name is among the libraries, and is searched in these folders.
         for folder in ["lib", "lib64"] {
             fs::create_dir_all(image.join(folder))?;
             for library in &libraries {
@@ -77,8 +77,8 @@ pub(crate) fn fill(image: &Path) -> io::Result<()> {
     fs::write(image.join("Dockerfile"), lines)
 }
 
-/// Places the running place_program at `to`, as a hard link if possible, because it is large.
-/// If its file was replaced on disk, it copies the running place_program instead.
+/// Places the running program at `to`, as a hard link if possible, because it is large.
+/// If its file was replaced on disk, it copies the running program instead.
 fn place_program(to: &Path, running: &fs::Metadata) -> io::Result<()> {
     let temporary = to.with_extension("new");
     drop(fs::remove_file(&temporary));
@@ -107,7 +107,7 @@ fn is_same(to: &Path, running: &fs::Metadata) -> bool {
         .is_ok_and(|there| there.len() == running.len() && there.modified().ok() == running.modified().ok())
 }
 
-/// Returns the shared libraries in a process's memory map; none for a static place_program.
+/// Returns the shared libraries in a process's memory map; none for a static program.
 fn libraries(maps: &str) -> Vec<PathBuf> {
     let mut found: Vec<PathBuf> = maps
         .lines()

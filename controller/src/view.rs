@@ -238,7 +238,7 @@ fn rivals<'a>(env: &EnvName, snapshot: &'a Snapshot, holder: &str) -> Vec<(Strin
         .collect()
 }
 
-/// True if a person removed the environment and no_history of it is left.
+/// True if a person removed the environment and nothing of it is left.
 fn is_down_and_gone(snapshot: &Snapshot, env: &EnvName) -> bool {
     let settled = snapshot.plans.get(env).is_none_or(|plan| plan.is_settled());
     // Named volumes stay unless the file requests their removal.

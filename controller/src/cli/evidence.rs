@@ -152,6 +152,7 @@ pub(crate) fn listed(state: &StateDir, env: &str, service: Option<&str>) -> Resu
 /// A failed run with stored evidence.
 #[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
+#[allow(clippy::struct_field_names, reason = "`run` is the name on the wire")]
 pub(crate) struct Run {
     environment: String,
     pub(crate) service: String,

@@ -128,7 +128,7 @@ impl Selftest {
                 match &took {
                     Ok(took) => output::note(&format!("{name}: recovered after {:.1} s", took.as_secs_f64())),
                     Err(reason) => {
-                        output::note(&format!("{name}: {} {reason}", output::red("not recovered:")))
+                        output::note(&format!("{name}: {} {reason}", output::red("not recovered:")));
                     }
                 }
                 let missed = took.is_err();
@@ -196,7 +196,7 @@ async fn clean(test_env: &TestEnvironment, docker: Docker, handle: Handle, runni
                     match done {
                         Ok(Ok(_)) => {}
                         Ok(Err(error)) => {
-                            remaining.push(format!("{} {}: {error}", action.verb(), test_env.env()))
+                            remaining.push(format!("{} {}: {error}", action.verb(), test_env.env()));
                         }
                         Err(_) => remaining.push(format!("{} {}: timed out", action.verb(), test_env.env())),
                     }

@@ -1,4 +1,4 @@
-//! Environments, services, logs and breakers, from the last logs_response statuses, so that a response waits for nothing.
+//! Environments, services, logs and breakers, from the last written statuses, so that a response waits for nothing.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! OpenAPI document `/api/v1/openapi.json`, from one table of operations, which the tests use as well.
+//! `OpenAPI` document `/api/v1/openapi.json`, from one table of operations, which the tests use as well.
 
 use argus_crds::error::StructuredError;
 use argus_crds::incident::Incident;

@@ -71,7 +71,7 @@ async fn read_body<T: DeserializeOwned>(request: Request) -> Result<T, Problem> 
         .map_err(|error| Problem::new(StatusCode::BAD_REQUEST, error.to_string().to_lowercase()))
 }
 
-/// Converts a not_found_problem subject into 404.
+/// Converts a missing subject into 404.
 fn not_found_problem(failure: Failure) -> Problem {
     match Problem::from(failure) {
         problem if problem.is_of(Code::PrereqMissing) => problem.status(StatusCode::NOT_FOUND),

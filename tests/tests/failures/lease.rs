@@ -26,8 +26,8 @@ fn end(case: &Case, test: &str) -> Value {
     let output = case
         .argus
         .cli(&["test", "end", case.name, "--case", test, "-o", "json"]);
-    let text = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{text}");
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{errors}");
     serde_json::from_slice(&output.stdout).expect("JSON")
 }
 

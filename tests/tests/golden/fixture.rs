@@ -364,10 +364,10 @@ impl GoldenFixture {
     fn finish(&mut self, subject: &str, outcome: Result<&str, argus_core::outcome::ActionError>) -> Played {
         let turn = self.turn();
         let steps = turn.plans.values().flat_map(|plan| &plan.steps);
-        let mut planned: Vec<String> = Vec::new();
+        let mut offered: Vec<String> = Vec::new();
         let mut found = None;
         for step in steps {
-            planned.push(step.subject.to_string());
+            offered.push(step.subject.to_string());
             let output = step.subject.to_string();
             if output == subject
                 || subject
@@ -377,7 +377,7 @@ impl GoldenFixture {
                 found = Some(step.clone());
             }
         }
-        let step = found.ok_or_else(|| format!("no action on it is planned, only on {planned:?}"))?;
+        let step = found.ok_or_else(|| format!("no action on it is offered, only on {offered:?}"))?;
         let outcome = match (outcome, &step.action) {
             (Err(error), _) => Err(error),
             (Ok(id), Action::CreateContainer { .. }) => Ok(Done::Container(

@@ -139,7 +139,7 @@ fn takes_a_port(engine: &mut Engine, now: Timestamp, port: HostPort, chance: &mu
         facts.config.bindings = vec![(port, port)];
     }
     engine.change(now, |model| {
-        model.add_foreign(Object::Container(Arc::new(theirs)))
+        model.add_foreign(Object::Container(Arc::new(theirs)));
     });
 }
 

@@ -246,13 +246,13 @@ fn pages_follow_the_style_guide() {
 
 #[test]
 fn test_names_have_at_most_60_characters() {
-    let test =
+    let pattern =
         Regex::new(r"(?s)#\[(?:tokio::)?test(?:\([^\]]*\))?\]\s*(?:#\[[^\n]*\]\s*)*(?:async )?fn (\w+)")
             .expect("a valid pattern");
     let mut offences = Vec::new();
     for path in sources() {
         let text = read(&path);
-        let long = test.captures_iter(&text).filter(|found| found[1].len() > 60);
+        let long = pattern.captures_iter(&text).filter(|found| found[1].len() > 60);
         offences.extend(long.map(|found| format!("{path}: {} ({} characters)", &found[1], found[1].len())));
     }
     none("names of tests are too long", &offences);

@@ -12,7 +12,7 @@ use crate::desired::image::{self, ImageRequest};
 use crate::desired::peers::Peers;
 use crate::desired::template::{Deferral, Filler, fill_vars};
 use crate::desired::{Criticality, Port, Role, Service, mounts, needs, paths, policy, ports, probe};
-use crate::ident::ResourceName;
+use crate::ident::{ResourceName, ServiceName};
 
 /// Minimum memory limit of the engine, in bytes.
 const MIN_MEMORY: u64 = 6 * 1024 * 1024;
@@ -25,6 +25,19 @@ const MAX_STOP_GRACE: Duration = Duration::from_secs(600);
 /// Maximum size of all environment variables in bytes, below the kernel limit for the environment of a process.
 const MAX_ENVIRONMENT: usize = 256 * 1024;
 
+/// Returns the valid name of a service; `None` if the name is invalid or missing.
+fn service_name(declared: &Declared<'_>, to: &mut Vec<Diagnostic>) -> Option<ServiceName> {
+    let Declared { name, path, service } = declared;
+    let key = match (&service.name, &service.container) {
+        (Some(_), _) => format!("{path}.name"),
+        // The container names the service, and its invalid name is reported there.
+        (None, Some(container)) if ResourceName::new(container.name.as_str()).is_err() => return None,
+        (None, Some(_)) => format!("{path}.container.name"),
+        (None, None) => return None,
+    };
+    identity::check_service_name(name, "service", &key, to)
+}
+
 /// Converts a service; returns `None` if a diagnostic rejects it.
 pub(super) fn admit_service(
     declared: &Declared<'_>,
@@ -34,21 +47,13 @@ pub(super) fn admit_service(
     to: &mut Vec<Diagnostic>,
 ) -> Option<Service> {
     let Declared {
-        name,
         path,
         service: written,
+        ..
     } = declared;
     let container = written.container.as_ref();
     policy::check(written, path, to);
-    let name = match (&written.name, container) {
-        (Some(_), _) => identity::check_service_name(name, "service", &format!("{path}.name"), to),
-        // The container names the service, and its invalid name is reported there.
-        (None, Some(container)) if ResourceName::new(container.name.as_str()).is_err() => None,
-        (None, Some(_)) => {
-            identity::check_service_name(name, "service", &format!("{path}.container.name"), to)
-        }
-        (None, None) => None,
-    };
+    let name = service_name(declared, to);
     let Some(container) = container else {
         let message = format!("service `{}` has no `container`", shown(declared.name));
         to.push(Diagnostic::error(path.as_str(), message).hint("add `container: {name: …}`"));

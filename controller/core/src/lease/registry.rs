@@ -36,7 +36,7 @@ pub struct Leases {
     own_identity: Option<OwnIdentity>,
     /// True if the leases were listed at least once.
     is_listed: bool,
-    leases: BTreeMap<String, ControllerLease>,
+    by_controller: BTreeMap<String, ControllerLease>,
     /// Time at which the last lease of a controller disappeared, by controller.
     gone: BTreeMap<String, Timestamp>,
     /// Runs with an observed renewal.
@@ -82,21 +82,21 @@ impl Leases {
             }
         }
         for (run, lease) in &mut leases {
-            match self.leases.get(run) {
+            match self.by_controller.get(run) {
                 // The estimate of the first list stays, even if a clock was changed since.
                 Some(old) if old.name == lease.name => lease.renewed_at = old.renewed_at,
                 Some(_) => drop(self.renewing.insert(run.clone())),
                 None => {}
             }
         }
-        for (run, lease) in &self.leases {
+        for (run, lease) in &self.by_controller {
             if !leases.contains_key(run) && self.is_fresh(lease, now) {
                 self.gone.insert(lease.spec.controller.clone(), now);
             }
         }
         self.gone.retain(|_, at| now < *at + GONE_GRACE);
         self.renewing.retain(|run| leases.contains_key(run));
-        self.leases = leases;
+        self.by_controller = leases;
         let differs = Self {
             listed_at: before.listed_at,
             ..self.clone()
@@ -145,13 +145,13 @@ impl Leases {
     }
 
     fn other_claims(&self, env: &EnvName, now: Timestamp) -> bool {
-        let mut others = self.leases.values().filter(|lease| self.lives(lease, now));
+        let mut others = self.by_controller.values().filter(|lease| self.lives(lease, now));
         others.any(|lease| lease.claims(env).is_some())
     }
 
     /// Returns the time of the engine, estimated from the most recently renewed lease.
     pub fn engine_time(&self, now: Timestamp) -> Timestamp {
-        let newest = self.leases.values().max_by_key(|lease| lease.renewed_at);
+        let newest = self.by_controller.values().max_by_key(|lease| lease.renewed_at);
         let ahead = newest.map_or(0, |lease| lease.made_at.0.saturating_sub(lease.renewed_at.0));
         Timestamp(now.0.saturating_add(ahead))
     }
@@ -163,12 +163,12 @@ impl Leases {
 
     /// Iterates over all leases of the last list.
     pub fn all(&self) -> impl Iterator<Item = &ControllerLease> {
-        self.leases.values()
+        self.by_controller.values()
     }
 
     /// Returns the lease of this process.
     pub fn own(&self) -> Option<&ControllerLease> {
-        self.leases.get(&self.own_identity.as_ref()?.run)
+        self.by_controller.get(&self.own_identity.as_ref()?.run)
     }
 
     /// Returns whether the leases were listed at least once.
@@ -191,7 +191,7 @@ impl Leases {
         };
         let own = self.own().filter(|own| is_ours_still(own, now));
         let claim = own.and_then(|own| Some((own.claims(env)?, &identity.run)));
-        let others = self.leases.values().filter(|lease| self.lives(lease, now));
+        let others = self.by_controller.values().filter(|lease| self.lives(lease, now));
         let first = others
             .filter_map(|lease| Some(((lease.claims(env)?, &lease.spec.run), lease)))
             .min_by(|(one, _), (other, _)| one.cmp(other));
@@ -215,7 +215,7 @@ impl Leases {
             Some(_) | None => return Liveness::Unknown,
         }
         let mut of_controller = self
-            .leases
+            .by_controller
             .values()
             .filter(|lease| lease.spec.controller == controller);
         if let Some(lease) = of_controller.find(|lease| self.lives(lease, now)) {
@@ -243,7 +243,7 @@ impl Leases {
         if self.frozen.is_some() {
             return None;
         }
-        let ends = self.leases.values().flat_map(|lease| {
+        let ends = self.by_controller.values().flat_map(|lease| {
             let end = lease.renewed_at + lease.spec.ttl;
             let unobserved = self.unobserved_until.map(|until| until + lease.spec.ttl);
             [Some(end), unobserved, Some(lease.renewed_at + trust(lease))]

@@ -59,10 +59,10 @@ impl Store {
                 }
             }
             WatchEvent::Stopped(id, at) => {
-                self.patch_container(&id, |container| container.stopped_by_other = Some(at))
+                self.patch_container(&id, |container| container.stopped_by_other = Some(at));
             }
             WatchEvent::OutOfMemory(id, at) => {
-                self.patch_container(&id, |container| container.oom_at = Some(at))
+                self.patch_container(&id, |container| container.oom_at = Some(at));
             }
             WatchEvent::ImageMoved(id) => self.mark_image_moved(id),
             WatchEvent::Disconnected(at, reason) => self.on_disconnected(at, reason),

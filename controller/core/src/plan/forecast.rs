@@ -185,7 +185,7 @@ pub fn apply_action(store: &mut Store, action: &Action, now: Timestamp, number: 
         Action::UnpauseContainer { id } => edit(store, id, |c| c.state = ContainerState::Running),
         Action::RenameContainer { id, to } => edit(store, id, |c| c.name = to.to_string()),
         Action::RemoveContainer { id, .. } => {
-            store.apply(WatchEvent::Delete(ObjectId::Container(id.clone())))
+            store.apply(WatchEvent::Delete(ObjectId::Container(id.clone())));
         }
         Action::ConnectNetwork {
             network,

@@ -307,7 +307,7 @@ impl JournalContents {
                 self.open.insert(record.seq, open);
             }
             Entry::Result { of, .. } | Entry::Event(Event::IntentResolved { of, .. }) => {
-                drop(self.open.remove(&of))
+                drop(self.open.remove(&of));
             }
             Entry::Event(Event::Start { controller, .. }) => self.controller = Some(controller),
             Entry::Event(_) => {}

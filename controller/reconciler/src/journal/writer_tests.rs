@@ -216,7 +216,7 @@ fn newest_incident_files_are_retained() {
 
 #[tokio::test]
 async fn feed_returns_every_record_once_from_memory_or_files() {
-    // Small files, so that max_files records are in rotated files, and the oldest in none.
+    // Small files, so that most records are in rotated files, and the oldest in none.
     let mut fixture = fixture(256 * 1024);
     let feed = fixture.writer.feed.clone();
     for _ in 0..20 {

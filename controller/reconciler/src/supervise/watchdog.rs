@@ -51,7 +51,7 @@ mod tests {
 
     /// Runs a watchdog with a loop that answers only the first requests. Returns the number of feeds, and the end.
     async fn run_watchdog(replies: u32, stopped_after: Option<Duration>) -> (u32, Result<(), &'static str>) {
-        let (stop, fed) = (CancellationToken::new(), Arc::new(AtomicU32::new(0)));
+        let (stop, feeds) = (CancellationToken::new(), Arc::new(AtomicU32::new(0)));
         let supervisor = Supervisor::new(Clock::virtual_from(Timestamp(0)), stop.clone());
         let heartbeat = supervisor.heartbeats().of(LOOP);
         supervisor.spawn_once("loop", Importance::Critical, async move {
@@ -61,7 +61,7 @@ mod tests {
             }
             std::future::pending::<()>().await;
         });
-        let count = fed.clone();
+        let count = feeds.clone();
         let feed = move || {
             count.fetch_add(1, Ordering::SeqCst);
         };
@@ -77,7 +77,7 @@ mod tests {
             });
         }
         let end = supervisor.run(Duration::from_secs(1)).await;
-        (fed.load(Ordering::SeqCst), end.map_err(|died| died.task))
+        (feeds.load(Ordering::SeqCst), end.map_err(|died| died.task))
     }
 
     #[tokio::test(start_paused = true)]

@@ -174,10 +174,7 @@ fn describe_event(event: &Event) -> (String, String) {
             };
             ("orphans".to_owned(), words)
         }
-        Event::PreflightStart {
-            requested,
-            skip,
-        } => {
+        Event::PreflightStart { requested, skip } => {
             let cause = if *requested { "requested" } else { "inputs changed" };
             let skipped: Vec<&str> = skip.iter().map(|check| check.as_str()).collect();
             let without = match &skipped[..] {
