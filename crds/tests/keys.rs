@@ -148,7 +148,7 @@ fn page(schema: &Value) -> String {
         let required = of["required"].as_array().cloned().unwrap_or_default();
         // Writing to a String cannot fail.
         if path.is_empty() {
-            let _ = writeln!(page, "\n## The file\n");
+            let _ = writeln!(page, "\n## Top level\n");
         } else {
             let description = of["description"].as_str().unwrap_or_default();
             let _ = writeln!(page, "\n## {path}\n\n{description}\n");

@@ -66,6 +66,9 @@ const NAMES: &[(&str, &[&str])] = &[
     ("unhealthy", &["unwell"]),
 ];
 
+/// Names of libraries that contain such a word.
+const FOREIGN: &[&str] = &["floor", "Look", "look_set_suffix"];
+
 /// Words and phrases that no text contains, with the rule of `docs/messages.md` that bans them.
 const WORDS: &[(&str, u8)] = &[
     (r"told|tells?|telling", 3),
@@ -127,6 +130,9 @@ impl Language {
     }
 
     fn name(&self, place: &str, name: &str) -> Option<String> {
+        if FOREIGN.contains(&name) {
+            return None;
+        }
         let part = parts(name)
             .into_iter()
             .find(|part| self.names.contains_key(part.as_str()))?;
