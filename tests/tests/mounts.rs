@@ -9,8 +9,9 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{self, RecvTimeoutError};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Once, OnceLock};
 use std::thread::JoinHandle;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -29,8 +30,10 @@ use serde_json::Value;
 
 /// Number of swaps in the race.
 const SWAPS: usize = 1_000;
-/// Minimum number of containers created during the swaps.
+/// Minimum number of create attempts during the swaps.
 const CREATES: usize = 60;
+/// Maximum number of create attempts.
+const MAX_CREATES: usize = 600;
 
 fn one_service(project: &str, volume: &str) -> String {
     format!(
@@ -123,6 +126,7 @@ struct Project {
     data: PathBuf,
     link: PathBuf,
     outside: PathBuf,
+    swaps: AtomicUsize,
 }
 
 impl Project {
@@ -132,6 +136,7 @@ impl Project {
             data: home.join("project/data"),
             link: home.join("project/link"),
             outside: home.join("outside"),
+            swaps: AtomicUsize::new(0),
         };
         for (directory, marker) in [(&project.data, "inside"), (&project.outside, "outside")] {
             fs::create_dir_all(directory).expect("a directory");
@@ -143,6 +148,12 @@ impl Project {
 
     fn swap(&self) {
         renameat_with(CWD, &self.data, CWD, &self.link, RenameFlags::EXCHANGE).expect("an exchange");
+        self.swaps.fetch_add(1, Ordering::SeqCst);
+    }
+
+    /// Number of swaps so far.
+    fn swapped(&self) -> usize {
+        self.swaps.load(Ordering::SeqCst)
     }
 
     /// Names of files that a container with access to the outside left.
@@ -154,17 +165,16 @@ impl Project {
         names.filter(|name| name != "marker").collect()
     }
 
-    /// Swaps about every millisecond until `stop` receives; an even number of times.
-    fn swapping(self: &Arc<Self>, stop: mpsc::Receiver<()>) -> JoinHandle<usize> {
+    /// Swaps about once per millisecond until the sender is dropped; an even number of times.
+    fn swapping(self: &Arc<Self>, stop: mpsc::Receiver<()>) -> JoinHandle<()> {
         let project = Arc::clone(self);
         std::thread::spawn(move || {
-            let mut swaps = 0;
             loop {
                 project.swap();
-                swaps += 1;
-                let output = stop.recv_timeout(Duration::from_millis(1));
-                if swaps % 2 == 0 && output != Err(RecvTimeoutError::Timeout) {
-                    return swaps;
+                let ended =
+                    stop.recv_timeout(Duration::from_millis(1)) == Err(RecvTimeoutError::Disconnected);
+                if ended && project.swapped().is_multiple_of(2) {
+                    return;
                 }
             }
         })
@@ -203,12 +213,16 @@ fn block<T>(work: impl Future<Output = T>) -> T {
     RUNTIME.get_or_init(runtime).block_on(work)
 }
 
-async fn network(docker: &Docker) {
-    let action = Action::CreateNetwork {
-        name: name("argus-race"),
-        labels: labels(),
-    };
-    docker.execute(&action, &()).await.expect("a network");
+/// Creates the network of these tests once. Two parallel requests would create two networks with one name.
+fn network(engine: &PrivateEngine) {
+    static MADE: Once = Once::new();
+    MADE.call_once(|| {
+        let action = Action::CreateNetwork {
+            name: name("argus-race"),
+            labels: labels(),
+        };
+        block(docker(&engine.host()).execute(&action, &())).expect("a network");
+    });
 }
 
 /// Creates a container that writes a file into its mount.
@@ -275,8 +289,11 @@ fn racing_link_never_shows_the_outside() {
     let (stop, stopped) = mpsc::channel();
     let swapper = project.swapping(stopped);
     let (mut refused, mut ran) = (0, 0);
-    block(network(&docker));
-    for attempt in 0..CREATES {
+    network(engine);
+    for attempt in 0..MAX_CREATES {
+        if attempt >= CREATES && project.swapped() >= SWAPS {
+            break;
+        }
         let called = format!("argus-race-{attempt}");
         let received = block(create(&docker, &called, &project.data));
         let Ok(id) = received else {
@@ -300,8 +317,9 @@ fn racing_link_never_shows_the_outside() {
             }
         }
     }
-    stop.send(()).expect("the swapper runs");
-    let swaps = swapper.join().expect("the swapper ends");
+    drop(stop);
+    swapper.join().expect("it ends");
+    let swaps = project.swapped();
     let created = proxy
         .counts()
         .get("POST /containers/create")
@@ -327,7 +345,7 @@ fn source_replaced_during_a_call_ends_the_container() {
     let project = Project::new(engine, "during");
     let proxy = Proxy::start(&engine.scratch("during").join("p.sock"), &engine.socket());
     let docker = docker(&proxy.host());
-    block(network(&docker));
+    network(engine);
     for (number, class) in ["POST /containers/create", "POST /containers/*/start"]
         .iter()
         .enumerate()
@@ -364,7 +382,7 @@ fn source_replaced_before_the_start_is_refused() {
     let engine = engine();
     let project = Project::new(engine, "between");
     let docker = docker(&engine.host());
-    block(network(&docker));
+    network(engine);
     let id = block(create(&docker, "argus-between-1", &project.data)).expect("a container");
     project.swap();
     let received = block(start(&docker, &id));
