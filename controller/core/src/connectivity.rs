@@ -46,7 +46,7 @@ pub struct TargetResult {
 
 /// Cause of a failed link, with the text of the tool that reported it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(tag = "what", content = "said", rename_all = "camelCase")]
+#[serde(tag = "kind", content = "message", rename_all = "camelCase")]
 pub enum LinkError {
     /// The resolver does not know the name.
     NoSuchName(String),

@@ -47,7 +47,7 @@ fn flapping_service_is_reported_and_delayed() {
         "{flaky:#}"
     );
     assert_eq!(
-        flaky["details"]["flips"].as_array().map(Vec::len),
+        flaky["details"]["healthTransitions"].as_array().map(Vec::len),
         Some(4),
         "{flaky:#}"
     );

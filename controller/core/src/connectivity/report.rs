@@ -84,7 +84,7 @@ fn link_error(link: &LinkResult, error: &LinkError, environment: &Topology<'_>) 
         _ => format!("; `{to}` is not running"),
     };
     let mut details = json!({
-        "from": from, "to": to, "host": host, "failure": error.word(), "said": error.describe(),
+        "from": from, "to": to, "host": host, "failure": error.word(), "message": error.describe(),
         "source": { "service": from, "state": attachment_state(from, environment) },
         "target": { "service": to, "state": state },
         "network": environment.network().map(|network| json!({ "name": network.name, "id": network.id })),

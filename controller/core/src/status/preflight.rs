@@ -44,7 +44,7 @@ pub(super) fn errors(input: &StatusInput<'_>) -> Vec<StructuredError> {
         .stage("preflight")
         .with_call(
             Call::new(
-                "survey",
+                "preflight",
                 [("check".to_owned(), json!(check))].into_iter().collect(),
             )
             .outcome([why.clone()]),

@@ -20,7 +20,7 @@ const OURS: &[&str] = &[
     "evidence",
     "protocol",
     "stoppedByOther",
-    "flips",
+    "healthTransitions",
     "suggestions",
     "until",
     "since",

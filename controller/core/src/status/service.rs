@@ -271,7 +271,7 @@ fn waiting_on(input: &StatusInput<'_>, facts: &RowInputs<'_>, state: ServiceStat
     }
     let on = if input.engine.synced {
         return Some(WaitStatus {
-            reason: "NextLook".to_owned(),
+            reason: "NextCheck".to_owned(),
             message: "the next check of the engine and of its health".to_owned(),
             ..WaitStatus::default()
         });

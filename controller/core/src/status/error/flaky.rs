@@ -36,7 +36,7 @@ pub(super) fn all(input: &StatusInput<'_>) -> Vec<StructuredError> {
         } else {
             "more than half of its probes fail, although it recovers in between".to_owned()
         };
-        let flips: Vec<String> = history
+        let transitions: Vec<String> = history
             .health_transitions
             .iter()
             .map(ToString::to_string)
@@ -46,7 +46,7 @@ pub(super) fn all(input: &StatusInput<'_>) -> Vec<StructuredError> {
             ..Location::environment(input)
         };
         let error = StructuredError::new(Code::FlakySuspected, message).details(json!({
-            "flips": flips,
+            "healthTransitions": transitions,
             "unsteady": unsteady,
             "suggestions": [
                 "increase `timeout` or `retries` of its healthcheck",
