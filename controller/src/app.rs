@@ -21,12 +21,12 @@ use crate::cli::{output, spec_files};
 use crate::client::{self, ControllerClient, InProcess};
 use crate::exit::{Exit, Failure, chain};
 use crate::http::{self, Guard};
-use crate::live::{self, screen::Screen};
+use crate::live::{self, screen::LiveBlock};
 use crate::metrics::Metrics;
 use crate::own_image;
 use crate::service;
 use crate::settings::Settings;
-use crate::view::{About, StatusDocuments, View};
+use crate::view::{About, StatusBuilder, StatusDocuments};
 
 /// Creates a client for the engine of the settings, without connecting.
 pub(crate) fn docker(settings: &Settings) -> Result<Docker, Failure> {
@@ -81,7 +81,7 @@ pub(crate) fn state_failure(error: &StateError) -> Failure {
 }
 
 /// Runs a controller until it is stopped.
-pub(crate) async fn run(settings: Settings, screen: Option<Screen>) -> Result<Exit, Failure> {
+pub(crate) async fn run(settings: Settings, screen: Option<LiveBlock>) -> Result<Exit, Failure> {
     let signals =
         Signals::subscribe().map_err(|error| Failure::fault("cannot subscribe to signals", &error))?;
     let endpoint = endpoint(&settings)?;
@@ -110,7 +110,7 @@ pub(crate) async fn run(settings: Settings, screen: Option<Screen>) -> Result<Ex
         debug: settings.debug,
     };
     let feed = controller.journal().feed();
-    let view = View::new(about, status_sender, controller.journal());
+    let view = StatusBuilder::new(about, status_sender, controller.journal());
     let tally = controller.journal().tally().clone();
     // Earlier records belong to previous runs.
     let previous_newest = *feed.newest().borrow();
@@ -181,7 +181,7 @@ pub(crate) async fn run_offline(settings: &Settings) -> Result<(Handle, Running)
         http: watch::channel(None).1,
         debug: settings.debug,
     };
-    let view = View::new(about, watch::channel(Arc::default()).0, controller.journal());
+    let view = StatusBuilder::new(about, watch::channel(Arc::default()).0, controller.journal());
     Ok(controller.start(docker, Arc::new(view)))
 }
 

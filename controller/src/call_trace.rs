@@ -10,7 +10,7 @@ use argus_crds::status::{Calls, EnvironmentStatus};
 use argus_reconciler::state_dir::StateDir;
 use serde_json::{Map, Value, json};
 
-use crate::cli::status::peek;
+use crate::cli::status::read_or_default;
 
 /// Debug request of this process; set at most once, at its start.
 static DEBUG_REQUEST: OnceLock<DebugRequest> = OnceLock::new();
@@ -64,14 +64,14 @@ pub(crate) fn with_traces(response: Value) -> Value {
 /// Adds call traces to a status, if they are enabled.
 pub(crate) fn status_with_calls(mut status: EnvironmentStatus) -> EnvironmentStatus {
     if let Some(request) = DEBUG_REQUEST.get() {
-        let calls: Calls = peek(&request.state.debug(&status.environment));
+        let calls: Calls = read_or_default(&request.state.debug(&status.environment));
         status.put_calls(&calls);
     }
     status
 }
 
 fn stored_calls(state: &StateDir, env: &EnvName) -> Calls {
-    peek(&state.debug(env.as_str()))
+    read_or_default(&state.debug(env.as_str()))
 }
 
 /// Adds the calls known to `stored` to every error of a response, and returns all added calls as well.

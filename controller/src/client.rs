@@ -141,7 +141,7 @@ impl ControllerClient {
     }
 
     /// Sends a command. Returns when the controller has accepted and stored it, before its effects are complete.
-    pub(crate) async fn execute(&self, command: Command) -> Result<CommandReply, Failure> {
+    pub(crate) async fn send(&self, command: Command) -> Result<CommandReply, Failure> {
         match &self.transport {
             Transport::InProcess(parts) => {
                 let before = if let Command::ResetBreaker { environment } = &command {
@@ -171,7 +171,7 @@ impl ControllerClient {
     }
 
     /// Sends a command like [`execute`](Self::execute). Without a controller, the error contains the command that starts one.
-    pub(crate) async fn command(&self, command: Command) -> Result<CommandReply, Failure> {
+    pub(crate) async fn send_if_running(&self, command: Command) -> Result<CommandReply, Failure> {
         let start_if_stopped = |client: &Self| Ok((!client.is_alive()).then(|| client.start_command()));
         if let Some(start) = self.read(start_if_stopped).await? {
             let message = "no controller is running";
@@ -213,7 +213,7 @@ impl ControllerClient {
                 .get(env.as_str())
                 .cloned()
                 .unwrap_or_default(),
-            Transport::Remote => status::peek(&self.state.debug(env.as_str())),
+            Transport::Remote => status::read_or_default(&self.state.debug(env.as_str())),
         }
     }
 

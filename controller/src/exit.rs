@@ -17,15 +17,15 @@ pub(crate) enum Exit {
     /// Invalid command line.
     Usage,
     /// Rejected spec.
-    Refused,
+    SpecRejected,
     /// Unreachable engine, or open breaker.
     Unreachable,
     /// Not ready within the timeout.
-    Late,
+    TimedOut,
     /// Argus gave up.
     GaveUp,
     /// Another controller uses the state directory.
-    Held,
+    LeaseHeld,
     /// A second signal arrived.
     Interrupted,
     /// Exit code that the demo service was configured with.
@@ -132,7 +132,7 @@ impl Failure {
     }
 
     /// Creates a failure for a missing or impossible subject.
-    pub(crate) fn missing(reason: Reason, message: impl Into<String>) -> Self {
+    pub(crate) fn with_reason(reason: Reason, message: impl Into<String>) -> Self {
         Self::new(StructuredError::missing(reason, message))
     }
 
@@ -144,7 +144,7 @@ impl Failure {
     }
 
     /// Creates a failure of the operating system, with its chain of causes; `doing` names the operation.
-    pub(crate) fn fault(doing: &str, why: &dyn std::error::Error) -> Self {
+    pub(crate) fn operation_failed(doing: &str, why: &dyn std::error::Error) -> Self {
         let reason = chain(why);
         Self::of(Code::Internal, format!("{doing}: {reason}"))
             .about(json!({ "doing": doing, "reason": reason }))
@@ -152,14 +152,14 @@ impl Failure {
     }
 
     /// Creates a failure for invalid data of Argus itself; it keeps the suggestions of `INTERNAL`.
-    pub(crate) fn bug(what: &str, why: &dyn std::error::Error) -> Self {
+    pub(crate) fn internal(what: &str, why: &dyn std::error::Error) -> Self {
         let reason = chain(why);
         Self::of(Code::Internal, format!("{what}: {reason}"))
             .about(json!({ "doing": what, "reason": reason }))
     }
 
     /// Sets the details of the error; `details` is an object.
-    pub(crate) fn about(self, details: Value) -> Self {
+    pub(crate) fn with_details(self, details: Value) -> Self {
         match self {
             Self::Error { error, exit, hint } => Self::Error {
                 error: Box::new(error.details(details)),
@@ -225,7 +225,7 @@ impl Failure {
     }
 
     /// Removes the suggestions of the error code.
-    pub(crate) fn quiet(self) -> Self {
+    pub(crate) fn without_suggestions(self) -> Self {
         match self {
             Self::Error { error, exit, hint } => Self::Error {
                 error: Box::new(error.suggest(&[])),

@@ -14,9 +14,9 @@ mod lines;
 pub(crate) mod screen;
 mod table;
 
-use image_progress::Paced;
+use image_progress::ProgressThrottle;
 use lines::Lines;
-use screen::Screen;
+use screen::LiveBlock;
 
 /// Minimum time between two draws of the table.
 const FRAME_INTERVAL: Duration = Duration::from_millis(80);
@@ -24,10 +24,10 @@ const FRAME_INTERVAL: Duration = Duration::from_millis(80);
 /// Shows changes until the controller ends.
 pub(crate) async fn show(
     mut shown: watch::Receiver<Arc<StatusDocuments>>,
-    screen: Option<Screen>,
+    screen: Option<LiveBlock>,
     note: String,
 ) {
-    let (mut lines, mut paced) = (Lines::default(), Paced::default());
+    let (mut lines, mut paced) = (Lines::default(), ProgressThrottle::default());
     loop {
         let now = shown.borrow_and_update().clone();
         if let Some(screen) = &screen {

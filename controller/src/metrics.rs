@@ -18,7 +18,7 @@ mod journal_consumer;
 
 use counters::Counters;
 use gauges::Gauges;
-pub(crate) use http::{HttpMetrics, Listening};
+pub(crate) use http::{HttpMetrics, OpenStreamGuard};
 pub(crate) use journal_consumer::JournalConsumer;
 
 /// All metrics of one controller; cheap to clone.
@@ -52,7 +52,7 @@ impl Metrics {
     }
 
     /// Creates the consumer that counts the records after record `previous_newest`.
-    pub(crate) fn meter(&self, feed: Feed, previous_newest: u64) -> JournalConsumer {
+    pub(crate) fn journal_consumer(&self, feed: Feed, previous_newest: u64) -> JournalConsumer {
         JournalConsumer::new(feed, previous_newest, self.counters.clone())
     }
 
@@ -73,7 +73,7 @@ impl Metrics {
     }
 
     /// Returns the metrics of the HTTP interface.
-    pub(crate) fn traffic(&self) -> &HttpMetrics {
+    pub(crate) fn http(&self) -> &HttpMetrics {
         &self.http
     }
 }

@@ -11,7 +11,7 @@ use clap::{Args, ValueEnum};
 use serde::Deserialize;
 
 use crate::exit::{Exit, Failure};
-use times::{Times, TimesOfFile};
+use times::{FileTimes, Times};
 
 pub(crate) mod times;
 
@@ -212,7 +212,7 @@ impl Settings {
             env_allow,
             allow_mount,
         } = specs.admission.clone();
-        let times = TimesOfFile {
+        let times = FileTimes {
             timeout_short: file.timeout_short,
             timeout_long: file.timeout_long,
             stop_grace: file.stop_grace,

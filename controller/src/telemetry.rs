@@ -5,11 +5,11 @@ use std::io::{self, Write};
 use tracing_subscriber::EnvFilter;
 use tracing_subscriber::fmt::MakeWriter;
 
-use crate::live::screen::Screen;
+use crate::live::screen::LiveBlock;
 use crate::settings::LogFormat;
 
 /// Initializes logging. `usual` is the filter without `ARGUS_LOG`. With a `screen`, logs appear above the live table.
-pub(crate) fn start(format: LogFormat, usual: &str, screen: Option<&Screen>) {
+pub(crate) fn start(format: LogFormat, usual: &str, screen: Option<&LiveBlock>) {
     let mut filter = EnvFilter::try_from_env("ARGUS_LOG").unwrap_or_else(|_| EnvFilter::new(usual));
     // At level debug the engine's HTTP client logs request bodies, which contain the values of environment variables.
     if let Ok(quiet) = argus_docker::QUIET_LOG.parse() {
@@ -40,12 +40,12 @@ fn colours() -> bool {
 /// Makes writers to stderr, or above the live table if there is one.
 #[derive(Debug, Clone)]
 struct Writer {
-    screen: Option<Screen>,
+    screen: Option<LiveBlock>,
 }
 
 /// One log event. It is written on drop.
 struct Line {
-    screen: Option<Screen>,
+    screen: Option<LiveBlock>,
     bytes: Vec<u8>,
 }
 

@@ -35,7 +35,7 @@ pub(crate) struct StatusDocuments {
 
 /// Builds the status files from snapshots.
 #[derive(Debug)]
-pub(crate) struct View {
+pub(crate) struct StatusBuilder {
     about: About,
     /// Documents of the current round; the controller's file completes it.
     round: Mutex<StatusDocuments>,
@@ -45,7 +45,7 @@ pub(crate) struct View {
     ready: Mutex<BTreeSet<(EnvName, String)>>,
 }
 
-impl View {
+impl StatusBuilder {
     /// Creates a view that publishes its documents to `shown` and records changes in the journal.
     pub(crate) fn new(about: About, shown: watch::Sender<Arc<StatusDocuments>>, journal: Journal) -> Self {
         Self {
@@ -68,7 +68,7 @@ impl View {
     }
 }
 
-impl StatusView for View {
+impl StatusView for StatusBuilder {
     fn environments(&self, snapshot: &Snapshot) -> BTreeSet<EnvName> {
         let ours = snapshot.store.containers().filter_map(|container| {
             let owner = container.owner()?;

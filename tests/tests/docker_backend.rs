@@ -12,7 +12,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use argus_backend::{Backend, LogQuery, Progress};
 use argus_core::desired::{Build, Confinement, Mount};
-use argus_core::ident::{ContainerId, Hash, HostPort, NetworkId, Protocol, ResourceName};
+use argus_core::ident::{ContainerId, Hash, NetworkId, Protocol, ProtocolPort, ResourceName};
 use argus_core::observed::{Container, ContainerState, Store, WatchEvent};
 use argus_core::outcome::{ActionError, Done, PortOwner};
 use argus_core::plan::{Action, Binding, ContainerSpec};
@@ -271,7 +271,7 @@ fn every_action_is_repeatable_and_observed() {
             .await;
         let seen = observer.store.container(&id).expect("seen").clone();
         let facts = seen.inspect.clone().expect("facts");
-        let port = |number| HostPort {
+        let port = |number| ProtocolPort {
             number,
             protocol: Protocol::Tcp,
         };
@@ -573,7 +573,7 @@ fn refused_port_names_its_owner() {
         let docker = docker(engine);
         let executor = NoExecutor(docker.clone());
         executor.network("ports").await;
-        let port = |number| HostPort {
+        let port = |number| ProtocolPort {
             number,
             protocol: Protocol::Tcp,
         };

@@ -89,7 +89,7 @@ pub trait Backend: Send + Sync + 'static {
 
     /// Facts for the preflight checks: the engine, its disk and its networks.
     ///
-    /// Never fails. Each part has a deadline near [`HOST_FACTS`]; a part that cannot be determined holds the reason.
+    /// Never fails. Each part has a deadline near [`HOST_FACTS_TIMEOUT`]; a part that cannot be determined holds the reason.
     fn host_facts(&self) -> impl Future<Output = HostFacts> + Send;
 
     /// Version and facts that the engine reports about itself.

@@ -35,7 +35,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use crate::backoff::Growth;
-use crate::ident::{EnvName, Hash, HostPort, Protocol, ResourceName, Revision, ServiceName};
+use crate::ident::{EnvName, Hash, Protocol, ProtocolPort, ResourceName, Revision, ServiceName};
 use crate::secrets::Secrets;
 use crate::state::breaker::BreakerSettings;
 
@@ -231,8 +231,8 @@ pub struct Port {
 
 impl Port {
     /// Returns the requested host port with its protocol.
-    pub fn wanted_host(&self) -> Option<HostPort> {
-        self.wanted.map(|number| HostPort {
+    pub fn wanted_host(&self) -> Option<ProtocolPort> {
+        self.wanted.map(|number| ProtocolPort {
             number,
             protocol: self.protocol,
         })

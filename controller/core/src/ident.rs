@@ -180,14 +180,14 @@ impl fmt::Display for Protocol {
 
 /// A port on the engine's host, with its protocol.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-pub struct HostPort {
+pub struct ProtocolPort {
     /// Port number, 1 to 65,535.
     pub number: u16,
     /// TCP and UDP are separate: the same number can be in use once in each.
     pub protocol: Protocol,
 }
 
-impl fmt::Display for HostPort {
+impl fmt::Display for ProtocolPort {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}/{}", self.number, self.protocol)
     }

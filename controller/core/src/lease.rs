@@ -28,13 +28,13 @@ pub struct LeaseSpec {
     /// Run id of the process. Two processes can share an identity, but never a run id.
     pub run: String,
     /// State directory of the controller; only one process at a time holds its lock.
-    pub place: String,
+    pub state_dir: String,
     /// Name of its host, for display.
     pub host: String,
     /// Process id, for display and for processes in the same process namespace.
     pub pid: u32,
     /// Id of its process namespace. A controller in the same namespace can detect its exit before the `ttl` ends.
-    pub processes: String,
+    pub pid_namespace: String,
     /// Time without a renewal after which the lease is dead.
     pub ttl: Duration,
     /// Claimed environments, desired or with remaining objects, each with the engine time of the first claim.
@@ -52,18 +52,18 @@ pub struct ControllerLease {
     /// Contents of the lease.
     pub spec: LeaseSpec,
     /// Creation time, by the clock of the engine.
-    pub made_at: Timestamp,
+    pub created_at: Timestamp,
     /// Creation time by the clock of this controller, as estimated at the first list that contained it.
     pub renewed_at: Timestamp,
 }
 
 impl ControllerLease {
     /// Returns the time of the first claim on an environment, by the clock of the engine; `None` without a claim.
-    pub fn claims(&self, env: &EnvName) -> Option<Timestamp> {
+    pub fn claimed_at(&self, env: &EnvName) -> Option<Timestamp> {
         self.spec
             .claims
             .get(env)
-            .map(|since| since.unwrap_or(self.made_at))
+            .map(|since| since.unwrap_or(self.created_at))
     }
 }
 
@@ -82,7 +82,7 @@ pub enum Ownership<'a> {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Liveness<'a> {
     /// It is this controller.
-    Own,
+    Ours,
     /// It has a living lease.
     Alive(&'a ControllerLease),
     /// Its lease disappeared recently. Possibly the lease was deleted while its holder still runs.

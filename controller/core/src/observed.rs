@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::ident::{ContainerId, HostPort, NetworkId, ServiceName, SpecHash};
+use crate::ident::{ContainerId, NetworkId, ProtocolPort, ServiceName, SpecHash};
 use crate::labels::{self, Owner};
 use crate::time::Timestamp;
 
@@ -235,10 +235,10 @@ pub struct Config {
     /// CPU limit in billionths of a core, 0 for none.
     pub nano_cpus: u64,
     /// Published ports as (container port, host port).
-    pub bindings: Vec<(HostPort, HostPort)>,
+    pub bindings: Vec<(ProtocolPort, ProtocolPort)>,
     /// Host addresses of the published ports as (host port, address); the unspecified address means all addresses.
     #[serde(default)]
-    pub addresses: Vec<(HostPort, IpAddr)>,
+    pub addresses: Vec<(ProtocolPort, IpAddr)>,
     /// Restart policy of the engine; `no` on containers of Argus.
     pub restart_policy: String,
     /// Maximum number of processes, 0 for no limit; `None` if the engine does not report a limit.
@@ -288,7 +288,7 @@ impl Volume {
     }
 
     /// Returns the creation time from its label. Engines report it in different forms, or not at all.
-    pub fn made_at(&self) -> Option<Timestamp> {
+    pub fn created_at(&self) -> Option<Timestamp> {
         let made = self.labels.get(labels::CREATED_AT)?;
         Timestamp::parse(made)
     }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::ident::{ContainerId, HostPort, NetworkId};
+use crate::ident::{ContainerId, NetworkId, ProtocolPort};
 
 /// Success of an action. Actions are idempotent, so this includes actions whose effect existed already.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -31,7 +31,7 @@ pub struct Evidence {
     /// Peak memory usage in bytes; `None` if it was not measured.
     pub memory_peak: Option<u64>,
     /// Results of repeating its probe during the collection, by probe request.
-    pub questions: BTreeMap<String, String>,
+    pub probe_answers: BTreeMap<String, String>,
     /// Parts that could not be collected, with the reasons.
     pub missing: Vec<String>,
 }
@@ -149,13 +149,13 @@ impl ActionError {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PortRefusal {
     /// Refused port.
-    pub port: HostPort,
+    pub port: ProtocolPort,
     /// True if the port was free again when checked after the refusal.
     pub free_now: bool,
     /// Owner of the port, where it could be determined.
     pub owner: PortOwner,
     /// All ports that were taken at the time of that check; empty if the check was impossible.
-    pub busy: BTreeSet<HostPort>,
+    pub busy: BTreeSet<ProtocolPort>,
 }
 
 /// Owner of a host port.

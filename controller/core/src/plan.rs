@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 use crate::connectivity::ConnectivityCheck;
 use crate::desired::{Accepted, Desired};
 use crate::ident::{
-    ContainerId, EnvName, HostPort, NetworkId, ResourceName, Revision, ServiceName, SpecHash,
+    ContainerId, EnvName, NetworkId, ProtocolPort, ResourceName, Revision, ServiceName, SpecHash,
 };
 use crate::lease::{Leases, Liveness};
 use crate::observed::{Observed, Outage, Store};
@@ -137,7 +137,7 @@ pub struct PortKey {
     /// Service that publishes the port.
     pub service: ServiceName,
     /// Port in the container, with protocol.
-    pub container: HostPort,
+    pub container: ProtocolPort,
 }
 
 /// Actions and waits of one environment at one time.
@@ -221,7 +221,7 @@ pub struct PlanInput<'a> {
     /// Last preflight snapshot; `None` without a preflight task, and then nothing waits for one.
     pub preflight: Option<&'a PreflightSnapshot>,
     /// Last connectivity check of the environment.
-    pub links: Option<&'a ConnectivityCheck>,
+    pub connectivity_check: Option<&'a ConnectivityCheck>,
     /// Current time.
     pub now: Timestamp,
 }
@@ -265,7 +265,7 @@ impl PlanInput<'_> {
                 .flatten()
                 .filter_map(|owner| match self.leases.liveness(&owner.controller, self.now) {
                     Liveness::Alive(lease) => Some(LeaseHolder::of(lease, self.leases)),
-                    Liveness::Own | Liveness::Doubtful | Liveness::Dead | Liveness::Unknown => None,
+                    Liveness::Ours | Liveness::Doubtful | Liveness::Dead | Liveness::Unknown => None,
                 });
         match alive.next() {
             Some(holder) => {

@@ -1,6 +1,6 @@
 //! Preflight checks: results derived from facts about the engine and its host.
 //!
-//! The preflight task collects [`PreflightFacts`]. [`verdicts`] evaluates them, [`report`] converts the results for the
+//! The preflight task collects [`PreflightFacts`]. [`evaluate`] evaluates them, [`report`] converts the results for the
 //! status, and [`PreflightSnapshot::check_creation`] blocks the creation of objects that would fail later.
 
 use argus_crds::error::Code;
@@ -20,8 +20,8 @@ pub mod snapshot;
 mod tests;
 
 pub(crate) use check::disk_details;
-pub use check::{LEAST_API, size};
-pub use host_facts::{Disk, Engine, HostFacts, Image, Networks, Observation, Port, Reclaimable};
+pub use check::{MIN_API, size};
+pub use host_facts::{Disk, Engine, Fact, HostFacts, Image, Networks, Port, Reclaimable};
 pub use snapshot::PreflightSnapshot;
 
 /// Preflight settings of a spec file.
@@ -50,13 +50,13 @@ pub struct PreflightFacts {
     /// Facts about the engine and its host.
     pub host: HostFacts,
     /// Orphans of dead controllers and runs.
-    pub orphans: Observation<Vec<Orphan>>,
+    pub orphans: Fact<Vec<Orphan>>,
     /// Host ports that spec files request.
-    pub ports: Observation<Vec<Port>>,
+    pub ports: Fact<Vec<Port>>,
     /// Images that spec files name.
-    pub images: Observation<Vec<Image>>,
+    pub images: Fact<Vec<Image>>,
     /// Result of writing to the state directory; `Err` holds the cause of a failure.
-    pub journal: Observation<Result<(), String>>,
+    pub journal: Fact<Result<(), String>>,
     /// Time of the last report of the engine that no space is left; `None` without a recent one.
     pub disk_full: Option<Timestamp>,
 }

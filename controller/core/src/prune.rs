@@ -22,7 +22,7 @@ pub struct BuiltImage {
     /// True if a container or another image is based on it.
     pub used: bool,
     /// Layers of the build with their sizes in bytes, by image id. Builds with the same first steps share layers.
-    pub steps: BTreeMap<String, u64>,
+    pub layer_sizes: BTreeMap<String, u64>,
 }
 
 impl BuiltImage {
@@ -69,11 +69,11 @@ pub fn bytes(images: &[BuiltImage], dead: &[&BuiltImage]) -> u64 {
     let remaining: BTreeSet<&String> = images
         .iter()
         .filter(|image| !is_dead(image))
-        .flat_map(|image| image.steps.keys())
+        .flat_map(|image| image.layer_sizes.keys())
         .collect();
     let freed: BTreeMap<&String, u64> = dead
         .iter()
-        .flat_map(|image| &image.steps)
+        .flat_map(|image| &image.layer_sizes)
         .filter(|(id, _)| !remaining.contains(id))
         .map(|(id, bytes)| (id, *bytes))
         .collect();
@@ -91,7 +91,7 @@ mod tests {
             tags: Vec::new(),
             created_at: Timestamp(at),
             used: false,
-            steps: [(id.to_owned(), 10), ("common".to_owned(), 100)].into(),
+            layer_sizes: [(id.to_owned(), 10), ("common".to_owned(), 100)].into(),
         }
     }
 
@@ -172,7 +172,7 @@ mod tests {
         let dead = unused(&all, &BTreeSet::new());
         assert_eq!(bytes(&all, &dead), 20);
         let mut separate = all.clone();
-        separate[2].steps.remove("common");
+        separate[2].layer_sizes.remove("common");
         let dead: Vec<&BuiltImage> = separate[..2].iter().collect();
         assert_eq!(
             bytes(&separate, &dead),

@@ -26,7 +26,7 @@ use std::sync::Arc;
 
 use crate::connectivity::CheckResults;
 use crate::desired::Accepted;
-use crate::ident::{EnvName, HostPort, ServiceName};
+use crate::ident::{EnvName, ProtocolPort, ServiceName};
 use crate::lease::{Leases, Ownership};
 use crate::observed::{Observed, Store};
 use crate::outcome::{ActionError, Done};
@@ -332,7 +332,7 @@ impl Planner {
             let mut held = cached.ports.ports.clone();
             held.retain(|key, number| {
                 let (number, protocol) = (*number, key.container.protocol);
-                !claims.contains_key(&HostPort { number, protocol })
+                !claims.contains_key(&ProtocolPort { number, protocol })
             });
             history.remember_ports(desired, &held);
             claims.extend(claims_of(env, &held));
@@ -353,7 +353,7 @@ impl Planner {
             projects: &self.peers.projects,
             requests: inputs.requests,
             preflight: inputs.preflight,
-            links: self.links.checks.get(env),
+            connectivity_check: self.links.checks.get(env),
             now: inputs.now,
         });
         self.state.remember_reattached(self.links.checks.get(env), &plan);
@@ -385,11 +385,11 @@ impl Planner {
     }
 }
 
-fn claims_of(env: &EnvName, ports: &PortMap) -> Vec<(HostPort, (EnvName, ServiceName))> {
+fn claims_of(env: &EnvName, ports: &PortMap) -> Vec<(ProtocolPort, (EnvName, ServiceName))> {
     ports
         .iter()
         .map(|(key, number)| {
-            let host = HostPort {
+            let host = ProtocolPort {
                 number: *number,
                 protocol: key.container.protocol,
             };

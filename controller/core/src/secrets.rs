@@ -8,7 +8,7 @@ use argus_crds::diagnostic::Diagnostic;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::desired::template::{Piece, pieces};
+use crate::desired::template::{Segment, pieces};
 use crate::desired::{Desired, Service};
 
 /// Words that mark the name of a variable as secret.
@@ -220,7 +220,7 @@ fn collect_env_names(value: &Value, to: &mut BTreeSet<String>) {
     match value {
         Value::String(text) => {
             for piece in pieces(text) {
-                if let Piece::Slot(slot, _) = piece
+                if let Segment::Template(slot, _) = piece
                     && let Some(name) = slot.strip_prefix("env.")
                 {
                     to.insert(name.to_owned());

@@ -16,7 +16,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::desired::Desired;
 use crate::diagnose::FailureCause;
-use crate::ident::{ContainerId, EnvName, HostPort, ResourceName, Revision, ServiceName, SpecHash};
+use crate::ident::{ContainerId, EnvName, ProtocolPort, ResourceName, Revision, ServiceName, SpecHash};
 use crate::outcome::{Evidence, PortRefusal};
 use crate::plan::{ActionFailure, PortKey, PortMap, Subject};
 use crate::time::Timestamp;
@@ -50,7 +50,7 @@ pub struct PlannerState {
     /// Last failure per subject, until a success or a new input.
     pub action_failures: BTreeMap<Subject, ActionFailure>,
     /// Host ports that the engine refused recently.
-    pub refused: BTreeMap<HostPort, RefusedPort>,
+    pub refused: BTreeMap<ProtocolPort, RefusedPort>,
     /// State of images, by the key of [`Subject::Image`].
     pub images: BTreeMap<String, ImageState>,
     /// Containers that Argus stopped or is about to stop, with the start of that run if known: its end is not a failure.
@@ -110,7 +110,7 @@ pub struct ServiceHistory {
     /// Hash of the one-shot that exited with 0.
     pub completed: Option<SpecHash>,
     /// Run whose end a retry forgave; its end is not counted again.
-    pub reset_baseline: Option<(ContainerId, Option<Timestamp>)>,
+    pub forgiven_run: Option<(ContainerId, Option<Timestamp>)>,
     /// Time since which the service is stopped or paused externally.
     pub stopped_externally_since: Option<Timestamp>,
     /// Current healthy run.
@@ -291,7 +291,7 @@ impl EnvHistory {
         self.wanted.clear();
         for service in desired.services.values() {
             for port in &service.ports {
-                let container = HostPort {
+                let container = ProtocolPort {
                     number: port.container,
                     protocol: port.protocol,
                 };

@@ -9,7 +9,7 @@ use argus_crds::status::{EnvironmentStatus, Mode, STATUS_VERSION, ServiceStatus}
 
 use crate::connectivity::CheckResults;
 use crate::desired::Accepted;
-use crate::ident::{EnvName, HostPort};
+use crate::ident::{EnvName, ProtocolPort};
 use crate::observed::{Observed, Outage, RetryState};
 use crate::plan::{Plan, Subject};
 use crate::preflight::PreflightSnapshot;
@@ -39,7 +39,7 @@ pub use error::engine_unavailable::{lasting, unavailable};
 pub use error::{code_of, error_id, unwritable};
 pub use orphan::{leftovers, orphan_errors, orphans};
 pub use port::env_file;
-pub use wait::{holder as port_holder, words};
+pub use wait::{describe_wait, holder as port_holder};
 
 /// Inputs of the status of one environment.
 #[derive(Debug, Clone, Copy)]
@@ -73,9 +73,9 @@ pub struct StatusInput<'a> {
     /// Probe results by container.
     pub health: &'a HealthStates,
     /// History of the environment.
-    pub state: &'a EnvHistory,
+    pub history: &'a EnvHistory,
     /// Host ports that the engine refused recently, with their owners.
-    pub refused: &'a BTreeMap<HostPort, RefusedPort>,
+    pub refused: &'a BTreeMap<ProtocolPort, RefusedPort>,
     /// Last output line of each pull and build in progress.
     pub progress: &'a BTreeMap<Subject, String>,
     /// Last preflight snapshot; `None` without a preflight task.
@@ -144,7 +144,7 @@ pub fn environment(input: &StatusInput<'_>) -> EnvironmentStatus {
             .plan
             .and_then(|plan| plan.revision.as_ref())
             .map(ToString::to_string),
-        last_good_revision: input.state.last_good.as_ref().map(ToString::to_string),
+        last_good_revision: input.history.last_good.as_ref().map(ToString::to_string),
         phase,
         conditions: condition::all(input, phase, &services),
         port_mappings: services
@@ -205,7 +205,7 @@ pub fn spec_errors(
 
 /// Number of disruptions of the current test, or of the last one.
 fn restarts_during_run(input: &StatusInput<'_>) -> u32 {
-    let all = &input.state.disruptions;
+    let all = &input.history.disruptions;
     let count = |is: &dyn Fn(&Disruption) -> bool| {
         u32::try_from(all.iter().filter(|found| is(found)).count()).unwrap_or(u32::MAX)
     };

@@ -21,7 +21,7 @@ pub struct UserRequests {
     pub leases: Vec<TestLease>,
     /// Projects whose orphans are removed regardless of the settings, each with the end of that permission.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
-    pub cleaning: BTreeMap<String, Timestamp>,
+    pub orphan_removal_until: BTreeMap<String, Timestamp>,
     /// Environments whose `ttl` has ended, and which are therefore not desired. The overrides persist them.
     #[serde(skip)]
     pub expired: BTreeSet<EnvName>,
@@ -80,8 +80,10 @@ pub struct TestLease {
 
 impl UserRequests {
     /// Returns whether the removal of the orphans of a project was requested.
-    pub fn is_cleaning(&self, project: &str, now: Timestamp) -> bool {
-        self.cleaning.get(project).is_some_and(|until| *until > now)
+    pub fn is_orphan_removal_requested(&self, project: &str, now: Timestamp) -> bool {
+        self.orphan_removal_until
+            .get(project)
+            .is_some_and(|until| *until > now)
     }
 
     /// Returns the hold on the whole environment.
@@ -142,14 +144,14 @@ impl UserRequests {
     pub fn expire(&mut self, now: Timestamp) {
         self.holds.retain(|hold| is_active(hold.until, now));
         self.leases.retain(|lease| lease.until + EXPIRED_LIMIT > now);
-        self.cleaning.retain(|_, until| *until > now);
+        self.orphan_removal_until.retain(|_, until| *until > now);
     }
 
     /// Returns the next time at which a request ends.
     pub fn next_end(&self, now: Timestamp) -> Option<Timestamp> {
         let holds = self.holds.iter().filter_map(|hold| hold.until);
         let leases = self.leases.iter().map(|lease| lease.until);
-        let cleaning = self.cleaning.values().copied();
+        let cleaning = self.orphan_removal_until.values().copied();
         holds.chain(leases).chain(cleaning).filter(|end| *end > now).min()
     }
 }

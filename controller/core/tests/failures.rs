@@ -160,7 +160,7 @@ impl Fixture {
     fn decision(&mut self) -> Restart {
         let (policy, outages) = (self.accepted.desired.restart.clone(), self.outages.clone());
         let history = self.history();
-        restart::decide(&policy, &history.failures, &outages, &history.health_transitions)
+        restart::decide_restart(&policy, &history.failures, &outages, &history.health_transitions)
     }
 }
 
@@ -456,5 +456,5 @@ fn retry_before_the_first_sync_clears_the_failures() {
     planner.retry(&env());
     let history = &planner.state().environments[&env()];
     let web = &history.services[&ServiceName::new("web").unwrap()];
-    assert!(web.failures.is_empty() && web.reset_baseline.is_some());
+    assert!(web.failures.is_empty() && web.forgiven_run.is_some());
 }

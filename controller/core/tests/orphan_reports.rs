@@ -62,7 +62,7 @@ fn leases_without_claims() -> Leases {
     let mut leases = Leases::of(OwnIdentity {
         controller: "me".to_owned(),
         run: "run".to_owned(),
-        place: "here".to_owned(),
+        state_dir: "here".to_owned(),
         holds_lease: true,
     });
     let own = ControllerLease {
@@ -70,14 +70,14 @@ fn leases_without_claims() -> Leases {
         spec: LeaseSpec {
             controller: "me".to_owned(),
             run: "run".to_owned(),
-            place: "here".to_owned(),
+            state_dir: "here".to_owned(),
             host: "host".to_owned(),
             pid: 1,
-            processes: String::new(),
+            pid_namespace: String::new(),
             ttl: TTL,
             claims: BTreeMap::new(),
         },
-        made_at: NOW,
+        created_at: NOW,
         renewed_at: NOW,
     };
     leases.on_listed(vec![own], NOW);

@@ -5,7 +5,7 @@
 
 use std::collections::BTreeSet;
 
-use argus_core::ident::{HostPort, Protocol};
+use argus_core::ident::{Protocol, ProtocolPort};
 use argus_core::outcome::{ActionError, PortOwner, PortRefusal};
 use bollard::errors::Error;
 
@@ -213,7 +213,7 @@ fn is_command_error(text: &str) -> bool {
 }
 
 /// The host port in the message of a failed start. The wording differs between Docker 20 to 29 and Podman.
-pub(crate) fn refused_port(message: &str) -> Option<HostPort> {
+pub(crate) fn refused_port(message: &str) -> Option<ProtocolPort> {
     let text = message.to_ascii_lowercase();
     let end = ["port is already allocated", "address already in use"]
         .iter()
@@ -232,7 +232,7 @@ pub(crate) fn refused_port(message: &str) -> Option<HostPort> {
         || named.contains("udp4")
         || named.contains("udp6")
         || named.contains("listen udp");
-    Some(HostPort {
+    Some(ProtocolPort {
         number,
         protocol: if udp { Protocol::Udp } else { Protocol::Tcp },
     })

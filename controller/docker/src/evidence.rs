@@ -86,7 +86,7 @@ pub(crate) async fn collect(shared: &Shared, run: Run<'_>) -> Result<Done, Actio
         }
     }
     match questions {
-        Ok(questions) => evidence.questions = questions,
+        Ok(questions) => evidence.probe_answers = questions,
         Err(why) => evidence.missing.push(format!("network: {why}")),
     }
     Ok(Done::Evidence(Box::new(evidence)))

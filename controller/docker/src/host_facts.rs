@@ -8,7 +8,7 @@ use std::future::Future;
 use std::time::Duration;
 
 use argus_backend::HOST_FACTS_TIMEOUT;
-use argus_core::preflight::{Engine, HostFacts, Networks, Observation};
+use argus_core::preflight::{Engine, Fact, HostFacts, Networks};
 use argus_core::time::Timestamp;
 use bollard::models::{SystemInfo, SystemVersion};
 
@@ -37,11 +37,11 @@ pub(crate) async fn collect(shared: &Shared) -> HostFacts {
         Err(error) => return HostFacts::unknown(&error.to_string()),
     };
     let networks = match networks {
-        Ok(networks) => Observation::Known(Networks {
+        Ok(networks) => Fact::Known(Networks {
             count: networks.len() as u64,
             free: pools::of(&info, &version).map(|pools| pools::free(&pools, &pools::used(&networks))),
         }),
-        Err(error) => Observation::Unknown(error.to_string()),
+        Err(error) => Fact::Unknown(error.to_string()),
     };
     let disk = Box::pin(disk::measure(shared, &info, &version));
     // The first measurement on a remote engine builds the helper image there.
@@ -52,7 +52,7 @@ pub(crate) async fn collect(shared: &Shared) -> HostFacts {
     };
     let disk = within(limit, disk).await;
     HostFacts {
-        engine: Observation::Known(engine(shared, version, info, requested_at, responded_at)),
+        engine: Fact::Known(engine(shared, version, info, requested_at, responded_at)),
         disk,
         networks,
     }
@@ -79,8 +79,8 @@ fn engine(
     }
 }
 
-async fn within<T>(limit: Duration, measurement: impl Future<Output = Observation<T>>) -> Observation<T> {
-    let unknown = |_| Observation::Unknown(format!("no answer within {} s", limit.as_secs()));
+async fn within<T>(limit: Duration, measurement: impl Future<Output = Fact<T>>) -> Fact<T> {
+    let unknown = |_| Fact::Unknown(format!("no answer within {} s", limit.as_secs()));
     tokio::time::timeout(limit, measurement)
         .await
         .unwrap_or_else(unknown)

@@ -4,7 +4,7 @@ use core::net::{IpAddr, Ipv4Addr};
 use std::collections::{BTreeMap, HashMap};
 use std::time::Duration;
 
-use argus_core::ident::{ContainerId, HostPort, NetworkId, Protocol};
+use argus_core::ident::{ContainerId, NetworkId, Protocol, ProtocolPort};
 use argus_core::observed::{
     Attachment, Config, Container, ContainerState, EngineHealth, EngineHealthStatus, InspectInfo, Network,
     Volume,
@@ -197,8 +197,8 @@ fn cut(text: &str) -> String {
 }
 
 fn configured(environment: Vec<String>, stop_grace: Option<Duration>, host: models::HostConfig) -> Config {
-    let mut bindings: Vec<(HostPort, HostPort)> = Vec::new();
-    let mut addresses: Vec<(HostPort, IpAddr)> = Vec::new();
+    let mut bindings: Vec<(ProtocolPort, ProtocolPort)> = Vec::new();
+    let mut addresses: Vec<(ProtocolPort, IpAddr)> = Vec::new();
     for (key, published) in host.port_bindings.unwrap_or_default() {
         let Some(container) = port_key(&key) else { continue };
         for binding in published.unwrap_or_default() {
@@ -207,7 +207,7 @@ fn configured(environment: Vec<String>, stop_grace: Option<Duration>, host: mode
                 .and_then(|port| port.parse().ok())
                 .filter(|number| *number > 0);
             let Some(number) = number else { continue };
-            let published = HostPort {
+            let published = ProtocolPort {
                 number,
                 protocol: container.protocol,
             };
@@ -249,14 +249,14 @@ fn address(text: Option<&str>) -> Option<IpAddr> {
 }
 
 /// Parses `80/tcp`, or `80` for TCP. Argus does not support SCTP.
-fn port_key(key: &str) -> Option<HostPort> {
+fn port_key(key: &str) -> Option<ProtocolPort> {
     let (number, protocol) = key.split_once('/').unwrap_or((key, "tcp"));
     let protocol = match protocol {
         "tcp" => Protocol::Tcp,
         "udp" => Protocol::Udp,
         _ => return None,
     };
-    Some(HostPort {
+    Some(ProtocolPort {
         number: number.parse().ok()?,
         protocol,
     })

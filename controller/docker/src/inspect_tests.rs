@@ -72,7 +72,7 @@ fn an_inspect_has_the_details_and_the_same_creation_time() {
     );
     assert_eq!(health.output.len(), 4096);
     assert_eq!(health.checked_at, Some(Timestamp(1_700_000_003_000)));
-    let port = |number, protocol| HostPort { number, protocol };
+    let port = |number, protocol| ProtocolPort { number, protocol };
     assert_eq!(
         facts.config.bindings,
         [

@@ -77,7 +77,7 @@ pub(crate) async fn all(shared: &Shared) -> Result<Vec<ControllerLease>, ActionE
     Ok(found
         .into_iter()
         .map(|lease| {
-            let by_our_clock = Timestamp(lease.made_at.0.saturating_sub(ahead));
+            let by_our_clock = Timestamp(lease.created_at.0.saturating_sub(ahead));
             let renewed_at = *renewed.entry(lease.name.clone()).or_insert(by_our_clock);
             ControllerLease { renewed_at, ..lease }
         })
@@ -113,7 +113,7 @@ pub(crate) async fn renew(shared: &Shared, spec: &LeaseSpec) -> Result<Vec<Contr
     let stale = |lease: &ControllerLease| {
         let dead: Duration = lease.spec.ttl * REMOVED_AFTER_TTLS;
         let older = lease.spec.run == spec.run && lease.name < name;
-        let before = lease.spec.run != spec.run && lease.spec.place == spec.place;
+        let before = lease.spec.run != spec.run && lease.spec.state_dir == spec.state_dir;
         older || before || now.since(lease.renewed_at) >= dead
     };
     for lease in found.iter().filter(|lease| stale(lease)) {
@@ -157,10 +157,10 @@ fn labels_of(spec: &LeaseSpec) -> HashMap<String, String> {
     [
         (LEASE, spec.run.clone()),
         (CONTROLLER, spec.controller.clone()),
-        (PLACE, spec.place.clone()),
+        (PLACE, spec.state_dir.clone()),
         (HOST, spec.host.clone()),
         (PID, spec.pid.to_string()),
-        (PROCESSES, spec.processes.clone()),
+        (PROCESSES, spec.pid_namespace.clone()),
         (TTL, spec.ttl.as_millis().to_string()),
         (CLAIMS, claims.join(",")),
     ]
@@ -187,15 +187,15 @@ fn read(volume: Volume) -> Option<ControllerLease> {
         spec: LeaseSpec {
             controller: label(CONTROLLER)?,
             run: label(LEASE).filter(|run| !run.is_empty())?,
-            place: label(PLACE)?,
+            state_dir: label(PLACE)?,
             host: label(HOST).unwrap_or_default(),
             pid: label(PID).and_then(|pid| pid.parse().ok()).unwrap_or(0),
-            processes: label(PROCESSES).unwrap_or_default(),
+            pid_namespace: label(PROCESSES).unwrap_or_default(),
             ttl: Duration::from_millis(label(TTL)?.parse().ok()?),
             claims: label(CLAIMS)?.split(',').filter_map(claim).collect(),
         },
         name: volume.name,
-        made_at,
+        created_at: made_at,
         renewed_at: made_at,
     })
 }
@@ -210,10 +210,10 @@ mod tests {
         let spec = LeaseSpec {
             controller: "c".into(),
             run: "r".into(),
-            place: "p".into(),
+            state_dir: "p".into(),
             host: "h".into(),
             pid: 7,
-            processes: "b/4".into(),
+            pid_namespace: "b/4".into(),
             ttl: Duration::from_secs(90),
             claims: [
                 (env("shop"), Some(Timestamp(1_700_000_000_000))),
@@ -229,7 +229,7 @@ mod tests {
         };
         let lease = read(volume(labels_of(&spec))).unwrap();
         assert_eq!(lease.spec, spec);
-        assert_eq!(lease.made_at.to_string(), "2026-11-21T15:04:14.000Z");
+        assert_eq!(lease.created_at.to_string(), "2026-11-21T15:04:14.000Z");
         for key in labels_of(&spec)
             .keys()
             .filter(|key| ![HOST, PID, PROCESSES].contains(&key.as_str()))

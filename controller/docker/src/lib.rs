@@ -46,7 +46,7 @@ use std::time::Duration;
 
 use argus_backend::{Backend, EngineInfo, ExecResult, LogLine, LogQuery, PROGRESS_TIMEOUT, Progress};
 use argus_core::connectivity::{Target, TargetResult};
-use argus_core::ident::{ContainerId, HostPort};
+use argus_core::ident::{ContainerId, ProtocolPort};
 use argus_core::lease::{ControllerLease, LeaseSpec};
 use argus_core::observed::WatchEvent;
 use argus_core::outcome::{ActionError, Done, PortOwner};
@@ -86,7 +86,7 @@ pub struct Docker {
 #[derive(Debug, Clone, Default)]
 pub struct PortHolders {
     /// Holder of each port that is in use.
-    pub holders: BTreeMap<HostPort, PortOwner>,
+    pub holders: BTreeMap<ProtocolPort, PortOwner>,
     /// True when every port that is not in `holders` is free. Otherwise a process outside containers may hold it.
     pub complete: bool,
 }
@@ -187,7 +187,7 @@ impl Docker {
     }
 
     /// The holders of these host ports, as far as they are visible from this host.
-    pub async fn port_holders(&self, ports: &BTreeSet<HostPort>) -> PortHolders {
+    pub async fn port_holders(&self, ports: &BTreeSet<ProtocolPort>) -> PortHolders {
         let snapshot = listeners::snapshot(&self.shared, None).await;
         let busy = snapshot.busy();
         let holders = ports
@@ -200,7 +200,7 @@ impl Docker {
     }
 
     /// Every host port in use on the engine's host, as far as it is visible from this host.
-    pub async fn taken_ports(&self) -> BTreeSet<HostPort> {
+    pub async fn taken_ports(&self) -> BTreeSet<ProtocolPort> {
         listeners::snapshot(&self.shared, None).await.busy()
     }
 }

@@ -4,7 +4,7 @@ mod sockets;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use argus_core::ident::{ContainerId, HostPort, Protocol};
+use argus_core::ident::{ContainerId, Protocol, ProtocolPort};
 use argus_core::labels::Owner;
 use argus_core::outcome::PortOwner;
 use bollard::models::{ContainerSummary, PortSummaryTypeEnum};
@@ -21,14 +21,14 @@ use sockets::SocketOwner;
 #[derive(Debug, Default)]
 pub(crate) struct ListenerSnapshot {
     /// Ports that running containers publish.
-    published: BTreeMap<HostPort, PortOwner>,
+    published: BTreeMap<ProtocolPort, PortOwner>,
     /// Sockets of the engine's network namespace; `None` when they are not visible from here.
-    sockets: Option<BTreeMap<HostPort, SocketOwner>>,
+    sockets: Option<BTreeMap<ProtocolPort, SocketOwner>>,
 }
 
 impl ListenerSnapshot {
     /// Every port in use.
-    pub(crate) fn busy(&self) -> BTreeSet<HostPort> {
+    pub(crate) fn busy(&self) -> BTreeSet<ProtocolPort> {
         let sockets = self.sockets.iter().flat_map(BTreeMap::keys);
         self.published.keys().chain(sockets).copied().collect()
     }
@@ -39,7 +39,7 @@ impl ListenerSnapshot {
     }
 
     /// Owner of a port; `None` when the port is not known to be in use.
-    pub(crate) fn owner(&self, port: HostPort) -> Option<PortOwner> {
+    pub(crate) fn owner(&self, port: ProtocolPort) -> Option<PortOwner> {
         if let Some(owner) = self.published.get(&port) {
             return Some(owner.clone());
         }
@@ -73,7 +73,7 @@ pub(crate) async fn snapshot(shared: &Shared, excluded: Option<&ContainerId>) ->
     ListenerSnapshot { published, sockets }
 }
 
-async fn published(shared: &Shared, excluded: Option<&ContainerId>) -> BTreeMap<HostPort, PortOwner> {
+async fn published(shared: &Shared, excluded: Option<&ContainerId>) -> BTreeMap<ProtocolPort, PortOwner> {
     let Ok(client) = shared.connection.client() else {
         return BTreeMap::new();
     };
@@ -87,8 +87,8 @@ async fn published(shared: &Shared, excluded: Option<&ContainerId>) -> BTreeMap<
     others.flat_map(ports_of).collect()
 }
 
-fn ports_of(summary: ContainerSummary) -> Vec<(HostPort, PortOwner)> {
-    let published: Vec<HostPort> = summary
+fn ports_of(summary: ContainerSummary) -> Vec<(ProtocolPort, PortOwner)> {
+    let published: Vec<ProtocolPort> = summary
         .ports
         .iter()
         .flatten()
@@ -100,7 +100,7 @@ fn ports_of(summary: ContainerSummary) -> Vec<(HostPort, PortOwner)> {
             };
             port.public_port
                 .filter(|number| *number > 0)
-                .map(|number| HostPort { number, protocol })
+                .map(|number| ProtocolPort { number, protocol })
         })
         .collect();
     let Some(found) = inspect::listed(summary) else {
@@ -133,8 +133,8 @@ fn is_proxy(command: &str) -> bool {
 mod tests {
     use super::*;
 
-    fn tcp(number: u16) -> HostPort {
-        HostPort {
+    fn tcp(number: u16) -> ProtocolPort {
+        ProtocolPort {
             number,
             protocol: Protocol::Tcp,
         }
@@ -183,7 +183,7 @@ mod tests {
             environment: "e".into(),
             service: "web".into(),
         };
-        let udp = HostPort {
+        let udp = ProtocolPort {
             number: 53,
             protocol: Protocol::Udp,
         };

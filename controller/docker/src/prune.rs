@@ -68,7 +68,7 @@ fn read(
             .collect(),
         created_at: Timestamp(image.created.saturating_mul(1000)),
         used: used.contains(&image.id),
-        steps: steps.collect::<BTreeMap<_, _>>(),
+        layer_sizes: steps.collect::<BTreeMap<_, _>>(),
     })
 }
 

@@ -1,6 +1,6 @@
 //! Templates in responses: `{{request.…}}`, `{{timestamp}}`, `{{uuid}}` and `{{date}}` in strings.
 
-use argus_core::desired::template::{Piece, has_slots, pieces};
+use argus_core::desired::template::{Segment, has_slots, pieces};
 use argus_core::time::Timestamp;
 use serde_json::{Map, Value};
 
@@ -41,7 +41,7 @@ impl TemplateContext<'_> {
     pub(crate) fn fill(&self, value: &Value) -> Value {
         match value {
             Value::String(text) => match pieces(text).as_slice() {
-                [Piece::Slot(slot, _)] => self.value(slot).unwrap_or_else(|| value.clone()),
+                [Segment::Template(slot, _)] => self.value(slot).unwrap_or_else(|| value.clone()),
                 _ => Value::String(self.text(text)),
             },
             Value::Array(items) => items.iter().map(|item| self.fill(item)).collect(),
@@ -55,9 +55,9 @@ impl TemplateContext<'_> {
 
     /// Replaces the templates in a text, with lists and maps as JSON.
     pub(crate) fn text(&self, text: &str) -> String {
-        let piece = |piece: Piece<'_>| match piece {
-            Piece::Text(text) => text.to_owned(),
-            Piece::Slot(slot, raw) => match self.value(slot) {
+        let piece = |piece: Segment<'_>| match piece {
+            Segment::Text(text) => text.to_owned(),
+            Segment::Template(slot, raw) => match self.value(slot) {
                 None => raw.to_owned(),
                 Some(Value::String(text)) => text,
                 Some(other) => other.to_string(),

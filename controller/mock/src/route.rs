@@ -207,12 +207,14 @@ fn check_route(route: &MockRoute, at: &str, to: &mut Vec<Diagnostic>) {
 
 /// Adds a warning for each template that no request can resolve.
 fn check_templates(value: &serde_json::Value, names: &[&str], at: &str, to: &mut Vec<Diagnostic>) {
-    use argus_core::desired::template::{Piece, pieces};
+    use argus_core::desired::template::{Segment, pieces};
     use serde_json::Value;
     match value {
         Value::String(text) => {
             for piece in pieces(text) {
-                let Piece::Slot(slot, raw) = piece else { continue };
+                let Segment::Template(slot, raw) = piece else {
+                    continue;
+                };
                 if let Some(hint) = unresolvable_hint(slot, names) {
                     let message = format!("`{raw}` has no value and stays unchanged");
                     to.push(Diagnostic::warning(at, message).hint(hint));

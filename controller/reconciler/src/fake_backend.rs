@@ -148,7 +148,7 @@ impl Backend for FakeBackend {
         Ok(vec![ControllerLease {
             name,
             spec,
-            made_at: now,
+            created_at: now,
             renewed_at: now,
         }])
     }

@@ -48,7 +48,7 @@ impl OwnLease {
             identity: OwnIdentity {
                 controller: identity.controller.clone(),
                 run: identity.run.clone(),
-                place,
+                state_dir: place,
                 holds_lease: true,
             },
             host: host_name(),
@@ -168,10 +168,10 @@ impl<B: Backend> LeaseTask<B> {
         let spec = LeaseSpec {
             controller: self.holder.identity.controller.clone(),
             run: self.holder.identity.run.clone(),
-            place: self.holder.identity.place.clone(),
+            state_dir: self.holder.identity.state_dir.clone(),
             host: self.holder.host.clone(),
             pid: self.holder.pid,
-            processes: self.holder.processes.clone(),
+            pid_namespace: self.holder.processes.clone(),
             ttl: self.holder.ttl,
             claims: self.leases.borrow().claims(&wanted, now),
         };
@@ -207,7 +207,7 @@ impl<B: Backend> LeaseTask<B> {
         all.push(ControllerLease {
             name: String::new(),
             spec,
-            made_at,
+            created_at: made_at,
             renewed_at: now,
         });
         Ok(all)

@@ -200,7 +200,9 @@ impl Overrides {
             some => some.to_vec(),
         };
         for project in selected {
-            self.requests.cleaning.insert(project, inputs.now + CLEANUP_SPAN);
+            self.requests
+                .orphan_removal_until
+                .insert(project, inputs.now + CLEANUP_SPAN);
         }
     }
 

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use argus_backend::{Backend, HOST_FACTS_TIMEOUT};
 use argus_core::observed::Store;
-use argus_core::preflight::{HostFacts, Observation, PreflightSnapshot};
+use argus_core::preflight::{Fact, HostFacts, PreflightSnapshot};
 use tokio::sync::{Notify, watch};
 use tokio_util::sync::CancellationToken;
 
@@ -63,8 +63,8 @@ async fn take<B: Backend>(backend: &B, state: &StateDir, clock: Clock) -> Prefli
         at: Some(clock.now()),
         host: host.unwrap_or_else(|_| HostFacts::unknown(&late())),
         journal: match journal {
-            Ok(()) => Observation::Known(Ok(())),
-            Err(error) => Observation::Known(Err(error.to_string())),
+            Ok(()) => Fact::Known(Ok(())),
+            Err(error) => Fact::Known(Err(error.to_string())),
         },
     }
 }
@@ -127,7 +127,7 @@ mod tests {
             store.apply(WatchEvent::Connected(Timestamp(1)));
             stores.send_replace(Arc::new(store.clone()));
             published.changed().await.unwrap();
-            assert_eq!(published.borrow_and_update().journal, Observation::Known(Ok(())));
+            assert_eq!(published.borrow_and_update().journal, Fact::Known(Ok(())));
             // The engine is still connected: no check is needed.
             stores.send_replace(Arc::new(store));
             let quiet = tokio::time::timeout(Duration::from_millis(50), published.changed()).await;
@@ -136,7 +136,7 @@ mod tests {
             wanted.notify_one();
             published.changed().await.unwrap();
             let preflight = published.borrow_and_update().clone();
-            assert!(matches!(&preflight.journal, Observation::Known(Err(why)) if !why.is_empty()));
+            assert!(matches!(&preflight.journal, Fact::Known(Err(why)) if !why.is_empty()));
             assert!(preflight.at.is_some());
             stop.cancel();
         };

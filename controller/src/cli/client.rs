@@ -15,7 +15,7 @@ use crate::settings::{Options, Settings, SpecOptions};
 /// Sends a command to a running controller.
 pub(crate) async fn send(state: &StateDir, command: &Command) -> Result<CommandReply, ClientError> {
     let reply = client::post(&crate::client::socket(state), crate::http::ACTIONS, command).await?;
-    serde_json::from_slice(&reply).map_err(|error| ClientError::Broken(error.to_string()))
+    serde_json::from_slice(&reply).map_err(|error| ClientError::InvalidResponse(error.to_string()))
 }
 
 /// Converts a client error to the failure of a command.
@@ -25,13 +25,13 @@ pub(crate) fn failure(error: ClientError) -> Failure {
             Failure::new(*error).hint(status::LIST)
         }
         ClientError::Refused(error) => Failure::new(*error),
-        ClientError::Away(cause) => {
+        ClientError::Unreachable(cause) => {
             let message = format!("controller is not running: {cause}");
             Failure::missing(Reason::NotRunning, message)
                 .exit(Exit::Unexpected)
                 .hint("start a controller with `argus run`")
         }
-        ClientError::Broken(ref cause) => {
+        ClientError::InvalidResponse(ref cause) => {
             let details = serde_json::json!({ "doing": "asking the controller", "reason": cause });
             Failure::of(Code::Internal, error.to_string()).about(details)
         }

@@ -133,7 +133,7 @@ async fn gather(settings: Settings) -> Result<DoctorInputs, Failure> {
 /// Reads the inputs that are files.
 fn read(settings: Settings, preflight: PreflightReport) -> Result<DoctorInputs, Failure> {
     let state = StateDir::at(settings.state.clone());
-    let stored: StartingPoint = status::peek(&state.specs_json());
+    let stored: StartingPoint = status::read_or_default(&state.specs_json());
     let identity = identity::peek(&state.identity()).unwrap_or_default();
     let book = spec_files::folder(&settings, &settings.specs, &identity, stored)?;
     let mut secrets = Secrets::default();

@@ -10,7 +10,7 @@ use clap::Args;
 use super::client::{failure, send};
 use super::output::{self, Format};
 use super::status;
-use super::wait::{self, Goal};
+use super::wait::{self, WaitGoal};
 use crate::exit::{Exit, Failure};
 use crate::http::client::ClientError;
 use crate::settings::{Options, Settings, SpecOptions};
@@ -93,7 +93,7 @@ async fn through(state: &StateDir, names: &[String], timeout: Duration) -> Resul
             ..outage.unwrap_or_else(|| StructuredError::new(Code::DockerUnavailable, message))
         }));
     }
-    wait::until(state, Some(names), Goal::Gone, timeout, |_| {})
+    wait::until(state, Some(names), WaitGoal::Gone, timeout, |_| {})
         .await
         .map(drop)
 }

@@ -78,7 +78,7 @@ impl Events {
         let mut events = self.chosen(records, &mut words, true);
         let surplus = self.tail.map_or(0, |tail| events.len().saturating_sub(tail));
         events.drain(..surplus);
-        let mut screen = Screen {
+        let mut screen = EventPrinter {
             format: self.output.unwrap_or(Format::Table),
             columns: Columns::default(),
             headed: self.no_headers,
@@ -144,7 +144,7 @@ fn more(tail: &mut Tail, journal: &Path) -> Result<Vec<Record>, Failure> {
 }
 
 /// Printer of events.
-struct Screen {
+struct EventPrinter {
     format: Format,
     columns: Columns,
     /// True if the header is printed already, or not wanted.
@@ -153,7 +153,7 @@ struct Screen {
     last: u64,
 }
 
-impl Screen {
+impl EventPrinter {
     /// Prints a complete list.
     fn show_all(&mut self, events: &[Event]) -> Result<(), Failure> {
         let page = || page::EventsPage {

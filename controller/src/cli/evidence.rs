@@ -178,7 +178,7 @@ pub(crate) struct EvidenceReport {
     #[serde(flatten)]
     run: Run,
     /// Responses of its ports after the failure, by request.
-    questions: BTreeMap<String, String>,
+    probe_answers: BTreeMap<String, String>,
     /// Missing parts of the evidence, with the cause.
     missing: Vec<String>,
     /// Last lines of stderr.

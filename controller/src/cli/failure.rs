@@ -48,7 +48,7 @@ pub(crate) struct RunSummary {
     pub(crate) last_line: Option<String>,
     /// Responses of its ports after the failure, by request.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
-    pub(crate) questions: BTreeMap<String, String>,
+    pub(crate) probe_answers: BTreeMap<String, String>,
 }
 
 impl From<&FailedRun> for RunSummary {
@@ -161,7 +161,7 @@ pub(crate) fn known(
     env: &str,
     service: &str,
 ) -> BTreeMap<u64, RunSummary> {
-    let persisted: PersistedState = status::peek(&state.state_json());
+    let persisted: PersistedState = status::read_or_default(&state.state_json());
     let planner_state = persisted
         .environments
         .iter()

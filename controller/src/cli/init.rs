@@ -127,7 +127,7 @@ impl Init {
         for next in next {
             output::note(&format!("{} {next}", output::cyan("hint:")));
         }
-        Ok(if rejected { Exit::Refused } else { Exit::Done })
+        Ok(if rejected { Exit::SpecRejected } else { Exit::Done })
     }
 
     fn write(&self, target: &Path, text: &str) -> Result<(), Failure> {

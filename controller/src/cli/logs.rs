@@ -285,7 +285,7 @@ async fn sources(
 
 /// Secrets of an environment, as far as the user may read the saved specs.
 pub(crate) fn secrets(state: &StateDir, env: &str) -> Secrets {
-    let stored: StartingPoint = status::peek(&state.specs_json());
+    let stored: StartingPoint = status::read_or_default(&state.specs_json());
     let mut all = Secrets::default();
     let accepted = stored.held.values();
     for accepted in accepted.filter(|accepted| accepted.desired.env.as_str() == env) {

@@ -148,7 +148,7 @@ pub(crate) async fn requests_after(
         .await
         .map_err(|error| unavailable(at, &error))?;
     serde_json::from_slice(&response).map_err(|error| {
-        let error = client::ClientError::Broken(error.to_string());
+        let error = client::ClientError::InvalidResponse(error.to_string());
         unavailable(at, &error)
     })
 }

@@ -141,7 +141,7 @@ fn exit(report: &NetworkReport) -> Exit {
     match report.errors.first() {
         Some(error) => Exit::of(error.code),
         None if report.verified => Exit::Done,
-        None => Exit::Late,
+        None => Exit::TimedOut,
     }
 }
 

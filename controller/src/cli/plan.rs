@@ -12,7 +12,7 @@ use argus_core::preflight::PreflightSnapshot;
 use argus_core::reconcile::{ControllerIdentity, Inputs, Planner};
 use argus_core::secrets::Secrets;
 use argus_core::state::PlannerState;
-use argus_core::status::words;
+use argus_core::status::describe_wait;
 use argus_crds::diagnostic;
 use argus_crds::error::{Code, Reason};
 use argus_reconciler::clock;
@@ -29,7 +29,7 @@ pub(crate) use report::{EnvironmentPlan, plan_report};
 use super::offline::{self, EngineObserver};
 use super::output::{self, Format};
 use super::spec_files;
-use super::status::{self, peek};
+use super::status::{self, read_or_default};
 use super::table;
 use crate::app;
 use crate::blocking_io;
@@ -84,14 +84,14 @@ impl Plan {
             Format::Name => output::data(&output::lines(forecasts.keys()))?,
             Format::Table | Format::Wide => output::data(&table::prose(&text(&forecasts), output::width()))?,
         }
-        Ok(if rejected { Exit::Refused } else { Exit::Done })
+        Ok(if rejected { Exit::SpecRejected } else { Exit::Done })
     }
 }
 
 /// Reads the specs folder as a controller would. The flag is true if a file is rejected.
 fn folder(settings: &Settings) -> Result<(SpecRegistry, bool), Failure> {
     let state = StateDir::at(settings.state.clone());
-    let stored: StartingPoint = peek(&state.specs_json());
+    let stored: StartingPoint = read_or_default(&state.specs_json());
     let registry = spec_files::folder(
         settings,
         &settings.specs,
@@ -149,7 +149,7 @@ fn identity(settings: &Settings, state: &StateDir) -> ControllerIdentity {
 
 /// Saved state of the controller. It is empty for other users, because the file is private.
 fn persisted(state: &StateDir) -> PersistedState {
-    peek(&state.state_json())
+    read_or_default(&state.state_json())
 }
 
 fn unknown(wanted: &str, forecasts: &Forecasts, rejected: bool) -> Failure {
@@ -311,7 +311,7 @@ fn text(forecasts: &Forecasts) -> String {
             ));
         }
         for wait in &plan.waits {
-            let status = words(&wait.on);
+            let status = describe_wait(&wait.on);
             lines.push(format!(
                 "  {} {}: {}",
                 output::yellow("waiting"),

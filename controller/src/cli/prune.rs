@@ -12,7 +12,7 @@ use serde::Serialize;
 
 use super::output::{self, Format};
 use super::preflight::FactCollector;
-use super::status::peek;
+use super::status::read_or_default;
 use super::table;
 use crate::app::{self, engine_failure};
 use crate::blocking_io;
@@ -147,7 +147,7 @@ pub(crate) async fn remove(
 /// References of all images in accepted specs and in rollback revisions. The flag is true if the specs are readable.
 async fn wanted(collector: &FactCollector, settings: &Settings) -> Result<(BTreeSet<String>, bool), Failure> {
     let path = StateDir::at(settings.state.clone()).state_json();
-    let persisted: PersistedState = blocking_io::read(move || Ok(peek(&path))).await?;
+    let persisted: PersistedState = blocking_io::read(move || Ok(read_or_default(&path))).await?;
     let desired = collector.wanted().await;
     let known = desired.is_ok();
     let desired = desired.unwrap_or_default();

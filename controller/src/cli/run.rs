@@ -3,7 +3,7 @@
 use clap::Args;
 
 use crate::exit::{Exit, Failure};
-use crate::live::screen::Screen;
+use crate::live::screen::LiveBlock;
 use crate::settings::times::TimeOptions;
 use crate::settings::{Listen, Options, Settings, SpecOptions};
 use crate::{app, telemetry};
@@ -26,7 +26,7 @@ impl Run {
             settings.listen = listen.address();
         }
         settings.times = settings.times.under(&self.times);
-        let screen = Screen::of_terminal();
+        let screen = LiveBlock::of_terminal();
         // The live table shows progress already, so the log contains only warnings.
         let usual = if screen.is_some() { "warn" } else { "info" };
         telemetry::start(settings.log_format, usual, screen.as_ref());

@@ -17,7 +17,7 @@ use crate::exit::{Exit, Failure};
 use crate::http::client;
 
 /// Maximum size of a file that [`peek`] reads.
-const LARGEST: u64 = 256 << 20;
+const MAX_FILE_BYTES: u64 = 256 << 20;
 /// Hint for errors about unknown environments.
 pub(crate) const LIST: &str = "list the environments with `argus get`";
 
@@ -63,7 +63,7 @@ pub(crate) fn existing(state: &StateDir, env: &str) -> Result<EnvironmentStatus,
         return Ok(status);
     }
     let back = format!("start it again by editing its file or with `argus retry {env}`");
-    let persisted: PersistedState = peek(&state.state_json());
+    let persisted: PersistedState = read_or_default(&state.state_json());
     let known = names(state)?;
     let (message, hint) = if persisted
         .overrides
@@ -101,10 +101,10 @@ pub(crate) fn listed<T: std::fmt::Display>(names: &[T]) -> String {
 }
 
 /// Reads a private file of the controller. Missing, unreadable and invalid files give the default.
-pub(crate) fn peek<T: Default + DeserializeOwned>(path: &Path) -> T {
+pub(crate) fn read_or_default<T: Default + DeserializeOwned>(path: &Path) -> T {
     let about = std::fs::metadata(path).ok();
     // Special files are rejected, because reading them may block.
-    let is_readable = about.is_some_and(|about| about.is_file() && about.len() <= LARGEST);
+    let is_readable = about.is_some_and(|about| about.is_file() && about.len() <= MAX_FILE_BYTES);
     is_readable
         .then(|| std::fs::read(path).ok())
         .flatten()

@@ -10,7 +10,7 @@ use clap::Args;
 
 use super::{output, status, table};
 use crate::exit::{Exit, Failure};
-use crate::live::screen::Screen;
+use crate::live::screen::LiveBlock;
 use crate::settings::{Options, Settings, SpecOptions};
 
 /// Interval of redraws.
@@ -41,7 +41,7 @@ impl Top {
         if let Some(env) = &self.environment {
             status::existing(&state, env)?;
         }
-        match Screen::of_terminal().filter(|_| !self.once) {
+        match LiveBlock::of_terminal().filter(|_| !self.once) {
             None => {
                 status::note_if_not_running(&state);
                 output::data(&table::prose(

@@ -47,7 +47,11 @@ impl Validate {
         if all.is_empty() {
             output::note("no spec files; their names are `e2e.yaml` or `NAME.e2e.yaml`");
         }
-        Ok(if rejected > 0 { Exit::Refused } else { Exit::Done })
+        Ok(if rejected > 0 {
+            Exit::SpecRejected
+        } else {
+            Exit::Done
+        })
     }
 }
 

@@ -13,8 +13,8 @@ use super::output::{self, Format};
 use super::{client, status};
 use crate::blocking_io;
 use crate::exit::{Exit, Failure};
-use crate::live::image_progress::{self, Paced};
-use crate::live::screen::Screen;
+use crate::live::image_progress::{self, ProgressThrottle};
+use crate::live::screen::LiveBlock;
 use crate::settings::{Options, Settings, SpecOptions};
 
 /// Fingerprint of the status files.
@@ -35,7 +35,7 @@ pub(crate) struct Wait {
     all: bool,
     /// Goal of the wait
     #[arg(long = "for", value_enum, default_value = "ready")]
-    goal: Goal,
+    goal: WaitGoal,
     /// Maximum time to wait
     #[arg(long, default_value = "120s", value_parser = crate::settings::span)]
     timeout: Duration,
@@ -46,7 +46,7 @@ pub(crate) struct Wait {
 
 /// Goal of a wait.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Goal {
+pub(crate) enum WaitGoal {
     /// Phase Ready at the desired revision
     Ready,
     /// No status file
@@ -63,7 +63,7 @@ impl Wait {
         } else {
             Some(self.environments.as_slice())
         };
-        let (screen, mut paced) = (Screen::of_terminal(), Paced::default());
+        let (screen, mut paced) = (LiveBlock::of_terminal(), ProgressThrottle::default());
         let show = |all: &[Seen]| {
             let works = image_progress::of(all.iter().filter_map(|(_, status)| status.as_ref()));
             match &screen {
@@ -100,7 +100,7 @@ impl Wait {
                 }
             }
         }
-        if self.goal == Goal::Gone && self.output.is_none() {
+        if self.goal == WaitGoal::Gone && self.output.is_none() {
             output::data("gone\n")?;
         }
         Ok(Exit::Done)
@@ -114,7 +114,7 @@ pub(crate) type Seen = (String, Option<EnvironmentStatus>);
 pub(crate) async fn until(
     state: &StateDir,
     which: Option<&[String]>,
-    goal: Goal,
+    goal: WaitGoal,
     timeout: Duration,
     mut show: impl FnMut(&[Seen]),
 ) -> Result<Vec<EnvironmentStatus>, Failure> {
@@ -127,7 +127,7 @@ pub(crate) async fn until(
             blocking_io::read(move || read_changed(&there, which, before.as_ref())).await?
         {
             show(&statuses);
-            if goal == Goal::Ready {
+            if goal == WaitGoal::Ready {
                 statuses
                     .iter()
                     .filter_map(|(_, status)| status.as_ref())
@@ -139,7 +139,7 @@ pub(crate) async fn until(
                 .cloned()
                 .collect();
             // Without any environment, the goal Ready waits for the first one.
-            let nothing = statuses.is_empty() && goal == Goal::Ready;
+            let nothing = statuses.is_empty() && goal == WaitGoal::Ready;
             if pending.is_empty() && !nothing {
                 return Ok(statuses.into_iter().filter_map(|(_, status)| status).collect());
             }
@@ -173,10 +173,10 @@ fn read_changed(
     Ok(Some((stamp, statuses)))
 }
 
-fn is_reached(status: Option<&EnvironmentStatus>, goal: Goal) -> bool {
+fn is_reached(status: Option<&EnvironmentStatus>, goal: WaitGoal) -> bool {
     match goal {
-        Goal::Gone => status.is_none(),
-        Goal::Ready => status.is_some_and(|status| {
+        WaitGoal::Gone => status.is_none(),
+        WaitGoal::Ready => status.is_some_and(|status| {
             status.phase == Phase::Ready && !status.stale && status.revision == status.observed_revision
         }),
     }
@@ -188,7 +188,7 @@ fn given_up(status: &EnvironmentStatus) -> Result<(), Failure> {
     let rejected = status.revision.is_none()
         && worst
             .as_ref()
-            .is_some_and(|error| Exit::of(error.code) == Exit::Refused);
+            .is_some_and(|error| Exit::of(error.code) == Exit::SpecRejected);
     if let Some(error) = leased(status).filter(|error| is_live(error) && !status.stale) {
         return Err(Failure::new(error.clone()));
     }
@@ -197,7 +197,11 @@ fn given_up(status: &EnvironmentStatus) -> Result<(), Failure> {
     if !lost || (status.stale && !rejected) {
         return Ok(());
     }
-    let exit = if rejected { Exit::Refused } else { Exit::GaveUp };
+    let exit = if rejected {
+        Exit::SpecRejected
+    } else {
+        Exit::GaveUp
+    };
     Err(match worst {
         Some(mut error) => {
             let of = error
@@ -250,14 +254,14 @@ fn is_warning(row: &ServiceStatus) -> bool {
         .is_some_and(|error| error.severity == Severity::Warning)
 }
 
-fn late(pending: &[(String, Option<EnvironmentStatus>)], goal: Goal, timeout: Duration) -> Failure {
+fn late(pending: &[(String, Option<EnvironmentStatus>)], goal: WaitGoal, timeout: Duration) -> Failure {
     let word = match goal {
-        Goal::Ready => "ready",
-        Goal::Gone => "gone",
+        WaitGoal::Ready => "ready",
+        WaitGoal::Gone => "gone",
     };
     let one = |(name, status): &(String, Option<EnvironmentStatus>)| match status {
         None => format!("`{name}` has no status"),
-        Some(status) if goal == Goal::Gone => format!("`{name}` is {:?}", status.phase),
+        Some(status) if goal == WaitGoal::Gone => format!("`{name}` is {:?}", status.phase),
         Some(status) => format!("`{name}` is {:?}: {}", status.phase, waits(status)),
     };
     let states = if pending.is_empty() {
@@ -281,7 +285,7 @@ fn late(pending: &[(String, Option<EnvironmentStatus>)], goal: Goal, timeout: Du
         return Failure::new(held.clone());
     }
     error
-        .exit(Exit::Late)
+        .exit(Exit::TimedOut)
         .hint(format!("see details with `{command}`"))
 }
 

@@ -36,9 +36,9 @@ impl ControllerClient {
                 let body = json!({ "skip": skip, "fix": fix });
                 match client::post_within(TIMEOUT, &socket(&self.state), PREFLIGHT, &body).await {
                     Ok(report) => serde_json::from_slice(&report)
-                        .map_err(|error| commands::failure(ClientError::Broken(error.to_string()))),
+                        .map_err(|error| commands::failure(ClientError::InvalidResponse(error.to_string()))),
                     // The checks work without a controller.
-                    Err(ClientError::Away(_)) => self.check(skip, fix).await,
+                    Err(ClientError::Unreachable(_)) => self.check(skip, fix).await,
                     Err(error) => Err(commands::failure(error)),
                 }
             }

@@ -26,13 +26,13 @@ const MAX_RESPONSE: usize = 64 << 20;
 pub(crate) enum ClientError {
     /// Nothing listens.
     #[error("controller is not running")]
-    Away(#[source] io::Error),
+    Unreachable(#[source] io::Error),
     /// The controller rejected the request.
     #[error(transparent)]
     Refused(Box<StructuredError>),
     /// The response is missing, incomplete or invalid.
     #[error("no valid response from the controller: {0}")]
-    Broken(String),
+    InvalidResponse(String),
 }
 
 /// Sends a GET request.
@@ -56,7 +56,7 @@ pub(crate) async fn post_within(
     path: &str,
     body: &impl serde::Serialize,
 ) -> Result<Bytes, ClientError> {
-    let body = serde_json::to_vec(body).map_err(|error| ClientError::Broken(error.to_string()))?;
+    let body = serde_json::to_vec(body).map_err(|error| ClientError::InvalidResponse(error.to_string()))?;
     within(limit, exchange(socket, Method::POST, path, body.into())).await
 }
 
@@ -75,19 +75,21 @@ async fn within(
 ) -> Result<Bytes, ClientError> {
     tokio::time::timeout(limit, exchange).await.unwrap_or_else(|_| {
         let message = format!("no response within {} s", limit.as_secs());
-        Err(ClientError::Broken(message))
+        Err(ClientError::InvalidResponse(message))
     })
 }
 
 async fn exchange(socket: &Path, method: Method, path: &str, body: Bytes) -> Result<Bytes, ClientError> {
-    let stream = UnixStream::connect(socket).await.map_err(ClientError::Away)?;
+    let stream = UnixStream::connect(socket)
+        .await
+        .map_err(ClientError::Unreachable)?;
     send_over(stream, "argus", method, path, body).await
 }
 
 /// Sends a GET request to a TCP address.
 pub(crate) async fn get_from(at: SocketAddr, path: &str) -> Result<Bytes, ClientError> {
     let exchange = async {
-        let stream = TcpStream::connect(at).await.map_err(ClientError::Away)?;
+        let stream = TcpStream::connect(at).await.map_err(ClientError::Unreachable)?;
         send_over(stream, &at.to_string(), Method::GET, path, Bytes::new()).await
     };
     within(DEADLINE, exchange).await
@@ -103,7 +105,7 @@ async fn send_over<S>(
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
-    let broken = |error: &dyn std::error::Error| ClientError::Broken(crate::exit::chain(error));
+    let broken = |error: &dyn std::error::Error| ClientError::InvalidResponse(crate::exit::chain(error));
     let (mut sender, connection) = hyper::client::conn::http1::handshake(TokioIo::new(stream))
         .await
         .map_err(|error| broken(&error))?;
@@ -122,7 +124,7 @@ where
         let status = response.status();
         let body = Limited::new(response.into_body(), MAX_RESPONSE).collect().await;
         body.map(|body| (status, body.to_bytes()))
-            .map_err(|error| ClientError::Broken(error.to_string()))
+            .map_err(|error| ClientError::InvalidResponse(error.to_string()))
     });
     // The connection makes progress only while its future is polled.
     let completed = match select(response, pin!(connection)).await {
@@ -135,6 +137,6 @@ where
     }
     match serde_json::from_slice(&body) {
         Ok(error) => Err(ClientError::Refused(error)),
-        Err(_) => Err(ClientError::Broken(format!("status {status}"))),
+        Err(_) => Err(ClientError::InvalidResponse(format!("status {status}"))),
     }
 }

@@ -24,7 +24,7 @@ use super::environments::summary;
 use super::guard::Trust;
 use super::params::Query;
 use super::problem::Problem;
-use crate::metrics::Listening;
+use crate::metrics::OpenStreamGuard;
 use crate::view::StatusDocuments;
 
 /// Maximum number of records per read. Argus buffers nothing else for a client, so one that never reads costs no more than this.
@@ -60,7 +60,7 @@ struct Client {
     /// True until the client has received a snapshot.
     fresh: bool,
     trust: Trust,
-    _listening: Listening,
+    _listening: OpenStreamGuard,
 }
 
 pub(super) async fn events(

@@ -16,7 +16,7 @@ use super::guard::Trust;
 use super::params::{Path, Query};
 use super::problem::Problem;
 use crate::cli::status;
-use crate::cli::wait::{Goal, until};
+use crate::cli::wait::{WaitGoal, until};
 
 /// Limits concurrent waits, because each one polls the status files.
 static WAITS: Semaphore = Semaphore::const_new(64);
@@ -26,7 +26,7 @@ const MAX_TIMEOUT: u64 = 3_600;
 /// Goal of a wait.
 #[derive(Debug, Clone, Copy, Default, Deserialize)]
 #[serde(rename_all = "camelCase")]
-enum For {
+enum WaitGoal {
     #[default]
     Ready,
     Gone,
@@ -37,7 +37,7 @@ enum For {
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(super) struct WaitQuery {
     #[serde(default, rename = "for")]
-    goal: For,
+    goal: WaitGoal,
     #[serde(default = "timeout")]
     timeout_seconds: u64,
 }
@@ -63,8 +63,8 @@ pub(super) async fn wait(
         drop(app.client.execute(Command::Sync).await);
     }
     let goal = match query.goal {
-        For::Ready => Goal::Ready,
-        For::Gone => Goal::Gone,
+        WaitGoal::Ready => WaitGoal::Ready,
+        WaitGoal::Gone => WaitGoal::Gone,
     };
     let limit = Duration::from_secs(query.timeout_seconds.min(MAX_TIMEOUT));
     let names = [env.clone()];

@@ -105,11 +105,11 @@ fn tenths(text: &str) -> Option<u64> {
 
 /// Last printed progress of each image, with the time of its line.
 #[derive(Debug, Default)]
-pub(crate) struct Paced {
+pub(crate) struct ProgressThrottle {
     printed: BTreeMap<String, (Timestamp, String)>,
 }
 
-impl Paced {
+impl ProgressThrottle {
     /// Lines about progress since the last line. The start of an image is reported by its service.
     pub(crate) fn news(&mut self, works: &[ImageProgress], now: Timestamp) -> Vec<String> {
         self.printed
@@ -175,7 +175,7 @@ mod tests {
 
     #[test]
     fn lines_about_an_image_are_paced() {
-        let mut paced = Paced::default();
+        let mut paced = ProgressThrottle::default();
         let at = |seconds: i64| Timestamp(seconds * 1000);
         let step = |step: u8| works(&[&format!("image `a` is being built: Step {step}/9 : RUN x")]);
         assert!(paced.news(&step(1), at(0)).is_empty());

@@ -7,7 +7,7 @@ use console::Term;
 
 /// Handle of the block. Clones share the same block.
 #[derive(Debug, Clone)]
-pub(crate) struct Screen {
+pub(crate) struct LiveBlock {
     inner: Arc<Mutex<Inner>>,
 }
 
@@ -19,7 +19,7 @@ struct Inner {
     shown: Vec<String>,
 }
 
-impl Screen {
+impl LiveBlock {
     /// Block on the terminal of this process. `None` if stdout or stderr is not a terminal.
     pub(crate) fn of_terminal() -> Option<Self> {
         let term = Term::stderr();

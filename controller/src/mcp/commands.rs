@@ -252,7 +252,7 @@ Use it for experiments without effects on other users.";
 /// Start or end of a test.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-pub(super) enum Moment {
+pub(super) enum TestAction {
     Begin,
     End,
 }
@@ -261,7 +261,7 @@ pub(super) enum Moment {
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(super) struct Test {
     /// `begin` before the test run, `end` after it
-    action: Moment,
+    action: TestAction,
     /// Environment name
     environment: String,
     /// Name of the test case; the same for begin and end
@@ -293,7 +293,7 @@ the infrastructure caused it; in that case, a failed test proves nothing about t
         let environment = status::named(&self.environment)?;
         let (env, case) = (self.environment, self.case);
         match self.action {
-            Moment::Begin => {
+            TestAction::Begin => {
                 let command = Command::BeginTest {
                     environment,
                     case: case.clone(),
@@ -312,7 +312,7 @@ the infrastructure caused it; in that case, a failed test proves nothing about t
                 let output = send_command(&call, command, text).await?;
                 Ok(output.then(NextStep::new("end the test after the run", Self::NAME, end)))
             }
-            Moment::End => {
+            TestAction::End => {
                 let mut output =
                     send_command(&call, Command::EndTest { environment, case }, String::new()).await?;
                 if let Some(report) = test::report(&output.data) {

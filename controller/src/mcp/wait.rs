@@ -24,7 +24,7 @@ const POLL_INTERVAL: Duration = Duration::from_millis(100);
 /// Goal of a wait.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-pub(super) enum Goal {
+pub(super) enum WaitGoal {
     #[default]
     Ready,
     Gone,
@@ -37,7 +37,7 @@ pub(super) struct Wait {
     environment: Option<String>,
     /// `ready`: Ready at the desired revision; `gone`: removed
     #[serde(default, rename = "for")]
-    goal: Goal,
+    goal: WaitGoal,
     /// Maximum wait
     #[serde(default = "timeout")]
     #[schemars(range(max = 3600))]
@@ -81,8 +81,8 @@ longer. Use it instead of repeated calls of `argus_status`.";
             None => None,
         };
         let goal = match self.goal {
-            Goal::Ready => wait::Goal::Ready,
-            Goal::Gone => wait::Goal::Gone,
+            WaitGoal::Ready => wait::WaitGoal::Ready,
+            WaitGoal::Gone => wait::WaitGoal::Gone,
         };
         let started = clock::now();
         // The wait takes effect after all earlier edits.
@@ -99,7 +99,7 @@ longer. Use it instead of repeated calls of `argus_status`.";
             .map(|summary| if many { summary.in_short() } else { summary })
             .collect();
         let mut text: String = environments.iter().map(Summary::text).collect();
-        if self.goal == Goal::Gone {
+        if self.goal == WaitGoal::Gone {
             "gone\n".clone_into(&mut text);
         }
         let waited_ms = u64::try_from(clock::now().since(started).as_millis()).unwrap_or(u64::MAX);

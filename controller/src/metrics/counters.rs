@@ -202,7 +202,7 @@ impl Counters {
     }
 
     /// Creates all series with known labels at zero.
-    fn touch(&self) {
+    fn create_series(&self) {
         for verb in VERBS {
             self.action_seconds.with_label_values(&[verb]);
             for result in [Outcome::Done, Outcome::Failed, Outcome::Unknown] {

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use argus_core::status::words;
+use argus_core::status::describe_wait;
 use argus_crds::status::{
     BreakerScope, BreakerState, BreakerStatus, CheckResult, ControllerStatus, EnvironmentStatus, Mode, Phase,
     ServiceState, Truth,
@@ -164,7 +164,7 @@ impl GaugeSet {
         }
         for (env, plan) in snapshot.plans.iter() {
             for wait in &plan.waits {
-                let labels = [env.to_string(), words(&wait.on).reason];
+                let labels = [env.to_string(), describe_wait(&wait.on).reason];
                 self.waits.with_label_values(&labels).inc();
             }
         }

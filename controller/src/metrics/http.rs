@@ -19,9 +19,9 @@ pub(crate) struct HttpMetrics {
 
 /// Counts an event stream as open until it is dropped.
 #[derive(Debug)]
-pub(crate) struct Listening(IntGauge);
+pub(crate) struct OpenStreamGuard(IntGauge);
 
-impl Drop for Listening {
+impl Drop for OpenStreamGuard {
     fn drop(&mut self) {
         self.0.dec();
     }
@@ -58,9 +58,9 @@ impl HttpMetrics {
     }
 
     /// Counts a new event stream.
-    pub(crate) fn listening(&self) -> Listening {
+    pub(crate) fn listening(&self) -> OpenStreamGuard {
         self.streams.inc();
-        Listening(self.streams.clone())
+        OpenStreamGuard(self.streams.clone())
     }
 
     /// Middleware that counts a request. All unknown paths share one label value, because their number is unlimited.

@@ -33,7 +33,7 @@ pub(crate) struct TimeOptions {
 
 /// The same settings in the settings file, unparsed.
 #[derive(Debug, Clone, Default)]
-pub(super) struct TimesOfFile {
+pub(super) struct FileTimes {
     pub(super) timeout_short: Option<String>,
     pub(super) timeout_long: Option<String>,
     pub(super) stop_grace: Option<String>,
@@ -61,7 +61,7 @@ impl Default for Times {
     }
 }
 
-impl TimesOfFile {
+impl FileTimes {
     /// Merges the file with the defaults. The error names the setting that is out of bounds.
     pub(super) fn read(&self) -> Result<Times, String> {
         let usual = Times::default();
@@ -69,7 +69,7 @@ impl TimesOfFile {
         if !(1..=1000).contains(&threshold) {
             return Err("`breaker-threshold` must be between 1 and 1000".to_owned());
         }
-        let span = |name: &str, text: &Option<String>, read: Reader, default| match text {
+        let span = |name: &str, text: &Option<String>, read: DurationParser, default| match text {
             Some(text) => read(text).map_err(|cause| format!("`{name}`: {cause}")),
             None => Ok(default),
         };
@@ -94,7 +94,7 @@ impl TimesOfFile {
 }
 
 /// Parses a duration and checks its bounds.
-type Reader = fn(&str) -> Result<Duration, String>;
+type DurationParser = fn(&str) -> Result<Duration, String>;
 
 impl Times {
     /// Merges flags and variables with the settings of the file. Flags and variables win.
@@ -170,10 +170,10 @@ mod tests {
 
     #[test]
     fn flag_overrides_file_and_bounds_are_reported() {
-        let file = TimesOfFile {
+        let file = FileTimes {
             timeout_long: Some("5m".to_owned()),
             breaker_threshold: Some(9),
-            ..TimesOfFile::default()
+            ..FileTimes::default()
         };
         let read = file.read().unwrap();
         assert_eq!(read.deadlines.long, Duration::from_secs(300));
@@ -187,14 +187,14 @@ mod tests {
         };
         assert_eq!(read.under(&options).deadlines.long, Duration::from_secs(7));
         assert_eq!(read.under(&options).breaker.threshold, 9);
-        let bad = TimesOfFile {
+        let bad = FileTimes {
             timeout_short: Some("2m".to_owned()),
-            ..TimesOfFile::default()
+            ..FileTimes::default()
         };
         assert_eq!(bad.read().unwrap_err(), "`timeout-short`: must be at most 60s");
-        let none = TimesOfFile {
+        let none = FileTimes {
             breaker_threshold: Some(0),
-            ..TimesOfFile::default()
+            ..FileTimes::default()
         };
         assert!(none.read().unwrap_err().contains("breaker-threshold"));
     }

@@ -81,7 +81,7 @@ fn unhealthy_service_runs_until_the_test_ends() {
     assert_eq!(report["restartsDuringRun"], 1, "{report:#}");
     let found = &report["disruptions"][0];
     assert_eq!(
-        (&found["service"], &found["blame"]),
+        (&found["service"], &found["attribution"]),
         (&"bad".into(), &"test".into()),
         "{report:#}"
     );

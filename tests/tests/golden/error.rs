@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use argus_core::ident::{HostPort, Protocol};
+use argus_core::ident::{Protocol, ProtocolPort};
 use argus_core::outcome::{ActionError, PortOwner, PortRefusal};
 
 /// `port-taken 8080 [free-now] [stale]`, `image-missing`, `name-taken HOLDER`, `rate-limited 90`, …
@@ -49,7 +49,7 @@ pub(crate) fn refusal(words: &[&str]) -> Result<PortRefusal, String> {
     let number = words.first().and_then(|word| word.parse().ok());
     let stale = words.contains(&"stale");
     Ok(PortRefusal {
-        port: HostPort {
+        port: ProtocolPort {
             number: number.ok_or("missing port number")?,
             protocol: if words.contains(&"udp") {
                 Protocol::Udp

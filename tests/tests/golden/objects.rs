@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use argus_core::desired::Desired;
-use argus_core::ident::{ContainerId, HostPort, Protocol, ServiceName, SpecHash};
+use argus_core::ident::{ContainerId, Protocol, ProtocolPort, ServiceName, SpecHash};
 use argus_core::labels;
 use argus_core::observed::{
     Attachment, Config, Container, ContainerState, EngineHealth, EngineHealthStatus, InspectInfo,
@@ -53,7 +53,7 @@ pub(crate) fn pair(service: &ServiceName, text: &str) -> Option<(PortKey, u16)> 
         Some(number) => (number, Protocol::Udp),
         None => (container, Protocol::Tcp),
     };
-    let container = HostPort {
+    let container = ProtocolPort {
         number: container.parse().ok()?,
         protocol,
     };

@@ -5,15 +5,15 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use argus_backend::sim::{Engine, Model, Rng};
-use argus_core::ident::{ContainerId, HostPort, NetworkId, Protocol};
+use argus_core::ident::{ContainerId, NetworkId, Protocol, ProtocolPort};
 use argus_core::observed::{Container, ContainerState, Network, Object, ObjectId};
 use argus_core::time::Timestamp;
 
 use crate::foreign_objects;
 
 /// A port that environments use.
-fn wanted(chance: &mut Rng) -> HostPort {
-    HostPort {
+fn wanted(chance: &mut Rng) -> ProtocolPort {
+    ProtocolPort {
         number: 8_080 + u16::try_from(chance.below(3)).unwrap(),
         protocol: Protocol::Tcp,
     }
@@ -120,7 +120,7 @@ fn takes_a_name(
 }
 
 /// Creates a container on a host port that a service uses, if the port is free.
-fn takes_a_port(engine: &mut Engine, now: Timestamp, port: HostPort, chance: &mut Rng) {
+fn takes_a_port(engine: &mut Engine, now: Timestamp, port: ProtocolPort, chance: &mut Rng) {
     let id = ContainerId::new(stranger(chance)).unwrap();
     let held = |c: &Container| {
         let mut bindings = c.inspect.iter().flat_map(|facts| &facts.config.bindings);

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use argus_backend::sim::{CallId, Engine, FaultProfile, SimEvent};
 use argus_core::desired::{Accepted, Desired, Service};
-use argus_core::ident::{ContainerId, EnvName, HostPort};
+use argus_core::ident::{ContainerId, EnvName, ProtocolPort};
 use argus_core::labels::ENVIRONMENT;
 use argus_core::lease::Leases;
 use argus_core::observed::{Container, ContainerState, Store};
@@ -550,7 +550,7 @@ impl SimFixture {
     }
 
     /// Host ports of running containers.
-    pub(crate) fn bound(&self) -> Vec<HostPort> {
+    pub(crate) fn bound(&self) -> Vec<ProtocolPort> {
         let running = self
             .engine
             .model

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use argus_backend::sim::{ContainerScript, FaultProfile, Rng};
 use argus_core::desired::Condition;
-use argus_core::ident::{HostPort, Protocol};
+use argus_core::ident::{Protocol, ProtocolPort};
 use argus_core::lease::Leases;
 use argus_core::observed::{ContainerState, Object, Store, WatchEvent};
 use argus_core::plan::WaitingOn;
@@ -21,8 +21,8 @@ use crate::{each_seed, foreign_objects};
 
 const MINUTE: Duration = Duration::from_secs(60);
 
-fn tcp(number: u16) -> HostPort {
-    HostPort {
+fn tcp(number: u16) -> ProtocolPort {
+    ProtocolPort {
         number,
         protocol: Protocol::Tcp,
     }

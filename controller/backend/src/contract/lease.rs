@@ -17,10 +17,10 @@ pub(super) async fn check<B: Backend>(backend: &B, environment: &str) -> Result<
     let lease_of = |run: &str, claims: BTreeMap<EnvName, Option<Timestamp>>| LeaseSpec {
         controller: format!("{environment}-{run}"),
         run: format!("{environment}-{run}"),
-        place: format!("{environment}-place-{run}"),
+        state_dir: format!("{environment}-place-{run}"),
         host: "host".to_owned(),
         pid: 7,
-        processes: "here".to_owned(),
+        pid_namespace: "here".to_owned(),
         ttl: TTL,
         claims,
     };
@@ -29,13 +29,13 @@ pub(super) async fn check<B: Backend>(backend: &B, environment: &str) -> Result<
     expect_eq("a written lease is returned", &written.spec, &first)?;
     expect_eq(
         "a claim is as old as its lease",
-        &written.claims(&env),
-        &Some(written.made_at),
+        &written.claimed_at(&env),
+        &Some(written.created_at),
     )?;
     let other = lease_of("two", BTreeMap::new());
     find(&backend.renew_lease(&other).await, &first.run, 1)?;
     // A renewed claim keeps its time.
-    let again = lease_of("one", [(env.clone(), written.claims(&env))].into());
+    let again = lease_of("one", [(env.clone(), written.claimed_at(&env))].into());
     let renewed = find_one(&backend.renew_lease(&again).await, &first.run)?;
     expect(
         "a renewal creates another object",
@@ -45,16 +45,16 @@ pub(super) async fn check<B: Backend>(backend: &B, environment: &str) -> Result<
     expect(
         "a renewal is at least as new as the lease before it",
         &renewed,
-        renewed.made_at >= written.made_at,
+        renewed.created_at >= written.created_at,
     )?;
     expect_eq(
         "a claim keeps its time",
-        &renewed.claims(&env),
-        &written.claims(&env),
+        &renewed.claimed_at(&env),
+        &written.claimed_at(&env),
     )?;
     let read = find_one(&backend.leases().await, &first.run)?;
     expect_eq("a read returns the same", &read, &renewed)?;
-    let skew = read.made_at.0.abs_diff(read.renewed_at.0);
+    let skew = read.created_at.0.abs_diff(read.renewed_at.0);
     expect(
         "both times of a lease agree",
         &read,
@@ -62,7 +62,7 @@ pub(super) async fn check<B: Backend>(backend: &B, environment: &str) -> Result<
     )?;
     // Another run on the same state directory: its lock proves that the previous run is dead.
     let mut next = lease_of("three", BTreeMap::new());
-    next.place.clone_from(&first.place);
+    next.state_dir.clone_from(&first.state_dir);
     find(&backend.renew_lease(&next).await, &first.run, 0)?;
     for run in [&next.run, &other.run, &other.run] {
         let released = backend.release_lease(run).await;

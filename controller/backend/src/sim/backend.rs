@@ -11,7 +11,7 @@ use argus_core::lease::{ControllerLease, LeaseSpec};
 use argus_core::observed::WatchEvent;
 use argus_core::outcome::{ActionError, Done};
 use argus_core::plan::Action;
-use argus_core::preflight::{self, HostFacts, Observation};
+use argus_core::preflight::{self, Fact, HostFacts};
 use argus_core::time::Timestamp;
 use futures::StreamExt;
 use futures::stream::BoxStream;
@@ -174,13 +174,13 @@ impl Backend for Sim {
 
     async fn host_facts(&self) -> HostFacts {
         HostFacts {
-            engine: Observation::Known(preflight::Engine {
+            engine: Fact::Known(preflight::Engine {
                 endpoint: "memory".to_owned(),
                 api_version: "1.41".to_owned(),
                 ..preflight::Engine::default()
             }),
-            disk: Observation::NotApplicable("it has no disk".to_owned()),
-            networks: Observation::NotApplicable("its networks cost nothing".to_owned()),
+            disk: Fact::NotApplicable("it has no disk".to_owned()),
+            networks: Fact::NotApplicable("its networks cost nothing".to_owned()),
         }
     }
 

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use argus_core::ident::{ContainerId, HostPort, ResourceName};
+use argus_core::ident::{ContainerId, ProtocolPort, ResourceName};
 use argus_core::labels::{CONTROLLER, ENVIRONMENT, SERVICE, SPEC_HASH};
 use argus_core::observed::{Attachment, Container, ContainerState, InspectInfo, ObjectId};
 use argus_core::outcome::{ActionError, Done, Evidence, PortOwner, PortRefusal};
@@ -245,7 +245,7 @@ impl Model {
         let others = self
             .containers()
             .filter(|other| is_up(other.state) && other.id != container.id);
-        let mut busy: BTreeSet<HostPort> = others.flat_map(&bound).collect();
+        let mut busy: BTreeSet<ProtocolPort> = others.flat_map(&bound).collect();
         busy.extend(&self.process_ports);
         let port = bound(container).into_iter().find(|port| busy.contains(port))?;
         let busy = if self.ports_hidden { BTreeSet::new() } else { busy };

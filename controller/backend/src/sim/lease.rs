@@ -80,12 +80,14 @@ impl super::Model {
         let lease = ControllerLease {
             name: name.clone(),
             spec: spec.clone(),
-            made_at,
+            created_at: made_at,
             renewed_at: made_at,
         };
         self.leases.retain(|_, old| {
             let dead: Duration = old.spec.ttl * REMOVED_AFTER_TTLS;
-            old.spec.run != spec.run && old.spec.place != spec.place && now.since(old.made_at) < dead
+            old.spec.run != spec.run
+                && old.spec.state_dir != spec.state_dir
+                && now.since(old.created_at) < dead
         });
         self.leases.insert(name, lease);
     }

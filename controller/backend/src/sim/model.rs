@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use argus_core::desired::File;
-use argus_core::ident::{ContainerId, HostPort, NetworkId};
+use argus_core::ident::{ContainerId, NetworkId, ProtocolPort};
 use argus_core::labels;
 use argus_core::lease::ControllerLease;
 use argus_core::observed::{Container, ContainerState, Network, Object, ObjectId, Volume, WatchEvent};
@@ -50,7 +50,7 @@ pub struct Model {
     /// References that can be pulled.
     pub(super) registry: BTreeSet<String>,
     /// Host ports that processes outside containers hold.
-    pub(super) process_ports: BTreeSet<HostPort>,
+    pub(super) process_ports: BTreeSet<ProtocolPort>,
     /// Port refusals name only the refused port, as on an engine whose host ports cannot be listed.
     pub(super) ports_hidden: bool,
     /// Failed runs write how they ended, so that equal failures can be recognized.
@@ -98,12 +98,12 @@ impl Model {
     }
 
     /// Gives a host port to a process outside containers.
-    pub fn take_port(&mut self, port: HostPort) {
+    pub fn take_port(&mut self, port: ProtocolPort) {
         self.process_ports.insert(port);
     }
 
     /// Frees a port of [`Self::take_port`].
-    pub fn free_port(&mut self, port: HostPort) {
+    pub fn free_port(&mut self, port: ProtocolPort) {
         self.process_ports.remove(&port);
     }
 
@@ -112,7 +112,7 @@ impl Model {
         self.ports_hidden = true;
     }
 
-    /// Adds a foreign object. Every action on it is recorded in [`Self::trespasses`].
+    /// Adds a foreign object. Every action on it is recorded in [`Self::foreign_actions`].
     pub fn add_foreign(&mut self, object: Object) {
         let id = self.add_object(object);
         self.foreign.insert(id);

@@ -26,13 +26,13 @@ pub struct Excluded {
 
 /// Decision about one entry of a context.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Verdict {
+pub enum ContextEntry {
     /// The entry is part of the context unless `.dockerignore` excludes it.
-    Sent,
+    Included,
     /// A directory is part of the context without its entries. A file is excluded.
-    Emptied,
+    DirectoryOnly,
     /// The entry and everything below it are excluded.
-    LeftOut,
+    Excluded,
 }
 
 impl Excluded {
@@ -54,7 +54,7 @@ impl Excluded {
     }
 
     /// Returns the decision about the entry at this path, relative to the context.
-    pub fn verdict(&self, path: &Path) -> Verdict {
+    pub fn classify(&self, path: &Path) -> ContextEntry {
         let name = path.file_name().and_then(|name| name.to_str());
         let named = name.is_some_and(|name| NAMES.contains(&name) || is_spec_name(name));
         if named
@@ -63,11 +63,11 @@ impl Excluded {
                 .as_deref()
                 .is_some_and(|state| Path::new(state) == path)
         {
-            Verdict::LeftOut
+            ContextEntry::Excluded
         } else if self.writable.iter().any(|writable| Path::new(writable) == path) {
-            Verdict::Emptied
+            ContextEntry::DirectoryOnly
         } else {
-            Verdict::Sent
+            ContextEntry::Included
         }
     }
 }
@@ -87,19 +87,19 @@ mod tests {
     fn state_specs_and_history_are_left_out() {
         let excluded = Excluded::of("/p", "/p/var/state", ["/p/data", "/p", "/", "/other", "/pp/x"]);
         for (path, verdict) in [
-            ("var/state", Verdict::LeftOut),
-            ("var", Verdict::Sent),
-            (".git", Verdict::LeftOut),
-            ("vendor/lib/.git", Verdict::LeftOut),
-            ("sub/.argus", Verdict::LeftOut),
-            ("e2e.yaml", Verdict::LeftOut),
-            ("environments/shop.e2e.yml", Verdict::LeftOut),
-            ("data", Verdict::Emptied),
-            ("sub/data", Verdict::Sent),
-            (".gitignore", Verdict::Sent),
-            ("note2e.yaml", Verdict::Sent),
+            ("var/state", ContextEntry::Excluded),
+            ("var", ContextEntry::Included),
+            (".git", ContextEntry::Excluded),
+            ("vendor/lib/.git", ContextEntry::Excluded),
+            ("sub/.argus", ContextEntry::Excluded),
+            ("e2e.yaml", ContextEntry::Excluded),
+            ("environments/shop.e2e.yml", ContextEntry::Excluded),
+            ("data", ContextEntry::DirectoryOnly),
+            ("sub/data", ContextEntry::Included),
+            (".gitignore", ContextEntry::Included),
+            ("note2e.yaml", ContextEntry::Included),
         ] {
-            assert_eq!(excluded.verdict(Path::new(path)), verdict, "{path}");
+            assert_eq!(excluded.classify(Path::new(path)), verdict, "{path}");
         }
         assert_eq!(
             excluded.writable.len(),

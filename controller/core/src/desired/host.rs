@@ -22,7 +22,7 @@ pub struct HostPaths {
 }
 
 /// Returns every host path that a file names, absolute and without `..`, before links are resolved.
-pub fn named(written: &E2eSpec, directory: &str) -> BTreeSet<String> {
+pub fn host_paths_in(written: &E2eSpec, directory: &str) -> BTreeSet<String> {
     let mut texts: Vec<&str> = Vec::new();
     let mut files = Vec::new();
     for declared in written.declared() {
@@ -54,7 +54,7 @@ pub fn named(written: &E2eSpec, directory: &str) -> BTreeSet<String> {
 }
 
 /// Returns the target of a path of [`named`]. Reports a rejected path as a diagnostic.
-pub(super) fn lead(
+pub(super) fn resolve_host_path(
     absolute: String,
     written: &str,
     path: &str,
@@ -105,7 +105,7 @@ mod tests {
                     c:\n    build: {context: ., dockerfile: docker/File}\n    container: {name: c}\n\
                     mocks:\n  m: {port: 80, openapi: api.yaml, mode: replay}\n  n: {port: 81, image: x, volumes: [\"/abs/x:/y\"], openapi: no.yaml}\n";
         let spec = argus_crds::yaml::read("e2e.yaml", text.as_bytes()).spec.unwrap();
-        let all: Vec<String> = named(&spec, "/p/e").into_iter().collect();
+        let all: Vec<String> = host_paths_in(&spec, "/p/e").into_iter().collect();
         let recordings = format!("/p/e/{}", spec.mocks["m"].recordings_dir.trim_start_matches("./"));
         let mut expected = vec![
             "/abs/x",

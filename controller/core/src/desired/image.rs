@@ -138,7 +138,7 @@ fn resolve_context(
         to.push(Diagnostic::error(path, message).hint(hint));
         return None;
     }
-    host::lead(context, written, path, spec_context, to)
+    host::resolve_host_path(context, written, path, spec_context, to)
 }
 
 /// Returns the path of the Dockerfile: relative to the context if it is inside, else absolute. `named` is the context as
@@ -163,7 +163,7 @@ fn resolve_dockerfile(
         Some(written) => paths::to_absolute(&spec_context.directory, written),
         None => paths::to_absolute(&paths::to_absolute(&spec_context.directory, named), "Dockerfile"),
     };
-    let absolute = host::lead(absolute, shown_as, path, spec_context, to)?;
+    let absolute = host::resolve_host_path(absolute, shown_as, path, spec_context, to)?;
     match paths::relative_to(&absolute, context) {
         Some("") => {
             let message = format!("`{}` is the build context itself", shown(shown_as));

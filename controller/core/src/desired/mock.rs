@@ -159,7 +159,7 @@ fn from_own_image(
     let digest = contents.unwrap_or_else(|| hash_of(&context.own_image));
     if let Some(openapi) = &mock.openapi {
         let absolute = paths::to_absolute(&context.directory, openapi);
-        host::lead(absolute, openapi, &format!("{path}.openapi"), context, to)?;
+        host::resolve_host_path(absolute, openapi, &format!("{path}.openapi"), context, to)?;
     }
     let document = context.documents.get(name).cloned();
     let mut served = mock.clone();

@@ -172,7 +172,7 @@ pub(super) fn bind_source(
         );
         return reject(message, &hint);
     }
-    let real = host::lead(source, written, path, context, to)?;
+    let real = host::resolve_host_path(source, written, path, context, to)?;
     if gives_engine_access(&real) {
         return reject_engine_socket(written, path, to);
     }

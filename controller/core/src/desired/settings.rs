@@ -14,7 +14,7 @@ const MIN_COOLDOWN: Duration = Duration::from_millis(100);
 /// Lowest port of a range; lower ones are system ports.
 const MIN_PORT: u16 = 1024;
 /// Maximum restart budget.
-const MAX_RESTARTS: u32 = 10;
+const MAX_RESTART_BUDGET: u32 = 10;
 /// Maximum length of delays and windows.
 const MAX_TIME: Duration = Duration::from_secs(24 * 3600);
 
@@ -54,12 +54,12 @@ pub(super) fn ports(written: &E2eSpec, to: &mut Vec<Diagnostic>) -> PortPolicy {
 pub(super) fn restart(written: &E2eSpec, to: &mut Vec<Diagnostic>) -> RestartPolicy {
     let base = &written.resilience.container;
     let more = &written.argus.restart;
-    if base.max_restarts > MAX_RESTARTS {
+    if base.max_restarts > MAX_RESTART_BUDGET {
         let message = format!(
-            "`maxRestarts` is {}, more than the maximum of {MAX_RESTARTS}",
+            "`maxRestarts` is {}, more than the maximum of {MAX_RESTART_BUDGET}",
             base.max_restarts
         );
-        let hint = format!("write a number from 0 to {MAX_RESTARTS}");
+        let hint = format!("write a number from 0 to {MAX_RESTART_BUDGET}");
         to.push(Diagnostic::error("resilience.container.maxRestarts", message).hint(hint));
     }
     let times = [

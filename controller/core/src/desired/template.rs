@@ -10,11 +10,11 @@ use crate::desired::suggest::did_you_mean;
 
 /// Part of a text with templates.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Piece<'a> {
+pub enum Segment<'a> {
     /// Literal text.
     Text(&'a str),
     /// Template: its content without surrounding blanks, and its full text with the braces.
-    Slot(&'a str, &'a str),
+    Template(&'a str, &'a str),
 }
 
 /// Splits a text at its `{{…}}`.
@@ -28,7 +28,7 @@ pub enum Piece<'a> {
 /// let expected = [Piece::Text("http://"), Piece::Slot("env.HOST", "{{ env.HOST }}"), Piece::Text("/")];
 /// assert_eq!(found, expected);
 /// ```
-pub fn pieces(text: &str) -> Vec<Piece<'_>> {
+pub fn pieces(text: &str) -> Vec<Segment<'_>> {
     let mut pieces = Vec::new();
     let mut rest = text;
     let mut from = 0;
@@ -42,29 +42,31 @@ pub fn pieces(text: &str) -> Vec<Piece<'_>> {
             continue;
         }
         if open > 0 {
-            pieces.push(Piece::Text(&rest[..open]));
+            pieces.push(Segment::Text(&rest[..open]));
         }
-        pieces.push(Piece::Slot(inner, &rest[open..close + 2]));
+        pieces.push(Segment::Template(inner, &rest[open..close + 2]));
         rest = &rest[close + 2..];
         from = 0;
     }
     if !rest.is_empty() {
-        pieces.push(Piece::Text(rest));
+        pieces.push(Segment::Text(rest));
     }
     pieces
 }
 
 /// Returns whether the text contains a template.
 pub fn has_slots(text: &str) -> bool {
-    pieces(text).iter().any(|piece| matches!(piece, Piece::Slot(..)))
+    pieces(text)
+        .iter()
+        .any(|piece| matches!(piece, Segment::Template(..)))
 }
 
 /// Removes the blanks inside the braces of known templates, so that each template is one word.
 pub(super) fn trim_slots(text: &str) -> String {
-    let piece = |piece: Piece<'_>| match piece {
-        Piece::Text(text) => text.to_owned(),
-        Piece::Slot(slot, _) if is_known_slot(slot) => format!("{{{{{slot}}}}}"),
-        Piece::Slot(_, raw) => raw.to_owned(),
+    let piece = |piece: Segment<'_>| match piece {
+        Segment::Text(text) => text.to_owned(),
+        Segment::Template(slot, _) if is_known_slot(slot) => format!("{{{{{slot}}}}}"),
+        Segment::Template(_, raw) => raw.to_owned(),
     };
     pieces(text).into_iter().map(piece).collect()
 }
@@ -113,8 +115,8 @@ impl Filler<'_> {
         let mut result = String::with_capacity(text.len());
         for piece in pieces(text) {
             match piece {
-                Piece::Text(text) => result.push_str(text),
-                Piece::Slot(slot, raw) => {
+                Segment::Text(text) => result.push_str(text),
+                Segment::Template(slot, raw) => {
                     let value = match slot.strip_prefix("config.") {
                         Some(name) => var(name),
                         None => self.value(slot, deferral, path, to),
@@ -297,25 +299,25 @@ mod tests {
 
     #[test]
     fn pieces_splits_at_paired_braces() {
-        use Piece::{Slot, Text};
-        let cases: [(&str, &[Piece<'_>]); 9] = [
+        use Segment::{Template, Text};
+        let cases: [(&str, &[Segment<'_>]); 9] = [
             ("", &[]),
             ("plain {x}", &[Text("plain {x}")]),
-            ("{{env.X}}", &[Slot("env.X", "{{env.X}}")]),
+            ("{{env.X}}", &[Template("env.X", "{{env.X}}")]),
             (
                 "a{{ uuid }}b{{date}}",
                 &[
                     Text("a"),
-                    Slot("uuid", "{{ uuid }}"),
+                    Template("uuid", "{{ uuid }}"),
                     Text("b"),
-                    Slot("date", "{{date}}"),
+                    Template("date", "{{date}}"),
                 ],
             ),
             ("{{open", &[Text("{{open")]),
             ("{{}}", &[Text("{{}}")]),
-            ("{{}}{{x}}", &[Text("{{}}"), Slot("x", "{{x}}")]),
+            ("{{}}{{x}}", &[Text("{{}}"), Template("x", "{{x}}")]),
             ("{{a\nb}}", &[Text("{{a\nb}}")]),
-            ("}}{{x}}", &[Text("}}"), Slot("x", "{{x}}")]),
+            ("}}{{x}}", &[Text("}}"), Template("x", "{{x}}")]),
         ];
         for (text, expected) in cases {
             assert_eq!(pieces(text), expected, "{text}");

@@ -23,7 +23,7 @@ pub struct OwnIdentity {
     /// Run id of the process.
     pub run: String,
     /// State directory. The lease of another run with the same directory is dead, because this process holds the lock.
-    pub place: String,
+    pub state_dir: String,
     /// True if the process holds a lease and acts only while that is valid. A short-lived command holds none.
     pub holds_lease: bool,
 }
@@ -76,7 +76,8 @@ impl Leases {
         for lease in found {
             let run = lease.spec.run.clone();
             // During a renewal both objects exist, and the newer one counts.
-            let newer = |other: &ControllerLease| (other.made_at, &other.name) < (lease.made_at, &lease.name);
+            let newer =
+                |other: &ControllerLease| (other.created_at, &other.name) < (lease.created_at, &lease.name);
             if leases.get(&run).is_none_or(newer) {
                 leases.insert(run, lease);
             }
@@ -136,7 +137,7 @@ impl Leases {
         let earlier_claim = |env: &EnvName| {
             let own = self.own()?;
             let lost = !is_ours_still(own, now) && self.other_claims(env, now);
-            own.claims(env).filter(|_| !lost)
+            own.claimed_at(env).filter(|_| !lost)
         };
         wanted
             .iter()
@@ -145,14 +146,17 @@ impl Leases {
     }
 
     fn other_claims(&self, env: &EnvName, now: Timestamp) -> bool {
-        let mut others = self.by_controller.values().filter(|lease| self.lives(lease, now));
-        others.any(|lease| lease.claims(env).is_some())
+        let mut others = self
+            .by_controller
+            .values()
+            .filter(|lease| self.is_other_alive(lease, now));
+        others.any(|lease| lease.claimed_at(env).is_some())
     }
 
     /// Returns the time of the engine, estimated from the most recently renewed lease.
     pub fn engine_time(&self, now: Timestamp) -> Timestamp {
         let newest = self.by_controller.values().max_by_key(|lease| lease.renewed_at);
-        let ahead = newest.map_or(0, |lease| lease.made_at.0.saturating_sub(lease.renewed_at.0));
+        let ahead = newest.map_or(0, |lease| lease.created_at.0.saturating_sub(lease.renewed_at.0));
         Timestamp(now.0.saturating_add(ahead))
     }
 
@@ -190,10 +194,13 @@ impl Leases {
             return Ownership::Ours;
         };
         let own = self.own().filter(|own| is_ours_still(own, now));
-        let claim = own.and_then(|own| Some((own.claims(env)?, &identity.run)));
-        let others = self.by_controller.values().filter(|lease| self.lives(lease, now));
+        let claim = own.and_then(|own| Some((own.claimed_at(env)?, &identity.run)));
+        let others = self
+            .by_controller
+            .values()
+            .filter(|lease| self.is_other_alive(lease, now));
         let first = others
-            .filter_map(|lease| Some(((lease.claims(env)?, &lease.spec.run), lease)))
+            .filter_map(|lease| Some(((lease.claimed_at(env)?, &lease.spec.run), lease)))
             .min_by(|(one, _), (other, _)| one.cmp(other));
         match first {
             Some((theirs, lease)) if claim.is_none_or(|ours| theirs < ours) => Ownership::Theirs(lease),
@@ -209,7 +216,7 @@ impl Leases {
         match &self.own_identity {
             // Objects of the Node tool have no controller, and neither has a command without a state directory.
             Some(identity) if identity.controller == controller && !controller.is_empty() => {
-                return Liveness::Own;
+                return Liveness::Ours;
             }
             Some(_) if self.is_listed => {}
             Some(_) | None => return Liveness::Unknown,
@@ -218,7 +225,7 @@ impl Leases {
             .by_controller
             .values()
             .filter(|lease| lease.spec.controller == controller);
-        if let Some(lease) = of_controller.find(|lease| self.lives(lease, now)) {
+        if let Some(lease) = of_controller.find(|lease| self.is_other_alive(lease, now)) {
             return Liveness::Alive(lease);
         }
         match self.gone.get(controller) {
@@ -232,8 +239,8 @@ impl Leases {
     /// It may if the other controller is dead, or claims the environment as well and came later.
     pub fn can_take_over(&self, env: &EnvName, controller: &str, now: Timestamp) -> bool {
         match self.liveness(controller, now) {
-            Liveness::Own | Liveness::Doubtful | Liveness::Dead => true,
-            Liveness::Alive(lease) => lease.claims(env).is_some(),
+            Liveness::Ours | Liveness::Doubtful | Liveness::Dead => true,
+            Liveness::Alive(lease) => lease.claimed_at(env).is_some(),
             Liveness::Unknown => false,
         }
     }
@@ -253,11 +260,10 @@ impl Leases {
     }
 
     /// Returns whether the lease belongs to another process and is alive.
-    fn lives(&self, lease: &ControllerLease, now: Timestamp) -> bool {
-        let ours = self
-            .own_identity
-            .as_ref()
-            .is_some_and(|identity| identity.run == lease.spec.run || identity.place == lease.spec.place);
+    fn is_other_alive(&self, lease: &ControllerLease, now: Timestamp) -> bool {
+        let ours = self.own_identity.as_ref().is_some_and(|identity| {
+            identity.run == lease.spec.run || identity.state_dir == lease.spec.state_dir
+        });
         !ours && self.is_fresh(lease, now)
     }
 

@@ -17,7 +17,7 @@ fn me(holds: bool) -> OwnIdentity {
     OwnIdentity {
         controller: "a".to_owned(),
         run: "run-a".to_owned(),
-        place: "place-a".to_owned(),
+        state_dir: "place-a".to_owned(),
         holds_lease: holds,
     }
 }
@@ -29,17 +29,17 @@ fn lease(controller: &str, renewed: i64, since: Option<i64>) -> ControllerLease 
         spec: LeaseSpec {
             controller: controller.to_owned(),
             run: format!("run-{controller}"),
-            place: format!("place-{controller}"),
+            state_dir: format!("place-{controller}"),
             host: "host".to_owned(),
             pid: 1,
-            processes: String::new(),
+            pid_namespace: String::new(),
             ttl: TTL,
             claims: since
                 .map(|since| (env("shop"), Some(at(since))))
                 .into_iter()
                 .collect(),
         },
-        made_at: at(renewed),
+        created_at: at(renewed),
         renewed_at: at(renewed),
     }
 }
@@ -79,7 +79,7 @@ fn first_claim_wins_and_ties_are_deterministic() {
     let from_b = OwnIdentity {
         controller: "b".to_owned(),
         run: "run-b".to_owned(),
-        place: "place-b".to_owned(),
+        state_dir: "place-b".to_owned(),
         holds_lease: true,
     };
     let mut leases = Leases::of(from_b);
@@ -169,14 +169,14 @@ fn another_run_in_our_state_directory_is_dead() {
 #[test]
 fn same_identity_in_another_state_directory_is_foreign() {
     let mut twin = lease("a", 0, Some(0));
-    (twin.spec.run, twin.spec.place) = ("run-0".to_owned(), "place-0".to_owned());
+    (twin.spec.run, twin.spec.state_dir) = ("run-0".to_owned(), "place-0".to_owned());
     assert_eq!(ownership(&leases(vec![twin, lease("a", 1, Some(1))], 1), 1), "a");
 }
 
 #[test]
 fn creator_is_doubtful_right_after_its_lease_disappears() {
     let mut leases = leases(vec![lease("a", 0, Some(0)), lease("b", 0, None)], 0);
-    assert_eq!(leases.liveness("a", at(0)), Liveness::Own);
+    assert_eq!(leases.liveness("a", at(0)), Liveness::Ours);
     assert!(matches!(leases.liveness("b", at(0)), Liveness::Alive(_)));
     assert_eq!(leases.liveness("", at(0)), Liveness::Dead);
     assert!(

@@ -4,7 +4,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use crate::ident::HostPort;
+use crate::ident::ProtocolPort;
 
 /// Reason of an action.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -44,7 +44,7 @@ pub enum Cause {
     /// The engine refused the host port, and another one was assigned.
     PortMoved {
         /// Refused port.
-        from: HostPort,
+        from: ProtocolPort,
     },
     /// The host port is free again.
     PortFree,

@@ -4,13 +4,13 @@ use core::net::IpAddr;
 use std::collections::BTreeSet;
 
 use super::ContainerSpec;
-use crate::ident::HostPort;
+use crate::ident::ProtocolPort;
 use crate::observed::{Config, Container};
 
 impl ContainerSpec {
     /// Observed configuration of an unchanged container with this spec.
     pub fn configuration(&self) -> Config {
-        let port = |number, protocol| HostPort { number, protocol };
+        let port = |number, protocol| ProtocolPort { number, protocol };
         let bindings = self.bindings.iter();
         Config {
             environment: self
@@ -63,12 +63,12 @@ pub(super) fn first_difference(spec: &ContainerSpec, container: &Container) -> O
     if let Some((key, _)) = missing {
         return Some(format!("environment variable {key} differs"));
     }
-    let wanted: BTreeSet<(HostPort, HostPort)> = requested.bindings.into_iter().collect();
-    let bound: BTreeSet<(HostPort, HostPort)> = config.bindings.iter().copied().collect();
+    let wanted: BTreeSet<(ProtocolPort, ProtocolPort)> = requested.bindings.into_iter().collect();
+    let bound: BTreeSet<(ProtocolPort, ProtocolPort)> = config.bindings.iter().copied().collect();
     if wanted != bound {
         return Some("published ports differ".to_owned());
     }
-    let elsewhere = |(port, address): &&(HostPort, IpAddr)| {
+    let elsewhere = |(port, address): &&(ProtocolPort, IpAddr)| {
         let mut wanted = requested.addresses.iter().filter(|(wanted, _)| wanted == port);
         !wanted.any(|(_, wanted)| is_same_address(*wanted, *address))
     };

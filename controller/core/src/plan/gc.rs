@@ -46,14 +46,14 @@ pub(super) fn plan(input: &PlanInput<'_>, plan: &mut Plan) {
 }
 
 /// An object that no environment desires.
-enum Unwanted {
+enum Undesired {
     /// An object of this controller, with the cause of its removal.
     Ours(Cause),
     /// An object of a dead controller; `Err` if it may not be removed.
     Orphan(Box<Orphan>, Result<(), OrphanDecision>),
 }
 
-impl Unwanted {
+impl Undesired {
     fn orphan(
         input: &PlanInput<'_>,
         owner: &Owner,
@@ -97,7 +97,7 @@ impl Unwanted {
                 };
                 let decision = decide(input.cause(&subject, cause), &subject);
                 if let Decision::Wait(on) = &decision {
-                    orphan.decision = orphan::decide(on);
+                    orphan.decision = orphan::decide_orphan(on);
                 }
                 plan.orphans.push(*orphan);
                 plan.add(subject, decision);
@@ -107,7 +107,7 @@ impl Unwanted {
 }
 
 /// Classifies a container; `None` if it is desired or belongs to another controller.
-fn classify_container(input: &PlanInput<'_>, container: &Container) -> Option<Unwanted> {
+fn classify_container(input: &PlanInput<'_>, container: &Container) -> Option<Undesired> {
     if input.state.not_ours.contains(&container.id) {
         return None;
     }
@@ -126,16 +126,16 @@ fn classify_container(input: &PlanInput<'_>, container: &Container) -> Option<Un
     match orphan::owner_status(input, maker) {
         OwnerStatus::Another => None,
         OwnerStatus::Unowned if is_adopted(input, container) => {
-            Some(Unwanted::Ours(removal_cause(input, Cause::ServiceRemoved)))
+            Some(Undesired::Ours(removal_cause(input, Cause::ServiceRemoved)))
         }
-        OwnerStatus::Ours => Some(Unwanted::Ours(removal_cause(input, Cause::ServiceRemoved))),
+        OwnerStatus::Ours => Some(Undesired::Ours(removal_cause(input, Cause::ServiceRemoved))),
         OwnerStatus::Unowned => {
             let what = (
                 container.id.as_str(),
                 container.name.as_str(),
                 Some(container.created_at),
             );
-            Some(Unwanted::orphan(
+            Some(Undesired::orphan(
                 input,
                 &container.owner()?,
                 OrphanKind::Container,
@@ -161,7 +161,7 @@ fn absence_cause(input: &PlanInput<'_>) -> Cause {
     }
 }
 
-fn classify_network(input: &PlanInput<'_>, network: &Network) -> Option<Unwanted> {
+fn classify_network(input: &PlanInput<'_>, network: &Network) -> Option<Undesired> {
     let owner = network.owner()?;
     let cause = match input.accepted {
         None => absence_cause(input),
@@ -175,14 +175,14 @@ fn classify_network(input: &PlanInput<'_>, network: &Network) -> Option<Unwanted
     };
     match orphan::owner_status(input, &owner.controller) {
         OwnerStatus::Another => None,
-        OwnerStatus::Ours => Some(Unwanted::Ours(cause)),
+        OwnerStatus::Ours => Some(Undesired::Ours(cause)),
         OwnerStatus::Unowned => {
             let what = (
                 network.id.as_str(),
                 network.name.as_str(),
                 Some(network.created_at),
             );
-            Some(Unwanted::orphan(input, &owner, OrphanKind::Network, what))
+            Some(Undesired::orphan(input, &owner, OrphanKind::Network, what))
         }
     }
 }
@@ -300,7 +300,7 @@ fn plan_volumes(input: &PlanInput<'_>, plan: &mut Plan) {
     }
 }
 
-fn classify_volume(input: &PlanInput<'_>, volume: &Volume) -> Option<Unwanted> {
+fn classify_volume(input: &PlanInput<'_>, volume: &Volume) -> Option<Undesired> {
     let owner = volume.owner()?;
     let by_label = volume
         .labels
@@ -313,12 +313,12 @@ fn classify_volume(input: &PlanInput<'_>, volume: &Volume) -> Option<Unwanted> {
         .unwrap_or(by_label);
     match orphan::owner_status(input, &owner.controller) {
         OwnerStatus::Another => None,
-        OwnerStatus::Ours => delete.then(|| Unwanted::Ours(absence_cause(input))),
+        OwnerStatus::Ours => delete.then(|| Undesired::Ours(absence_cause(input))),
         OwnerStatus::Unowned => {
-            let what = (volume.name.as_str(), volume.name.as_str(), volume.made_at());
-            Some(match Unwanted::orphan(input, &owner, OrphanKind::Volume, what) {
-                Unwanted::Orphan(orphan, Ok(())) if !by_label => {
-                    Unwanted::Orphan(orphan, Err(OrphanDecision::KeptVolume))
+            let what = (volume.name.as_str(), volume.name.as_str(), volume.created_at());
+            Some(match Undesired::orphan(input, &owner, OrphanKind::Volume, what) {
+                Undesired::Orphan(orphan, Ok(())) if !by_label => {
+                    Undesired::Orphan(orphan, Err(OrphanDecision::KeptVolume))
                 }
                 unwanted => unwanted,
             })

@@ -137,7 +137,7 @@ pub(super) fn owner_status(input: &PlanInput<'_>, controller: &str) -> OwnerStat
     let was_managed =
         input.accepted.is_none() && input.history().is_some_and(|history| history.revision.is_some());
     match input.leases.liveness(controller, input.now) {
-        Liveness::Own => OwnerStatus::Ours,
+        Liveness::Ours => OwnerStatus::Ours,
         Liveness::Dead if was_managed => OwnerStatus::Ours,
         Liveness::Dead => OwnerStatus::Unowned,
         Liveness::Alive(_) | Liveness::Doubtful | Liveness::Unknown => OwnerStatus::Another,
@@ -150,7 +150,9 @@ pub(super) fn can_remove(
     owner: &Owner,
     created_at: Option<Timestamp>,
 ) -> Result<(), OrphanDecision> {
-    let is_requested = input.requests.is_cleaning(&owner.project, input.now);
+    let is_requested = input
+        .requests
+        .is_orphan_removal_requested(&owner.project, input.now);
     match input.projects.get(&owner.project) {
         _ if is_requested => {}
         Some(true) => {}
@@ -169,7 +171,7 @@ pub(super) fn can_remove(
 }
 
 /// Decision for an orphan whose removal waits.
-pub(crate) fn decide(on: &WaitingOn) -> OrphanDecision {
+pub(crate) fn decide_orphan(on: &WaitingOn) -> OrphanDecision {
     match on {
         WaitingOn::Retry { failure, .. } | WaitingOn::Failed { failure } => OrphanDecision::Failed {
             failure: failure.clone(),

@@ -4,23 +4,23 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use crate::desired::{Desired, Port, PortStrategy};
-use crate::ident::{HostPort, ServiceName};
+use crate::ident::{ProtocolPort, ServiceName};
 use crate::outcome::PortOwner;
 use crate::plan::{PortKey, PortMap, WaitingOn};
 use crate::state::{EnvHistory, RefusedPort};
 use crate::time::Timestamp;
 
 /// Time for which a refused port is not tried again, unless a check right after the refusal found it free.
-pub const REFUSAL_BLOCKS: Duration = Duration::from_secs(30);
+pub const REFUSAL_BLOCK_TIME: Duration = Duration::from_secs(30);
 /// Time for which a refusal is remembered; every other port is preferred until then.
-pub const REFUSAL_REMEMBERED: Duration = Duration::from_secs(600);
+pub const REFUSAL_MEMORY: Duration = Duration::from_secs(600);
 /// Retry interval with strategy `fail`, and with an exhausted range.
 pub const PORT_RETRY: Duration = Duration::from_secs(2);
 /// Refusals of an apparently free port after which an invisible holder is assumed.
 const MAX_FREE_REFUSALS: u32 = 3;
 
 /// Host ports with the environment and service that hold them.
-pub type Claims = BTreeMap<HostPort, (crate::ident::EnvName, ServiceName)>;
+pub type Claims = BTreeMap<ProtocolPort, (crate::ident::EnvName, ServiceName)>;
 
 /// Assigned ports of one environment.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -36,7 +36,7 @@ pub fn assign(
     desired: &Desired,
     history: &EnvHistory,
     claims: &Claims,
-    refused: &BTreeMap<HostPort, RefusedPort>,
+    refused: &BTreeMap<ProtocolPort, RefusedPort>,
     now: Timestamp,
 ) -> Assignment {
     let mut assigner = PortAssigner {
@@ -66,9 +66,9 @@ pub fn assign(
 struct PortAssigner<'a> {
     desired: &'a Desired,
     claims: &'a Claims,
-    refused: &'a BTreeMap<HostPort, RefusedPort>,
+    refused: &'a BTreeMap<ProtocolPort, RefusedPort>,
     now: Timestamp,
-    taken: BTreeSet<HostPort>,
+    taken: BTreeSet<ProtocolPort>,
     assignment: Assignment,
 }
 
@@ -79,7 +79,7 @@ impl PortAssigner<'_> {
             PortStrategy::Auto => self.assign_free(service, port, sticky),
         };
         if let Some(number) = chosen {
-            self.taken.insert(HostPort {
+            self.taken.insert(ProtocolPort {
                 number,
                 protocol: port.protocol,
             });
@@ -115,7 +115,7 @@ impl PortAssigner<'_> {
         Some(wanted.number)
     }
 
-    fn block(&mut self, service: &ServiceName, port: HostPort, owner: PortOwner, until: Timestamp) {
+    fn block(&mut self, service: &ServiceName, port: ProtocolPort, owner: PortOwner, until: Timestamp) {
         self.assignment
             .blocked
             .entry(service.clone())
@@ -147,22 +147,22 @@ impl PortAssigner<'_> {
     }
 
     fn is_open(&self, number: u16, port: &Port) -> bool {
-        let host = HostPort {
+        let host = ProtocolPort {
             number,
             protocol: port.protocol,
         };
         !self.taken.contains(&host) && !self.is_claimed(host) && !self.is_refused(host)
     }
 
-    fn is_claimed(&self, host: HostPort) -> bool {
+    fn is_claimed(&self, host: ProtocolPort) -> bool {
         self.claims
             .get(&host)
             .is_some_and(|(env, _)| *env != self.desired.env)
     }
 
-    fn is_refused(&self, host: HostPort) -> bool {
+    fn is_refused(&self, host: ProtocolPort) -> bool {
         self.refused.get(&host).is_some_and(|refused| {
-            let stale = refused.at + REFUSAL_BLOCKS <= self.now;
+            let stale = refused.at + REFUSAL_BLOCK_TIME <= self.now;
             let free = refused.refusal.free_now && refused.times < MAX_FREE_REFUSALS;
             !stale && !free
         })
@@ -170,18 +170,18 @@ impl PortAssigner<'_> {
 
     fn was_refused(&self, number: u16, port: &Port) -> bool {
         let protocol = port.protocol;
-        self.refused.contains_key(&HostPort { number, protocol })
+        self.refused.contains_key(&ProtocolPort { number, protocol })
     }
 
     /// True if the port was taken when the engine refused another port a moment ago.
     fn is_busy(&self, number: u16, port: &Port) -> bool {
-        let host = HostPort {
+        let host = ProtocolPort {
             number,
             protocol: port.protocol,
         };
         self.refused
             .values()
-            .any(|refused| refused.at + REFUSAL_BLOCKS > self.now && refused.refusal.busy.contains(&host))
+            .any(|refused| refused.at + REFUSAL_BLOCK_TIME > self.now && refused.refusal.busy.contains(&host))
     }
 }
 
@@ -197,7 +197,7 @@ fn sticky(history: &EnvHistory, service: &ServiceName, port: &Port) -> Option<u1
 }
 
 fn key(service: &ServiceName, port: &Port) -> PortKey {
-    let container = HostPort {
+    let container = ProtocolPort {
         number: port.container,
         protocol: port.protocol,
     };

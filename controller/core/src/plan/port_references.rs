@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use argus_crds::mock::config::MockConfig;
 
 use crate::desired::{Desired, File, Service};
-use crate::ident::HostPort;
+use crate::ident::ProtocolPort;
 use crate::plan::{PortKey, PortMap};
 
 /// Name of the engine's host inside a container.
@@ -101,7 +101,7 @@ fn substitute(wanted: u16, desired: &Desired, service: &Service, ports: &PortMap
             .iter()
             .find(|port| port.wanted == Some(wanted))
             .and_then(|port| {
-                let container = HostPort {
+                let container = ProtocolPort {
                     number: port.container,
                     protocol: port.protocol,
                 };
@@ -155,7 +155,7 @@ mocks:
             .desired
             .unwrap_or_else(|| panic!("{:?}", admission.diagnostics));
         let ports = [("api", 80, 20_081), ("web", 8080, 20_080)].map(|(service, number, host)| {
-            let container = HostPort {
+            let container = ProtocolPort {
                 number,
                 protocol: Protocol::Tcp,
             };

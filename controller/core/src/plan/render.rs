@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use crate::desired::{Desired, Image, Role, Service};
-use crate::ident::{HostPort, ServiceName, SpecHash};
+use crate::ident::{ProtocolPort, ServiceName, SpecHash};
 use crate::labels;
 use crate::plan::{Binding, ContainerSpec, PortKey, PortMap, port_references};
 use crate::reconcile::ControllerIdentity;
@@ -139,7 +139,7 @@ fn bindings(service: &Service, ports: &PortMap, identity: &ControllerIdentity) -
         .ports
         .iter()
         .filter_map(|port| {
-            let container = HostPort {
+            let container = ProtocolPort {
                 number: port.container,
                 protocol: port.protocol,
             };
@@ -163,7 +163,7 @@ fn ports_label(service: &Service, ports: &PortMap) -> String {
         .ports
         .iter()
         .filter_map(|port| {
-            let container = HostPort {
+            let container = ProtocolPort {
                 number: port.container,
                 protocol: port.protocol,
             };
@@ -183,7 +183,7 @@ fn resolve(written: &str, desired: &Desired, ports: &PortMap) -> String {
     if text.contains("{{") {
         for other in desired.services.values() {
             for port in &other.ports {
-                let container = HostPort {
+                let container = ProtocolPort {
                     number: port.container,
                     protocol: port.protocol,
                 };

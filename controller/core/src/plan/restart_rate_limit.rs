@@ -8,12 +8,12 @@ use crate::time::Timestamp;
 /// Window of the rate limit.
 pub const WINDOW: Duration = Duration::from_secs(60);
 /// Maximum number of restarts within the window.
-pub const MAX_RESTARTS: usize = 10;
+pub const MAX_RESTARTS_PER_WINDOW: usize = 10;
 
 /// Turns restarts beyond the limit into waits. `recent` are the starts of earlier restarts, oldest first.
 pub(crate) fn limit(plan: &mut Plan, recent: &[Timestamp], now: Timestamp) {
     let recent: Vec<Timestamp> = recent.iter().copied().filter(|at| *at + WINDOW > now).collect();
-    let mut remaining = MAX_RESTARTS.saturating_sub(recent.len());
+    let mut remaining = MAX_RESTARTS_PER_WINDOW.saturating_sub(recent.len());
     let oldest = recent.iter().min().copied().unwrap_or(now);
     let mut blocked = Vec::new();
     plan.steps.retain(|step| {

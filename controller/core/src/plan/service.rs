@@ -356,7 +356,7 @@ impl ServicePlanner<'_> {
     fn check_binding(&self) -> Result<(), WaitingOn> {
         self.check_ports()?;
         for binding in &self.spec.bindings {
-            let wanted = crate::ident::HostPort {
+            let wanted = crate::ident::ProtocolPort {
                 number: binding.host,
                 protocol: binding.protocol,
             };

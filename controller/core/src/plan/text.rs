@@ -1,7 +1,7 @@
 //! Plan as text for comparisons: one line per action and per wait, sorted, then the next wake-up.
 
 use super::{Action, ContainerSpec, Plan, Step, Wait};
-use crate::status::words;
+use crate::status::describe_wait;
 
 /// Formats the plan. Environment variables are left out, because they may be secret.
 pub fn text(plan: &Plan) -> String {
@@ -41,7 +41,7 @@ fn step(step: &Step) -> String {
 }
 
 fn wait(wait: &Wait) -> String {
-    let status = words(&wait.on);
+    let status = describe_wait(&wait.on);
     let until = status.until.map(|at| format!(", until {at}")).unwrap_or_default();
     format!(
         "{} waits: {} {}{until}",

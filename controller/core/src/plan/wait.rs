@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use crate::desired::Condition;
-use crate::ident::{EnvName, HostPort, ResourceName, ServiceName};
+use crate::ident::{EnvName, ProtocolPort, ResourceName, ServiceName};
 use crate::lease::{ControllerLease, Leases};
 use crate::outcome::PortOwner;
 use crate::time::Timestamp;
@@ -159,7 +159,7 @@ pub enum WaitingOn {
     /// Strategy `fail`: the host port is taken.
     Port {
         /// Taken port.
-        port: HostPort,
+        port: ProtocolPort,
         /// Owner of the port.
         owner: PortOwner,
         /// Time of the retry.

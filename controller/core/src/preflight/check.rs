@@ -7,12 +7,12 @@ use argus_crds::status::{CheckName, CheckResult, Orphan};
 use serde_json::{Value, json};
 
 use super::CheckOutcome;
-use super::host_facts::{Disk, Engine, Image, Networks, Observation, Port};
-use super::snapshot::REMEMBERED;
+use super::host_facts::{Disk, Engine, Fact, Image, Networks, Port};
+use super::snapshot::DISK_FULL_MEMORY;
 use crate::time::Timestamp;
 
 /// Oldest supported API version, the one of Docker 20.10.
-pub const LEAST_API: (u32, u32) = (1, 41);
+pub const MIN_API: (u32, u32) = (1, 41);
 /// Minimum number of free inodes; with fewer, no image can be unpacked.
 const MIN_FREE_FILES: u64 = 1_000;
 /// Number of free inodes below which the check warns.
@@ -30,17 +30,17 @@ const MAX_NAMED: usize = 3;
 macro_rules! known {
     ($name:expr, $fact:expr) => {
         match $fact {
-            Observation::Known(known) => known,
-            Observation::Unknown(why) => return CheckOutcome::unknown($name, why),
-            Observation::NotApplicable(why) => return CheckOutcome::skipped($name, why),
+            Fact::Known(known) => known,
+            Fact::Unknown(why) => return CheckOutcome::unknown($name, why),
+            Fact::NotApplicable(why) => return CheckOutcome::skipped($name, why),
         }
     };
 }
 
-pub(super) fn engine(fact: &Observation<Engine>) -> CheckOutcome {
+pub(super) fn engine(fact: &Fact<Engine>) -> CheckOutcome {
     let name = CheckName::Engine;
     match fact {
-        Observation::Known(engine) => {
+        Fact::Known(engine) => {
             let details =
                 json!({ "endpoint": engine.endpoint, "version": engine.version, "osType": engine.os_type });
             if engine.os_type.is_empty() || engine.os_type == "linux" {
@@ -54,7 +54,7 @@ pub(super) fn engine(fact: &Observation<Engine>) -> CheckOutcome {
                 CheckOutcome::fail(name, Code::PrereqMissing, message).details(details)
             }
         }
-        Observation::Unknown(why) | Observation::NotApplicable(why) => CheckOutcome::fail(
+        Fact::Unknown(why) | Fact::NotApplicable(why) => CheckOutcome::fail(
             name,
             Code::DockerUnavailable,
             format!("the engine is unreachable: {why}"),
@@ -62,10 +62,10 @@ pub(super) fn engine(fact: &Observation<Engine>) -> CheckOutcome {
     }
 }
 
-pub(super) fn api(fact: &Observation<Engine>) -> CheckOutcome {
+pub(super) fn api(fact: &Fact<Engine>) -> CheckOutcome {
     let name = CheckName::Api;
     let engine = known!(name, fact);
-    let (major, minor) = LEAST_API;
+    let (major, minor) = MIN_API;
     let details = json!({ "apiVersion": engine.api_version, "needed": format!("{major}.{minor}") });
     let Some(found) = version(&engine.api_version) else {
         return CheckOutcome::unknown(
@@ -74,7 +74,7 @@ pub(super) fn api(fact: &Observation<Engine>) -> CheckOutcome {
         )
         .details(details);
     };
-    if found < LEAST_API {
+    if found < MIN_API {
         let message = format!(
             "the engine supports API {}, but Argus needs {major}.{minor}",
             engine.api_version
@@ -90,22 +90,22 @@ fn version(text: &str) -> Option<(u32, u32)> {
 }
 
 pub(super) fn disk(
-    fact: &Observation<Disk>,
+    fact: &Fact<Disk>,
     threshold: u64,
     disk_full: Option<Timestamp>,
     now: Timestamp,
 ) -> CheckOutcome {
     let name = CheckName::Disk;
-    let full = disk_full.filter(|at| now.since(*at) < REMEMBERED);
+    let full = disk_full.filter(|at| now.since(*at) < DISK_FULL_MEMORY);
     let disk = match (fact, full) {
-        (Observation::Known(disk), _) => disk,
-        (Observation::Unknown(_) | Observation::NotApplicable(_), Some(at)) => {
+        (Fact::Known(disk), _) => disk,
+        (Fact::Unknown(_) | Fact::NotApplicable(_), Some(at)) => {
             let ago = now.since(at).as_secs();
             let message = format!("the engine reported {ago} s ago that no space is left on its device");
             return CheckOutcome::fail(name, Code::DiskSpaceLow, message);
         }
-        (Observation::Unknown(why), None) => return CheckOutcome::unknown(name, why),
-        (Observation::NotApplicable(why), None) => return CheckOutcome::skipped(name, why),
+        (Fact::Unknown(why), None) => return CheckOutcome::unknown(name, why),
+        (Fact::NotApplicable(why), None) => return CheckOutcome::skipped(name, why),
     };
     let details = disk_details(disk, threshold);
     let usage = format!(
@@ -162,7 +162,7 @@ pub(crate) fn disk_details(disk: &Disk, threshold: u64) -> Value {
 }
 
 /// Warns about orphans.
-pub(super) fn orphans(fact: &Observation<Vec<Orphan>>) -> CheckOutcome {
+pub(super) fn orphans(fact: &Fact<Vec<Orphan>>) -> CheckOutcome {
     let name = CheckName::Orphans;
     let found = known!(name, fact);
     let details = json!({ "orphans": found });
@@ -178,7 +178,7 @@ pub(super) fn orphans(fact: &Observation<Vec<Orphan>>) -> CheckOutcome {
     CheckOutcome::warn(name, Code::OrphanDetected, message).details(details)
 }
 
-pub(super) fn ports(fact: &Observation<Vec<Port>>) -> CheckOutcome {
+pub(super) fn ports(fact: &Fact<Vec<Port>>) -> CheckOutcome {
     let name = CheckName::Ports;
     let requested = known!(name, fact);
     let taken: Vec<&Port> = requested.iter().filter(|port| port.holder.is_some()).collect();
@@ -214,7 +214,7 @@ pub(super) fn ports(fact: &Observation<Vec<Port>>) -> CheckOutcome {
     CheckOutcome::warn(name, Code::PortConflict, message).details(details)
 }
 
-pub(super) fn networks(engine: &Observation<Engine>, fact: &Observation<Networks>) -> CheckOutcome {
+pub(super) fn networks(engine: &Fact<Engine>, fact: &Fact<Networks>) -> CheckOutcome {
     let name = CheckName::Networks;
     let networks = known!(name, fact);
     let details = json!({ "networks": networks.count, "room": networks.free });
@@ -240,7 +240,7 @@ pub(super) fn networks(engine: &Observation<Engine>, fact: &Observation<Networks
     }
 }
 
-pub(super) fn images(fact: &Observation<Vec<Image>>) -> CheckOutcome {
+pub(super) fn images(fact: &Fact<Vec<Image>>) -> CheckOutcome {
     let name = CheckName::Images;
     let requested = known!(name, fact);
     let pulled: Vec<&Image> = requested
@@ -272,7 +272,7 @@ pub(super) fn images(fact: &Observation<Vec<Image>>) -> CheckOutcome {
     CheckOutcome::pass(name, message).details(details)
 }
 
-pub(super) fn journal(fact: &Observation<Result<(), String>>) -> CheckOutcome {
+pub(super) fn journal(fact: &Fact<Result<(), String>>) -> CheckOutcome {
     let name = CheckName::Journal;
     match known!(name, fact) {
         Ok(()) => CheckOutcome::pass(name, "the state directory is writable"),
@@ -283,7 +283,7 @@ pub(super) fn journal(fact: &Observation<Result<(), String>>) -> CheckOutcome {
     }
 }
 
-pub(super) fn clock(fact: &Observation<Engine>) -> CheckOutcome {
+pub(super) fn clock(fact: &Fact<Engine>) -> CheckOutcome {
     let name = CheckName::Clock;
     let engine = known!(name, fact);
     let Some(ahead) = engine.clock_ahead else {

@@ -4,12 +4,12 @@ use std::collections::BTreeSet;
 
 use serde::{Deserialize, Serialize};
 
-use crate::ident::HostPort;
+use crate::ident::ProtocolPort;
 use crate::outcome::PortOwner;
 
 /// Fact, or the reason why it is missing.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Observation<T> {
+pub enum Fact<T> {
     /// The value is known.
     Known(T),
     /// The value could not be determined, for this reason.
@@ -18,7 +18,7 @@ pub enum Observation<T> {
     NotApplicable(String),
 }
 
-impl<T> Observation<T> {
+impl<T> Fact<T> {
     /// Creates an [`Observation::Unknown`] with a reason.
     pub fn unknown(why: impl Into<String>) -> Self {
         Self::Unknown(why.into())
@@ -37,11 +37,11 @@ impl<T> Observation<T> {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HostFacts {
     /// Version and properties; unknown for an unreachable engine.
-    pub engine: Observation<Engine>,
+    pub engine: Fact<Engine>,
     /// File system of its data root.
-    pub disk: Observation<Disk>,
+    pub disk: Fact<Disk>,
     /// Number of networks and free address pools.
-    pub networks: Observation<Networks>,
+    pub networks: Fact<Networks>,
 }
 
 impl Default for HostFacts {
@@ -54,9 +54,9 @@ impl HostFacts {
     /// Creates facts that are all unknown, for one reason.
     pub fn unknown(why: &str) -> Self {
         Self {
-            engine: Observation::unknown(why),
-            disk: Observation::unknown(why),
-            networks: Observation::unknown(why),
+            engine: Fact::unknown(why),
+            disk: Fact::unknown(why),
+            networks: Fact::unknown(why),
         }
     }
 }
@@ -121,7 +121,7 @@ pub struct Port {
     /// Service that requests it.
     pub service: String,
     /// Requested port.
-    pub port: HostPort,
+    pub port: ProtocolPort,
     /// Owner of the port; `None` if it is free or in use by the service itself.
     pub holder: Option<PortOwner>,
     /// True if Argus assigns another port if this one is taken.

@@ -6,16 +6,16 @@ use argus_crds::error::Code;
 use argus_crds::status::{CheckName, CheckResult, PreflightReport};
 
 use super::host_facts::HostFacts;
-use super::{CheckOutcome, Observation, Policy, check, report};
+use super::{CheckOutcome, Fact, Policy, check, report};
 use crate::plan::WaitingOn;
 use crate::time::Timestamp;
 
 /// Maximum age of the facts at the creation of the first object of an environment.
-pub const FRESH: Duration = Duration::from_secs(30);
+pub const MAX_FACT_AGE: Duration = Duration::from_secs(30);
 /// Delay between two checks while a check blocks creation.
-pub const AGAIN: Duration = Duration::from_secs(10);
+pub const RECHECK_DELAY: Duration = Duration::from_secs(10);
 /// Time that a disk-full report of the engine counts, if the disk cannot be checked.
-pub const REMEMBERED: Duration = Duration::from_secs(10);
+pub const DISK_FULL_MEMORY: Duration = Duration::from_secs(10);
 
 /// Facts of the last preflight run.
 #[derive(Debug, Clone, PartialEq)]
@@ -25,7 +25,7 @@ pub struct PreflightSnapshot {
     /// Facts about the engine and its host.
     pub host: HostFacts,
     /// Result of writing to the state directory.
-    pub journal: Observation<Result<(), String>>,
+    pub journal: Fact<Result<(), String>>,
 }
 
 impl Default for PreflightSnapshot {
@@ -33,7 +33,7 @@ impl Default for PreflightSnapshot {
         Self {
             at: None,
             host: HostFacts::default(),
-            journal: Observation::unknown("not checked yet"),
+            journal: Fact::unknown("not checked yet"),
         }
     }
 }
@@ -75,7 +75,7 @@ impl PreflightSnapshot {
                 until: (next > now).then_some(next),
             });
         }
-        if first && now.since(at) > FRESH {
+        if first && now.since(at) > MAX_FACT_AGE {
             return Err(not_checked());
         }
         Ok(())
@@ -84,10 +84,10 @@ impl PreflightSnapshot {
     /// Returns the end of the wait: the end of a disk-full report, or the next preflight run.
     fn next_check(&self, name: CheckName, at: Timestamp, disk_full: Option<Timestamp>) -> Timestamp {
         match (name, &self.host.disk, disk_full) {
-            (CheckName::Disk, Observation::Unknown(_) | Observation::NotApplicable(_), Some(full)) => {
-                full + REMEMBERED
+            (CheckName::Disk, Fact::Unknown(_) | Fact::NotApplicable(_), Some(full)) => {
+                full + DISK_FULL_MEMORY
             }
-            _ => at + AGAIN,
+            _ => at + RECHECK_DELAY,
         }
     }
 

@@ -5,10 +5,10 @@
 use argus_crds::error::Code;
 use argus_crds::status::{CheckName, CheckResult, Orphan, PreflightOverall};
 
-use super::host_facts::{Disk, Engine, HostFacts, Image, Networks, Observation, Port, Reclaimable};
-use super::snapshot::{AGAIN, FRESH, REMEMBERED};
+use super::host_facts::{Disk, Engine, Fact, HostFacts, Image, Networks, Port, Reclaimable};
+use super::snapshot::{DISK_FULL_MEMORY, MAX_FACT_AGE, RECHECK_DELAY};
 use super::{CheckOutcome, Policy, PreflightFacts, PreflightSnapshot, evaluate, overall, report, size};
-use crate::ident::{HostPort, Protocol};
+use crate::ident::{Protocol, ProtocolPort};
 use crate::outcome::PortOwner;
 use crate::plan::WaitingOn;
 use crate::time::Timestamp;
@@ -40,17 +40,17 @@ fn disk(free: u64) -> Disk {
 fn passing_facts() -> PreflightFacts {
     PreflightFacts {
         host: HostFacts {
-            engine: Observation::Known(engine()),
-            disk: Observation::Known(disk(50 * GB)),
-            networks: Observation::Known(Networks {
+            engine: Fact::Known(engine()),
+            disk: Fact::Known(disk(50 * GB)),
+            networks: Fact::Known(Networks {
                 count: 4,
                 free: Some(20),
             }),
         },
-        orphans: Observation::Known(Vec::new()),
-        ports: Observation::Known(Vec::new()),
-        images: Observation::Known(Vec::new()),
-        journal: Observation::Known(Ok(())),
+        orphans: Fact::Known(Vec::new()),
+        ports: Fact::Known(Vec::new()),
+        images: Fact::Known(Vec::new()),
+        journal: Fact::Known(Ok(())),
         disk_full: None,
     }
 }
@@ -70,14 +70,14 @@ fn check(name: CheckName, change: impl Fn(&mut PreflightFacts)) -> (CheckResult,
     (outcome.result, outcome.code, outcome.message)
 }
 
-fn engine_like(change: impl Fn(&mut Engine)) -> Observation<Engine> {
+fn engine_like(change: impl Fn(&mut Engine)) -> Fact<Engine> {
     let mut engine = engine();
     change(&mut engine);
-    Observation::Known(engine)
+    Fact::Known(engine)
 }
 
 fn port(holder: Option<PortOwner>, may_move: bool) -> Port {
-    let port = HostPort {
+    let port = ProtocolPort {
         number: 8080,
         protocol: Protocol::Tcp,
     };
@@ -156,32 +156,32 @@ fn each_check_reports_its_own_problem() {
             N::Disk,
             Fail,
             Some(Code::DiskSpaceLow),
-            Box::new(|f| f.host.disk = Observation::Known(disk(2 * GB - 1))),
+            Box::new(|f| f.host.disk = Fact::Known(disk(2 * GB - 1))),
         ),
         (
             N::Disk,
             Warn,
             Some(Code::DiskSpaceLow),
-            Box::new(|f| f.host.disk = Observation::Known(disk(2 * GB))),
+            Box::new(|f| f.host.disk = Fact::Known(disk(2 * GB))),
         ),
         (
             N::Disk,
             Warn,
             Some(Code::DiskSpaceLow),
-            Box::new(|f| f.host.disk = Observation::Known(disk(4 * GB - 1))),
+            Box::new(|f| f.host.disk = Fact::Known(disk(4 * GB - 1))),
         ),
         (
             N::Disk,
             Pass,
             None,
-            Box::new(|f| f.host.disk = Observation::Known(disk(4 * GB))),
+            Box::new(|f| f.host.disk = Fact::Known(disk(4 * GB))),
         ),
         (
             N::Disk,
             Fail,
             Some(Code::DiskSpaceLow),
             Box::new(|f| {
-                f.host.disk = Observation::Known(Disk {
+                f.host.disk = Fact::Known(Disk {
                     files_free: Some(999),
                     ..disk(50 * GB)
                 });
@@ -192,7 +192,7 @@ fn each_check_reports_its_own_problem() {
             Warn,
             Some(Code::DiskSpaceLow),
             Box::new(|f| {
-                f.host.disk = Observation::Known(Disk {
+                f.host.disk = Fact::Known(Disk {
                     files_free: Some(9_999),
                     ..disk(50 * GB)
                 });
@@ -203,7 +203,7 @@ fn each_check_reports_its_own_problem() {
             Pass,
             None,
             Box::new(|f| {
-                f.host.disk = Observation::Known(Disk {
+                f.host.disk = Fact::Known(Disk {
                     files_free: None,
                     ..disk(50 * GB)
                 });
@@ -214,7 +214,7 @@ fn each_check_reports_its_own_problem() {
             Fail,
             Some(Code::DiskSpaceLow),
             Box::new(|f| {
-                f.host.disk = Observation::unknown("remote");
+                f.host.disk = Fact::unknown("remote");
                 f.disk_full = Some(NOW);
             }),
         ),
@@ -222,32 +222,32 @@ fn each_check_reports_its_own_problem() {
             N::Orphans,
             Warn,
             Some(Code::OrphanDetected),
-            Box::new(move |f| f.orphans = Observation::Known(vec![orphan()])),
+            Box::new(move |f| f.orphans = Fact::Known(vec![orphan()])),
         ),
         (
             N::Ports,
             Warn,
             Some(Code::PortConflict),
-            Box::new(move |f| f.ports = Observation::Known(vec![port(Some(process()), true)])),
+            Box::new(move |f| f.ports = Fact::Known(vec![port(Some(process()), true)])),
         ),
         (
             N::Ports,
             Fail,
             Some(Code::PortConflict),
-            Box::new(|f| f.ports = Observation::Known(vec![port(Some(PortOwner::Unknown), false)])),
+            Box::new(|f| f.ports = Fact::Known(vec![port(Some(PortOwner::Unknown), false)])),
         ),
         (
             N::Ports,
             Pass,
             None,
-            Box::new(|f| f.ports = Observation::Known(vec![port(None, false)])),
+            Box::new(|f| f.ports = Fact::Known(vec![port(None, false)])),
         ),
         (
             N::Networks,
             Fail,
             Some(Code::NetworkPoolExhausted),
             Box::new(|f| {
-                f.host.networks = Observation::Known(Networks {
+                f.host.networks = Fact::Known(Networks {
                     count: 31,
                     free: Some(0),
                 });
@@ -258,7 +258,7 @@ fn each_check_reports_its_own_problem() {
             Warn,
             Some(Code::NetworkPoolExhausted),
             Box::new(|f| {
-                f.host.networks = Observation::Known(Networks {
+                f.host.networks = Fact::Known(Networks {
                     count: 29,
                     free: Some(2),
                 });
@@ -274,19 +274,19 @@ fn each_check_reports_its_own_problem() {
             N::Images,
             Warn,
             Some(Code::ImageNotFound),
-            Box::new(|f| f.images = Observation::Known(vec![image(false, false)])),
+            Box::new(|f| f.images = Fact::Known(vec![image(false, false)])),
         ),
         (
             N::Images,
             Pass,
             None,
-            Box::new(|f| f.images = Observation::Known(vec![image(false, true), image(true, false)])),
+            Box::new(|f| f.images = Fact::Known(vec![image(false, true), image(true, false)])),
         ),
         (
             N::Journal,
             Fail,
             Some(Code::JournalUnwritable),
-            Box::new(|f| f.journal = Observation::Known(Err("read-only".into()))),
+            Box::new(|f| f.journal = Fact::Known(Err("read-only".into()))),
         ),
         (
             N::Clock,
@@ -311,10 +311,10 @@ fn each_check_reports_its_own_problem() {
 fn unknown_fact_is_never_a_pass() {
     let nothing = PreflightFacts {
         host: HostFacts::unknown("connection refused"),
-        orphans: Observation::unknown("no engine"),
-        ports: Observation::unknown("no engine"),
-        images: Observation::unknown("no engine"),
-        journal: Observation::unknown("another user's"),
+        orphans: Fact::unknown("no engine"),
+        ports: Fact::unknown("no engine"),
+        images: Fact::unknown("no engine"),
+        journal: Fact::unknown("another user's"),
         disk_full: None,
     };
     let outcomes = all(&nothing);
@@ -349,8 +349,8 @@ fn unknown_fact_is_never_a_pass() {
 #[test]
 fn skipped_check_does_not_affect_the_result() {
     let mut facts = passing_facts();
-    facts.host.disk = Observation::Known(disk(0));
-    facts.ports = Observation::NotApplicable("no file".to_owned());
+    facts.host.disk = Fact::Known(disk(0));
+    facts.ports = Fact::NotApplicable("no file".to_owned());
     let outcomes = evaluate(&facts, &Policy::default(), &[CheckName::Disk], NOW);
     assert_eq!(overall(&outcomes), PreflightOverall::Healthy);
     let report = report(outcomes, NOW);
@@ -365,7 +365,7 @@ fn skipped_check_does_not_affect_the_result() {
 #[test]
 fn full_disk_reports_its_usage() {
     let mut facts = passing_facts();
-    facts.host.disk = Observation::Known(Disk {
+    facts.host.disk = Fact::Known(Disk {
         reclaimable: Some(Reclaimable {
             images: 7,
             build_cache: 9,
@@ -392,16 +392,13 @@ fn full_disk_reports_its_usage() {
 
 fn preflight(free: Option<u64>, age: std::time::Duration) -> PreflightSnapshot {
     let ground = HostFacts {
-        disk: free.map_or_else(
-            || Observation::unknown("remote"),
-            |free| Observation::Known(disk(free)),
-        ),
+        disk: free.map_or_else(|| Fact::unknown("remote"), |free| Fact::Known(disk(free))),
         ..passing_facts().host
     };
     PreflightSnapshot {
         at: Some(NOW - age),
         host: ground,
-        journal: Observation::Known(Ok(())),
+        journal: Fact::Known(Ok(())),
     }
 }
 
@@ -418,9 +415,9 @@ fn full_disk_blocks_creation_until_the_next_check() {
     let full = preflight(Some(1), second);
     assert_eq!(
         wait(full.check_creation(&policy, false, None, NOW)),
-        (Some(Code::DiskSpaceLow), Some(NOW - second + AGAIN))
+        (Some(Code::DiskSpaceLow), Some(NOW - second + RECHECK_DELAY))
     );
-    let old = preflight(Some(1), AGAIN);
+    let old = preflight(Some(1), RECHECK_DELAY);
     let needs_check = old.check_creation(&policy, false, None, NOW).unwrap_err();
     assert!(needs_check.needs_preflight());
     assert_eq!(
@@ -457,9 +454,15 @@ fn first_object_waits_for_a_fresh_check() {
     };
     let second = std::time::Duration::from_secs(1);
     assert!(needs_check(&PreflightSnapshot::default(), false), "no check yet");
-    assert!(needs_check(&preflight(Some(50 * GB), FRESH + second), true));
-    assert!(!needs_check(&preflight(Some(50 * GB), FRESH), true));
-    assert!(!needs_check(&preflight(Some(50 * GB), FRESH + second), false));
+    assert!(needs_check(
+        &preflight(Some(50 * GB), MAX_FACT_AGE + second),
+        true
+    ));
+    assert!(!needs_check(&preflight(Some(50 * GB), MAX_FACT_AGE), true));
+    assert!(!needs_check(
+        &preflight(Some(50 * GB), MAX_FACT_AGE + second),
+        false
+    ));
 }
 
 #[test]
@@ -469,10 +472,10 @@ fn disk_full_report_counts_briefly_without_disk_facts() {
     assert_eq!(remote.check_creation(&policy, true, None, NOW), Ok(()));
     assert_eq!(
         wait(remote.check_creation(&policy, true, Some(NOW), NOW)),
-        (Some(Code::DiskSpaceLow), Some(NOW + REMEMBERED))
+        (Some(Code::DiskSpaceLow), Some(NOW + DISK_FULL_MEMORY))
     );
     assert_eq!(
-        remote.check_creation(&policy, true, Some(NOW - REMEMBERED), NOW),
+        remote.check_creation(&policy, true, Some(NOW - DISK_FULL_MEMORY), NOW),
         Ok(())
     );
 }
@@ -497,7 +500,7 @@ fn old_engine_blocks_creation_but_unknown_one_does_not() {
         wait(windows.check_creation(&policy, false, None, NOW)).0,
         Some(Code::PrereqMissing)
     );
-    let unreachable = with(Observation::unknown("no answer within 3 s"));
+    let unreachable = with(Fact::unknown("no answer within 3 s"));
     assert_eq!(unreachable.check_creation(&policy, true, None, NOW), Ok(()));
 }
 
@@ -507,11 +510,11 @@ fn unchanged_report_keeps_its_time() {
     let report = |preflight: &PreflightSnapshot, previous| {
         preflight.report(&policy, None, None, Vec::new(), previous, NOW)
     };
-    let first = report(&preflight(Some(5 * GB), AGAIN), None).unwrap();
-    assert_eq!(first.as_of, (NOW - AGAIN).to_string());
+    let first = report(&preflight(Some(5 * GB), RECHECK_DELAY), None).unwrap();
+    assert_eq!(first.as_of, (NOW - RECHECK_DELAY).to_string());
     let second = report(&preflight(Some(5 * GB), std::time::Duration::ZERO), Some(&first)).unwrap();
     assert_eq!(second, first);
-    let unreachable = preflight(Some(5 * GB), AGAIN)
+    let unreachable = preflight(Some(5 * GB), RECHECK_DELAY)
         .report(&policy, Some("refused"), None, Vec::new(), Some(&first), NOW)
         .unwrap();
     assert_eq!(unreachable.overall, PreflightOverall::Unhealthy);

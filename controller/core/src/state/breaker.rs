@@ -21,7 +21,7 @@
 //! # Recovery
 //!
 //! An open breaker allows no call until its cooldown is over. The cooldown begins at [`BreakerSettings::cooldown`], doubles
-//! with every opening in a row up to [`LONGEST`], and has a jitter of 15 %. Closing resets it. A reset by a person, or an
+//! with every opening in a row up to [`MAX_COOLDOWN`], and has a jitter of 15 %. Closing resets it. A reset by a person, or an
 //! engine that is reachable again, ends the cooldown early.
 //!
 //! # Half-open
@@ -112,7 +112,7 @@ pub struct Transition {
 pub struct Breaker {
     state: CircuitState,
     /// Openings since the breaker was last closed.
-    consecutive_failures: u32,
+    consecutive_openings: u32,
     times_opened: u64,
     last_failure: Option<String>,
     history: Vec<Transition>,
@@ -122,7 +122,7 @@ impl Default for Breaker {
     fn default() -> Self {
         Self {
             state: CircuitState::Closed { failures: 0 },
-            consecutive_failures: 0,
+            consecutive_openings: 0,
             times_opened: 0,
             last_failure: None,
             history: Vec::new(),
@@ -223,7 +223,7 @@ impl Breaker {
     pub fn force_open(&mut self, until: Timestamp, now: Timestamp, why: &str) {
         self.last_failure = Some(why.to_owned());
         if !matches!(self.state, CircuitState::Open { .. }) {
-            self.consecutive_failures += 1;
+            self.consecutive_openings += 1;
             self.times_opened += 1;
             self.record(now, "open", why.to_owned());
         }
@@ -268,15 +268,15 @@ impl Breaker {
     }
 
     fn open(&mut self, settings: BreakerSettings, key: &str, now: Timestamp, why: String) {
-        self.consecutive_failures += 1;
+        self.consecutive_openings += 1;
         self.times_opened += 1;
         let cooldown = backoff::delay(
             Growth::Exponential,
             settings.cooldown,
             MAX_COOLDOWN,
-            self.consecutive_failures,
+            self.consecutive_openings,
         );
-        let until = now + backoff::jittered(cooldown, key, self.consecutive_failures);
+        let until = now + backoff::jittered(cooldown, key, self.consecutive_openings);
         self.record(now, "open", why);
         self.state = CircuitState::Open { until };
     }
@@ -290,7 +290,7 @@ impl Breaker {
     }
 
     fn close(&mut self, now: Timestamp, why: &str) {
-        self.consecutive_failures = 0;
+        self.consecutive_openings = 0;
         self.record(now, "closed", why.to_owned());
         self.state = CircuitState::Closed { failures: 0 };
     }

@@ -235,7 +235,7 @@ impl Model {
         let current = self
             .in_flight
             .map(|in_flight| in_flight.map(|at| at == self.breaker.times_opened()));
-        format!("{kind} {current:?} {}", self.breaker.consecutive_failures.min(6))
+        format!("{kind} {current:?} {}", self.breaker.consecutive_openings.min(6))
     }
 }
 

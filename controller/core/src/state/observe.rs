@@ -340,7 +340,7 @@ impl RunObserver<'_> {
 
 fn is_forgiven(runs: &ServiceHistory, container: &Container) -> bool {
     let started_at = container.inspect.as_ref().and_then(|info| info.started_at);
-    runs.reset_baseline
+    runs.forgiven_run
         .as_ref()
         .is_some_and(|(id, run)| *id == container.id && *run == started_at)
 }

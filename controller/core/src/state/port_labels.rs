@@ -1,7 +1,7 @@
 //! Port assignments from the labels of containers, for a new state directory.
 
 use crate::desired::{Desired, PortStrategy};
-use crate::ident::{HostPort, Protocol, ServiceName};
+use crate::ident::{Protocol, ProtocolPort, ServiceName};
 use crate::labels;
 use crate::observed::Observed;
 use crate::plan::PortKey;
@@ -24,7 +24,7 @@ pub(super) fn restore_ports(history: &mut EnvHistory, desired: &Desired, observe
         let Some(wanted) = desired.services.get(&service) else {
             continue;
         };
-        let publishes = |container: HostPort| {
+        let publishes = |container: ProtocolPort| {
             wanted
                 .ports
                 .iter()
@@ -56,7 +56,7 @@ fn parse_port_entry(service: &ServiceName, entry: &str) -> Option<(PortKey, u16,
         "udp" => Protocol::Udp,
         _ => return None,
     };
-    let container = HostPort {
+    let container = ProtocolPort {
         number: number.parse().ok()?,
         protocol,
     };

@@ -7,7 +7,7 @@ use crate::desired::{Accepted, Desired};
 use crate::diagnose::FailureCause;
 use crate::ident::EnvName;
 use crate::observed::Store;
-use crate::plan::port::REFUSAL_REMEMBERED;
+use crate::plan::port::REFUSAL_MEMORY;
 use crate::plan::{Subject, image, restart_rate_limit};
 use crate::state::{ImageState, PlannerState};
 use crate::time::Timestamp;
@@ -36,7 +36,7 @@ impl PlannerState {
                     .failures
                     .last()
                     .filter(|failed_run| failed_run.cause == FailureCause::Exited);
-                service.reset_baseline =
+                service.forgiven_run =
                     last.map(|failed_run| (failed_run.container.clone(), failed_run.started_at));
                 service.failures.clear();
                 service.health_transitions.clear();
@@ -47,7 +47,7 @@ impl PlannerState {
     /// Drops the state of absent objects. Returns true if an environment was dropped.
     pub fn prune(&mut self, specs: &BTreeMap<EnvName, Arc<Accepted>>, store: &Store, now: Timestamp) -> bool {
         self.refused
-            .retain(|_, refused| refused.at + REFUSAL_REMEMBERED > now);
+            .retain(|_, refused| refused.at + REFUSAL_MEMORY > now);
         self.restarts.retain(|at| *at + restart_rate_limit::WINDOW > now);
         let is_in_flight = !self.in_flight.is_empty();
         self.stopped_by_us

@@ -26,7 +26,7 @@ pub enum RestartDecision {
     /// Start it at this time; number of the attempt, from 1.
     At(Timestamp, u32),
     /// The engine stopped it: start it as soon as its dependencies are ready.
-    EngineRestart,
+    AfterEngineOutage,
     /// The budget is spent; number of restarts.
     GaveUp(u32),
     /// It failed this many times in a row in the same way.
@@ -38,17 +38,17 @@ pub enum RestartDecision {
 }
 
 /// Decides about the last of these failures. `health_transitions` are the recent changes of the probe result.
-pub fn decide(
+pub fn decide_restart(
     policy: &RestartPolicy,
     failures: &[FailedRun],
     outages: &[Outage],
     health_transitions: &[Timestamp],
 ) -> RestartDecision {
     let Some(last) = failures.last() else {
-        return RestartDecision::EngineRestart;
+        return RestartDecision::AfterEngineOutage;
     };
     if is_caused_by_engine(last, outages) {
-        return RestartDecision::EngineRestart;
+        return RestartDecision::AfterEngineOutage;
     }
     if diagnose::kind(last) == diagnose::FailureKind::NotRunnable {
         return RestartDecision::NotRunnable(last.exit_code);
@@ -103,9 +103,9 @@ pub fn is_final(
     outages: &[Outage],
     health_transitions: &[Timestamp],
 ) -> bool {
-    match decide(policy, failures, outages, health_transitions) {
+    match decide_restart(policy, failures, outages, health_transitions) {
         RestartDecision::GaveUp(_) | RestartDecision::Halted(_) | RestartDecision::NotRunnable(_) => true,
-        RestartDecision::At(..) | RestartDecision::EngineRestart | RestartDecision::Stay => false,
+        RestartDecision::At(..) | RestartDecision::AfterEngineOutage | RestartDecision::Stay => false,
     }
 }
 
@@ -172,7 +172,7 @@ mod tests {
 
     #[test]
     fn restart_delay_doubles_until_the_budget_is_spent() {
-        let check = |at: &[i64]| decide(&policy(), &failures(at), &[], &[]);
+        let check = |at: &[i64]| decide_restart(&policy(), &failures(at), &[], &[]);
         assert_eq!(check(&[10_000]), RestartDecision::At(Timestamp(12_000), 1));
         assert_eq!(
             check(&[10_000, 20_000]),
@@ -192,7 +192,7 @@ mod tests {
     fn failures_older_than_the_window_do_not_count() {
         let late = failures(&[10_000, 20_000, 30_000, 400_000]);
         assert_eq!(
-            decide(&policy(), &late, &[], &[]),
+            decide_restart(&policy(), &late, &[], &[]),
             RestartDecision::At(Timestamp(402_000), 1)
         );
     }
@@ -202,17 +202,20 @@ mod tests {
         let mut late = failures(&[10_000, 20_000, 30_000, 130_000]);
         late[3].started_at = Some(Timestamp(69_000));
         assert_eq!(
-            decide(&policy(), &late, &[], &[]),
+            decide_restart(&policy(), &late, &[], &[]),
             RestartDecision::At(Timestamp(132_000), 1)
         );
         late[3].started_at = Some(Timestamp(71_000));
-        assert_eq!(decide(&policy(), &late, &[], &[]), RestartDecision::GaveUp(3));
+        assert_eq!(
+            decide_restart(&policy(), &late, &[], &[]),
+            RestartDecision::GaveUp(3)
+        );
     }
 
     #[test]
     fn spent_budget_follows_its_mode() {
         let spent = failures(&[1_000, 2_000, 3_000, 4_000]);
-        let with = |mode| decide(&RestartPolicy { mode, ..policy() }, &spent, &[], &[]);
+        let with = |mode| decide_restart(&RestartPolicy { mode, ..policy() }, &spent, &[], &[]);
         assert_eq!(
             with(SpentMode::SlowRetry),
             RestartDecision::At(Timestamp(64_000), 4)
@@ -222,7 +225,7 @@ mod tests {
             enabled: false,
             ..policy()
         };
-        assert_eq!(decide(&off, &spent, &[], &[]), RestartDecision::Stay);
+        assert_eq!(decide_restart(&off, &spent, &[], &[]), RestartDecision::Stay);
     }
 
     #[test]
@@ -233,15 +236,15 @@ mod tests {
         };
         for at in [85_000, 100_000, 105_000, 112_000] {
             assert_eq!(
-                decide(&policy(), &failures(&[at]), &[outage], &[]),
-                RestartDecision::EngineRestart,
+                decide_restart(&policy(), &failures(&[at]), &[outage], &[]),
+                RestartDecision::AfterEngineOutage,
                 "{at}"
             );
         }
         for at in [84_999, 112_001] {
             assert!(
                 matches!(
-                    decide(&policy(), &failures(&[at]), &[outage], &[]),
+                    decide_restart(&policy(), &failures(&[at]), &[outage], &[]),
                     RestartDecision::At(_, 1)
                 ),
                 "{at}"
@@ -250,7 +253,7 @@ mod tests {
         // The engine caused three of the four failures, so one restart of the budget is used.
         let mixed = failures(&[100_000, 101_000, 102_000, 150_000]);
         assert_eq!(
-            decide(&policy(), &mixed, &[outage], &[]),
+            decide_restart(&policy(), &mixed, &[outage], &[]),
             RestartDecision::At(Timestamp(152_000), 1)
         );
     }
@@ -261,7 +264,7 @@ mod tests {
             let mut failed_runs = failures(&[1_000]);
             failed_runs[0].exit_code = code;
             assert_eq!(
-                decide(&policy(), &failed_runs, &[], &[]),
+                decide_restart(&policy(), &failed_runs, &[], &[]),
                 RestartDecision::NotRunnable(code)
             );
         }
@@ -277,11 +280,11 @@ mod tests {
             });
         }
         assert!(matches!(
-            decide(&policy(), &failed_runs[..2], &[], &[]),
+            decide_restart(&policy(), &failed_runs[..2], &[], &[]),
             RestartDecision::At(_, 2)
         ));
         assert_eq!(
-            decide(&policy(), &failed_runs, &[], &[]),
+            decide_restart(&policy(), &failed_runs, &[], &[]),
             RestartDecision::Halted(3)
         );
     }
@@ -290,7 +293,7 @@ mod tests {
     fn flapping_service_restarts_later_each_time() {
         let health_transitions: Vec<_> = (0..5).map(|n| Timestamp(n * 1_000)).collect();
         let check = |health_transitions: &[Timestamp]| {
-            decide(&policy(), &failures(&[10_000]), &[], health_transitions)
+            decide_restart(&policy(), &failures(&[10_000]), &[], health_transitions)
         };
         assert_eq!(
             check(&health_transitions[..3]),
@@ -304,7 +307,7 @@ mod tests {
             check(&health_transitions),
             RestartDecision::At(Timestamp(18_000), 1)
         );
-        let long_ago = decide(&policy(), &failures(&[1_000_000]), &[], &health_transitions);
+        let long_ago = decide_restart(&policy(), &failures(&[1_000_000]), &[], &health_transitions);
         assert_eq!(long_ago, RestartDecision::At(Timestamp(1_002_000), 1));
     }
 }

@@ -5,7 +5,7 @@ use argus_crds::status::{Condition, Phase, ServiceState, ServiceStatus, Truth};
 
 use crate::plan::WaitingOn;
 
-use super::wait::{one_line, words};
+use super::wait::{describe_wait, one_line};
 use super::{StatusInput, phase};
 
 /// All conditions, the most basic first.
@@ -130,7 +130,7 @@ fn engine_reachable(input: &StatusInput<'_>) -> State {
 
 fn progressing(input: &StatusInput<'_>, phase: Phase, services: &[ServiceStatus]) -> State {
     let is_acting = input.plan.is_some_and(|plan| {
-        let can_proceed = |on: &WaitingOn| !is_final(on) && !blocks_everything(on);
+        let can_proceed = |on: &WaitingOn| !needs_intervention(on) && !blocks_everything(on);
         !plan.steps.is_empty() || plan.waits.iter().any(|wait| can_proceed(&wait.on))
     });
     match phase {
@@ -221,7 +221,7 @@ fn blocked(input: &StatusInput<'_>, services: &[ServiceStatus]) -> State {
     }
     let plan = input.plan.map(|plan| plan.waits.as_slice()).unwrap_or_default();
     if let Some(wait) = plan.iter().find(|wait| needs_a_person(&wait.on)) {
-        let waiting_on = words(&wait.on);
+        let waiting_on = describe_wait(&wait.on);
         return (
             Truth::True,
             "InterventionNeeded",
@@ -239,7 +239,7 @@ fn blocked(input: &StatusInput<'_>, services: &[ServiceStatus]) -> State {
 }
 
 fn needs_a_person(on: &WaitingOn) -> bool {
-    is_final(on)
+    needs_intervention(on)
         || matches!(
             on,
             WaitingOn::Port { .. }
@@ -264,7 +264,7 @@ pub(super) fn blocks_everything(on: &WaitingOn) -> bool {
 }
 
 /// True for waits that only a change or a person ends.
-pub(super) fn is_final(on: &WaitingOn) -> bool {
+pub(super) fn needs_intervention(on: &WaitingOn) -> bool {
     on.is_given_up() || matches!(on, WaitingOn::Safe { .. })
 }
 
@@ -306,7 +306,7 @@ fn wait_messages(input: &StatusInput<'_>, services: &[ServiceStatus]) -> String 
         };
     }
     if !input.engine.synced {
-        return words(&WaitingOn::Engine {
+        return describe_wait(&WaitingOn::Engine {
             why: input.engine.reason.to_owned(),
         })
         .message;

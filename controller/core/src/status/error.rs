@@ -5,7 +5,7 @@ use argus_crds::status::{ServiceState, ServiceStatus};
 use serde_json::{Value, json};
 
 use crate::desired::Service;
-use crate::ident::HostPort;
+use crate::ident::ProtocolPort;
 use crate::outcome::PortOwner;
 use crate::plan::{LeaseHolder, Subject, WaitingOn};
 use crate::state::ServiceHistory;
@@ -94,7 +94,7 @@ pub(super) fn error_of_wait(
 fn error_behind(input: &StatusInput<'_>, location: &Location<'_>, on: &WaitingOn) -> Option<StructuredError> {
     let persisted = location
         .service
-        .and_then(|name| input.state.services.iter().find(|(n, _)| n.as_str() == name));
+        .and_then(|name| input.history.services.iter().find(|(n, _)| n.as_str() == name));
     let no_history = ServiceHistory::default();
     let history = persisted.map_or(&no_history, |(_, history)| history);
     let last = history.failures.last();
@@ -254,7 +254,7 @@ fn lease_error(holder: &LeaseHolder) -> StructuredError {
     StructuredError::new(Code::LeaseHeld, message).details(json!({ "holder": holder }))
 }
 
-fn port_error(input: &StatusInput<'_>, port: HostPort, owner: &PortOwner) -> StructuredError {
+fn port_error(input: &StatusInput<'_>, port: ProtocolPort, owner: &PortOwner) -> StructuredError {
     let code = match owner {
         PortOwner::StaleAllocation => Code::PortStaleAllocation,
         PortOwner::Environment { .. }

@@ -7,7 +7,7 @@ use serde_json::json;
 use crate::ident::EnvName;
 use crate::labels::Owner;
 use crate::observed::{Observed, Store};
-use crate::plan::orphan::{Orphan, OrphanDecision, OrphanKind, decide};
+use crate::plan::orphan::{Orphan, OrphanDecision, OrphanKind, decide_orphan};
 use crate::plan::{Plan, Subject};
 
 use super::wait::one_line;
@@ -27,7 +27,10 @@ pub fn leftovers(env: &EnvName, plan: &Plan, store: &Store) -> Vec<OrphanStatus>
         .steps
         .iter()
         .map(|step| (&step.subject, OrphanDecision::Removing));
-    let waits = plan.waits.iter().map(|wait| (&wait.subject, decide(&wait.on)));
+    let waits = plan
+        .waits
+        .iter()
+        .map(|wait| (&wait.subject, decide_orphan(&wait.on)));
     for (subject, decision) in steps.chain(waits) {
         let Some(orphan) = own_object(observed, subject, decision) else {
             continue;
@@ -79,7 +82,7 @@ fn own_object(observed: &Observed, subject: &Subject, decision: OrphanDecision) 
                 &object.name,
                 &object.name,
                 object.owner()?,
-                object.made_at(),
+                object.created_at(),
             ))
         }
         Subject::Service { .. } | Subject::Network { .. } | Subject::Image { .. } => None,

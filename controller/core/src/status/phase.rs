@@ -18,7 +18,7 @@ pub(super) fn phase_of(input: &StatusInput<'_>, services: &[ServiceStatus]) -> P
     if let Some(lost_phase) = lost_phase(input, services) {
         return lost_phase;
     }
-    let was_ready = input.state.last_good.as_ref() == Some(&accepted.desired.revision);
+    let was_ready = input.history.last_good.as_ref() == Some(&accepted.desired.revision);
     if is_ready(input, services) {
         return if input.engine.reachable {
             Phase::Ready
@@ -115,7 +115,7 @@ fn is_stuck(input: &StatusInput<'_>) -> bool {
     let required: Vec<_> = unfinished(input, plan).collect();
     plan.waits
         .iter()
-        .any(|wait| super::condition::is_final(&wait.on) && required.contains(&&wait.subject))
+        .any(|wait| super::condition::needs_intervention(&wait.on) && required.contains(&&wait.subject))
 }
 
 /// True if an object of the environment exists, or an action or a wait is in progress.

@@ -7,7 +7,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use argus_crds::status::PortMapping;
 
 use crate::desired::Service;
-use crate::ident::HostPort;
+use crate::ident::ProtocolPort;
 use crate::plan::PortKey;
 
 use super::StatusInput;
@@ -16,7 +16,7 @@ use super::StatusInput;
 /// port.
 pub(super) fn of(input: &StatusInput<'_>, service: &Service) -> Vec<PortMapping> {
     let mapping = |port: &crate::desired::Port| {
-        let container = HostPort {
+        let container = ProtocolPort {
             number: port.container,
             protocol: port.protocol,
         };
@@ -25,7 +25,7 @@ pub(super) fn of(input: &StatusInput<'_>, service: &Service) -> Vec<PortMapping>
             container,
         };
         let planned = input.plan.and_then(|plan| plan.ports.get(&key));
-        let actual = planned.or_else(|| input.state.ports.get(&key)).copied()?;
+        let actual = planned.or_else(|| input.history.ports.get(&key)).copied()?;
         Some(PortMapping {
             service: service.name.to_string(),
             container_port: port.container,

@@ -8,7 +8,7 @@ use super::StatusInput;
 use super::error::Location;
 use super::wait::one_line;
 use crate::plan::WaitingOn;
-use crate::preflight::{Observation, disk_details};
+use crate::preflight::{Fact, disk_details};
 
 /// Preflight report under the environment's own policy.
 pub(super) fn report(input: &StatusInput<'_>) -> Option<PreflightReport> {
@@ -57,7 +57,7 @@ pub(super) fn errors(input: &StatusInput<'_>) -> Vec<StructuredError> {
         error = error.reason(Reason::MissingPrerequisite);
     }
     if until.is_some() {
-        error = error.retry_after(crate::preflight::snapshot::AGAIN.as_secs());
+        error = error.retry_after(crate::preflight::snapshot::RECHECK_DELAY.as_secs());
     }
     vec![Location::environment(input).finish(error, input.now)]
 }
@@ -65,8 +65,7 @@ pub(super) fn errors(input: &StatusInput<'_>) -> Vec<StructuredError> {
 /// Adds the known disk usage to the error of a full disk.
 pub(super) fn with_usage(input: &StatusInput<'_>, error: StructuredError) -> StructuredError {
     let disk = input.preflight.map(|preflight| &preflight.host.disk);
-    let (Code::DiskSpaceLow, Some(Observation::Known(disk)), Some(accepted)) =
-        (error.code, disk, input.accepted)
+    let (Code::DiskSpaceLow, Some(Fact::Known(disk)), Some(accepted)) = (error.code, disk, input.accepted)
     else {
         return error;
     };

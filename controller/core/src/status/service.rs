@@ -14,7 +14,7 @@ use crate::probe::ProbeStatus;
 use crate::state::ServiceHistory;
 
 use super::error::{Location, error_of_last_run, error_of_wait, same_occurrence};
-use super::wait::{action_message, one_line, words};
+use super::wait::{action_message, describe_wait, one_line};
 use super::{StatusInput, port, state};
 
 /// Inputs of the row of one service.
@@ -146,7 +146,7 @@ fn row_inputs<'a>(input: &StatusInput<'a>, name: &ServiceName) -> RowInputs<'a> 
             service: name.clone(),
         },
     };
-    let history = input.state.services.get(name);
+    let history = input.history.services.get(name);
     RowInputs {
         desired,
         container,
@@ -255,7 +255,7 @@ fn waiting_on(input: &StatusInput<'_>, facts: &RowInputs<'_>, state: ServiceStat
     if let Some(on) = facts.wait {
         return Some(match on {
             WaitingOn::Image { reference } => image_wait(&facts.image, reference, on),
-            on => words(on),
+            on => describe_wait(on),
         });
     }
     if let Some(step) = facts.step {
@@ -280,7 +280,7 @@ fn waiting_on(input: &StatusInput<'_>, facts: &RowInputs<'_>, state: ServiceStat
             why: input.engine.reason.to_owned(),
         }
     };
-    Some(words(&on))
+    Some(describe_wait(&on))
 }
 
 fn image_wait(progress_of_image: &ImageProgress<'_>, reference: &str, on: &WaitingOn) -> WaitStatus {
@@ -290,7 +290,11 @@ fn image_wait(progress_of_image: &ImageProgress<'_>, reference: &str, on: &Waiti
     let action_message = match progress_of_image.verb {
         Some("pull-image") => format!("image `{reference}` is being pulled{progress}"),
         Some("build-image") => format!("image `{reference}` is being built{progress}"),
-        Some(_) | None => return progress_of_image.wait.map_or_else(|| words(on), words),
+        Some(_) | None => {
+            return progress_of_image
+                .wait
+                .map_or_else(|| describe_wait(on), describe_wait);
+        }
     };
     WaitStatus {
         reason: "ImageNotPresent".to_owned(),

@@ -14,14 +14,14 @@ use crate::desired::{
     Accepted, Condition, Criticality, Dependency, Desired, Image, Port, PortPolicy, PortStrategy, Probe,
     ProbeKind, RestartPolicy, Role, Service, SpentMode,
 };
-use crate::ident::{ContainerId, EnvName, Hash, HostPort, Protocol, ResourceName, ServiceName};
+use crate::ident::{ContainerId, EnvName, Hash, Protocol, ProtocolPort, ResourceName, ServiceName};
 use crate::labels;
 use crate::observed::{
     Config, Container, ContainerState, InspectInfo, Observed, RetryState, Store, WatchEvent,
 };
 use crate::outcome::{ActionError, PortOwner, PortRefusal};
 use crate::plan::{Action, ActionFailure, Cause, Plan, PortKey, Step, Subject, Wait, WaitingOn};
-use crate::preflight::{Disk, Observation, Policy, PreflightSnapshot};
+use crate::preflight::{Disk, Fact, Policy, PreflightSnapshot};
 use crate::probe::{Health, HealthStates, ProbeStatus};
 use crate::secrets::Secrets;
 use crate::state::{BreakerRegistry, EnvHistory, FailedRun, RefusedPort, ServiceHistory};
@@ -40,8 +40,8 @@ fn hash(text: &str) -> Hash {
     Hash::new(text).unwrap()
 }
 
-fn tcp(number: u16) -> HostPort {
-    HostPort {
+fn tcp(number: u16) -> ProtocolPort {
+    ProtocolPort {
         number,
         protocol: Protocol::Tcp,
     }
@@ -98,7 +98,7 @@ struct Shop {
     plan: Option<Plan>,
     health: HealthStates,
     history: EnvHistory,
-    refused: BTreeMap<HostPort, RefusedPort>,
+    refused: BTreeMap<ProtocolPort, RefusedPort>,
     progress: BTreeMap<Subject, String>,
     previous: Option<EnvironmentStatus>,
     requests: UserRequests,
@@ -321,7 +321,7 @@ impl Shop {
             observed: &self.observed,
             plan: self.plan.as_ref(),
             health: &self.health,
-            state: &self.history,
+            history: &self.history,
             refused: &self.refused,
             progress: &self.progress,
             preflight: self.preflight.as_ref(),
@@ -968,7 +968,7 @@ fn snapshot_with_free_space(free: u64) -> PreflightSnapshot {
         at: Some(NOW),
         ..PreflightSnapshot::default()
     };
-    preflight.host.disk = Observation::Known(Disk {
+    preflight.host.disk = Fact::Known(Disk {
         path: "/var/lib/docker".to_owned(),
         free,
         total: 100_000_000_000,

@@ -9,7 +9,7 @@ use crate::plan::{LeaseHolder, WaitingOn, restart_rate_limit};
 use super::error::code_of_wait;
 
 /// Status form of a wait reason.
-pub fn words(on: &WaitingOn) -> WaitStatus {
+pub fn describe_wait(on: &WaitingOn) -> WaitStatus {
     WaitStatus {
         reason: reason(on).to_owned(),
         message: message(on),
@@ -135,7 +135,7 @@ fn message(on: &WaitingOn) -> String {
         WaitingOn::RateLimited { .. } => {
             format!(
                 "the restart rate limit ({} per minute)",
-                restart_rate_limit::MAX_RESTARTS
+                restart_rate_limit::MAX_RESTARTS_PER_WINDOW
             )
         }
         WaitingOn::TestLease { case, .. } => format!("the test `{case}` to end, which uses it"),

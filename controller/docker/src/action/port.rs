@@ -1,6 +1,6 @@
 //! Details of a host port that the engine has just refused.
 
-use argus_core::ident::{HostPort, Protocol};
+use argus_core::ident::{Protocol, ProtocolPort};
 use argus_core::outcome::{ActionError, PortOwner, PortRefusal};
 
 use crate::Shared;
@@ -11,7 +11,7 @@ use crate::ownership::Inspected;
 pub(super) async fn describe_refusal(
     shared: &Shared,
     held: &Inspected,
-    named: HostPort,
+    named: ProtocolPort,
     text: &str,
 ) -> ActionError {
     let port = as_published(held, named);
@@ -35,18 +35,18 @@ pub(super) async fn describe_refusal(
 }
 
 /// Corrects the protocol of the port from the container's bindings; some messages do not name it.
-fn as_published(held: &Inspected, named: HostPort) -> HostPort {
+fn as_published(held: &Inspected, named: ProtocolPort) -> ProtocolPort {
     let bindings = held
         .container
         .inspect
         .as_ref()
         .map(|facts| facts.config.bindings.as_slice());
     let published = |protocol| {
-        let port = HostPort { protocol, ..named };
+        let port = ProtocolPort { protocol, ..named };
         bindings.unwrap_or_default().iter().any(|(_, host)| *host == port)
     };
     match (published(Protocol::Tcp), published(Protocol::Udp)) {
-        (false, true) => HostPort {
+        (false, true) => ProtocolPort {
             protocol: Protocol::Udp,
             ..named
         },

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::time::Duration;
 
-use argus_core::preflight::{Disk, Observation, Reclaimable};
+use argus_core::preflight::{Disk, Fact, Reclaimable};
 use bollard::models::{SystemInfo, SystemVersion};
 
 use crate::{Shared, helper, prune};
@@ -14,13 +14,9 @@ const LITTLE: u64 = 4_000_000_000;
 const RECLAIMABLE: Duration = Duration::from_secs(2);
 
 /// Measures the free space of the engine's data root. A data root on another host is measured by a helper there.
-pub(super) async fn measure(
-    shared: &Shared,
-    info: &SystemInfo,
-    version: &SystemVersion,
-) -> Observation<Disk> {
+pub(super) async fn measure(shared: &Shared, info: &SystemInfo, version: &SystemVersion) -> Fact<Disk> {
     let Some(root) = info.docker_root_dir.clone().filter(|root| !root.is_empty()) else {
-        return Observation::unknown("the engine does not report its data root");
+        return Fact::unknown("the engine does not report its data root");
     };
     if let Err(why) = check_local(shared, info, &root) {
         return measure_remote(shared, root, why).await;
@@ -30,9 +26,9 @@ pub(super) async fn measure(
     let found = match measured {
         Ok(Ok(found)) => found,
         Ok(Err(error)) => {
-            return Observation::Unknown(format!("cannot read the file system of `{root}`: {error}"));
+            return Fact::Unknown(format!("cannot read the file system of `{root}`: {error}"));
         }
-        Err(error) => return Observation::Unknown(error.to_string()),
+        Err(error) => return Fact::Unknown(error.to_string()),
     };
     let (free, total) = (found.f_bavail * found.f_frsize, found.f_blocks * found.f_frsize);
     let reclaimable = if free < LITTLE || free < total / 10 {
@@ -42,7 +38,7 @@ pub(super) async fn measure(
     } else {
         None
     };
-    Observation::Known(Disk {
+    Fact::Known(Disk {
         path: root,
         free,
         total,
@@ -52,17 +48,17 @@ pub(super) async fn measure(
 }
 
 /// Measures with a helper container: its root file system lies on the engine's data root.
-async fn measure_remote(shared: &Shared, root: String, why: String) -> Observation<Disk> {
+async fn measure_remote(shared: &Shared, root: String, why: String) -> Fact<Disk> {
     let command = vec!["probe".to_owned(), "disk".to_owned()];
     let output = match helper::run(shared, helper::From::Nowhere, command).await {
         Ok(output) => output,
         Err(error) => {
-            return Observation::Unknown(format!("{why}, and the helper container failed: {error}"));
+            return Fact::Unknown(format!("{why}, and the helper container failed: {error}"));
         }
     };
     match serde_json::from_str::<Disk>(&output) {
-        Ok(disk) => Observation::Known(Disk { path: root, ..disk }),
-        Err(_) => Observation::Unknown(format!(
+        Ok(disk) => Fact::Known(Disk { path: root, ..disk }),
+        Err(_) => Fact::Unknown(format!(
             "{why}, and the output of the helper container is not valid"
         )),
     }

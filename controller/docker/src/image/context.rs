@@ -9,7 +9,7 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Component, Path, PathBuf};
 
 use argus_backend::host_path;
-use argus_core::desired::excluded::{Excluded, Verdict};
+use argus_core::desired::excluded::{ContextEntry, Excluded};
 use argus_core::ident::Hash;
 use rustix::fs::{AtFlags, Dir, FileType};
 use sha2::{Digest, Sha256};
@@ -151,10 +151,10 @@ impl LeftOut<'_> {
     /// Two flags: the entry is part of the context, and an entry below it may be part of it.
     fn judge(&self, path: &Path, is_folder: bool) -> (bool, bool) {
         let ignored = self.ignored.leaves_out(path, is_folder);
-        match self.excluded.verdict(path) {
-            Verdict::LeftOut => (false, false),
-            Verdict::Emptied => (is_folder && !ignored, false),
-            Verdict::Sent => (!ignored, is_folder && (!ignored || self.ignored.has_exceptions())),
+        match self.excluded.classify(path) {
+            ContextEntry::Excluded => (false, false),
+            ContextEntry::DirectoryOnly => (is_folder && !ignored, false),
+            ContextEntry::Included => (!ignored, is_folder && (!ignored || self.ignored.has_exceptions())),
         }
     }
 }

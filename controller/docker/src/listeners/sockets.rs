@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 
-use argus_core::ident::{HostPort, Protocol};
+use argus_core::ident::{Protocol, ProtocolPort};
 use procfs::net::TcpState;
 use procfs::process::{FDTarget, Process, all_processes};
 
@@ -27,9 +27,9 @@ pub(super) enum SocketOwner {
 /// Listening TCP ports and bound UDP ports in the network namespace of the process that serves the socket.
 ///
 /// `None` when they are not visible: no such socket, or a peer outside this process namespace.
-pub(super) fn taken(socket: &Path) -> Option<BTreeMap<HostPort, SocketOwner>> {
+pub(super) fn taken(socket: &Path) -> Option<BTreeMap<ProtocolPort, SocketOwner>> {
     let engine = Process::new(engine_pid(socket)?).ok()?;
-    let mut inodes: BTreeMap<HostPort, u64> = BTreeMap::new();
+    let mut inodes: BTreeMap<ProtocolPort, u64> = BTreeMap::new();
     let tcp = engine
         .tcp()
         .ok()?
@@ -37,7 +37,7 @@ pub(super) fn taken(socket: &Path) -> Option<BTreeMap<HostPort, SocketOwner>> {
         .chain(engine.tcp6().unwrap_or_default());
     for entry in tcp.filter(|entry| entry.state == TcpState::Listen) {
         inodes.insert(
-            HostPort {
+            ProtocolPort {
                 number: entry.local_address.port(),
                 protocol: Protocol::Tcp,
             },
@@ -51,7 +51,7 @@ pub(super) fn taken(socket: &Path) -> Option<BTreeMap<HostPort, SocketOwner>> {
         .chain(engine.udp6().unwrap_or_default());
     for entry in udp.filter(|entry| entry.local_address.port() > 0) {
         inodes.insert(
-            HostPort {
+            ProtocolPort {
                 number: entry.local_address.port(),
                 protocol: Protocol::Udp,
             },
@@ -75,7 +75,7 @@ fn engine_pid(socket: &Path) -> Option<i32> {
     Some(peer.pid.as_raw_nonzero().get())
 }
 
-fn holders(inodes: &BTreeMap<HostPort, u64>) -> HashMap<u64, SocketOwner> {
+fn holders(inodes: &BTreeMap<ProtocolPort, u64>) -> HashMap<u64, SocketOwner> {
     let wanted: std::collections::HashSet<u64> = inodes.values().copied().collect();
     let mut holders = HashMap::new();
     for process in all_processes().into_iter().flatten().flatten() {

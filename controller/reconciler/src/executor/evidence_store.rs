@@ -60,7 +60,7 @@ pub struct EvidenceFacts {
     pub probe_output: Vec<String>,
     /// Results of the diagnostic questions, such as the reply of the port and the DNS names, by question.
     #[serde(default)]
-    pub questions: std::collections::BTreeMap<String, String>,
+    pub probe_answers: std::collections::BTreeMap<String, String>,
     /// Number of lines of stdout.
     pub stdout_lines: usize,
     /// Number of lines of stderr.
@@ -167,7 +167,7 @@ impl EvidenceStore {
             taken_at: self.clock.now().to_string(),
             memory_peak: evidence.memory_peak,
             probe_output: probe_output.iter().map(|line| secrets.redacted(line)).collect(),
-            questions: evidence.questions.clone(),
+            probe_answers: evidence.probe_answers.clone(),
             stdout_lines: evidence.stdout.len(),
             stderr_lines: evidence.stderr.len(),
             missing: evidence.missing.clone(),

@@ -18,7 +18,7 @@ pub fn space() -> String {
 pub fn drop_dead_holders(leases: &mut Vec<ControllerLease>) {
     let here = space();
     leases.retain(|lease| {
-        let is_visible = !here.is_empty() && lease.spec.processes == here;
+        let is_visible = !here.is_empty() && lease.spec.pid_namespace == here;
         !(is_visible && is_gone(lease.spec.pid))
     });
 }
@@ -44,14 +44,14 @@ mod tests {
             spec: LeaseSpec {
                 controller: "c".to_owned(),
                 run: format!("{pid}"),
-                place: "p".to_owned(),
+                state_dir: "p".to_owned(),
                 host: "h".to_owned(),
                 pid,
-                processes: processes.to_owned(),
+                pid_namespace: processes.to_owned(),
                 ttl: TTL,
                 claims: BTreeMap::new(),
             },
-            made_at: Timestamp(0),
+            created_at: Timestamp(0),
             renewed_at: Timestamp(0),
         }
     }

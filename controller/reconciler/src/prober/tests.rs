@@ -11,7 +11,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use argus_core::desired::ProbeKind;
-use argus_core::ident::{ContainerId, HostPort, Protocol};
+use argus_core::ident::{ContainerId, Protocol, ProtocolPort};
 use argus_core::labels::{ENVIRONMENT, MANAGED, SERVICE};
 use argus_core::observed::{Config, Container, ContainerState, InspectInfo, Object, Store, WatchEvent};
 use argus_core::probe::{HealthStates, ProbeStatus};
@@ -175,7 +175,7 @@ fn exec_probe_uses_the_actual_host_port() {
          image: 'nginx:1'\n    container:\n      name: shop-api\n      healthcheck: { type: exec, command: ['ask', 'host.docker.internal:5432'] }\n",
     );
     let mut db = container("d", "db", ContainerState::Running, 1);
-    let port = |number| HostPort {
+    let port = |number| ProtocolPort {
         number,
         protocol: Protocol::Tcp,
     };

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use argus_core::desired::Image;
 use argus_core::desired::admit::{SpecContext, admit};
 use argus_core::desired::excluded::Excluded;
-use argus_core::desired::host::{HostPaths, named};
+use argus_core::desired::host::{HostPaths, host_paths_in};
 use argus_core::ident::Hash;
 use argus_core::time::Timestamp;
 use argus_crds::diagnostic::Diagnostic;
@@ -52,10 +52,10 @@ impl Admitter for SpecAdmitter {
         Surroundings::of(path, &self.access)
     }
 
-    fn named(&self, path: &Path, bytes: &[u8]) -> BTreeSet<String> {
+    fn host_paths_in(&self, path: &Path, bytes: &[u8]) -> BTreeSet<String> {
         let read = yaml::read(&path.display().to_string(), bytes);
         let spec = read.spec.as_ref().or(read.rest.as_ref());
-        spec.map_or_else(BTreeSet::new, |spec| named(spec, &directory(path)))
+        spec.map_or_else(BTreeSet::new, |spec| host_paths_in(spec, &directory(path)))
     }
 
     fn needs(

@@ -6,7 +6,7 @@ use std::io::{self, Read};
 use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt};
 use std::path::{Path, PathBuf};
 
-use argus_core::desired::excluded::{Excluded, Verdict};
+use argus_core::desired::excluded::{ContextEntry, Excluded};
 use rustix::fs::OFlags;
 use sha2::{Digest, Sha256};
 
@@ -43,15 +43,17 @@ impl Digests {
             for entry in std::fs::read_dir(context.join(&folder))? {
                 let entry = entry?;
                 let path = folder.join(entry.file_name());
-                let verdict = excluded.verdict(&path);
+                let verdict = excluded.classify(&path);
                 let meta = entry.metadata()?;
-                if verdict == Verdict::LeftOut || (verdict == Verdict::Emptied && !meta.is_dir()) {
+                if verdict == ContextEntry::Excluded
+                    || (verdict == ContextEntry::DirectoryOnly && !meta.is_dir())
+                {
                     continue;
                 }
                 let out = ignored.matched(&path, meta.is_dir()).is_ignore();
                 if meta.is_dir() {
                     // An ignored folder may still hold what a later `!` lets in again.
-                    if verdict == Verdict::Sent && (!out || ignored.num_whitelists() > 0) {
+                    if verdict == ContextEntry::Included && (!out || ignored.num_whitelists() > 0) {
                         folders.push(path.clone());
                     }
                 }

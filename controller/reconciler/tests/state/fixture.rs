@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use argus_backend::sim::{Engine, FaultProfile, Sim};
-use argus_core::ident::{EnvName, HostPort, Protocol};
+use argus_core::ident::{EnvName, Protocol, ProtocolPort};
 use argus_core::time::Timestamp;
 use argus_crds::incident::Incident;
 use argus_reconciler::clock::Clock;
@@ -87,7 +87,7 @@ impl Fixture {
     pub(crate) fn fresh(&self) -> Engine {
         let mut engine = Engine::new(7, self.faults);
         engine.model.has_image("app:1");
-        engine.model.take_port(HostPort {
+        engine.model.take_port(ProtocolPort {
             number: 8_080,
             protocol: Protocol::Tcp,
         });

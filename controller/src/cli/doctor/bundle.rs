@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 
 use super::findings::Finding;
 use super::{DoctorInputs, OtherInputs, machine};
-use crate::cli::status::peek;
+use crate::cli::status::read_or_default;
 use crate::exit::{Exit, Failure};
 
 /// Maximum number of journal records in a bundle, newest first.
@@ -78,7 +78,7 @@ fn fill(file: File, inputs: &DoctorInputs, other: &OtherInputs, findings: &[Find
     bundle.json("controller.json", &inputs.controller)?;
     for status in &inputs.environments {
         let mut status = status.clone();
-        status.put_calls(&peek(&inputs.state.debug(&status.environment)));
+        status.put_calls(&read_or_default(&inputs.state.debug(&status.environment)));
         bundle.json(&format!("environments/{}.json", status.environment), &status)?;
     }
     for (number, incident) in inputs.incidents.iter().enumerate() {

@@ -65,7 +65,7 @@ pub(super) async fn take_down(
         }
     }
     // Adopted containers carry the labels of a dead controller: only the saved state proves that they are ours.
-    let persisted: PersistedState = status::peek(&state.state_json());
+    let persisted: PersistedState = status::read_or_default(&state.state_json());
     let planner_state = PlannerState {
         environments: persisted.environments,
         ..PlannerState::default()
@@ -84,7 +84,7 @@ pub(super) async fn take_down(
         Err(
             Failure::of(Code::Timeout, format!("environments not removed within {waited}"))
                 .about(json!({ "environments": envs, "waitedSeconds": timeout.as_secs() }))
-                .exit(Exit::Late),
+                .exit(Exit::TimedOut),
         )
     })?;
     forget(&state, &envs)?;
@@ -157,7 +157,7 @@ impl OfflineDown {
                     .clone()
                     .find(|wait| matches!(wait.on, WaitingOn::Failed { .. }))
                 {
-                    let why = argus_core::status::words(&failed.on).message;
+                    let why = argus_core::status::describe_wait(&failed.on).message;
                     return Err(
                         Failure::of(Code::CleanupFailed, format!("{}: {why}", failed.subject))
                             .about(json!({ "subject": failed.subject.to_string(), "reason": why })),

@@ -39,7 +39,7 @@ pub(super) fn read(path: &Path) -> Result<Value, Failure> {
             format!("`{name}`{line}: {}", diagnostic.message),
         )
         .about(serde_json::json!({ "path": path, "reason": diagnostic.message }))
-        .exit(Exit::Refused)
+        .exit(Exit::SpecRejected)
         .hint("fix the file or move it away")
     })?;
     Ok(merged(read.value))

@@ -48,7 +48,7 @@ pub(super) async fn list_or_clean(
                 Some(_) => take(&own, &me).map(|(controller, lock)| (controller, Some(lock)))?,
                 None => (identity::peek(&there.identity()).unwrap_or_default(), None),
             };
-            Ok((controller, held, status::peek(&there.state_json())))
+            Ok((controller, held, status::read_or_default(&there.state_json())))
         })
         .await?;
     let wanted = wanted(settings, &state, &controller).await;

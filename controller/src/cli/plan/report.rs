@@ -1,7 +1,7 @@
 //! Plans for programs, over all interfaces.
 
 use argus_core::plan as core;
-use argus_core::status::words;
+use argus_core::status::describe_wait;
 use argus_crds::status::WaitingOn;
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -130,7 +130,7 @@ fn of(environment: String, forecast: &Forecast) -> EnvironmentPlan {
         now: is_now(it),
     };
     let wait = |wait: &core::Wait| {
-        let mut on = words(&wait.on);
+        let mut on = describe_wait(&wait.on);
         on.message = secrets.redacted(&on.message);
         Wait {
             subject: subject(&wait.subject),

@@ -9,7 +9,7 @@ use argus_backend::{Backend as _, HOST_FACTS_TIMEOUT};
 use argus_core::desired::{Desired, Image as DesiredImage, PortStrategy};
 use argus_core::ident::EnvName;
 use argus_core::outcome::PortOwner;
-use argus_core::preflight::{Image, Observation, Policy, Port, PreflightFacts};
+use argus_core::preflight::{Fact, Image, Policy, Port, PreflightFacts};
 use argus_crds::status::Orphan;
 use argus_docker::Docker;
 use argus_reconciler::identity;
@@ -21,13 +21,13 @@ use argus_reconciler::state_dir::StateDir;
 
 use crate::app;
 use crate::blocking_io;
-use crate::cli::status::{is_alive, peek};
+use crate::cli::status::{is_alive, read_or_default};
 use crate::cli::{orphans, spec_files};
 use crate::exit::Failure;
 use crate::settings::Settings;
 
 /// Maximum time to read the specs folder.
-const MANY: Duration = Duration::from_secs(3);
+const READ_TIMEOUT: Duration = Duration::from_secs(3);
 /// Maximum number of parallel image checks.
 const PARALLEL_CHECKS: usize = 8;
 
@@ -63,12 +63,12 @@ impl FactCollector {
     pub(super) async fn facts(&self) -> (PreflightFacts, Policy) {
         let (ground, wanted, journal) = tokio::join!(self.docker.host_facts(), self.wanted(), self.journal());
         let policy = wanted.as_ref().map(strictest).unwrap_or_default();
-        let (orphans, ports, images) = if let Observation::Unknown(_) = ground.engine {
+        let (orphans, ports, images) = if let Fact::Unknown(_) = ground.engine {
             let reason = || "the engine does not answer".to_owned();
             (
-                Observation::Unknown(reason()),
-                Observation::Unknown(reason()),
-                Observation::Unknown(reason()),
+                Fact::Unknown(reason()),
+                Fact::Unknown(reason()),
+                Fact::Unknown(reason()),
             )
         } else {
             tokio::join!(
@@ -93,31 +93,31 @@ impl FactCollector {
         wanted(&self.settings, &self.state, &self.identity).await
     }
 
-    async fn journal(&self) -> Observation<Result<(), String>> {
+    async fn journal(&self) -> Fact<Result<(), String>> {
         if !self.state.private().exists() {
             let root = self.state.root().display();
-            return Observation::NotApplicable(format!("no controller has used `{root}` yet"));
+            return Fact::NotApplicable(format!("no controller has used `{root}` yet"));
         }
         match preflight::journal(&self.state).await {
-            Ok(()) => Observation::Known(Ok(())),
+            Ok(()) => Fact::Known(Ok(())),
             Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
-                Observation::Unknown("the state directory belongs to another user".to_owned())
+                Fact::Unknown("the state directory belongs to another user".to_owned())
             }
-            Err(error) => Observation::Known(Err(error.to_string())),
+            Err(error) => Fact::Known(Err(error.to_string())),
         }
     }
 
-    async fn orphans(&self) -> Observation<Vec<Orphan>> {
+    async fn orphans(&self) -> Fact<Vec<Orphan>> {
         match orphans::of(&self.settings, &[], None).await {
-            Ok(orphans) => Observation::Known(orphans),
-            Err(failure) => Observation::Unknown(failure.message().to_owned()),
+            Ok(orphans) => Fact::Known(orphans),
+            Err(failure) => Fact::Unknown(failure.message().to_owned()),
         }
     }
 
-    async fn ports(&self, wanted: &Wanted) -> Observation<Vec<Port>> {
+    async fn ports(&self, wanted: &Wanted) -> Fact<Vec<Port>> {
         let wanted = match wanted {
             Ok(wanted) => wanted,
-            Err(reason) => return Observation::NotApplicable(reason.clone()),
+            Err(reason) => return Fact::NotApplicable(reason.clone()),
         };
         let mut ports: Vec<Port> = wanted.values().flat_map(|one| ports_of(&one.desired)).collect();
         let numbers = ports.iter().map(|port| port.port).collect();
@@ -131,18 +131,18 @@ impl FactCollector {
         }
         let is_taken = ports.iter().any(|port| port.holder.is_some());
         if holders.complete || is_taken || ports.is_empty() {
-            return Observation::Known(ports);
+            return Fact::Known(ports);
         }
-        Observation::unknown(
+        Fact::unknown(
             "only published container ports are visible here, and no container publishes a desired port",
         )
     }
 
-    async fn images(&self, wanted: &Wanted) -> Observation<Vec<Image>> {
+    async fn images(&self, wanted: &Wanted) -> Fact<Vec<Image>> {
         use futures::StreamExt as _;
         let wanted = match wanted {
             Ok(wanted) => wanted,
-            Err(reason) => return Observation::NotApplicable(reason.clone()),
+            Err(reason) => return Fact::NotApplicable(reason.clone()),
         };
         let named: BTreeSet<(String, bool)> = wanted
             .values()
@@ -166,8 +166,8 @@ impl FactCollector {
             .collect()
             .await;
         match checked.into_iter().collect::<Result<Vec<_>, _>>() {
-            Ok(images) => Observation::Known(images),
-            Err(error) => Observation::Unknown(error.to_string()),
+            Ok(images) => Fact::Known(images),
+            Err(error) => Fact::Unknown(error.to_string()),
         }
     }
 }
@@ -176,16 +176,21 @@ impl FactCollector {
 pub(in crate::cli) async fn wanted(settings: &Settings, state: &StateDir, identity: &str) -> Wanted {
     let (own, identity, there) = (settings.clone(), identity.to_owned(), state.clone());
     let read = blocking_io::read(move || {
-        let persisted: PersistedState = peek(&there.state_json());
-        let stored: StartingPoint = peek(&there.specs_json());
+        let persisted: PersistedState = read_or_default(&there.state_json());
+        let stored: StartingPoint = read_or_default(&there.specs_json());
         let registry = spec_files::folder(&own, &own.specs, &identity, stored)?;
         Ok((persisted, registry, is_alive(&there)))
     });
     let (persisted, registry, alive): (PersistedState, SpecRegistry, bool) =
-        match tokio::time::timeout(MANY, read).await {
+        match tokio::time::timeout(READ_TIMEOUT, read).await {
             Ok(Ok(read)) => read,
             Ok(Err(_)) => return Err("cannot read the specs".to_owned()),
-            Err(_) => return Err(format!("timed out after {} s reading the specs", MANY.as_secs())),
+            Err(_) => {
+                return Err(format!(
+                    "timed out after {} s reading the specs",
+                    READ_TIMEOUT.as_secs()
+                ));
+            }
         };
     if let Some(reason) = &registry.unavailable {
         return Err(reason.clone());
@@ -236,8 +241,8 @@ fn strictest(wanted: &DesiredState) -> Policy {
         .unwrap_or_default()
 }
 
-async fn within<T>(check: impl Future<Output = Observation<T>>) -> Observation<T> {
-    let late = |_| Observation::Unknown(format!("timed out after {} s", HOST_FACTS_TIMEOUT.as_secs()));
+async fn within<T>(check: impl Future<Output = Fact<T>>) -> Fact<T> {
+    let late = |_| Fact::Unknown(format!("timed out after {} s", HOST_FACTS_TIMEOUT.as_secs()));
     tokio::time::timeout(HOST_FACTS_TIMEOUT, check)
         .await
         .unwrap_or_else(late)

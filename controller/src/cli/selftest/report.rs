@@ -133,7 +133,7 @@ impl Report {
         let details = serde_json::json!({ "missed": missed, "total": self.total });
         Err(Failure::of(Code::Timeout, message)
             .about(details)
-            .exit(Exit::Late)
+            .exit(Exit::TimedOut)
             .hint(
                 "check the engine with `argus preflight`, or see each reason with `argus selftest -o json`",
             ))
@@ -153,7 +153,10 @@ mod tests {
         report.add(Fault::StaleNetwork, Err("not whole".to_owned()));
         assert!(matches!(
             report.outcome(),
-            Err(Failure::Error { exit: Exit::Late, .. })
+            Err(Failure::Error {
+                exit: Exit::TimedOut,
+                ..
+            })
         ));
         let json = serde_json::to_value(&report).unwrap();
         assert_eq!((&json["recovered"], &json["total"]), (&2.into(), &3.into()));

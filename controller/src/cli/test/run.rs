@@ -19,13 +19,13 @@ use super::report::{Attempt, Outcome, Report, SuiteResult};
 use super::suite::{self, Case, next_delay};
 use crate::blocking_io;
 use crate::cli::output::{self, Format};
-use crate::cli::wait::{Goal, until};
+use crate::cli::wait::{WaitGoal, until};
 use crate::cli::{client, logs, status};
 use crate::exit::{Exit, Failure};
 use crate::settings::{Options, Settings, SpecOptions};
 
 /// Added to the time limit of a command for its lease, so that the lease does not expire before the command ends.
-const SPARE: Duration = Duration::from_secs(30);
+const LEASE_MARGIN: Duration = Duration::from_secs(30);
 
 #[derive(Debug, Args)]
 pub(super) struct Run {
@@ -158,7 +158,7 @@ impl Run {
         let begin = Command::BeginTest {
             environment: environment.clone(),
             case: case.name.clone(),
-            ttl: self.ttl + SPARE,
+            ttl: self.ttl + LEASE_MARGIN,
             holder: self.holder.clone(),
             purpose: None,
         };
@@ -208,7 +208,7 @@ impl Run {
             .map_err(client::failure)?;
         let names = [self.environment.clone()];
         tokio::select! {
-            ready = until(state, Some(&names), Goal::Ready, self.timeout, |_| {}) => Ok(ready?.pop()),
+            ready = until(state, Some(&names), WaitGoal::Ready, self.timeout, |_| {}) => Ok(ready?.pop()),
             () = stop.cancelled() => Ok(None),
         }
     }

@@ -83,7 +83,7 @@ fn needs_reattach(planner: &ServicePlanner<'_>, container: &Container) -> bool {
         || input.requests.hold(input.env, name, input.now).is_some()
         || planner.accepted.desired.hold;
     let Some(check_result) = input
-        .links
+        .connectivity_check
         .filter(|check_result| check_result.is_current && !left_alone)
     else {
         return false;

@@ -79,7 +79,7 @@ pub(super) fn next_run_cause(planner: &ServicePlanner<'_>) -> Result<Option<Caus
         .last()
         .is_some_and(|last| last.seen() > planner.input.now);
     match restart_decision(planner, history) {
-        Restart::EngineRestart => Ok(Some(Cause::EngineRestart)),
+        Restart::AfterEngineOutage => Ok(Some(Cause::EngineRestart)),
         Restart::Stay => Err(WaitingOn::NotRestarted),
         Restart::GaveUp(restarts) => Err(WaitingOn::GaveUp { restarts }),
         Restart::Halted(repetitions) => Err(WaitingOn::Halted { repetitions }),
@@ -93,7 +93,7 @@ pub(super) fn next_run_cause(planner: &ServicePlanner<'_>) -> Result<Option<Caus
 
 fn restart_decision(planner: &ServicePlanner<'_>, history: &ServiceHistory) -> Restart {
     let policy = &planner.accepted.desired.restart;
-    restart::decide(
+    restart::decide_restart(
         policy,
         &history.failures,
         planner.input.outages,

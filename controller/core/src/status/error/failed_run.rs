@@ -83,8 +83,8 @@ impl<'a> FailureContext<'a> {
             run_details["probeOutput"] = json!(self.redacted(last));
         }
         if let Some(evidence) = &failed_run.evidence {
-            if !evidence.questions.is_empty() {
-                run_details["questions"] = json!(evidence.questions);
+            if !evidence.probe_answers.is_empty() {
+                run_details["questions"] = json!(evidence.probe_answers);
             }
             run_details["missing"] = json!(evidence.missing);
         }
@@ -252,7 +252,7 @@ pub(super) fn spent_budget_error(
 ) -> Option<StructuredError> {
     let policy = &input.accepted?.desired.restart;
     let at = history.failures.last()?.at;
-    match restart::decide(
+    match restart::decide_restart(
         policy,
         &history.failures,
         input.outages,
@@ -263,7 +263,7 @@ pub(super) fn spent_budget_error(
             Some(location.finish(exhausted(&context, attempt - 1, &history.failures), at))
         }
         restart::RestartDecision::At(..)
-        | restart::RestartDecision::EngineRestart
+        | restart::RestartDecision::AfterEngineOutage
         | restart::RestartDecision::GaveUp(_)
         | restart::RestartDecision::Halted(_)
         | restart::RestartDecision::NotRunnable(_)

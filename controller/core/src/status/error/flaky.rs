@@ -11,7 +11,7 @@ use super::Location;
 
 /// Services whose probe results are unreliable.
 pub(super) fn all(input: &StatusInput<'_>) -> Vec<StructuredError> {
-    let services = input.state.services.iter();
+    let services = input.history.services.iter();
     let error = |(name, history): (&ServiceName, &ServiceHistory)| {
         let excess = restart::flapping(&history.health_transitions, input.now);
         let unsteady = input
