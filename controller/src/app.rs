@@ -49,15 +49,15 @@ fn endpoint(settings: &Settings) -> Result<Endpoint, Failure> {
     Endpoint::discover(settings.docker_host.as_deref()).map_err(|error| {
         let details = serde_json::json!({ "endpoint": settings.docker_host, "reason": error.to_string() });
         Failure::of(Code::DockerUnavailable, error.to_string())
-            .about(details)
+            .with_details(details)
             .exit(Exit::Usage)
     })
 }
 
 /// Converts a failed engine call into the failure of a command; `doing` names the operation.
 pub(crate) fn engine_failure(doing: &str, error: &ActionError) -> Failure {
-    let details = serde_json::json!({ "doing": doing, "reason": error.to_string() });
-    Failure::of(code_of(error), format!("{doing}: {error}")).about(details)
+    let details = serde_json::json!({ "operation": doing, "reason": error.to_string() });
+    Failure::of(code_of(error), format!("{doing}: {error}")).with_details(details)
 }
 
 /// Converts an unusable state directory into the failure of a command.
@@ -69,11 +69,11 @@ pub(crate) fn state_failure(error: &StateError) -> Failure {
             });
             Failure::new(StructuredError::new(Code::LeaseHeld, chain(error)).details(details))
         }
-        StateError::InsideSpecs { .. } => Failure::missing(Reason::NotPossible, chain(error))
+        StateError::InsideSpecs { .. } => Failure::with_reason(Reason::NotPossible, chain(error))
             .exit(Exit::Usage)
             .hint("choose another folder with `--state`"),
         StateError::Held(LockError::Io { .. }) | StateError::Io { .. } => {
-            Failure::missing(Reason::Unreadable, chain(error))
+            Failure::with_reason(Reason::Unreadable, chain(error))
                 .exit(Exit::Unexpected)
                 .hint("make the folder writable for this user, or choose another one with `--state`")
         }
@@ -82,8 +82,8 @@ pub(crate) fn state_failure(error: &StateError) -> Failure {
 
 /// Runs a controller until it is stopped.
 pub(crate) async fn run(settings: Settings, screen: Option<LiveBlock>) -> Result<Exit, Failure> {
-    let signals =
-        Signals::subscribe().map_err(|error| Failure::fault("cannot subscribe to signals", &error))?;
+    let signals = Signals::subscribe()
+        .map_err(|error| Failure::operation_failed("cannot subscribe to signals", &error))?;
     let endpoint = endpoint(&settings)?;
     let engine_host = host_of(&endpoint).await;
     let docker = connect(&settings, endpoint);
@@ -117,7 +117,7 @@ pub(crate) async fn run(settings: Settings, screen: Option<LiveBlock>) -> Result
     let (handle, running) = controller.start(docker.clone(), Arc::new(view));
     let (supervisor, stop) = (running.supervisor(), running.stop_token());
     let metrics = Metrics::new(&tally, handle.snapshots(), shown.clone());
-    let meter = metrics.meter(feed.clone(), previous_newest);
+    let meter = metrics.journal_consumer(feed.clone(), previous_newest);
     supervisor.spawn("metrics", Importance::Useful, {
         let stop = stop.clone();
         move || meter.clone().run(stop.clone())
@@ -211,13 +211,13 @@ fn options(settings: &Settings, engine_host: Option<IpAddr>) -> argus_reconciler
 /// Converts a failed task into the failure of the controller.
 fn controller_failure(task_died: &TaskDied) -> Failure {
     if task_died.task != LOCK {
-        return Failure::fault("controller stopped", task_died);
+        return Failure::operation_failed("controller stopped", task_died);
     }
     let message = format!(
         "controller stopped: {}; containers keep running",
         task_died.reason
     );
-    Failure::missing(Reason::NotPossible, message)
+    Failure::with_reason(Reason::NotPossible, message)
         .exit(Exit::Unexpected)
         .hint("start it again with `argus run`, which adopts the running containers")
 }

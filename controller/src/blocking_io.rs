@@ -27,7 +27,8 @@ async fn run_within<T: Send + 'static>(
 ) -> Result<T, Failure> {
     static READERS: LazyLock<Arc<Semaphore>> = LazyLock::new(|| Arc::new(Semaphore::new(MAX_PARALLEL)));
     let pooled = async {
-        // Never closed. The permit is released when the thread is free, even if the caller gives up earlier.
+        // The semaphore is never closed. The permit is released when the thread is free, even if the caller gives up
+        // earlier.
         let permit = READERS.clone().acquire_owned().await;
         let work = move || {
             let _permit = permit;
@@ -37,11 +38,11 @@ async fn run_within<T: Send + 'static>(
     };
     match tokio::time::timeout(limit, pooled).await {
         Ok(Ok(read)) => read,
-        Ok(Err(panicked)) => Err(Failure::fault("cannot read", &panicked)),
+        Ok(Err(panicked)) => Err(Failure::operation_failed("cannot read", &panicked)),
         Err(_) => {
             let message = format!("timed out after {} s reading files", limit.as_secs());
             let error = StructuredError::new(Code::Timeout, message)
-                .details(json!({ "doing": "reading files", "deadlineMs": limit.as_millis() }));
+                .details(json!({ "operation": "reading files", "deadlineMs": limit.as_millis() }));
             let error = error.suggest(&[ActionId::RunPreflight, ActionId::FixStateDirectory]);
             Err(Failure::new(error.retry_after(5)))
         }

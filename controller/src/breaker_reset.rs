@@ -26,7 +26,7 @@ pub(crate) struct BreakerReset {
     pub(crate) changed: bool,
     /// State before the reset, with the reason of the opening in `history`; `null` if nothing was counted yet.
     pub(crate) previous: Option<BreakerStatus>,
-    /// State after the reset. Half-open allows one call, owner result closes or opens the breaker.
+    /// State after the reset. Half-open allows one call, whose result closes or opens the breaker.
     pub(crate) current: Option<BreakerStatus>,
     /// Other breakers that were not closed and were reset as well.
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -43,7 +43,7 @@ impl BreakerReset {
 /// State of a breaker before its reset.
 #[derive(Debug)]
 pub(crate) struct BreakerBefore {
-    /// Environment owner breaker is reported; `None` for the engine's breaker.
+    /// Environment whose breaker is reported; `None` for the engine's breaker.
     env: Option<String>,
     previous: Option<BreakerStatus>,
     others: Vec<String>,

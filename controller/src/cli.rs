@@ -58,7 +58,7 @@ pub(crate) mod why;
 
 pub(crate) use get::{holding, ports, running, waits};
 
-/// Runs Docker test environments as described in e2e.yaml and keeps them that way.
+/// Creates Docker test environments from e2e.yaml files and keeps them in that state.
 #[derive(Debug, Parser)]
 #[command(
     name = "argus",
@@ -96,15 +96,15 @@ enum Verb {
     Down(down::Down),
     /// List or remove resources of dead controllers
     Orphans(orphans::Orphans),
-    /// Retry a given-up service or environment
+    /// Retry given-up services, or restore removed environments
     Retry(retry::Retry),
     /// Leave an environment or a service unchanged
     Hold(hold::Hold),
-    /// End a hold, or end mode Safe of the controller
+    /// End a hold, or end safe mode of the controller
     Resume(hold::Resume),
-    /// Abort pulls and builds of an environment, and hold it
+    /// Cancel pulls and builds of an environment, and hold it
     Cancel(hold::Cancel),
-    /// Return to the last other good revision
+    /// Return to the previous good revision
     Rollback(rollback::Rollback),
     /// Run a copy of an environment under another name and on other ports
     Fork(rollback::Fork),
@@ -114,11 +114,11 @@ enum Verb {
     Breaker(breaker::Breaker),
     /// Check engine, disk and host against the specs
     Preflight(preflight::Preflight),
-    /// Diagnose problems, most severe first; optionally write a support bundle
+    /// Report problems of controller, specs and environments, most severe first
     Doctor(doctor::Doctor),
     /// Show or repeat the connectivity checks of an environment
     Network(network::Network),
-    /// Free disk space: superseded images and the build cache
+    /// Remove old images of Argus and the build cache
     Prune(prune::Prune),
     /// Show the logs of containers
     Logs(logs::Logs),
@@ -134,7 +134,7 @@ enum Verb {
     Selftest(selftest::Selftest),
     /// Serve MCP on stdin and stdout for the controller of the state directory
     Mcp(mcp::Mcp),
-    /// Print a JSON Schema (spec, status, error, incident) or the CRD
+    /// Print a JSON Schema (spec, status, error, incident, preflight) or the CRD
     Schema(schema::Schema),
     /// Explain an error code
     Explain(explain::Explain),
@@ -273,7 +273,7 @@ fn block_on<T>(work: impl Future<Output = Result<T, Failure>>) -> Result<T, Fail
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .build()
-        .map_err(|error| Failure::fault("cannot start", &error))?;
+        .map_err(|error| Failure::operation_failed("cannot start", &error))?;
     let result = runtime.block_on(work);
     runtime.shutdown_background();
     result

@@ -85,7 +85,7 @@ impl ControllerClient {
         &self.state
     }
 
-    /// Returns the parts that exist only in the controller's parts process.
+    /// Returns the parts that exist only in the process of the controller.
     pub(crate) fn in_process_parts(&self) -> Option<&InProcess> {
         match &self.transport {
             Transport::InProcess(parts) => Some(parts),
@@ -176,10 +176,10 @@ impl ControllerClient {
         if let Some(start) = self.read(start_if_stopped).await? {
             let message = "no controller is running";
             return Err(
-                Failure::missing(Reason::NotRunning, message).hint(format!("start one with `{start}`"))
+                Failure::with_reason(Reason::NotRunning, message).hint(format!("start one with `{start}`"))
             );
         }
-        self.execute(command).await
+        self.send(command).await
     }
 
     /// Returns all statuses. For a controller in another process, it reads files.
@@ -256,7 +256,7 @@ impl ControllerClient {
 fn refusal(error: &CommandError, state: &StateDir) -> StructuredError {
     match error {
         CommandError::Busy => StructuredError::new(Code::Timeout, error.to_string())
-            .details(json!({ "doing": "accepting a command", "reason": "too many concurrent commands" }))
+            .details(json!({ "operation": "accepting a command", "reason": "too many concurrent commands" }))
             .retry_after(1),
         CommandError::Stopped => StructuredError::missing(Reason::Unavailable, error.to_string()),
         CommandError::Unknown(env) => StructuredError::missing(Reason::NotFound, error.to_string())

@@ -45,11 +45,11 @@ impl Exit {
             Self::Done => 0,
             Self::Unexpected => 1,
             Self::Usage => 2,
-            Self::Refused => 3,
+            Self::SpecRejected => 3,
             Self::Unreachable => 4,
-            Self::Late => 5,
+            Self::TimedOut => 5,
             Self::GaveUp => 6,
-            Self::Held => 7,
+            Self::LeaseHeld => 7,
             Self::Interrupted => 130,
             Self::Code(number) => number,
         }
@@ -58,13 +58,13 @@ impl Exit {
     /// Returns the exit code of an error code.
     pub(crate) fn of(code: Code) -> Self {
         match code {
-            Code::SpecInvalid | Code::SpecConflict | Code::PolicyViolation => Self::Refused,
+            Code::SpecInvalid | Code::SpecConflict | Code::PolicyViolation => Self::SpecRejected,
             Code::DockerUnavailable | Code::CircuitOpen | Code::ConnectionLost | Code::ApiTooOld => {
                 Self::Unreachable
             }
-            Code::Timeout => Self::Late,
+            Code::Timeout => Self::TimedOut,
             Code::ContainerRestartExhausted | Code::RetryExhausted | Code::LoopHalted => Self::GaveUp,
-            Code::LeaseHeld => Self::Held,
+            Code::LeaseHeld => Self::LeaseHeld,
             Code::DiskSpaceLow
             | Code::PortConflict
             | Code::PortExhaustion
@@ -147,15 +147,15 @@ impl Failure {
     pub(crate) fn operation_failed(doing: &str, why: &dyn std::error::Error) -> Self {
         let reason = chain(why);
         Self::of(Code::Internal, format!("{doing}: {reason}"))
-            .about(json!({ "doing": doing, "reason": reason }))
-            .quiet()
+            .with_details(json!({ "operation": doing, "reason": reason }))
+            .without_suggestions()
     }
 
     /// Creates a failure for invalid data of Argus itself; it keeps the suggestions of `INTERNAL`.
     pub(crate) fn internal(what: &str, why: &dyn std::error::Error) -> Self {
         let reason = chain(why);
         Self::of(Code::Internal, format!("{what}: {reason}"))
-            .about(json!({ "doing": what, "reason": reason }))
+            .with_details(json!({ "operation": what, "reason": reason }))
     }
 
     /// Sets the details of the error; `details` is an object.

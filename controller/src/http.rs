@@ -67,7 +67,7 @@ pub(crate) fn problem(failure: crate::exit::Failure) -> Response {
 
 /// Builds the router with all paths, behind `guard`.
 pub(crate) fn routes(client: ControllerClient, guard: Guard, stop: CancellationToken) -> Router {
-    let traffic = client.in_process_parts().map(|own| own.metrics.traffic().clone());
+    let traffic = client.in_process_parts().map(|own| own.metrics.http().clone());
     Router::new()
         .route(HEALTH, get(health::healthz))
         .route("/readyz", get(health::readyz))

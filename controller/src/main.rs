@@ -1,7 +1,7 @@
 //! The binary `argus`: the controller, and the commands that use it.
 //!
 //! - [`cli`] defines the subcommands. `argus run` starts the controller through [`app`].
-//! - [`app`] composes the tasks of a controller: engine client, reconciler, HTTP, MCP and output.
+//! - [`app`] composes the engine client, the reconciler, HTTP (which also serves MCP) and output.
 //! - [`client`] lets HTTP, MCP and commands use a controller in this process or over its socket.
 //! - [`http`] and [`mcp`] serve the interfaces of a controller. [`metrics`] feeds Prometheus.
 //! - [`live`] prints the state of a running controller. [`view`] holds the published status documents.

@@ -1,4 +1,7 @@
 //! MCP server: tools and resources of a controller for agents, over stdio and at `/mcp`.
+//!
+//! [`tool`] lists the tools and runs a call, [`commands`] has `argus_retry` and the other changing tools, [`reply`]
+//! builds the result, [`http`] serves `/mcp`.
 
 use std::sync::OnceLock;
 
@@ -67,10 +70,10 @@ pub(crate) async fn stdio(client: ControllerClient) -> Result<(), Failure> {
             .waiting()
             .await
             .map(drop)
-            .map_err(|error| Failure::fault("cannot serve", &error)),
+            .map_err(|error| Failure::operation_failed("cannot serve", &error)),
         // stdin ended before the client initialized.
         Err(rmcp::service::ServerInitializeError::ConnectionClosed(_)) => Ok(()),
-        Err(error) => Err(Failure::fault("cannot serve", &error)),
+        Err(error) => Err(Failure::operation_failed("cannot serve", &error)),
     }
 }
 

@@ -34,7 +34,7 @@ const MAX_CONNECTIONS: usize = 4_096;
 
 /// Serves the mock of a file until a signal.
 pub(crate) async fn run(file: PathBuf, listen: Option<SocketAddr>) -> Result<Exit, Failure> {
-    let fault = |doing: &str, error: &io::Error| Failure::fault(doing, error);
+    let fault = |doing: &str, error: &io::Error| Failure::operation_failed(doing, error);
     // The kernel ends process 1 only by signals with a handler, and SIGHUP must reload the file.
     let signals = Signals::subscribe().map_err(|error| fault("cannot subscribe to signals", &error))?;
     let mut hangup =

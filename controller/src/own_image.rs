@@ -62,7 +62,7 @@ pub(crate) fn fill(image: &Path) -> io::Result<()> {
     let mut lines = "FROM scratch\nCOPY argus /argus\n".to_owned();
     let libraries = libraries(&fs::read_to_string("/proc/self/maps")?);
     if !libraries.is_empty() {
-        // The loader of the program's name is among the libraries, and is searched in these folders.
+        // The libraries include the dynamic loader, which the program expects in one of these folders.
         for folder in ["lib", "lib64"] {
             fs::create_dir_all(image.join(folder))?;
             for library in &libraries {

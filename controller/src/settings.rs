@@ -121,7 +121,7 @@ pub(crate) struct AdmissionOptions {
     /// Variables of the controller that `{{env.NAME}}` may read [default: none]
     #[arg(long, env = "ARGUS_ENV_ALLOW", value_name = "NAME", value_delimiter = ',', num_args = 1..)]
     pub(crate) env_allow: Vec<String>,
-    /// Folders outside the spec's folder that it may mount [default: none]
+    /// Folders outside the project that spec files may mount [default: none]
     #[arg(long, env = "ARGUS_ALLOW_MOUNT", value_name = "DIR", value_delimiter = ',', num_args = 1..)]
     pub(crate) allow_mount: Vec<PathBuf>,
 }
@@ -272,7 +272,7 @@ fn read(config: Option<&Path>) -> Result<File, Failure> {
         }
         Err(error) => {
             let message = format!("cannot read settings `{}`: {error}", path.display());
-            return Err(Failure::missing(Reason::Settings, message)
+            return Err(Failure::with_reason(Reason::Settings, message)
                 .exit(Exit::Usage)
                 .hint("set the settings file with `--config` or `ARGUS_CONFIG`"));
         }
@@ -286,7 +286,7 @@ fn settings_path(config: Option<&Path>) -> &Path {
 
 fn invalid_settings(path: &Path, cause: &str) -> Failure {
     let message = format!("cannot use settings `{}`: {cause}", path.display());
-    Failure::missing(Reason::Settings, message)
+    Failure::with_reason(Reason::Settings, message)
         .exit(Exit::Usage)
         .hint("fix the settings file; docs/cli.md lists all settings")
 }

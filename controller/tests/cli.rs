@@ -262,7 +262,7 @@ fn get_and_describe_mark_status_without_controller() {
     );
     let missing = home.run(&["get", "shpo"]);
     assert_eq!(code(&missing), 1);
-    assert!(err(&missing).contains("there are: shop"), "{}", err(&missing));
+    assert!(err(&missing).contains("environments: shop"), "{}", err(&missing));
     assert_eq!(hints(&missing), 1, "{}", err(&missing));
     let odd = home.run(&["get", "../shop"]);
     assert_eq!(code(&odd), 2);
@@ -517,7 +517,7 @@ fn run_without_engine_reports_it_and_stops_cleanly() {
         err(&retry)
     );
     let missing = home.run(&["get", "absent"]);
-    assert!(err(&missing).contains("there are: shop"), "{}", err(&missing));
+    assert!(err(&missing).contains("environments: shop"), "{}", err(&missing));
     assert_eq!(code(&home.run(&["plan", "specs/e2e.yaml"])), 2);
     assert_eq!(code(&home.run(&["plan"])), 4);
 

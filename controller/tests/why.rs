@@ -44,7 +44,7 @@ impl Home {
             "startedAt": "2026-11-21T10:00:00.000Z",
             "takenAt": format!("2026-11-21T10:0{number}:08.000Z"),
             "memoryPeak": 12_582_912,
-            "questions": { "tcp 10.1.0.2:5432": "connection refused" },
+            "probeAnswers": { "tcp 10.1.0.2:5432": "connection refused" },
             "stdoutLines": stdout.lines().count(),
             "stderrLines": stderr.lines().count(),
             "missing": [],
@@ -165,7 +165,7 @@ fn shop() -> EnvironmentStatus {
         container_id: Some("decaf".to_owned()),
         waiting_on: Some(waits(
             "GaveUp",
-            "gave up after 2 restarts, waits for a new revision or `argus retry`",
+            "a new revision or `argus retry`, after it gave up (2 restarts)",
         )),
         last_error: Some(error(
             Code::ContainerRestartExhausted,
@@ -207,7 +207,7 @@ fn failed_shop() -> Home {
 
 const DB: &str = "\
 `db` is Failed, Unhealthy, 2 restarts
-  <- waits for: gave up after 2 restarts, waits for a new revision or `argus retry`
+  <- waits for: a new revision or `argus retry`, after it gave up (2 restarts)
   <- failed: CONTAINER_RESTART_EXHAUSTED gave up after 2 restarts; last failure: process ended with exit code 3 after 7 s (at 2026-11-21T10:00:07.000Z)
   <- run 3: exit code 3 after 7s; memory peak 12 MiB of 64 MiB
      earlier run 2: exit code 3 after 7s
@@ -215,7 +215,7 @@ const DB: &str = "\
   <- evidence: last line on stderr: FATAL: no configuration (in STATE/private/evidence/shop/db/3)
   hint: see the crash report of run 3 with `argus evidence shop db 3`
   hint: read the container's log: `argus logs shop db`
-  hint: fix the program or its image; see the last failure: `argus evidence shop db`
+  hint: fix the program or its image, then see the last failure: `argus evidence shop db`
   hint: retry with the same inputs: `argus retry shop`
   hint: roll back to the last good revision: `argus rollback shop`
 ";
@@ -369,7 +369,7 @@ fn errors_without_a_service_belong_to_the_environment() {
 fn why_for_an_unknown_name_lists_the_known_names() {
     let home = failed_shop();
     let why = |args: &[&str]| home.run(&[&["why"], args].concat());
-    why(&["shpo"]).fails(1, "there are: shop", "list the environments with `argus get`");
+    why(&["shpo"]).fails(1, "environments: shop", "list the environments with `argus get`");
     why(&["shop/bd"]).fails(
         1,
         "no service `bd`; its services: api, cache, db, web",
@@ -539,7 +539,7 @@ fn missing_evidence_has_a_reason_and_a_hint() {
         "read its logs with `argus logs",
     );
     evidence(&["shop/nope"]).fails(1, "no service `nope`", "list its services with `argus get shop`");
-    evidence(&["shpo", "db"]).fails(1, "there are: shop", "list the environments with `argus get`");
+    evidence(&["shpo", "db"]).fails(1, "environments: shop", "list the environments with `argus get`");
     evidence(&["shop", "db", "1", "--list"]).fails(2, "cannot list one run", "omit the run number");
     let broken = home
         .dir

@@ -222,7 +222,7 @@ pub struct Argus {
     pub ttl: Option<HumanDuration>,
     /// Hold: Argus observes the environment and changes nothing.
     pub hold: bool,
-    /// Automatic rollback of a revision that does not become ready to the last good revision.
+    /// Automatic rollback to the last good revision if a new revision does not become ready.
     pub rollback: Rollback,
     /// Restart budget and its reset, in addition to `resilience.container`.
     pub restart: RestartPolicy,
@@ -247,7 +247,7 @@ pub enum VolumeDeletion {
     Delete,
 }
 
-/// Automatic rollback of a revision that does not become ready to the last good revision.
+/// Automatic rollback to the last good revision if a new revision does not become ready.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Rollback {
@@ -276,7 +276,8 @@ pub struct RestartPolicy {
     pub reset_after: HumanDuration,
     /// Maximum delay between two restarts.
     pub max_delay: HumanDuration,
-    /// Behaviour without budget: `giveUp` waits for a change, `slowRetry` tries once per minute. `never` disables restarts.
+    /// Behaviour after the budget is exhausted: `giveUp` waits for a change, `slowRetry` tries once per minute. `never`
+    /// disables all restarts, regardless of the budget.
     pub mode: RestartMode,
 }
 

@@ -28,7 +28,7 @@ pub struct Mock {
     /// Image to run. With it, only `port`, `containerPort`, `args` and `volumes` apply.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub image: Option<String>,
-    /// Arguments for the image: one text, split into words without a shell.
+    /// Arguments for the image: one string, split into words without a shell.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub args: Option<String>,
     /// Mounts for the image: `host-or-volume:container[:ro]`.
@@ -44,7 +44,7 @@ pub struct Mock {
     /// True to respond with 422 to requests that violate the document.
     #[serde(default)]
     pub validate: bool,
-    /// URL of the real service to record, only `http://`. Required in mode `record`.
+    /// URL of the real service to record; must begin with `http://`. Required in mode `record`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub target: Option<String>,
     /// Existing folder of the recordings, relative to the file's folder; for modes `record` and `replay`.

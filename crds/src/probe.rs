@@ -17,7 +17,7 @@ pub struct Healthcheck {
     /// Path of the HTTP request. Status 2xx and 3xx mean success. Required for `http`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub path: Option<String>,
-    /// Port inside the container. Default: its first published TCP port.
+    /// Port inside the container. Default: the container's first published TCP port.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1))]
     pub port: Option<u16>,

@@ -115,7 +115,7 @@ pub struct CircuitBreaker {
     /// Number of failures in a row that open the circuit breaker.
     #[schemars(range(min = 1, max = 20))]
     pub failure_threshold: u32,
-    /// First time in the open state before a test call, from `100ms` to `5m`. It doubles with each further opening.
+    /// Initial time in the open state before a test call, from `100ms` to `5m`. It doubles with each further opening.
     pub reset_timeout_ms: HumanDuration,
 }
 

@@ -64,7 +64,7 @@ pub struct Service {
     /// Additional host names for the container: `name:address`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub extra_hosts: Vec<String>,
-    /// Time to stop before the engine kills the container. Default `10s`, at most `10m`.
+    /// Maximum time for the container to stop before the engine kills it, at most `10m`. Default: `10s`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stop_grace: Option<HumanDuration>,
     /// True for a container that runs once. Exit code 0 satisfies its dependents, and it does not run again.

@@ -19,7 +19,7 @@ pub struct Tests {
     /// Retries of failed suites without their own `retry`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub retry: Option<TestRetry>,
-    /// Number of suites in parallel; ignored by Argus, suites run one after the other.
+    /// Number of suites in parallel; ignored by Argus: suites run one after the other.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub parallel: Option<Parallel>,
 }
@@ -48,7 +48,7 @@ pub struct Suite {
     /// Retries of this suite; replaces `tests.retry`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub retry: Option<TestRetry>,
-    /// Parallel tests within this suite; ignored by Argus, the runner decides.
+    /// Parallel tests within this suite; ignored by Argus: the runner decides.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub parallel: Option<Parallel>,
     /// Number of parallel tests within this suite; ignored by Argus.
@@ -75,7 +75,8 @@ pub enum Runner {
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct TestRetry {
-    /// Maximum number of attempts. One attempt disrupted by an infrastructure failure does not count.
+    /// Maximum number of attempts. Argus repeats one attempt without counting it if an infrastructure
+    /// failure disrupted it.
     #[schemars(range(min = 1, max = 10))]
     pub max_attempts: u32,
     /// Delay before the second attempt. Every delay is at most `10m`.

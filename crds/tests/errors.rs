@@ -110,7 +110,10 @@ fn remedies_name_environment_and_service() {
 #[test]
 fn remedy_without_environment_lists_environments() {
     let retry = ActionId::Retry.remedy(None, None);
-    assert_eq!(retry.summary, "retry with the same inputs; list the environments");
+    assert_eq!(
+        retry.summary,
+        "retry with the same inputs, then list the environments"
+    );
     assert_eq!(retry.command.as_deref(), Some("argus get"));
     assert_eq!(retry.mcp.map(|call| call.tool).as_deref(), Some("argus_status"));
 }

@@ -148,7 +148,7 @@ fn prometheus_scrapes_crash_conflict_and_breaker() {
     assert!(argus.cli(&["breaker", "reset", "tripped"]).status.success());
     prometheus.wait_for(&state("closed"), 1.0);
     prometheus.wait_for(
-        "argus_commands_total{verb=\"resetBreaker\",result=\"taken\"}",
+        "argus_commands_total{verb=\"resetBreaker\",result=\"accepted\"}",
         1.0,
     );
 

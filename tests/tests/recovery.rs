@@ -93,7 +93,7 @@ fn running_test_keeps_services_and_reports_failures() {
     let report = output(&argus, &["test", "end", "leased", "--case", "sell"]);
     let found = &report["value"]["disruptions"][0];
     assert_eq!(
-        (&found["service"], &found["blame"]),
+        (&found["service"], &found["attribution"]),
         (&"app".into(), &"test".into())
     );
 }

@@ -371,6 +371,14 @@ impl Roots {
         Self(directories.into_iter().map(real).collect())
     }
 
+    /// Allows one more directory, whose path has no links. Unlike [`Roots::new`], it never follows a link that replaced a
+    /// component since the path was resolved.
+    #[must_use]
+    pub fn with_resolved(mut self, directory: &Path) -> Self {
+        self.0.push(directory.to_owned());
+        self
+    }
+
     /// Resolves an absolute path and refuses one that leads out of all of these directories.
     ///
     /// # Errors

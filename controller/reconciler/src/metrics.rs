@@ -69,7 +69,7 @@ impl Default for Tally {
             ),
             gaps: make::counter(
                 "argus_event_stream_gaps_total",
-                "Losses and stalls of the engine's event stream; each is followed by a full list.",
+                "Losses and stalls of the engine's event stream. Argus takes a full list after each.",
             ),
             lists: make::counter("argus_engine_lists_total", "Completed full lists of the engine."),
             lag_seconds: make::histogram(

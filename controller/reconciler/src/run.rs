@@ -60,7 +60,7 @@ pub struct Options {
     pub env_allow: Vec<String>,
     /// Environment variables of the controller that are valid UTF-8.
     pub process_env: BTreeMap<String, String>,
-    /// Folders outside the file's own that a spec file may mount.
+    /// Folders outside the project that spec files may mount.
     pub allow_mounts: Vec<String>,
     /// The engine's socket, which no container may have; `None` where it has none.
     pub engine_socket: Option<PathBuf>,

@@ -27,13 +27,13 @@ pub(crate) fn failure(error: ClientError) -> Failure {
         ClientError::Refused(error) => Failure::new(*error),
         ClientError::Unreachable(cause) => {
             let message = format!("controller is not running: {cause}");
-            Failure::missing(Reason::NotRunning, message)
+            Failure::with_reason(Reason::NotRunning, message)
                 .exit(Exit::Unexpected)
                 .hint("start a controller with `argus run`")
         }
         ClientError::InvalidResponse(ref cause) => {
-            let details = serde_json::json!({ "doing": "asking the controller", "reason": cause });
-            Failure::of(Code::Internal, error.to_string()).about(details)
+            let details = serde_json::json!({ "operation": "sending the command", "reason": cause });
+            Failure::of(Code::Internal, error.to_string()).with_details(details)
         }
     }
 }

@@ -50,7 +50,7 @@ impl DemoService {
     }
 
     async fn serve(self) -> Result<u8, Failure> {
-        let fault = |doing: &str, error: std::io::Error| Failure::fault(doing, &error);
+        let fault = |doing: &str, error: std::io::Error| Failure::operation_failed(doing, &error);
         // Process 1 of a container ignores signals without a handler.
         let signals = Signals::subscribe().map_err(|error| fault("cannot take signals", error))?;
         let stop = CancellationToken::new();

@@ -31,7 +31,7 @@ const HEAD: &[&str] = &["SEVERITY", "WHERE", "CODE", "PROBLEM"];
 pub(crate) struct Doctor {
     #[command(flatten)]
     specs: SpecOptions,
-    /// Write a support bundle: a tar file without secrets and spec files
+    /// Write a support bundle: a tar file without secrets or spec files
     #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,
     /// Output format [default: table]

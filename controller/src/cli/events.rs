@@ -35,7 +35,7 @@ pub(crate) struct Events {
     /// Wait for further events
     #[arg(short, long)]
     follow: bool,
-    /// Only events of this last period, such as `10m`
+    /// Only events of the last TIME, such as `10m`
     #[arg(long, value_name = "TIME", value_parser = crate::settings::span)]
     since: Option<Duration>,
     /// Only events with these names, such as `restart_attempt,error`
@@ -130,7 +130,7 @@ fn readable(journal: &Path) -> Result<(), Failure> {
     match std::fs::File::open(journal) {
         Err(error) if error.kind() == std::io::ErrorKind::PermissionDenied => {
             let message = format!("cannot read `{}`: it belongs to another user", journal.display());
-            Err(Failure::missing(Reason::Forbidden, message)
+            Err(Failure::with_reason(Reason::Forbidden, message)
                 .exit(Exit::Unexpected)
                 .hint("run this as the controller's user, or read `/events` over HTTP"))
         }
@@ -140,7 +140,8 @@ fn readable(journal: &Path) -> Result<(), Failure> {
 
 fn more(tail: &mut Tail, journal: &Path) -> Result<Vec<Record>, Failure> {
     let doing = || format!("cannot read `{}`", journal.display());
-    tail.more().map_err(|error| Failure::fault(&doing(), &error))
+    tail.more()
+        .map_err(|error| Failure::operation_failed(&doing(), &error))
 }
 
 /// Printer of events.

@@ -213,7 +213,7 @@ pub(crate) fn report(state: &StateDir, stored: &StoredRun, tail: usize) -> Resul
     let (stderr, stdout) = (stored.lines(true)?, stored.lines(false)?);
     Ok(EvidenceReport {
         run: row(stored, ending_of(state, stored)?.as_ref()),
-        questions: stored.facts.questions.clone(),
+        probe_answers: stored.facts.probe_answers.clone(),
         missing: stored.facts.missing.clone(),
         stderr: last(&stderr, tail).to_vec(),
         stdout: last(&stdout, tail).to_vec(),
@@ -287,7 +287,7 @@ fn facts(stored: &StoredRun, ending: Option<&RunSummary>) -> String {
     field("Container", &facts.container_id);
     field("Started", facts.started_at.as_deref().unwrap_or_default());
     field("Taken", &facts.taken_at);
-    for (question, answer) in &facts.questions {
+    for (question, answer) in &facts.probe_answers {
         field("Port check", &format!("{question}: {answer}"));
     }
     for missing in &facts.missing {

@@ -75,7 +75,7 @@ pub(crate) fn one(
         Err(error) => return Err(unreadable(&path, &error)),
     };
     let facts = serde_json::from_slice(&bytes).map_err(|error| {
-        Failure::bug(
+        Failure::internal(
             &format!("cannot parse `{}` as facts of a run", path.display()),
             &error,
         )
@@ -159,7 +159,7 @@ pub(crate) fn no_service(status: &argus_crds::status::EnvironmentStatus, service
 }
 
 fn missing(message: String) -> Failure {
-    Failure::missing(Reason::NotFound, message).exit(Exit::Unexpected)
+    Failure::with_reason(Reason::NotFound, message).exit(Exit::Unexpected)
 }
 
 fn entries(folder: &Path) -> Result<Vec<String>, Failure> {
@@ -173,7 +173,7 @@ fn entries(folder: &Path) -> Result<Vec<String>, Failure> {
 }
 
 fn unreadable(path: &Path, error: &io::Error) -> Failure {
-    let failure = Failure::fault(&format!("cannot read `{}`", path.display()), error);
+    let failure = Failure::operation_failed(&format!("cannot read `{}`", path.display()), error);
     if error.kind() == ErrorKind::PermissionDenied {
         return failure.hint("run this command as the controller's user, because evidence is private to it");
     }

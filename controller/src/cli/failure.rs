@@ -68,7 +68,7 @@ impl From<&FailedRun> for RunSummary {
             memory_peak: failed_run.peak(),
             // The saved state contains the line without redaction.
             last_line: None,
-            questions: BTreeMap::new(),
+            probe_answers: BTreeMap::new(),
         }
     }
 }

@@ -20,7 +20,7 @@ pub(crate) struct Hold {
     #[arg(long = "for", value_name = "TIME", value_parser = crate::settings::span)]
     span: Option<Duration>,
     /// Reason, shown in the status
-    #[arg(long, default_value = "")]
+    #[arg(long, default_value = "", hide_default_value = true)]
     reason: String,
     /// Name of the holder, shown to other users
     #[arg(long, env = "ARGUS_HOLDER", value_name = "NAME")]

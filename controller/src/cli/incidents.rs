@@ -19,7 +19,7 @@ const INTENTS: &[&str] = &["AT", "ACTION", "SUBJECT", "RESOLUTION", "REASON"];
 
 #[derive(Debug, Args)]
 pub(crate) struct Incidents {
-    /// Id of an incident, or its beginning [default: all]
+    /// ID of an incident, or a prefix of it [default: all]
     id: Option<String>,
     /// Output format [default: table]
     #[arg(short, long, value_enum)]
@@ -48,7 +48,7 @@ pub(crate) fn read(state: &StateDir) -> Result<Vec<Incident>, Failure> {
         Ok(entries) => entries,
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
         Err(error) => {
-            return Err(Failure::fault(
+            return Err(Failure::operation_failed(
                 &format!("cannot read `{}`", folder.display()),
                 &error,
             ));
@@ -74,7 +74,7 @@ pub(crate) fn chosen(mut all: Vec<Incident>, id: &str) -> Result<Incident, Failu
                 None => format!("no incident `{id}`"),
                 Some(_) => format!("{} incidents begin with `{id}`", more + 1),
             };
-            Err(Failure::missing(Reason::NotFound, message)
+            Err(Failure::with_reason(Reason::NotFound, message)
                 .exit(Exit::Unexpected)
                 .hint("list all incidents with `argus incidents`"))
         }

@@ -32,7 +32,7 @@ const COMPOSE: &[&str] = &[
 #[derive(Debug, Args)]
 pub(crate) struct Init {
     /// Folder of the project [default: current folder]
-    #[arg(default_value = ".")]
+    #[arg(default_value = ".", hide_default_value = true)]
     dir: PathBuf,
     /// Overwrite an existing file
     #[arg(long)]
@@ -73,7 +73,7 @@ impl Init {
         }
         let dir = folder(&self.dir)?;
         fs::create_dir_all(&settings.specs).map_err(|error| {
-            Failure::fault(&format!("cannot create `{}`", settings.specs.display()), &error)
+            Failure::operation_failed(&format!("cannot create `{}`", settings.specs.display()), &error)
         })?;
         let (name, draft) = draft(&dir, &folder(&settings.specs)?)?;
         let text = file_text(&name, &draft)?;
@@ -143,13 +143,13 @@ impl Init {
             .and_then(|mut file| file.write_all(text.as_bytes()));
         written.map_err(|error| match error.kind() {
             ErrorKind::AlreadyExists => already_exists(target),
-            _ => Failure::fault(&format!("cannot write `{}`", target.display()), &error),
+            _ => Failure::operation_failed(&format!("cannot write `{}`", target.display()), &error),
         })
     }
 }
 
 fn already_exists(target: &Path) -> Failure {
-    Failure::missing(Reason::Exists, format!("`{}` already exists", target.display()))
+    Failure::with_reason(Reason::Exists, format!("`{}` already exists", target.display()))
         .exit(Exit::Usage)
         .hint("overwrite it with `--force`, or choose another folder with `--specs`")
 }
@@ -161,7 +161,7 @@ fn folder(path: &Path) -> Result<PathBuf, Failure> {
     });
     found.map_err(|error| {
         let message = format!("cannot read the folder `{}`: {error}", path.display());
-        Failure::missing(Reason::Unreadable, message)
+        Failure::with_reason(Reason::Unreadable, message)
             .exit(Exit::Usage)
             .hint("pass the folder of the project as the argument")
     })
@@ -239,8 +239,8 @@ fn nothing(project: &ProjectInfo<'_>) -> Draft {
 
 fn file_text(name: &str, draft: &Draft) -> Result<String, Failure> {
     let value = json!({ "version": "1", "project": { "name": name }, "services": draft.services });
-    let yaml =
-        argus_crds::yaml::to_yaml(&value).map_err(|error| Failure::fault("cannot write YAML", &error))?;
+    let yaml = argus_crds::yaml::to_yaml(&value)
+        .map_err(|error| Failure::operation_failed("cannot write YAML", &error))?;
     let from = draft
         .from
         .as_ref()

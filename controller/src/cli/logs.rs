@@ -275,7 +275,7 @@ async fn sources(
             status::LIST.to_owned()
         };
         return Err(
-            Failure::missing(Reason::NotFound, format!("`{of}` has no container"))
+            Failure::with_reason(Reason::NotFound, format!("`{of}` has no container"))
                 .exit(Exit::Unexpected)
                 .hint(hint),
         );

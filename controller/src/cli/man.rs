@@ -25,10 +25,10 @@ impl Man {
             return Ok(Exit::Done);
         };
         let doing = |path: &Path| format!("cannot write `{}`", path.display());
-        fs::create_dir_all(&dir).map_err(|error| Failure::fault(&doing(&dir), &error))?;
+        fs::create_dir_all(&dir).map_err(|error| Failure::operation_failed(&doing(&dir), &error))?;
         for (name, page) in pages {
             let path = dir.join(name);
-            fs::write(&path, page).map_err(|error| Failure::fault(&doing(&path), &error))?;
+            fs::write(&path, page).map_err(|error| Failure::operation_failed(&doing(&path), &error))?;
             output::data(&format!("{}\n", path.display()))?;
         }
         Ok(Exit::Done)
@@ -41,7 +41,7 @@ fn pages() -> Result<Vec<(String, String)>, Failure> {
     command.build();
     let mut pages = Vec::new();
     add(&command, "argus", &mut pages)
-        .map_err(|error| Failure::fault("cannot generate manual pages", &error))?;
+        .map_err(|error| Failure::operation_failed("cannot generate manual pages", &error))?;
     Ok(pages)
 }
 

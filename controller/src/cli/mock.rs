@@ -160,7 +160,7 @@ fn place(status: &EnvironmentStatus, mock: &str) -> Result<SocketAddr, Failure> 
     let env = &status.environment;
     if row.role != ServiceRole::Mock {
         let message = format!("`{mock}` is a service, not a mock");
-        return Err(Failure::missing(Reason::NotPossible, message)
+        return Err(Failure::with_reason(Reason::NotPossible, message)
             .exit(Exit::Usage)
             .hint(format!(
                 "read the logs of a service with `argus logs {env} {mock}`"
@@ -169,7 +169,7 @@ fn place(status: &EnvironmentStatus, mock: &str) -> Result<SocketAddr, Failure> 
     let port = row.ports.iter().find(|port| port.actual_port != 0);
     let port = port.ok_or_else(|| {
         let message = format!("cannot reach mock `{mock}`: it has no host port yet");
-        Failure::missing(Reason::NotReady, message)
+        Failure::with_reason(Reason::NotReady, message)
             .exit(Exit::Unexpected)
             .hint(format!("wait for the environment with `argus wait {env}`"))
     })?;
@@ -184,7 +184,7 @@ fn place(status: &EnvironmentStatus, mock: &str) -> Result<SocketAddr, Failure> 
 fn unavailable(at: SocketAddr, error: &client::ClientError) -> Failure {
     let message = format!("cannot read the requests of the mock at {at}: {error}");
     Failure::of(Code::ConnectionLost, message)
-        .about(serde_json::json!({ "address": at.to_string(), "reason": error.to_string() }))
+        .with_details(serde_json::json!({ "address": at.to_string(), "reason": error.to_string() }))
         .exit(Exit::Unexpected)
         .hint("define `routes` or `openapi`, only such mocks record requests")
 }

@@ -103,11 +103,11 @@ pub(crate) async fn now(settings: &Settings, env: &EnvName) -> Result<NetworkRep
     let collector = FactCollector::of(settings)?;
     let wanted = collector.wanted().await;
     let wanted =
-        wanted.map_err(|cause| Failure::missing(Reason::Unreadable, cause).exit(Exit::Unexpected))?;
+        wanted.map_err(|cause| Failure::with_reason(Reason::Unreadable, cause).exit(Exit::Unexpected))?;
     let Some(accepted) = wanted.get(env) else {
         let names: Vec<&EnvName> = wanted.keys().collect();
         let message = format!("no environment `{env}`; {}", status::listed(&names));
-        return Err(Failure::missing(Reason::NotFound, message)
+        return Err(Failure::with_reason(Reason::NotFound, message)
             .exit(Exit::Usage)
             .hint(status::LIST));
     };

@@ -48,7 +48,7 @@ pub(crate) async fn leases(
     let mut leases = Leases::of(OwnIdentity {
         controller: identity.controller.clone(),
         run: identity.run.clone(),
-        place: identity::place(state.root()),
+        state_dir: identity::place(state.root()),
         holds_lease: false,
     });
     let mut found = docker

@@ -26,7 +26,7 @@ const POLL_INTERVAL: Duration = Duration::from_millis(50);
 
 #[derive(Debug, Args)]
 pub(crate) struct Orphans {
-    /// Remove them; without `--project` those of the projects in the specs folder
+    /// Remove orphans [default: those of projects in the specs folder]
     #[arg(long)]
     clean: bool,
     /// Only orphans of these projects [default: all]

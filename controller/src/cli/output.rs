@@ -33,13 +33,13 @@ pub(crate) fn data(text: &str) -> Result<(), Failure> {
     let written = out.write_all(text.as_bytes()).and_then(|()| out.flush());
     written.map_err(|error| match error.kind() {
         ErrorKind::BrokenPipe => Failure::BrokenPipe,
-        _ => Failure::fault("cannot write to stdout", &error),
+        _ => Failure::operation_failed("cannot write to stdout", &error),
     })
 }
 
 /// Writes a value as JSON to stdout.
 pub(crate) fn json<T: Serialize>(value: &T) -> Result<(), Failure> {
-    let unwritten = |error| Failure::fault("cannot write JSON", &error);
+    let unwritten = |error| Failure::operation_failed("cannot write JSON", &error);
     let value = serde_json::to_value(value).map_err(unwritten)?;
     let text = serde_json::to_string_pretty(&call_trace::with_traces(value)).map_err(unwritten)?;
     data(&format!("{text}\n"))
@@ -47,7 +47,7 @@ pub(crate) fn json<T: Serialize>(value: &T) -> Result<(), Failure> {
 
 /// Writes a value as YAML to stdout.
 pub(crate) fn yaml<T: Serialize>(value: &T) -> Result<(), Failure> {
-    let unwritten = |error: &dyn std::error::Error| Failure::fault("cannot write YAML", error);
+    let unwritten = |error: &dyn std::error::Error| Failure::operation_failed("cannot write YAML", error);
     let value = serde_json::to_value(value).map_err(|error| unwritten(&error))?;
     let text =
         argus_crds::yaml::to_yaml(&call_trace::with_traces(value)).map_err(|error| unwritten(&error))?;

@@ -100,7 +100,7 @@ fn folder(settings: &Settings) -> Result<(SpecRegistry, bool), Failure> {
     )?;
     if let Some(cause) = &registry.unavailable {
         let details = serde_json::json!({ "path": settings.specs, "reason": cause });
-        return Err(Failure::of(Code::SpecInvalid, cause.clone()).about(details));
+        return Err(Failure::of(Code::SpecInvalid, cause.clone()).with_details(details));
     }
     let is_rejected = |entry: &FileEntry| entry.diagnostics.iter().any(argus_crds::Diagnostic::is_error);
     let rejected = registry.files.values().any(is_rejected);
@@ -154,13 +154,9 @@ fn persisted(state: &StateDir) -> PersistedState {
 
 fn unknown(wanted: &str, forecasts: &Forecasts, rejected: bool) -> Failure {
     let known: Vec<_> = forecasts.keys().collect();
-    let suffix = if rejected {
-        ", and there are rejected files"
-    } else {
-        ""
-    };
+    let suffix = if rejected { "; some files are rejected" } else { "" };
     let message = format!("no environment `{wanted}`; {}{suffix}", status::listed(&known));
-    Failure::missing(Reason::NotFound, message)
+    Failure::with_reason(Reason::NotFound, message)
         .exit(Exit::Usage)
         .hint("pass the name of an environment instead of a file, or plan all with `argus plan`")
 }
@@ -355,7 +351,7 @@ mod tests {
         };
         assert_eq!(
             (exit, error.message.as_str()),
-            (Exit::Usage, "no environment `shpo`; there are: shop")
+            (Exit::Usage, "no environment `shpo`; environments: shop")
         );
         assert!(hint.is_some() && error.remedies.is_empty());
     }

@@ -35,7 +35,7 @@ impl Probe {
         match self.verb {
             Verb::Disk { path } => {
                 let found = rustix::fs::statvfs(path.as_str()).map_err(|error| {
-                    Failure::fault(&format!("cannot read the file system of `{path}`"), &error)
+                    Failure::operation_failed(&format!("cannot read the file system of `{path}`"), &error)
                 })?;
                 output::json(&Disk {
                     free: found.f_bavail * found.f_frsize,

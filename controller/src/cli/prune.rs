@@ -221,6 +221,6 @@ fn confirm() -> Result<bool, Failure> {
     output::note("remove this? [y/N]");
     let mut answer = String::new();
     let read = std::io::stdin().lock().read_line(&mut answer);
-    read.map_err(|error| Failure::fault("cannot read the answer", &error))?;
+    read.map_err(|error| Failure::operation_failed("cannot read the answer", &error))?;
     Ok(matches!(answer.trim(), "y" | "Y" | "yes"))
 }

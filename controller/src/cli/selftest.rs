@@ -37,7 +37,7 @@ const CLEANUP_TIMEOUT: Duration = Duration::from_secs(60);
 #[derive(Debug, Args)]
 pub(crate) struct Selftest {
     /// Number of injections per fault [default: 1]
-    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=100))]
+    #[arg(long, default_value_t = 1, hide_default_value = true, value_parser = clap::value_parser!(u32).range(1..=100))]
     rounds: u32,
     /// Only these faults [default: all]
     #[arg(long, value_enum, value_name = "FAULT", value_delimiter = ',')]
@@ -54,7 +54,8 @@ impl Selftest {
     }
 
     async fn run(self, settings: &Settings) -> Result<Exit, Failure> {
-        let signals = Signals::subscribe().map_err(|error| Failure::fault("cannot take signals", &error))?;
+        let signals =
+            Signals::subscribe().map_err(|error| Failure::operation_failed("cannot take signals", &error))?;
         let stop = CancellationToken::new();
         let test_env = TestEnvironment::create(settings)?;
         tokio::select! {
@@ -71,11 +72,8 @@ impl Selftest {
     async fn work(&self, test_env: &TestEnvironment, stop: &CancellationToken) -> Result<Exit, Failure> {
         let docker = app::docker(test_env.settings())?;
         // The observer opens before anything is created, so that an unreachable engine is reported immediately.
-        let observer = EngineObserver::open(
-            &docker,
-            Some([test_env.env().clone(), test_env.stranger()].into()),
-        )
-        .await?;
+        let observer =
+            EngineObserver::open(&docker, Some([test_env.env().clone(), test_env.foreign()].into())).await?;
         let (handle, running) = app::run_offline(test_env.settings()).await?;
         let mut report = Report::new(self.rounds);
         let result = {
@@ -166,7 +164,7 @@ fn check_cleanup(remaining: &[String]) -> Result<(), Failure> {
 async fn clean(test_env: &TestEnvironment, docker: Docker, handle: Handle, running: Running) -> Vec<String> {
     let environment = test_env.env().clone();
     let accepted = handle.send(Command::Down { environment }).await.is_ok();
-    let both = || [test_env.env().clone(), test_env.stranger()].into();
+    let both = || [test_env.env().clone(), test_env.foreign()].into();
     let mut remaining = Vec::new();
     match app::docker(test_env.settings()) {
         Ok(own) if accepted => {
@@ -214,7 +212,7 @@ async fn clean(test_env: &TestEnvironment, docker: Docker, handle: Handle, runni
 
 /// Actions that remove the remaining resources: containers first, then networks.
 fn remaining_actions(observer: &EngineObserver, test_env: &TestEnvironment) -> Vec<Action> {
-    let names = [test_env.env().clone(), test_env.stranger()];
+    let names = [test_env.env().clone(), test_env.foreign()];
     let ours = |owner: Option<argus_core::labels::Owner>| {
         owner.is_some_and(|owner| names.contains(&owner.environment))
     };

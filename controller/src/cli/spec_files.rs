@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use argus_backend::host_path;
 use argus_core::desired::Desired;
 use argus_crds::diagnostic::{Diagnostic, DiagnosticSeverity};
 use argus_docker::Endpoint;
@@ -38,7 +39,7 @@ pub(crate) struct SpecFile {
 /// Rules with which a controller reads this folder.
 pub(crate) fn rules(settings: &Settings, folder: &Path, controller: &str) -> Result<Rules, Failure> {
     let folder = std::path::absolute(folder)
-        .map_err(|error| Failure::fault(&format!("cannot find `{}`", folder.display()), &error))?;
+        .map_err(|error| Failure::operation_failed(&format!("cannot find `{}`", folder.display()), &error))?;
     Ok(Rules {
         folder,
         strict: settings.strict,
@@ -90,8 +91,8 @@ pub(crate) fn file(settings: &Settings, path: &Path) -> SpecFile {
 pub(crate) fn text(settings: &Settings, path: &Path, bytes: &[u8]) -> SpecFile {
     let admitter = admitter(settings);
     let absolute = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
-    let mut around = admitter.surroundings(&absolute);
-    around.resolve(&admitter.named(&around.file, bytes));
+    let mut around = admitter.surroundings(&host_path::real(&absolute));
+    around.resolve(&admitter.host_paths(&around.file, bytes));
     let (variables, warning) = env_vars::dotenv(&around);
     let mut digests = Digests::default();
     let variables = env_vars::passed(variables, &process_env(), &settings.env_allow);

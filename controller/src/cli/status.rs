@@ -28,7 +28,7 @@ pub(crate) fn names(state: &StateDir) -> Result<Vec<String>, Failure> {
         Ok(entries) => entries,
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
         Err(error) => {
-            return Err(Failure::fault(
+            return Err(Failure::operation_failed(
                 &format!("cannot read `{}`", folder.display()),
                 &error,
             ));
@@ -84,8 +84,8 @@ pub(crate) fn existing(state: &StateDir, env: &str) -> Result<EnvironmentStatus,
             format!("{LIST}, or start a removed one again with `argus retry {env}`"),
         )
     };
-    Err(Failure::missing(Reason::NotFound, message)
-        .about(json!({ "environment": env, "known": known }))
+    Err(Failure::with_reason(Reason::NotFound, message)
+        .with_details(json!({ "environment": env, "known": known }))
         .exit(Exit::Unexpected)
         .hint(hint))
 }
@@ -94,9 +94,9 @@ pub(crate) fn existing(state: &StateDir, env: &str) -> Result<EnvironmentStatus,
 pub(crate) fn listed<T: std::fmt::Display>(names: &[T]) -> String {
     let names: Vec<String> = names.iter().map(ToString::to_string).collect();
     if names.is_empty() {
-        "there are no environments".to_owned()
+        "no environments exist".to_owned()
     } else {
-        format!("there are: {}", names.join(", "))
+        format!("environments: {}", names.join(", "))
     }
 }
 
@@ -194,14 +194,14 @@ fn read<T: DeserializeOwned>(path: &Path) -> Result<Option<T>, Failure> {
         Ok(bytes) => bytes,
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
         Err(error) => {
-            return Err(Failure::fault(
+            return Err(Failure::operation_failed(
                 &format!("cannot read `{}`", path.display()),
                 &error,
             ));
         }
     };
     serde_json::from_slice(&bytes).map(Some).map_err(|error| {
-        Failure::bug(
+        Failure::internal(
             &format!("cannot parse `{}` as a status file", path.display()),
             &error,
         )

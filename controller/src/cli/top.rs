@@ -29,7 +29,7 @@ const HEAD: &[&str] = &[
 pub(crate) struct Top {
     /// Environment name [default: all]
     environment: Option<String>,
-    /// Show the overview once (always without a terminal)
+    /// Print the overview once and exit [default without a terminal]
     #[arg(long)]
     once: bool,
 }

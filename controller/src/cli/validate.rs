@@ -77,7 +77,7 @@ fn folder(settings: &Settings, path: &Path) -> Result<Vec<SpecFile>, Failure> {
     let registry = spec_files::folder(settings, path, "", StartingPoint::default())?;
     if let Some(cause) = registry.unavailable {
         let details = serde_json::json!({ "path": path, "reason": cause });
-        return Err(Failure::of(argus_crds::error::Code::SpecInvalid, cause).about(details));
+        return Err(Failure::of(argus_crds::error::Code::SpecInvalid, cause).with_details(details));
     }
     registry
         .notes

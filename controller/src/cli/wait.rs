@@ -218,7 +218,7 @@ fn given_up(status: &EnvironmentStatus) -> Result<(), Failure> {
             Code::Internal,
             format!("environment `{}` failed", status.environment),
         )
-        .about(serde_json::json!({ "phase": status.phase }))
+        .with_details(serde_json::json!({ "phase": status.phase }))
         .environment(&status.environment)
         .exit(exit),
     })
@@ -279,7 +279,8 @@ fn late(pending: &[(String, Option<EnvironmentStatus>)], goal: WaitGoal, timeout
         "waitedSeconds": timeout.as_secs(),
         "environments": pending.iter().map(|(name, _)| name).collect::<Vec<_>>(),
     });
-    let error = Failure::of(Code::Timeout, format!("not {word} within {waited}: {states}")).about(details);
+    let error =
+        Failure::of(Code::Timeout, format!("not {word} within {waited}: {states}")).with_details(details);
     let mut held = pending.iter().filter_map(|(_, status)| leased(status.as_ref()?));
     if let Some(held) = held.next() {
         return Failure::new(held.clone());

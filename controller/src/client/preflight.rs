@@ -25,7 +25,7 @@ impl ControllerClient {
     pub(crate) async fn preflight(&self, skip: &[CheckName], fix: bool) -> Result<PreflightReport, Failure> {
         match &self.transport {
             Transport::InProcess(own) => {
-                // Never closed.
+                // The semaphore is never closed.
                 let _turn = CHECK_RUNS.acquire().await;
                 let mut run = RunningPreflight::start(&own.handle, skip);
                 let report = self.check(skip, fix).await?;

@@ -47,7 +47,7 @@ async fn post_command(app: &AppState, mut body: Map<String, Value>) -> Result<Re
         Some(env) => app.client.find_environment(env.as_str()).await.is_err(),
         None => false,
     };
-    match app.client.execute(command).await {
+    match app.client.send(command).await {
         Ok(reply) => Ok((StatusCode::ACCEPTED, Json(reply)).into_response()),
         Err(failure) if is_unknown => Err(Problem::from(failure).status(StatusCode::NOT_FOUND)),
         Err(failure) => Err(Problem::from(failure)),

@@ -111,7 +111,8 @@ async fn add_to_response(client: &ControllerClient, response: Response, call: Ca
     let body = match body.collect().await {
         Ok(body) => body.to_bytes(),
         Err(error) => {
-            return Problem::from(Failure::fault("cannot read the response body", &error)).into_response();
+            return Problem::from(Failure::operation_failed("cannot read the response body", &error))
+                .into_response();
         }
     };
     let Ok(value) = serde_json::from_slice::<Value>(&body) else {

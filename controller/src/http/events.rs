@@ -88,7 +88,7 @@ pub(super) async fn events(
         newest,
         shown: parts.shown.clone(),
         known: Arc::default(),
-        _listening: parts.metrics.traffic().listening(),
+        _listening: parts.metrics.http().listening(),
     };
     let stopped = app.stop.clone().cancelled_owned();
     let events = stream_of(client).take_until(stopped);

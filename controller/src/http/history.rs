@@ -59,7 +59,7 @@ pub(super) async fn events(
     };
     super::events::known(&filter.names, &[])?;
     let most = query.tail.unwrap_or(DEFAULT_EVENTS).clamp(1, MAX_EVENTS);
-    // Never closed.
+    // The semaphore is never closed.
     let _turn = PAGES.acquire().await;
     let page = page(&app.client.feed(), &filter, query.after, most).await;
     let to_json = |record: &std::sync::Arc<argus_core::journal::Record>| {

@@ -89,7 +89,7 @@ async fn serve(mut listener: impl Listener, app: Router, stop: CancellationToken
     let mut tasks = JoinSet::new();
     loop {
         let next = async {
-            // Never closed.
+            // The semaphore is never closed.
             let permit = permits.clone().acquire_owned().await;
             (permit, listener.accept().await.0)
         };

@@ -85,7 +85,7 @@ pub(super) async fn plan(
 ) -> Result<Response, Problem> {
     let named = query.environment.as_deref().map(status::named).transpose();
     named.map_err(|bad| Problem::from(bad).status(StatusCode::BAD_REQUEST))?;
-    // Never closed.
+    // The semaphore is never closed.
     let _turn = PLANS.acquire().await;
     let settings = app.client.read(|client| Ok(client.query_settings())).await?;
     let report = Box::pin(cli_plan::plan_report(&settings, query.environment.as_deref())).await;

@@ -26,7 +26,7 @@ const MAX_TIMEOUT: u64 = 3_600;
 /// Goal of a wait.
 #[derive(Debug, Clone, Copy, Default, Deserialize)]
 #[serde(rename_all = "camelCase")]
-enum WaitGoal {
+enum WaitFor {
     #[default]
     Ready,
     Gone,
@@ -37,7 +37,7 @@ enum WaitGoal {
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(super) struct WaitQuery {
     #[serde(default, rename = "for")]
-    goal: WaitGoal,
+    goal: WaitFor,
     #[serde(default = "timeout")]
     timeout_seconds: u64,
 }
@@ -60,11 +60,11 @@ pub(super) async fn wait(
     };
     if trust == Trust::User {
         // The wait takes effect after all earlier edits.
-        drop(app.client.execute(Command::Sync).await);
+        drop(app.client.send(Command::Sync).await);
     }
     let goal = match query.goal {
-        WaitGoal::Ready => WaitGoal::Ready,
-        WaitGoal::Gone => WaitGoal::Gone,
+        WaitFor::Ready => WaitGoal::Ready,
+        WaitFor::Gone => WaitGoal::Gone,
     };
     let limit = Duration::from_secs(query.timeout_seconds.min(MAX_TIMEOUT));
     let names = [env.clone()];

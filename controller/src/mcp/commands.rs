@@ -24,7 +24,7 @@ const POLL_INTERVAL: Duration = Duration::from_millis(20);
 
 /// Sends a command; `text` describes it in the output.
 async fn send_command(call: &Call, command: Command, text: String) -> Result<Output<CommandReply>, Failure> {
-    Ok(Output::new(call.client.command(command).await?, text))
+    Ok(Output::new(call.client.send_if_running(command).await?, text))
 }
 
 /// Waits until the status differs from `before`. Otherwise, an immediate `argus_wait` would return the old failure.
@@ -55,7 +55,7 @@ fn wait_for(env: &str) -> NextStep {
 
 fn named_service(service: Option<String>) -> Result<Option<ServiceName>, Failure> {
     let named = service.map(ServiceName::new).transpose();
-    named.map_err(|error| Failure::missing(Reason::BadRequest, error.to_string()).quiet())
+    named.map_err(|error| Failure::with_reason(Reason::BadRequest, error.to_string()).without_suggestions())
 }
 
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -135,7 +135,7 @@ impl Tool for Hold {
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(super) struct Resume {
-    /// Environment, or ENVIRONMENT/SERVICE; without it, ends mode Safe of the controller
+    /// Environment, or ENVIRONMENT/SERVICE; without it, ends safe mode of the controller
     environment: Option<String>,
     /// Service name [default: the whole environment]
     service: Option<String>,
@@ -144,7 +144,7 @@ pub(super) struct Resume {
 impl Tool for Resume {
     const NAME: &'static str = "argus_resume";
     const TITLE: &'static str = "Resume";
-    const ABOUT: &'static str = "Ends the hold of an environment or a service. Without `environment`, it ends mode Safe of the controller, \
+    const ABOUT: &'static str = "Ends the hold of an environment or a service. Without `environment`, it ends safe mode of the controller, \
 after its cause (a journal that cannot be written) is fixed.";
     const EFFECT: Effect = Effect::Additive;
     type Output = CommandReply;

@@ -142,7 +142,10 @@ and returns its state and history.";
     async fn call(self, call: Call) -> Result<Output<BreakerResetOutput>, Failure> {
         let env = self.environment.as_deref();
         let environment = env.map(status::named).transpose()?;
-        let reply = call.client.command(Command::ResetBreaker { environment }).await?;
+        let reply = call
+            .client
+            .send_if_running(Command::ResetBreaker { environment })
+            .await?;
         let reset = reply.circuit();
         let (owner, state) = (&reset.breaker, reset.current.as_ref().map(|now| now.state));
         let state = state.unwrap_or_default();

@@ -58,7 +58,7 @@ lists all codes.";
                 .map_err(|error: argus_crds::error::UnknownCode| {
                     let all: Vec<String> = Code::ALL.iter().map(ToString::to_string).collect();
                     let message = format!("{error}; available codes: {}", all.join(", "));
-                    Failure::missing(Reason::NotFound, message).quiet()
+                    Failure::with_reason(Reason::NotFound, message).without_suggestions()
                 })?;
         let output = ExplainOutput {
             meaning: Some(explain::meaning(code)),

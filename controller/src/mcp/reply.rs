@@ -189,6 +189,6 @@ pub(super) fn invalid_arguments(tool: &str, why: &str, schema: &Value) -> CallTo
     let message = format!("invalid arguments for `{tool}`: {why}; expected {expected}");
     let error = StructuredError::missing(Reason::BadRequest, message);
     error_result(Failure::new(
-        error.details(json!({ "tool": tool, "takes": names })),
+        error.details(json!({ "tool": tool, "validArguments": names })),
     ))
 }

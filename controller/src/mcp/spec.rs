@@ -208,7 +208,7 @@ impl Apply {
         if self.content.len() as u64 > MAX_FILE {
             let message = format!("the file exceeds the limit of {MAX_FILE} bytes");
             let details = json!({ "bytes": self.content.len(), "most": MAX_FILE });
-            return Err(Failure::of(Code::SpecInvalid, message).about(details));
+            return Err(Failure::of(Code::SpecInvalid, message).with_details(details));
         }
         let specs = client.specs();
         let guess = specs.join("e2e.yaml");
@@ -241,8 +241,9 @@ impl Apply {
         if validate::is_rejected(&parsed) {
             return Err(rejection(&parsed.diagnostics));
         }
-        let changed = write(&specs, &path, self.content.as_bytes())
-            .map_err(|error| Failure::fault(&format!("cannot write `{}`", path.display()), &error))?;
+        let changed = write(&specs, &path, self.content.as_bytes()).map_err(|error| {
+            Failure::operation_failed(&format!("cannot write `{}`", path.display()), &error)
+        })?;
         let expected_revision = parsed.desired.as_ref();
         Ok(WrittenSpec {
             expected_revision: expected_revision.map(|desired| desired.revision.to_string()),

@@ -1,4 +1,4 @@
-//! Table of the tools; each is the type of its arguments.
+//! List of the tools, and the code that runs a tool call and builds its result.
 
 use std::pin::Pin;
 use std::sync::Arc;

@@ -71,7 +71,7 @@ longer. Use it instead of repeated calls of `argus_status`.";
             |client: &ControllerClient| Ok((!client.is_alive()).then(|| client.start_command()));
         if let Some(start) = client.read(start_if_stopped).await? {
             let message = "no controller is running, so waiting has no effect";
-            return Err(Failure::missing(Reason::NotRunning, message).hint(start));
+            return Err(Failure::with_reason(Reason::NotRunning, message).hint(start));
         }
         let names = match &self.environment {
             Some(env) => {
@@ -86,7 +86,7 @@ longer. Use it instead of repeated calls of `argus_status`.";
         };
         let started = clock::now();
         // The wait takes effect after all earlier edits.
-        drop(client.execute(Command::Sync).await);
+        drop(client.send(Command::Sync).await);
         let limit = Duration::from_secs(self.timeout_seconds.min(MAX_TIMEOUT));
         let reached = tokio::select! {
             reached = wait::until(client.state(), names.as_deref(), goal, limit, |_| {}) => reached?,

@@ -103,7 +103,7 @@ impl Default for Counters {
             ),
             action_seconds: make::histograms(
                 "argus_action_duration_seconds",
-                "Time from the intent of an action on disk to its end, including the wait for a permit.",
+                "Time from the recorded intent of an action to the end of the action, including the wait for a permit.",
                 &["verb"],
                 make::CALLS,
             ),
@@ -132,7 +132,7 @@ impl Default for Counters {
             ),
             ports: make::counter(
                 "argus_ports_moved_total",
-                "Published ports that moved to another host port than before or than requested.",
+                "Published ports that moved away from their previous or requested host port.",
             ),
             breakers: make::counters(
                 "argus_circuit_breaker_transitions_total",
@@ -173,7 +173,7 @@ impl Default for Counters {
             ),
             history: Arc::default(),
         };
-        counters.touch();
+        counters.create_series();
         counters
     }
 }
@@ -225,7 +225,7 @@ impl Counters {
             }
         }
         for verb in COMMANDS {
-            for result in ["taken", "refused"] {
+            for result in ["accepted", "rejected"] {
                 self.commands.with_label_values(&[verb, result]);
             }
         }

@@ -428,7 +428,7 @@ fn records_are_counted_until_the_environment_is_gone() {
         r#"argus_orphans_removed_total{kind="network"} 1"#,
         r#"argus_orphans_removed_total{kind="volume"} 0"#,
         r#"argus_circuit_breaker_state{environment="shop",scope="environment",state="closed"} 1"#,
-        r#"argus_commands_total{result="taken",verb="retry"} 0"#,
+        r#"argus_commands_total{result="accepted",verb="retry"} 0"#,
     ] {
         assert!(text.lines().any(|found| found == line), "no `{line}` in\n{text}");
     }

@@ -49,7 +49,7 @@ pub(super) async fn respond(request: &Request, shared: &Shared) -> MockReply {
                 .map(|page| page.replace(" /", &format!(" {RESERVED}/")))
                 .collect();
             let message = format!("unknown admin request `{method} {}`", request.path);
-            MockReply::refusal(404, Code::MockNoRoute, &message, &json!({ "there are": pages }))
+            MockReply::refusal(404, Code::MockNoRoute, &message, &json!({ "available": pages }))
         }
     }
 }

@@ -148,7 +148,7 @@ impl fmt::Display for LoadError {
 impl LoadError {
     pub(super) fn into_failure(self) -> Failure {
         match &self.why {
-            Cause::Unreadable(_) => Failure::missing(Reason::Unreadable, self.to_string()),
+            Cause::Unreadable(_) => Failure::with_reason(Reason::Unreadable, self.to_string()),
             Cause::NotAConfig(_) | Cause::Invalid(_) => Failure::of(Code::SpecInvalid, self.to_string()),
         }
     }

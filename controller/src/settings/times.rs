@@ -14,10 +14,10 @@ pub(crate) struct TimeOptions {
     /// Deadline of short engine calls, at most 60s [default: 10s]
     #[arg(long, env = "ARGUS_TIMEOUT_SHORT", value_name = "TIME", value_parser = short)]
     timeout_short: Option<Duration>,
-    /// Deadline of long engine calls, or of pulls without progress [default: 120s]
+    /// Deadline of long engine calls; for pulls and builds, without progress [default: 120s]
     #[arg(long, env = "ARGUS_TIMEOUT_LONG", value_name = "TIME", value_parser = bounded)]
     timeout_long: Option<Duration>,
-    /// Maximum wait for calls in flight on a stop [default: 30s]
+    /// Maximum time to wait for running engine calls when the controller stops [default: 30s]
     #[arg(long, env = "ARGUS_STOP_GRACE", value_name = "TIME", value_parser = bounded)]
     stop_grace: Option<Duration>,
     /// Failed calls in a row that open the engine's breaker [default: 5]

@@ -2,7 +2,8 @@
 
 use argus_crds::status::{Calls, Phase};
 
-/// Maximum number of errors that were resolved and whose calls are merged, for readers of an earlier status.
+/// Maximum number of resolved errors whose calls are kept, because a client may still hold a status that contains
+/// them.
 const EARLIER: usize = 16;
 
 /// Adds the newest earlier calls to the current ones. A ready environment without errors has none.

@@ -150,7 +150,7 @@ impl ActionId {
                 .into_iter()
                 .filter(|part| !part.is_empty())
                 .collect::<Vec<_>>()
-                .join("; "),
+                .join(", then "),
             command: Some(command.unwrap_or_else(|| "argus get".to_owned())),
             mcp: Some(ToolCall {
                 tool: tool.to_owned(),

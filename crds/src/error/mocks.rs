@@ -10,7 +10,7 @@ pub(super) const NO_ROUTE: Explanation = Explanation {
     class: Class::Human,
     retryable: false,
     summary: "a mock has no response for a request",
-    explanation: "The request matches no route, no operation of the OpenAPI document and no recording of the mock. The mock responded with 404. The details name the nearest route and the difference. The mock's journal under `/__argus/requests` contains the request.",
+    explanation: "The request matches no route, no operation of the OpenAPI document and no recording of the mock. The mock responded with 404. The details name the nearest route and the difference. The mock's request log under `/__argus/requests` contains the request.",
     actions: &[Act::FixSpec, Act::InspectLogs],
 };
 

@@ -97,7 +97,7 @@ impl Code {
                 class: Class::Human,
                 retryable: false,
                 summary: "a container exhausted its restart budget",
-                explanation: "The container failed more often than its restart budget permits. The details list every attempt and report a crash loop. In mode `giveUp`, Argus waits for a new revision, a changed image or `argus retry`. In mode `slowRetry`, it tries once per minute.",
+                explanation: "The container failed more often than its restart budget permits. The details list every attempt and state whether all attempts had the same exit code (`crashLoop`). In mode `giveUp`, Argus waits for a new revision, a changed image or `argus retry`. In mode `slowRetry`, it tries once per minute.",
                 actions: &[Act::InspectLogs, Act::FixContainer, Act::Retry, Act::Rollback],
             },
             Self::HealthCheckTimeout => Explanation {
@@ -106,7 +106,7 @@ impl Code {
                 class: Class::Transient,
                 retryable: true,
                 summary: "a container did not become healthy in time",
-                explanation: "The container runs, but its health check failed more often than its `retries` permit. The details contain the probe's output, the container's log of that time, and the results of a name lookup and a connection to its port.",
+                explanation: "The container runs, but its health check failed `retries` times in a row. The details contain the probe's output, the container's log of that time, and the results of a name lookup and a connection to its port.",
                 actions: &[Act::InspectLogs, Act::FixHealthcheck, Act::RaiseTimeout],
             },
             Self::NetworkUnreachable => Explanation {
@@ -142,7 +142,7 @@ impl Code {
                 class: Class::Human,
                 retryable: false,
                 summary: "orphans of a dead controller exist",
-                explanation: "Containers, networks or volumes have labels of Argus, no environment declares them, and the lease of their controller has expired. Argus removes orphans in projects with a spec file of this controller after 30 s, unless such a file sets `resilience.preflight.cleanOrphans: false`. It only reports orphans of other projects, and volumes created without `argus.deletion.volumes: Delete`. The details list each orphan with its project, its controller and the reason why it remains. To remove them, run `argus orphans --clean`; add `--project NAME` for another project.",
+                explanation: "Containers, networks or volumes have labels of Argus, no environment declares them, and the lease of their controller has expired. If this controller has a spec file of the orphan's project, Argus removes the orphan after 30 s, unless such a file sets `resilience.preflight.cleanOrphans: false`. Argus only reports orphans of other projects, and volumes created without `argus.deletion.volumes: Delete`. The details list each orphan with its project, its controller and the reason why it remains. To remove them, run `argus orphans --clean`; add `--project NAME` for another project.",
                 actions: &[Act::CleanOrphans],
             },
             Self::CleanupFailed => Explanation {
@@ -161,7 +161,7 @@ impl Code {
                 retryable: true,
                 summary: "a call took too long",
                 explanation: "A call to the engine did not return before its deadline. Its outcome is unknown, so Argus inspects the current state before it decides to repeat the call.",
-                actions: &[Act::RunPreflight, Act::RaiseTimeout, Act::Retry],
+                actions: &[Act::RunPreflight, Act::Retry],
             },
             Self::ConnectionLost => Explanation {
                 category: Category::Infrastructure,
@@ -187,7 +187,7 @@ impl Code {
                 class: Class::Human,
                 retryable: false,
                 summary: "a spec file is invalid",
-                explanation: "The file cannot be read, or its content is not a valid environment. Argus reports all errors with line and column. A health check that relies on a missing HEALTHCHECK of the image is reported at the service instead. Containers of the last valid revision keep running unchanged.",
+                explanation: "The file cannot be read, or its content is not a valid environment. Argus reports all errors with line and column. If `healthcheck.type` is `docker` and the image has no HEALTHCHECK, Argus reports the error at the service. Containers of the last valid revision keep running unchanged.",
                 actions: &[Act::FixSpec],
             },
             Self::SpecConflict => Explanation {
@@ -205,7 +205,7 @@ impl Code {
                 class: Class::Human,
                 retryable: false,
                 summary: "a spec file requests a denied setting",
-                explanation: "Argus always denies privileged mode, added capabilities, devices, namespaces of the host or of other containers, and the engine's socket. A mount from outside the file's folder needs `argus run --allow-mount FOLDER`. Argus created nothing of this revision.",
+                explanation: "Argus always denies privileged mode, added capabilities, devices, namespaces of the host or of other containers, and the engine's socket. A path outside the project needs `argus run --allow-mount DIR`. Argus runs no container with the denied setting.",
                 actions: &[Act::AllowInPolicy, Act::FixSpec],
             },
             Self::PrereqMissing => Explanation {
@@ -214,7 +214,7 @@ impl Code {
                 class: Class::Human,
                 retryable: false,
                 summary: "a prerequisite is missing",
-                explanation: "This step needs a program, a file or a feature of the engine that is missing, such as a network driver or Linux containers. The message names it. `argus preflight` checks it again.",
+                explanation: "A program, a file or an engine feature is missing, such as a network driver or Linux containers. Rejected requests also have this code; `details.reason` contains their cause. The message names the problem. `argus preflight` checks the prerequisites again.",
                 actions: &[Act::InstallPrerequisite],
             },
             Self::ApiTooOld => Explanation {
@@ -241,7 +241,7 @@ impl Code {
                 class: Class::Transient,
                 retryable: true,
                 summary: "an image could not be pulled",
-                explanation: "The registry, or the connection to it, failed during the pull. Argus retries with increasing delays. The old container keeps running until then.",
+                explanation: "The registry, or the connection to it, failed during the pull. Argus retries with increasing delays. Until the pull succeeds, the old container keeps running.",
                 actions: &[Act::PullImage, Act::RunPreflight],
             },
             Self::RegistryRateLimited => Explanation {
@@ -250,7 +250,7 @@ impl Code {
                 class: Class::Transient,
                 retryable: true,
                 summary: "the registry limits the rate of pulls",
-                explanation: "The registry rejected the pull because of too many pulls. Argus respects its `Retry-After` for all images from this registry.",
+                explanation: "The registry rejected the pull because of too many earlier pulls. Argus respects its `Retry-After` for all images from this registry.",
                 actions: &[Act::Wait, Act::LogIn],
             },
             Self::AuthRequired => Explanation {
@@ -304,7 +304,7 @@ impl Code {
                 class: Class::Human,
                 retryable: false,
                 summary: "a container failed the same way three times",
-                explanation: "Three failures in a row had the same exit code, last error line and uptime, so another restart would not help. Argus waits for a change, even with restart budget left.",
+                explanation: "Three failures in a row had the same exit code, last error line and uptime, so another restart would not help. Argus waits for a new revision, a changed image or `argus retry`, even with restart budget left.",
                 actions: &[Act::InspectLogs, Act::FixContainer, Act::Retry],
             },
             Self::FlakySuspected => Explanation {
@@ -313,7 +313,7 @@ impl Code {
                 class: Class::Human,
                 retryable: false,
                 summary: "a health check is flapping",
-                explanation: "The result of the health check changed more than three times in ten minutes, or more than half of its probes failed without an outage. Argus restarts the container with increasing delays.",
+                explanation: "The result of the health check changed more than three times in ten minutes, or more than half of its recent probes failed, although it recovered in between. Argus restarts the container with increasing delays.",
                 actions: &[Act::FixHealthcheck, Act::RaiseTimeout, Act::InspectLogs],
             },
             Self::PortStaleAllocation => Explanation {
@@ -332,7 +332,7 @@ impl Code {
                 retryable: true,
                 summary: "the engine has no free address range",
                 explanation: "The engine could not assign an address range to the network. Argus already removed networks of dead controllers, which was not enough.",
-                actions: &[Act::CleanOrphans, Act::ResolveNameConflict, Act::Retry],
+                actions: &[Act::CleanOrphans, Act::RunPreflight, Act::Retry],
             },
             Self::NetworkStuck => Explanation {
                 category: Category::Network,
@@ -349,7 +349,7 @@ impl Code {
                 class: Class::Human,
                 retryable: false,
                 summary: "tests failed",
-                explanation: "The environment was ready, and at least one suite of `argus test run` failed in all its attempts. The details list the suites with all attempts, and the service failures during them with their attribution. The tails contain the end of the output of the last failed suite.",
+                explanation: "The environment was ready, and at least one suite of `argus test run` failed in all its attempts. The details list each suite with all attempts. For each attempt they also list the service failures and their cause. The tails contain the last output of the last failed suite.",
                 actions: &[Act::InspectTests, Act::InspectLogs],
             },
             Self::Held => Explanation {
@@ -367,7 +367,7 @@ impl Code {
                 class: Class::Human,
                 retryable: false,
                 summary: "another controller owns the environment",
-                explanation: "Another live controller uses the state directory, or claimed this environment first with its lease on the engine. Two controllers would undo each other's changes, so this controller only observes. The details name the owner. After a clean stop of the owner, this controller takes over within seconds. If the owner does not renew its lease for 90 s, the takeover happens within two minutes. A takeover does not restart containers that match the file.",
+                explanation: "Another live controller uses the state directory, or claimed this environment first with its lease on the engine. Two controllers would undo each other's changes, so this controller only observes. The details name the owner. After a clean stop of the owner, this controller takes over within 10 s. If the owner does not renew its lease for 90 s, the takeover follows within 10 s. A takeover does not restart containers that match the file.",
                 actions: &[Act::StopOtherController, Act::Fork],
             },
             Self::JournalUnwritable => Explanation {

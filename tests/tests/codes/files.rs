@@ -128,7 +128,7 @@ fn unreadable_status_is_reported_alike() {
         env: "codes-odd",
         code: "INTERNAL",
         service: None,
-        details: &["doing", "reason"],
+        details: &["operation", "reason"],
         text: "codes-odd.json",
     };
     let output = [

@@ -32,10 +32,10 @@ fn unhealthy_service_is_restarted_and_then_recreated() {
         .docker_ok(&["exec", "sickens-bad", "rm", "/www/healthz"]);
     let output = case.wait("reports that it is unhealthy", |bad| {
         bad["lastError"]["code"] == "HEALTH_CHECK_TIMEOUT"
-            && bad["lastError"]["details"]["questions"].is_object()
+            && bad["lastError"]["details"]["probeAnswers"].is_object()
     });
     let error = &output["lastError"];
-    let questions = error["details"]["questions"].as_object().expect("questions");
+    let questions = error["details"]["probeAnswers"].as_object().expect("questions");
     let request = |what: &str| {
         let found = questions.iter().find(|(question, _)| question.starts_with(what));
         found.map_or_else(
@@ -50,7 +50,7 @@ fn unhealthy_service_is_restarted_and_then_recreated() {
     );
     let facts = fs::read(case.evidence(error).join("evidence.json")).expect("evidence");
     let facts: Value = serde_json::from_slice(&facts).expect("whole JSON");
-    assert_eq!(facts["questions"], error["details"]["questions"]);
+    assert_eq!(facts["probeAnswers"], error["details"]["probeAnswers"]);
     assert!(
         text(&error["details"]["probeOutput"]).contains("404"),
         "{error:#}"
@@ -84,7 +84,7 @@ fn never_healthy_service_is_given_up_within_budget() {
     assert!(
         attempts.iter().all(|attempt| attempt["kind"] == "unhealthy"
             && text(&attempt["probeOutput"]).contains("404")
-            && attempt["questions"].is_object()),
+            && attempt["probeAnswers"].is_object()),
         "{error:#}"
     );
 }

@@ -141,7 +141,7 @@ fn event_names_are_the_documented_ones() {
     let named = |output: &Value| output["environment"] == "named";
     let cut = |output: &Value| output["environment"] == "cut";
     let circuit = ["circuit_open", "circuit_half_open", "circuit_closed"];
-    let request = |output: &Value| output["asked"] == true;
+    let request = |output: &Value| output["requested"] == true;
     let is_reported = |received: &Received| {
         received.removal("named-left").is_some()
             && received.row(&circuit, cut).is_some()
@@ -164,7 +164,7 @@ fn event_names_are_the_documented_ones() {
 
 /// Asserts that each requested preflight has a start, all its checks and an end.
 fn checks(received: &Received) {
-    let begins = received.of("preflight_start", |output| output["asked"] == true);
+    let begins = received.of("preflight_start", |output| output["requested"] == true);
     let ends = received.of("preflight_end", |_| true);
     for (begin, left_out) in begins.iter().zip(["disk", "clock", "images"]) {
         let start = received.0["preflight_start"]
@@ -184,6 +184,6 @@ fn checks(received: &Received) {
         assert_eq!(results["engine"], "pass");
     }
     // The controller reports its own preflight if a result changed: at its start, at least.
-    let own = received.of("preflight_start", |output| output["asked"] == false);
+    let own = received.of("preflight_start", |output| output["requested"] == false);
     assert!(!own.is_empty(), "{:#?}", received.0);
 }

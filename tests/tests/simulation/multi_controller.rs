@@ -52,17 +52,17 @@ impl Party {
         let note = LeaseSpec {
             controller: name.to_owned(),
             run: site.run.clone(),
-            place: format!("place-{name}"),
+            state_dir: format!("place-{name}"),
             host: name.to_owned(),
             pid: 1,
-            processes: String::new(),
+            pid_namespace: String::new(),
             ttl: TTL,
             claims: BTreeMap::new(),
         };
         let me = OwnIdentity {
             controller: name.to_owned(),
             run: site.run.clone(),
-            place: note.place.clone(),
+            state_dir: note.state_dir.clone(),
             holds_lease: true,
         };
         let accepted = specs
@@ -472,10 +472,10 @@ fn plant(controllers: &mut Controllers) {
     let lives = LeaseSpec {
         controller: "elsewhere".to_owned(),
         run: "run-elsewhere".to_owned(),
-        place: "elsewhere".to_owned(),
+        state_dir: "elsewhere".to_owned(),
         host: "elsewhere".to_owned(),
         pid: 1,
-        processes: String::new(),
+        pid_namespace: String::new(),
         // This lease is not renewed here, and outlives every test.
         ttl: Duration::from_secs(1_000_000),
         claims: BTreeMap::new(),
@@ -648,7 +648,7 @@ fn report_only_orphans_go_on_request() {
     assert_eq!(output, all);
     party
         .requests
-        .cleaning
+        .orphan_removal_until
         .insert("one".to_owned(), controllers.now + SECOND * 60);
     controllers.run(SECOND * 30);
     assert_eq!(left(&controllers), 0);
@@ -664,7 +664,7 @@ fn orphans_of_other_projects_stay_until_named() {
     assert_eq!(left(&controllers), all);
     controllers.parties[at]
         .requests
-        .cleaning
+        .orphan_removal_until
         .insert("other".to_owned(), controllers.now + SECOND * 60);
     controllers.run(SECOND * 30);
     assert_eq!(left(&controllers), 0);

@@ -20,7 +20,11 @@ const WELL_KNOWN: [&str; 7] = [
 
 /// Objects that no container may have: each socket, and every directory that contains one.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Sockets(BTreeSet<Identity>);
+pub struct Sockets {
+    objects: BTreeSet<Identity>,
+    /// Mount points of this host that are one of these objects. The engine passes them on with a directory above them.
+    mounted: Vec<PathBuf>,
+}
 
 impl Sockets {
     /// Finds the sockets as they are now; `engine` is the socket that this process uses.
@@ -34,7 +38,12 @@ impl Sockets {
                 add(path, &mut all);
             }
         }
-        Self(all)
+        let is_object = |path: &PathBuf| stat_of(path).is_some_and(|stat| all.contains(&Identity::of(&stat)));
+        let mounted = mount_points().into_iter().filter(is_object).collect();
+        Self {
+            objects: all,
+            mounted,
+        }
     }
 
     /// Refuses a source that is a socket, contains one, or has one mounted below it.
@@ -43,17 +52,17 @@ impl Sockets {
     /// [`Refusal::Socket`].
     pub fn check(&self, source: &Resolved) -> Result<(), Refusal> {
         let refused = || Err(Refusal::Socket(source.path.clone()));
-        if source.identity.is_some_and(|identity| self.0.contains(&identity)) {
+        if source
+            .identity
+            .is_some_and(|identity| self.objects.contains(&identity))
+        {
             return refused();
         }
-        if source.is_directory && mounted_below(&source.path).iter().any(|path| self.has(path)) {
+        let is_below = |point: &PathBuf| *point != source.path && point.starts_with(&source.path);
+        if source.is_directory && self.mounted.iter().any(is_below) {
             return refused();
         }
         Ok(())
-    }
-
-    fn has(&self, path: &Path) -> bool {
-        stat_of(path).is_some_and(|stat| self.0.contains(&Identity::of(&stat)))
     }
 }
 
@@ -69,8 +78,8 @@ fn resolved(path: &Path) -> PathBuf {
     resolve(path).map_or_else(|_| path.to_owned(), |resolved| resolved.path)
 }
 
-/// Mount points below a directory: the engine passes them on with the directory.
-fn mounted_below(directory: &Path) -> Vec<PathBuf> {
+/// Mount points of this process's mount namespace.
+fn mount_points() -> Vec<PathBuf> {
     let Ok(table) = std::fs::read("/proc/self/mountinfo") else {
         return Vec::new();
     };
@@ -78,9 +87,7 @@ fn mounted_below(directory: &Path) -> Vec<PathBuf> {
         let point = line.split(|byte| *byte == b' ').nth(4)?;
         Some(unescaped(point))
     });
-    points
-        .filter(|point| point != directory && point.starts_with(directory))
-        .collect()
+    points.collect()
 }
 
 /// Mount points have spaces and backslashes as three octal digits.

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use crate::desired::paths;
 
 /// Names that are excluded at every depth: the git directory and the default state directory.
-const NAMES: [&str; 2] = [".git", ".argus"];
+pub(super) const NAMES: [&str; 2] = [".git", ".argus"];
 
 /// Excluded paths of one build context, relative to the context.
 #[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]

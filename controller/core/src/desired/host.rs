@@ -7,6 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use argus_crds::{Diagnostic, E2eSpec, MockMode};
 
 use crate::desired::admit::SpecContext;
+use crate::desired::excluded;
 use crate::desired::identity::shown;
 use crate::desired::paths;
 
@@ -63,19 +64,35 @@ pub(super) fn resolve_host_path(
 ) -> Option<String> {
     match context.host.resolved.get(&absolute) {
         None => Some(absolute),
+        Some(Ok(real)) if is_private(real, context) => {
+            let message = format!(
+                "`{}` is part of the state directory or of a git directory",
+                shown(written)
+            );
+            to.push(
+                Diagnostic::error(path, message).hint("POLICY_VIOLATION: name another path of the project"),
+            );
+            None
+        }
         Some(Ok(real)) if paths::is_sane(real) => Some(real.clone()),
         other => {
             let why = match other {
                 Some(Err(why)) => printable(why),
                 Some(Ok(_)) | None => "it leads to a name with control characters".to_owned(),
             };
-            let hint =
-                "POLICY_VIOLATION: name a path inside the project; `--allow-mount DIR` adds a directory";
+            let hint = "POLICY_VIOLATION: use a path inside the project, or allow the directory with `argus run --allow-mount DIR`";
             let message = format!("`{}` is refused: {why}", shown(written));
             to.push(Diagnostic::error(path, message).hint(hint));
             None
         }
     }
+}
+
+/// Returns true if a path is in the state directory of the controller, or in a `.git` or `.argus` directory.
+fn is_private(real: &str, context: &SpecContext) -> bool {
+    let state = &context.host.state;
+    (!state.is_empty() && paths::is_inside(real, state))
+        || real.split('/').any(|name| excluded::NAMES.contains(&name))
 }
 
 /// Bounds a reason and removes control characters, because a repository chooses the file names in it.

@@ -123,11 +123,11 @@ fn message(on: &WaitingOn) -> String {
             )
         }
         WaitingOn::GaveUp { restarts } => {
-            format!("gave up after {restarts} restarts, waits for a new revision or `argus retry`")
+            format!("a new revision or `argus retry`, after it gave up ({restarts} restarts)")
         }
-        WaitingOn::Halted { repetitions } => format!(
-            "it failed in the same way {repetitions} times in a row, waits for a new revision or `argus retry`"
-        ),
+        WaitingOn::Halted { repetitions } => {
+            format!("a new revision or `argus retry`, after {repetitions} equal failures in a row")
+        }
         WaitingOn::NotRunnable { exit_code } => not_runnable(*exit_code),
         WaitingOn::NoHealthcheck => {
             "a health check: `type: docker` uses the image's health check, and the image has none".to_owned()

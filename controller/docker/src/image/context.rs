@@ -24,6 +24,8 @@ const OUTSIDE: &str = ".argus.dockerfile";
 
 /// Name of the file with the exclusion rules.
 const IGNORE: &str = ".dockerignore";
+/// Maximum size of a `.dockerignore`, in bytes.
+const MAX_RULES: u64 = 1024 * 1024;
 
 /// One entry of a context.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -64,7 +66,15 @@ impl Context {
         let root = host_path::open_directory(&resolved.path)?;
         let mut rules = String::new();
         let ignore = match host_path::open_below(root.as_fd(), Path::new(IGNORE)) {
-            Ok(mut file) => file.read_to_string(&mut rules).map(|_| true)?,
+            Ok(file) => {
+                file.take(MAX_RULES + 1).read_to_string(&mut rules)?;
+                if rules.len() as u64 > MAX_RULES {
+                    return Err(io::Error::other(format!(
+                        "`{IGNORE}` is larger than {MAX_RULES} bytes"
+                    )));
+                }
+                true
+            }
             Err(error) if error.kind() == io::ErrorKind::NotFound => false,
             Err(error) => return Err(io::Error::new(error.kind(), format!("`{IGNORE}`: {error}"))),
         };

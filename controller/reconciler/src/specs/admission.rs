@@ -49,10 +49,10 @@ fn directory(path: &Path) -> String {
 
 impl Admitter for SpecAdmitter {
     fn surroundings(&self, path: &Path) -> Surroundings {
-        Surroundings::of(path, &self.access)
+        Surroundings::of(path.to_owned(), &self.access)
     }
 
-    fn host_paths_in(&self, path: &Path, bytes: &[u8]) -> BTreeSet<String> {
+    fn host_paths(&self, path: &Path, bytes: &[u8]) -> BTreeSet<String> {
         let read = yaml::read(&path.display().to_string(), bytes);
         let spec = read.spec.as_ref().or(read.rest.as_ref());
         spec.map_or_else(BTreeSet::new, |spec| host_paths_in(spec, &directory(path)))

@@ -101,11 +101,11 @@ impl fmt::Debug for OwnImage {
 
 /// Parses and admits specs. Pure except for [`Admitter::surroundings`]: equal inputs give equal admissions.
 pub trait Admitter: Send + Sync + 'static {
-    /// Returns the surroundings of a file on the host. Reads the disk.
+    /// Returns the surroundings of a file on the host. `path` has no links. Reads the disk.
     fn surroundings(&self, path: &Path) -> Surroundings;
 
     /// Returns the host paths that the contents name. Empty if the contents do not parse.
-    fn named(&self, path: &Path, bytes: &[u8]) -> BTreeSet<String>;
+    fn host_paths(&self, path: &Path, bytes: &[u8]) -> BTreeSet<String>;
 
     /// Returns the other files to read, given the variables for `{{env.X}}`. Empty if the contents do not parse.
     fn needs(

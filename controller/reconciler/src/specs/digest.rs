@@ -16,6 +16,8 @@ use super::scan::Stamp;
 const MAX_ENTRIES: usize = 50_000;
 /// Maximum size of a context, in bytes.
 const MAX_BYTES: u64 = 2 * 1024 * 1024 * 1024;
+/// Maximum size of a Dockerfile and of a `.dockerignore`, in bytes.
+const MAX_RULES: u64 = 1024 * 1024;
 
 /// Cached hashes of files, which are read again only after a change.
 #[derive(Debug, Default)]
@@ -33,7 +35,9 @@ impl Digests {
     pub fn of(&mut self, context: &Path, dockerfile: &Path, excluded: &Excluded) -> io::Result<String> {
         let mut all = Sha256::new();
         let dockerfile = context.join(dockerfile);
-        all.update(self.file(&dockerfile, &std::fs::metadata(&dockerfile)?)?);
+        let meta = std::fs::symlink_metadata(&dockerfile)?;
+        check_size(&dockerfile, &meta)?;
+        all.update(self.file(&dockerfile, &meta)?);
         let ignored = ignored(context)?;
         let mut entries = 0_usize;
         let mut bytes = 0_u64;
@@ -112,7 +116,8 @@ impl Digests {
             return Ok(hash);
         }
         let mut hash = Sha256::new();
-        let mut file = opened(path)?;
+        // A file that grows during the read ends at the size that the bounds of the context counted.
+        let mut file = open_regular(path)?.take(meta.len());
         let mut buffer = vec![0; 64 * 1024];
         loop {
             let read = file.read(&mut buffer)?;
@@ -127,11 +132,28 @@ impl Digests {
     }
 }
 
-/// A file that was a regular one a moment ago; a link or a pipe in its place is not read.
-fn opened(path: &Path) -> io::Result<File> {
+/// Opens a regular file. Refuses links, pipes and devices, which would block or never end.
+fn open_regular(path: &Path) -> io::Result<File> {
     let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK;
     let flags = i32::try_from(flags.bits()).unwrap_or(0);
-    File::options().read(true).custom_flags(flags).open(path)
+    let file = File::options().read(true).custom_flags(flags).open(path)?;
+    if file.metadata()?.is_file() {
+        Ok(file)
+    } else {
+        Err(io::Error::other("not a regular file"))
+    }
+}
+
+/// Refuses a file of more than [`MAX_RULES`] bytes.
+fn check_size(path: &Path, meta: &Metadata) -> io::Result<()> {
+    let name = path.file_name().unwrap_or_default().display();
+    if meta.is_file() && meta.len() <= MAX_RULES {
+        Ok(())
+    } else {
+        Err(io::Error::other(format!(
+            "`{name}` is not a file of at most {MAX_RULES} bytes"
+        )))
+    }
 }
 
 /// Lower case hex.
@@ -147,7 +169,11 @@ pub(super) fn hex(bytes: &[u8]) -> String {
 fn ignored(context: &Path) -> io::Result<ignore::gitignore::Gitignore> {
     let mut rules = ignore::gitignore::GitignoreBuilder::new("");
     let mut text = String::new();
-    let read = opened(&context.join(".dockerignore")).and_then(|mut file| file.read_to_string(&mut text));
+    let path = context.join(".dockerignore");
+    let read = open_regular(&path).and_then(|file| {
+        check_size(&path, &file.metadata()?)?;
+        file.take(MAX_RULES).read_to_string(&mut text)
+    });
     match read {
         Ok(_) => {}
         Err(error) if error.kind() == io::ErrorKind::NotFound => {}

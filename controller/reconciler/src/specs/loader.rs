@@ -153,7 +153,8 @@ impl SpecLoader {
         self.debounce.retain_files(|path| scan.files.contains_key(path));
         self.admitted.retain(|path, _| is_present(path));
         for (path, contents) in &scan.files {
-            let current = self.fingerprint(path, contents);
+            let real = scan.resolved.get(path);
+            let current = self.fingerprint(path, real, contents);
             if self
                 .debounce
                 .confirm(path, current.fingerprint, self.admitted.get(path), now)
@@ -189,11 +190,13 @@ impl SpecLoader {
     }
 
     /// Collects the inputs of the admission of these contents.
-    fn fingerprint(&mut self, path: &Path, contents: &Contents) -> FileFingerprint {
+    fn fingerprint(&mut self, path: &Path, real: Option<&PathBuf>, contents: &Contents) -> FileFingerprint {
         let mut hasher = Sha256::new();
         let (mut variables, mut dotenv_error) = (BTreeMap::new(), None);
         let (mut digests, mut documents) = (BTreeMap::new(), BTreeMap::new());
-        let mut around = self.rules.admitter.surroundings(&self.rules.folder.join(path));
+        // A file without a resolved path is unreadable, and its surroundings do not matter.
+        let file = real.map_or_else(|| self.rules.folder.join(path), Clone::clone);
+        let mut around = self.rules.admitter.surroundings(&file);
         match contents {
             Contents::Text(text) => {
                 hasher.update(text.hash);
@@ -244,7 +247,7 @@ impl SpecLoader {
         match self.named.get(path) {
             Some((known, at, named)) if *known == of && at == file => named.clone(),
             _ => {
-                let named = self.rules.admitter.named(file, bytes);
+                let named = self.rules.admitter.host_paths(file, bytes);
                 let entry = (of, file.to_path_buf(), named.clone());
                 self.named.insert(path.to_path_buf(), entry);
                 named

@@ -76,6 +76,8 @@ pub enum Contents {
 pub struct Scan {
     /// Spec files by path relative to the folder.
     pub files: BTreeMap<PathBuf, Contents>,
+    /// Path without links of each spec file, as of the check of its links.
+    pub resolved: BTreeMap<PathBuf, PathBuf>,
     /// Listed folders (the specs folder and its subfolders) with device and inode, which identify a replaced
     /// folder.
     pub folders: BTreeMap<PathBuf, (u64, u64)>,
@@ -136,7 +138,10 @@ impl Scanner {
         let mut read = BTreeMap::new();
         for path in found {
             let known = self.read.get(&path).filter(|_| !again(&path));
-            if let Some(entry) = read_entry(&self.root.join(&path), links.resolve(&path), known) {
+            let resolved = links.resolve(&path);
+            let real = resolved.as_ref().ok().map(|resolved| resolved.path.clone());
+            if let Some(entry) = read_entry(&self.root.join(&path), resolved, known) {
+                scan.resolved.extend(real.map(|real| (path.clone(), real)));
                 scan.files.insert(path.clone(), entry.1.clone());
                 read.insert(path, entry);
             }

@@ -32,7 +32,7 @@ pub struct Access {
 /// A spec file with its project and its allowed directories.
 #[derive(Debug, Clone)]
 pub struct Surroundings {
-    /// Path of the file without links.
+    /// Path of the file, without links.
     pub file: PathBuf,
     /// Input of admission about the host. `resolved` is empty until [`Surroundings::resolve`].
     pub host: HostPaths,
@@ -41,17 +41,21 @@ pub struct Surroundings {
 }
 
 impl Surroundings {
-    /// Locates a file and its project. `file` is absolute and need not exist.
-    pub fn of(file: &Path, access: &Access) -> Self {
-        let file = real(file);
+    /// Locates the project of a file. `file` is absolute, has no links, and need not exist.
+    ///
+    /// The path is not resolved again: a link that replaces a component after the check of the file's links would lead
+    /// to another owner's project.
+    pub fn of(file: PathBuf, access: &Access) -> Self {
         let state = real(&access.state);
         let directory = file.parent().unwrap_or(Path::new("/"));
         let project = project(directory, &state);
-        // A file at the root of the host has no directory of its own.
-        let own = Some(project.as_path()).filter(|own| *own != Path::new("/"));
-        let allowed = access.allow_mounts.iter().map(Path::new);
+        let mut roots = Roots::new(access.allow_mounts.iter().map(Path::new));
+        // A file in a system directory has no project, because other users own files there.
+        if !is_system(&project) {
+            roots = roots.with_resolved(&project);
+        }
         Self {
-            roots: Roots::new(own.into_iter().chain(allowed)),
+            roots,
             engine: access.engine.clone(),
             host: HostPaths {
                 project: text(&project).unwrap_or_default(),
@@ -96,26 +100,32 @@ fn project(directory: &Path, state: &Path) -> PathBuf {
     let Ok(own) = fs::symlink_metadata(directory) else {
         return directory.to_owned();
     };
-    let candidates = directory
-        .ancestors()
-        .filter(|path| !SYSTEM.iter().any(|system| Path::new(system) == *path));
+    let candidates = directory.ancestors().filter(|path| !is_system(path));
     let worktree = candidates.into_iter().find(|path| is_worktree(path, &own));
     let next_to_state = || {
         let parent = state.parent().filter(|_| state.ends_with(STATE))?;
-        let system = SYSTEM.iter().any(|system| Path::new(system) == parent);
-        (!system && directory.starts_with(parent)).then_some(parent)
+        (!is_system(parent) && directory.starts_with(parent)).then_some(parent)
     };
     worktree.or_else(next_to_state).unwrap_or(directory).to_owned()
 }
 
-/// Returns true if a directory is a git worktree that its owner or a trusted user created.
+fn is_system(directory: &Path) -> bool {
+    SYSTEM.iter().any(|system| Path::new(system) == directory)
+}
+
+/// Returns true if a directory is a git worktree, and a trusted user owns both the worktree and its `.git`.
+///
+/// The owner of the spec file's directory, root and the controller's user are trusted. The two owners must be equal:
+/// otherwise a user who can create files in a shared directory could make it a worktree.
 fn is_worktree(directory: &Path, own: &Metadata) -> bool {
     let trusted = [own.uid(), 0, rustix::process::geteuid().as_raw()];
-    let made_by_trusted = |path: &Path, kind: fn(&Metadata) -> bool| {
-        fs::symlink_metadata(path).is_ok_and(|meta| kind(&meta) && trusted.contains(&meta.uid()))
+    let owner = |path: &Path, kind: fn(&Metadata) -> bool| {
+        let meta = fs::symlink_metadata(path).ok().filter(kind)?;
+        Some(meta.uid()).filter(|owner| trusted.contains(owner))
     };
-    made_by_trusted(&directory.join(".git"), |meta| meta.is_dir() || meta.is_file())
-        && made_by_trusted(directory, Metadata::is_dir)
+    let worktree = owner(directory, Metadata::is_dir);
+    let git = owner(&directory.join(".git"), |meta| meta.is_dir() || meta.is_file());
+    worktree.is_some() && worktree == git
 }
 
 fn text(path: &Path) -> Option<String> {

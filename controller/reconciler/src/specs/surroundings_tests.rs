@@ -20,7 +20,7 @@ fn tree(directories: &[&str]) -> (tempfile::TempDir, PathBuf) {
 }
 
 fn of(file: &Path, access: &Access) -> Surroundings {
-    Surroundings::of(file, access)
+    Surroundings::of(real(file), access)
 }
 
 fn leads(around: &mut Surroundings, path: &Path) -> Result<String, String> {
@@ -64,6 +64,45 @@ fn worktree_that_another_user_made_is_no_project() {
         .host
         .project;
     assert_eq!(found, root.join("repo/env").to_str().unwrap());
+}
+
+#[test]
+fn foreign_git_directory_makes_no_worktree_of_a_shared_directory() {
+    // Only root can create files of other users.
+    if !rustix::process::geteuid().is_root() {
+        return;
+    }
+    let (_dir, root) = tree(&["shared/.git", "shared/bob", "shared/alice"]);
+    for (directory, owner) in [
+        ("shared/.git", 4321),
+        ("shared/bob", 4321),
+        ("shared/alice", 1234),
+    ] {
+        std::os::unix::fs::chown(root.join(directory), Some(owner), None).unwrap();
+    }
+    let mut around = of(&root.join("shared/bob/e2e.yaml"), &Access::default());
+    assert_eq!(around.host.project, root.join("shared/bob").to_str().unwrap());
+    assert!(leads(&mut around, &root.join("shared/alice")).is_err());
+}
+
+#[test]
+fn file_in_a_system_directory_has_no_project() {
+    let mut around = of(Path::new("/tmp/e2e.yaml"), &Access::default());
+    let (_dir, root) = tree(&["data"]);
+    assert!(leads(&mut around, &root.join("data")).is_err());
+}
+
+#[test]
+fn link_swapped_in_after_the_scan_is_not_followed() {
+    let (_dir, root) = tree(&["specs/own/data", "victim/data"]);
+    let file = root.join("specs/own/e2e.yaml");
+    fs::write(&file, "").unwrap();
+    let checked = real(&file);
+    fs::rename(root.join("specs/own"), root.join("specs/away")).unwrap();
+    symlink(root.join("victim"), root.join("specs/own")).unwrap();
+    let mut around = Surroundings::of(checked, &Access::default());
+    assert!(leads(&mut around, &root.join("specs/own/data")).is_err());
+    assert!(leads(&mut around, &root.join("victim/data")).is_err());
 }
 
 #[test]
@@ -171,8 +210,8 @@ fn every_path_of_a_file_is_confined() {
         d: {build: {context: ./app}, container: {name: d}}\n\
         mocks:\n  m: {port: 80, mode: replay, recordingsDir: ./recordings}\n  n: {port: 81, openapi: ./api.yaml}\n";
     let admission = SpecAdmitter::default();
-    let mut around = admission.surroundings(&root.join("p/e2e.yaml"));
-    around.resolve(&admission.named(&around.file, text.as_bytes()));
+    let mut around = admission.surroundings(&real(&root.join("p/e2e.yaml")));
+    around.resolve(&admission.host_paths(&around.file, text.as_bytes()));
     let needs = admission.needs(&around.file, text.as_bytes(), &BTreeMap::new(), &around.host);
     let documents = needs.documents.into_iter();
     let reading = AdmissionInput {

@@ -52,15 +52,17 @@ pub(super) fn write(
         .mode(0o600)
         .open(out);
     let file = opened.map_err(|error| match error.kind() {
-        io::ErrorKind::AlreadyExists => Failure::missing(Reason::Exists, format!("`{name}` already exists"))
-            .exit(Exit::Usage)
-            .hint("give `--out` another file name"),
-        _ => Failure::fault(&format!("cannot write `{name}`"), &error),
+        io::ErrorKind::AlreadyExists => {
+            Failure::with_reason(Reason::Exists, format!("`{name}` already exists"))
+                .exit(Exit::Usage)
+                .hint("give `--out` another file name")
+        }
+        _ => Failure::operation_failed(&format!("cannot write `{name}`"), &error),
     })?;
     fill(file, inputs, other, findings).map_err(|error| {
         // Removes the incomplete bundle.
         drop(fs::remove_file(out));
-        Failure::fault(&format!("cannot write `{name}`"), &error)
+        Failure::operation_failed(&format!("cannot write `{name}`"), &error)
     })
 }
 

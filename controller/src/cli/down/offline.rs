@@ -83,7 +83,7 @@ pub(super) async fn take_down(
         let waited = humantime::format_duration(timeout);
         Err(
             Failure::of(Code::Timeout, format!("environments not removed within {waited}"))
-                .about(json!({ "environments": envs, "waitedSeconds": timeout.as_secs() }))
+                .with_details(json!({ "environments": envs, "waitedSeconds": timeout.as_secs() }))
                 .exit(Exit::TimedOut),
         )
     })?;
@@ -160,7 +160,7 @@ impl OfflineDown {
                     let why = argus_core::status::describe_wait(&failed.on).message;
                     return Err(
                         Failure::of(Code::CleanupFailed, format!("{}: {why}", failed.subject))
-                            .about(json!({ "subject": failed.subject.to_string(), "reason": why })),
+                            .with_details(json!({ "subject": failed.subject.to_string(), "reason": why })),
                     );
                 }
             }
@@ -221,7 +221,7 @@ fn nothing_left(store: &Store, envs: &BTreeSet<EnvName>) -> bool {
 /// Removes the status files, and records in the saved state that a user removed the environments at their last accepted
 /// revision.
 fn forget(state: &StateDir, envs: &BTreeSet<EnvName>) -> Result<(), Failure> {
-    let fault = |error: std::io::Error| Failure::fault("cannot save the removal", &error);
+    let fault = |error: std::io::Error| Failure::operation_failed("cannot save the removal", &error);
     let now = clock::now();
     let stored: StartingPoint = persisted::read(&state.specs_json(), now)
         .value

@@ -28,7 +28,8 @@ const IGNORED: &[&str] = &[
 /// Reads a compose file and resolves its `<<` merges.
 pub(super) fn read(path: &Path) -> Result<Value, Failure> {
     let name = path.display().to_string();
-    let bytes = fs::read(path).map_err(|error| Failure::fault(&format!("cannot read `{name}`"), &error))?;
+    let bytes = fs::read(path)
+        .map_err(|error| Failure::operation_failed(&format!("cannot read `{name}`"), &error))?;
     let read = document(&name, &bytes).map_err(|diagnostic| {
         let line = diagnostic
             .location
@@ -38,7 +39,7 @@ pub(super) fn read(path: &Path) -> Result<Value, Failure> {
             Code::SpecInvalid,
             format!("`{name}`{line}: {}", diagnostic.message),
         )
-        .about(serde_json::json!({ "path": path, "reason": diagnostic.message }))
+        .with_details(serde_json::json!({ "path": path, "reason": diagnostic.message }))
         .exit(Exit::SpecRejected)
         .hint("fix the file or move it away")
     })?;

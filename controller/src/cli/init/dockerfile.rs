@@ -10,7 +10,7 @@ use crate::exit::Failure;
 /// A service that builds the Dockerfile and publishes its exposed ports.
 pub(super) fn draft(project: &ProjectInfo<'_>) -> Result<Draft, Failure> {
     let text = fs::read_to_string(project.dir.join("Dockerfile"))
-        .map_err(|error| Failure::fault("cannot read `Dockerfile`", &error))?;
+        .map_err(|error| Failure::operation_failed("cannot read `Dockerfile`", &error))?;
     let stage = parse(&text);
     let mut notes = Vec::new();
     let mut container = json!({ "name": format!("{}-app", project.slug) });

@@ -70,7 +70,7 @@ pub(super) async fn list_or_clean(
         } else {
             projects.to_vec()
         };
-        requests.cleaning = requested
+        requests.orphan_removal_until = requested
             .into_iter()
             .map(|project| (project, now + limit))
             .collect();

@@ -29,14 +29,14 @@ impl TestEnvironment {
         if !cfg!(target_os = "linux") {
             let message =
                 "cannot run the selftest: its image is built from this program, which must be a Linux binary";
-            return Err(Failure::missing(Reason::MissingPrerequisite, message)
+            return Err(Failure::with_reason(Reason::MissingPrerequisite, message)
                 .exit(Exit::Unexpected)
                 .hint("run `argus selftest` on a Linux host, or in a container with the engine's socket"));
         }
         let fresh = identity::fresh(clock::now()).to_lowercase();
         let name = format!("argus-selftest-{}", &fresh[fresh.len() - 6..]);
-        let env =
-            EnvName::new(name.clone()).map_err(|error| Failure::fault("cannot name the selftest", &error))?;
+        let env = EnvName::new(name.clone())
+            .map_err(|error| Failure::operation_failed("cannot name the selftest", &error))?;
         let folder = std::env::temp_dir().join(&name);
         let settings = Settings {
             specs: folder.join("specs"),
@@ -56,7 +56,7 @@ impl TestEnvironment {
         };
         test_env.create_files().map_err(|error| {
             let doing = format!("cannot create `{}`", test_env.folder.display());
-            Failure::fault(&doing, &error)
+            Failure::operation_failed(&doing, &error)
         })?;
         Ok(test_env)
     }
@@ -67,8 +67,8 @@ impl TestEnvironment {
     }
 
     /// Environment of the foreign container that takes the host port.
-    pub(super) fn stranger(&self) -> EnvName {
-        EnvName::slug(&format!("{}-stranger", self.env)).unwrap_or_else(|_| self.env.clone())
+    pub(super) fn foreign(&self) -> EnvName {
+        EnvName::slug(&format!("{}-foreign", self.env)).unwrap_or_else(|_| self.env.clone())
     }
 
     /// Settings of the selftest's controller.
@@ -156,6 +156,6 @@ mod tests {
         let read = argus_crds::yaml::read("e2e.yaml", test_env.spec().as_bytes());
         assert!(read.diagnostics.is_empty(), "{:?}", read.diagnostics);
         assert!(read.spec.is_some());
-        assert_eq!(test_env.stranger().as_str(), "argus-selftest-abc123-stranger");
+        assert_eq!(test_env.foreign().as_str(), "argus-selftest-abc123-foreign");
     }
 }

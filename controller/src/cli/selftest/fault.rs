@@ -150,7 +150,7 @@ async fn inject(
             };
             hold(fixture).await?;
             execute(fixture, Action::RemoveContainer { id, name }).await?;
-            let env = fixture.test_env.stranger();
+            let env = fixture.test_env.foreign();
             // The labels name a controller that does not exist. The selftest's controller would remove its own extra container,
             // and other controllers grant orphans a grace period.
             let controller = identity::fresh(clock::now());
@@ -206,7 +206,7 @@ async fn start(
     port: Option<u16>,
 ) -> Result<ContainerId, RoundEnd> {
     let named = |text: &str| {
-        ResourceName::new(text).map_err(|error| Failure::fault("cannot name a container", &error))
+        ResourceName::new(text).map_err(|error| Failure::operation_failed("cannot name a container", &error))
     };
     let spec = ContainerSpec {
         image: fixture.test_env.image(),
@@ -294,7 +294,7 @@ async fn send_command(fixture: &Fixture<'_>, command: Command) -> Result<(), Rou
     let verb = command.verb();
     match fixture.handle.send(command).await {
         Ok(_) => Ok(()),
-        Err(error) => Err(Failure::fault(&format!("cannot send command `{verb}`"), &error).into()),
+        Err(error) => Err(Failure::operation_failed(&format!("cannot send command `{verb}`"), &error).into()),
     }
 }
 

@@ -142,7 +142,7 @@ impl Fixture<'_> {
                 self.summary()
             ),
         )
-        .about(serde_json::json!({ "what": what, "waitedSeconds": limit.as_secs() }))
+        .with_details(serde_json::json!({ "what": what, "waitedSeconds": limit.as_secs() }))
     }
 
     fn status(&self) -> Option<EnvironmentStatus> {

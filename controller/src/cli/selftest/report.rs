@@ -132,7 +132,7 @@ impl Report {
         let message = format!("no recovery after {missed} of {} faults", self.total);
         let details = serde_json::json!({ "missed": missed, "total": self.total });
         Err(Failure::of(Code::Timeout, message)
-            .about(details)
+            .with_details(details)
             .exit(Exit::TimedOut)
             .hint(
                 "check the engine with `argus preflight`, or see each reason with `argus selftest -o json`",

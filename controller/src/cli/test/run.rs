@@ -60,8 +60,8 @@ impl Run {
         let state = StateDir::at(settings.state);
         status::named(&self.environment)?;
         crate::cli::block_on(async {
-            let signals =
-                Signals::subscribe().map_err(|error| Failure::fault("cannot take signals", &error))?;
+            let signals = Signals::subscribe()
+                .map_err(|error| Failure::operation_failed("cannot take signals", &error))?;
             let stop = CancellationToken::new();
             tokio::select! {
                 ended = self.all(&state, &stop) => ended,
@@ -221,7 +221,7 @@ impl Run {
     ) -> Result<Vec<Result<Case, Outcome>>, Failure> {
         if let Some(program) = self.command.first() {
             let folder = std::env::current_dir()
-                .map_err(|error| Failure::fault("cannot read the current folder", &error))?;
+                .map_err(|error| Failure::operation_failed("cannot read the current folder", &error))?;
             let name = self.case.clone();
             let case = Case {
                 name: name.unwrap_or_else(|| {
@@ -253,7 +253,7 @@ impl Run {
         }
         if let Some(unknown) = self.suites.iter().find(|id| !known.contains(&id.as_str())) {
             let message = format!("`{}` has no suite `{unknown}`", self.environment);
-            return Err(Failure::usage(message).hint(status::listed(&known)));
+            return Err(Failure::usage(message).hint(format!("suites: {}", known.join(", "))));
         }
         let chosen = |id: &str| self.suites.is_empty() || self.suites.iter().any(|wanted| wanted == id);
         let all = tests.suites.iter().filter(|it| chosen(suite::id(it)));
@@ -297,7 +297,7 @@ impl Run {
 /// Suites of a file. Other errors in the file are ignored.
 fn tests(path: &Path) -> Result<Tests, Failure> {
     let bytes = std::fs::read(path)
-        .map_err(|error| Failure::fault(&format!("cannot read `{}`", path.display()), &error))?;
+        .map_err(|error| Failure::operation_failed(&format!("cannot read `{}`", path.display()), &error))?;
     let read = argus_crds::yaml::read(&path.display().to_string(), &bytes);
     match read.spec {
         Some(spec) => Ok(spec.tests.unwrap_or_default()),
@@ -315,7 +315,7 @@ async fn variables(state: &StateDir, env: &str) -> Result<BTreeMap<String, Strin
         Ok(text) => Ok(text),
         // Environments without ports have no such file.
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(String::new()),
-        Err(error) => Err(Failure::fault(
+        Err(error) => Err(Failure::operation_failed(
             &format!("cannot read `{}`", path.display()),
             &error,
         )),

@@ -234,7 +234,7 @@ fn failure(state: &StateDir, status: &EnvironmentStatus, row: &ServiceStatus, ch
     };
     endings.reverse();
     let mut what = format!("run {}: {}", last.run, last.words());
-    let answers = last.questions.iter();
+    let answers = last.probe_answers.iter();
     for more in last
         .memory()
         .into_iter()

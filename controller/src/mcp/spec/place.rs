@@ -51,7 +51,7 @@ pub(super) fn conflict(
     let other = written.or_else(holds).filter(|other| other != env)?;
     let name = path.file_name()?.to_string_lossy();
     Some(format!(
-        "`{name}` holds environment `{other}`, which this would remove; choose another `name`"
+        "`{name}` defines environment `{other}`, which this change would remove; choose another `name`"
     ))
 }
 
@@ -70,7 +70,7 @@ pub(super) fn safe(name: &str) -> Result<PathBuf, Failure> {
     let message = format!(
         "`{name}` is not a valid spec file name; expected `e2e.yaml` or `NAME.e2e.yaml` with letters, digits and `-_.`, at most one folder deep"
     );
-    Err(Failure::missing(Reason::BadRequest, message).quiet())
+    Err(Failure::with_reason(Reason::BadRequest, message).without_suggestions())
 }
 
 /// Writes a file atomically: a temporary file is renamed. Returns false if the content is already the same.

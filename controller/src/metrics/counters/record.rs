@@ -111,7 +111,7 @@ impl Counters {
             Event::OrphanFound { what, .. } => self.orphans_found.with_label_values(&[what]).inc(),
             Event::OrphanRemoved { what, .. } => self.orphans_removed.with_label_values(&[what]).inc(),
             Event::Command { verb, accepted, .. } => {
-                let result = if *accepted { "taken" } else { "refused" };
+                let result = if *accepted { "accepted" } else { "rejected" };
                 self.commands.with_label_values(&[verb.as_str(), result]).inc();
             }
             Event::Start { .. }

@@ -70,16 +70,16 @@ impl ActionId {
         match self {
             Self::StartEngine => host_fix(
                 "start or restart the Docker engine, for example with `systemctl restart docker`",
-                "check it",
+                "check the engine",
             ),
             Self::FreeDiskSpace => call(
-                "remove unused images that Argus built, or free space on the engine's disk",
+                "remove replaced images and the build cache",
                 "argus prune",
                 "argus_preflight_check",
                 &[],
             ),
             Self::FreePort => call(
-                "free the port, then retry",
+                "retry after you free the port",
                 "argus retry {env}",
                 "argus_retry",
                 ENV,
@@ -105,9 +105,7 @@ impl ActionId {
                 SERVICE,
             ),
             Self::FixHealthcheck => edit("fix path, port and type under `container.healthcheck`"),
-            Self::RaiseTimeout => edit(
-                "raise `startPeriod` or `retries` of the health check, or `ARGUS_TIMEOUT_LONG` for pulls and builds",
-            ),
+            Self::RaiseTimeout => edit("raise `startPeriod` or `retries` of the health check"),
             Self::Retry => call(
                 "retry with the same inputs",
                 "argus retry {env}",
@@ -121,7 +119,7 @@ impl ActionId {
                 ENV,
             ),
             Self::ResetCircuit => call(
-                "retry now instead of waiting for `retryAfter`",
+                "test the engine immediately instead of after the cooldown",
                 "argus breaker reset",
                 "argus_reset_circuit",
                 &[],
@@ -133,7 +131,7 @@ impl ActionId {
                 &[],
             ),
             Self::CleanOrphans => call(
-                "list orphans of dead controllers, or remove them with `--clean` (`clean: true`)",
+                "list the orphans of dead controllers",
                 "argus orphans",
                 "argus_orphans",
                 &[],
@@ -144,24 +142,24 @@ impl ActionId {
                 "argus_network",
                 &[("environment", "{env}"), ("verify", "true")],
             ),
-            Self::FixSpec => edit("fix the file, Argus reloads it automatically"),
-            Self::AllowInPolicy => edit(
-                "remove the denied setting, or allow an outside mount with `argus run --allow-mount FOLDER`",
-            ),
-            Self::InstallPrerequisite => host_fix("install the missing prerequisite", "check it"),
+            Self::FixSpec => edit("fix the file"),
+            Self::AllowInPolicy => edit("remove the denied setting"),
+            Self::InstallPrerequisite => {
+                host_fix("install the missing prerequisite", "check the prerequisites")
+            }
             Self::UpgradeEngine => host_fix("upgrade the Docker engine", "check its API version"),
             Self::FixImage => edit("fix the name or tag of the image"),
             Self::PullImage => call("retry the pull", "argus retry {env}", "argus_retry", ENV),
             Self::LogIn => call(
-                "log in to the registry as the controller's user, then retry",
+                "log in to the registry as the controller's user",
                 "docker login",
                 "argus_retry",
                 ENV,
             ),
-            Self::FixBuild => edit("fix the Dockerfile or its context (see the build output in `details`)"),
+            Self::FixBuild => edit("fix the Dockerfile or its context"),
             Self::ResolveNameConflict => manual(
                 "remove or rename the conflicting resource",
-                "show it",
+                "show the conflict",
                 "argus describe {env}",
                 "argus_status",
                 ENV,
@@ -180,16 +178,15 @@ impl ActionId {
             ),
             Self::Resume => call("end the hold", "argus resume {env}", "argus_resume", ENV),
             Self::StopOtherController => manual(
-                "stop the other controller, or give this one its own state directory or namespace",
+                "stop the other controller",
                 "show the owner",
                 "argus describe {env}",
                 "argus_status",
                 ENV,
             ),
-            Self::FixStateDirectory => host_fix(
-                "make the state directory writable and free space on its disk",
-                "check it",
-            ),
+            Self::FixStateDirectory => {
+                host_fix("make the state directory writable", "check the state directory")
+            }
             Self::ResumeController => call(
                 "resume the controller after the fix",
                 "argus resume",
@@ -197,8 +194,8 @@ impl ActionId {
                 &[],
             ),
             Self::InspectTests => call(
-                "inspect the state and events of the environment",
-                "argus describe {env}",
+                "list the events of the environment",
+                "argus events {env}",
                 "argus_events",
                 ENV,
             ),

@@ -84,7 +84,7 @@ impl<'a> FailureContext<'a> {
         }
         if let Some(evidence) = &failed_run.evidence {
             if !evidence.probe_answers.is_empty() {
-                run_details["questions"] = json!(evidence.probe_answers);
+                run_details["probeAnswers"] = json!(evidence.probe_answers);
             }
             run_details["missing"] = json!(evidence.missing);
         }
