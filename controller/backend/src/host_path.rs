@@ -17,7 +17,10 @@ use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, Stat};
 use rustix::io::Errno;
 
 pub mod guard;
+mod roots;
 pub mod sockets;
+
+pub use roots::Roots;
 
 /// Maximum number of links in one walk, as in the kernel.
 const MAX_LINKS: usize = 40;
@@ -361,41 +364,7 @@ fn split(path: &OsStr) -> VecDeque<OsString> {
         .collect()
 }
 
-/// Directories that paths may lead into, with their links resolved.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Roots(Vec<PathBuf>);
-
-impl Roots {
-    /// Allows these directories. They may be named through links, because an operator names them.
-    pub fn new<'a>(directories: impl IntoIterator<Item = &'a Path>) -> Self {
-        Self(directories.into_iter().map(real).collect())
-    }
-
-    /// Allows one more directory, whose path has no links. Unlike [`Roots::new`], it never follows a link that replaced a
-    /// component since the path was resolved.
-    #[must_use]
-    pub fn with_resolved(mut self, directory: &Path) -> Self {
-        self.0.push(directory.to_owned());
-        self
-    }
-
-    /// Resolves an absolute path and refuses one that leads out of all of these directories.
-    ///
-    /// # Errors
-    /// The path leads out, or cannot be resolved.
-    pub fn resolve(&self, path: &Path) -> Result<Resolved, Refusal> {
-        let resolved = resolve(path)?;
-        if self.0.iter().any(|root| resolved.path.starts_with(root)) {
-            return Ok(resolved);
-        }
-        Err(Refusal::Outside {
-            path: path.to_owned(),
-            real: resolved.path,
-        })
-    }
-}
-
-/// The `stat` of an entry of a directory, without following a link.
+/// The `stat` of an entry, without following a link.
 pub(crate) fn stat_of(path: &Path) -> Option<Stat> {
     rustix::fs::statat(CWD, path, AtFlags::SYMLINK_NOFOLLOW).ok()
 }

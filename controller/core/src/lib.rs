@@ -15,6 +15,9 @@
 //! [`probe`] and [`diagnose`] describe health and failures. [`preflight`] and [`connectivity`] evaluate checks.
 //! [`mode`] selects the operating mode, [`secrets`] redacts outputs, and [`prune`] finds unused images.
 //!
+//! [`state::restart`] decides restart delays, and [`plan::port`] assigns and moves host ports. The Node tool in labels
+//! and notes is the predecessor of Argus, whose labelled objects Argus recognizes.
+//!
 //! Start reading at [`desired`], then [`observed`], then [`reconcile`].
 
 pub mod backoff;

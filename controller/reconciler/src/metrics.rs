@@ -6,8 +6,9 @@ use prometheus::{Histogram, HistogramVec, IntCounter, IntCounterVec, IntGauge, I
 pub mod make;
 
 /// Values of the label `wake`: reasons of a reconcile pass.
-const WAKES: [&str; 10] = [
+const WAKES: [&str; 11] = [
     "start",
+    "links",
     "specs",
     "store",
     "health",

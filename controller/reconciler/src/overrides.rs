@@ -24,7 +24,6 @@ mod ttl;
 
 /// Maximum duration of a test lease: a forgotten one must not defer restarts forever.
 const MAX_LEASE: Duration = Duration::from_secs(24 * 3600);
-
 /// Duration for which requested removals of orphans are attempted.
 const CLEANUP_SPAN: Duration = Duration::from_secs(120);
 

@@ -2,6 +2,10 @@
 //!
 //! Every wake causes the same pass (`reconcile_once`); its reason is only logged and counted. A pass
 //! reads the newest inputs, plans, submits actions and publishes a [`Snapshot`].
+//!
+//! A delay never blocks a pass. [`argus_core::state::restart`] decides the restart time of a failed service, the plan
+//! carries it as [`WaitingOn::Backoff`](argus_core::plan::WaitingOn::Backoff), and the task sleeps until the earliest
+//! of all such times.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

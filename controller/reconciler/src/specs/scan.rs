@@ -139,9 +139,9 @@ impl Scanner {
         for path in found {
             let known = self.read.get(&path).filter(|_| !again(&path));
             let resolved = links.resolve(&path);
-            let real = resolved.as_ref().ok().map(|resolved| resolved.path.clone());
+            let target = resolved.as_ref().ok().map(|resolved| resolved.path.clone());
             if let Some(entry) = read_entry(&self.root.join(&path), resolved, known) {
-                scan.resolved.extend(real.map(|real| (path.clone(), real)));
+                scan.resolved.extend(target.map(|target| (path.clone(), target)));
                 scan.files.insert(path.clone(), entry.1.clone());
                 read.insert(path, entry);
             }

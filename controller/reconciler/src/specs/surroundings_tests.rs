@@ -67,7 +67,7 @@ fn worktree_that_another_user_made_is_no_project() {
 }
 
 #[test]
-fn foreign_git_directory_makes_no_worktree_of_a_shared_directory() {
+fn foreign_git_directory_makes_no_worktree() {
     // Only root can create files of other users.
     if !rustix::process::geteuid().is_root() {
         return;

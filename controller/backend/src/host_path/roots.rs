@@ -1,0 +1,38 @@
+//! Directories that host paths may lead into.
+
+use std::path::{Path, PathBuf};
+
+use super::{Refusal, Resolved, real, resolve};
+
+/// Directories that paths may lead into, with their links resolved.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Roots(Vec<PathBuf>);
+
+impl Roots {
+    /// Allows these directories. They may be named through links, because an operator names them.
+    pub fn new<'a>(directories: impl IntoIterator<Item = &'a Path>) -> Self {
+        Self(directories.into_iter().map(real).collect())
+    }
+
+    /// Allows a directory whose path has no links. Does not follow a link that replaced a component of it since.
+    #[must_use]
+    pub fn with_resolved(mut self, directory: &Path) -> Self {
+        self.0.push(directory.to_owned());
+        self
+    }
+
+    /// Resolves an absolute path and refuses one that leads out of all of these directories.
+    ///
+    /// # Errors
+    /// The path leads out, or cannot be resolved.
+    pub fn resolve(&self, path: &Path) -> Result<Resolved, Refusal> {
+        let resolved = resolve(path)?;
+        if self.0.iter().any(|root| resolved.path.starts_with(root)) {
+            return Ok(resolved);
+        }
+        Err(Refusal::Outside {
+            path: path.to_owned(),
+            real: resolved.path,
+        })
+    }
+}
