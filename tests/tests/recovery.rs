@@ -31,7 +31,7 @@ fn proven(argus: &Controller<'_>, name: &str) {
     argus.wait_until(LIMIT, "the revision is good", || {
         let bytes = std::fs::read(&memory).ok()?;
         let kept: Value = serde_json::from_slice(&bytes).ok()?;
-        kept["goods"][name]
+        kept["knownGood"][name]
             .as_array()
             .filter(|all| !all.is_empty())
             .map(|_| ())

@@ -115,7 +115,7 @@ fn made(fixture: &McpFixture) {
     let known_good = || {
         let bytes = std::fs::read(fixture.argus.state.join("private/state.json")).ok()?;
         let kept: Value = serde_json::from_slice(&bytes).ok()?;
-        kept["goods"][ENV].as_array().map(Vec::len)
+        kept["knownGood"][ENV].as_array().map(Vec::len)
     };
     for (text, many) in [("one", 1), ("two", 2)] {
         fixture.argus.write_spec("e2e.yaml", &shop(ENV, 18_640, text));

@@ -84,11 +84,11 @@ fn prune_removes_only_superseded_builds() {
         "the second has a child, the third runs: {output:#}"
     );
     assert!(output["imagesBytes"].as_u64() >= Some(300_000), "{output:#}");
-    assert_eq!(output["done"], false);
+    assert_eq!(output["applied"], false);
     assert_eq!(all_images(engine), before, "without `--yes` nothing is removed");
 
     let done = reclaim(&argus, &["--yes"]);
-    assert_eq!(done["done"], true);
+    assert_eq!(done["applied"], true);
     assert_eq!(done["images"][0]["removed"], true, "{done:#}");
     let expected: BTreeSet<String> = before.into_iter().filter(|id| *id != first).collect();
     assert_eq!(all_images(engine), expected, "nothing else is removed");

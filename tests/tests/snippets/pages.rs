@@ -68,7 +68,7 @@ fn command_walkthrough_runs_as_written() {
             wait::until(LIMIT, "a rollback to the revision is possible", || {
                 let kept = fs::read(private.join("state.json")).ok()?;
                 let kept: Value = serde_json::from_slice(&kept).ok()?;
-                (!kept["goods"]["hello"].as_array()?.is_empty()).then_some(())
+                (!kept["knownGood"]["hello"].as_array()?.is_empty()).then_some(())
             });
         }
         false
