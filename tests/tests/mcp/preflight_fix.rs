@@ -102,7 +102,7 @@ fn preflight_fix_removes_orphans_over_mcp() {
             .argus
             .cli(&["events", "--type", "preflight_start", "-o", "json"]);
         let request = String::from_utf8_lossy(&request.stdout).replace(' ', "");
-        assert_eq!(request.matches("\"asked\":true").count(), 2, "{request}");
+        assert_eq!(request.matches("\"requested\":true").count(), 2, "{request}");
     }
 }
 
