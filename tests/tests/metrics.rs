@@ -154,7 +154,7 @@ fn prometheus_scrapes_crash_conflict_and_breaker() {
 
     // A rejected file, and an engine whose stream is lost.
     argus.write_spec("c.e2e.yaml", "version: \"1\"\nproject: { name: [ }\n");
-    prometheus.wait_for("argus_spec_files{standing=\"rejected\"}", 1.0);
+    prometheus.wait_for("argus_spec_files{state=\"rejected\"}", 1.0);
     assert!(proxy.cut("GET /events") > 0, "{:?}", proxy.counts());
     prometheus.wait_for("argus_event_stream_gaps_total", 1.0);
 
