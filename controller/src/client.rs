@@ -170,7 +170,7 @@ impl ControllerClient {
         crate::blocking_io::read(move || work(&client)).await
     }
 
-    /// Sends a command like [`execute`](Self::execute). Without a controller, the error contains the command that starts one.
+    /// Sends a command like [`send`](Self::send). Without a controller, the error contains the command that starts one.
     pub(crate) async fn send_if_running(&self, command: Command) -> Result<CommandReply, Failure> {
         let start_if_stopped = |client: &Self| Ok((!client.is_alive()).then(|| client.start_command()));
         if let Some(start) = self.read(start_if_stopped).await? {

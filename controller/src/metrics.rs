@@ -31,7 +31,7 @@ pub(crate) struct Metrics {
 }
 
 impl Metrics {
-    /// Creates the metrics. Gauges read the current state on each scrape; counters come from the consumer of [`meter`](Self::meter).
+    /// Creates the metrics. Gauges read the current state on each scrape; counters come from the consumer of [`journal_consumer`](Self::journal_consumer).
     pub(crate) fn new(
         tally: &Tally,
         snapshots: watch::Receiver<Arc<Snapshot>>,

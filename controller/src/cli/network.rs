@@ -136,7 +136,7 @@ pub(crate) async fn now(settings: &Settings, env: &EnvName) -> Result<NetworkRep
     })
 }
 
-/// A broken link ends with the exit code of its error. An incomplete check without broken links ends with [`Exit::Late`].
+/// A broken link ends with the exit code of its error. An incomplete check without broken links ends with [`Exit::TimedOut`].
 fn exit(report: &NetworkReport) -> Exit {
     match report.errors.first() {
         Some(error) => Exit::of(error.code),

@@ -16,7 +16,7 @@ use super::output::note;
 use crate::exit::{Exit, Failure};
 use crate::http::client;
 
-/// Maximum size of a file that [`peek`] reads.
+/// Maximum size of a file that [`read_or_default`] reads.
 const MAX_FILE_BYTES: u64 = 256 << 20;
 /// Hint for errors about unknown environments.
 pub(crate) const LIST: &str = "list the environments with `argus get`";

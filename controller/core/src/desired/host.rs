@@ -18,7 +18,7 @@ pub struct HostPaths {
     pub project: String,
     /// State directory of the controller, without links. Empty: unknown.
     pub state: String,
-    /// Target of each path of [`named`], or the reason for its rejection. A missing path is used as written.
+    /// Target of each path of [`host_paths_in`], or the reason for its rejection. A missing path is used as written.
     pub resolved: BTreeMap<String, Result<String, String>>,
 }
 
@@ -54,7 +54,7 @@ pub fn host_paths_in(written: &E2eSpec, directory: &str) -> BTreeSet<String> {
     sane.map(|text| paths::to_absolute(directory, text)).collect()
 }
 
-/// Returns the target of a path of [`named`]. Reports a rejected path as a diagnostic.
+/// Returns the target of a path of [`host_paths_in`]. Reports a rejected path as a diagnostic.
 pub(super) fn resolve_host_path(
     absolute: String,
     written: &str,

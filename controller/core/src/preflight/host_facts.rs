@@ -19,7 +19,7 @@ pub enum Fact<T> {
 }
 
 impl<T> Fact<T> {
-    /// Creates an [`Observation::Unknown`] with a reason.
+    /// Creates an [`Fact::Unknown`] with a reason.
     pub fn unknown(why: impl Into<String>) -> Self {
         Self::Unknown(why.into())
     }
