@@ -22,10 +22,10 @@ pub enum Segment<'a> {
 /// Unpaired braces, and braces with no content or with a line break inside, are literal text.
 ///
 /// ```
-/// use argus_core::desired::template::{Piece, pieces};
+/// use argus_core::desired::template::{Segment, pieces};
 ///
 /// let found = pieces("http://{{ env.HOST }}/");
-/// let expected = [Piece::Text("http://"), Piece::Slot("env.HOST", "{{ env.HOST }}"), Piece::Text("/")];
+/// let expected = [Segment::Text("http://"), Segment::Template("env.HOST", "{{ env.HOST }}"), Segment::Text("/")];
 /// assert_eq!(found, expected);
 /// ```
 pub fn pieces(text: &str) -> Vec<Segment<'_>> {
