@@ -1,11 +1,8 @@
 //! Reconciler task: the owner of the planner, the executor and the overrides.
 //!
 //! Every wake causes the same pass (`reconcile_once`); its reason is only logged and counted. A pass
-//! reads the newest inputs, plans, submits actions and publishes a [`Snapshot`].
-//!
-//! A delay never blocks a pass. [`argus_core::state::restart`] decides the restart time of a failed service, the plan
-//! carries it as [`WaitingOn::Backoff`](argus_core::plan::WaitingOn::Backoff), and the task sleeps until the earliest
-//! of all such times.
+//! reads the newest inputs, plans, submits actions and publishes a [`Snapshot`]. A delay never blocks a pass:
+//! [`argus_core::state::restart`] decides restart times, and the task sleeps until the earliest wait of all plans ends.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -39,7 +36,6 @@ use crate::specs::SpecRegistry;
 use crate::supervise::Heartbeat;
 
 mod commands;
-
 use commands::PendingReply;
 
 /// Minimum time before a timer wakes the task, so that other tasks get their turn.
