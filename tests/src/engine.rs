@@ -5,13 +5,15 @@
 
 mod slot;
 
+use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::io;
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::os::fd::AsFd as _;
+use std::panic::Location;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
-use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Mutex, MutexGuard, Once, OnceLock, PoisonError};
 use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process};
@@ -81,6 +83,7 @@ pub struct PrivateEngine {
     options: Options,
     daemon: Mutex<Option<Child>>,
     watchdog: Child,
+    prepared: Once,
 }
 
 impl PrivateEngine {
@@ -105,15 +108,29 @@ impl PrivateEngine {
             options,
             daemon: Mutex::new(None),
             watchdog,
+            prepared: Once::new(),
         };
         engine.start_again();
         engine
     }
 
-    /// One engine for all tests of this binary. The watchdog removes it when the process ends.
+    /// The engine that all tests of one subject share. A subject is a file or a directory directly below a test program:
+    /// its tests may look at all of the engine, because no other subject uses it. The watchdog removes the engine when
+    /// the process ends.
+    #[track_caller]
     pub fn shared() -> &'static Self {
-        static SHARED: OnceLock<PrivateEngine> = OnceLock::new();
-        SHARED.get_or_init(Self::start)
+        static SHARED: Mutex<BTreeMap<&str, &OnceLock<PrivateEngine>>> = Mutex::new(BTreeMap::new());
+        let subject = subject(Location::caller().file());
+        let mut shared = SHARED.lock().unwrap_or_else(PoisonError::into_inner);
+        let slot = *shared.entry(subject).or_insert_with(|| Box::leak(Box::default()));
+        // Engines of different subjects start at the same time.
+        drop(shared);
+        slot.get_or_init(Self::start)
+    }
+
+    /// Runs `prepare` at the first call on this engine only.
+    pub fn prepare_once(&self, prepare: impl FnOnce()) {
+        self.prepared.call_once(prepare);
     }
 
     /// The API socket.
@@ -420,6 +437,13 @@ impl Drop for PrivateEngine {
             eprintln!("the watchdog of {} did not end", self.slot.name);
         }
     }
+}
+
+/// The name of the file or directory directly below a test program (`tests/tests/PROGRAM/SUBJECT/..`).
+fn subject(file: &'static str) -> &'static str {
+    let below = file.split("tests/tests/").nth(1);
+    let name = below.and_then(|path| path.split('/').nth(1));
+    name.map_or(file, |name| name.trim_end_matches(".rs"))
 }
 
 fn list(value: Value) -> Vec<Value> {

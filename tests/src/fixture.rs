@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 use std::process::Command;
-use std::sync::Once;
 use std::time::Duration;
 
 use serde_json::Value;
@@ -14,11 +13,11 @@ pub const LIMIT: Duration = Duration::from_secs(60);
 /// Serves `hello` on port 8080.
 pub const IMAGE: &str = "journey-web:local";
 
-/// The shared engine of all tests of this binary that keep it running, with the images they use.
+/// The shared engine of all tests of this subject that keep it running, with the images they use.
+#[track_caller]
 pub fn engine() -> &'static PrivateEngine {
-    static IMAGES: Once = Once::new();
     let engine = PrivateEngine::shared();
-    IMAGES.call_once(|| images(engine));
+    engine.prepare_once(|| images(engine));
     engine
 }
 

@@ -1,0 +1,10 @@
+//! The adapters on a real engine: the Docker backend, mounts, networks, builds, pulls and preflight, and the test harness.
+
+mod build_context;
+mod contract;
+mod docker_backend;
+mod harness;
+mod mounts;
+mod networks;
+mod preflight;
+mod progress;

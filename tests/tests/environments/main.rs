@@ -1,0 +1,11 @@
+//! Environments on a real engine, as a user runs them: journeys, drift, ports, leases, mocks, suites and the self-test.
+
+mod drift_and_lifecycle;
+mod journeys;
+mod leases;
+mod mock_containers;
+mod ports;
+mod recovery;
+mod selftest;
+mod status_files;
+mod suites;

@@ -1,0 +1,229 @@
+//! Containers that exit or die by a signal.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::time::Duration;
+
+use argus_tests::fixture::{LIMIT, running, text};
+use argus_tests::{Controller, wait};
+use rustix::process::Signal;
+
+use super::case::{Case, SLACK, assert_delay, once, shell, started};
+
+#[test]
+fn crash_is_reported_with_last_lines_and_restarted() {
+    let script = once("echo working; echo out of ideas >&2; exit 1");
+    let case = Case::shell("crashes", "restartDelay: 1s", &script);
+    let (output, runs) = case.runs_until("runs again", |bad| {
+        bad["restarts"] == 1 && bad["state"] == "Ready"
+    });
+    let first = runs.first().expect("its end was observed");
+    let now = case.inspect().expect("it exists");
+    let again = started(&now).expect("the container runs");
+    assert_delay(first.finished, again, Duration::from_secs(1), SLACK);
+    assert_eq!(
+        text(&now["Id"]),
+        first.id,
+        "a first failure costs no new container"
+    );
+
+    let error = &output["lastError"];
+    assert_eq!(error["code"], "CONTAINER_CRASH", "{output:#}");
+    assert_eq!(error["exitCode"], 1);
+    assert_eq!(text(&error["stderrTail"]).trim_end(), "out of ideas");
+    assert_eq!(text(&error["stdoutTail"]).trim_end(), "working");
+    assert_eq!(error["details"]["exitCode"], 1);
+    assert_eq!(error["details"]["lastLine"], "out of ideas");
+    assert_eq!(error["details"]["evidence"], "private/evidence/crashes/bad/1");
+    let folder = case.evidence(error);
+    let kept = |name: &str| fs::read_to_string(folder.join(name)).expect(name);
+    let (stdout, stderr) = (kept("stdout.log"), kept("stderr.log"));
+    assert!(
+        stdout.ends_with(" working\n") && stdout.lines().count() == 1,
+        "{stdout}"
+    );
+    assert!(
+        stderr.ends_with(" out of ideas\n") && stderr.lines().count() == 1,
+        "{stderr}"
+    );
+    let facts: serde_json::Value = serde_json::from_str(&kept("evidence.json")).expect("whole JSON");
+    assert_eq!(
+        (&facts["service"], &facts["run"]),
+        (&"bad".into(), &1.into()),
+        "{facts:#}"
+    );
+    assert_eq!(
+        (&facts["containerId"], &facts["exitCode"]),
+        (&now["Id"], &1.into())
+    );
+    for name in ["stdout.log", "stderr.log", "evidence.json"] {
+        let mode = fs::metadata(folder.join(name)).expect(name).permissions().mode();
+        assert_eq!(mode & 0o777, 0o600, "{name}");
+    }
+}
+
+#[test]
+fn exit_zero_is_restarted_unless_one_shot() {
+    let case = Case::start(
+        "ends",
+        "restartDelay: 1s",
+        &format!(
+            "{}\n  job:\n    image: busybox:local\n    command: [\"true\"]\n    oneShot: true\n    container: {{ name: ends-job }}",
+            shell("ends", &once("exit 0"), "")
+        ),
+    );
+    let output = case.wait_restarted(1);
+    assert_eq!(output["lastError"]["code"], "CONTAINER_CRASH", "{output:#}");
+    assert_eq!(output["lastError"]["exitCode"], 0);
+    let status = case.argus.wait_ready("ends", argus_tests::fixture::LIMIT);
+    let job = Controller::service(&status, "job");
+    assert_eq!(
+        (&job["state"], &job["restarts"]),
+        (&"Completed".into(), &0.into()),
+        "{job:#}"
+    );
+}
+
+#[test]
+fn unrunnable_command_is_not_retried() {
+    let ending = shell("unrunnable", "echo sh: no such thing >&2; exit 127", "");
+    let others = [
+        ("absent", r#"["no-such-program"]"#),
+        ("folder", r#"["/tmp"]"#),
+    ]
+    .map(|(name, command)| {
+        format!(
+            "\n  {name}:\n    image: busybox:local\n    command: {command}\n    container: {{ name: unrunnable-{name} }}"
+        )
+    });
+    let case = Case::start("unrunnable", "restartDelay: 1s", &(ending + &others.concat()));
+    let names = ["bad", "absent", "folder"];
+    let status = case
+        .argus
+        .wait_status("unrunnable", argus_tests::fixture::LIMIT, "reports it", |now| {
+            names.iter().all(|name| {
+                let service = Controller::service(now, name);
+                service["state"] == "Failed" && service["lastError"]["code"] == "ENTRYPOINT_NOT_FOUND"
+            })
+        });
+    let starts = || {
+        names.map(|name| {
+            case.engine
+                .inspect(&format!("unrunnable-{name}"))
+                .and_then(|now| started(&now))
+        })
+    };
+    let before = starts();
+    wait::all_the_while(Duration::from_secs(4), "nothing is retried", || {
+        starts() == before
+    });
+    for name in names {
+        let service = Controller::service(&status, name);
+        assert_eq!(service["restarts"], 0, "{service:#}");
+        assert_eq!(service["waitingOn"]["error"], "ENTRYPOINT_NOT_FOUND");
+    }
+    assert_eq!(Controller::service(&status, "bad")["lastError"]["exitCode"], 127);
+}
+
+#[test]
+fn given_up_recoverable_service_is_a_warning() {
+    let ending = shell("warned", "exit 127", "criticality: recoverable");
+    let fine = "\n  fine:\n    image: busybox:local\n    command: [\"sleep\", \"3600\"]\n    container: { name: warned-fine }";
+    let case = Case::start("warned", "restartDelay: 1s", &(ending + fine));
+    let status = case
+        .argus
+        .wait_status("warned", LIMIT, "is Ready without it", |now| {
+            now["phase"] == "Ready" && Controller::service(now, "bad")["state"] == "Failed"
+        });
+    let error = Controller::service(&status, "bad")["lastError"].clone();
+    assert_eq!(
+        (&error["code"], &error["severity"]),
+        (&"ENTRYPOINT_NOT_FOUND".into(), &"warning".into()),
+        "{status:#}"
+    );
+    assert_eq!(status["errors"], serde_json::json!([error]));
+    assert_eq!(status["lastGoodRevision"], status["revision"], "{status:#}");
+    assert!(case.argus.cli(&["wait", "warned"]).status.success());
+    let shown = case.argus.cli(&["get", "-o", "wide"]);
+    let shown = String::from_utf8_lossy(&shown.stdout);
+    assert!(shown.contains("gave up: `bad`"), "{shown}");
+}
+
+#[test]
+fn refused_start_is_not_a_crash() {
+    let case = Case::start(
+        "refused",
+        "restartDelay: 1s",
+        &shell("refused", "sleep 3600", "user: nosuchuser"),
+    );
+    let error = case.wait_error("CONTAINER_START_FAILED");
+    assert!(text(&error["message"]).contains("nosuchuser"), "{error:#}");
+    assert_eq!(case.service()["restarts"], 0);
+}
+
+#[test]
+fn signal_is_reported_by_name() {
+    let case = Case::shell("segv", "restartDelay: 1s", &once("kill -SEGV $$"));
+    let output = case.wait_restarted(1);
+    let details = &output["lastError"]["details"];
+    assert_eq!(output["lastError"]["code"], "CONTAINER_CRASH", "{output:#}");
+    assert_eq!(
+        (&details["signal"], &details["oomKilled"]),
+        (&"SIGSEGV".into(), &false.into())
+    );
+    assert_eq!(output["lastError"]["exitCode"], 139);
+}
+
+#[test]
+fn external_kill_is_not_an_oom() {
+    let case = Case::start(
+        "killed",
+        "restartDelay: 1s",
+        &shell("killed", "exec sleep 3600", "memory: 64m"),
+    );
+    case.wait_restarted(0);
+    case.signal(Signal::KILL);
+    let output = case.wait_restarted(1);
+    let error = &output["lastError"];
+    assert_eq!(error["code"], "CONTAINER_CRASH", "{output:#}");
+    assert_eq!(error["exitCode"], 137);
+    assert_eq!(error["details"]["signal"], "SIGKILL");
+    assert_eq!(error["details"]["oomKilled"], false);
+    assert_eq!(error["details"]["oomSuspected"], false);
+    assert_eq!(error["details"]["memoryLimit"], 64 * 1024 * 1024);
+    assert!(running(case.engine, "killed-bad"));
+}
+
+/// A container that needs eleven seconds to stop has that time.
+fn takes_long_to_stop(name: &'static str, stopped_before: bool) {
+    let script = "trap 'sleep 11; echo whole > /out/end; exit 0' TERM; while :; do sleep 1; done";
+    let service = shell(name, script, "stopGrace: 60s").replacen(
+        &format!("container: {{ name: {name}-bad }}"),
+        &format!("container: {{ name: {name}-bad, volumes: [\"./out:/out\"] }}"),
+        1,
+    );
+    let case = Case::start(name, "restartDelay: 1s", &service);
+    let out = case.argus.specs.join("out");
+    fs::create_dir_all(&out).expect("a directory");
+    case.argus.wait_ready(name, LIMIT);
+    if stopped_before {
+        assert!(case.argus.stop().success());
+    }
+    let down = case.argus.cli(&["down", name]);
+    assert!(down.status.success(), "{}", String::from_utf8_lossy(&down.stderr));
+    assert!(case.inspect().is_none(), "it is removed");
+    assert_eq!(
+        fs::read_to_string(out.join("end")).expect("the file of its clean end"),
+        "whole\n"
+    );
+}
+
+#[test]
+fn slow_stop_gets_its_grace_on_removal() {
+    takes_long_to_stop("slowend", false);
+}
+
+#[test]
+fn slow_stop_gets_its_grace_without_a_controller() {
+    takes_long_to_stop("slowalone", true);
+}

@@ -1,0 +1,228 @@
+//! Containers that run but do not work.
+
+use std::fs;
+use std::time::Duration;
+
+use argus_core::time::Timestamp;
+use argus_tests::fixture::{IMAGE, LIMIT, text};
+use argus_tests::{Controller, wait};
+use rustix::process::Signal;
+use serde_json::Value;
+
+use super::case::{Case, assert_delay, started};
+
+/// The lines of a web service that is probed at `path` every half second.
+pub(crate) fn web(name: &str, port: u16, path: &str, more: &str) -> String {
+    format!(
+        "image: {IMAGE}\n    container:\n      name: {name}-bad\n      ports: [\"{port}:8080\"]\n      \
+         healthcheck: {{ path: {path}, port: 8080, interval: 500ms, timeout: 1s, retries: 3, startPeriod: 1s }}\n    {more}"
+    )
+}
+
+#[test]
+fn unhealthy_service_is_restarted_and_then_recreated() {
+    let case = Case::start(
+        "sickens",
+        "restartDelay: 1s",
+        &web("sickens", 18330, "/healthz", ""),
+    );
+    case.argus.wait_ready("sickens", LIMIT);
+    let first = text(&case.inspect().expect("the container runs")["Id"]);
+    case.engine
+        .docker_ok(&["exec", "sickens-bad", "rm", "/www/healthz"]);
+    let output = case.wait("reports that it is unhealthy", |bad| {
+        bad["lastError"]["code"] == "HEALTH_CHECK_TIMEOUT"
+            && bad["lastError"]["details"]["probeAnswers"].is_object()
+    });
+    let error = &output["lastError"];
+    let questions = error["details"]["probeAnswers"].as_object().expect("questions");
+    let request = |what: &str| {
+        let found = questions.iter().find(|(question, _)| question.starts_with(what));
+        found.map_or_else(
+            || panic!("{what} was not probed: {error:#}"),
+            |(_, answer)| text(answer),
+        )
+    };
+    assert_eq!(request("tcp "), "connected");
+    assert!(
+        request("dns on argusai-sickens-network").contains("bad"),
+        "{error:#}"
+    );
+    let facts = fs::read(case.evidence(error).join("evidence.json")).expect("evidence");
+    let facts: Value = serde_json::from_slice(&facts).expect("whole JSON");
+    assert_eq!(facts["probeAnswers"], error["details"]["probeAnswers"]);
+    assert!(
+        text(&error["details"]["probeOutput"]).contains("404"),
+        "{error:#}"
+    );
+    let log = facts["probeOutput"].as_array().expect("the probe output");
+    assert!(
+        log.len() >= 3 && facts["probeOutput"] == error["details"]["probeLog"],
+        "{facts:#}"
+    );
+
+    // Only a new container brings the file back, which the second failure in a row creates.
+    let output = case.wait_restarted(2);
+    assert_eq!(output["health"], "Healthy", "{output:#}");
+    assert_ne!(output["containerId"], first.as_str());
+    case.argus.wait_ready("sickens", LIMIT);
+}
+
+#[test]
+fn never_healthy_service_is_given_up_within_budget() {
+    let case = Case::start(
+        "neverwell",
+        "maxRestarts: 2, restartDelay: 1s",
+        &web("neverwell", 18331, "/nowhere", ""),
+    );
+    let (output, runs) = case.runs_until("gives up", |bad| bad["waitingOn"]["reason"] == "GaveUp");
+    let error = &output["lastError"];
+    assert_eq!(error["code"], "CONTAINER_RESTART_EXHAUSTED", "{output:#}");
+    assert_eq!(output["restarts"], 2, "{runs:#?}");
+    let attempts = error["details"]["attempts"].as_array().expect("attempts");
+    assert_eq!(attempts.len(), 3, "{error:#}");
+    assert!(
+        attempts.iter().all(|attempt| attempt["kind"] == "unhealthy"
+            && text(&attempt["probeOutput"]).contains("404")
+            && attempt["probeAnswers"].is_object()),
+        "{error:#}"
+    );
+}
+
+#[test]
+fn missing_image_healthcheck_is_an_error() {
+    let service = format!(
+        "image: {IMAGE}\n    container: {{ name: unchecked-bad, healthcheck: {{ type: docker }} }}\n"
+    );
+    let case = Case::start("unchecked", "restartDelay: 1s", &service);
+    let error = case.wait_error("SPEC_INVALID");
+    assert!(text(&error["message"]).contains("no HEALTHCHECK"), "{error:#}");
+    assert_eq!(error["suggestedActions"][0], "fix_healthcheck", "{error:#}");
+    let now = case.argus.status("unchecked");
+    assert_eq!(now["phase"], "Degraded", "{now:#}");
+    assert!(
+        case.inspect().as_ref().and_then(started).is_some(),
+        "the container runs"
+    );
+    assert_eq!(
+        case.argus.cli(&["wait", "unchecked"]).status.code(),
+        Some(6),
+        "it gives up"
+    );
+}
+
+#[test]
+fn service_that_ignores_sigterm_is_restarted() {
+    let command = r#"command: ["sh", "-c", "trap '' TERM; exec httpd -f -p 8080 -h /www"]"#;
+    let more = format!("{command}\n    stopGrace: 1s");
+    let case = Case::start("deaf", "restartDelay: 1s", &web("deaf", 18332, "/healthz", &more));
+    case.argus.wait_ready("deaf", LIMIT);
+    let before = case
+        .inspect()
+        .as_ref()
+        .and_then(started)
+        .expect("the container runs");
+    case.engine.docker_ok(&["exec", "deaf-bad", "rm", "/www/healthz"]);
+    let again = case.started_after(before);
+    assert!(again > before);
+    let output = case.wait_restarted(2);
+    assert_eq!(
+        output["lastError"]["code"], "HEALTH_CHECK_TIMEOUT",
+        "a kill by Argus is not a crash: {output:#}"
+    );
+    case.argus.wait_ready("deaf", LIMIT);
+}
+
+/// A case in its delay after it became unhealthy, with its start time.
+fn sick(name: &'static str, port: u16) -> (Case, Timestamp) {
+    let case = Case::start(name, "restartDelay: 6s", &web(name, port, "/healthz", ""));
+    case.argus.wait_ready(name, LIMIT);
+    let before = case
+        .inspect()
+        .as_ref()
+        .and_then(started)
+        .expect("the container runs");
+    case.engine
+        .docker_ok(&["exec", &case.container(), "rm", "/www/healthz"]);
+    case.wait("waits for its delay", |bad| {
+        bad["waitingOn"]["reason"] == "Unhealthy" && bad["waitingOn"]["until"].is_string()
+    });
+    (case, before)
+}
+
+#[test]
+fn service_recovered_within_its_delay_is_not_restarted() {
+    let (case, before) = sick("recovers", 18333);
+    case.engine
+        .docker_ok(&["exec", "recovers-bad", "touch", "/www/healthz"]);
+    let output = case.wait_restarted(0);
+    assert_eq!(output["health"], "Healthy", "{output:#}");
+    wait::all_the_while(Duration::from_secs(8), "it keeps running", || {
+        case.inspect().as_ref().and_then(started) == Some(before)
+    });
+    case.argus.wait_ready("recovers", LIMIT);
+}
+
+#[test]
+fn exit_within_the_delay_is_one_failure() {
+    let (case, before) = sick("diestoo", 18334);
+    case.signal(Signal::KILL);
+    let again = case.started_after(before);
+    let output = case.wait("reports one restart", |bad| bad["restarts"] == 1);
+    let error = &output["lastError"];
+    assert_eq!(
+        (&error["code"], &error["details"]["run"]),
+        (&"CONTAINER_CRASH".into(), &1.into()),
+        "{output:#}"
+    );
+    let failed = error["timestamp"]
+        .as_str()
+        .and_then(Timestamp::parse)
+        .expect("when");
+    assert_delay(failed, again, Duration::from_secs(6), LIMIT);
+}
+
+#[test]
+fn killed_controller_counts_an_unhealthy_service_once() {
+    let (case, before) = sick("sickamnesia", 18335);
+    case.argus.kill9();
+    case.argus.start_again();
+    let again = case.started_after(before);
+    let output = case.wait("reports one restart", |bad| bad["restarts"] == 1);
+    let error = &output["lastError"];
+    assert_eq!(
+        (&error["code"], &error["details"]["run"]),
+        (&"HEALTH_CHECK_TIMEOUT".into(), &1.into()),
+        "{output:#}"
+    );
+    let failed = error["timestamp"]
+        .as_str()
+        .and_then(Timestamp::parse)
+        .expect("when");
+    assert_delay(failed, again, Duration::from_secs(6), LIMIT);
+}
+
+#[test]
+fn probe_output_contains_no_secret() {
+    let health = "{ type: exec, command: [\"sh\", \"-c\", \"echo $DB_PASSWORD refused; false\"], interval: 500ms, \
+                  timeout: 2s, retries: 2, startPeriod: 0s }";
+    let container = format!(
+        "container: {{ name: blabs-bad, environment: {{ DB_PASSWORD: hunter-two }}, healthcheck: {health} }}"
+    );
+    let case = Case::start(
+        "blabs",
+        "restartDelay: 1s",
+        &format!("image: busybox:local\n    {container}"),
+    );
+    let status = case
+        .argus
+        .wait_status("blabs", LIMIT, "reports its probe output", |status| {
+            assert!(!status.to_string().contains("hunter"), "{status:#}");
+            status.to_string().contains("[redacted] refused")
+        });
+    assert_eq!(
+        Controller::service(&status, "bad")["lastError"]["code"],
+        "HEALTH_CHECK_TIMEOUT"
+    );
+    assert!(!case.argus.logs().contains("hunter"), "{}", case.argus.logs());
+}

@@ -1,0 +1,163 @@
+//! Services that fail repeatedly.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use argus_tests::fixture::LIMIT;
+use argus_tests::{Controller, wait};
+
+use super::case::{Case, SLACK, assert_delays, ended, shell};
+
+/// Writes a different text each time, without a digit and without an apparent id.
+pub(crate) const BABBLE: &str = "busybox tr -dc g-z </dev/urandom | head -c 12 >&2; echo >&2; exit 1";
+
+#[test]
+fn restart_delays_grow_until_the_budget_is_spent() {
+    let case = Case::shell("spent", "maxRestarts: 3", BABBLE);
+    let (output, runs) = case.runs_until("gives up", |bad| bad["waitingOn"]["reason"] == "GaveUp");
+    assert_delays(&runs, &[2, 4, 8].map(Duration::from_secs), SLACK);
+    assert_eq!(
+        runs[0].id, runs[1].id,
+        "after the first failure the container is kept"
+    );
+    let ids: BTreeSet<_> = runs.iter().map(|run| &run.id).collect();
+    assert_eq!(
+        ids.len(),
+        3,
+        "from the second failure in a row the container is recreated: {runs:#?}"
+    );
+
+    let error = &output["lastError"];
+    assert_eq!(error["code"], "CONTAINER_RESTART_EXHAUSTED", "{output:#}");
+    assert_eq!(
+        (&output["restarts"], &output["state"]),
+        (&3.into(), &"Failed".into())
+    );
+    let attempts = error["details"]["attempts"].as_array().expect("attempts");
+    assert_eq!(attempts.len(), 4, "{error:#}");
+    for (attempt, run) in attempts.iter().zip(&runs) {
+        assert_eq!(attempt["containerId"], run.id.as_str());
+        assert_eq!(attempt["exitCode"], run.exit_code);
+        let folder = case
+            .argus
+            .state
+            .join(attempt["evidence"].as_str().expect("a path"));
+        assert!(folder.join("evidence.json").is_file(), "{attempt:#}");
+    }
+    let lines: BTreeSet<_> = attempts
+        .iter()
+        .map(|attempt| attempt["lastLine"].to_string())
+        .collect();
+    assert_eq!(lines.len(), 4, "each run has its own last line: {lines:?}");
+    let last = runs.last().expect("four runs");
+    wait::all_the_while(
+        Duration::from_secs(4),
+        "an exhausted budget allows no restart",
+        || {
+            case.inspect()
+                .is_some_and(|now| now["Id"] == last.id.as_str() && now["State"]["Running"] == false)
+        },
+    );
+}
+
+#[test]
+fn same_failure_three_times_halts_with_budget_left() {
+    let script = "echo \"cannot reach db at 10.0.0.$$: refused\" >&2; exit 3";
+    let case = Case::shell("halts", "maxRestarts: 9, restartDelay: 1s", script);
+    let (output, runs) = case.runs_until("halts", |bad| bad["waitingOn"]["reason"] == "LoopHalted");
+    assert_delays(&runs, &[1, 2].map(Duration::from_secs), SLACK);
+    let error = &output["lastError"];
+    assert_eq!(error["code"], "LOOP_HALTED", "{output:#}");
+    assert_eq!(
+        (&output["restarts"], &output["state"]),
+        (&2.into(), &"Failed".into())
+    );
+    let fingerprint = &error["details"]["fingerprint"];
+    assert_eq!(fingerprint["exitCode"], 3, "{error:#}");
+    assert_eq!(fingerprint["line"], "cannot reach db at #.#.#.#: refused");
+    assert_eq!(error["details"]["repetitions"], 3);
+    assert_eq!(error["details"]["event"], "loop.halted");
+    let last = runs.last().expect("three runs");
+    wait::all_the_while(Duration::from_secs(6), "no further restart", || {
+        case.inspect()
+            .is_some_and(|now| now["Id"] == last.id.as_str() && now["State"]["Running"] == false)
+    });
+
+    assert_eq!(case.argus.cli(&["retry", "halts"]).status.code(), Some(0));
+    assert!(
+        case.started_after(last.started) > last.finished,
+        "a person requested a retry"
+    );
+}
+
+#[test]
+fn long_run_resets_the_budget() {
+    let more = "\nargus: { restart: { resetAfter: 1s } }";
+    let service = shell("forgiven", "sleep 2; exit 1", more);
+    let case = Case::start("forgiven", "maxRestarts: 1, restartDelay: 500ms", &service);
+    let output = case.wait("is restarted beyond its budget", |bad| {
+        assert_ne!(bad["waitingOn"]["reason"], "GaveUp", "{bad:#}");
+        bad["restarts"] == 3
+    });
+    assert_eq!(output["lastError"]["code"], "CONTAINER_CRASH", "{output:#}");
+}
+
+#[test]
+fn new_revision_resets_a_spent_budget() {
+    let case = Case::shell("revised", "maxRestarts: 0", "exit 4");
+    let error = case.wait_error("CONTAINER_RESTART_EXHAUSTED");
+    assert_eq!(
+        error["details"]["attempts"].as_array().map(Vec::len),
+        Some(1),
+        "{error:#}"
+    );
+    assert_eq!(case.service()["restarts"], 0);
+    case.write("maxRestarts: 0", &shell("revised", "exec sleep 3600", ""));
+    let status = case.argus.wait_ready("revised", LIMIT);
+    assert!(
+        !status.to_string().contains("CONTAINER_RESTART_EXHAUSTED"),
+        "{status:#}"
+    );
+}
+
+#[test]
+fn service_without_restart_policy_stays_down() {
+    let case = Case::shell(
+        "staysdown",
+        "restartOnFailure: false",
+        "echo the reason >&2; exit 4",
+    );
+    let output = case.wait("stays down", |bad| {
+        bad["waitingOn"]["reason"] == "NotRestarted" && bad["lastError"]["stderrTail"].is_string()
+    });
+    assert_eq!(output["lastError"]["code"], "CONTAINER_CRASH", "{output:#}");
+    assert_eq!(output["lastError"]["exitCode"], 4);
+    let down = case.inspect().as_ref().and_then(ended).expect("it ended");
+    wait::all_the_while(Duration::from_secs(4), "it stays down", || {
+        case.inspect().as_ref().and_then(ended).as_ref() == Some(&down)
+    });
+}
+
+#[test]
+fn failure_output_contains_no_secret() {
+    let script =
+        "echo \"login as $DB_PASSWORD refused\" | tee /dev/stderr; exit 1".replace("tee", "busybox tee");
+    let service = shell("secret", &script, "").replace(
+        "name: secret-bad",
+        "name: secret-bad, environment: { DB_PASSWORD: hunter-two }",
+    );
+    let case = Case::start("secret", "restartDelay: 500ms", &service);
+    let status = case.argus.wait_status("secret", LIMIT, "halts", |status| {
+        assert!(!status.to_string().contains("hunter"), "{status:#}");
+        status.to_string().contains("LOOP_HALTED")
+    });
+    let bad = Controller::service(&status, "bad");
+    let text = "login as [redacted] refused";
+    assert_eq!(
+        bad["lastError"]["stderrTail"].as_str().map(str::trim_end),
+        Some(text),
+        "{bad:#}"
+    );
+    assert_eq!(bad["lastError"]["details"]["fingerprint"]["line"], text);
+    assert!(!case.argus.logs().contains("hunter"), "nor in the log");
+}

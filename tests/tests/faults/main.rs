@@ -1,0 +1,7 @@
+//! Faults on a real engine: failing containers, a failing or absent engine, and a controller that dies.
+
+mod chaos;
+mod crash_points;
+mod failures;
+mod journal;
+mod outage;

@@ -1,0 +1,202 @@
+//! An engine that fails or disappears: the breaker opens, Argus reports it immediately, tests with one call, and
+//! reconnects.
+#![allow(clippy::expect_used, reason = "a failed step ends the test with a message")]
+
+mod daemon;
+mod wire;
+
+use argus_tests::Controller;
+use argus_tests::fixture::{LIMIT, container_runs, engine, proxied, running, shop, text};
+use argus_tests::proxy::Fault;
+use serde_json::Value;
+
+/// Output of a command as JSON, for any exit code; errors are on stderr.
+fn json(argus: &Controller<'_>, words: &[&str]) -> (Option<i32>, Value) {
+    let output = argus.cli(&[words, &["-o", "json"]].concat());
+    let text = if output.stdout.is_empty() {
+        output.stderr
+    } else {
+        output.stdout
+    };
+    let value = serde_json::from_slice(&text);
+    let value = value.unwrap_or_else(|_| panic!("{words:?}: {}", String::from_utf8_lossy(&text)));
+    (output.status.code(), value)
+}
+
+fn error<'v>(status: &'v Value, code: &str) -> Option<&'v Value> {
+    let errors = status["errors"].as_array()?;
+    errors.iter().find(|error| error["code"] == code)
+}
+
+#[test]
+fn half_made_start_opens_the_breaker_until_reset() {
+    let engine = engine();
+    let (proxy, argus) = proxied(engine, "breaker");
+    let class = "POST /containers/*/start";
+    proxy.inject(class, Fault::CloseBefore, 100_000);
+    let breaker = "resilience: { circuitBreaker: { failureThreshold: 3, resetTimeoutMs: 120000 } }\n";
+    argus.write_spec("e2e.yaml", &format!("{}{breaker}", shop("breaker", 18400, "one")));
+    let open = argus.wait_status("breaker", LIMIT, "reports its open breaker", |now| {
+        now["breaker"]["state"] == "open" && error(now, "CIRCUIT_OPEN").is_some()
+    });
+    let output = error(&open, "CIRCUIT_OPEN").expect("the error found above");
+    assert_eq!(output["details"]["breaker"]["scope"], "environment", "{output:#}");
+    assert_eq!(
+        output["details"]["cleanupPending"], true,
+        "a container is created but not started"
+    );
+    assert!(
+        output["details"]["pending"]
+            .as_array()
+            .is_some_and(|all| !all.is_empty()),
+        "{output:#}"
+    );
+    let after = output["retryAfter"]
+        .as_u64()
+        .expect("the time of the next attempt");
+    assert!(
+        (100..=140).contains(&after),
+        "two minutes, 15 % more or less: {after}"
+    );
+    let names: Vec<_> = output["remedies"]
+        .as_array()
+        .expect("remedies")
+        .iter()
+        .filter_map(|remedy| remedy["command"].as_str())
+        .collect();
+    assert!(names.contains(&"argus breaker reset"), "{names:?}");
+
+    let (exit, breakers) = json(&argus, &["breaker", "status"]);
+    assert_eq!(exit, Some(0));
+    assert_eq!(
+        breakers["environments"]["breaker"]["state"], "open",
+        "{breakers:#}"
+    );
+    assert_eq!(breakers["engine"]["state"], "closed", "{breakers:#}");
+    assert!(
+        text(&breakers["environments"]["breaker"]["lastFailure"]).contains("connection"),
+        "{breakers:#}"
+    );
+
+    proxy.reset_counts();
+    engine.docker_ok(&["rm", "-f", "breaker-db"]);
+    argus.wait_status("breaker", LIMIT, "reports the missing network", |now| {
+        Controller::service(now, "db")["containerId"].is_null()
+    });
+    assert_eq!(proxy.writes(), [], "nothing changes while the breaker is open");
+
+    proxy.heal();
+    let (exit, _) = json(&argus, &["breaker", "reset", "breaker"]);
+    assert_eq!(exit, Some(0));
+    let ready = argus.wait_ready("breaker", LIMIT);
+    assert_eq!(ready["breaker"]["state"], "closed", "{:#}", ready["breaker"]);
+    let history: Vec<_> = ready["breaker"]["history"]
+        .as_array()
+        .expect("history")
+        .iter()
+        .map(|change| text(&change["to"]))
+        .collect();
+    assert_eq!(history, ["open", "halfOpen", "closed"]);
+    assert!(error(&ready, "CIRCUIT_OPEN").is_none());
+    assert_eq!(
+        container_runs(engine, "breaker").len(),
+        3,
+        "no service is duplicated"
+    );
+}
+
+#[test]
+fn open_breaker_closes_after_one_call() {
+    let engine = engine();
+    let (proxy, argus) = proxied(engine, "probe");
+    proxy.inject("POST /containers/create", Fault::CloseBefore, 100_000);
+    let breaker = "resilience: { circuitBreaker: { failureThreshold: 2, resetTimeoutMs: 1500 } }\n";
+    argus.write_spec("e2e.yaml", &format!("{}{breaker}", shop("probe", 18410, "one")));
+    argus.wait_status("probe", LIMIT, "the test call failed", |now| {
+        now["breaker"]["timesOpened"].as_u64() >= Some(2)
+    });
+    proxy.heal();
+    let ready = argus.wait_ready("probe", LIMIT);
+    let history: Vec<_> = ready["breaker"]["history"]
+        .as_array()
+        .expect("history")
+        .iter()
+        .map(|change| text(&change["to"]))
+        .collect();
+    let rounds = history.len() / 2;
+    let expected = ["open", "halfOpen"].repeat(rounds);
+    assert_eq!(
+        history[..history.len() - 1],
+        expected,
+        "one test call per attempt"
+    );
+    assert_eq!(history.last().map(String::as_str), Some("closed"));
+}
+
+#[test]
+fn lost_engine_is_reported_and_found_without_restarts() {
+    let engine = engine();
+    let (proxy, argus) = proxied(engine, "gone");
+    argus.write_spec("e2e.yaml", &shop("gone", 18420, "one"));
+    argus.wait_ready("gone", LIMIT);
+    let before = container_runs(engine, "gone");
+    proxy.refuse();
+    argus.wait_until(LIMIT, "the engine's breaker is open", || {
+        (argus.controller_status()["breaker"]["state"] == "open").then_some(())
+    });
+    let status = argus.status("gone");
+    assert_eq!(status["stale"], true);
+    assert_eq!(status["breaker"]["scope"], "engine");
+    let (exit, refused) = json(&argus, &["breaker", "status", "gone"]);
+    assert_eq!(
+        (exit, refused["engine"]["state"].as_str()),
+        (Some(0), Some("open"))
+    );
+    let logs = argus.cli(&["logs", "gone", "db"]);
+    assert_eq!(
+        logs.status.code(),
+        Some(4),
+        "{}",
+        String::from_utf8_lossy(&logs.stderr)
+    );
+    let text = String::from_utf8_lossy(&logs.stderr).into_owned();
+    assert!(
+        text.contains("circuit breaker") && text.contains("argus breaker reset"),
+        "{text}"
+    );
+    proxy.heal();
+    let (exit, _) = json(&argus, &["breaker", "reset"]);
+    assert_eq!(exit, Some(0));
+    argus.wait_status("gone", LIMIT, "is up to date and Ready again", |now| {
+        now["phase"] == "Ready" && now["stale"] != true
+    });
+    assert_eq!(container_runs(engine, "gone"), before, "nothing was restarted");
+    engine.docker_ok(&["rm", "-f", "gone-api"]);
+    argus.wait_until(LIMIT, "work continues", || {
+        running(engine, "gone-api").then_some(())
+    });
+}
+
+#[test]
+fn hanging_engine_is_reported_and_survived() {
+    let engine = engine();
+    let (proxy, argus) = proxied(engine, "hang");
+    argus.write_spec("e2e.yaml", &shop("hang", 18430, "one"));
+    argus.wait_ready("hang", LIMIT);
+    let before = container_runs(engine, "hang");
+    proxy.hang();
+    argus.wait_until(LIMIT, "the engine's breaker is open", || {
+        (argus.controller_status()["breaker"]["state"] == "open").then_some(())
+    });
+    let controller = argus.controller_status();
+    assert!(
+        error(&controller, "DOCKER_UNAVAILABLE").is_some(),
+        "{controller:#}"
+    );
+    proxy.heal();
+    argus.cli(&["breaker", "reset"]);
+    argus.wait_status("hang", LIMIT, "is up to date and Ready again", |now| {
+        now["phase"] == "Ready" && now["stale"] != true
+    });
+    assert_eq!(container_runs(engine, "hang"), before, "nothing was restarted");
+}

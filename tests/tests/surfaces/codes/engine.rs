@@ -1,0 +1,96 @@
+//! An engine that is too old, returns errors, or does not exist.
+
+use argus_tests::fixture::{LIMIT, engine, proxied};
+use argus_tests::proxy::Fault;
+
+use super::case::Case;
+
+/// Version response of Docker 19.03.
+const OLD: &str = "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nConnection: close\r\n\r\n\
+    {\"Version\":\"19.03.15\",\"ApiVersion\":\"1.40\",\"MinAPIVersion\":\"1.12\",\"Os\":\"linux\",\"Arch\":\"amd64\"}";
+const REFUSAL: &str = "HTTP/1.1 500 Internal Server Error\r\nContent-Type: application/json\r\nConnection: close\r\n\r\n\
+    {\"message\":\"driver \\\"overlay2\\\" failed to remove root filesystem\"}";
+
+fn spec(env: &str) -> String {
+    format!(
+        "version: \"1\"\nproject: {{ name: {env} }}\nservices:\n  app:\n    image: busybox:local\n    container: {{ name: {env}-app }}\n"
+    )
+}
+
+#[test]
+fn old_engine_is_reported_alike_on_every_interface() {
+    let engine = engine();
+    let (proxy, argus) = proxied(engine, "codes-old");
+    proxy.inject("GET /version", Fault::Answer(OLD), 100_000);
+    argus.write_spec("e2e.yaml", &spec("codes-old"));
+    Case {
+        env: "codes-old",
+        code: "API_TOO_OLD",
+        service: None,
+        details: &["apiVersion", "needed"],
+        text: "1.40",
+    }
+    .is_reported_everywhere(&argus);
+    assert!(
+        engine.inspect("codes-old-app").is_none(),
+        "nothing is created on it"
+    );
+    proxy.heal();
+    argus.wait_ready("codes-old", LIMIT);
+}
+
+#[test]
+fn failed_removals_and_outages_are_reported_alike() {
+    let engine = engine();
+    let (proxy, argus) = proxied(engine, "codes-gone");
+    argus.write_spec("e2e.yaml", &spec("codes-gone"));
+    argus.write_spec("stays.e2e.yaml", &spec("codes-stays"));
+    argus.wait_ready("codes-gone", LIMIT);
+    argus.wait_ready("codes-stays", LIMIT);
+    proxy.inject("DELETE /containers/*", Fault::Answer(REFUSAL), 100_000);
+    argus.cli(&["down", "codes-stays", "--timeout", "1s"]);
+    Case {
+        env: "codes-stays",
+        code: "CLEANUP_FAILED",
+        service: Some("app"),
+        details: &["verb", "reason"],
+        text: "failed to remove root filesystem",
+    }
+    .is_reported_everywhere(&argus);
+
+    proxy.refuse();
+    // Skips the pauses between retries: a reset connects to the engine immediately.
+    argus.wait_until(LIMIT, "ten connection attempts", || {
+        argus.cli(&["breaker", "reset"]);
+        let errors = argus.status("codes-gone")["errors"].clone();
+        let output = errors
+            .as_array()?
+            .iter()
+            .any(|error| error["code"] == "RETRY_EXHAUSTED");
+        output.then_some(())
+    });
+    for (code, text, details) in [
+        (
+            "RETRY_EXHAUSTED",
+            "attempts",
+            &["endpoint", "reason", "since", "tries"],
+        ),
+        (
+            "DOCKER_UNAVAILABLE",
+            "does not answer",
+            &["endpoint", "reason", "since", "tries"],
+        ),
+    ] {
+        Case {
+            env: "codes-gone",
+            code,
+            service: None,
+            details,
+            text,
+        }
+        .is_reported_everywhere(&argus);
+    }
+    proxy.heal();
+    argus.cli(&["breaker", "reset"]);
+    argus.wait_ready("codes-gone", LIMIT);
+}

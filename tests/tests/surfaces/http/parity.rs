@@ -1,0 +1,472 @@
+//! Parity of the surfaces: the CLI's JSON, the HTTP body and the content of an MCP response have the same value.
+
+use std::os::unix::net::UnixStream;
+use std::time::Duration;
+
+use argus_tests::fixture::{LIMIT, engine, shop};
+use argus_tests::http::call;
+use argus_tests::{Controller, wait};
+use serde_json::{Value, json};
+
+use super::HttpFixture;
+
+/// Fields that differ from one response to the next.
+const MOMENTS: [&str; 5] = ["tookMs", "errorId", "timestamp", "since", "until"];
+/// Upper bound of the automatic recovery after a crash.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// Members that RFC 9457 adds to an error over HTTP.
+const PROBLEM: [&str; 4] = ["type", "title", "status", "detail"];
+
+/// One query or command, and its form on each surface.
+struct Thing {
+    cli: &'static str,
+    http: Option<(&'static str, &'static str, Value)>,
+    mcp: Option<(&'static str, Value)>,
+    /// The part that MCP returns, if that is less than the whole.
+    brief: fn(&Value) -> Value,
+    /// Each request checks again, so the check time differs.
+    checks: bool,
+}
+
+fn whole(value: &Value) -> Value {
+    value.clone()
+}
+
+fn thing(cli: &'static str) -> Thing {
+    Thing {
+        cli,
+        http: None,
+        mcp: None,
+        brief: whole,
+        checks: false,
+    }
+}
+
+impl Thing {
+    fn get(self, path: &'static str) -> Self {
+        let http = Some(("GET", path, Value::Null));
+        Self { http, ..self }
+    }
+
+    fn post(self, path: &'static str, body: Value) -> Self {
+        let http = Some(("POST", path, body));
+        Self { http, ..self }
+    }
+
+    fn mcp(self, tool: &'static str, arguments: Value) -> Self {
+        let mcp = Some((tool, arguments));
+        Self { mcp, ..self }
+    }
+
+    fn checks(self) -> Self {
+        Self { checks: true, ..self }
+    }
+
+    fn brief(self, brief: fn(&Value) -> Value) -> Self {
+        Self { brief, ..self }
+    }
+}
+
+/// Over MCP, journal records lack the fields that are equal in all of them.
+fn without_what_is_the_same_in_each(output: &Value) -> Value {
+    let mut output = output.clone();
+    for record in output["items"].as_array_mut().expect("a list") {
+        without(record, &["v", "run", "kind"]);
+    }
+    output
+}
+
+/// The newest first, in one line each.
+fn in_a_line(output: &Value) -> Value {
+    let row = |incident: &Value| {
+        let count = |list: &str| incident[list].as_array().map_or(0, Vec::len);
+        json!({
+            "id": incident["id"], "at": incident["at"], "lastSeen": incident["lastSeen"],
+            "openIntents": count("openIntents"), "adopted": count("adopted"), "setAside": count("setAside"),
+        })
+    };
+    let all = output["items"].as_array().expect("a list");
+    json!({ "items": all.iter().rev().map(row).collect::<Vec<_>>() })
+}
+
+/// Each code with its summary.
+fn summaries(output: &Value) -> Value {
+    let all = output.as_array().expect("a list").iter();
+    let line = |about: &Value| {
+        let code = about["code"].as_str().unwrap_or_default().to_owned();
+        (code, about["summary"].clone())
+    };
+    json!({ "codes": all.map(line).collect::<serde_json::Map<_, _>>() })
+}
+
+/// Every query of more than one surface about an environment `same`, in which `web` failed once.
+fn shown() -> Vec<Thing> {
+    let env = json!({ "environment": "same" });
+    let of = |more: Value| {
+        let mut all = env.clone();
+        all.as_object_mut()
+            .expect("an object")
+            .extend(more.as_object().cloned().unwrap_or_default());
+        all
+    };
+    let web = |more: Value| {
+        let mut all = of(more);
+        all["service"] = json!("web");
+        all
+    };
+    vec![
+        thing("get").get("/api/v1/environments?detail=full"),
+        thing("get same")
+            .get("/api/v1/environments/same")
+            .mcp("argus_status", of(json!({ "detail": "full" }))),
+        thing("describe same").get("/api/v1/environments/same"),
+        thing("wait same").get("/api/v1/environments/same/wait"),
+        thing("why same")
+            .get("/api/v1/environments/same/why")
+            .mcp("argus_why", env.clone()),
+        thing("why same web")
+            .get("/api/v1/environments/same/services/web/why")
+            .mcp("argus_why", web(json!({}))),
+        thing("network same")
+            .get("/api/v1/environments/same/network")
+            .mcp("argus_network", env.clone()),
+        thing("network same --verify")
+            .post("/api/v1/environments/same/network", json!({}))
+            .mcp("argus_network", of(json!({ "verify": true })))
+            .checks(),
+        thing("plan").get("/api/v1/plan").mcp("argus_plan", json!({})),
+        thing("plan same")
+            .get("/api/v1/plan?environment=same")
+            .mcp("argus_plan", env.clone()),
+        thing("validate")
+            .get("/api/v1/validate")
+            .mcp("argus_validate", json!({})),
+        thing("events same --tail 20")
+            .get("/api/v1/events?environment=same&tail=20")
+            .mcp("argus_events", of(json!({ "limit": 20 })))
+            .brief(without_what_is_the_same_in_each),
+        thing("events --type phase,error --tail 5")
+            .get("/api/v1/events?type=phase,error&tail=5")
+            .mcp("argus_events", json!({ "types": ["phase", "error"], "limit": 5 }))
+            .brief(without_what_is_the_same_in_each),
+        thing("incidents")
+            .get("/api/v1/incidents")
+            .mcp("argus_incidents", json!({}))
+            .brief(in_a_line),
+        thing("evidence same --list")
+            .get("/api/v1/environments/same/evidence")
+            .mcp("argus_evidence", env.clone()),
+        thing("evidence same web --list").get("/api/v1/environments/same/evidence?service=web"),
+        thing("evidence same web --tail 7")
+            .get("/api/v1/environments/same/services/web/evidence?tail=7")
+            .mcp("argus_evidence", web(json!({ "tail": 7 }))),
+        thing("logs same --tail 5")
+            .get("/api/v1/environments/same/logs?tail=5")
+            .mcp("argus_logs", of(json!({ "tail": 5 }))),
+        thing("logs same web --tail 5")
+            .get("/api/v1/environments/same/services/web/logs?tail=5")
+            .mcp("argus_logs", web(json!({ "tail": 5 }))),
+        thing("breaker status").get("/api/v1/breaker"),
+        thing("orphans")
+            .get("/api/v1/orphans")
+            .mcp("argus_orphans", json!({})),
+        thing("preflight --skip disk,clock")
+            .get("/api/v1/preflight?skip=disk,clock")
+            .mcp("argus_preflight_check", json!({ "skip": ["disk", "clock"] }))
+            .checks(),
+        thing("doctor").get("/api/v1/doctor"),
+        thing("prune --dry-run").get("/api/v1/prune"),
+        thing("explain")
+            .get("/api/v1/errors")
+            .mcp("argus_explain", json!({}))
+            .brief(summaries),
+        thing("explain PORT_CONFLICT")
+            .get("/api/v1/errors/PORT_CONFLICT")
+            .mcp("argus_explain", json!({ "code": "PORT_CONFLICT" })),
+    ]
+}
+
+/// Commands with their responses.
+fn output() -> Vec<Thing> {
+    let env = json!({ "environment": "same" });
+    let case = |verb: &str| json!({ "environment": "same", "case": "one", "action": verb });
+    vec![
+        thing("retry same")
+            .post("/api/v1/actions/retry", env.clone())
+            .mcp("argus_retry", env.clone()),
+        thing("hold same --for 1h")
+            .post(
+                "/api/v1/actions/hold",
+                json!({ "environment": "same", "forSeconds": 3600 }),
+            )
+            .mcp("argus_hold", json!({ "environment": "same", "forSeconds": 3600 })),
+        thing("resume same")
+            .post("/api/v1/actions/resume", env.clone())
+            .mcp("argus_resume", env.clone()),
+        thing("breaker reset same")
+            .post("/api/v1/actions/resetBreaker", env.clone())
+            .mcp("argus_reset_circuit", env.clone()),
+        thing("breaker reset")
+            .post("/api/v1/actions/resetBreaker", json!({}))
+            .mcp("argus_reset_circuit", json!({})),
+        thing("test begin same --case two --holder agent-1 --purpose debugging")
+            .post(
+                "/api/v1/actions/beginTest",
+                json!({ "environment": "same", "case": "two", "holder": "agent-1", "purpose": "debugging" }),
+            )
+            .mcp(
+                "argus_test",
+                json!({ "environment": "same", "case": "two", "action": "begin", "holder": "agent-1", "purpose": "debugging" }),
+            ),
+        thing("get same")
+            .get("/api/v1/environments/same")
+            .mcp("argus_status", json!({ "environment": "same", "detail": "full" })),
+        thing("test end same --case two").post(
+            "/api/v1/actions/endTest",
+            json!({ "environment": "same", "case": "two" }),
+        ),
+        thing("test begin same --case one")
+            .post(
+                "/api/v1/actions/beginTest",
+                json!({ "environment": "same", "case": "one" }),
+            )
+            .mcp("argus_test", case("begin")),
+        thing("test end same --case one").post(
+            "/api/v1/actions/endTest",
+            json!({ "environment": "same", "case": "one" }),
+        ),
+        thing("wait same --for gone --timeout 1s")
+            .get("/api/v1/environments/same/wait?for=gone&timeoutSeconds=1")
+            .mcp(
+                "argus_wait",
+                json!({ "environment": "same", "for": "gone", "timeoutSeconds": 1 }),
+            ),
+        thing("cancel same")
+            .post("/api/v1/actions/cancel", env.clone())
+            .mcp("argus_cancel", env.clone()),
+        thing("resume same")
+            .post("/api/v1/actions/resume", env.clone())
+            .mcp("argus_resume", env.clone()),
+        thing("resume")
+            .post("/api/v1/actions/resumeController", json!({}))
+            .mcp("argus_resume", json!({})),
+        thing("orphans --clean").mcp("argus_orphans", json!({ "clean": true })),
+        thing("mock requests same web")
+            .get("/api/v1/environments/same/mocks/web/requests")
+            .mcp(
+                "argus_mock_requests",
+                json!({ "environment": "same", "mock": "web" }),
+            ),
+        thing("rollback same")
+            .post("/api/v1/actions/rollback", env.clone())
+            .mcp("argus_rollback", env),
+    ]
+}
+
+/// Queries and commands about missing objects, with their errors.
+fn missing() -> Vec<Thing> {
+    let no_one = json!({ "environment": "missing" });
+    vec![
+        thing("fork missing copy")
+            .post(
+                "/api/v1/actions/fork",
+                json!({ "environment": "missing", "to": "copy" }),
+            )
+            .mcp("argus_fork", json!({ "environment": "missing", "to": "copy" })),
+        thing("down missing")
+            .post("/api/v1/actions/down", no_one.clone())
+            .mcp("argus_down", no_one.clone()),
+        thing("cancel missing")
+            .post("/api/v1/actions/cancel", no_one.clone())
+            .mcp("argus_cancel", no_one.clone()),
+        thing("get missing")
+            .get("/api/v1/environments/missing")
+            .mcp("argus_status", no_one.clone()),
+        thing("why missing")
+            .get("/api/v1/environments/missing/why")
+            .mcp("argus_why", no_one.clone()),
+        thing("network missing")
+            .get("/api/v1/environments/missing/network")
+            .mcp("argus_network", no_one.clone()),
+        thing("network missing --verify")
+            .post("/api/v1/environments/missing/network", json!({}))
+            .mcp(
+                "argus_network",
+                json!({ "environment": "missing", "verify": true }),
+            ),
+        thing("plan missing")
+            .get("/api/v1/plan?environment=missing")
+            .mcp("argus_plan", no_one.clone()),
+        thing("evidence same db")
+            .get("/api/v1/environments/same/services/db/evidence")
+            .mcp(
+                "argus_evidence",
+                json!({ "environment": "same", "service": "db" }),
+            ),
+        thing("incidents nothing")
+            .get("/api/v1/incidents/nothing")
+            .mcp("argus_incidents", json!({ "id": "nothing" })),
+        thing("retry missing")
+            .post("/api/v1/actions/retry", no_one.clone())
+            .mcp("argus_retry", no_one),
+    ]
+}
+
+/// An object without some of its fields.
+fn without(value: &mut Value, names: &[&str]) {
+    for name in names {
+        value.as_object_mut().map(|fields| fields.remove(*name));
+    }
+}
+
+/// Removes the fields that differ from moment to moment, at any depth.
+fn at_any_moment(value: Value, checks: bool) -> Value {
+    match value {
+        Value::Object(fields) => {
+            let differs = |name: &str| MOMENTS.contains(&name) || (checks && name == "asOf");
+            let kept = fields.into_iter().filter(|(name, _)| !differs(name));
+            Value::Object(
+                kept.map(|(name, value)| (name, at_any_moment(value, checks)))
+                    .collect(),
+            )
+        }
+        Value::Array(all) => all
+            .into_iter()
+            .map(|value| at_any_moment(value, checks))
+            .collect(),
+        plain @ (Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_)) => plain,
+    }
+}
+
+/// The CLI's JSON: from stdout, or an error from stderr.
+fn by_cli(fixture: &HttpFixture<'_>, words: &str) -> Value {
+    let mut args: Vec<&str> = words.split(' ').collect();
+    args.extend(["-o", "json"]);
+    let output = fixture.argus.cli(&args);
+    let out = String::from_utf8_lossy(&output.stdout).into_owned();
+    let err = String::from_utf8_lossy(&output.stderr).into_owned();
+    let text = if out.trim().is_empty() {
+        // Notes precede the error.
+        err.find('{').map_or("", |at| &err[at..])
+    } else {
+        &out
+    };
+    serde_json::from_str(text).unwrap_or_else(|why| panic!("argus {words}: {why}: {out}{err}"))
+}
+
+fn by_http(fixture: &HttpFixture<'_>, (method, path, body): &(&str, &str, Value)) -> Value {
+    let body = if body.is_null() {
+        String::new()
+    } else {
+        body.to_string()
+    };
+    let answer = fixture.send(method, path, &body);
+    let mut output = answer.json();
+    assert!(!output.is_null(), "{method} {path}: {answer:?}");
+    if !answer.ok() {
+        without(&mut output, &PROBLEM);
+    }
+    output
+}
+
+/// The structured content, without the suggested next steps.
+pub(crate) fn by_mcp(fixture: &HttpFixture<'_>, (tool, arguments): &(&str, Value)) -> Value {
+    let mut output = call(&fixture.socket, tool, arguments, LIMIT);
+    without(&mut output, &["nextSteps"]);
+    match output.get("full").and_then(Value::as_array) {
+        Some(full) => full[0].clone(),
+        None => output,
+    }
+}
+
+/// Queries all surfaces until they agree, because the state may change between two of them. Returns their values if
+/// they do not.
+fn difference(fixture: &HttpFixture<'_>, thing: &Thing) -> Option<String> {
+    let mut last = Value::Null;
+    let same = wait::poll(PATIENCE, || {
+        let plain = |value| at_any_moment(value, thing.checks);
+        let cli = plain(by_cli(fixture, thing.cli));
+        let http = thing
+            .http
+            .as_ref()
+            .map(|request| plain(by_http(fixture, request)));
+        let mcp = thing.mcp.as_ref().map(|request| plain(by_mcp(fixture, request)));
+        let brief = (thing.brief)(&cli);
+        let same = |output: &Option<Value>, as_by_cli: &Value| {
+            output.as_ref().is_none_or(|output| output == as_by_cli)
+        };
+        if same(&http, &cli) && same(&mcp, &brief) {
+            return Some(());
+        }
+        last = json!({ "cli": cli, "http": http, "mcp": mcp });
+        None
+    });
+    same.is_none()
+        .then(|| format!("`argus {}` is {last:#}", thing.cli))
+}
+
+/// Commands that work only once: each surface applies them to a copy of its own.
+fn copies_are_made_and_removed_alike(fixture: &HttpFixture<'_>) {
+    let plain = |name: &str, output: Value| -> Value {
+        serde_json::from_str(&output.to_string().replace(name, "copy")).expect("JSON")
+    };
+    let to = |name: &str| json!({ "environment": "same", "to": name });
+    let cli = plain("same-cli", by_cli(fixture, "fork same same-cli"));
+    assert_eq!(
+        (&cli["verb"], &cli["kind"]),
+        (&json!("fork"), &json!("forked")),
+        "{cli:#}"
+    );
+    let http = by_http(fixture, &("POST", "/api/v1/actions/fork", to("same-http")));
+    let mcp = by_mcp(fixture, &("argus_fork", to("same-mcp")));
+    assert_eq!(
+        [plain("same-http", http), plain("same-mcp", mcp)],
+        [cli.clone(), cli]
+    );
+
+    let of = |name: &str| json!({ "environment": name });
+    let http = by_http(fixture, &("POST", "/api/v1/actions/down", of("same-http")));
+    let mcp = by_mcp(fixture, &("argus_down", of("same-mcp")));
+    assert_eq!(plain("same-http", http), plain("same-mcp", mcp));
+    // The command waits for completion, so its output describes the result.
+    assert_eq!(by_cli(fixture, "down same-cli"), json!({ "gone": ["same-cli"] }));
+    let cleaned = by_http(fixture, &("POST", "/api/v1/actions/cleanOrphans", json!({})));
+    assert_eq!(cleaned, json!({ "verb": "cleanOrphans", "kind": "done" }));
+}
+
+#[test]
+fn interfaces_return_the_same_json() {
+    let fixture = HttpFixture::open();
+    fixture.argus.write_spec("e2e.yaml", &shop("same", 18750, "one"));
+    fixture.argus.wait_ready("same", LIMIT);
+    engine().kill_all_in("same-web");
+    fixture.argus.wait_status("same", LIMIT, "healed", |status| {
+        status["phase"] == "Ready" && Controller::service(status, "web")["restarts"] == 1
+    });
+    // A run without a clean end leaves an incident.
+    fixture.argus.kill9();
+    fixture.argus.start_again();
+    fixture.argus.wait_until(LIMIT, "the controller works again", || {
+        let answer = by_cli(&fixture, "incidents");
+        let ready =
+            UnixStream::connect(&fixture.socket).is_ok() && fixture.send("GET", "/readyz", "").status == 200;
+        (ready && !answer["items"].as_array()?.is_empty()).then_some(())
+    });
+    let id = by_cli(&fixture, "incidents")["items"][0]["id"]
+        .as_str()
+        .expect("an id")
+        .to_owned();
+    let one = [
+        by_cli(&fixture, &format!("incidents {id}")),
+        by_http(
+            &fixture,
+            &("GET", &format!("/api/v1/incidents/{id}"), Value::Null),
+        ),
+        by_mcp(&fixture, &("argus_incidents", json!({ "id": id }))),
+    ];
+    assert!(one[0] == one[1] && one[1] == one[2], "{one:#?}");
+    copies_are_made_and_removed_alike(&fixture);
+    let all = shown().into_iter().chain(output()).chain(missing());
+    let differences: Vec<String> = all.filter_map(|thing| difference(&fixture, &thing)).collect();
+    assert!(differences.is_empty(), "{}", differences.join("\n"));
+}

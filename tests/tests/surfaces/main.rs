@@ -1,0 +1,8 @@
+//! The surfaces of a running controller: HTTP, MCP, metrics, error codes, commands that follow, and mock servers.
+
+mod codes;
+mod http;
+mod mcp;
+mod metrics;
+mod mocks;
+mod watch_commands;

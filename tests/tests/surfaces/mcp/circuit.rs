@@ -1,0 +1,107 @@
+//! Circuit breaker over MCP: a reset returns the previous state, the current state and the reason of the opening.
+
+use argus_tests::fixture::{LIMIT, engine, proxied, shop};
+use argus_tests::proxy::Fault;
+use serde_json::{Value, json};
+
+use super::agent::{McpFixture, Over, data};
+
+/// State changes of a breaker, in order.
+fn changes(breaker: &Value) -> Vec<&str> {
+    let history = breaker["history"].as_array().expect("a history");
+    history
+        .iter()
+        .filter_map(|change| change["to"].as_str())
+        .collect()
+}
+
+#[test]
+fn breaker_reset_reports_states_and_history() {
+    let engine = engine();
+    let (proxy, argus) = proxied(engine, "mcp-circuit");
+    proxy.inject("POST /containers/*/start", Fault::CloseBefore, 100_000);
+    let breaker = "resilience: { circuitBreaker: { failureThreshold: 3, resetTimeoutMs: 120000 } }\n";
+    argus.write_spec("e2e.yaml", &format!("{}{breaker}", shop("tripped", 18760, "one")));
+    argus.wait_status("tripped", LIMIT, "reports its open breaker", |now| {
+        now["breaker"]["state"] == "open"
+    });
+    proxy.heal();
+    let fixture = McpFixture { engine, argus };
+    let env = json!({ "environment": "tripped" });
+    let answer = fixture.call(Over::Stdio, "argus_reset_circuit", &env);
+    let reset = data(&answer);
+    assert_eq!(
+        (&reset["verb"], &reset["kind"], &reset["environment"]),
+        (&json!("resetBreaker"), &json!("circuit"), &json!("tripped")),
+        "{reset:#}"
+    );
+    let reset = &reset["value"];
+    assert_eq!(
+        (&reset["breaker"], &reset["changed"]),
+        (&json!("tripped"), &json!(true)),
+        "{reset:#}"
+    );
+    let (previous, current) = (&reset["previous"], &reset["current"]);
+    assert_eq!(previous["state"], "open", "{reset:#}");
+    assert_eq!(changes(previous), ["open"]);
+    let why = previous["history"][0]["reason"]
+        .as_str()
+        .expect("the reason of the opening");
+    assert!(
+        why.starts_with("3 failures in a row") && why.contains("connection"),
+        "{why}"
+    );
+    // The test call may have closed it already.
+    assert!(
+        matches!(current["state"].as_str(), Some("halfOpen" | "closed")),
+        "{reset:#}"
+    );
+    assert_eq!(changes(current)[..2], ["open", "halfOpen"]);
+    fixture.argus.wait_ready("tripped", LIMIT);
+    let answer = fixture.call(Over::Socket, "argus_reset_circuit", &env);
+    let again = &data(&answer)["value"];
+    assert_eq!(again["changed"], false, "{again:#}");
+    assert_eq!(
+        again["previous"], again["current"],
+        "a reset of a closed breaker does nothing"
+    );
+    assert_eq!(
+        changes(
+            again["current"]["history"]
+                .is_array()
+                .then_some(&again["current"])
+                .expect("kept")
+        ),
+        ["open", "halfOpen", "closed"]
+    );
+
+    engines(&proxy, &fixture);
+}
+
+/// The engine's own breaker: a reset cannot reach a missing engine, and reports that.
+fn engines(proxy: &argus_tests::Proxy, fixture: &McpFixture) {
+    proxy.inject("", Fault::CloseBefore, 100_000);
+    fixture
+        .argus
+        .wait_until(LIMIT, "the engine's breaker is open", || {
+            (fixture.argus.controller_status()["breaker"]["state"] == "open").then_some(())
+        });
+    let answer = fixture.call(Over::Stdio, "argus_reset_circuit", &json!({}));
+    let reset = &data(&answer)["value"];
+    assert_eq!(
+        (&reset["breaker"], &reset["changed"]),
+        (&json!("engine"), &json!(false)),
+        "{reset:#}"
+    );
+    assert_eq!(reset["previous"]["state"], "open", "{reset:#}");
+    assert_eq!(reset["current"]["state"], "open", "{reset:#}");
+    assert_eq!(changes(&reset["previous"]).last(), Some(&"open"), "{reset:#}");
+    let words = answer["content"][0]["text"].to_string();
+    assert!(words.contains("still"), "{words}");
+    proxy.heal();
+    let answer = fixture.call(Over::Socket, "argus_reset_circuit", &json!({}));
+    assert_eq!(data(&answer)["value"]["breaker"], "engine", "{answer:#}");
+    fixture.argus.wait_until(LIMIT, "it is closed again", || {
+        (fixture.argus.controller_status()["breaker"]["state"] == "closed").then_some(())
+    });
+}
