@@ -27,7 +27,7 @@ const MAX_LINKS: usize = 40;
 
 /// Reason for the refusal of a host path.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum Refusal {
+pub enum PathError {
     /// The path leads out of every directory that is allowed.
     #[error("`{}` leads to `{}`, outside the directories that are allowed", .path.display(), .real.display())]
     Outside {
@@ -139,7 +139,7 @@ impl Resolved {
 ///
 /// # Errors
 /// The path has too many links, or a directory on the way cannot be searched.
-pub fn resolve(path: &Path) -> Result<Resolved, Refusal> {
+pub fn resolve(path: &Path) -> Result<Resolved, PathError> {
     walk(path, true)
 }
 
@@ -147,10 +147,10 @@ pub fn resolve(path: &Path) -> Result<Resolved, Refusal> {
 ///
 /// # Errors
 /// A component is a link, or the path does not exist or cannot be walked.
-pub fn resolve_without_links(path: &Path) -> Result<Resolved, Refusal> {
+pub fn resolve_without_links(path: &Path) -> Result<Resolved, PathError> {
     let resolved = walk(path, false)?;
     if resolved.identity.is_none() {
-        return Err(Refusal::Missing(path.to_owned()));
+        return Err(PathError::Missing(path.to_owned()));
     }
     Ok(resolved)
 }
@@ -224,8 +224,8 @@ fn names(path: &Path) -> io::Result<Vec<&OsStr>> {
     path.components().filter_map(name).collect()
 }
 
-fn walk(path: &Path, follow: bool) -> Result<Resolved, Refusal> {
-    let failed = |error: Errno| Refusal::Unreadable {
+fn walk(path: &Path, follow: bool) -> Result<Resolved, PathError> {
+    let failed = |error: Errno| PathError::Unreadable {
         path: path.to_owned(),
         why: io::Error::from(error).to_string(),
     };
@@ -236,7 +236,7 @@ fn walk(path: &Path, follow: bool) -> Result<Resolved, Refusal> {
             b".." => walk.up(),
             _ => match walk.step(name, follow).map_err(failed)? {
                 Stepped::On => {}
-                Stepped::Link(link) => return Err(Refusal::Link(link)),
+                Stepped::Link(link) => return Err(PathError::Link(link)),
                 Stepped::Missing => break,
             },
         }
@@ -324,14 +324,14 @@ impl Walk {
         path
     }
 
-    fn end(self, written: &Path) -> Result<Resolved, Refusal> {
+    fn end(self, written: &Path) -> Result<Resolved, PathError> {
         let mut path = self.path();
         for name in &self.pending {
             match name.as_bytes() {
                 b"" | b"." => {}
                 b".." if self.missing => {
                     // `..` after a missing component has no fixed meaning: a link may be created there later.
-                    return Err(Refusal::Missing(written.to_owned()));
+                    return Err(PathError::Missing(written.to_owned()));
                 }
                 _ => path.push(name),
             }

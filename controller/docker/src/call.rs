@@ -9,46 +9,46 @@ use crate::Shared;
 use crate::error::{self, Op};
 
 /// Deadline of a read. A longer one indicates a problem with the object or with the engine.
-pub(crate) const READ: Duration = Duration::from_secs(5);
+pub(crate) const READ_TIMEOUT: Duration = Duration::from_secs(5);
 /// Deadline of a ping.
-pub(crate) const PING: Duration = Duration::from_secs(2);
+pub(crate) const PING_TIMEOUT: Duration = Duration::from_secs(2);
 /// Deadline of a change. It also covers the response body, which the client's own timeout does not.
 ///
 /// The caller of an action has its own deadline, up to `ARGUS_TIMEOUT_SHORT`.
-pub(crate) const WRITE: Duration = Duration::from_secs(60);
+pub(crate) const WRITE_TIMEOUT: Duration = Duration::from_secs(60);
 /// Deadline of the removal of a container, which waits for the kill and for the file system.
-pub(crate) const REMOVE: Duration = Duration::from_secs(120);
+pub(crate) const REMOVE_TIMEOUT: Duration = Duration::from_secs(120);
 
 /// Waits for a call within its deadline and classifies its error.
-pub(crate) async fn within<T>(
+pub(crate) async fn run<T>(
     op: Op,
     limit: Duration,
     call: impl Future<Output = Result<T, bollard::errors::Error>>,
 ) -> Result<T, ActionError> {
-    match raw(op, limit, call).await {
+    match run_raw(op, limit, call).await {
         Ok(value) => Ok(value),
-        Err(refusal) => Err(refusal.into_error(op)),
+        Err(error) => Err(error.classify(op)),
     }
 }
 
-/// Like [`within`], for callers that treat some refusals as success.
-pub(crate) async fn raw<T>(
+/// Like [`run`], for callers that treat some error responses as success.
+pub(crate) async fn run_raw<T>(
     op: Op,
     limit: Duration,
     call: impl Future<Output = Result<T, bollard::errors::Error>>,
-) -> Result<T, Refusal> {
+) -> Result<T, CallError> {
     match tokio::time::timeout(limit, call).await {
         Ok(Ok(value)) => Ok(value),
         Ok(Err(bollard::errors::Error::DockerResponseServerError { status_code, message })) => {
-            Err(Refusal::Answered(status_code, message))
+            Err(CallError::Response(status_code, message))
         }
-        Ok(Err(other)) => Err(Refusal::Classified(error::transport(&other))),
+        Ok(Err(other)) => Err(CallError::NoResponse(error::classify_transport(&other))),
         // A hanging read has changed nothing: the object is stuck, whatever the state of the engine is.
-        Err(_) if op == Op::Inspect => Err(Refusal::Classified(ActionError::Busy(format!(
+        Err(_) if op == Op::Inspect => Err(CallError::NoResponse(ActionError::Busy(format!(
             "no answer to an inspect within {} s",
             limit.as_secs()
         )))),
-        Err(_) => Err(Refusal::Classified(ActionError::TimedOut(format!(
+        Err(_) => Err(CallError::NoResponse(ActionError::TimedOut(format!(
             "no answer within {} s",
             limit.as_secs()
         )))),
@@ -57,37 +57,37 @@ pub(crate) async fn raw<T>(
 
 /// The failure of a call, before the caller has decided whether it is an error.
 #[derive(Debug)]
-pub(crate) enum Refusal {
+pub(crate) enum CallError {
     /// The engine responded with this status and message.
-    Answered(u16, String),
+    Response(u16, String),
     /// The engine did not respond; the error is already classified.
-    Classified(ActionError),
+    NoResponse(ActionError),
 }
 
-impl Refusal {
+impl CallError {
     /// True when the object itself does not exist, as opposed to something that it needs.
     pub(crate) fn is_gone(&self) -> bool {
-        matches!(self, Self::Answered(404, message) if error::is_gone(message))
+        matches!(self, Self::Response(404, message) if error::is_gone(message))
     }
 
     /// True when the engine responded with this status.
-    pub(crate) fn is(&self, status: u16) -> bool {
-        matches!(self, Self::Answered(found, _) if *found == status)
+    pub(crate) fn has_status(&self, status: u16) -> bool {
+        matches!(self, Self::Response(found, _) if *found == status)
     }
 
     /// The engine's message in lower case; empty without a response.
-    pub(crate) fn text(&self) -> String {
+    pub(crate) fn lowercase_message(&self) -> String {
         match self {
-            Self::Answered(_, message) => message.to_ascii_lowercase(),
-            Self::Classified(_) => String::new(),
+            Self::Response(_, message) => message.to_ascii_lowercase(),
+            Self::NoResponse(_) => String::new(),
         }
     }
 
-    /// The classified error of this failure.
-    pub(crate) fn into_error(self, op: Op) -> ActionError {
+    /// Classifies this failure.
+    pub(crate) fn classify(self, op: Op) -> ActionError {
         match self {
-            Self::Answered(status, message) => error::answered(op, status, &message),
-            Self::Classified(error) => error,
+            Self::Response(status, message) => error::classify_response(op, status, &message),
+            Self::NoResponse(error) => error,
         }
     }
 }
@@ -95,5 +95,5 @@ impl Refusal {
 /// Checks that the engine responds.
 pub(crate) async fn ping(shared: &Shared) -> Result<(), ActionError> {
     let client = shared.connection.client()?;
-    within(Op::Ping, PING, client.ping()).await.map(drop)
+    run(Op::Ping, PING_TIMEOUT, client.ping()).await.map(drop)
 }

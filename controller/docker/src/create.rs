@@ -7,7 +7,7 @@ use argus_core::plan::ContainerSpec;
 use bollard::models;
 
 /// The create body for a container spec.
-pub(crate) fn body(spec: &ContainerSpec) -> models::ContainerCreateBody {
+pub(crate) fn container_body(spec: &ContainerSpec) -> models::ContainerCreateBody {
     let network = spec.network.as_str().to_owned();
     let endpoint = models::EndpointSettings {
         aliases: Some(spec.aliases.clone()),
@@ -30,13 +30,13 @@ pub(crate) fn body(spec: &ContainerSpec) -> models::ContainerCreateBody {
                 .map(|(key, value)| format!("{key}={value}"))
                 .collect(),
         ),
-        labels: Some(unsorted(&spec.labels)),
+        labels: Some(unsort_labels(&spec.labels)),
         exposed_ports: Some(exposed),
         user: spec.user.clone(),
         working_dir: spec.working_dir.clone(),
         // Logs of a terminal are not framed, and the client loses parts of them.
         tty: Some(false),
-        stop_timeout: Some(i64::try_from(whole_seconds(spec.stop_grace)).unwrap_or(i64::MAX)),
+        stop_timeout: Some(i64::try_from(round_up_to_seconds(spec.stop_grace)).unwrap_or(i64::MAX)),
         host_config: Some(host_config(spec)),
         networking_config: Some(models::NetworkingConfig {
             endpoints_config: Some(HashMap::from([(network, endpoint)])),
@@ -144,7 +144,7 @@ fn mount(mount: &Mount) -> models::Mount {
 }
 
 /// Converts labels to the client's type.
-pub(crate) fn unsorted(labels: &BTreeMap<String, String>) -> HashMap<String, String> {
+pub(crate) fn unsort_labels(labels: &BTreeMap<String, String>) -> HashMap<String, String> {
     labels
         .iter()
         .map(|(key, value)| (key.clone(), value.clone()))
@@ -152,7 +152,7 @@ pub(crate) fn unsorted(labels: &BTreeMap<String, String>) -> HashMap<String, Str
 }
 
 /// Rounds up to whole seconds, which is all that the engine supports: 0.5 s becomes 1, 0 s stays 0.
-pub(crate) fn whole_seconds(span: std::time::Duration) -> u64 {
+pub(crate) fn round_up_to_seconds(span: std::time::Duration) -> u64 {
     span.as_secs() + u64::from(span.subsec_nanos() > 0)
 }
 

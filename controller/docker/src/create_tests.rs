@@ -33,7 +33,7 @@ fn minimal() -> ContainerSpec {
 }
 
 fn body_of(spec: &ContainerSpec) -> Value {
-    serde_json::to_value(body(spec)).unwrap()
+    serde_json::to_value(container_body(spec)).unwrap()
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! Classification of an engine's refusals: by operation and status, then by known phrases, else by a safe default.
 //!
-//! [`answered`] classifies a response of the engine, [`transport`] a call without a response, and [`pull_error`] the message of
+//! [`classify_response`] classifies a response of the engine, [`classify_transport`] a call without a response, and [`classify_pull`] the message of
 //! a registry. The safe default is [`ActionError::Unknown`]: the effect of the call is not known.
 
 use std::collections::BTreeSet;
@@ -15,7 +15,7 @@ pub(crate) enum Op {
     Ping,
     List,
     Inspect,
-    About,
+    Info,
     Logs,
     Exec,
     CreateContainer,
@@ -38,7 +38,7 @@ pub(crate) enum Op {
 }
 
 /// Classifies an error response of the engine.
-pub(crate) fn answered(op: Op, status: u16, message: &str) -> ActionError {
+pub(crate) fn classify_response(op: Op, status: u16, message: &str) -> ActionError {
     let text = message.to_ascii_lowercase();
     let trimmed = || message.trim().to_owned();
     let has = |words: &[&str]| words.iter().any(|word| text.contains(word));
@@ -56,7 +56,7 @@ pub(crate) fn answered(op: Op, status: u16, message: &str) -> ActionError {
         return ActionError::PoolExhausted(trimmed());
     }
     if op == Op::Pull {
-        return pull_error(message);
+        return classify_pull(message);
     }
     if op == Op::Build {
         return ActionError::BuildFailed {
@@ -65,7 +65,7 @@ pub(crate) fn answered(op: Op, status: u16, message: &str) -> ActionError {
         };
     }
     if status == 404 {
-        return not_found_error(op, message);
+        return classify_not_found(op, message);
     }
     if has(&[
         "is already in progress",
@@ -75,7 +75,7 @@ pub(crate) fn answered(op: Op, status: u16, message: &str) -> ActionError {
         return ActionError::Busy(trimmed());
     }
     match op {
-        Op::StartContainer => start_error(status, message),
+        Op::StartContainer => classify_start(status, message),
         Op::CreateContainer if status == 409 && has(&["is already in use"]) => name_taken(message),
         Op::CreateContainer if has(&["invalid mount config", "bind source path", "invalid volume spec"]) => {
             ActionError::BadMount(trimmed())
@@ -101,9 +101,9 @@ pub(crate) fn answered(op: Op, status: u16, message: &str) -> ActionError {
 }
 
 /// Classifies a failure without a response.
-pub(crate) fn transport(error: &Error) -> ActionError {
+pub(crate) fn classify_transport(error: &Error) -> ActionError {
     match error {
-        Error::HyperLegacyError { err } if err.is_connect() => ActionError::Unreachable(chain(err)),
+        Error::HyperLegacyError { err } if err.is_connect() => ActionError::Unreachable(with_causes(err)),
         Error::SocketNotFoundError(_) => ActionError::Unreachable(error.to_string()),
         Error::DockerResponseServerError { status_code, message } => {
             ActionError::Unknown(format!("status {status_code}: {message}"))
@@ -112,9 +112,9 @@ pub(crate) fn transport(error: &Error) -> ActionError {
         | Error::InvalidURIError { .. }
         | Error::InvalidURIPartsError { .. }
         | Error::URLEncodedError { .. }
-        | Error::UnsupportedURISchemeError { .. } => ActionError::Rejected(chain(error)),
+        | Error::UnsupportedURISchemeError { .. } => ActionError::Rejected(with_causes(error)),
         // After all other failures the call may have had its effect: a cut connection, a truncated or invalid body.
-        _ => ActionError::ConnectionLost(chain(error)),
+        _ => ActionError::ConnectionLost(with_causes(error)),
     }
 }
 
@@ -132,7 +132,7 @@ pub(crate) fn is_gone(message: &str) -> bool {
         || (text.starts_with("network ") && text.contains(" not found"))
 }
 
-fn not_found_error(op: Op, message: &str) -> ActionError {
+fn classify_not_found(op: Op, message: &str) -> ActionError {
     let text = message.to_ascii_lowercase();
     let trimmed = || message.trim().to_owned();
     if text.contains("no such image") || text.contains("image not known") {
@@ -157,7 +157,7 @@ fn not_found_error(op: Op, message: &str) -> ActionError {
     }
 }
 
-fn start_error(status: u16, message: &str) -> ActionError {
+fn classify_start(status: u16, message: &str) -> ActionError {
     let text = message.to_ascii_lowercase();
     let trimmed = || message.trim().to_owned();
     if text.contains("cannot assign requested address") {
@@ -239,7 +239,7 @@ pub(crate) fn refused_port(message: &str) -> Option<ProtocolPort> {
 }
 
 /// The numbers that follow a colon.
-fn ports(text: &str) -> impl Iterator<Item = u16> + '_ {
+fn ports_in(text: &str) -> impl Iterator<Item = u16> + '_ {
     text.split(':').skip(1).filter_map(|part| {
         let digits = part.bytes().take_while(u8::is_ascii_digit).count();
         let ended = part
@@ -255,11 +255,11 @@ fn ports(text: &str) -> impl Iterator<Item = u16> + '_ {
 }
 
 fn first_port(text: &str) -> Option<u16> {
-    ports(text).next()
+    ports_in(text).next()
 }
 
 fn last_port(text: &str) -> Option<u16> {
-    ports(text).last()
+    ports_in(text).last()
 }
 
 /// The holder is the id in quotes when there is one, else the whole message.
@@ -275,7 +275,7 @@ fn is_id(text: &str) -> bool {
 }
 
 /// Phrases of registries for an image that does not exist.
-const NOT_FOUND: [&str; 7] = [
+const NOT_FOUND_PHRASES: [&str; 7] = [
     "repository does not exist",
     "manifest unknown",
     "no matching manifest",
@@ -285,7 +285,7 @@ const NOT_FOUND: [&str; 7] = [
     "repository name must be",
 ];
 /// Phrases of registries for missing or wrong credentials.
-const NOT_ALLOWED: [&str; 5] = [
+const ACCESS_DENIED_PHRASES: [&str; 5] = [
     "unauthorized",
     "authentication required",
     "no basic auth",
@@ -294,7 +294,7 @@ const NOT_ALLOWED: [&str; 5] = [
 ];
 
 /// Classifies the message of a registry, from a response or from the stream of a pull.
-pub(crate) fn pull_error(message: &str) -> ActionError {
+pub(crate) fn classify_pull(message: &str) -> ActionError {
     let text = message.to_ascii_lowercase();
     let trimmed = message.trim().to_owned();
     let has = |words: &[&str]| words.iter().any(|word| text.contains(word));
@@ -302,9 +302,9 @@ pub(crate) fn pull_error(message: &str) -> ActionError {
         ActionError::DiskFull(trimmed)
     } else if has(&["toomanyrequests", "too many requests", "rate limit"]) {
         rate_limited(message)
-    } else if has(&NOT_FOUND) || (text.contains("manifest for") && text.contains("not found")) {
+    } else if has(&NOT_FOUND_PHRASES) || (text.contains("manifest for") && text.contains("not found")) {
         ActionError::ImageNotFound(trimmed)
-    } else if has(&NOT_ALLOWED) {
+    } else if has(&ACCESS_DENIED_PHRASES) {
         ActionError::AuthRequired(trimmed)
     } else {
         ActionError::PullFailed(trimmed)
@@ -330,7 +330,7 @@ fn retry_after(text: &str) -> Option<std::time::Duration> {
 }
 
 /// The message of an error with the messages of its causes; `hyper` stores the reason in the source.
-fn chain(error: &dyn std::error::Error) -> String {
+fn with_causes(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut source = error.source();
     while let Some(cause) = source {

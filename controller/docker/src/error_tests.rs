@@ -19,7 +19,7 @@ fn kind(error: &ActionError) -> String {
 fn check(op: Op, status: u16, message: &str, expected: &str) {
     let message = message.replace("64hex", HEX);
     assert_eq!(
-        kind(&answered(op, status, &message)),
+        kind(&classify_response(op, status, &message)),
         expected,
         "{op:?} {status} {message}"
     );
@@ -161,7 +161,7 @@ fn container_errors_are_classified() {
         (Inspect, 404, "No such container: abc", "Gone"),
         (List, 404, "page not found", "Rejected"),
         (
-            About,
+            Info,
             400,
             "client version 1.10 is too old. Minimum supported API version is 1.12",
             "Rejected",
@@ -345,7 +345,7 @@ fn registry_messages_are_classified() {
         ),
     ];
     for (message, expected) in table {
-        assert_eq!(kind(&pull_error(message)), expected, "{message}");
+        assert_eq!(kind(&classify_pull(message)), expected, "{message}");
         check(Op::Pull, 500, message, expected);
     }
 }

@@ -17,23 +17,23 @@ use crate::logs;
 use crate::ownership;
 
 /// Number of lines to request; the engine counts the lines of both streams together.
-const LINES: u32 = 1_000;
+const MAX_LINES: u32 = 1_000;
 /// A stream with fewer lines than this may have lost lines to the other stream.
-const FEW: usize = 100;
+const TRUSTED_LINES: usize = 100;
 /// Bytes, with the engine's times, below which a stream displaces no lines of the other one.
-const LOUD: usize = 16 * 1024;
+const DISPLACING_BYTES: usize = 16 * 1024;
 /// Numbers of lines to request when lines were displaced: first more than the pipes of a container hold, then all,
 /// because reading a long log takes an engine seconds.
-const DEEPER: [Option<u32>; 2] = [Some(64_000), None];
+const RETRY_TAILS: [Option<u32>; 2] = [Some(64_000), None];
 /// Deadline of the collection, below the deadline of the action: what arrives later is reported as missing.
-const LIMIT: Duration = Duration::from_secs(4);
+const COLLECTION_TIMEOUT: Duration = Duration::from_secs(4);
 /// Time before the recorded start from which lines belong to the run. The engine records a start after the process has
 /// started, and a short-lived process has already written its output by then.
-const BEFORE_START: Duration = Duration::from_millis(500);
+const START_TOLERANCE: Duration = Duration::from_millis(500);
 /// Maximum stored bytes per stream; the end of a longer stream is stored.
-const LONGEST: usize = 512 * 1024;
+const MAX_STREAM_BYTES: usize = 512 * 1024;
 /// Deadline of a test connection.
-const CONNECT: Duration = Duration::from_secs(1);
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// The run whose evidence is collected.
 #[derive(Debug, Clone, Copy)]
@@ -51,16 +51,30 @@ type Deadline = SharedFuture<tokio::time::Sleep>;
 /// # Errors
 /// The container is gone, the engine is unreachable, or neither stream of the log could be read.
 pub(crate) async fn collect(shared: &Shared, run: Run<'_>) -> Result<Done, ActionError> {
-    let deadline = tokio::time::sleep(LIMIT).shared();
-    let (stdout, stderr, questions) = tokio::join!(
-        read_lines(shared, run, Stream::Stdout, Some(LINES), deadline.clone()),
-        read_lines(shared, run, Stream::Stderr, Some(LINES), deadline.clone()),
-        within(deadline.clone(), probe_network(shared, run)),
+    let deadline = tokio::time::sleep(COLLECTION_TIMEOUT).shared();
+    let (stdout, stderr, answers) = tokio::join!(
+        read_lines(shared, run, Stream::Stdout, Some(MAX_LINES), deadline.clone()),
+        read_lines(shared, run, Stream::Stderr, Some(MAX_LINES), deadline.clone()),
+        run_until(deadline.clone(), probe_network(shared, run)),
     );
-    let (loud_stdout, loud_stderr) = (is_loud(&stdout), is_loud(&stderr));
+    let (stdout_displaces, stderr_displaces) = (can_displace_lines(&stdout), can_displace_lines(&stderr));
     let (stdout, stderr) = tokio::join!(
-        read_deeper(shared, run, Stream::Stdout, stdout, loud_stderr, deadline.clone()),
-        read_deeper(shared, run, Stream::Stderr, stderr, loud_stdout, deadline.clone()),
+        read_more_lines(
+            shared,
+            run,
+            Stream::Stdout,
+            stdout,
+            stderr_displaces,
+            deadline.clone()
+        ),
+        read_more_lines(
+            shared,
+            run,
+            Stream::Stderr,
+            stderr,
+            stdout_displaces,
+            deadline.clone()
+        ),
     );
     if let (Err(why), Err(_)) = (&stdout, &stderr) {
         return Err(why.clone());
@@ -85,8 +99,8 @@ pub(crate) async fn collect(shared: &Shared, run: Run<'_>) -> Result<Done, Actio
             Err(why) => evidence.missing.push(format!("{name}: {why}")),
         }
     }
-    match questions {
-        Ok(questions) => evidence.probe_answers = questions,
+    match answers {
+        Ok(answers) => evidence.probe_answers = answers,
         Err(why) => evidence.missing.push(format!("network: {why}")),
     }
     Ok(Done::Evidence(Box::new(evidence)))
@@ -102,42 +116,42 @@ struct StreamTail {
     cut: Option<String>,
 }
 
-fn too_late() -> ActionError {
-    ActionError::Unknown(format!("no answer within {} s", LIMIT.as_secs()))
+fn timeout_error() -> ActionError {
+    ActionError::Unknown(format!("no answer within {} s", COLLECTION_TIMEOUT.as_secs()))
 }
 
-async fn within<T>(
+async fn run_until<T>(
     deadline: Deadline,
     call: impl Future<Output = Result<T, ActionError>>,
 ) -> Result<T, ActionError> {
     tokio::select! {
         biased;
         result = call => result,
-        () = deadline => Err(too_late()),
+        () = deadline => Err(timeout_error()),
     }
 }
 
 /// True for a stream that may have displaced lines of the other one.
-fn is_loud(stream: &Result<StreamTail, ActionError>) -> bool {
-    stream.as_ref().is_ok_and(|tail| tail.bytes >= LOUD)
+fn can_displace_lines(stream: &Result<StreamTail, ActionError>) -> bool {
+    stream.as_ref().is_ok_and(|tail| tail.bytes >= DISPLACING_BYTES)
 }
 
 /// Reads more of a stream whose lines the other one may have displaced. Returns `shallow` when that finds no more in time.
-async fn read_deeper(
+async fn read_more_lines(
     shared: &Shared,
     run: Run<'_>,
     stream: Stream,
     shallow: Result<StreamTail, ActionError>,
-    other_is_loud: bool,
+    can_be_displaced: bool,
     deadline: Deadline,
 ) -> Result<StreamTail, ActionError> {
     let is_short = shallow
         .as_ref()
-        .is_ok_and(|tail| tail.lines.len() < FEW && tail.cut.is_none());
-    if !is_short || !other_is_loud {
+        .is_ok_and(|tail| tail.lines.len() < TRUSTED_LINES && tail.cut.is_none());
+    if !is_short || !can_be_displaced {
         return shallow;
     }
-    for tail in DEEPER {
+    for tail in RETRY_TAILS {
         match read_lines(shared, run, stream, tail, deadline.clone()).await {
             // A stream that was cut contains its beginning, but evidence needs its end.
             Ok(found) if found.cut.is_some() => return shallow,
@@ -157,7 +171,7 @@ async fn read_lines(
     tail: Option<u32>,
     deadline: Deadline,
 ) -> Result<StreamTail, ActionError> {
-    let since = run.since.map(|started| started - BEFORE_START);
+    let since = run.since.map(|started| started - START_TOLERANCE);
     let query = LogQuery {
         tail,
         timestamps: true,
@@ -165,22 +179,22 @@ async fn read_lines(
         only: Some(stream),
         ..LogQuery::default()
     };
-    gather(logs::lines(shared, run.id, &query), since, deadline).await
+    gather_lines(logs::lines(shared, run.id, &query), since, deadline).await
 }
 
 /// Gathers the last lines that arrive before the deadline. Fails only when no line arrived before the error.
-async fn gather(
+async fn gather_lines(
     mut all: impl futures::Stream<Item = Result<LogLine, ActionError>> + Unpin,
     since: Option<Timestamp>,
     deadline: Deadline,
 ) -> Result<StreamTail, ActionError> {
     let mut kept = std::collections::VecDeque::new();
-    let (mut bytes, mut held) = (0, 0);
+    let (mut bytes, mut kept_bytes) = (0, 0);
     let mut cut = None;
     loop {
         let next = tokio::select! {
             biased;
-            () = deadline.clone() => Some(Err(too_late())),
+            () = deadline.clone() => Some(Err(timeout_error())),
             next = all.next() => next,
         };
         let text = match next {
@@ -196,10 +210,10 @@ async fn gather(
             continue;
         }
         bytes += text.len();
-        held += text.len();
+        kept_bytes += text.len();
         kept.push_back(text);
-        while kept.len() > 1 && (held > LONGEST || kept.len() > LINES as usize) {
-            held -= kept.pop_front().map_or(0, |old: String| old.len());
+        while kept.len() > 1 && (kept_bytes > MAX_STREAM_BYTES || kept.len() > MAX_LINES as usize) {
+            kept_bytes -= kept.pop_front().map_or(0, |old: String| old.len());
         }
     }
     Ok(StreamTail {
@@ -225,11 +239,11 @@ async fn probe_network(shared: &Shared, run: Run<'_>) -> Result<BTreeMap<String,
     let Some(port) = run.port else {
         return Ok(BTreeMap::new());
     };
-    let held = ownership::inspect(shared, run.id.as_str())
+    let inspected = ownership::inspect_container(shared, run.id.as_str())
         .await?
         .ok_or(ActionError::Gone)?;
     let mut found = BTreeMap::new();
-    for (network, attachment) in &held.container.networks {
+    for (network, attachment) in &inspected.container.networks {
         found.insert(
             format!("dns on {network}"),
             format!("known as {}", attachment.aliases.join(", ")),
@@ -242,14 +256,14 @@ async fn probe_network(shared: &Shared, run: Run<'_>) -> Result<BTreeMap<String,
             continue;
         };
         let address = SocketAddr::new(address, port);
-        let answer = match tokio::time::timeout(CONNECT, TcpStream::connect(address)).await {
+        let answer = match tokio::time::timeout(CONNECT_TIMEOUT, TcpStream::connect(address)).await {
             Ok(Ok(_)) => "connected".to_owned(),
             Ok(Err(error)) => error.to_string(),
-            Err(_) => format!("no answer within {} s", CONNECT.as_secs()),
+            Err(_) => format!("no answer within {} s", CONNECT_TIMEOUT.as_secs()),
         };
         found.insert(format!("tcp {address}"), answer);
     }
-    if held.container.networks.is_empty() {
+    if inspected.container.networks.is_empty() {
         found.insert("dns".to_owned(), "not attached to any network".to_owned());
     }
     Ok(found)
@@ -285,23 +299,23 @@ mod tests {
         let slow =
             futures::stream::iter([Ok(line("one")), Ok(line("two"))]).chain(futures::stream::pending());
         let silent = futures::stream::pending();
-        let deadline = || tokio::time::sleep(LIMIT).shared();
-        let tail = gather(slow.boxed(), None, deadline()).await.unwrap();
+        let deadline = || tokio::time::sleep(COLLECTION_TIMEOUT).shared();
+        let tail = gather_lines(slow.boxed(), None, deadline()).await.unwrap();
         assert_eq!(tail.lines, ["one", "two"]);
         assert_eq!(tail.cut.as_deref(), Some("outcome unknown: no answer within 4 s"));
         let torn = futures::stream::iter([Ok(line("one")), broken()]);
-        let tail = gather(torn, None, deadline()).await.unwrap();
+        let tail = gather_lines(torn, None, deadline()).await.unwrap();
         assert_eq!((tail.lines.len(), tail.cut.is_some()), (1, true));
-        let whole = gather(futures::stream::iter([Ok(line("one"))]), None, deadline()).await;
+        let whole = gather_lines(futures::stream::iter([Ok(line("one"))]), None, deadline()).await;
         assert_eq!(whole.unwrap().cut, None);
         // No response is not an empty log: the caller retries.
-        assert!(gather(silent.boxed(), None, deadline()).await.is_err());
+        assert!(gather_lines(silent.boxed(), None, deadline()).await.is_err());
         assert!(
-            gather(futures::stream::iter([broken()]), None, deadline())
+            gather_lines(futures::stream::iter([broken()]), None, deadline())
                 .await
                 .is_err()
         );
-        let empty = gather(futures::stream::empty().boxed(), None, deadline()).await;
+        let empty = gather_lines(futures::stream::empty().boxed(), None, deadline()).await;
         assert!(empty.unwrap().lines.is_empty());
     }
 }

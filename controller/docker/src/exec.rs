@@ -7,11 +7,11 @@ use bollard::exec::{CreateExecOptions, StartExecOptions, StartExecResults};
 use futures::StreamExt;
 
 use crate::Shared;
-use crate::call::{self, READ, WRITE};
+use crate::call::{self, READ_TIMEOUT, WRITE_TIMEOUT};
 use crate::error::{self, Op};
 
 /// Maximum stored output, in bytes; the rest is read and discarded.
-const LONGEST_OUTPUT: usize = 4096;
+const MAX_OUTPUT_BYTES: usize = 4096;
 
 /// Runs a command and waits for its end. The caller sets the deadline.
 pub(crate) async fn run(
@@ -26,21 +26,23 @@ pub(crate) async fn run(
         cmd: Some(command.to_vec()),
         ..Default::default()
     };
-    let created = call::within(Op::Exec, READ, client.create_exec(id.as_str(), options)).await?;
+    let created = call::run(Op::Exec, READ_TIMEOUT, client.create_exec(id.as_str(), options)).await?;
     let started = client.start_exec(&created.id, None::<StartExecOptions>);
     let mut stored = Vec::new();
     if let StartExecResults::Attached {
         mut output,
         input: _input,
-    } = call::within(Op::Exec, WRITE, started).await?
+    } = call::run(Op::Exec, WRITE_TIMEOUT, started).await?
     {
         while let Some(part) = output.next().await {
-            let bytes = part.map_err(|failure| error::transport(&failure))?.into_bytes();
-            let free = LONGEST_OUTPUT.saturating_sub(stored.len()).min(bytes.len());
+            let bytes = part
+                .map_err(|failure| error::classify_transport(&failure))?
+                .into_bytes();
+            let free = MAX_OUTPUT_BYTES.saturating_sub(stored.len()).min(bytes.len());
             stored.extend_from_slice(bytes.get(..free).unwrap_or_default());
         }
     }
-    let ended = call::within(Op::Exec, READ, client.inspect_exec(&created.id)).await?;
+    let ended = call::run(Op::Exec, READ_TIMEOUT, client.inspect_exec(&created.id)).await?;
     let exit_code = ended
         .exit_code
         .ok_or_else(|| ActionError::Unknown("the engine reported no exit code".to_owned()))?;

@@ -20,7 +20,7 @@ use futures::StreamExt as _;
 use tokio::sync::Mutex;
 
 use crate::Shared;
-use crate::call::{self, REMOVE, WRITE};
+use crate::call::{self, REMOVE_TIMEOUT, WRITE_TIMEOUT};
 use crate::error::{self, Op};
 use crate::image::build::{BUILD_DIGEST, build};
 use crate::ownership;
@@ -31,11 +31,11 @@ pub type OwnImage = Arc<dyn Fn() -> io::Result<Build> + Send + Sync>;
 /// Label of helpers. They do not carry the label of managed containers, so plans and garbage collection ignore them.
 const LABEL: &str = "argusai.helper";
 /// Memory limit of a helper, in bytes; several times what it needs.
-const MEMORY: i64 = 64 * 1024 * 1024;
+const MEMORY_LIMIT: i64 = 64 * 1024 * 1024;
 /// Age after which a helper counts as left behind by a dead run.
-const OLD: Duration = Duration::from_secs(60);
+const STALE_AGE: Duration = Duration::from_secs(60);
 /// Maximum time for the engine to remove a helper that has ended.
-const REMOVED_WITHIN: Duration = Duration::from_secs(5);
+const REMOVAL_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Shared state of helpers; its lock allows one helper at a time.
 pub(crate) struct Helpers {
@@ -55,9 +55,9 @@ impl Helpers {
 
 /// Network namespace of a helper.
 #[derive(Debug, Clone, Copy)]
-pub(crate) enum From<'a> {
+pub(crate) enum HelperNetwork<'a> {
     /// No network; for measurements of the file system.
-    Nowhere,
+    None,
     /// The network namespace of a running container, with its resolver and its hosts file.
     Container(&'a ContainerId),
 }
@@ -65,16 +65,16 @@ pub(crate) enum From<'a> {
 /// Runs a command of this program in a helper and returns its standard output.
 pub(crate) async fn run(
     shared: &Shared,
-    from: From<'_>,
+    network: HelperNetwork<'_>,
     command: Vec<String>,
 ) -> Result<String, ActionError> {
     let mut built = shared.helpers.built.lock().await;
     let image = ensure_image(shared, &mut built).await?;
     remove_stale(shared).await?;
     let client = shared.connection.client()?;
-    let network = match from {
-        From::Nowhere => "none".to_owned(),
-        From::Container(id) => format!("container:{id}"),
+    let network = match network {
+        HelperNetwork::None => "none".to_owned(),
+        HelperNetwork::Container(id) => format!("container:{id}"),
     };
     let body = ContainerCreateBody {
         image: Some(image.tag.clone()),
@@ -82,7 +82,7 @@ pub(crate) async fn run(
         labels: Some(HashMap::from([(LABEL.to_owned(), "true".to_owned())])),
         host_config: Some(HostConfig {
             network_mode: Some(network),
-            memory: Some(MEMORY),
+            memory: Some(MEMORY_LIMIT),
             readonly_rootfs: Some(true),
             cap_drop: Some(vec!["ALL".to_owned()]),
             security_opt: Some(vec!["no-new-privileges".to_owned()]),
@@ -93,7 +93,7 @@ pub(crate) async fn run(
         ..ContainerCreateBody::default()
     };
     let create = client.create_container(None::<CreateContainerOptions>, body);
-    let id = call::within(Op::CreateContainer, WRITE, create).await?.id;
+    let id = call::run(Op::CreateContainer, WRITE_TIMEOUT, create).await?.id;
     let output = run_attached(shared, &id).await;
     if output.is_ok() {
         // The engine is about to remove the helper, and an explicit removal would interfere.
@@ -101,7 +101,7 @@ pub(crate) async fn run(
             .condition("removed")
             .build();
         let mut gone = client.wait_container(&id, Some(options));
-        drop(tokio::time::timeout(REMOVED_WITHIN, gone.next()).await);
+        drop(tokio::time::timeout(REMOVAL_TIMEOUT, gone.next()).await);
     }
     // No helper stays, whatever the result is. A later call removes one that cannot be removed now.
     drop(remove(shared, &id).await);
@@ -116,21 +116,32 @@ async fn run_attached(shared: &Shared, id: &str) -> Result<String, ActionError> 
         .stdout(true)
         .build();
     let attach = client.attach_container(id, Some(options));
-    let mut stream = call::within(Op::Logs, WRITE, attach).await?.output;
-    call::within(Op::StartContainer, WRITE, client.start_container(id, None)).await?;
+    let mut stream = call::run(Op::Logs, WRITE_TIMEOUT, attach).await?.output;
+    call::run(
+        Op::StartContainer,
+        WRITE_TIMEOUT,
+        client.start_container(id, None),
+    )
+    .await?;
     let mut output = Vec::new();
     let all = async {
         while let Some(part) = stream.next().await {
-            output.extend_from_slice(&part.map_err(|failure| error::transport(&failure))?.into_bytes());
+            output.extend_from_slice(
+                &part
+                    .map_err(|failure| error::classify_transport(&failure))?
+                    .into_bytes(),
+            );
         }
         Ok(())
     };
-    tokio::time::timeout(WRITE, all).await.unwrap_or_else(|_| {
-        Err(ActionError::TimedOut(format!(
-            "the helper container did not end within {} s",
-            WRITE.as_secs()
-        )))
-    })?;
+    tokio::time::timeout(WRITE_TIMEOUT, all)
+        .await
+        .unwrap_or_else(|_| {
+            Err(ActionError::TimedOut(format!(
+                "the helper container did not end within {} s",
+                WRITE_TIMEOUT.as_secs()
+            )))
+        })?;
     Ok(String::from_utf8_lossy(&output).into_owned())
 }
 
@@ -166,11 +177,11 @@ async fn remove_stale(shared: &Shared) -> Result<(), ActionError> {
         .all(true)
         .filters(&ours)
         .build();
-    let helpers = call::within(Op::List, WRITE, client.list_containers(Some(options))).await?;
+    let helpers = call::run(Op::List, WRITE_TIMEOUT, client.list_containers(Some(options))).await?;
     let now = (shared.now)();
     for helper in helpers {
         let created_at = argus_core::time::Timestamp(helper.created.unwrap_or_default() * 1000);
-        if let Some(id) = helper.id.filter(|_| now.since(created_at) > OLD) {
+        if let Some(id) = helper.id.filter(|_| now.since(created_at) > STALE_AGE) {
             remove(shared, &id).await?;
         }
     }
@@ -183,9 +194,9 @@ async fn remove(shared: &Shared, id: &str) -> Result<(), ActionError> {
         .force(true)
         .v(true)
         .build();
-    call::within(
+    call::run(
         Op::RemoveContainer,
-        REMOVE,
+        REMOVE_TIMEOUT,
         client.remove_container(id, Some(options)),
     )
     .await

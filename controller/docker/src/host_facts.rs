@@ -24,13 +24,13 @@ pub(crate) async fn collect(shared: &Shared) -> HostFacts {
     };
     let about = async {
         let requested_at = (shared.now)();
-        let version = call::within(Op::About, HOST_FACTS_TIMEOUT, client.version());
-        let info = call::within(Op::About, HOST_FACTS_TIMEOUT, client.info());
+        let version = call::run(Op::Info, HOST_FACTS_TIMEOUT, client.version());
+        let info = call::run(Op::Info, HOST_FACTS_TIMEOUT, client.info());
         let (version, info) = futures::try_join!(version, info)?;
         shared.limits.update(&info);
         Ok::<_, argus_core::outcome::ActionError>((version, info, requested_at, (shared.now)()))
     };
-    let networks = call::within(Op::List, HOST_FACTS_TIMEOUT, client.list_networks(None));
+    let networks = call::run(Op::List, HOST_FACTS_TIMEOUT, client.list_networks(None));
     let (about, networks) = futures::join!(about, networks);
     let (version, info, requested_at, responded_at) = match about {
         Ok(about) => about,
@@ -39,7 +39,8 @@ pub(crate) async fn collect(shared: &Shared) -> HostFacts {
     let networks = match networks {
         Ok(networks) => Fact::Known(Networks {
             count: networks.len() as u64,
-            free: pools::of(&info, &version).map(|pools| pools::free(&pools, &pools::used(&networks))),
+            free: pools::read_pools(&info, &version)
+                .map(|pools| pools::count_free(&pools, &pools::used_ranges(&networks))),
         }),
         Err(error) => Fact::Unknown(error.to_string()),
     };

@@ -6,14 +6,14 @@ use argus_backend::EngineInfo;
 use argus_core::outcome::ActionError;
 
 use crate::Shared;
-use crate::call::{self, READ};
+use crate::call::{self, READ_TIMEOUT};
 use crate::error::Op;
 
 /// Fetches version and facts in parallel.
 pub(crate) async fn fetch(shared: &Shared) -> Result<EngineInfo, ActionError> {
     let client = shared.connection.client()?;
-    let version = call::within(Op::About, READ, client.version());
-    let info = call::within(Op::About, READ, client.info());
+    let version = call::run(Op::Info, READ_TIMEOUT, client.version());
+    let info = call::run(Op::Info, READ_TIMEOUT, client.info());
     let (version, info) = futures::try_join!(version, info)?;
     let mut facts = BTreeMap::new();
     let mut add_fact = |key: &str, value: Option<String>| {

@@ -13,7 +13,7 @@ use argus_core::time::Timestamp;
 use bollard::models;
 
 /// Maximum stored output of a health check, in bytes.
-const LONGEST_OUTPUT: usize = 4096;
+const MAX_OUTPUT_BYTES: usize = 4096;
 
 /// A container as a list shows it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -25,37 +25,37 @@ pub(crate) struct Listed {
 }
 
 /// Converts a list entry; `None` without an id.
-pub(crate) fn listed(summary: models::ContainerSummary) -> Option<Listed> {
+pub(crate) fn convert_summary(summary: models::ContainerSummary) -> Option<Listed> {
     let id = ContainerId::new(summary.id?).ok()?;
     let networks = summary.network_settings.and_then(|settings| settings.networks);
     Some(Listed {
         container: Container {
             id,
-            name: own_name(&summary.names.unwrap_or_default()),
-            labels: sorted(summary.labels),
+            name: select_name(&summary.names.unwrap_or_default()),
+            labels: sort_labels(summary.labels),
             image: summary.image.unwrap_or_default(),
             state: summary
                 .state
-                .map_or(ContainerState::Created, |state| state_of(state.as_ref())),
+                .map_or(ContainerState::Created, |state| parse_state(state.as_ref())),
             created_at: Timestamp(summary.created.unwrap_or(0).saturating_mul(1000)),
-            networks: attachments(networks),
+            networks: convert_attachments(networks),
             inspect: None,
             stopped_by_other: None,
             oom_at: None,
         },
-        health: summary.status.as_deref().and_then(health_in_status),
+        health: summary.status.as_deref().and_then(parse_health),
     })
 }
 
 /// Converts an inspect; `None` without an id.
-pub(crate) fn inspected(found: models::ContainerInspectResponse) -> Option<Container> {
+pub(crate) fn convert_inspect(found: models::ContainerInspectResponse) -> Option<Container> {
     let id = ContainerId::new(found.id?).ok()?;
     let config = found.config.unwrap_or_default();
     let state = found.state.unwrap_or_default();
     let status = state
         .status
         .as_ref()
-        .map_or(ContainerState::Created, |status| state_of(status.as_ref()));
+        .map_or(ContainerState::Created, |status| parse_state(status.as_ref()));
     let environment = config.env.clone().unwrap_or_default();
     // A negative timeout means that the engine waits without limit.
     let stop_grace = config
@@ -63,25 +63,25 @@ pub(crate) fn inspected(found: models::ContainerInspectResponse) -> Option<Conta
         .and_then(|seconds| u64::try_from(seconds).ok())
         .map(Duration::from_secs);
     let facts = InspectInfo {
-        started_at: moment(state.started_at.as_deref()),
-        finished_at: moment(state.finished_at.as_deref()),
+        started_at: parse_time(state.started_at.as_deref()),
+        finished_at: parse_time(state.finished_at.as_deref()),
         exit_code: state.exit_code.unwrap_or(0),
         oom_killed: state.oom_killed.unwrap_or(false),
         error: state.error.unwrap_or_default(),
         image_id: found.image.filter(|id| !id.is_empty()),
-        health: state.health.and_then(health),
-        config: configured(environment, stop_grace, found.host_config.unwrap_or_default()),
+        health: state.health.and_then(convert_health),
+        config: convert_config(environment, stop_grace, found.host_config.unwrap_or_default()),
     };
     // A list has whole seconds only, and both must give the same time for the same container.
-    let created = moment(found.created.as_deref()).map_or(0, |at| at.0);
+    let created = parse_time(found.created.as_deref()).map_or(0, |at| at.0);
     Some(Container {
         id,
         name: found.name.unwrap_or_default().trim_start_matches('/').to_owned(),
-        labels: sorted(config.labels),
+        labels: sort_labels(config.labels),
         image: config.image.unwrap_or_default(),
         state: status,
         created_at: Timestamp(created - created.rem_euclid(1000)),
-        networks: attachments(found.network_settings.and_then(|settings| settings.networks)),
+        networks: convert_attachments(found.network_settings.and_then(|settings| settings.networks)),
         inspect: Some(facts),
         stopped_by_other: None,
         oom_at: None,
@@ -89,27 +89,27 @@ pub(crate) fn inspected(found: models::ContainerInspectResponse) -> Option<Conta
 }
 
 /// Converts a network of a list.
-pub(crate) fn network(found: models::Network) -> Option<Network> {
+pub(crate) fn convert_network(found: models::Network) -> Option<Network> {
     Some(Network {
         id: NetworkId::new(found.id?).ok()?,
         name: found.name.unwrap_or_default(),
-        labels: sorted(found.labels),
-        created_at: moment(found.created.as_deref()).unwrap_or_default(),
+        labels: sort_labels(found.labels),
+        created_at: parse_time(found.created.as_deref()).unwrap_or_default(),
     })
 }
 
 /// Converts an inspected network.
-pub(crate) fn inspected_network(found: models::NetworkInspect) -> Option<Network> {
+pub(crate) fn convert_network_inspect(found: models::NetworkInspect) -> Option<Network> {
     Some(Network {
         id: NetworkId::new(found.id?).ok()?,
         name: found.name.unwrap_or_default(),
-        labels: sorted(found.labels),
-        created_at: moment(found.created.as_deref()).unwrap_or_default(),
+        labels: sort_labels(found.labels),
+        created_at: parse_time(found.created.as_deref()).unwrap_or_default(),
     })
 }
 
 /// Converts a volume.
-pub(crate) fn volume(found: models::Volume) -> Volume {
+pub(crate) fn convert_volume(found: models::Volume) -> Volume {
     Volume {
         name: found.name,
         labels: found.labels.into_iter().collect(),
@@ -117,19 +117,19 @@ pub(crate) fn volume(found: models::Volume) -> Volume {
 }
 
 /// Labels, sorted by key.
-pub(crate) fn sorted(labels: Option<HashMap<String, String>>) -> BTreeMap<String, String> {
+pub(crate) fn sort_labels(labels: Option<HashMap<String, String>>) -> BTreeMap<String, String> {
     labels.unwrap_or_default().into_iter().collect()
 }
 
 /// The name of a container. The names of legacy links to it contain a second slash and are ignored.
-fn own_name(names: &[String]) -> String {
+fn select_name(names: &[String]) -> String {
     let bare = |name: &String| name.trim_start_matches('/').to_owned();
     let own = names.iter().map(bare).find(|name| !name.contains('/'));
     own.or_else(|| names.first().map(bare)).unwrap_or_default()
 }
 
 /// Parses the engine's state; an unknown state counts as running.
-fn state_of(word: &str) -> ContainerState {
+fn parse_state(word: &str) -> ContainerState {
     match word {
         "created" | "" => ContainerState::Created,
         "paused" => ContainerState::Paused,
@@ -143,7 +143,7 @@ fn state_of(word: &str) -> ContainerState {
 }
 
 /// Parses the health in a status such as `Up 3 minutes (healthy)`.
-fn health_in_status(status: &str) -> Option<EngineHealthStatus> {
+fn parse_health(status: &str) -> Option<EngineHealthStatus> {
     if status.contains("(healthy)") {
         Some(EngineHealthStatus::Healthy)
     } else if status.contains("(unhealthy)") {
@@ -155,7 +155,9 @@ fn health_in_status(status: &str) -> Option<EngineHealthStatus> {
     }
 }
 
-fn attachments(networks: Option<HashMap<String, models::EndpointSettings>>) -> BTreeMap<String, Attachment> {
+fn convert_attachments(
+    networks: Option<HashMap<String, models::EndpointSettings>>,
+) -> BTreeMap<String, Attachment> {
     let attach = |settings: models::EndpointSettings| Attachment {
         network: settings.network_id.and_then(|id| NetworkId::new(id).ok()),
         aliases: settings.aliases.unwrap_or_default(),
@@ -168,7 +170,7 @@ fn attachments(networks: Option<HashMap<String, models::EndpointSettings>>) -> B
         .collect()
 }
 
-fn health(found: models::Health) -> Option<EngineHealth> {
+fn convert_health(found: models::Health) -> Option<EngineHealth> {
     let status = match found.status?.as_ref() {
         "starting" => EngineHealthStatus::Starting,
         "healthy" => EngineHealthStatus::Healthy,
@@ -182,25 +184,31 @@ fn health(found: models::Health) -> Option<EngineHealth> {
         output: last
             .as_ref()
             .and_then(|check| check.output.as_deref())
-            .map(cut)
+            .map(truncate_output)
             .unwrap_or_default(),
-        checked_at: last.and_then(|check| moment(check.end.as_deref())),
+        checked_at: last.and_then(|check| parse_time(check.end.as_deref())),
     })
 }
 
-fn cut(text: &str) -> String {
-    let mut end = text.len().min(LONGEST_OUTPUT);
+fn truncate_output(text: &str) -> String {
+    let mut end = text.len().min(MAX_OUTPUT_BYTES);
     while !text.is_char_boundary(end) {
         end -= 1;
     }
     text.get(..end).unwrap_or_default().to_owned()
 }
 
-fn configured(environment: Vec<String>, stop_grace: Option<Duration>, host: models::HostConfig) -> Config {
+fn convert_config(
+    environment: Vec<String>,
+    stop_grace: Option<Duration>,
+    host: models::HostConfig,
+) -> Config {
     let mut bindings: Vec<(ProtocolPort, ProtocolPort)> = Vec::new();
     let mut addresses: Vec<(ProtocolPort, IpAddr)> = Vec::new();
     for (key, published) in host.port_bindings.unwrap_or_default() {
-        let Some(container) = port_key(&key) else { continue };
+        let Some(container) = parse_port_key(&key) else {
+            continue;
+        };
         for binding in published.unwrap_or_default() {
             let number = binding
                 .host_port
@@ -212,7 +220,7 @@ fn configured(environment: Vec<String>, stop_grace: Option<Duration>, host: mode
                 protocol: container.protocol,
             };
             bindings.push((container, published));
-            addresses.extend(address(binding.host_ip.as_deref()).map(|address| (published, address)));
+            addresses.extend(parse_address(binding.host_ip.as_deref()).map(|address| (published, address)));
         }
     }
     bindings.sort_unstable();
@@ -241,7 +249,7 @@ fn configured(environment: Vec<String>, stop_grace: Option<Duration>, host: mode
 }
 
 /// Parses the host address of a published port; an empty text means all addresses.
-fn address(text: Option<&str>) -> Option<IpAddr> {
+fn parse_address(text: Option<&str>) -> Option<IpAddr> {
     match text.unwrap_or_default() {
         "" => Some(IpAddr::V4(Ipv4Addr::UNSPECIFIED)),
         written => written.parse().ok(),
@@ -249,7 +257,7 @@ fn address(text: Option<&str>) -> Option<IpAddr> {
 }
 
 /// Parses `80/tcp`, or `80` for TCP. Argus does not support SCTP.
-fn port_key(key: &str) -> Option<ProtocolPort> {
+fn parse_port_key(key: &str) -> Option<ProtocolPort> {
     let (number, protocol) = key.split_once('/').unwrap_or((key, "tcp"));
     let protocol = match protocol {
         "tcp" => Protocol::Tcp,
@@ -262,7 +270,7 @@ fn port_key(key: &str) -> Option<ProtocolPort> {
     })
 }
 
-fn moment(text: Option<&str>) -> Option<Timestamp> {
+fn parse_time(text: Option<&str>) -> Option<Timestamp> {
     Timestamp::parse(text?)
 }
 

@@ -15,7 +15,7 @@ fn a_list_entry_has_all_fields_except_the_details() {
         "NetworkSettings": {"Networks": {"net": {"NetworkID": id('b'), "IPAddress": "10.0.0.2", "Aliases": null},
             "gone": {"NetworkID": "", "IPAddress": ""}}},
     }));
-    let listed = listed(summary.unwrap()).unwrap();
+    let listed = convert_summary(summary.unwrap()).unwrap();
     let container = listed.container;
     assert_eq!(
         (container.name.as_str(), container.image.as_str()),
@@ -54,7 +54,7 @@ fn an_inspect_has_the_details_and_the_same_creation_time() {
                 "9/tcp": null, "7/sctp": [{"HostPort": "7"}], "81/tcp": [{"HostPort": ""}]}},
         "NetworkSettings": {"Networks": {"net": {"NetworkID": id('b'), "Aliases": ["web", "aaaaaaaaaaaa"]}}},
     }));
-    let container = inspected(found.unwrap()).unwrap();
+    let container = convert_inspect(found.unwrap()).unwrap();
     let facts = container.inspect.unwrap();
     assert_eq!(container.created_at, Timestamp(1_700_000_000_000));
     assert_eq!(container.state, ContainerState::Exited);
@@ -100,7 +100,7 @@ fn an_inspect_has_the_details_and_the_same_creation_time() {
 fn unlimited_is_known_only_of_an_engine_with_limits() {
     let unlimited = |limit: serde_json::Value| {
         let found = json!({"Id": id('a'), "HostConfig": {"PidsLimit": limit}});
-        inspected(serde_json::from_value(found).unwrap()).unwrap()
+        convert_inspect(serde_json::from_value(found).unwrap()).unwrap()
     };
     let limits = crate::effective_limits::EffectiveLimits::default();
     let seen = |limits: &crate::effective_limits::EffectiveLimits, limit| {
@@ -126,19 +126,19 @@ fn unlimited_is_known_only_of_an_engine_with_limits() {
 
 #[test]
 fn an_empty_document_is_harmless() {
-    assert!(listed(models::ContainerSummary::default()).is_none());
-    assert!(inspected(models::ContainerInspectResponse::default()).is_none());
+    assert!(convert_summary(models::ContainerSummary::default()).is_none());
+    assert!(convert_inspect(models::ContainerInspectResponse::default()).is_none());
     let bare = models::ContainerInspectResponse {
         id: Some(id('a')),
         ..Default::default()
     };
-    let container = inspected(bare).unwrap();
+    let container = convert_inspect(bare).unwrap();
     assert_eq!(container.inspect.unwrap().config.restart_policy, "no");
     let health = models::Health {
         status: Some(models::HealthStatusEnum::NONE),
         ..Default::default()
     };
-    assert!(super::health(health).is_none());
+    assert!(super::convert_health(health).is_none());
 }
 
 #[test]
@@ -153,6 +153,6 @@ fn every_state_name_is_converted() {
         ("dead", ContainerState::Dead),
         ("stopping", ContainerState::Running),
     ] {
-        assert_eq!(state_of(word), state, "{word}");
+        assert_eq!(parse_state(word), state, "{word}");
     }
 }

@@ -18,23 +18,23 @@ use bollard::models::{Volume, VolumeCreateRequest};
 use bollard::query_parameters::{ListVolumesOptionsBuilder, RemoveVolumeOptionsBuilder};
 
 use crate::Shared;
-use crate::call::{self, READ, WRITE};
+use crate::call::{self, READ_TIMEOUT, WRITE_TIMEOUT};
 use crate::error::Op;
 
 /// Prefix of the name of every lease volume.
-pub(crate) const PREFIX: &str = "argus-lease-";
+pub(crate) const NAME_PREFIX: &str = "argus-lease-";
 
-const PLACE: &str = "argusai.lease-place";
+const STATE_DIR: &str = "argusai.lease-place";
 const HOST: &str = "argusai.lease-host";
 const PID: &str = "argusai.lease-pid";
-const PROCESSES: &str = "argusai.lease-processes";
+const PID_NAMESPACE: &str = "argusai.lease-processes";
 /// Time to live, in milliseconds.
 const TTL: &str = "argusai.lease-ttl";
 /// Comma-separated claims, each `ENVIRONMENT` or `ENVIRONMENT@SECOND` with the Unix time of the claim.
 const CLAIMS: &str = "argusai.lease-claims";
 
 /// Age at which any renewal removes a foreign lease, in multiples of the lease's TTL.
-const REMOVED_AFTER_TTLS: u32 = 10;
+const STALE_AFTER_TTLS: u32 = 10;
 
 /// Renewal time of each known lease, by this host's clock.
 #[derive(Debug, Default)]
@@ -43,16 +43,16 @@ pub(crate) struct RenewalCache {
 }
 
 /// All valid leases on the engine; a volume with invalid labels is ignored.
-pub(crate) async fn all(shared: &Shared) -> Result<Vec<ControllerLease>, ActionError> {
+pub(crate) async fn list(shared: &Shared) -> Result<Vec<ControllerLease>, ActionError> {
     let client = shared.connection.client()?;
     let filters = HashMap::from([("label", vec![LEASE])]);
     let options = ListVolumesOptionsBuilder::default().filters(&filters).build();
-    let listed = call::within(Op::List, READ, client.list_volumes(Some(options))).await?;
+    let listed = call::run(Op::List, READ_TIMEOUT, client.list_volumes(Some(options))).await?;
     let found: Vec<_> = listed
         .volumes
         .unwrap_or_default()
         .into_iter()
-        .filter_map(read)
+        .filter_map(parse)
         .collect();
     let names: BTreeSet<&str> = found.iter().map(|lease| lease.name.as_str()).collect();
     let known = {
@@ -65,7 +65,7 @@ pub(crate) async fn all(shared: &Shared) -> Result<Vec<ControllerLease>, ActionE
         known.clone()
     };
     let is_new = |lease: &&ControllerLease| !known.contains_key(&lease.name);
-    let ahead = match found.iter().find(is_new) {
+    let offset = match found.iter().find(is_new) {
         Some(_) => clock_offset(shared).await?,
         None => 0,
     };
@@ -77,18 +77,18 @@ pub(crate) async fn all(shared: &Shared) -> Result<Vec<ControllerLease>, ActionE
     Ok(found
         .into_iter()
         .map(|lease| {
-            let by_our_clock = Timestamp(lease.created_at.0.saturating_sub(ahead));
+            let by_our_clock = Timestamp(lease.created_at.0.saturating_sub(offset));
             let renewed_at = *renewed.entry(lease.name.clone()).or_insert(by_our_clock);
             ControllerLease { renewed_at, ..lease }
         })
         .collect())
 }
 
-/// Time by which the engine's clock is ahead of this host's, in milliseconds.
+/// Time by which the engine's clock is offset of this host's, in milliseconds.
 async fn clock_offset(shared: &Shared) -> Result<i64, ActionError> {
     let client = shared.connection.client()?;
     let before = (shared.now)();
-    let info = call::within(Op::About, READ, client.info()).await?;
+    let info = call::run(Op::Info, READ_TIMEOUT, client.info()).await?;
     shared.limits.update(&info);
     let engine_time = info.system_time.as_deref().and_then(Timestamp::parse);
     let Some(theirs) = engine_time else { return Ok(0) };
@@ -100,18 +100,18 @@ async fn clock_offset(shared: &Shared) -> Result<i64, ActionError> {
 /// Writes the next lease of a run, lists all leases, and removes stale ones.
 pub(crate) async fn renew(shared: &Shared, spec: &LeaseSpec) -> Result<Vec<ControllerLease>, ActionError> {
     let client = shared.connection.client()?;
-    let name = format!("{PREFIX}{}-{:013}", spec.run, (shared.now)().0);
+    let name = format!("{NAME_PREFIX}{}-{:013}", spec.run, (shared.now)().0);
     let request = VolumeCreateRequest {
         name: Some(name.clone()),
         driver: Some("local".to_owned()),
         labels: Some(labels_of(spec)),
         ..Default::default()
     };
-    call::within(Op::CreateVolume, WRITE, client.create_volume(request)).await?;
-    let mut found = all(shared).await?;
+    call::run(Op::CreateVolume, WRITE_TIMEOUT, client.create_volume(request)).await?;
+    let mut found = list(shared).await?;
     let now = (shared.now)();
     let stale = |lease: &ControllerLease| {
-        let dead: Duration = lease.spec.ttl * REMOVED_AFTER_TTLS;
+        let dead: Duration = lease.spec.ttl * STALE_AFTER_TTLS;
         let older = lease.spec.run == spec.run && lease.name < name;
         let before = lease.spec.run != spec.run && lease.spec.state_dir == spec.state_dir;
         older || before || now.since(lease.renewed_at) >= dead
@@ -128,7 +128,7 @@ pub(crate) async fn renew(shared: &Shared, spec: &LeaseSpec) -> Result<Vec<Contr
 
 /// Removes every lease of a run.
 pub(crate) async fn release(shared: &Shared, run: &str) -> Result<(), ActionError> {
-    for lease in all(shared)
+    for lease in list(shared)
         .await?
         .into_iter()
         .filter(|lease| lease.spec.run == run)
@@ -141,10 +141,16 @@ pub(crate) async fn release(shared: &Shared, run: &str) -> Result<(), ActionErro
 async fn remove(shared: &Shared, name: &str) -> Result<(), ActionError> {
     let client = shared.connection.client()?;
     let options = RemoveVolumeOptionsBuilder::default().build();
-    match call::raw(Op::RemoveVolume, WRITE, client.remove_volume(name, Some(options))).await {
+    match call::run_raw(
+        Op::RemoveVolume,
+        WRITE_TIMEOUT,
+        client.remove_volume(name, Some(options)),
+    )
+    .await
+    {
         Ok(()) => Ok(()),
-        Err(refusal) if refusal.is(404) => Ok(()),
-        Err(refusal) => Err(refusal.into_error(Op::RemoveVolume)),
+        Err(error) if error.has_status(404) => Ok(()),
+        Err(error) => Err(error.classify(Op::RemoveVolume)),
     }
 }
 
@@ -157,10 +163,10 @@ fn labels_of(spec: &LeaseSpec) -> HashMap<String, String> {
     [
         (LEASE, spec.run.clone()),
         (CONTROLLER, spec.controller.clone()),
-        (PLACE, spec.state_dir.clone()),
+        (STATE_DIR, spec.state_dir.clone()),
         (HOST, spec.host.clone()),
         (PID, spec.pid.to_string()),
-        (PROCESSES, spec.pid_namespace.clone()),
+        (PID_NAMESPACE, spec.pid_namespace.clone()),
         (TTL, spec.ttl.as_millis().to_string()),
         (CLAIMS, claims.join(",")),
     ]
@@ -168,7 +174,7 @@ fn labels_of(spec: &LeaseSpec) -> HashMap<String, String> {
     .into()
 }
 
-fn read(volume: Volume) -> Option<ControllerLease> {
+fn parse(volume: Volume) -> Option<ControllerLease> {
     // The name becomes part of a URL when the lease is removed.
     ResourceName::new(volume.name.clone()).ok()?;
     let label = |key: &str| volume.labels.get(key).cloned();
@@ -187,10 +193,10 @@ fn read(volume: Volume) -> Option<ControllerLease> {
         spec: LeaseSpec {
             controller: label(CONTROLLER)?,
             run: label(LEASE).filter(|run| !run.is_empty())?,
-            state_dir: label(PLACE)?,
+            state_dir: label(STATE_DIR)?,
             host: label(HOST).unwrap_or_default(),
             pid: label(PID).and_then(|pid| pid.parse().ok()).unwrap_or(0),
-            pid_namespace: label(PROCESSES).unwrap_or_default(),
+            pid_namespace: label(PID_NAMESPACE).unwrap_or_default(),
             ttl: Duration::from_millis(label(TTL)?.parse().ok()?),
             claims: label(CLAIMS)?.split(',').filter_map(claim).collect(),
         },
@@ -227,16 +233,16 @@ mod tests {
             created_at: Some("2026-11-21T15:04:14Z".to_owned()),
             ..Default::default()
         };
-        let lease = read(volume(labels_of(&spec))).unwrap();
+        let lease = parse(volume(labels_of(&spec))).unwrap();
         assert_eq!(lease.spec, spec);
         assert_eq!(lease.created_at.to_string(), "2026-11-21T15:04:14.000Z");
         for key in labels_of(&spec)
             .keys()
-            .filter(|key| ![HOST, PID, PROCESSES].contains(&key.as_str()))
+            .filter(|key| ![HOST, PID, PID_NAMESPACE].contains(&key.as_str()))
         {
             let mut labels = labels_of(&spec);
             labels.remove(key);
-            assert_eq!(read(volume(labels)), None, "without {key}");
+            assert_eq!(parse(volume(labels)), None, "without {key}");
         }
     }
 }

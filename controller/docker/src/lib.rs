@@ -100,7 +100,7 @@ pub(crate) struct Shared {
     pub(crate) own_stops: OwnStops,
     pub(crate) in_flight: InFlightCalls,
     pub(crate) owned_ids: OwnedIds,
-    pub(crate) binds: action::mounts::Binds,
+    pub(crate) bind_mounts: action::mounts::BindMounts,
     pub(crate) peaks: MemoryPeaks,
     pub(crate) image_labels: ImageLabels,
     pub(crate) leases: lease::RenewalCache,
@@ -135,7 +135,7 @@ impl Docker {
                 own_stops: OwnStops::default(),
                 in_flight: InFlightCalls::default(),
                 owned_ids: OwnedIds::default(),
-                binds: action::mounts::Binds::default(),
+                bind_mounts: action::mounts::BindMounts::default(),
                 peaks: MemoryPeaks::default(),
                 image_labels: ImageLabels::default(),
                 leases: lease::RenewalCache::default(),
@@ -158,17 +158,17 @@ impl Docker {
 
     /// All images on the engine that Argus has built.
     pub async fn built_images(&self) -> Result<Vec<BuiltImage>, ActionError> {
-        prune::built(&self.shared).await
+        prune::list_built_images(&self.shared).await
     }
 
     /// Removes an image that Argus built, by id. Succeeds when the image does not exist.
     pub async fn remove_image(&self, id: &str) -> Result<(), ActionError> {
-        prune::remove(&self.shared, id).await
+        prune::remove_image(&self.shared, id).await
     }
 
     /// Size of the unused build cache, in bytes.
     pub async fn build_cache(&self) -> Result<u64, ActionError> {
-        prune::build_cache(&self.shared).await
+        prune::unused_build_cache(&self.shared).await
     }
 
     /// Removes the unused build cache and returns the freed bytes.
@@ -188,7 +188,7 @@ impl Docker {
 
     /// The holders of these host ports, as far as they are visible from this host.
     pub async fn port_holders(&self, ports: &BTreeSet<ProtocolPort>) -> PortHolders {
-        let snapshot = listeners::snapshot(&self.shared, None).await;
+        let snapshot = listeners::take_snapshot(&self.shared, None).await;
         let busy = snapshot.busy();
         let holders = ports
             .intersection(&busy)
@@ -201,7 +201,7 @@ impl Docker {
 
     /// Every host port in use on the engine's host, as far as it is visible from this host.
     pub async fn taken_ports(&self) -> BTreeSet<ProtocolPort> {
-        listeners::snapshot(&self.shared, None).await.busy()
+        listeners::take_snapshot(&self.shared, None).await.busy()
     }
 }
 
@@ -249,7 +249,7 @@ impl Backend for Docker {
     }
 
     async fn leases(&self) -> Result<Vec<ControllerLease>, ActionError> {
-        lease::all(&self.shared).await
+        lease::list(&self.shared).await
     }
 
     async fn renew_lease(&self, spec: &LeaseSpec) -> Result<Vec<ControllerLease>, ActionError> {

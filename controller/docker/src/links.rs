@@ -5,7 +5,7 @@ use argus_core::ident::ContainerId;
 use argus_core::outcome::ActionError;
 
 use crate::Shared;
-use crate::helper::{self, From};
+use crate::helper::{self, HelperNetwork};
 
 /// Checks all targets from `source`; one result per target, in the order of `targets`.
 pub(crate) async fn check(
@@ -19,7 +19,7 @@ pub(crate) async fn check(
     };
     let command = ["probe", "links"].map(str::to_owned);
     let command = command.into_iter().chain(targets.iter().map(argument)).collect();
-    let output = helper::run(shared, From::Container(source), command).await?;
+    let output = helper::run(shared, HelperNetwork::Container(source), command).await?;
     match serde_json::from_str::<Vec<TargetResult>>(&output) {
         Ok(results) if results.len() == targets.len() => Ok(results),
         Ok(_) | Err(_) => Err(ActionError::Unknown(format!(

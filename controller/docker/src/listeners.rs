@@ -11,7 +11,7 @@ use bollard::models::{ContainerSummary, PortSummaryTypeEnum};
 use bollard::query_parameters::ListContainersOptionsBuilder;
 
 use crate::Shared;
-use crate::call::{self, READ};
+use crate::call::{self, READ_TIMEOUT};
 use crate::connect::Endpoint;
 use crate::error::Op;
 use crate::inspect;
@@ -56,15 +56,15 @@ impl ListenerSnapshot {
 }
 
 /// Lists published ports and sockets. `excluded` is a container that is known to hold no port.
-pub(crate) async fn snapshot(shared: &Shared, excluded: Option<&ContainerId>) -> ListenerSnapshot {
-    let published = published(shared, excluded).await;
+pub(crate) async fn take_snapshot(shared: &Shared, excluded: Option<&ContainerId>) -> ListenerSnapshot {
+    let published = list_published(shared, excluded).await;
     let socket = match shared.connection.endpoint() {
         Endpoint::Unix(path) => Some(path.clone()),
         Endpoint::Tcp(_) => None,
     };
     let sockets = match socket {
         // Reading /proc of every process takes milliseconds, which must not block an async worker.
-        Some(path) => tokio::task::spawn_blocking(move || sockets::taken(&path))
+        Some(path) => tokio::task::spawn_blocking(move || sockets::find_listeners(&path))
             .await
             .ok()
             .flatten(),
@@ -73,12 +73,15 @@ pub(crate) async fn snapshot(shared: &Shared, excluded: Option<&ContainerId>) ->
     ListenerSnapshot { published, sockets }
 }
 
-async fn published(shared: &Shared, excluded: Option<&ContainerId>) -> BTreeMap<ProtocolPort, PortOwner> {
+async fn list_published(
+    shared: &Shared,
+    excluded: Option<&ContainerId>,
+) -> BTreeMap<ProtocolPort, PortOwner> {
     let Ok(client) = shared.connection.client() else {
         return BTreeMap::new();
     };
     let options = ListContainersOptionsBuilder::default().all(true).build();
-    let Ok(list) = call::within(Op::List, READ, client.list_containers(Some(options))).await else {
+    let Ok(list) = call::run(Op::List, READ_TIMEOUT, client.list_containers(Some(options))).await else {
         return BTreeMap::new();
     };
     let others = list
@@ -103,7 +106,7 @@ fn ports_of(summary: ContainerSummary) -> Vec<(ProtocolPort, PortOwner)> {
                 .map(|number| ProtocolPort { number, protocol })
         })
         .collect();
-    let Some(found) = inspect::listed(summary) else {
+    let Some(found) = inspect::convert_summary(summary) else {
         return Vec::new();
     };
     let container = found.container;

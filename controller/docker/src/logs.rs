@@ -13,11 +13,11 @@ use futures::stream::{self, BoxStream};
 use futures::{StreamExt, TryStreamExt};
 
 use crate::Shared;
-use crate::call::WRITE;
+use crate::call::WRITE_TIMEOUT;
 use crate::error::{self, Op};
 use lines::Lines;
 
-/// Log lines, oldest first. Without `follow` a pause of the engine of more than [`WRITE`] is an error.
+/// Log lines, oldest first. Without `follow` a pause of the engine of more than [`WRITE_TIMEOUT`] is an error.
 pub(crate) fn lines(
     shared: &Shared,
     id: &ContainerId,
@@ -77,11 +77,11 @@ impl Reader {
             let part = if self.follow {
                 parts.next().await
             } else {
-                match tokio::time::timeout(WRITE, parts.next()).await {
+                match tokio::time::timeout(WRITE_TIMEOUT, parts.next()).await {
                     Ok(part) => part,
                     Err(_) => Some(Err(ActionError::TimedOut(format!(
                         "no log within {} s",
-                        WRITE.as_secs()
+                        WRITE_TIMEOUT.as_secs()
                     )))),
                 }
             };
@@ -108,8 +108,8 @@ impl Reader {
 fn classify(failure: &Error) -> ActionError {
     match failure {
         Error::DockerResponseServerError { status_code, message } => {
-            error::answered(Op::Logs, *status_code, message)
+            error::classify_response(Op::Logs, *status_code, message)
         }
-        other => error::transport(other),
+        other => error::classify_transport(other),
     }
 }

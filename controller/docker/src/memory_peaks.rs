@@ -12,7 +12,7 @@ use argus_core::ident::ContainerId;
 use argus_core::time::Timestamp;
 
 /// Sampling interval; long enough for no visible idle CPU usage.
-pub(crate) const EVERY: Duration = Duration::from_secs(2);
+pub(crate) const SAMPLE_INTERVAL: Duration = Duration::from_secs(2);
 
 /// Mount point of cgroups, version 1 and 2.
 const CGROUPS: &str = "/sys/fs/cgroup";
@@ -32,7 +32,7 @@ struct Run {
 
 impl MemoryPeaks {
     /// Starts to sample a run with a memory limit. `pid` is its main process, if the engine runs on this host.
-    pub(crate) fn watch(&self, id: &ContainerId, pid: i64, started_at: Option<Timestamp>) {
+    pub(crate) fn track(&self, id: &ContainerId, pid: i64, started_at: Option<Timestamp>) {
         let known = self
             .lock()
             .get(id)
@@ -44,7 +44,7 @@ impl MemoryPeaks {
         let Ok(text) = std::fs::read_to_string(format!("/proc/{pid}/cgroup")) else {
             return;
         };
-        if let Some(file) = file_of(&text, id, Path::new(CGROUPS)) {
+        if let Some(file) = find_peak_file(&text, id, Path::new(CGROUPS)) {
             let run = Run {
                 started_at,
                 file,
@@ -60,13 +60,13 @@ impl MemoryPeaks {
         self.lock().remove(id);
     }
 
-    /// True when no run is watched.
+    /// True when no run is tracked.
     pub(crate) fn is_empty(&self) -> bool {
         self.lock().is_empty()
     }
 
-    /// Samples all watched runs.
-    pub(crate) fn sample(&self) {
+    /// Samples all tracked runs.
+    pub(crate) fn sample_all(&self) {
         self.lock().values_mut().for_each(read);
     }
 
@@ -96,7 +96,7 @@ fn read(run: &mut Run) {
 }
 
 /// The file with the peak, from the content of `/proc/PID/cgroup`.
-fn file_of(cgroup: &str, id: &ContainerId, root: &Path) -> Option<PathBuf> {
+fn find_peak_file(cgroup: &str, id: &ContainerId, root: &Path) -> Option<PathBuf> {
     let mut fields = cgroup.lines().filter_map(|line| {
         let mut parts = line.splitn(3, ':');
         let (_, controllers, path) = (parts.next()?, parts.next()?, parts.next()?);
@@ -138,7 +138,7 @@ mod tests {
             ("", None),
             ("nonsense", None),
         ] {
-            let found = file_of(cgroup, &id, root);
+            let found = find_peak_file(cgroup, &id, root);
             assert_eq!(found.as_deref(), file.map(Path::new), "{cgroup}");
         }
     }
@@ -163,7 +163,7 @@ mod tests {
             ("200\n", Some(200)),
         ] {
             std::fs::write(&file, text).unwrap();
-            peaks.sample();
+            peaks.sample_all();
             assert_eq!(peaks.peak_of(&id, started_at), known, "{text}");
         }
         std::fs::remove_file(&file).unwrap();

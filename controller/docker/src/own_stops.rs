@@ -8,9 +8,9 @@ use argus_core::ident::ContainerId;
 use argus_core::time::Timestamp;
 
 /// Time after the end of a stop in which its events still count as ours; events may arrive after the response.
-const AFTERWARDS: Duration = Duration::from_secs(5);
+const LATE_EVENT_GRACE: Duration = Duration::from_secs(5);
 /// Time beyond the grace in which an abandoned stop still counts as ours; the engine may still perform it.
-const ABANDONED: Duration = Duration::from_secs(60);
+const ABANDONED_STOP_GRACE: Duration = Duration::from_secs(60);
 
 /// Containers with a stop by this backend, and the time until which their stop events count as ours.
 #[derive(Debug, Default)]
@@ -19,12 +19,12 @@ pub(crate) struct OwnStops {
 }
 
 impl OwnStops {
-    /// Starts a stop of `id`. It counts as ours until [`Stopping::done`], or until a timeout when the call is abandoned.
-    pub(crate) fn begin(&self, id: &ContainerId, grace: Duration, now: Timestamp) -> Stopping<'_> {
+    /// Starts a stop of `id`. It counts as ours until [`StopGuard::finish`], or until a timeout when the call is abandoned.
+    pub(crate) fn begin(&self, id: &ContainerId, grace: Duration, now: Timestamp) -> StopGuard<'_> {
         let mut until = self.lock();
         until.retain(|_, end| *end >= now);
-        until.insert(id.clone(), now + grace + ABANDONED);
-        Stopping {
+        until.insert(id.clone(), now + grace + ABANDONED_STOP_GRACE);
+        StopGuard {
             stops: self,
             id: id.clone(),
         }
@@ -43,15 +43,15 @@ impl OwnStops {
 /// A stop by this backend that is in progress.
 #[derive(Debug)]
 #[must_use]
-pub(crate) struct Stopping<'a> {
+pub(crate) struct StopGuard<'a> {
     stops: &'a OwnStops,
     id: ContainerId,
 }
 
-impl Stopping<'_> {
+impl StopGuard<'_> {
     /// Ends the stop after the response. Events that arrive shortly afterwards still count as ours, later ones do not.
-    pub(crate) fn done(self, now: Timestamp) {
-        self.stops.lock().insert(self.id.clone(), now + AFTERWARDS);
+    pub(crate) fn finish(self, now: Timestamp) {
+        self.stops.lock().insert(self.id.clone(), now + LATE_EVENT_GRACE);
     }
 }
 
@@ -68,7 +68,7 @@ mod tests {
         let stopping = stops.begin(&id, Duration::from_secs(10), at(1));
         assert!(stops.is_ours(&id, at(70)));
         assert!(!stops.is_ours(&id, at(72)));
-        stopping.done(at(12));
+        stopping.finish(at(12));
         assert!(stops.is_ours(&id, at(17)));
         assert!(!stops.is_ours(&id, at(18)));
         assert!(!stops.is_ours(&ContainerId::new("other").unwrap(), at(2)));

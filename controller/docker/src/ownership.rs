@@ -13,18 +13,18 @@ use argus_core::outcome::ActionError;
 use bollard::models;
 
 use crate::Shared;
-use crate::call::{self, READ, Refusal};
+use crate::call::{self, CallError, READ_TIMEOUT};
 use crate::error::Op;
 use crate::inspect;
 
 /// Capacity of the cache of image labels. A full cache is cleared and filled again on demand.
-const IMAGES_KEPT: usize = 256;
+const IMAGE_LABELS_CAPACITY: usize = 256;
 
 /// Capacity of each cache of container ids. A full cache is cleared and filled again on demand.
-const OWN_KEPT: usize = 16 * 1024;
+const CONTAINER_IDS_CAPACITY: usize = 16 * 1024;
 
 /// Prefix of all labels of Argus.
-const PREFIX: &str = "argusai.";
+const LABEL_PREFIX: &str = "argusai.";
 
 /// Cache of image labels by image id. An id is a hash of the content, so its labels never change.
 #[derive(Debug, Default)]
@@ -45,7 +45,7 @@ impl OwnedIds {
     /// Records an owned container.
     pub(crate) fn insert(&self, id: &ContainerId) {
         let mut ids = self.ids.lock().unwrap_or_else(PoisonError::into_inner);
-        if ids.len() >= OWN_KEPT {
+        if ids.len() >= CONTAINER_IDS_CAPACITY {
             ids.clear();
         }
         ids.insert(id.clone());
@@ -59,14 +59,14 @@ impl OwnedIds {
     }
 
     /// True for a container that inherited its labels from its image and therefore is not owned.
-    pub(crate) fn labels_inherited(&self, id: &ContainerId) -> bool {
+    pub(crate) fn has_inherited_labels(&self, id: &ContainerId) -> bool {
         let inherited = self.inherited.lock().unwrap_or_else(PoisonError::into_inner);
         inherited.contains(id)
     }
 
     fn insert_inherited(&self, id: &ContainerId) {
         let mut ids = self.inherited.lock().unwrap_or_else(PoisonError::into_inner);
-        if ids.len() >= OWN_KEPT {
+        if ids.len() >= CONTAINER_IDS_CAPACITY {
             ids.clear();
         }
         ids.insert(id.clone());
@@ -81,27 +81,30 @@ pub(crate) struct Inspected {
 }
 
 /// Inspects a container by id or name; `None` when it does not exist.
-pub(crate) async fn inspect(shared: &Shared, name_or_id: &str) -> Result<Option<Inspected>, ActionError> {
+pub(crate) async fn inspect_container(
+    shared: &Shared,
+    name_or_id: &str,
+) -> Result<Option<Inspected>, ActionError> {
     let client = shared.connection.client()?;
     let call = client.inspect_container(name_or_id, None);
-    let found = match call::raw(Op::Inspect, READ, call).await {
+    let found = match call::run_raw(Op::Inspect, READ_TIMEOUT, call).await {
         Ok(found) => found,
-        Err(refusal) if refusal.is_gone() => return Ok(None),
-        Err(refusal) => return Err(read_error(refusal)),
+        Err(error) if error.is_gone() => return Ok(None),
+        Err(error) => return Err(classify_read(error)),
     };
     let image_id = found.image.clone().unwrap_or_default();
-    Ok(inspect::inspected(found).map(|container| Inspected { container, image_id }))
+    Ok(inspect::convert_inspect(found).map(|container| Inspected { container, image_id }))
 }
 
 /// Checks that a container is owned by Argus. A container that passed before is not inspected again.
 ///
 /// # Errors
-/// [`ActionError::Gone`] when an inspect was needed and found no container; else as [`own_container`].
+/// [`ActionError::Gone`] when an inspect was needed and found no container; else as [`inspect_owned_container`].
 pub(crate) async fn ensure_owned(shared: &Shared, id: &ContainerId) -> Result<(), ActionError> {
     if shared.owned_ids.contains(id) {
         return Ok(());
     }
-    own_container(shared, id)
+    inspect_owned_container(shared, id)
         .await?
         .map(drop)
         .ok_or(ActionError::Gone)
@@ -113,14 +116,14 @@ pub(crate) async fn ensure_owned(shared: &Shared, id: &ContainerId) -> Result<()
 ///
 /// # Errors
 /// [`ActionError::NotOurs`] when the container is not owned by Argus.
-pub(crate) async fn own_container(
+pub(crate) async fn inspect_owned_container(
     shared: &Shared,
     id: &ContainerId,
 ) -> Result<Option<Inspected>, ActionError> {
-    let Some(inspected) = inspect(shared, id.as_str()).await? else {
+    let Some(inspected) = inspect_container(shared, id.as_str()).await? else {
         return Ok(None);
     };
-    match owner_of(shared, &inspected).await? {
+    match find_owner(shared, &inspected).await? {
         Some(_) => {
             shared.owned_ids.insert(id);
             Ok(Some(inspected))
@@ -135,22 +138,22 @@ pub(crate) async fn own_container(
 /// True when an inspected container has our labels from its image only.
 ///
 /// Returns false when the image cannot be inspected; every action checks the owner again.
-pub(crate) async fn labels_inherited(shared: &Shared, container: &Container, image_id: &str) -> bool {
+pub(crate) async fn has_inherited_labels(shared: &Shared, container: &Container, image_id: &str) -> bool {
     if shared.owned_ids.contains(&container.id) || !container.labels.contains_key(MANAGED) {
         return false;
     }
     let Ok(image) = image_labels(shared, image_id).await else {
         return false;
     };
-    let is_inherited_only = is_inherited(&container.labels, &image);
-    if is_inherited_only {
+    let inherited = is_inherited(&container.labels, &image);
+    if inherited {
         shared.owned_ids.insert_inherited(&container.id);
     }
-    is_inherited_only
+    inherited
 }
 
 /// Owner of an inspected container; `None` for one that Argus did not create.
-pub(crate) async fn owner_of(shared: &Shared, inspected: &Inspected) -> Result<Option<Owner>, ActionError> {
+pub(crate) async fn find_owner(shared: &Shared, inspected: &Inspected) -> Result<Option<Owner>, ActionError> {
     let Some(owner) = inspected.container.owner() else {
         return Ok(None);
     };
@@ -159,14 +162,14 @@ pub(crate) async fn owner_of(shared: &Shared, inspected: &Inspected) -> Result<O
 }
 
 /// Inspects a network and checks its owner; `None` when the network is gone.
-pub(crate) async fn own_network(
+pub(crate) async fn inspect_owned_network(
     shared: &Shared,
     id: &NetworkId,
 ) -> Result<Option<models::NetworkInspect>, ActionError> {
     let Some(found) = inspect_network(shared, id.as_str()).await? else {
         return Ok(None);
     };
-    match Owner::read(&inspect::sorted(found.labels.clone())) {
+    match Owner::read(&inspect::sort_labels(found.labels.clone())) {
         Some(_) => Ok(Some(found)),
         None => Err(ActionError::NotOurs(format!(
             "network `{}`",
@@ -181,10 +184,16 @@ pub(crate) async fn inspect_network(
     name_or_id: &str,
 ) -> Result<Option<models::NetworkInspect>, ActionError> {
     let client = shared.connection.client()?;
-    match call::raw(Op::Inspect, READ, client.inspect_network(name_or_id, None)).await {
+    match call::run_raw(
+        Op::Inspect,
+        READ_TIMEOUT,
+        client.inspect_network(name_or_id, None),
+    )
+    .await
+    {
         Ok(found) => Ok(Some(found)),
-        Err(refusal) if refusal.is_gone() => Ok(None),
-        Err(refusal) => Err(read_error(refusal)),
+        Err(error) if error.is_gone() => Ok(None),
+        Err(error) => Err(classify_read(error)),
     }
 }
 
@@ -216,7 +225,7 @@ pub(crate) async fn image_labels(
         .known
         .lock()
         .unwrap_or_else(PoisonError::into_inner);
-    if known.len() >= IMAGES_KEPT {
+    if known.len() >= IMAGE_LABELS_CAPACITY {
         known.clear();
     }
     known.insert(id.to_owned(), labels.clone());
@@ -228,19 +237,19 @@ pub(crate) async fn inspect_image(
     shared: &Shared,
     reference: &str,
 ) -> Result<Option<BTreeMap<String, String>>, ActionError> {
-    safe_reference(reference)?;
+    check_reference(reference)?;
     let client = shared.connection.client()?;
-    match call::raw(Op::Inspect, READ, client.inspect_image(reference)).await {
-        Ok(found) => Ok(Some(inspect::sorted(
+    match call::run_raw(Op::Inspect, READ_TIMEOUT, client.inspect_image(reference)).await {
+        Ok(found) => Ok(Some(inspect::sort_labels(
             found.config.and_then(|config| config.labels),
         ))),
-        Err(refusal) if refusal.is(404) => Ok(None),
-        Err(refusal) => Err(read_error(refusal)),
+        Err(error) if error.has_status(404) => Ok(None),
+        Err(error) => Err(classify_read(error)),
     }
 }
 
 /// Checks the characters of an image reference, because the client puts it into a URL without escaping.
-pub(crate) fn safe_reference(reference: &str) -> Result<(), ActionError> {
+pub(crate) fn check_reference(reference: &str) -> Result<(), ActionError> {
     let allowed = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-' | '/' | ':' | '@' | '+');
     let starts_valid = reference.starts_with(|c: char| c.is_ascii_alphanumeric());
     if starts_valid && reference.len() <= 512 && reference.chars().all(allowed) && !reference.contains("..") {
@@ -256,13 +265,13 @@ pub(crate) fn safe_reference(reference: &str) -> Result<(), ActionError> {
 ///
 /// A container that Argus created differs from its image at least in `argusai.created-at`.
 fn is_inherited(labels: &BTreeMap<String, String>, image: &BTreeMap<String, String>) -> bool {
-    let ours = labels.iter().filter(|(key, _)| key.starts_with(PREFIX));
+    let ours = labels.iter().filter(|(key, _)| key.starts_with(LABEL_PREFIX));
     image.contains_key(MANAGED) && ours.into_iter().all(|(key, value)| image.get(key) == Some(value))
 }
 
 /// Classifies the error of a failed inspect, which has changed nothing, so its outcome is never unknown.
-fn read_error(refusal: Refusal) -> ActionError {
-    match refusal.into_error(Op::Inspect) {
+fn classify_read(error: CallError) -> ActionError {
+    match error.classify(Op::Inspect) {
         ActionError::Unknown(why) | ActionError::TimedOut(why) | ActionError::ConnectionLost(why) => {
             ActionError::Unreachable(why)
         }
@@ -305,7 +314,7 @@ mod tests {
             "a@sha256:00ff",
             "sha256:00ff",
         ] {
-            assert!(safe_reference(good).is_ok(), "{good}");
+            assert!(check_reference(good).is_ok(), "{good}");
         }
         for bad in [
             "",
@@ -318,7 +327,7 @@ mod tests {
             "a%2fb",
             "a\n",
         ] {
-            assert!(safe_reference(bad).is_err(), "{bad}");
+            assert!(check_reference(bad).is_err(), "{bad}");
         }
     }
 }

@@ -13,18 +13,18 @@ use bollard::query_parameters::{
 };
 
 use crate::Shared;
-use crate::call::{self, READ, Refusal, WRITE};
+use crate::call::{self, CallError, READ_TIMEOUT, WRITE_TIMEOUT};
 use crate::error::Op;
 use crate::image::build::{BUILD_DIGEST, BUILD_LABELS, BUILD_TAG};
-use crate::ownership::safe_reference;
+use crate::ownership::check_reference;
 use crate::raw_http;
 
 /// Deadline of the disk usage query. An engine may scan its whole disk for it.
-const COUNT: Duration = Duration::from_secs(10);
+const DISK_USAGE_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// All images that Argus built. The label alone is not sufficient, because an image that is based on one of ours inherits
 /// it. Only in our own images the last build step writes the label.
-pub(crate) async fn built(shared: &Shared) -> Result<Vec<BuiltImage>, ActionError> {
+pub(crate) async fn list_built_images(shared: &Shared) -> Result<Vec<BuiltImage>, ActionError> {
     let client = shared.connection.client()?;
     let everything = ListImagesOptionsBuilder::default().all(true).build();
     let labelled = ListImagesOptionsBuilder::default()
@@ -32,9 +32,9 @@ pub(crate) async fn built(shared: &Shared) -> Result<Vec<BuiltImage>, ActionErro
         .build();
     let containers = ListContainersOptionsBuilder::default().all(true).build();
     let (everything, labelled, containers) = futures::try_join!(
-        call::within(Op::List, READ, client.list_images(Some(everything))),
-        call::within(Op::List, READ, client.list_images(Some(labelled))),
-        call::within(Op::List, READ, client.list_containers(Some(containers))),
+        call::run(Op::List, READ_TIMEOUT, client.list_images(Some(everything))),
+        call::run(Op::List, READ_TIMEOUT, client.list_images(Some(labelled))),
+        call::run(Op::List, READ_TIMEOUT, client.list_containers(Some(containers))),
     )?;
     let parents = everything.into_iter().map(|image| image.parent_id);
     let run = containers.into_iter().filter_map(|container| container.image_id);
@@ -56,7 +56,7 @@ fn read(
     used: &BTreeSet<String>,
 ) -> Option<BuiltImage> {
     is_ours(history).then_some(())?;
-    let steps = steps(history).map(|step| (step.id.clone(), u64::try_from(step.size).unwrap_or(0)));
+    let steps = own_steps(history).map(|step| (step.id.clone(), u64::try_from(step.size).unwrap_or(0)));
     Some(BuiltImage {
         id: image.id.clone(),
         built_as: image.labels.get(BUILD_TAG).cloned().unwrap_or_default(),
@@ -80,7 +80,7 @@ fn is_ours(history: &[ImageHistoryResponseItem]) -> bool {
 }
 
 /// The steps of a build, without those of its base image. A base image has a tag or was pulled.
-fn steps(history: &[ImageHistoryResponseItem]) -> impl Iterator<Item = &ImageHistoryResponseItem> {
+fn own_steps(history: &[ImageHistoryResponseItem]) -> impl Iterator<Item = &ImageHistoryResponseItem> {
     let own = |(at, step): &(usize, &ImageHistoryResponseItem)| {
         *at == 0 || (step.tags.is_empty() && step.id.starts_with("sha256:"))
     };
@@ -88,56 +88,61 @@ fn steps(history: &[ImageHistoryResponseItem]) -> impl Iterator<Item = &ImageHis
 }
 
 async fn history(shared: &Shared, id: &str) -> Result<Option<Vec<ImageHistoryResponseItem>>, ActionError> {
-    safe_reference(id)?;
+    check_reference(id)?;
     let client = shared.connection.client()?;
-    match call::raw(Op::Inspect, READ, client.image_history(id)).await {
+    match call::run_raw(Op::Inspect, READ_TIMEOUT, client.image_history(id)).await {
         Ok(history) => Ok(Some(history)),
-        Err(refusal) if refusal.is(404) => Ok(None),
-        Err(refusal) => Err(refusal.into_error(Op::Inspect)),
+        Err(error) if error.has_status(404) => Ok(None),
+        Err(error) => Err(error.classify(Op::Inspect)),
     }
 }
 
 /// Removes an image by id, together with its intermediate steps when a build on this engine created all of them.
 ///
 /// The removal is not forced: the engine refuses it while a container, a tag or another image uses the image.
-pub(crate) async fn remove(shared: &Shared, id: &str) -> Result<(), ActionError> {
+pub(crate) async fn remove_image(shared: &Shared, id: &str) -> Result<(), ActionError> {
     let Some(history) = history(shared, id).await? else {
         return Ok(());
     };
     if !is_ours(&history) {
         return Err(ActionError::NotOurs(format!("image `{id}`")));
     }
-    let all_steps = steps(&history).all(|step| step.created_by.contains("/bin/sh -c"));
+    let all_steps = own_steps(&history).all(|step| step.created_by.contains("/bin/sh -c"));
     let client = shared.connection.client()?;
     let options = RemoveImageOptionsBuilder::default()
         .force(false)
         .noprune(!all_steps)
         .build();
-    match call::raw(
+    match call::run_raw(
         Op::RemoveImage,
-        WRITE,
+        WRITE_TIMEOUT,
         client.remove_image(id, Some(options), None),
     )
     .await
     {
         Ok(_) => Ok(()),
-        Err(refusal) if refusal.is(404) => Ok(()),
-        Err(Refusal::Answered(409, why)) => Err(ActionError::Busy(why)),
-        Err(refusal) => Err(refusal.into_error(Op::RemoveImage)),
+        Err(error) if error.has_status(404) => Ok(()),
+        Err(CallError::Response(409, why)) => Err(ActionError::Busy(why)),
+        Err(error) => Err(error.classify(Op::RemoveImage)),
     }
 }
 
 /// Size of the unused build cache, in bytes.
-pub(crate) async fn build_cache(shared: &Shared) -> Result<u64, ActionError> {
+pub(crate) async fn unused_build_cache(shared: &Shared) -> Result<u64, ActionError> {
     let endpoint = shared.connection.endpoint();
-    let response = tokio::time::timeout(COUNT, raw_http::get(endpoint, "/system/df?type=build-cache")).await;
-    let usage =
-        response.map_err(|_| ActionError::Unknown(format!("no answer within {} s", COUNT.as_secs())))??;
-    Ok(unused_cache(&usage))
+    let response = tokio::time::timeout(
+        DISK_USAGE_TIMEOUT,
+        raw_http::get(endpoint, "/system/df?type=build-cache"),
+    )
+    .await;
+    let usage = response.map_err(|_| {
+        ActionError::Unknown(format!("no answer within {} s", DISK_USAGE_TIMEOUT.as_secs()))
+    })??;
+    Ok(sum_unused_cache(&usage))
 }
 
 /// Unused bytes in a disk usage report. Older engines report every record of the cache, the newest only the sum.
-fn unused_cache(usage: &serde_json::Value) -> u64 {
+fn sum_unused_cache(usage: &serde_json::Value) -> u64 {
     if let Some(sum) = usage["BuildCacheUsage"]["Reclaimable"].as_u64() {
         return sum;
     }
@@ -155,7 +160,7 @@ fn unused_cache(usage: &serde_json::Value) -> u64 {
 pub(crate) async fn prune_build_cache(shared: &Shared) -> Result<u64, ActionError> {
     let client = shared.connection.client()?;
     let options = PruneBuildOptionsBuilder::default().all(true).build();
-    let pruned = call::within(Op::RemoveImage, WRITE, client.prune_build(Some(options))).await?;
+    let pruned = call::run(Op::RemoveImage, WRITE_TIMEOUT, client.prune_build(Some(options))).await?;
     let bytes = pruned.space_reclaimed.and_then(|bytes| u64::try_from(bytes).ok());
     Ok(bytes.unwrap_or(0))
 }
@@ -220,11 +225,13 @@ mod tests {
             step("sha256:0", "ADD", &[]),
         ];
         assert_eq!(
-            steps(&history).map(|step| step.id.as_str()).collect::<Vec<_>>(),
+            own_steps(&history)
+                .map(|step| step.id.as_str())
+                .collect::<Vec<_>>(),
             ["sha256:3", "sha256:2"]
         );
         let pulled = [step("sha256:3", "LABEL", &[]), step("<missing>", "RUN", &[])];
-        assert_eq!(steps(&pulled).count(), 1);
+        assert_eq!(own_steps(&pulled).count(), 1);
     }
 
     #[test]
@@ -234,11 +241,11 @@ mod tests {
             { "Size": 7, "InUse": true, "Shared": false },
             { "Size": 9, "InUse": false, "Shared": true },
         ]});
-        assert_eq!(unused_cache(&old), 5);
+        assert_eq!(sum_unused_cache(&old), 5);
         assert_eq!(
-            unused_cache(&json!({ "BuildCacheUsage": { "Reclaimable": 11 } })),
+            sum_unused_cache(&json!({ "BuildCacheUsage": { "Reclaimable": 11 } })),
             11
         );
-        assert_eq!(unused_cache(&json!({ "BuildCache": null })), 0);
+        assert_eq!(sum_unused_cache(&json!({ "BuildCache": null })), 0);
     }
 }

@@ -11,7 +11,7 @@ use crate::connect::Endpoint;
 use crate::error;
 
 /// Maximum response size, in bytes.
-const LONGEST: u64 = 64 * 1024 * 1024;
+const MAX_RESPONSE_BYTES: u64 = 64 * 1024 * 1024;
 
 /// Reads a path of the API as JSON. The caller sets the deadline.
 pub(crate) async fn get(endpoint: &Endpoint, path: &str) -> Result<Value, ActionError> {
@@ -27,10 +27,10 @@ pub(crate) async fn get(endpoint: &Endpoint, path: &str) -> Result<Value, Action
             exchange(stream, path).await
         }
     };
-    let (status, body) = read(&response.map_err(broken)?).map_err(broken)?;
+    let (status, body) = parse_response(&response.map_err(broken)?).map_err(broken)?;
     if status != 200 {
-        return Err(error::answered(
-            error::Op::About,
+        return Err(error::classify_response(
+            error::Op::Info,
             status,
             &String::from_utf8_lossy(&body),
         ));
@@ -43,11 +43,11 @@ async fn exchange(mut stream: impl AsyncRead + AsyncWrite + Unpin, path: &str) -
     let request = format!("GET {path} HTTP/1.0\r\nHost: docker\r\n\r\n");
     stream.write_all(request.as_bytes()).await?;
     let mut response = Vec::new();
-    stream.take(LONGEST).read_to_end(&mut response).await?;
+    stream.take(MAX_RESPONSE_BYTES).read_to_end(&mut response).await?;
     Ok(response)
 }
 
-fn read(response: &[u8]) -> io::Result<(u16, Vec<u8>)> {
+fn parse_response(response: &[u8]) -> io::Result<(u16, Vec<u8>)> {
     let cut = || io::Error::new(io::ErrorKind::UnexpectedEof, "the response is truncated");
     let end = response
         .windows(4)
@@ -64,9 +64,9 @@ mod tests {
 
     #[test]
     fn a_response_has_a_status_and_a_body() {
-        let response = read(b"HTTP/1.0 200 OK\r\nContent-Type: x\r\n\r\n{}").unwrap();
+        let response = parse_response(b"HTTP/1.0 200 OK\r\nContent-Type: x\r\n\r\n{}").unwrap();
         assert_eq!(response, (200, b"{}".to_vec()));
-        assert!(read(b"HTTP/1.0 200 OK\r\n").is_err());
-        assert!(read(b"").is_err());
+        assert!(parse_response(b"HTTP/1.0 200 OK\r\n").is_err());
+        assert!(parse_response(b"").is_err());
     }
 }

@@ -76,15 +76,15 @@ use last_seen::LastSeen;
 use session::{Session, SessionError};
 
 /// Delay before the first reconnect. It is short, because most losses are a restart of the engine or a cut connection.
-const FIRST_RETRY: Duration = Duration::from_millis(100);
+const FIRST_RETRY_DELAY: Duration = Duration::from_millis(100);
 /// Base of the exponential backoff of all later reconnects.
-const BASE: Duration = Duration::from_millis(500);
+const RETRY_BASE: Duration = Duration::from_millis(500);
 /// Maximum backoff between two reconnects.
-const LONGEST: Duration = Duration::from_secs(60);
+const MAX_RETRY_DELAY: Duration = Duration::from_secs(60);
 /// Minimum duration of a session that counts as successful and resets the backoff.
-const WORKED: Duration = Duration::from_secs(10);
+const MIN_SESSION: Duration = Duration::from_secs(10);
 /// Interval of checks for a new socket during a backoff. A check is one `stat`, without a connection.
-const SOCKET_CHECK: Duration = Duration::from_millis(250);
+const SOCKET_CHECK_INTERVAL: Duration = Duration::from_millis(250);
 
 /// The endless stream behind `Backend::watch`.
 pub(crate) fn events(shared: Arc<Shared>) -> impl Stream<Item = WatchEvent> + Send + 'static {
@@ -132,7 +132,7 @@ impl Watcher {
                     else {
                         continue;
                     };
-                    if (self.shared.now)().since(*since) >= WORKED {
+                    if (self.shared.now)().since(*since) >= MIN_SESSION {
                         self.attempt = 0;
                     }
                     self.must_list = session.listed_at.is_none();
@@ -186,10 +186,14 @@ impl Watcher {
 /// Delay before the given attempt.
 fn retry_delay(shared: &Shared, attempt: u32) -> Duration {
     match attempt {
-        0 | 1 => FIRST_RETRY,
+        0 | 1 => FIRST_RETRY_DELAY,
         later => {
             let key = shared.connection.endpoint().to_string();
-            jittered(delay(Growth::Exponential, BASE, LONGEST, later - 1), &key, later)
+            jittered(
+                delay(Growth::Exponential, RETRY_BASE, MAX_RETRY_DELAY, later - 1),
+                &key,
+                later,
+            )
         }
     }
 }
@@ -199,7 +203,7 @@ async fn wait_for_retry(shared: &Shared, mut left: Duration) {
     let connection = &shared.connection;
     let before = connection.socket_identity();
     while !left.is_zero() {
-        let step = left.min(SOCKET_CHECK);
+        let step = left.min(SOCKET_CHECK_INTERVAL);
         if tokio::time::timeout(step, shared.reconnect.notified())
             .await
             .is_ok()

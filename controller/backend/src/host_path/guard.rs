@@ -15,7 +15,7 @@ use rustix::fs::inotify::{self, CreateFlags, ReadFlags, WatchFlags};
 use rustix::io::Errno;
 
 use super::sockets::Sockets;
-use super::{Identity, Refusal, Resolved, resolve_without_links};
+use super::{Identity, PathError, Resolved, resolve_without_links};
 
 /// Mount sources that were resolved and are observed since.
 #[derive(Debug)]
@@ -37,7 +37,7 @@ impl Guard {
     ///
     /// # Errors
     /// A source has a link in it, does not exist, or is or contains an engine's socket.
-    pub fn hold(sources: &[PathBuf], engine: Option<&Path>) -> Result<Self, Refusal> {
+    pub fn hold(sources: &[PathBuf], engine: Option<&Path>) -> Result<Self, PathError> {
         let mut guard = Self {
             sources: Vec::new(),
             sockets: Sockets::find(engine),
@@ -50,7 +50,7 @@ impl Guard {
             let source = resolve_without_links(path)?;
             guard.sockets.check(&source)?;
             if source.identity != first.identity {
-                return Err(Refusal::Changed(path.clone()));
+                return Err(PathError::Changed(path.clone()));
             }
             guard.sources.push((path.clone(), source.identity));
         }
@@ -71,17 +71,17 @@ impl Guard {
     ///
     /// # Errors
     /// A source was replaced, or has a link in it now.
-    pub fn verify(&mut self) -> Result<(), Refusal> {
+    pub fn verify(&mut self) -> Result<(), PathError> {
         for (path, identity) in &self.sources {
             let source = resolve_without_links(path)?;
             self.sockets.check(&source)?;
             if source.identity != *identity {
-                return Err(Refusal::Changed(path.clone()));
+                return Err(PathError::Changed(path.clone()));
             }
         }
         let changed = self.watch.as_ref().is_some_and(Watch::saw_a_change);
         match self.sources.first() {
-            Some((path, _)) if changed => Err(Refusal::Changed(path.clone())),
+            Some((path, _)) if changed => Err(PathError::Changed(path.clone())),
             _ => Ok(()),
         }
     }

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use super::{Refusal, Resolved, real, resolve};
+use super::{PathError, Resolved, real, resolve};
 
 /// Directories that paths may lead into, with their links resolved.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -25,12 +25,12 @@ impl Roots {
     ///
     /// # Errors
     /// The path leads out, or cannot be resolved.
-    pub fn resolve(&self, path: &Path) -> Result<Resolved, Refusal> {
+    pub fn resolve(&self, path: &Path) -> Result<Resolved, PathError> {
         let resolved = resolve(path)?;
         if self.0.iter().any(|root| resolved.path.starts_with(root)) {
             return Ok(resolved);
         }
-        Err(Refusal::Outside {
+        Err(PathError::Outside {
             path: path.to_owned(),
             real: resolved.path,
         })

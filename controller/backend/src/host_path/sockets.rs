@@ -5,7 +5,7 @@ use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt as _;
 use std::path::{Path, PathBuf};
 
-use super::{Identity, Refusal, Resolved, resolve, stat_of};
+use super::{Identity, PathError, Resolved, resolve, stat_of};
 
 /// Sockets that engines use by default. Each is compared only where it exists.
 const WELL_KNOWN: [&str; 7] = [
@@ -49,9 +49,9 @@ impl Sockets {
     /// Refuses a source that is a socket, contains one, or has one mounted below it.
     ///
     /// # Errors
-    /// [`Refusal::Socket`].
-    pub fn check(&self, source: &Resolved) -> Result<(), Refusal> {
-        let refused = || Err(Refusal::Socket(source.path.clone()));
+    /// [`PathError::Socket`].
+    pub fn check(&self, source: &Resolved) -> Result<(), PathError> {
+        let refused = || Err(PathError::Socket(source.path.clone()));
         if source
             .identity
             .is_some_and(|identity| self.objects.contains(&identity))
@@ -148,7 +148,7 @@ mod tests {
                 "run/other/hard",
             ] {
                 assert!(
-                    matches!(check(refused), Err(Refusal::Socket(_))),
+                    matches!(check(refused), Err(PathError::Socket(_))),
                     "{engine} {refused}"
                 );
             }

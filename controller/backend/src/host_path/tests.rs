@@ -34,9 +34,9 @@ fn link_in_any_component_is_refused_without_links() {
     symlink("p", root.join("a")).unwrap();
     assert!(resolve_without_links(&root.join("p/data")).is_ok());
     let refused = resolve_without_links(&root.join("a/data")).unwrap_err();
-    assert_eq!(refused, Refusal::Link(root.join("a")));
+    assert_eq!(refused, PathError::Link(root.join("a")));
     let missing = resolve_without_links(&root.join("p/none")).unwrap_err();
-    assert_eq!(missing, Refusal::Missing(root.join("p/none")));
+    assert_eq!(missing, PathError::Missing(root.join("p/none")));
 }
 
 #[test]
@@ -46,7 +46,7 @@ fn circle_of_links_is_refused() {
     symlink("a", root.join("b")).unwrap();
     assert!(matches!(
         resolve(&root.join("a")),
-        Err(Refusal::Unreadable { .. })
+        Err(PathError::Unreadable { .. })
     ));
 }
 
@@ -55,7 +55,7 @@ fn process_links_are_resolved_by_their_text() {
     let roots = Roots::new([Path::new("/proc/self/task")]);
     assert!(matches!(
         roots.resolve(Path::new("/proc/self/root/etc")),
-        Err(Refusal::Outside { .. })
+        Err(PathError::Outside { .. })
     ));
 }
 
@@ -98,14 +98,14 @@ fn swap_is_found_even_when_it_was_undone() {
     std::fs::write(root.join("p/other"), "unrelated").unwrap();
     assert_eq!(guard.verify(), Ok(()));
     swap();
-    assert_eq!(guard.verify(), Err(Refusal::Link(source.clone())));
+    assert_eq!(guard.verify(), Err(PathError::Link(source.clone())));
     swap();
-    assert_eq!(guard.verify(), Err(Refusal::Changed(source.clone())));
+    assert_eq!(guard.verify(), Err(PathError::Changed(source.clone())));
     assert_eq!(guard.verify(), Ok(()), "a change is reported once");
     swap();
     assert!(matches!(
         Guard::hold(std::slice::from_ref(&source), None),
-        Err(Refusal::Link(_))
+        Err(PathError::Link(_))
     ));
 }
 
@@ -118,7 +118,7 @@ fn replaced_directory_is_found() {
     guard.watch = None;
     std::fs::rename(&source, root.join("p/old")).unwrap();
     std::fs::create_dir(&source).unwrap();
-    assert_eq!(guard.verify(), Err(Refusal::Changed(source)));
+    assert_eq!(guard.verify(), Err(PathError::Changed(source)));
 }
 
 /// One entry of a generated tree; names are few, so that links meet.

@@ -17,14 +17,14 @@ use bollard::query_parameters::{
 
 use super::{mounts, port};
 use crate::Shared;
-use crate::call::{self, REMOVE, WRITE};
+use crate::call::{self, CallError, REMOVE_TIMEOUT, WRITE_TIMEOUT};
 use crate::create;
 use crate::error::Op;
 use crate::image::build::BUILD_DIGEST;
 use crate::ownership::{self, Inspected};
 
 /// Time after the grace within which the engine must have killed and cleaned up the container.
-const AFTER_GRACE: Duration = Duration::from_secs(20);
+const KILL_TIMEOUT: Duration = Duration::from_secs(20);
 
 /// Creates a container, or adopts the one that an earlier attempt of the same action created.
 pub(super) async fn create(
@@ -33,19 +33,19 @@ pub(super) async fn create(
     spec: &ContainerSpec,
 ) -> Result<Done, ActionError> {
     if !spec.build.is_empty() {
-        expect_build(shared, spec).await?;
+        check_build(shared, spec).await?;
     }
     let client = shared.connection.client()?;
     let options = CreateContainerOptionsBuilder::default()
         .name(name.as_str())
         .build();
-    let held = mounts::before_create(shared, spec).await?;
-    let call = client.create_container(Some(options), create::body(spec));
-    match call::within(Op::CreateContainer, WRITE, call).await {
+    let guard = mounts::before_create(shared, spec).await?;
+    let call = client.create_container(Some(options), create::container_body(spec));
+    match call::run(Op::CreateContainer, WRITE_TIMEOUT, call).await {
         Ok(created) => match ContainerId::new(created.id) {
             Ok(id) => {
                 shared.owned_ids.insert(&id);
-                if let Err(refused) = mounts::after_create(shared, &id, held).await {
+                if let Err(refused) = mounts::after_create(shared, &id, guard).await {
                     return Err(remove_refused(shared, &id, refused).await);
                 }
                 shared
@@ -86,7 +86,7 @@ fn new_container(id: &ContainerId, name: &ResourceName, spec: &ContainerSpec, sh
 }
 
 /// Checks that the tag still names the build of the spec; another build may have taken the tag.
-async fn expect_build(shared: &Shared, spec: &ContainerSpec) -> Result<(), ActionError> {
+async fn check_build(shared: &Shared, spec: &ContainerSpec) -> Result<(), ActionError> {
     let labels = ownership::inspect_image(shared, &spec.image).await?;
     match labels.as_ref().and_then(|labels| labels.get(BUILD_DIGEST)) {
         Some(digest) if *digest == spec.build => Ok(()),
@@ -100,30 +100,30 @@ async fn adopt(
     spec: &ContainerSpec,
     holder: String,
 ) -> Result<Done, ActionError> {
-    let Some(held) = ownership::inspect(shared, name.as_str()).await? else {
+    let Some(existing) = ownership::inspect_container(shared, name.as_str()).await? else {
         // The holder was removed after the refusal, or its removal is still in progress.
         return Err(ActionError::Busy(format!("the name is still in use by {holder}")));
     };
-    let owner = ownership::owner_of(shared, &held).await?;
-    let same = |key: &str| held.container.labels.get(key) == spec.labels.get(key);
+    let owner = ownership::find_owner(shared, &existing).await?;
+    let same = |key: &str| existing.container.labels.get(key) == spec.labels.get(key);
     let ours = owner.is_some()
         && [ENVIRONMENT, SERVICE, SPEC_HASH, CONTROLLER]
             .into_iter()
             .all(same);
-    match (ours, held.container.state) {
+    match (ours, existing.container.state) {
         (true, ContainerState::Removing | ContainerState::Dead) => Err(ActionError::Busy(
             "the container of an earlier attempt is still being removed".to_owned(),
         )),
-        (true, _) => Ok(Done::Container(held.container.id)),
+        (true, _) => Ok(Done::Container(existing.container.id)),
         (false, _) => Err(ActionError::NameTaken {
-            holder: describe(&held, owner.is_some()),
+            holder: describe_holder(&existing, owner.is_some()),
         }),
     }
 }
 
 /// The holder of a name, for people.
-fn describe(held: &Inspected, is_owned: bool) -> String {
-    let container = &held.container;
+fn describe_holder(holder: &Inspected, is_owned: bool) -> String {
+    let container = &holder.container;
     let short: String = container.id.as_str().chars().take(12).collect();
     let owner = match container.owner().filter(|_| is_owned) {
         Some(owner) => format!(
@@ -136,7 +136,7 @@ fn describe(held: &Inspected, is_owned: bool) -> String {
 }
 
 /// Copies a file into a container, running or not. The engine writes it into the container's file system.
-pub(super) async fn place(shared: &Shared, id: &ContainerId, file: &File) -> Result<Done, ActionError> {
+pub(super) async fn copy_file(shared: &Shared, id: &ContainerId, file: &File) -> Result<Done, ActionError> {
     ownership::ensure_owned(shared, id).await?;
     let client = shared.connection.client()?;
     let options = UploadToContainerOptionsBuilder::default()
@@ -146,7 +146,7 @@ pub(super) async fn place(shared: &Shared, id: &ContainerId, file: &File) -> Res
         .build();
     let archive = pack_file(file).map_err(|error| ActionError::Rejected(error.to_string()))?;
     let call = client.upload_to_container(id.as_str(), Some(options), bollard::body_full(archive.into()));
-    match call::within(Op::CopyFile, WRITE, call).await {
+    match call::run(Op::CopyFile, WRITE_TIMEOUT, call).await {
         Ok(()) => Ok(Done::Ok),
         // The usual cause is a missing mount source, which may reappear.
         Err(ActionError::Rejected(why)) => Err(ActionError::Busy(why)),
@@ -168,26 +168,26 @@ fn pack_file(file: &File) -> std::io::Result<Vec<u8>> {
 pub(super) async fn start(shared: &Shared, id: &ContainerId) -> Result<Done, ActionError> {
     ownership::ensure_owned(shared, id).await?;
     let client = shared.connection.client()?;
-    let held = match mounts::before_start(shared, id).await {
-        Ok(held) => held,
+    let guard = match mounts::before_start(shared, id).await {
+        Ok(guard) => guard,
         Err((refused, true)) => return Err(remove_refused(shared, id, refused).await),
         Err((refused, false)) => return Err(refused),
     };
     let _call = shared.in_flight.start(id);
     let call = client.start_container(id.as_str(), None);
-    match call::raw(Op::StartContainer, WRITE, call).await {
-        Ok(()) => match mounts::after_start(shared, id, held).await {
+    match call::run_raw(Op::StartContainer, WRITE_TIMEOUT, call).await {
+        Ok(()) => match mounts::after_start(shared, id, guard).await {
             Ok(()) => Ok(Done::Ok),
             Err(refused) => Err(remove_refused(shared, id, refused).await),
         },
-        Err(refusal) => {
-            let text = refusal.text();
-            match refusal.into_error(Op::StartContainer) {
+        Err(error) => {
+            let text = error.lowercase_message();
+            match error.classify(Op::StartContainer) {
                 ActionError::PortTaken(refusal) => {
-                    let held = ownership::inspect(shared, id.as_str())
+                    let inspected = ownership::inspect_container(shared, id.as_str())
                         .await?
                         .ok_or(ActionError::Gone)?;
-                    Err(port::describe_refusal(shared, &held, refusal.port, &text).await)
+                    Err(port::describe_refusal(shared, &inspected, refusal.port, &text).await)
                 }
                 other => Err(other),
             }
@@ -213,22 +213,28 @@ pub(super) async fn stop(shared: &Shared, id: &ContainerId, grace: Duration) -> 
     }
     let client = shared.connection.client()?;
     let _call = shared.in_flight.start(id);
-    let seconds = i32::try_from(create::whole_seconds(grace)).unwrap_or(i32::MAX);
+    let seconds = i32::try_from(create::round_up_to_seconds(grace)).unwrap_or(i32::MAX);
     let options = StopContainerOptionsBuilder::default().t(seconds).build();
     let stopping = shared.own_stops.begin(id, grace, (shared.now)());
     let call = client.stop_container(id.as_str(), Some(options));
-    let result = call::raw(Op::StopContainer, grace + AFTER_GRACE, call).await;
-    gone_is_done(result, Op::StopContainer).inspect(|_| stopping.done((shared.now)()))
+    let result = call::run_raw(Op::StopContainer, grace + KILL_TIMEOUT, call).await;
+    gone_is_done(result, Op::StopContainer).inspect(|_| stopping.finish((shared.now)()))
 }
 
 /// Pauses a container that Argus owns.
 pub(crate) async fn pause(shared: &Shared, id: &ContainerId) -> Result<Done, ActionError> {
     ownership::ensure_owned(shared, id).await?;
     let client = shared.connection.client()?;
-    match call::raw(Op::PauseContainer, WRITE, client.pause_container(id.as_str())).await {
+    match call::run_raw(
+        Op::PauseContainer,
+        WRITE_TIMEOUT,
+        client.pause_container(id.as_str()),
+    )
+    .await
+    {
         Ok(()) => Ok(Done::Ok),
-        Err(refusal) if refusal.text().contains("is already paused") => Ok(Done::Ok),
-        Err(refusal) => Err(refusal.into_error(Op::PauseContainer)),
+        Err(error) if error.lowercase_message().contains("is already paused") => Ok(Done::Ok),
+        Err(error) => Err(error.classify(Op::PauseContainer)),
     }
 }
 
@@ -237,10 +243,16 @@ pub(super) async fn unpause(shared: &Shared, id: &ContainerId) -> Result<Done, A
     ownership::ensure_owned(shared, id).await?;
     let client = shared.connection.client()?;
     let _call = shared.in_flight.start(id);
-    match call::raw(Op::UnpauseContainer, WRITE, client.unpause_container(id.as_str())).await {
+    match call::run_raw(
+        Op::UnpauseContainer,
+        WRITE_TIMEOUT,
+        client.unpause_container(id.as_str()),
+    )
+    .await
+    {
         Ok(()) => Ok(Done::Ok),
-        Err(refusal) if refusal.text().contains("is not paused") => Ok(Done::Ok),
-        Err(refusal) => Err(refusal.into_error(Op::UnpauseContainer)),
+        Err(error) if error.lowercase_message().contains("is not paused") => Ok(Done::Ok),
+        Err(error) => Err(error.classify(Op::UnpauseContainer)),
     }
 }
 
@@ -250,28 +262,28 @@ pub(super) async fn rename(
     id: &ContainerId,
     to: &ResourceName,
 ) -> Result<Done, ActionError> {
-    let held = ownership::own_container(shared, id)
+    let inspected = ownership::inspect_owned_container(shared, id)
         .await?
         .ok_or(ActionError::Gone)?;
-    if held.container.name == to.as_str() {
+    if inspected.container.name == to.as_str() {
         return Ok(Done::Ok);
     }
     let client = shared.connection.client()?;
     let options = RenameContainerOptionsBuilder::default().name(to.as_str()).build();
-    match call::within(
+    match call::run(
         Op::RenameContainer,
-        WRITE,
+        WRITE_TIMEOUT,
         client.rename_container(id.as_str(), options),
     )
     .await
     {
         Ok(()) => Ok(Done::Ok),
         Err(ActionError::NameTaken { holder }) => {
-            Err(match ownership::inspect(shared, to.as_str()).await? {
+            Err(match ownership::inspect_container(shared, to.as_str()).await? {
                 Some(other) => {
-                    let owner = ownership::owner_of(shared, &other).await?;
+                    let owner = ownership::find_owner(shared, &other).await?;
                     ActionError::NameTaken {
-                        holder: describe(&other, owner.is_some()),
+                        holder: describe_holder(&other, owner.is_some()),
                     }
                 }
                 None => ActionError::Busy(format!("the name is still in use by {holder}")),
@@ -283,7 +295,7 @@ pub(super) async fn rename(
 
 /// Removes a container, running or not, together with its anonymous volumes.
 pub(super) async fn remove(shared: &Shared, id: &ContainerId) -> Result<Done, ActionError> {
-    if ownership::own_container(shared, id).await?.is_none() {
+    if ownership::inspect_owned_container(shared, id).await?.is_none() {
         return Ok(Done::Ok);
     }
     let client = shared.connection.client()?;
@@ -292,17 +304,17 @@ pub(super) async fn remove(shared: &Shared, id: &ContainerId) -> Result<Done, Ac
         .v(true)
         .build();
     let _call = shared.in_flight.start(id);
-    let stopping = shared.own_stops.begin(id, REMOVE, (shared.now)());
+    let stopping = shared.own_stops.begin(id, REMOVE_TIMEOUT, (shared.now)());
     let call = client.remove_container(id.as_str(), Some(options));
-    let result = call::raw(Op::RemoveContainer, REMOVE, call).await;
-    gone_is_done(result, Op::RemoveContainer).inspect(|_| stopping.done((shared.now)()))
+    let result = call::run_raw(Op::RemoveContainer, REMOVE_TIMEOUT, call).await;
+    gone_is_done(result, Op::RemoveContainer).inspect(|_| stopping.finish((shared.now)()))
 }
 
 /// Treats a missing container as success.
-fn gone_is_done(result: Result<(), call::Refusal>, op: Op) -> Result<Done, ActionError> {
+fn gone_is_done(result: Result<(), CallError>, op: Op) -> Result<Done, ActionError> {
     match result {
         Ok(()) => Ok(Done::Ok),
-        Err(refusal) if refusal.is_gone() => Ok(Done::Ok),
-        Err(refusal) => Err(refusal.into_error(op)),
+        Err(error) if error.is_gone() => Ok(Done::Ok),
+        Err(error) => Err(error.classify(op)),
     }
 }

@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use argus_backend::host_path::guard::Guard;
-use argus_backend::host_path::{Identity, Refusal};
+use argus_backend::host_path::{Identity, PathError};
 use argus_core::desired::Mount;
 use argus_core::ident::ContainerId;
 use argus_core::outcome::ActionError;
@@ -16,150 +16,165 @@ use argus_core::plan::ContainerSpec;
 use bollard::models;
 
 use crate::Shared;
-use crate::call::{self, READ};
+use crate::call::{self, READ_TIMEOUT};
 use crate::error::Op;
 
 /// Capacity of the cache. A full cache is cleared; the sources are then read from the engine again.
-const KEPT: usize = 16 * 1024;
+const CAPACITY: usize = 16 * 1024;
 
 /// The bind mounts of the containers that this process created or started.
 #[derive(Debug, Default)]
-pub(crate) struct Binds {
-    known: Mutex<HashMap<ContainerId, Known>>,
+pub(crate) struct BindMounts {
+    by_container: Mutex<HashMap<ContainerId, RecordedMounts>>,
 }
 
+/// The bind mounts of one container.
 #[derive(Debug, Clone, Default)]
-struct Known {
+struct RecordedMounts {
     sources: Vec<PathBuf>,
     /// Identities of the sources at the create; empty once the container was started.
     created_with: Vec<Option<Identity>>,
 }
 
-impl Binds {
-    fn known(&self) -> MutexGuard<'_, HashMap<ContainerId, Known>> {
-        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+impl BindMounts {
+    fn lock(&self) -> MutexGuard<'_, HashMap<ContainerId, RecordedMounts>> {
+        self.by_container.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn learn(&self, id: &ContainerId, known: Known) {
-        let mut all = self.known();
-        if all.len() >= KEPT {
+    fn insert(&self, id: &ContainerId, mounts: RecordedMounts) {
+        let mut all = self.lock();
+        if all.len() >= CAPACITY {
             all.clear();
         }
-        all.insert(id.clone(), known);
+        all.insert(id.clone(), mounts);
     }
 }
 
 /// Sources under observation, for one call on the engine.
-pub(super) struct Held(Option<Guard>);
+pub(super) struct SourceGuard(Option<Guard>);
 
 /// Resolves the sources of a container that is to be created.
 ///
 /// # Errors
 /// [`ActionError::BadMount`] when a source is missing, [`ActionError::MountRefused`] when it must not be used.
-pub(super) async fn before_create(shared: &Shared, spec: &ContainerSpec) -> Result<Held, ActionError> {
+pub(super) async fn before_create(shared: &Shared, spec: &ContainerSpec) -> Result<SourceGuard, ActionError> {
     let sources = spec.mounts.iter().filter_map(|mount| match mount {
         Mount::Bind { source, .. } => Some(PathBuf::from(source)),
         Mount::Volume { .. } => None,
     });
-    hold(shared, sources.collect()).await
+    guard_sources(shared, sources.collect()).await
 }
 
 /// Checks a created container. One that is refused has to be removed.
 ///
 /// # Errors
 /// A source was replaced since [`before_create`].
-pub(super) async fn after_create(shared: &Shared, id: &ContainerId, held: Held) -> Result<(), ActionError> {
-    let known = Known {
-        sources: held.0.as_ref().map_or_else(Vec::new, Guard::sources),
-        created_with: held.0.as_ref().map_or_else(Vec::new, Guard::identities),
+pub(super) async fn after_create(
+    shared: &Shared,
+    id: &ContainerId,
+    guard: SourceGuard,
+) -> Result<(), ActionError> {
+    let mounts = RecordedMounts {
+        sources: guard.0.as_ref().map_or_else(Vec::new, Guard::sources),
+        created_with: guard.0.as_ref().map_or_else(Vec::new, Guard::identities),
     };
-    shared.binds.learn(id, known);
-    verify(held).await
+    shared.bind_mounts.insert(id, mounts);
+    verify(guard).await
 }
 
 /// Resolves the sources of a container that is to be started.
 ///
 /// # Errors
 /// As [`before_create`]; the second value says that the container has never run and has to be removed.
-pub(super) async fn before_start(shared: &Shared, id: &ContainerId) -> Result<Held, (ActionError, bool)> {
-    let known = shared.binds.known().get(id).cloned();
-    let known = match known {
-        Some(known) => known,
-        None => requested_binds(shared, id)
-            .await
-            .map_err(|error| (error, false))?,
+pub(super) async fn before_start(
+    shared: &Shared,
+    id: &ContainerId,
+) -> Result<SourceGuard, (ActionError, bool)> {
+    let recorded = shared.bind_mounts.lock().get(id).cloned();
+    let mounts = match recorded {
+        Some(mounts) => mounts,
+        None => inspect_mounts(shared, id).await.map_err(|error| (error, false))?,
     };
-    let fresh = !known.created_with.is_empty();
-    let first = known.sources.first().cloned();
-    let held = hold(shared, known.sources)
+    let never_started = !mounts.created_with.is_empty();
+    let first = mounts.sources.first().cloned();
+    let guard = guard_sources(shared, mounts.sources)
         .await
-        .map_err(|error| (error, fresh))?;
-    if let (Some(guard), Some(first)) = (&held.0, first)
-        && fresh
-        && guard.identities() != known.created_with
+        .map_err(|error| (error, never_started))?;
+    if let (Some(guard), Some(first)) = (&guard.0, first)
+        && never_started
+        && guard.identities() != mounts.created_with
     {
-        return Err((refused(&Refusal::Changed(first)), true));
+        return Err((mount_error(&PathError::Changed(first)), true));
     }
-    Ok(held)
+    Ok(guard)
 }
 
 /// Checks a started container. One that is refused has to be removed.
 ///
 /// # Errors
 /// A source was replaced since [`before_start`].
-pub(super) async fn after_start(shared: &Shared, id: &ContainerId, held: Held) -> Result<(), ActionError> {
-    verify(held).await?;
-    if let Some(known) = shared.binds.known().get_mut(id) {
-        known.created_with.clear();
+pub(super) async fn after_start(
+    shared: &Shared,
+    id: &ContainerId,
+    guard: SourceGuard,
+) -> Result<(), ActionError> {
+    verify(guard).await?;
+    if let Some(mounts) = shared.bind_mounts.lock().get_mut(id) {
+        mounts.created_with.clear();
     }
     Ok(())
 }
 
-async fn hold(shared: &Shared, sources: Vec<PathBuf>) -> Result<Held, ActionError> {
+async fn guard_sources(shared: &Shared, sources: Vec<PathBuf>) -> Result<SourceGuard, ActionError> {
     if sources.is_empty() {
-        return Ok(Held(None));
+        return Ok(SourceGuard(None));
     }
     let engine = shared.connection.endpoint().socket().map(ToOwned::to_owned);
     let hold = move || Guard::hold(&sources, engine.as_deref());
     match tokio::task::spawn_blocking(hold).await {
-        Ok(Ok(guard)) => Ok(Held(Some(guard))),
-        Ok(Err(refusal)) => Err(refused(&refusal)),
+        Ok(Ok(guard)) => Ok(SourceGuard(Some(guard))),
+        Ok(Err(error)) => Err(mount_error(&error)),
         Err(error) => Err(ActionError::MountRefused(error.to_string())),
     }
 }
 
-async fn verify(held: Held) -> Result<(), ActionError> {
-    let Some(mut guard) = held.0 else { return Ok(()) };
+async fn verify(guard: SourceGuard) -> Result<(), ActionError> {
+    let Some(mut guard) = guard.0 else { return Ok(()) };
     match tokio::task::spawn_blocking(move || guard.verify()).await {
         Ok(Ok(())) => Ok(()),
-        Ok(Err(refusal)) => Err(refused(&refusal)),
+        Ok(Err(error)) => Err(mount_error(&error)),
         Err(error) => Err(ActionError::MountRefused(error.to_string())),
     }
 }
 
-fn refused(refusal: &Refusal) -> ActionError {
-    match refusal {
-        Refusal::Missing(_) | Refusal::Unreadable { .. } => ActionError::BadMount(refusal.to_string()),
-        Refusal::Outside { .. } | Refusal::Link(_) | Refusal::Socket(_) | Refusal::Changed(_) => {
-            ActionError::MountRefused(refusal.to_string())
+fn mount_error(error: &PathError) -> ActionError {
+    match error {
+        PathError::Missing(_) | PathError::Unreadable { .. } => ActionError::BadMount(error.to_string()),
+        PathError::Outside { .. } | PathError::Link(_) | PathError::Socket(_) | PathError::Changed(_) => {
+            ActionError::MountRefused(error.to_string())
         }
     }
 }
 
 /// The bind mounts of a container that another process created, as they were requested.
-async fn requested_binds(shared: &Shared, id: &ContainerId) -> Result<Known, ActionError> {
+async fn inspect_mounts(shared: &Shared, id: &ContainerId) -> Result<RecordedMounts, ActionError> {
     let client = shared.connection.client()?;
-    let found = call::within(Op::Inspect, READ, client.inspect_container(id.as_str(), None)).await?;
+    let found = call::run(
+        Op::Inspect,
+        READ_TIMEOUT,
+        client.inspect_container(id.as_str(), None),
+    )
+    .await?;
     let host = found.host_config.unwrap_or_default();
-    let known = Known {
-        sources: sources(host),
+    let mounts = RecordedMounts {
+        sources: bind_sources(host),
         created_with: Vec::new(),
     };
-    shared.binds.learn(id, known.clone());
-    Ok(known)
+    shared.bind_mounts.insert(id, mounts.clone());
+    Ok(mounts)
 }
 
-fn sources(host: models::HostConfig) -> Vec<PathBuf> {
+fn bind_sources(host: models::HostConfig) -> Vec<PathBuf> {
     let mounts = host.mounts.unwrap_or_default().into_iter();
     let mounts = mounts.filter(|mount| mount.typ == Some(models::MountType::BIND));
     let mounts = mounts.filter_map(|mount| mount.source);
@@ -190,6 +205,6 @@ mod tests {
             binds: Some(vec!["/b:/x:ro".to_owned(), "named:/y".to_owned()]),
             ..Default::default()
         };
-        assert_eq!(sources(host), [PathBuf::from("/a"), PathBuf::from("/b")]);
+        assert_eq!(bind_sources(host), [PathBuf::from("/a"), PathBuf::from("/b")]);
     }
 }

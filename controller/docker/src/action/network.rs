@@ -11,8 +11,8 @@ use bollard::models;
 use bollard::query_parameters::ListNetworksOptionsBuilder;
 
 use crate::Shared;
-use crate::call::{self, READ, WRITE};
-use crate::create::unsorted;
+use crate::call::{self, READ_TIMEOUT, WRITE_TIMEOUT};
+use crate::create::unsort_labels;
 use crate::error::Op;
 use crate::inspect;
 use crate::ownership;
@@ -27,10 +27,10 @@ pub(super) async fn create(
     let request = models::NetworkCreateRequest {
         name: name.as_str().to_owned(),
         driver: Some("bridge".to_owned()),
-        labels: Some(unsorted(labels)),
+        labels: Some(unsort_labels(labels)),
         ..Default::default()
     };
-    match call::within(Op::CreateNetwork, WRITE, client.create_network(request)).await {
+    match call::run(Op::CreateNetwork, WRITE_TIMEOUT, client.create_network(request)).await {
         Ok(made) => match NetworkId::new(made.id) {
             Ok(id) => {
                 let network = Network {
@@ -58,10 +58,10 @@ async fn adopt(
     // The engine's filter matches substrings, so the name is compared again.
     let filters = HashMap::from([("name", vec![name.as_str()])]);
     let options = ListNetworksOptionsBuilder::default().filters(&filters).build();
-    let found = call::within(Op::Inspect, READ, client.list_networks(Some(options))).await?;
+    let found = call::run(Op::Inspect, READ_TIMEOUT, client.list_networks(Some(options))).await?;
     let named = found
         .into_iter()
-        .filter_map(inspect::network)
+        .filter_map(inspect::convert_network)
         .filter(|network| network.name == name.as_str());
     let (ours, others): (Vec<_>, Vec<_>) = named.partition(|network| {
         let same = |key: &str| network.labels.get(key) == labels.get(key);
@@ -91,12 +91,12 @@ async fn adopt(
 
 /// Removes a network. Endpoints that containers of Argus left behind are freed first.
 pub(super) async fn remove(shared: &Shared, id: &NetworkId) -> Result<Done, ActionError> {
-    if ownership::own_network(shared, id).await?.is_none() {
+    if ownership::inspect_owned_network(shared, id).await?.is_none() {
         return Ok(Done::Ok);
     }
     match delete(shared, id).await {
         Err(ActionError::NetworkInUse(message)) => {
-            let Some(network) = ownership::own_network(shared, id).await? else {
+            let Some(network) = ownership::inspect_owned_network(shared, id).await? else {
                 return Ok(Done::Ok);
             };
             free_stuck_endpoints(shared, id, &network, message).await?;
@@ -108,10 +108,16 @@ pub(super) async fn remove(shared: &Shared, id: &NetworkId) -> Result<Done, Acti
 
 async fn delete(shared: &Shared, id: &NetworkId) -> Result<Done, ActionError> {
     let client = shared.connection.client()?;
-    match call::raw(Op::RemoveNetwork, WRITE, client.remove_network(id.as_str())).await {
+    match call::run_raw(
+        Op::RemoveNetwork,
+        WRITE_TIMEOUT,
+        client.remove_network(id.as_str()),
+    )
+    .await
+    {
         Ok(()) => Ok(Done::Ok),
-        Err(refusal) if refusal.is_gone() => Ok(Done::Ok),
-        Err(refusal) => Err(refusal.into_error(Op::RemoveNetwork)),
+        Err(error) if error.is_gone() => Ok(Done::Ok),
+        Err(error) => Err(error.classify(Op::RemoveNetwork)),
     }
 }
 
@@ -129,18 +135,18 @@ async fn free_stuck_endpoints(
     for (key, endpoint) in endpoints {
         let name = endpoint.name.unwrap_or_else(|| key.clone());
         let holder = match ContainerId::new(key) {
-            Ok(container) => ownership::inspect(shared, container.as_str()).await?,
+            Ok(container) => ownership::inspect_container(shared, container.as_str()).await?,
             Err(_) => None,
         };
-        if let Some(held) = holder {
+        if let Some(inspected) = holder {
             let ended = matches!(
-                held.container.state,
+                inspected.container.state,
                 ContainerState::Exited | ContainerState::Dead | ContainerState::Created
             );
-            if !ended || ownership::owner_of(shared, &held).await?.is_none() {
+            if !ended || ownership::find_owner(shared, &inspected).await?.is_none() {
                 return Err(ActionError::NetworkInUse(format!(
                     "container `{}` is attached",
-                    held.container.name
+                    inspected.container.name
                 )));
             }
         }
@@ -158,7 +164,9 @@ pub(super) async fn connect(
     aliases: &[String],
 ) -> Result<Done, ActionError> {
     let gone = || ActionError::NetworkGone(format!("network {network} not found"));
-    ownership::own_network(shared, network).await?.ok_or_else(gone)?;
+    ownership::inspect_owned_network(shared, network)
+        .await?
+        .ok_or_else(gone)?;
     ownership::ensure_owned(shared, container).await?;
     let client = shared.connection.client()?;
     let endpoint = models::EndpointSettings {
@@ -169,18 +177,18 @@ pub(super) async fn connect(
         container: container.as_str().to_owned(),
         endpoint_config: Some(endpoint),
     };
-    match call::raw(
+    match call::run_raw(
         Op::ConnectNetwork,
-        WRITE,
+        WRITE_TIMEOUT,
         client.connect_network(network.as_str(), request),
     )
     .await
     {
         Ok(()) => Ok(Done::Ok),
-        Err(refusal) if refusal.text().contains("already exists in network") => {
+        Err(error) if error.lowercase_message().contains("already exists in network") => {
             check_attachment(shared, network, container, aliases).await
         }
-        Err(refusal) => Err(refusal.into_error(Op::ConnectNetwork)),
+        Err(error) => Err(error.classify(Op::ConnectNetwork)),
     }
 }
 
@@ -191,10 +199,10 @@ async fn check_attachment(
     container: &ContainerId,
     aliases: &[String],
 ) -> Result<Done, ActionError> {
-    let held = ownership::inspect(shared, container.as_str())
+    let inspected = ownership::inspect_container(shared, container.as_str())
         .await?
         .ok_or(ActionError::Gone)?;
-    let attachment = held
+    let attachment = inspected
         .container
         .networks
         .values()
@@ -217,14 +225,14 @@ pub(super) async fn disconnect(shared: &Shared, network: &str, container: &str) 
     let Some(found) = ownership::inspect_network(shared, network.as_str()).await? else {
         return Ok(Done::Ok);
     };
-    match ownership::inspect(shared, container.as_str()).await? {
-        Some(held) if ownership::owner_of(shared, &held).await?.is_none() => {
+    match ownership::inspect_container(shared, container.as_str()).await? {
+        Some(inspected) if ownership::find_owner(shared, &inspected).await?.is_none() => {
             return Err(ActionError::NotOurs(format!(
                 "container `{}`",
-                held.container.name
+                inspected.container.name
             )));
         }
-        None if Owner::read(&inspect::sorted(found.labels)).is_none() => {
+        None if Owner::read(&inspect::sort_labels(found.labels)).is_none() => {
             return Err(ActionError::NotOurs(format!("network `{network}`")));
         }
         _ => {}
@@ -245,15 +253,15 @@ async fn force_disconnect(shared: &Shared, network: &str, container: &str) -> Re
         container: container.to_owned(),
         force: Some(true),
     };
-    match call::raw(
+    match call::run_raw(
         Op::DisconnectNetwork,
-        WRITE,
+        WRITE_TIMEOUT,
         client.disconnect_network(network, request),
     )
     .await
     {
         Ok(()) => Ok(()),
-        Err(refusal) if refusal.is_gone() || refusal.text().contains("is not connected") => Ok(()),
-        Err(refusal) => Err(refusal.into_error(Op::DisconnectNetwork)),
+        Err(error) if error.is_gone() || error.lowercase_message().contains("is not connected") => Ok(()),
+        Err(error) => Err(error.classify(Op::DisconnectNetwork)),
     }
 }

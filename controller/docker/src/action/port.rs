@@ -10,12 +10,12 @@ use crate::ownership::Inspected;
 /// The error of a start that failed on a port, with the port's owner and all busy ports.
 pub(super) async fn describe_refusal(
     shared: &Shared,
-    held: &Inspected,
+    inspected: &Inspected,
     named: ProtocolPort,
     text: &str,
 ) -> ActionError {
-    let port = as_published(held, named);
-    let snapshot = listeners::snapshot(shared, Some(&held.container.id)).await;
+    let port = as_published(inspected, named);
+    let snapshot = listeners::take_snapshot(shared, Some(&inspected.container.id)).await;
     let owner = match snapshot.owner(port) {
         Some(owner) => owner,
         // The engine has allocated the port, but no socket uses it.
@@ -35,8 +35,8 @@ pub(super) async fn describe_refusal(
 }
 
 /// Corrects the protocol of the port from the container's bindings; some messages do not name it.
-fn as_published(held: &Inspected, named: ProtocolPort) -> ProtocolPort {
-    let bindings = held
+fn as_published(inspected: &Inspected, named: ProtocolPort) -> ProtocolPort {
+    let bindings = inspected
         .container
         .inspect
         .as_ref()

@@ -9,8 +9,8 @@ use bollard::models::VolumeCreateRequest;
 use bollard::query_parameters::RemoveVolumeOptionsBuilder;
 
 use crate::Shared;
-use crate::call::{self, READ, WRITE};
-use crate::create::unsorted;
+use crate::call::{self, READ_TIMEOUT, WRITE_TIMEOUT};
+use crate::create::unsort_labels;
 use crate::error::Op;
 
 /// Creates a volume. The engine returns an existing volume of the same name, so the labels decide the owner.
@@ -23,10 +23,10 @@ pub(super) async fn create(
     let request = VolumeCreateRequest {
         name: Some(name.as_str().to_owned()),
         driver: Some("local".to_owned()),
-        labels: Some(unsorted(labels)),
+        labels: Some(unsort_labels(labels)),
         ..Default::default()
     };
-    let made = call::within(Op::CreateVolume, WRITE, client.create_volume(request)).await?;
+    let made = call::run(Op::CreateVolume, WRITE_TIMEOUT, client.create_volume(request)).await?;
     let same = |key: &str| made.labels.get(key) == labels.get(key);
     if [ENVIRONMENT, CONTROLLER].into_iter().all(same) {
         return Ok(Done::Ok);
@@ -46,24 +46,24 @@ pub(super) async fn create(
 /// Removes a volume.
 pub(super) async fn remove(shared: &Shared, name: &ResourceName) -> Result<Done, ActionError> {
     let client = shared.connection.client()?;
-    let found = match call::raw(Op::Inspect, READ, client.inspect_volume(name.as_str())).await {
+    let found = match call::run_raw(Op::Inspect, READ_TIMEOUT, client.inspect_volume(name.as_str())).await {
         Ok(found) => found,
-        Err(refusal) if refusal.is(404) => return Ok(Done::Ok),
-        Err(refusal) => return Err(refusal.into_error(Op::Inspect)),
+        Err(error) if error.has_status(404) => return Ok(Done::Ok),
+        Err(error) => return Err(error.classify(Op::Inspect)),
     };
     if Owner::read(&found.labels.into_iter().collect()).is_none() {
         return Err(ActionError::NotOurs(format!("volume `{name}`")));
     }
     let options = RemoveVolumeOptionsBuilder::default().build();
-    match call::raw(
+    match call::run_raw(
         Op::RemoveVolume,
-        WRITE,
+        WRITE_TIMEOUT,
         client.remove_volume(name.as_str(), Some(options)),
     )
     .await
     {
         Ok(()) => Ok(Done::Ok),
-        Err(refusal) if refusal.is_gone() => Ok(Done::Ok),
-        Err(refusal) => Err(refusal.into_error(Op::RemoveVolume)),
+        Err(error) if error.is_gone() => Ok(Done::Ok),
+        Err(error) => Err(error.classify(Op::RemoveVolume)),
     }
 }

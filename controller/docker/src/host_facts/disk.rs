@@ -9,9 +9,9 @@ use bollard::models::{SystemInfo, SystemVersion};
 use crate::{Shared, helper, prune};
 
 /// Free bytes below which the reclaimable space is determined; a free share below one tenth has the same effect.
-const LITTLE: u64 = 4_000_000_000;
+const LOW_FREE_BYTES: u64 = 4_000_000_000;
 /// Deadline of the query for the reclaimable space.
-const RECLAIMABLE: Duration = Duration::from_secs(2);
+const RECLAIMABLE_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// Measures the free space of the engine's data root. A data root on another host is measured by a helper there.
 pub(super) async fn measure(shared: &Shared, info: &SystemInfo, version: &SystemVersion) -> Fact<Disk> {
@@ -31,8 +31,8 @@ pub(super) async fn measure(shared: &Shared, info: &SystemInfo, version: &System
         Err(error) => return Fact::Unknown(error.to_string()),
     };
     let (free, total) = (found.f_bavail * found.f_frsize, found.f_blocks * found.f_frsize);
-    let reclaimable = if free < LITTLE || free < total / 10 {
-        tokio::time::timeout(RECLAIMABLE, Box::pin(reclaimable(shared, version)))
+    let reclaimable = if free < LOW_FREE_BYTES || free < total / 10 {
+        tokio::time::timeout(RECLAIMABLE_TIMEOUT, Box::pin(reclaimable(shared, version)))
             .await
             .unwrap_or_default()
     } else {
@@ -50,7 +50,7 @@ pub(super) async fn measure(shared: &Shared, info: &SystemInfo, version: &System
 /// Measures with a helper container: its root file system lies on the engine's data root.
 async fn measure_remote(shared: &Shared, root: String, why: String) -> Fact<Disk> {
     let command = vec!["probe".to_owned(), "disk".to_owned()];
-    let output = match helper::run(shared, helper::From::Nowhere, command).await {
+    let output = match helper::run(shared, helper::HelperNetwork::None, command).await {
         Ok(output) => output,
         Err(error) => {
             return Fact::Unknown(format!("{why}, and the helper container failed: {error}"));
@@ -91,7 +91,7 @@ fn check_local(shared: &Shared, info: &SystemInfo, root: &str) -> Result<(), Str
 
 /// Space that `argus prune` could free. The build cache is left out on engines that scan their whole disk to report it.
 async fn reclaimable(shared: &Shared, version: &SystemVersion) -> Option<Reclaimable> {
-    let images = prune::built(shared).await.ok()?;
+    let images = prune::list_built_images(shared).await.ok()?;
     let counts_all = version.api_version.as_deref().is_none_or(|api| {
         let minor = api
             .split_once('.')
@@ -101,7 +101,7 @@ async fn reclaimable(shared: &Shared, version: &SystemVersion) -> Option<Reclaim
     let build_cache = if counts_all {
         0
     } else {
-        prune::build_cache(shared).await.unwrap_or_default()
+        prune::unused_build_cache(shared).await.unwrap_or_default()
     };
     let dead = argus_core::prune::unused(&images, &std::collections::BTreeSet::new());
     Some(Reclaimable {

@@ -38,7 +38,7 @@ fn mask(bits: u8) -> u32 {
 
 /// The configured pools of an engine, or Docker's defaults; `None` for Podman, which has other defaults and does not
 /// report them.
-pub(super) fn of(info: &SystemInfo, version: &SystemVersion) -> Option<Vec<Pool>> {
+pub(super) fn read_pools(info: &SystemInfo, version: &SystemVersion) -> Option<Vec<Pool>> {
     let configured = info.default_address_pools.as_deref().unwrap_or_default();
     if configured.is_empty() {
         let components = version.components.as_deref().unwrap_or_default();
@@ -78,7 +78,7 @@ fn default_pools() -> Vec<Pool> {
 }
 
 /// The address ranges of existing networks.
-pub(super) fn used(networks: &[Network]) -> Vec<Cidr> {
+pub(super) fn used_ranges(networks: &[Network]) -> Vec<Cidr> {
     let configs = networks
         .iter()
         .filter_map(|network| network.ipam.as_ref()?.config.as_ref())
@@ -89,11 +89,11 @@ pub(super) fn used(networks: &[Network]) -> Vec<Cidr> {
 }
 
 /// Number of subnets in the pools that do not overlap with an existing network.
-pub(super) fn free(pools: &[Pool], used: &[Cidr]) -> u64 {
-    pools.iter().map(|pool| free_in(*pool, used)).sum()
+pub(super) fn count_free(pools: &[Pool], used: &[Cidr]) -> u64 {
+    pools.iter().map(|pool| count_free_in(*pool, used)).sum()
 }
 
-fn free_in(pool: Pool, used: &[Cidr]) -> u64 {
+fn count_free_in(pool: Pool, used: &[Cidr]) -> u64 {
     let all = 1_u64 << (pool.size - pool.base.bits);
     let subnet = |address: u32| {
         let within = u64::from(address - pool.base.first);
@@ -144,8 +144,8 @@ mod tests {
 
     fn free_networks(info: &SystemInfo, subnets: &[&str]) -> u64 {
         let networks: Vec<Network> = subnets.iter().map(|subnet| network(subnet)).collect();
-        let pools = of(info, &SystemVersion::default()).unwrap();
-        free(&pools, &used(&networks))
+        let pools = read_pools(info, &SystemVersion::default()).unwrap();
+        count_free(&pools, &used_ranges(&networks))
     }
 
     #[test]

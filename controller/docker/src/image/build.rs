@@ -21,7 +21,7 @@ use super::context::Context;
 use super::credentials;
 use crate::Shared;
 use crate::error::{self, Op};
-use crate::ownership::safe_reference;
+use crate::ownership::check_reference;
 
 /// Label with the digest of an image's build.
 pub(crate) const BUILD_DIGEST: &str = "argusai.build-digest";
@@ -32,13 +32,13 @@ pub(crate) const BUILD_LABELS: &str = "argusai.build-";
 pub(crate) const BUILD_TAG: &str = "argusai.build-tag";
 
 /// Number of log lines that the error of a failed build contains.
-const LOG_TAIL: usize = 50;
+const MAX_LOG_LINES: usize = 50;
 /// Size of a chunk in bytes, large enough that headers do not each become a chunk.
-const CHUNK: usize = 64 * 1024;
+const CHUNK_BYTES: usize = 64 * 1024;
 /// Number of chunks (half a megabyte) that may wait for the engine; then the packer blocks.
-const CHUNKS_WAITING: usize = 8;
+const MAX_WAITING_CHUNKS: usize = 8;
 /// Maximum time for a packer to end after its request has failed. A packer that runs longer was not the cause.
-const PACKER_ENDS: Duration = Duration::from_secs(1);
+const PACKER_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Builds an image and tags it.
 pub(crate) async fn build(
@@ -46,15 +46,15 @@ pub(crate) async fn build(
     build: &Build,
     progress: &dyn Progress,
 ) -> Result<Done, ActionError> {
-    safe_reference(&build.tag)?;
+    check_reference(&build.tag)?;
     let client = shared.connection.client()?;
     let (root, dockerfile) = (PathBuf::from(&build.context), build.dockerfile.clone());
     let excluded = build.excluded.clone();
     let opened = tokio::task::spawn_blocking(move || Context::open(&root, &dockerfile, &excluded)).await;
     let context = match opened {
         Ok(Ok(context)) => context,
-        Ok(Err(why)) => return Err(failed(&build.context, &why)),
-        Err(why) => return Err(failed(&build.context, &io::Error::other(why))),
+        Ok(Err(why)) => return Err(context_error(&build.context, &why)),
+        Err(why) => return Err(context_error(&build.context, &io::Error::other(why))),
     };
     let options = BuildImageOptionsBuilder::default()
         .dockerfile(&context.dockerfile)
@@ -84,9 +84,9 @@ pub(crate) async fn build(
             }
             Ok(Some(Err(failure))) => {
                 if let Some(why) = packing.failure().await {
-                    return Err(failed(&build.context, &why));
+                    return Err(context_error(&build.context, &why));
                 }
-                return Err(classified(&failure, &log));
+                return Err(classify(&failure, &log));
             }
             Ok(None) => return Ok(Done::Ok),
             // Sending a large context counts as progress.
@@ -102,20 +102,20 @@ pub(crate) async fn build(
     }
 }
 
-fn failed(context: &str, why: &io::Error) -> ActionError {
+fn context_error(context: &str, why: &io::Error) -> ActionError {
     ActionError::BuildFailed {
         message: format!("build context `{context}`: {why}"),
         log: String::new(),
     }
 }
 
-fn classified(failure: &Error, log: &Log) -> ActionError {
+fn classify(failure: &Error, log: &Log) -> ActionError {
     let classified = match failure {
-        Error::DockerStreamError { error: message } => error::answered(Op::Build, 200, message),
+        Error::DockerStreamError { error: message } => error::classify_response(Op::Build, 200, message),
         Error::DockerResponseServerError { status_code, message } => {
-            error::answered(Op::Build, *status_code, message)
+            error::classify_response(Op::Build, *status_code, message)
         }
-        other => error::transport(other),
+        other => error::classify_transport(other),
     };
     match classified {
         ActionError::BuildFailed { message, .. } => ActionError::BuildFailed {
@@ -143,7 +143,7 @@ impl Log {
             self.push_line(line.trim_end(), progress);
         }
         // A step that draws a progress bar without line ends must not fill the memory.
-        if self.unfinished.len() > CHUNK {
+        if self.unfinished.len() > CHUNK_BYTES {
             self.unfinished.clear();
         }
     }
@@ -155,7 +155,7 @@ impl Log {
         if line.starts_with("Step ") {
             progress.report_line(line);
         }
-        if self.lines.len() == LOG_TAIL {
+        if self.lines.len() == MAX_LOG_LINES {
             self.lines.pop_front();
         }
         self.lines.push_back(line.to_owned());
@@ -181,14 +181,14 @@ struct Packing {
 
 impl Packing {
     fn start(context: Context) -> Self {
-        let (sender, chunks) = mpsc::channel(CHUNKS_WAITING);
+        let (sender, chunks) = mpsc::channel(MAX_WAITING_CHUNKS);
         let sent = Arc::new(AtomicU64::new(0));
         let pipe = Pipe {
             sender: sender.clone(),
             sent: sent.clone(),
         };
         let work = move || {
-            let packed = context.write(io::BufWriter::with_capacity(CHUNK, pipe));
+            let packed = context.write(io::BufWriter::with_capacity(CHUNK_BYTES, pipe));
             if let Err(error) = &packed {
                 // The engine would build a tar that merely ends early, so the request body must fail.
                 drop(sender.blocking_send(Err(io::Error::from(error.kind()))));
@@ -219,7 +219,7 @@ impl Packing {
     /// The error of the packer; `None` when it succeeded or was not the cause of a failed request.
     async fn failure(&mut self) -> Option<io::Error> {
         // A packer that still waits for a reader was not the cause.
-        let packed = tokio::time::timeout(PACKER_ENDS, self.work.take()?)
+        let packed = tokio::time::timeout(PACKER_TIMEOUT, self.work.take()?)
             .await
             .ok()?
             .ok()?;

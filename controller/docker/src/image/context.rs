@@ -17,15 +17,15 @@ use sha2::{Digest, Sha256};
 use super::dockerignore::DockerIgnore;
 
 /// Maximum number of entries. It stops a context such as `/` early.
-const MOST_ENTRIES: usize = 200_000;
+const MAX_ENTRIES: usize = 200_000;
 
 /// Name in the tar of a Dockerfile that lies outside the context.
-const OUTSIDE: &str = ".argus.dockerfile";
+const OUTSIDE_DOCKERFILE: &str = ".argus.dockerfile";
 
 /// Name of the file with the exclusion rules.
-const IGNORE: &str = ".dockerignore";
+const DOCKERIGNORE: &str = ".dockerignore";
 /// Maximum size of a `.dockerignore`, in bytes.
-const MAX_RULES: u64 = 1024 * 1024;
+const MAX_DOCKERIGNORE_BYTES: u64 = 1024 * 1024;
 
 /// One entry of a context.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -65,26 +65,26 @@ impl Context {
         let resolved = host_path::resolve_without_links(path).map_err(io::Error::other)?;
         let root = host_path::open_directory(&resolved.path)?;
         let mut rules = String::new();
-        let ignore = match host_path::open_below(root.as_fd(), Path::new(IGNORE)) {
+        let ignore = match host_path::open_below(root.as_fd(), Path::new(DOCKERIGNORE)) {
             Ok(file) => {
-                file.take(MAX_RULES + 1).read_to_string(&mut rules)?;
-                if rules.len() as u64 > MAX_RULES {
+                file.take(MAX_DOCKERIGNORE_BYTES + 1).read_to_string(&mut rules)?;
+                if rules.len() as u64 > MAX_DOCKERIGNORE_BYTES {
                     return Err(io::Error::other(format!(
-                        "`{IGNORE}` is larger than {MAX_RULES} bytes"
+                        "`{DOCKERIGNORE}` is larger than {MAX_DOCKERIGNORE_BYTES} bytes"
                     )));
                 }
                 true
             }
             Err(error) if error.kind() == io::ErrorKind::NotFound => false,
-            Err(error) => return Err(io::Error::new(error.kind(), format!("`{IGNORE}`: {error}"))),
+            Err(error) => return Err(io::Error::new(error.kind(), format!("`{DOCKERIGNORE}`: {error}"))),
         };
-        let left_out = LeftOut {
+        let exclusions = Exclusions {
             ignored: DockerIgnore::read(&rules),
             excluded,
         };
         let mut entries = BTreeMap::new();
-        walk(&root, Path::new(""), &left_out, &mut entries)?;
-        let (inside, source) = locate(&resolved.path, dockerfile)?;
+        walk(&root, Path::new(""), &exclusions, &mut entries)?;
+        let (inside, source) = locate_dockerfile(&resolved.path, dockerfile)?;
         // The Dockerfile and `.dockerignore` are required by the build, so they are sent even if they are ignored.
         let file = Entry::File {
             source,
@@ -93,10 +93,10 @@ impl Context {
         entries.insert(PathBuf::from(&inside), file);
         if ignore {
             let file = Entry::File {
-                source: Source::Inside(PathBuf::from(IGNORE)),
+                source: Source::Inside(PathBuf::from(DOCKERIGNORE)),
                 executable: false,
             };
-            entries.insert(PathBuf::from(IGNORE), file);
+            entries.insert(PathBuf::from(DOCKERIGNORE), file);
         }
         Ok(Self {
             root,
@@ -126,7 +126,7 @@ impl Context {
                     tar.append_link(&mut header, path, target)?;
                 }
                 Entry::File { source, executable } => {
-                    let file = self.opened(source)?;
+                    let file = self.open_source(source)?;
                     let size = file.metadata()?.len();
                     header.set_entry_type(tar::EntryType::Regular);
                     header.set_mode(if *executable { 0o755 } else { 0o644 });
@@ -140,7 +140,7 @@ impl Context {
         tar.into_inner()?.flush()
     }
 
-    fn opened(&self, source: &Source) -> io::Result<File> {
+    fn open_source(&self, source: &Source) -> io::Result<File> {
         match source {
             Source::Inside(path) => host_path::open_below(self.root.as_fd(), path),
             Source::Outside(path) => {
@@ -152,15 +152,15 @@ impl Context {
 }
 
 /// The rules that exclude entries from a context.
-struct LeftOut<'a> {
+struct Exclusions<'a> {
     ignored: DockerIgnore,
     excluded: &'a Excluded,
 }
 
-impl LeftOut<'_> {
+impl Exclusions<'_> {
     /// Two flags: the entry is part of the context, and an entry below it may be part of it.
-    fn judge(&self, path: &Path, is_folder: bool) -> (bool, bool) {
-        let ignored = self.ignored.leaves_out(path, is_folder);
+    fn check_entry(&self, path: &Path, is_folder: bool) -> (bool, bool) {
+        let ignored = self.ignored.is_excluded(path, is_folder);
         match self.excluded.classify(path) {
             ContextEntry::Excluded => (false, false),
             ContextEntry::DirectoryOnly => (is_folder && !ignored, false),
@@ -202,7 +202,7 @@ pub fn digest(context: &Path, dockerfile: &str, args: &BTreeMap<String, String>)
 fn walk(
     root: &OwnedFd,
     below: &Path,
-    left_out: &LeftOut<'_>,
+    exclusions: &Exclusions<'_>,
     entries: &mut BTreeMap<PathBuf, Entry>,
 ) -> io::Result<()> {
     let folder = host_path::open_directory_below(root.as_fd(), below)?;
@@ -216,13 +216,13 @@ fn walk(
         let stat = rustix::fs::statat(&folder, name, AtFlags::SYMLINK_NOFOLLOW)?;
         let kind = FileType::from_raw_mode(stat.st_mode);
         let is_folder = kind == FileType::Directory;
-        let (sent, entered) = left_out.judge(&path, is_folder);
+        let (sent, entered) = exclusions.check_entry(&path, is_folder);
         if !sent && !entered {
             continue;
         }
-        if entries.len() >= MOST_ENTRIES {
+        if entries.len() >= MAX_ENTRIES {
             return Err(io::Error::other(format!(
-                "the build context has more than {MOST_ENTRIES} entries"
+                "the build context has more than {MAX_ENTRIES} entries"
             )));
         }
         let entry = match kind {
@@ -243,14 +243,14 @@ fn walk(
             entries.insert(path.clone(), entry);
         }
         if entered {
-            walk(root, &path, left_out, entries)?;
+            walk(root, &path, exclusions, entries)?;
         }
     }
     Ok(())
 }
 
 /// Finds the Dockerfile: its name inside the tar and its source. A link must not lead out of the context.
-fn locate(root: &Path, dockerfile: &str) -> io::Result<(String, Source)> {
+fn locate_dockerfile(root: &Path, dockerfile: &str) -> io::Result<(String, Source)> {
     let refused = |why: &str| {
         io::Error::new(
             io::ErrorKind::InvalidInput,
@@ -271,7 +271,11 @@ fn locate(root: &Path, dockerfile: &str) -> io::Result<(String, Source)> {
             && written
                 .components()
                 .all(|part| matches!(part, Component::Normal(_) | Component::CurDir));
-        let inside = if plain { normal(written) } else { below.to_owned() };
+        let inside = if plain {
+            normalize(written)
+        } else {
+            below.to_owned()
+        };
         let inside = String::from_utf8(inside.as_os_str().as_bytes().to_vec())
             .map_err(|_| refused("has no UTF-8 name"))?;
         return Ok((inside, Source::Inside(below.to_owned())));
@@ -280,10 +284,10 @@ fn locate(root: &Path, dockerfile: &str) -> io::Result<(String, Source)> {
     if written.is_relative() || found.path != written {
         return Err(refused("leads out of the build context"));
     }
-    Ok((OUTSIDE.to_owned(), Source::Outside(found.path)))
+    Ok((OUTSIDE_DOCKERFILE.to_owned(), Source::Outside(found.path)))
 }
 
-fn normal(path: &Path) -> PathBuf {
+fn normalize(path: &Path) -> PathBuf {
     path.components()
         .filter(|part| matches!(part, Component::Normal(_)))
         .collect()

@@ -74,7 +74,7 @@ fn an_outside_dockerfile_must_be_named_by_absolute_path() {
     let dir = tree(&[("sub/Dockerfile", "")]);
     let other = outside.path().join("Other");
     symlink(&other, dir.path().join("Link")).unwrap();
-    assert!(sent(dir.path(), other.to_str().unwrap()).contains(&OUTSIDE.to_owned()));
+    assert!(sent(dir.path(), other.to_str().unwrap()).contains(&OUTSIDE_DOCKERFILE.to_owned()));
     let refused = |dockerfile: &str| {
         let opened = Context::open(dir.path(), dockerfile, &Excluded::default());
         opened.unwrap_err().to_string()

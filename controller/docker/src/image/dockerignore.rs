@@ -26,7 +26,7 @@ impl DockerIgnore {
     }
 
     /// True when the rules exclude this path, which is relative to the context.
-    pub(super) fn leaves_out(&self, path: &Path, is_folder: bool) -> bool {
+    pub(super) fn is_excluded(&self, path: &Path, is_folder: bool) -> bool {
         let matching = |rule: &&Rule| {
             rule.matcher
                 .matched_path_or_any_parents(path, is_folder)
@@ -88,13 +88,13 @@ mod tests {
         let ignored = DockerIgnore::read(text);
         for path in left_out {
             assert!(
-                ignored.leaves_out(Path::new(path), false),
+                ignored.is_excluded(Path::new(path), false),
                 "{text:?} leaves out {path}"
             );
         }
         for path in kept {
             assert!(
-                !ignored.leaves_out(Path::new(path), false),
+                !ignored.is_excluded(Path::new(path), false),
                 "{text:?} keeps {path}"
             );
         }

@@ -10,7 +10,7 @@ use super::credentials;
 use super::layers::{Layers, ProgressLine};
 use crate::Shared;
 use crate::error::{self, Op};
-use crate::ownership::safe_reference;
+use crate::ownership::check_reference;
 
 /// Pulls an image. Succeeds without a download when the engine already has the newest version.
 pub(crate) async fn pull(
@@ -18,7 +18,7 @@ pub(crate) async fn pull(
     reference: &str,
     progress: &dyn Progress,
 ) -> Result<Done, ActionError> {
-    safe_reference(reference)?;
+    check_reference(reference)?;
     let client = shared.connection.client()?;
     let reference = tagged(reference);
     let options = CreateImageOptionsBuilder::default()
@@ -46,16 +46,16 @@ pub(crate) async fn pull(
 
 fn classify(failure: &Error) -> ActionError {
     match failure {
-        Error::DockerStreamError { error: message } => error::pull_error(message),
+        Error::DockerStreamError { error: message } => error::classify_pull(message),
         // The engine forwards a registry's refusal with its status.
         Error::DockerResponseServerError {
             status_code: 429,
             message,
         } => error::rate_limited(message),
         Error::DockerResponseServerError { status_code, message } => {
-            error::answered(Op::Pull, *status_code, message)
+            error::classify_response(Op::Pull, *status_code, message)
         }
-        other => error::transport(other),
+        other => error::classify_transport(other),
     }
 }
 

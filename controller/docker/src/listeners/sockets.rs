@@ -9,7 +9,7 @@ use procfs::net::TcpState;
 use procfs::process::{FDTarget, Process, all_processes};
 
 /// Maximum shown length of a command line, which may be long and contain secrets.
-const LONGEST_COMMAND: usize = 120;
+const MAX_COMMAND_CHARS: usize = 120;
 
 /// Owner of an open socket.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -27,7 +27,7 @@ pub(super) enum SocketOwner {
 /// Listening TCP ports and bound UDP ports in the network namespace of the process that serves the socket.
 ///
 /// `None` when they are not visible: no such socket, or a peer outside this process namespace.
-pub(super) fn taken(socket: &Path) -> Option<BTreeMap<ProtocolPort, SocketOwner>> {
+pub(super) fn find_listeners(socket: &Path) -> Option<BTreeMap<ProtocolPort, SocketOwner>> {
     let engine = Process::new(engine_pid(socket)?).ok()?;
     let mut inodes: BTreeMap<ProtocolPort, u64> = BTreeMap::new();
     let tcp = engine
@@ -58,7 +58,7 @@ pub(super) fn taken(socket: &Path) -> Option<BTreeMap<ProtocolPort, SocketOwner>
             entry.inode,
         );
     }
-    let holders = holders(&inodes);
+    let holders = find_holders(&inodes);
     let held = |inode: u64| holders.get(&inode).cloned().unwrap_or(SocketOwner::Hidden);
     Some(
         inodes
@@ -75,7 +75,7 @@ fn engine_pid(socket: &Path) -> Option<i32> {
     Some(peer.pid.as_raw_nonzero().get())
 }
 
-fn holders(inodes: &BTreeMap<ProtocolPort, u64>) -> HashMap<u64, SocketOwner> {
+fn find_holders(inodes: &BTreeMap<ProtocolPort, u64>) -> HashMap<u64, SocketOwner> {
     let wanted: std::collections::HashSet<u64> = inodes.values().copied().collect();
     let mut holders = HashMap::new();
     for process in all_processes().into_iter().flatten().flatten() {
@@ -84,20 +84,20 @@ fn holders(inodes: &BTreeMap<ProtocolPort, u64>) -> HashMap<u64, SocketOwner> {
             if let FDTarget::Socket(inode) = descriptor.target
                 && wanted.contains(&inode)
             {
-                holders.entry(inode).or_insert_with(|| holder(&process));
+                holders.entry(inode).or_insert_with(|| describe_process(&process));
             }
         }
     }
     holders
 }
 
-fn holder(process: &Process) -> SocketOwner {
+fn describe_process(process: &Process) -> SocketOwner {
     let Ok(pid) = u32::try_from(process.pid()) else {
         return SocketOwner::Hidden;
     };
     let command = process.cmdline().unwrap_or_default().join(" ");
     SocketOwner::Process {
         pid,
-        command: command.chars().take(LONGEST_COMMAND).collect(),
+        command: command.chars().take(MAX_COMMAND_CHARS).collect(),
     }
 }

@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use argus_backend::LogLine;
 
 /// Maximum length of a line in bytes. A service that writes no line ends must not fill the memory.
-const LONGEST_LINE: usize = 64 * 1024;
+const MAX_LINE_BYTES: usize = 64 * 1024;
 
 /// Incomplete lines of both streams, and the complete lines.
 #[derive(Debug, Default)]
@@ -23,7 +23,7 @@ impl Lines {
                 Some((b'\n', text)) => (text, true),
                 _ => (piece, false),
             };
-            let free = LONGEST_LINE.saturating_sub(line.len()).min(text.len());
+            let free = MAX_LINE_BYTES.saturating_sub(line.len()).min(text.len());
             line.extend_from_slice(text.get(..free).unwrap_or_default());
             if ended {
                 self.finish(stderr);
@@ -50,7 +50,7 @@ impl Lines {
         let text = String::from_utf8_lossy(&bytes);
         let mut text = text.strip_suffix('\r').unwrap_or(&text).to_owned();
         // The replacement of invalid UTF-8 can make a line longer.
-        let mut end = text.len().min(LONGEST_LINE);
+        let mut end = text.len().min(MAX_LINE_BYTES);
         while !text.is_char_boundary(end) {
             end -= 1;
         }

@@ -20,10 +20,10 @@ pub(super) type Events = BoxStream<'static, Result<EventMessage, Error>>;
 
 /// Time before the subscription from which the engine replays events, in milliseconds. It covers the time that the
 /// subscription needs to reach the engine.
-const OVERLAP_MS: i64 = 3_000;
+const REPLAY_MS: i64 = 3_000;
 
 /// Actions to subscribe to. `exec_*` is left out: every probe would cause three events, which contain its command line.
-const WANTED: [&str; 16] = [
+const SUBSCRIBED_ACTIONS: [&str; 16] = [
     "create",
     "start",
     "die",
@@ -63,9 +63,9 @@ pub(super) enum EventEffect {
 pub(super) fn subscribe(client: &bollard::Docker, now: Timestamp) -> Events {
     let filters = HashMap::from([
         ("type", vec!["container", "network", "volume"]),
-        ("event", WANTED.to_vec()),
+        ("event", SUBSCRIBED_ACTIONS.to_vec()),
     ]);
-    let since = now.0.saturating_sub(OVERLAP_MS).max(0);
+    let since = now.0.saturating_sub(REPLAY_MS).max(0);
     let since = format!("{}.{:09}", since / 1000, since % 1000 * 1_000_000);
     let options = EventsOptionsBuilder::default()
         .since(&since)
@@ -119,7 +119,7 @@ pub(super) fn effects(event: &EventMessage) -> Vec<EventEffect> {
                 .into_iter()
                 .collect(),
         },
-        Some(EventMessageTypeEnum::VOLUME) if !id.is_empty() && !id.starts_with(lease::PREFIX) => {
+        Some(EventMessageTypeEnum::VOLUME) if !id.is_empty() && !id.starts_with(lease::NAME_PREFIX) => {
             // A foreign name may contain any character and would become part of a URL.
             let name = argus_core::ident::ResourceName::new(id);
             name.map(|name| EventEffect::Changed(ObjectId::Volume(name.into())))

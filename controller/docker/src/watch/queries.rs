@@ -11,7 +11,7 @@ use bollard::query_parameters::{
 };
 
 use crate::Shared;
-use crate::call::{self, READ};
+use crate::call::{self, READ_TIMEOUT};
 use crate::error::Op;
 use crate::inspect::{self, Listed};
 use crate::ownership;
@@ -35,18 +35,24 @@ pub(super) async fn list(client: bollard::Docker) -> Result<Listing, ActionError
     let networks = ListNetworksOptionsBuilder::default().filters(&filters).build();
     let volumes = ListVolumesOptionsBuilder::default().filters(&filters).build();
     let (containers, networks, volumes) = futures::try_join!(
-        call::within(Op::List, READ, client.list_containers(Some(containers))),
-        call::within(Op::List, READ, client.list_networks(Some(networks))),
-        call::within(Op::List, READ, client.list_volumes(Some(volumes))),
+        call::run(Op::List, READ_TIMEOUT, client.list_containers(Some(containers))),
+        call::run(Op::List, READ_TIMEOUT, client.list_networks(Some(networks))),
+        call::run(Op::List, READ_TIMEOUT, client.list_volumes(Some(volumes))),
     )?;
     Ok(Listing {
-        containers: containers.into_iter().filter_map(inspect::listed).collect(),
-        networks: networks.into_iter().filter_map(inspect::network).collect(),
+        containers: containers
+            .into_iter()
+            .filter_map(inspect::convert_summary)
+            .collect(),
+        networks: networks
+            .into_iter()
+            .filter_map(inspect::convert_network)
+            .collect(),
         volumes: volumes
             .volumes
             .unwrap_or_default()
             .into_iter()
-            .map(inspect::volume)
+            .map(inspect::convert_volume)
             .collect(),
     })
 }
@@ -62,7 +68,7 @@ pub(super) async fn test_connection(
         return Ok(());
     }
     let one = ListContainersOptionsBuilder::default().limit(1).build();
-    call::within(Op::List, READ, client.list_containers(Some(one)))
+    call::run(Op::List, READ_TIMEOUT, client.list_containers(Some(one)))
         .await
         .map(drop)
 }
@@ -75,51 +81,65 @@ pub(super) async fn inspect(
 ) -> (ObjectId, Result<Option<Object>, ActionError>) {
     let found = match &id {
         ObjectId::Container(id) => {
-            let call = call::raw(Op::Inspect, READ, client.inspect_container(id.as_str(), None)).await;
+            let call = call::run_raw(
+                Op::Inspect,
+                READ_TIMEOUT,
+                client.inspect_container(id.as_str(), None),
+            )
+            .await;
             match call {
                 Ok(found) => {
                     let pid = found.state.as_ref().and_then(|state| state.pid);
                     let image = found.image.clone().unwrap_or_default();
-                    Ok(match inspect::inspected(found) {
-                        Some(container) if ownership::labels_inherited(&shared, &container, &image).await => {
+                    Ok(match inspect::convert_inspect(found) {
+                        Some(container)
+                            if ownership::has_inherited_labels(&shared, &container, &image).await =>
+                        {
                             None
                         }
                         Some(mut container) => {
                             shared.limits.complete(&mut container);
-                            watch_memory(&shared, &container, pid);
+                            track_memory(&shared, &container, pid);
                             Some(Object::Container(Arc::new(container)))
                         }
                         None => None,
                     })
                 }
-                Err(refusal) => Err(refusal),
+                Err(error) => Err(error),
             }
         }
         ObjectId::Network(id) => {
-            let call = call::raw(Op::Inspect, READ, client.inspect_network(id.as_str(), None)).await;
-            call.map(|found| inspect::inspected_network(found).map(|found| Object::Network(Arc::new(found))))
+            let call = call::run_raw(
+                Op::Inspect,
+                READ_TIMEOUT,
+                client.inspect_network(id.as_str(), None),
+            )
+            .await;
+            call.map(|found| {
+                inspect::convert_network_inspect(found).map(|found| Object::Network(Arc::new(found)))
+            })
         }
         ObjectId::Volume(name) => {
-            let call = call::raw(Op::Inspect, READ, client.inspect_volume(name)).await;
-            call.map(|found| Some(Object::Volume(Arc::new(inspect::volume(found)))))
+            let call = call::run_raw(Op::Inspect, READ_TIMEOUT, client.inspect_volume(name)).await;
+            call.map(|found| Some(Object::Volume(Arc::new(inspect::convert_volume(found)))))
         }
     };
     let found = match found {
         Ok(found) => Ok(found.filter(is_managed)),
-        Err(refusal) if refusal.is(404) => Ok(None),
-        Err(refusal) => Err(refusal.into_error(Op::Inspect)),
+        Err(error) if error.has_status(404) => Ok(None),
+        Err(error) => Err(error.classify(Op::Inspect)),
     };
     (id, found)
 }
 
 /// Starts to sample the memory peak of a running container with a memory limit, for later evidence.
-fn watch_memory(shared: &Shared, container: &Container, pid: Option<i64>) {
+fn track_memory(shared: &Shared, container: &Container, pid: Option<i64>) {
     let info = container
         .inspect
         .as_ref()
         .filter(|info| info.config.memory > 0 && container.state == ContainerState::Running);
     if let (Some(info), Some(pid)) = (info, pid) {
-        shared.peaks.watch(&container.id, pid, info.started_at);
+        shared.peaks.track(&container.id, pid, info.started_at);
     }
 }
 

@@ -19,7 +19,7 @@ use tokio::time::{Interval, Sleep, sleep};
 use super::delay_queue::DelayQueue;
 use super::events::{self, EventEffect, Events};
 use super::last_seen::{InspectNeed, LastSeen};
-use super::pace::{LIST_AGAIN, SPACING, interval};
+use super::pace::{LIST_RETRY_DELAY, MIN_LIST_DISTANCE, list_interval};
 use super::queries::{self, Listing};
 use super::stall_detector::StallDetector;
 use crate::memory_peaks;
@@ -27,15 +27,15 @@ use crate::work_queue::WorkQueue;
 use crate::{Shared, call};
 
 /// Maximum number of parallel inspects. More gain nothing, and older engines do not handle them well.
-const PARALLEL_INSPECTS: usize = 4;
+const MAX_PARALLEL_INSPECTS: usize = 4;
 /// Number of failures of list or ping, without a complete list in between, that end the session.
-const FAILURES: u32 = 3;
+const MAX_LIST_FAILURES: u32 = 3;
 /// Delay of an inspect after a creation. The event may arrive before the response of the call that created the object,
 /// and that call reports the object.
-const CALLS_REPORT: Duration = Duration::from_millis(100);
+const CREATED_DELAY: Duration = Duration::from_millis(100);
 /// Delay of an inspect after a call of this backend. The response and the last event of a call arrive at about the same
 /// time, and one inspect should show the effect of both.
-const LAST_EVENT: Duration = Duration::from_millis(5);
+const RELEASED_DELAY: Duration = Duration::from_millis(5);
 
 /// Reason for the end of a session.
 #[derive(Debug)]
@@ -116,7 +116,7 @@ impl Session {
             inspects: FuturesUnordered::new(),
             backoffs: FuturesUnordered::new(),
             delays: DelayQueue::default(),
-            samples: tokio::time::interval(memory_peaks::EVERY),
+            samples: tokio::time::interval(memory_peaks::SAMPLE_INTERVAL),
             list_state: ListState::Idle(Box::pin(sleep(Duration::ZERO))),
             listed_at: None,
             failures: 0,
@@ -149,7 +149,7 @@ impl Session {
     ) -> Result<(), SessionError> {
         let in_flight = &self.shared.in_flight;
         let has_call = |id: &ObjectId| matches!(id, ObjectId::Container(id) if in_flight.contains(id));
-        while let Some(id) = self.work_queue.next(PARALLEL_INSPECTS, has_call) {
+        while let Some(id) = self.work_queue.next(MAX_PARALLEL_INSPECTS, has_call) {
             let inspect = queries::inspect(self.client.clone(), self.shared.clone(), id);
             self.inspects.push(Box::pin(inspect));
         }
@@ -163,7 +163,7 @@ impl Session {
             Wake::BackoffOver(id) => self.work_queue.backoff_over(&id),
             Wake::DelayOver(id) => self.work_queue.mark(id),
             Wake::CallsUpdated => self.on_calls_updated(known, queue),
-            Wake::SampleDue => self.shared.peaks.sample(),
+            Wake::SampleDue => self.shared.peaks.sample_all(),
             Wake::RelistRequested => self.schedule_list(self.list_delay()),
             Wake::ListDue => {
                 self.inspected.clear();
@@ -174,10 +174,10 @@ impl Session {
                 self.on_listed(listing, known, queue);
                 let now = (self.shared.now)();
                 self.listed_at = Some(now);
-                self.schedule_list(interval(now.since(since)));
+                self.schedule_list(list_interval(now.since(since)));
             }
             Wake::Listed(_, Err(error)) | Wake::Pinged(Err(error)) => self.on_failed(&error)?,
-            Wake::Pinged(Ok(())) => self.schedule_list(LIST_AGAIN),
+            Wake::Pinged(Ok(())) => self.schedule_list(LIST_RETRY_DELAY),
         }
         Ok(())
     }
@@ -227,7 +227,9 @@ impl Session {
     ) -> Result<(), SessionError> {
         let event = match event {
             Some(Ok(event)) => event,
-            Some(Err(error)) => return Err(SessionError(crate::error::transport(&error).to_string())),
+            Some(Err(error)) => {
+                return Err(SessionError(crate::error::classify_transport(&error).to_string()));
+            }
             None => return Err(SessionError("the event stream ended".to_owned())),
         };
         self.on_calls_updated(known, queue);
@@ -235,7 +237,7 @@ impl Session {
         for effect in events::effects(&event) {
             match effect {
                 EventEffect::Created(id) if known.contains(&id) => {}
-                EventEffect::Created(id) => self.delays.insert(id, CALLS_REPORT),
+                EventEffect::Created(id) => self.delays.insert(id, CREATED_DELAY),
                 EventEffect::Changed(id) => self.on_changed(id),
                 EventEffect::ChangedIfKnown(id) if known.container(&id).is_some() => {
                     self.on_changed(ObjectId::Container(id));
@@ -286,7 +288,7 @@ impl Session {
         for id in updates.released {
             let id = ObjectId::Container(id);
             self.stall_detector.on_call_ended(&id, (self.shared.now)());
-            self.delays.insert(id, LAST_EVENT);
+            self.delays.insert(id, RELEASED_DELAY);
         }
     }
 
@@ -333,7 +335,9 @@ impl Session {
         let mut reported = BTreeSet::new();
         for listed in listing.containers {
             let id = ObjectId::Container(listed.container.id.clone());
-            if self.inspected.contains(&id) || self.shared.owned_ids.labels_inherited(&listed.container.id) {
+            if self.inspected.contains(&id)
+                || self.shared.owned_ids.has_inherited_labels(&listed.container.id)
+            {
                 continue;
             }
             let (container, need) = known.on_listed(listed);
@@ -370,7 +374,7 @@ impl Session {
     /// Counts a failed list or ping; the next step is a ping, or the end of the session.
     fn on_failed(&mut self, error: &ActionError) -> Result<(), SessionError> {
         self.failures += 1;
-        if self.failures >= FAILURES {
+        if self.failures >= MAX_LIST_FAILURES {
             return Err(SessionError(error.to_string()));
         }
         let shared = self.shared.clone();
@@ -393,7 +397,9 @@ impl Session {
 
     /// Delay of a requested list, so that lists keep their minimum distance.
     fn list_delay(&self) -> Duration {
-        let elapsed = self.listed_at.map_or(SPACING, |at| (self.shared.now)().since(at));
-        SPACING.saturating_sub(elapsed)
+        let elapsed = self
+            .listed_at
+            .map_or(MIN_LIST_DISTANCE, |at| (self.shared.now)().since(at));
+        MIN_LIST_DISTANCE.saturating_sub(elapsed)
     }
 }

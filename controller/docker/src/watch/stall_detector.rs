@@ -1,6 +1,6 @@
 //! Detection of a stalled event stream, which can stop while all other calls of the engine still succeed.
 //!
-//! Two observations prove a stall: a list shows a change that has had no event for [`EVENTS_LATE`], or a finished call
+//! Two observations prove a stall: a list shows a change that has had no event for [`MAX_EVENT_DELAY`], or a finished call
 //! of this backend has had no event for that time.
 
 use std::collections::BTreeSet;
@@ -11,7 +11,7 @@ use argus_core::observed::{Container, ObjectId};
 use argus_core::time::Timestamp;
 
 /// Maximum delay of an event. An older change without an event proves that the stream is stalled.
-const EVENTS_LATE: Duration = Duration::from_secs(5);
+const MAX_EVENT_DELAY: Duration = Duration::from_secs(5);
 
 /// The evidence for a stall of one subscription.
 #[derive(Debug)]
@@ -72,13 +72,13 @@ impl StallDetector {
             .into_iter()
             .flatten()
             .fold(container.created_at, Timestamp::max);
-        changed > self.subscribed_at && now.since(changed) > EVENTS_LATE
+        changed > self.subscribed_at && now.since(changed) > MAX_EVENT_DELAY
     }
 
-    /// True when a call of this backend has had no event for [`EVENTS_LATE`].
+    /// True when a call of this backend has had no event for [`MAX_EVENT_DELAY`].
     pub(super) fn is_stalled(&self, now: Timestamp) -> bool {
         self.silent_since
-            .is_some_and(|since| now.since(since) > EVENTS_LATE)
+            .is_some_and(|since| now.since(since) > MAX_EVENT_DELAY)
     }
 }
 
