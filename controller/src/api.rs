@@ -19,5 +19,5 @@ mod summary;
 
 pub(crate) use context::Context;
 pub(crate) use operation::{Effect, Method, Operation, Route, Tool};
-pub(crate) use registry::{CallError, Entry};
-pub(crate) use summary::{NextStep, Summary};
+pub(crate) use registry::{CallError, Entry, ToolEntry};
+pub(crate) use summary::{NextStep, Summary, ToolOutput};

@@ -79,8 +79,14 @@ pub(crate) fn routes(client: ControllerClient, guard: Guard, stop: CancellationT
         .route("/api/v1/environments/{environment}", get(environments::one))
         .route("/api/v1/environments/{environment}/why", get(environments::why))
         .route("/api/v1/environments/{environment}/wait", get(wait::wait))
-        .route("/api/v1/environments/{environment}/logs", get(environments::all_logs))
-        .route("/api/v1/environments/{environment}/evidence", get(history::evidence))
+        .route(
+            "/api/v1/environments/{environment}/logs",
+            get(environments::all_logs),
+        )
+        .route(
+            "/api/v1/environments/{environment}/evidence",
+            get(history::evidence),
+        )
         .route(
             "/api/v1/environments/{environment}/services/{service}",
             get(environments::service),

@@ -30,6 +30,17 @@ pub(crate) fn schema_of<T: JsonSchema>() -> Object {
     without_formats(schema)
 }
 
+/// Returns the schema of an output.
+pub(crate) fn output_schema_of<T: JsonSchema>() -> Object {
+    let settings = SchemaSettings::draft2020_12().for_serialize();
+    let schema = settings.into_generator().into_root_schema_for::<T>();
+    let mut schema = schema.as_object().cloned().unwrap_or_default();
+    for removed in ["$schema", "title", "description"] {
+        schema.remove(removed);
+    }
+    without_formats(schema)
+}
+
 /// Removes `uint32` and the like, which are not formats of JSON Schema.
 pub(crate) fn without_formats(schema: Object) -> Object {
     let inside = |value| match value {
@@ -55,17 +66,24 @@ pub(crate) fn of_request(
     query: impl IntoIterator<Item = (String, String)>,
     body: Object,
 ) -> Result<Object, String> {
+    let is_known = |name: &str| parameters(schema, route).any(|(known, _)| known == name);
     let mut arguments = Object::new();
     for (name, text) in query {
-        if route.method == Method::Post || !route.has_parameter(&name) {
-            return Err(format!("unknown query parameter `{name}`{}", expected(schema, route)));
+        if route.method == Method::Post || !is_known(&name) {
+            return Err(format!(
+                "unknown query parameter `{name}`{}",
+                expected(schema, route)
+            ));
         }
-        if arguments.insert(name.clone(), parse(schema, &name, &text)).is_some() {
+        if arguments
+            .insert(name.clone(), parse(schema, &name, &text))
+            .is_some()
+        {
             return Err(format!("query parameter `{name}` is given twice"));
         }
     }
     for (name, value) in body {
-        if !route.has_parameter(&name) {
+        if !is_known(&name) {
             return Err(format!("unknown field `{name}`{}", expected(schema, route)));
         }
         arguments.insert(name, value);

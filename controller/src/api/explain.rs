@@ -80,7 +80,9 @@ lists all codes.";
             Explanation::All(all) => {
                 let line = |meaning: &Meaning| format!("{}: {}\n", meaning.code, meaning.summary);
                 let text: String = all.iter().map(line).collect();
-                let codes = all.iter().map(|meaning| (meaning.code.to_string(), meaning.summary));
+                let codes = all
+                    .iter()
+                    .map(|meaning| (meaning.code.to_string(), meaning.summary));
                 let data = ExplanationSummary {
                     meaning: None,
                     codes: Some(codes.collect()),

@@ -34,8 +34,11 @@ pub(crate) struct PlanSummary {
 
 impl Operation for Plan {
     const EFFECT: Effect = Effect::ReadOnly;
-    const ROUTES: &'static [Route] =
-        &[Route::get("/api/v1/plan", "planned actions with causes, and waits; needs the token").serial()];
+    const ROUTES: &'static [Route] = &[Route::get(
+        "/api/v1/plan",
+        "planned actions with causes, and waits; needs the token",
+    )
+    .serial()];
     const IS_PRIVATE: bool = true;
     type Output = PlanReport;
 

@@ -3,16 +3,15 @@
 use std::pin::Pin;
 use std::sync::LazyLock;
 
-use schemars::{JsonSchema, Schema, SchemaGenerator};
-use serde::Serialize;
+use schemars::{Schema, SchemaGenerator};
 use serde_json::Value;
 use tokio::sync::Semaphore;
 
 use super::arguments::{self, Object};
-use super::{explain, network, plan};
 use super::context::Context;
 use super::operation::{Effect, Operation, Route, Tool};
-use super::summary::Summary;
+use super::summary::{Summary, ToolOutput};
+use super::{explain, network, plan};
 use crate::exit::Failure;
 
 /// An operation of the list.
@@ -43,8 +42,8 @@ pub(crate) struct ToolEntry {
     pub(crate) title: &'static str,
     /// Description for the model.
     pub(crate) about: &'static str,
-    /// Schema of the summary's data.
-    pub(crate) data: fn(&mut SchemaGenerator) -> Schema,
+    /// Schema of a [`ToolOutput`].
+    pub(crate) schema: fn() -> Object,
     /// Runs the operation, and returns the summary of its output.
     pub(crate) run: fn(Object, Context) -> Work<Summary<Value>>,
 }
@@ -106,7 +105,11 @@ fn operation<T: Operation>() -> Entry {
 }
 
 fn permits(route: &Route) -> Semaphore {
-    Semaphore::new(if route.is_serial { 1 } else { Semaphore::MAX_PERMITS })
+    Semaphore::new(if route.is_serial {
+        1
+    } else {
+        Semaphore::MAX_PERMITS
+    })
 }
 
 fn tool<T: Tool>() -> Entry {
@@ -114,7 +117,7 @@ fn tool<T: Tool>() -> Entry {
         name: T::NAME,
         title: T::TITLE,
         about: T::ABOUT,
-        data: SchemaGenerator::subschema_for::<T::Data>,
+        schema: arguments::output_schema_of::<ToolOutput<T::Data>>,
         run: |arguments, context| {
             Box::pin(async move {
                 let operation: T = parse(arguments)?;

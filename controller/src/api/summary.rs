@@ -33,6 +33,17 @@ impl<T> Summary<T> {
     }
 }
 
+/// Data of a summary with its next calls, as tools return it.
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct ToolOutput<T> {
+    /// Data of the summary.
+    #[serde(flatten)]
+    pub(crate) data: T,
+    /// Next steps as complete calls.
+    pub(crate) next_steps: Vec<NextStep>,
+}
+
 /// A next step as a complete call.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]

@@ -130,7 +130,8 @@ pub(super) fn method(route: &Route) -> &'static str {
 }
 
 fn describe(entry: &Entry, route: &Route, output: Value) -> Value {
-    let variable = |name| json!({ "name": name, "in": "path", "required": true, "schema": { "type": "string" } });
+    let variable =
+        |name| json!({ "name": name, "in": "path", "required": true, "schema": { "type": "string" } });
     let mut parameters: Vec<Value> = route.variables().map(variable).collect();
     let rest = arguments::parameters(&entry.arguments, route);
     let mut value = json!({
@@ -143,8 +144,9 @@ fn describe(entry: &Entry, route: &Route, output: Value) -> Value {
     match route.method {
         Method::Get => parameters.extend(rest.map(query_parameter)),
         Method::Post => {
-            let properties: Map<String, Value> =
-                rest.map(|(name, schema)| (name.clone(), schema.clone())).collect();
+            let properties: Map<String, Value> = rest
+                .map(|(name, schema)| (name.clone(), schema.clone()))
+                .collect();
             let schema = json!({ "type": "object", "properties": properties, "required": route.required });
             value["requestBody"] = json!({ "content": { JSON: { "schema": schema } } });
         }
