@@ -9,7 +9,7 @@ use argus_core::status::code_of;
 use argus_crds::error::{Code, Reason, StructuredError};
 use argus_docker::{Docker, Endpoint, OwnImage};
 use argus_reconciler::clock::{self, Clock};
-use argus_reconciler::lock::{LOCK, LockError};
+use argus_reconciler::lock::{LOCK_TASK, LockError};
 use argus_reconciler::shutdown::Signals;
 use argus_reconciler::state_dir::{StateDir, StateError};
 use argus_reconciler::supervise::{Importance, Supervisor, watchdog};
@@ -111,12 +111,12 @@ pub(crate) async fn run(settings: Settings, screen: Option<LiveBlock>) -> Result
     };
     let feed = controller.journal().feed();
     let view = StatusBuilder::new(about, status_sender, controller.journal());
-    let tally = controller.journal().tally().clone();
+    let task_metrics = controller.journal().metrics().clone();
     // Earlier records belong to previous runs.
     let previous_newest = *feed.newest().borrow();
     let (handle, running) = controller.start(docker.clone(), Arc::new(view));
     let (supervisor, stop) = (running.supervisor(), running.stop_token());
-    let metrics = Metrics::new(&tally, handle.snapshots(), shown.clone());
+    let metrics = Metrics::new(&task_metrics, handle.snapshots(), shown.clone());
     let meter = metrics.journal_consumer(feed.clone(), previous_newest);
     supervisor.spawn("metrics", Importance::Useful, {
         let stop = stop.clone();
@@ -161,7 +161,7 @@ pub(crate) async fn run(settings: Settings, screen: Option<LiveBlock>) -> Result
             Ok(()) => Ok(Exit::Done),
             Err(task_died) => Err(controller_failure(&task_died)),
         },
-        () = signals.second(stop) => Ok(Exit::Interrupted),
+        () = signals.wait_for_second(stop) => Ok(Exit::Interrupted),
     }
 }
 
@@ -202,7 +202,7 @@ fn options(settings: &Settings, engine_host: Option<IpAddr>) -> argus_reconciler
         deadlines: times.deadlines,
         engine_breaker: times.breaker,
         stop_grace: times.stop_grace,
-        journal_limit: argus_reconciler::journal::handle::LIMIT,
+        journal_limit: argus_reconciler::journal::handle::DEFAULT_MAX_SIZE,
         lease_ttl: times.lease_ttl,
         clock: Clock::system(),
     }
@@ -210,7 +210,7 @@ fn options(settings: &Settings, engine_host: Option<IpAddr>) -> argus_reconciler
 
 /// Converts a failed task into the failure of the controller.
 fn controller_failure(task_died: &TaskDied) -> Failure {
-    if task_died.task != LOCK {
+    if task_died.task != LOCK_TASK {
         return Failure::operation_failed("controller stopped", task_died);
     }
     let message = format!(

@@ -117,7 +117,7 @@ impl ControllerClient {
     pub(crate) fn feed(&self) -> Feed {
         match &self.transport {
             Transport::InProcess(parts) => parts.feed.clone(),
-            Transport::Remote => Feed::of_files(self.state.journal()),
+            Transport::Remote => Feed::from_files(self.state.journal()),
         }
     }
 

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use argus_reconciler::journal::Feed;
-use argus_reconciler::{Snapshot, Tally};
+use argus_reconciler::{Snapshot, TaskMetrics};
 use prometheus::core::Collector;
 use prometheus::process_collector::ProcessCollector;
 use prometheus::{Registry, TextEncoder};
@@ -33,7 +33,7 @@ pub(crate) struct Metrics {
 impl Metrics {
     /// Creates the metrics. Gauges read the current state on each scrape; counters come from the consumer of [`journal_consumer`](Self::journal_consumer).
     pub(crate) fn new(
-        tally: &Tally,
+        task_metrics: &TaskMetrics,
         snapshots: watch::Receiver<Arc<Snapshot>>,
         shown: watch::Receiver<Arc<StatusDocuments>>,
     ) -> Self {
@@ -43,7 +43,7 @@ impl Metrics {
             http: HttpMetrics::default(),
             shown: shown.clone(),
         };
-        for collector in metrics.collectors(tally, Gauges::new(snapshots, shown)) {
+        for collector in metrics.collectors(task_metrics, Gauges::new(snapshots, shown)) {
             let name = collector.desc().first().map(|desc| desc.fq_name.clone());
             let registered = metrics.registry.register(collector);
             registered.unwrap_or_else(|error| unreachable!("metric {name:?}: {error}"));
@@ -56,8 +56,8 @@ impl Metrics {
         JournalConsumer::new(feed, previous_newest, self.counters.clone())
     }
 
-    fn collectors(&self, tally: &Tally, gauges: Gauges) -> Vec<Box<dyn Collector>> {
-        let mut all = tally.collectors();
+    fn collectors(&self, task_metrics: &TaskMetrics, gauges: Gauges) -> Vec<Box<dyn Collector>> {
+        let mut all = task_metrics.collectors();
         all.extend(self.counters.collectors());
         all.extend(self.http.collectors());
         all.push(Box::new(gauges));

@@ -56,7 +56,7 @@ pub(crate) async fn run(file: PathBuf, listen: Option<SocketAddr>) -> Result<Exi
     };
     tokio::select! {
         () = serve => Ok(Exit::Done),
-        () = signals.second(stop) => Ok(Exit::Interrupted),
+        () = signals.wait_for_second(stop) => Ok(Exit::Interrupted),
         () = reloads => Ok(Exit::Unexpected),
     }
 }

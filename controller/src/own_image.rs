@@ -28,7 +28,7 @@ pub(crate) fn when_needed(state: &StateDir) -> OwnImage {
     let filled = folder.clone();
     OwnImage {
         folder,
-        fill: Some(Arc::new(move || fill(&filled))),
+        write_context: Some(Arc::new(move || fill(&filled))),
     }
 }
 

@@ -5,17 +5,19 @@ use std::time::Duration;
 
 use argus_crds::status::Phase;
 use argus_reconciler::Snapshot;
-use argus_reconciler::supervise::watchdog::EVERY;
+use argus_reconciler::supervise::watchdog::HEARTBEAT_INTERVAL;
 use sd_notify::NotifyState;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 use crate::view::StatusDocuments;
 
-/// Interval of heartbeats: a quarter of the service manager's watchdog timeout, at most [`EVERY`].
+/// Interval of heartbeats: a quarter of the service manager's watchdog timeout, at most [`HEARTBEAT_INTERVAL`].
 pub(crate) fn heartbeat_interval() -> Duration {
     let allowed = sd_notify::watchdog_enabled().map(|limit| limit / 4);
-    allowed.map_or(EVERY, |limit| limit.clamp(Duration::from_millis(100), EVERY))
+    allowed.map_or(HEARTBEAT_INTERVAL, |limit| {
+        limit.clamp(Duration::from_millis(100), HEARTBEAT_INTERVAL)
+    })
 }
 
 /// Resets the watchdog timer of the service manager.

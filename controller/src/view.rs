@@ -192,7 +192,8 @@ fn status(
         warnings: file.map_or(&[][..], |(_, entry)| &entry.diagnostics),
         requests: &snapshot.overrides.requests,
         breakers: &snapshot.state.breakers,
-        can_roll_back: accepted.is_some_and(|accepted| snapshot.overrides.good_before(accepted).is_some()),
+        can_roll_back: accepted
+            .is_some_and(|accepted| snapshot.overrides.rollback_target(accepted).is_some()),
         outages: snapshot.store.outages(),
         specs_gone: snapshot.specs.unavailable.as_deref(),
         engine: engine(snapshot, about),
@@ -230,8 +231,8 @@ fn engine<'a>(snapshot: &'a Snapshot, about: &'a About) -> EngineView<'a> {
 fn rivals<'a>(env: &EnvName, snapshot: &'a Snapshot, holder: &str) -> Vec<(String, &'a FileEntry)> {
     let all = snapshot.specs.files.iter();
     // Parse names only of the few files with a conflict.
-    let conflicting =
-        all.filter(|(_, entry)| matches!(entry.state, FileState::Conflict { .. }) && entry.holds.is_none());
+    let conflicting = all
+        .filter(|(_, entry)| matches!(entry.state, FileState::Conflict { .. }) && entry.accepted.is_none());
     let with_path = conflicting.map(|(path, entry)| (path.display().to_string(), entry));
     with_path
         .filter(|(path, entry)| path != holder && claimed_environment(entry).as_ref() == Some(env))
@@ -252,7 +253,7 @@ fn is_down_and_gone(snapshot: &Snapshot, env: &EnvName) -> bool {
 /// Returns the files without an accepted spec.
 fn rejected_files(snapshot: &Snapshot) -> impl Iterator<Item = (&Path, &FileEntry)> {
     let without = |entry: &FileEntry| match entry.state {
-        FileState::Rejected | FileState::Conflict { .. } => entry.holds.is_none(),
+        FileState::Rejected | FileState::Conflict { .. } => entry.accepted.is_none(),
         FileState::Unread | FileState::Accepted => false,
     };
     snapshot

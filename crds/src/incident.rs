@@ -37,7 +37,7 @@ pub struct Incident {
     /// Restored restart counters by `ENVIRONMENT/SERVICE`, without zeros.
     pub restarts: BTreeMap<String, u32>,
     /// Parts of the state directory that Argus could not use.
-    pub set_aside: Vec<SetAside>,
+    pub quarantined: Vec<QuarantinedFile>,
     /// Condition of the journal at the start.
     pub journal: JournalSummary,
 }
@@ -79,10 +79,10 @@ pub struct Adopted {
     pub state: String,
 }
 
-/// Unusable part of the state directory.
+/// Unusable file of the state directory.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
-pub struct SetAside {
+pub struct QuarantinedFile {
     /// Original path.
     pub path: String,
     /// Reason why Argus could not use it.

@@ -25,19 +25,19 @@ mod watch;
 
 pub use backend::Sim;
 pub use faults::{Fault, FaultProfile};
-pub use model::{Call, ContainerScript, Model};
+pub use model::{Call, ExitScript, Model};
 pub use rng::Rng;
 
 use watch::SimWatch;
 
-/// Delay before the first reconnect to an engine that is down. It doubles up to [`LAST_TRY`].
-const FIRST_TRY: Duration = Duration::from_millis(500);
+/// Delay before the first reconnect to an engine that is down. It doubles up to [`MAX_RETRY_DELAY`].
+const MIN_RETRY_DELAY: Duration = Duration::from_millis(500);
 /// Maximum delay before a reconnect.
-const LAST_TRY: Duration = Duration::from_secs(60);
+const MAX_RETRY_DELAY: Duration = Duration::from_secs(60);
 /// Time between two full lists.
-const LIST_EVERY: Duration = Duration::from_secs(10);
+const LIST_INTERVAL: Duration = Duration::from_secs(10);
 /// Delay of a requested list. All requests within it share one list.
-const LIST_SOON: Duration = Duration::from_millis(50);
+const RELIST_DELAY: Duration = Duration::from_millis(50);
 
 /// An output of the engine.
 #[derive(Debug, Clone, PartialEq)]
@@ -139,7 +139,7 @@ impl Engine {
             self.list_requested = true;
             let session = self.session;
             self.schedule(
-                now + LIST_SOON,
+                now + RELIST_DELAY,
                 Scheduled::ListBegins {
                     session,
                     periodic: false,
@@ -261,7 +261,10 @@ impl Engine {
             }
             Scheduled::ListBegins { session, periodic } if session == self.session => {
                 if periodic {
-                    self.schedule(self.now + LIST_EVERY, Scheduled::ListBegins { session, periodic });
+                    self.schedule(
+                        self.now + LIST_INTERVAL,
+                        Scheduled::ListBegins { session, periodic },
+                    );
                 } else {
                     self.list_requested = false;
                 }
@@ -286,7 +289,7 @@ impl Engine {
 
     /// Schedules the next reconnect to an engine that is down, with exponential backoff.
     fn schedule_retry(&mut self, tries: u32) -> Timestamp {
-        let pause = backoff::delay(Growth::Exponential, FIRST_TRY, LAST_TRY, tries);
+        let pause = backoff::delay(Growth::Exponential, MIN_RETRY_DELAY, MAX_RETRY_DELAY, tries);
         let (at, session) = (self.now + pause, self.session);
         self.schedule(at, Scheduled::Try { session, tries });
         at

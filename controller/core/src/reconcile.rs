@@ -259,7 +259,7 @@ impl Planner {
         // Failures are recorded before the first pass with an engine too, although no plan exists then.
         let accepted = self.cache.get(env).and_then(|cached| cached.accepted.clone());
         self.state
-            .prune_failures(env, accepted.as_ref().map(|accepted| &accepted.desired));
+            .clear_failures(env, accepted.as_ref().map(|accepted| &accepted.desired));
         self.invalidate_all();
     }
 

@@ -278,7 +278,7 @@ fn unhealthy_run_fails_again_after_a_retry() {
     fixture.observe_probe(ProbeStatus::Unhealthy);
     assert_eq!(fixture.history().failures.len(), 1);
     let desired = fixture.accepted.desired.clone();
-    fixture.state.prune_failures(&env(), Some(&desired));
+    fixture.state.clear_failures(&env(), Some(&desired));
     assert!(fixture.history().failures.is_empty());
     fixture.advance(1);
     fixture.observe();
@@ -288,7 +288,7 @@ fn unhealthy_run_fails_again_after_a_retry() {
     let mut fixture = Fixture::new("");
     fixture.observe_container(ContainerState::Exited, started, Some((started, 1)));
     assert_eq!(fixture.history().failures.len(), 1);
-    fixture.state.prune_failures(&env(), Some(&desired));
+    fixture.state.clear_failures(&env(), Some(&desired));
     fixture.observe();
     assert!(fixture.history().failures.is_empty());
 }

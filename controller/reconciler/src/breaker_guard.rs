@@ -121,8 +121,8 @@ impl<B: Backend> Backend for BreakerGuard<B> {
         self.engine.leases().await
     }
 
-    async fn renew_lease(&self, note: &LeaseSpec) -> Result<Vec<ControllerLease>, ActionError> {
-        self.engine.renew_lease(note).await
+    async fn renew_lease(&self, spec: &LeaseSpec) -> Result<Vec<ControllerLease>, ActionError> {
+        self.engine.renew_lease(spec).await
     }
 
     async fn release_lease(&self, controller: &str) -> Result<(), ActionError> {

@@ -78,7 +78,7 @@ impl<B: Backend> Executor<B> {
         Self {
             backend,
             deadlines,
-            limits: ConcurrencyLimits::new(journal.tally().clone()),
+            limits: ConcurrencyLimits::new(journal.metrics().clone()),
             epochs,
             progress,
             evidence: EvidenceStore::new(state.clone(), clock),
@@ -96,8 +96,8 @@ impl<B: Backend> Executor<B> {
     }
 
     /// Updates the secrets that log lines must not contain.
-    pub fn update_secrets(&mut self, desires: &DesiredState) {
-        self.redactor.update_secrets(desires);
+    pub fn update_secrets(&mut self, desired: &DesiredState) {
+        self.redactor.update_secrets(desired);
     }
 
     /// Starts an action that was planned for this environment; [`Executor::next_result`] returns its result.

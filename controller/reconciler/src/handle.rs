@@ -16,14 +16,14 @@ use crate::connectivity::{LinkState, link_state};
 use crate::journal::Journal;
 use crate::snapshot::Snapshot;
 use crate::specs::SpecRegistry;
-use crate::specs::sync_barrier::{SYNC_LIMIT, SyncRequester};
+use crate::specs::sync_barrier::{SYNC_TIMEOUT, SyncRequester};
 
 /// Capacity of the command channel. People and agents send few commands; a sender of more gets
 /// [`CommandError::Busy`].
-pub(crate) const COMMANDS: usize = 64;
+pub(crate) const COMMAND_CAPACITY: usize = 64;
 
 /// Maximum time that the begin of a test waits for a connectivity check.
-const LINKS_LIMIT: Duration = Duration::from_secs(6);
+const LINKS_TIMEOUT: Duration = Duration::from_secs(6);
 
 /// Request of a person or an agent.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -240,7 +240,7 @@ pub struct Handle {
     pub(crate) commands: mpsc::Sender<Request>,
     pub(crate) snapshot: watch::Receiver<Arc<Snapshot>>,
     pub(crate) journal: Journal,
-    pub(crate) folder: SyncRequester,
+    pub(crate) spec_sync: SyncRequester,
     pub(crate) registries: watch::Receiver<Arc<SpecRegistry>>,
     pub(crate) flushed: watch::Receiver<Arc<SpecRegistry>>,
 }
@@ -249,7 +249,7 @@ impl Handle {
     /// Sends a command, and waits until the reconciler has applied and persisted it. The command takes effect after
     /// all spec edits that were made before it.
     pub async fn send(&self, command: Command) -> Result<Reply, CommandError> {
-        self.folder.wait().await;
+        self.spec_sync.wait().await;
         if command == Command::Sync {
             self.wait_for_status_flush().await;
             return Ok(Reply::Done);
@@ -280,7 +280,7 @@ impl Handle {
     async fn wait_for_links(&self, env: &EnvName) -> Result<(), CommandError> {
         let mut snapshots = self.snapshot.clone();
         let checked = snapshots.wait_for(|snapshot| link_state(snapshot, env) != LinkState::Pending);
-        drop(tokio::time::timeout(LINKS_LIMIT, checked).await);
+        drop(tokio::time::timeout(LINKS_TIMEOUT, checked).await);
         match link_state(&self.snapshot(), env) {
             LinkState::Broken(error) => Err(CommandError::Unreachable(error)),
             LinkState::Fine | LinkState::Pending => Ok(()),
@@ -291,7 +291,7 @@ impl Handle {
     async fn wait_for_status_flush(&self) {
         let mut flushed = self.flushed.clone();
         let registry = flushed.wait_for(|registry| Arc::ptr_eq(registry, &self.registries.borrow()));
-        drop(tokio::time::timeout(SYNC_LIMIT, registry).await);
+        drop(tokio::time::timeout(SYNC_TIMEOUT, registry).await);
     }
 
     /// Records an event that is not the result of a command. The write is asynchronous.

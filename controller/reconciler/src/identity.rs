@@ -31,22 +31,22 @@ pub fn peek(path: &Path) -> Option<String> {
 ///
 /// `recorded` is the identity in the journal. Without it, the new identity is derived from the host and the specs
 /// folder. A lost state directory then does not turn the resources of this folder into those of another controller.
-pub fn read_or_make(
+pub fn read_or_create(
     path: &Path,
     specs: &Path,
     recorded: Option<&str>,
     now: Timestamp,
 ) -> (String, Option<Quarantined>) {
-    let mut quarantined = quarantine::unless_file(path, now);
+    let mut quarantined = quarantine::move_unless_file(path, now);
     match std::fs::read(path) {
         Ok(bytes) => {
             if let Some(identity) = std::str::from_utf8(&bytes).ok().and_then(parse) {
                 return (identity.to_owned(), None);
             }
-            quarantined = Some(quarantine::set(path, "its checksum does not match", now));
+            quarantined = Some(quarantine::move_file(path, "its checksum does not match", now));
         }
         Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-        Err(error) => quarantined = Some(quarantine::set(path, &error.to_string(), now)),
+        Err(error) => quarantined = Some(quarantine::move_file(path, &error.to_string(), now)),
     }
     let recorded = recorded.filter(|recorded| Ulid::from_string(recorded).is_ok());
     let identity = recorded.map_or_else(|| derived(specs), str::to_owned);
@@ -77,7 +77,7 @@ fn derived(specs: &Path) -> String {
 
 /// Identifier of a state directory, unique over all hosts. The holder of its lock is the only controller of the
 /// directory.
-pub fn place(root: &Path) -> String {
+pub fn state_dir_id(root: &Path) -> String {
     let path = root.canonicalize().unwrap_or_else(|_| root.to_path_buf());
     let mut hasher = Sha256::new();
     hasher.update(rustix::system::uname().nodename().to_bytes());
@@ -96,7 +96,7 @@ pub fn place(root: &Path) -> String {
 }
 
 /// New ULID from the time and random bits.
-pub fn fresh(now: Timestamp) -> String {
+pub fn new_ulid(now: Timestamp) -> String {
     let random = Ulid::generate().random();
     Ulid::from_parts(u64::try_from(now.0).unwrap_or(0), random).to_string()
 }
@@ -108,8 +108,8 @@ mod tests {
     #[test]
     fn copied_state_directory_has_another_identifier() {
         let (one, other) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
-        assert_eq!(place(one.path()), place(one.path()));
-        assert_ne!(place(one.path()), place(other.path()));
+        assert_eq!(state_dir_id(one.path()), state_dir_id(one.path()));
+        assert_ne!(state_dir_id(one.path()), state_dir_id(other.path()));
     }
 
     #[test]
@@ -117,7 +117,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("identity");
         assert_eq!(peek(&path), None, "a peek creates nothing");
-        let (made, _) = read_or_make(&path, dir.path(), None, Timestamp(1_000));
+        let (made, _) = read_or_create(&path, dir.path(), None, Timestamp(1_000));
         assert_eq!(peek(&path), Some(made));
         std::fs::write(&path, "garbage").unwrap();
         assert_eq!(peek(&path), None);
@@ -128,7 +128,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let (path, other_path) = (dir.path().join("identity"), dir.path().join("other"));
         let made =
-            |path: &Path, specs: &Path, recorded| read_or_make(path, specs, recorded, Timestamp(1_000)).0;
+            |path: &Path, specs: &Path, recorded| read_or_create(path, specs, recorded, Timestamp(1_000)).0;
         let first = made(&path, dir.path(), None);
         let elsewhere = Path::new("/elsewhere");
         assert_eq!(made(&path, elsewhere, Some("01ARZ3NDEKTSV4RRFFQ69G5FAV")), first);
@@ -138,7 +138,7 @@ mod tests {
             std::fs::write(&path, spoilt).unwrap();
             assert_eq!(made(&path, dir.path(), None), first, "{spoilt}");
             std::fs::write(&path, spoilt).unwrap();
-            let (recorded, quarantined) = read_or_make(&path, elsewhere, Some(&first), Timestamp(2_000));
+            let (recorded, quarantined) = read_or_create(&path, elsewhere, Some(&first), Timestamp(2_000));
             assert_eq!(
                 (recorded.as_str(), quarantined.is_some()),
                 (first.as_str(), true),

@@ -13,17 +13,17 @@ use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 use crate::clock::Clock;
-use crate::metrics::Tally;
+use crate::metrics::TaskMetrics;
 
 /// Maximum number of events that are applied without a publication. It bounds the delay during an event burst.
-const BATCH: usize = 1_024;
+const MAX_BATCH_EVENTS: usize = 1_024;
 
 /// Watches the engine until `stop` is cancelled. An earlier return means that the backend ended its watch, which
 /// its contract forbids.
 pub async fn run<B: Backend>(
     backend: Arc<B>,
     stores: watch::Sender<Arc<Store>>,
-    tally: Tally,
+    metrics: TaskMetrics,
     clock: Clock,
     stop: CancellationToken,
 ) {
@@ -35,14 +35,14 @@ pub async fn run<B: Backend>(
             first = events.next() => first,
         };
         let Some(first) = first else { return };
-        count(&store, &first, &tally, clock.now());
-        let mut is_urgent = take(&mut store, first);
+        count(&store, &first, &metrics, clock.now());
+        let mut is_urgent = apply_event(&mut store, first);
         // Events that are already available are published together, and so is the whole first list.
-        for _ in 0..BATCH {
+        for _ in 0..MAX_BATCH_EVENTS {
             match events.next().now_or_never() {
                 Some(Some(next)) => {
-                    count(&store, &next, &tally, clock.now());
-                    is_urgent |= take(&mut store, next);
+                    count(&store, &next, &metrics, clock.now());
+                    is_urgent |= apply_event(&mut store, next);
                 }
                 Some(None) => return,
                 None => break,
@@ -56,7 +56,7 @@ pub async fn run<B: Backend>(
 }
 
 /// Applies one event. Returns true if it must be published even before the first list is complete.
-fn take(store: &mut Store, event: WatchEvent) -> bool {
+fn apply_event(store: &mut Store, event: WatchEvent) -> bool {
     let is_urgent = match &event {
         WatchEvent::Disconnected(_, reason) => {
             tracing::warn!(reason, "engine does not answer");
@@ -84,18 +84,18 @@ fn take(store: &mut Store, event: WatchEvent) -> bool {
 }
 
 /// Counts an event before it is applied: lists, gaps and lag.
-fn count(store: &Store, event: &WatchEvent, tally: &Tally, now: Timestamp) {
+fn count(store: &Store, event: &WatchEvent, metrics: &TaskMetrics, now: Timestamp) {
     match event {
-        WatchEvent::InitDone => tally.lists.inc(),
-        WatchEvent::Disconnected(..) if store.is_reachable() => tally.gaps.inc(),
-        WatchEvent::StreamStalled => tally.gaps.inc(),
+        WatchEvent::InitDone => metrics.lists.inc(),
+        WatchEvent::Disconnected(..) if store.is_reachable() => metrics.gaps.inc(),
+        WatchEvent::StreamStalled => metrics.gaps.inc(),
         // The start of a container that a list reports was not observed live, so it has no lag.
         WatchEvent::Apply(Object::Container(container)) if store.last_complete() > 0 => {
             let known = store
                 .container(&container.id)
                 .and_then(|known| last_transition(known));
             if let Some(at) = last_transition(container).filter(|at| Some(*at) > known) {
-                tally.lag_seconds.observe(now.since(at).as_secs_f64());
+                metrics.lag_seconds.observe(now.since(at).as_secs_f64());
             }
         }
         WatchEvent::Apply(_)
@@ -144,10 +144,10 @@ mod tests {
 
     #[test]
     fn missed_and_late_events_are_counted() {
-        let (tally, mut store) = (Tally::default(), Store::default());
+        let (metrics, mut store) = (TaskMetrics::default(), Store::default());
         let mut observe = |event: WatchEvent, now: i64| {
-            count(&store, &event, &tally, Timestamp(now));
-            take(&mut store, event);
+            count(&store, &event, &metrics, Timestamp(now));
+            apply_event(&mut store, event);
         };
         let container_ran = |from: i64, to: Option<i64>| {
             let labels = [(MANAGED, "true"), (ENVIRONMENT, "shop")];
@@ -176,7 +176,7 @@ mod tests {
         };
         let lost = || WatchEvent::Disconnected(Timestamp(1), "gone".to_owned());
         observe(lost(), 1);
-        assert_eq!(tally.gaps.get(), 0, "there was nothing to lose yet");
+        assert_eq!(metrics.gaps.get(), 0, "there was nothing to lose yet");
         for event in [
             WatchEvent::Connected(Timestamp(1)),
             WatchEvent::Init,
@@ -186,23 +186,23 @@ mod tests {
             observe(event, 9_000);
         }
         assert_eq!(
-            tally.lag_seconds.get_sample_count(),
+            metrics.lag_seconds.get_sample_count(),
             0,
             "its start was not observed"
         );
         observe(container_ran(1_000, None), 10_000);
         observe(container_ran(1_000, Some(11_000)), 11_250);
-        assert_eq!(tally.lag_seconds.get_sample_count(), 1);
-        assert!((tally.lag_seconds.get_sample_sum() - 0.25).abs() < 1e-9);
+        assert_eq!(metrics.lag_seconds.get_sample_count(), 1);
+        assert!((metrics.lag_seconds.get_sample_sum() - 0.25).abs() < 1e-9);
         observe(lost(), 12_000);
         observe(lost(), 13_000);
         assert_eq!(
-            (tally.gaps.get(), tally.lists.get()),
+            (metrics.gaps.get(), metrics.lists.get()),
             (1, 1),
             "one loss is one gap"
         );
         observe(WatchEvent::StreamStalled, 14_000);
-        assert_eq!(tally.gaps.get(), 2);
+        assert_eq!(metrics.gaps.get(), 2);
     }
 
     #[tokio::test]
@@ -245,7 +245,13 @@ mod tests {
             stop.cancel();
         };
         let backend = Arc::new(FakeBackend::with_events(events.boxed()));
-        let run = run(backend, stores, Tally::default(), Clock::system(), stop.clone());
+        let run = run(
+            backend,
+            stores,
+            TaskMetrics::default(),
+            Clock::system(),
+            stop.clone(),
+        );
         tokio::join!(run, script);
     }
 }

@@ -36,7 +36,7 @@ pub(crate) struct OwnLease {
     pub(crate) identity: OwnIdentity,
     pub(crate) host: String,
     pub(crate) pid: u32,
-    pub(crate) processes: String,
+    pub(crate) pid_namespace: String,
     /// Time without a renewal after which other controllers consider this one dead.
     pub(crate) ttl: Duration,
 }
@@ -53,7 +53,7 @@ impl OwnLease {
             },
             host: host_name(),
             pid: std::process::id(),
-            processes: process::space(),
+            pid_namespace: process::pid_namespace(),
             ttl,
         }
     }
@@ -70,18 +70,18 @@ pub(crate) struct LeaseInputs {
 
 struct LeaseTask<B> {
     backend: Arc<B>,
-    holder: OwnLease,
+    own_lease: OwnLease,
     inputs: LeaseInputs,
     leases: watch::Sender<Leases>,
     clock: Clock,
     /// Time and claims of the last written lease.
-    written: Option<(Timestamp, BTreeSet<EnvName>)>,
+    last_renewal: Option<(Timestamp, BTreeSet<EnvName>)>,
 }
 
 /// Maintains the lease until the stop, and then until the actions in flight have completed.
 pub(crate) async fn run<B: Backend>(
     backend: Arc<B>,
-    holder: OwnLease,
+    own_lease: OwnLease,
     inputs: LeaseInputs,
     leases: watch::Sender<Leases>,
     clock: Clock,
@@ -89,11 +89,11 @@ pub(crate) async fn run<B: Backend>(
 ) {
     let mut task = LeaseTask {
         backend,
-        holder,
+        own_lease,
         inputs,
         leases,
         clock,
-        written: None,
+        last_renewal: None,
     };
     let mut snapshots = task.inputs.snapshots.clone();
     let actions_ended = async {
@@ -130,58 +130,60 @@ impl<B: Backend> LeaseTask<B> {
                 Ok(()) = inputs.stores.changed() => {}
                 () = self.clock.sleep_until(until) => return,
             }
-            if self.inputs.stores.borrow().is_reachable() != reachable || (reachable && self.claims_more()) {
+            if self.inputs.stores.borrow().is_reachable() != reachable
+                || (reachable && self.has_unclaimed_environments())
+            {
                 return;
             }
         }
     }
 
     async fn read_or_renew(&mut self) -> Option<Timestamp> {
-        let (now, ttl) = (self.clock.now(), self.holder.ttl);
+        let (now, ttl) = (self.clock.now(), self.own_lease.ttl);
         let again = Some(now + RETRY_DELAY.min(ttl / 9));
-        let adds = self.claims_more() && self.is_well();
+        let adds = self.has_unclaimed_environments() && self.has_valid_lease();
         // After a pause, other leases are read first: another controller may have claimed the environments.
-        if !adds && self.written.is_some() && !self.read().await {
+        if !adds && self.last_renewal.is_some() && !self.read().await {
             return again;
         }
         // A renewal may come half an interval early, rather than late.
         let due = |at: Timestamp| at + ttl / 3 <= now + ttl / 18;
-        let due = self.written.as_ref().is_none_or(|(at, _)| due(*at));
-        if (adds || due || !self.is_well()) && !self.renew().await {
+        let due = self.last_renewal.as_ref().is_none_or(|(at, _)| due(*at));
+        if (adds || due || !self.has_valid_lease()) && !self.renew().await {
             return again;
         }
         Some(now + ttl / 9)
     }
 
-    fn is_well(&self) -> bool {
+    fn has_valid_lease(&self) -> bool {
         self.leases.borrow().is_valid(self.clock.now())
     }
 
     async fn read(&self) -> bool {
         let found = self.backend.leases().await;
-        self.take(found)
+        self.on_leases(found)
     }
 
     async fn renew(&mut self) -> bool {
         let now = self.clock.now();
         let wanted = self.wanted();
         let spec = LeaseSpec {
-            controller: self.holder.identity.controller.clone(),
-            run: self.holder.identity.run.clone(),
-            state_dir: self.holder.identity.state_dir.clone(),
-            host: self.holder.host.clone(),
-            pid: self.holder.pid,
-            pid_namespace: self.holder.processes.clone(),
-            ttl: self.holder.ttl,
+            controller: self.own_lease.identity.controller.clone(),
+            run: self.own_lease.identity.run.clone(),
+            state_dir: self.own_lease.identity.state_dir.clone(),
+            host: self.own_lease.host.clone(),
+            pid: self.own_lease.pid,
+            pid_namespace: self.own_lease.pid_namespace.clone(),
+            ttl: self.own_lease.ttl,
             claims: self.leases.borrow().claims(&wanted, now),
         };
         let found = match self.backend.renew_lease(&spec).await {
             Err(ActionError::DiskFull(why)) => self.claim_on_full_disk(spec, why).await,
             other => other,
         };
-        let succeeded = self.take(found);
+        let succeeded = self.on_leases(found);
         if succeeded {
-            self.written = Some((now, wanted));
+            self.last_renewal = Some((now, wanted));
         }
         succeeded
     }
@@ -213,7 +215,7 @@ impl<B: Backend> LeaseTask<B> {
         Ok(all)
     }
 
-    fn take(&self, found: Result<Vec<ControllerLease>, ActionError>) -> bool {
+    fn on_leases(&self, found: Result<Vec<ControllerLease>, ActionError>) -> bool {
         let now = self.clock.now();
         match found {
             Ok(mut found) => {
@@ -240,8 +242,8 @@ impl<B: Backend> LeaseTask<B> {
         desired.keys().chain(owned.map(|(env, _)| env)).cloned().collect()
     }
 
-    fn claims_more(&self) -> bool {
-        let Some((_, written)) = &self.written else {
+    fn has_unclaimed_environments(&self) -> bool {
+        let Some((_, claimed)) = &self.last_renewal else {
             return true;
         };
         let store = self.inputs.stores.borrow();
@@ -251,21 +253,21 @@ impl<B: Backend> LeaseTask<B> {
             .filter(|(_, seen)| self.has_containers_of(seen));
         let desired = self.inputs.desired.borrow();
         let mut all = desired.keys().chain(owned.map(|(env, _)| env));
-        all.any(|env| !written.contains(env))
+        all.any(|env| !claimed.contains(env))
     }
 
     fn has_containers_of(&self, seen: &Observed) -> bool {
         let mut containers = seen.containers.values();
-        containers.any(|container| container.is_made_by(&self.holder.identity.controller))
+        containers.any(|container| container.is_made_by(&self.own_lease.identity.controller))
     }
 
     async fn release(&self) {
-        if self.written.is_none() {
+        if self.last_renewal.is_none() {
             return;
         }
         let released = tokio::time::timeout(
             RELEASE_LIMIT,
-            self.backend.release_lease(&self.holder.identity.run),
+            self.backend.release_lease(&self.own_lease.identity.run),
         )
         .await;
         match released {

@@ -51,7 +51,7 @@ pub use argus_core::plan::Deadlines;
 pub use breaker_guard::BreakerGuard;
 pub use handle::{Command, CommandError, Handle, Reply, TestReport};
 pub use journal::Journal;
-pub use metrics::Tally;
+pub use metrics::TaskMetrics;
 pub use run::{Controller, Options, Running};
 pub use snapshot::{ControllerProblems, Snapshot};
 pub use status_writer::{EnvFiles, StatusView};

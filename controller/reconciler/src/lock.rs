@@ -58,7 +58,7 @@ pub struct Lock {
 
 impl Lock {
     /// Takes the lock at `path` without waiting.
-    pub fn take(path: &Path, own_holder: &LockHolder) -> Result<Self, LockError> {
+    pub fn acquire(path: &Path, own_holder: &LockHolder) -> Result<Self, LockError> {
         let io = |source| LockError::Io {
             path: path.to_path_buf(),
             source,
@@ -117,7 +117,7 @@ impl Lock {
 }
 
 /// Name of the task that watches the lock.
-pub const LOCK: &str = "lock";
+pub const LOCK_TASK: &str = "lock";
 /// Time between two checks of the lock file.
 const CHECK_INTERVAL: Duration = Duration::from_secs(5);
 
@@ -137,7 +137,7 @@ pub(crate) async fn watch(lock: Arc<Lock>, stop: CancellationToken) {
 
 impl Lock {
     /// Describes the loss of a lock whose file was removed or replaced.
-    pub(crate) fn lost(&self, state: &StateDir) -> String {
+    pub(crate) fn describe_loss(&self, state: &StateDir) -> String {
         let root = state.root().display();
         if !state.root().exists() {
             format!("state directory `{root}` was removed while the controller ran")
@@ -184,24 +184,24 @@ mod tests {
     fn second_controller_gets_the_holder_and_then_the_lock() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("lock");
-        let first = Lock::take(&path, &own_holder(1)).unwrap();
-        match Lock::take(&path, &own_holder(2)).unwrap_err() {
+        let first = Lock::acquire(&path, &own_holder(1)).unwrap();
+        match Lock::acquire(&path, &own_holder(2)).unwrap_err() {
             LockError::Held { holder, .. } => assert_eq!(holder, own_holder(1)),
             LockError::Io { .. } => panic!("not an I/O error"),
         }
         drop(first);
-        drop(Lock::take(&path, &own_holder(2)).unwrap());
+        drop(Lock::acquire(&path, &own_holder(2)).unwrap());
     }
 
     #[test]
     fn removed_lock_file_is_detected() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("lock");
-        let first = Lock::take(&path, &own_holder(1)).unwrap();
+        let first = Lock::acquire(&path, &own_holder(1)).unwrap();
         assert!(first.is_at_its_path());
         std::fs::remove_file(&path).unwrap();
         assert!(!first.is_at_its_path());
-        let second = Lock::take(&path, &own_holder(2)).unwrap();
+        let second = Lock::acquire(&path, &own_holder(2)).unwrap();
         assert!(second.is_at_its_path() && !first.is_at_its_path());
     }
 }

@@ -28,9 +28,9 @@ const CLASSES: [&str; 4] = ["mutation", "long", "stop", "read"];
 
 /// Metrics of one controller; cheap to clone. All clones share the same counters.
 #[derive(Debug, Clone)]
-pub struct Tally {
-    pub(crate) turns: IntCounterVec,
-    pub(crate) turn_seconds: Histogram,
+pub struct TaskMetrics {
+    pub(crate) passes: IntCounterVec,
+    pub(crate) pass_seconds: Histogram,
     pub(crate) waiting: IntGaugeVec,
     pub(crate) permit_seconds: HistogramVec,
     pub(crate) gaps: IntCounter,
@@ -44,15 +44,15 @@ pub struct Tally {
     pub(crate) journal_bytes: IntGauge,
 }
 
-impl Default for Tally {
+impl Default for TaskMetrics {
     fn default() -> Self {
-        let tally = Self {
-            turns: make::counters(
+        let metrics = Self {
+            passes: make::counters(
                 "argus_reconcile_total",
                 "Reconcile passes, by trigger.",
                 &["wake"],
             ),
-            turn_seconds: make::histogram(
+            pass_seconds: make::histogram(
                 "argus_reconcile_time_seconds",
                 "Duration of a reconcile pass.",
                 make::FAST,
@@ -104,8 +104,8 @@ impl Default for Tally {
             ),
             journal_bytes: make::gauge("argus_journal_size_bytes", "Size of the current journal file."),
         };
-        tally.init_labels();
-        tally
+        metrics.init_labels();
+        metrics
     }
 }
 
@@ -119,12 +119,12 @@ impl Drop for Waiting {
     }
 }
 
-impl Tally {
+impl TaskMetrics {
     /// All collectors, for a registry.
     pub fn collectors(&self) -> Vec<Box<dyn Collector>> {
         let Self {
-            turns,
-            turn_seconds,
+            passes,
+            pass_seconds,
             waiting,
             permit_seconds,
             gaps,
@@ -138,8 +138,8 @@ impl Tally {
             journal_bytes,
         } = self.clone();
         vec![
-            Box::new(turns),
-            Box::new(turn_seconds),
+            Box::new(passes),
+            Box::new(pass_seconds),
             Box::new(waiting),
             Box::new(permit_seconds),
             Box::new(gaps),
@@ -163,7 +163,7 @@ impl Tally {
     /// Creates every label combination with the value zero, so that the first event is visible as an increase.
     fn init_labels(&self) {
         for wake in WAKES {
-            self.turns.with_label_values(&[wake]);
+            self.passes.with_label_values(&[wake]);
         }
         for class in CLASSES {
             self.waiting.with_label_values(&[class]);

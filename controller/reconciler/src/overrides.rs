@@ -39,7 +39,7 @@ pub struct Overrides {
     /// Subset of `down` whose TTL expired; no person took them down.
     pub expired: BTreeSet<EnvName>,
     /// Environments that a person brought back, with revision and time. Their TTL counts from that time.
-    pub revived: BTreeMap<EnvName, (Revision, Timestamp)>,
+    pub retried: BTreeMap<EnvName, (Revision, Timestamp)>,
     /// Holds and test leases.
     pub requests: UserRequests,
     /// Last revisions that became Ready, newest last; at most two.
@@ -85,7 +85,7 @@ impl Overrides {
     ) -> Result<Reply, CommandError> {
         let now = inputs.now;
         let Some(env) = command.environment() else {
-            self.clean(command, inputs);
+            self.request_orphan_removal(command, inputs);
             return Ok(Reply::Done);
         };
         let current = self.accepted(env, inputs.specs);
@@ -112,7 +112,7 @@ impl Overrides {
             Command::Retry { .. } => {
                 if let Some(revision) = self.down.remove(env) {
                     self.expired.remove(env);
-                    self.revived.insert(env.clone(), (revision, now));
+                    self.retried.insert(env.clone(), (revision, now));
                 }
                 // A retry reverts an automatic rollback and preserves one that a person requested.
                 self.rollbacks.retain(|rolled, to| rolled != env || !to.automatic);
@@ -185,7 +185,7 @@ impl Overrides {
     }
 
     /// Requests the removal of the projects' orphans for a limited time, whatever the specs say.
-    fn clean(&mut self, command: &Command, inputs: OverrideInputs<'_>) {
+    fn request_orphan_removal(&mut self, command: &Command, inputs: OverrideInputs<'_>) {
         let Command::CleanOrphans { projects } = command else {
             return;
         };
@@ -247,7 +247,7 @@ impl Overrides {
     }
 
     /// Last known good revision other than this one: the target of a rollback.
-    pub fn good_before(&self, accepted: &Accepted) -> Option<&Arc<Accepted>> {
+    pub fn rollback_target(&self, accepted: &Accepted) -> Option<&Arc<Accepted>> {
         let good_revisions = self.known_good.get(&accepted.desired.env)?;
         let other = |good: &&Arc<Accepted>| good.desired.revision != accepted.desired.revision;
         good_revisions.iter().rev().find(other)
@@ -261,7 +261,7 @@ impl Overrides {
         inputs: OverrideInputs<'_>,
     ) -> Result<Reply, CommandError> {
         let revision = &accepted.desired.revision;
-        let Some(good) = self.good_before(accepted) else {
+        let Some(good) = self.rollback_target(accepted) else {
             let message = format!("no other revision of `{env}` was ever ready");
             return Err(CommandError::Refused(message));
         };
@@ -321,7 +321,7 @@ impl Overrides {
                 .is_some_and(|accepted| accepted.desired.revision == *revision)
         };
         self.down.retain(|env, revision| at(env, revision));
-        self.revived.retain(|env, (revision, _)| at(env, revision));
+        self.retried.retain(|env, (revision, _)| at(env, revision));
         let down = &self.down;
         self.expired.retain(|env| down.contains_key(env));
         self.rollbacks.retain(|env, rollback| at(env, &rollback.from));

@@ -83,7 +83,7 @@ impl Fixture {
 
     /// Expires environments, and returns the time of the next expiry.
     fn expire(&mut self, now: Timestamp) -> Option<Timestamp> {
-        self.overrides.expire(OverrideInputs {
+        self.overrides.expire_ttls(OverrideInputs {
             specs: &self.specs,
             store: &self.store,
             state: &self.state,
@@ -193,7 +193,7 @@ fn expired_environment_is_down_until_an_edit_or_retry() {
     assert!(
         fixture.image("shop").is_some()
             && fixture.overrides.expired.is_empty()
-            && fixture.overrides.revived.is_empty()
+            && fixture.overrides.retried.is_empty()
     );
 }
 

@@ -14,7 +14,7 @@ use crate::journal::quarantine::{self, Quarantined};
 use crate::state_dir::write_private;
 
 /// Changes within this time are written together.
-const SETTLE: Duration = Duration::from_millis(50);
+const BATCH_DELAY: Duration = Duration::from_millis(50);
 /// Delay after a failed write.
 const RETRY_DELAY: Duration = Duration::from_secs(2);
 
@@ -38,7 +38,7 @@ pub fn read<T: DeserializeOwned>(path: &Path, now: Timestamp) -> Loaded<T> {
         value: None,
         quarantined,
     };
-    if let Some(quarantined) = quarantine::unless_file(path, now) {
+    if let Some(quarantined) = quarantine::move_unless_file(path, now) {
         return none(Some(quarantined));
     }
     match parse_file(path) {
@@ -46,7 +46,7 @@ pub fn read<T: DeserializeOwned>(path: &Path, now: Timestamp) -> Loaded<T> {
             value,
             quarantined: None,
         },
-        Err(why) => none(Some(quarantine::set(path, &why, now))),
+        Err(why) => none(Some(quarantine::move_file(path, &why, now))),
     }
 }
 
@@ -64,7 +64,7 @@ fn parse_file<T: DeserializeOwned>(path: &Path) -> Result<Option<T>, String> {
         Ok(_) => {}
     }
     let bytes = std::fs::read(path).map_err(describe)?;
-    if !checksum::is_sound(bytes.trim_ascii_end()) {
+    if !checksum::has_valid_checksum(bytes.trim_ascii_end()) {
         return Err("its checksum does not match".to_owned());
     }
     let version: Version = serde_json::from_slice(&bytes).map_err(|error| error.to_string())?;
@@ -109,14 +109,14 @@ pub async fn persist<T>(
 ) where
     T: Clone + PartialEq + Serialize + Send + Sync + 'static,
 {
-    let mut written = None;
+    let mut on_disk = None;
     loop {
         let is_last = values.changed().await.is_err();
         if !is_last {
-            tokio::time::sleep(SETTLE).await;
+            tokio::time::sleep(BATCH_DELAY).await;
         }
         let value = values.borrow_and_update().clone();
-        if written.as_ref() != Some(&value) {
+        if on_disk.as_ref() != Some(&value) {
             let outcome = write_blocking(path.clone(), value.clone()).await;
             if let Some(saved) = &saved {
                 saved.send_replace(Some(Saved {
@@ -125,7 +125,7 @@ pub async fn persist<T>(
                 }));
             }
             match outcome {
-                Ok(()) => written = Some(value),
+                Ok(()) => on_disk = Some(value),
                 Err(error) => {
                     tracing::error!(path = %path.display(), %error, "cannot write state");
                     if !is_last {

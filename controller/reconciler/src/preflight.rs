@@ -46,7 +46,7 @@ pub(crate) async fn run<B: Backend>(
             }
         };
         if is_due {
-            let preflight = take(backend.as_ref(), &state, clock).await;
+            let preflight = run_checks(backend.as_ref(), &state, clock).await;
             tracing::debug!(?preflight, "preflight");
             channels.preflights.send_replace(Arc::new(preflight));
         }
@@ -54,11 +54,11 @@ pub(crate) async fn run<B: Backend>(
 }
 
 /// Runs one check. It always ends: facts that do not arrive in time are unknown.
-async fn take<B: Backend>(backend: &B, state: &StateDir, clock: Clock) -> PreflightSnapshot {
+async fn run_checks<B: Backend>(backend: &B, state: &StateDir, clock: Clock) -> PreflightSnapshot {
     let late = || format!("no answer within {} s", HOST_FACTS_TIMEOUT.as_secs());
     // The backend has its own limits; this one applies if it exceeds them.
     let host = tokio::time::timeout(HOST_FACTS_TIMEOUT * 3, backend.host_facts());
-    let (host, journal) = tokio::join!(host, journal(state));
+    let (host, journal) = tokio::join!(host, check_state_dir_writable(state));
     PreflightSnapshot {
         at: Some(clock.now()),
         host: host.unwrap_or_else(|_| HostFacts::unknown(&late())),
@@ -73,7 +73,7 @@ async fn take<B: Backend>(backend: &B, state: &StateDir, clock: Clock) -> Prefli
 ///
 /// # Errors
 /// Cause of the failure, or a timeout.
-pub async fn journal(state: &StateDir) -> io::Result<()> {
+pub async fn check_state_dir_writable(state: &StateDir) -> io::Result<()> {
     let folder = state.private();
     let task = tokio::task::spawn_blocking(move || try_to_write(&folder));
     match tokio::time::timeout(HOST_FACTS_TIMEOUT, task).await {

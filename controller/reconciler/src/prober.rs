@@ -16,7 +16,7 @@ use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 use crate::clock::{Clock, Stopwatch};
-use crate::metrics::Tally;
+use crate::metrics::TaskMetrics;
 use crate::overrides::DesiredState;
 use crate::supervise::task_set::{TaskFailure, TaskSet};
 
@@ -41,10 +41,10 @@ pub struct ProberIo {
     /// Health of each probed container.
     pub healths: watch::Sender<Arc<HealthStates>>,
     /// Metrics of the probes.
-    pub tally: Tally,
+    pub metrics: TaskMetrics,
 }
 
-struct Run {
+struct ProbedContainer {
     target: Target,
     history: ProbeHistory,
     generation: u64,
@@ -53,10 +53,10 @@ struct Run {
 struct Prober<B> {
     backend: Arc<B>,
     clock: Clock,
-    runs: BTreeMap<ContainerId, Run>,
+    containers: BTreeMap<ContainerId, ProbedContainer>,
     heap: Heap,
     tasks: TaskSet<(ContainerId, u64), ProbeReply>,
-    tally: Tally,
+    metrics: TaskMetrics,
     generations: u64,
     /// True while the engine is reachable. Without it, a failed probe does not prove that a service failed.
     reachable: bool,
@@ -65,7 +65,7 @@ struct Prober<B> {
 /// Probes until `stop` is cancelled.
 pub async fn run<B: Backend>(
     backend: Arc<B>,
-    mut desires: watch::Receiver<Arc<DesiredState>>,
+    mut desired: watch::Receiver<Arc<DesiredState>>,
     mut stores: watch::Receiver<Arc<Store>>,
     io: ProberIo,
     addresses: Addresses,
@@ -76,21 +76,21 @@ pub async fn run<B: Backend>(
     let mut prober = Prober {
         backend,
         clock,
-        runs: BTreeMap::new(),
+        containers: BTreeMap::new(),
         heap: Heap::default(),
         tasks,
-        tally: io.tally,
+        metrics: io.metrics,
         generations: 0,
         reachable: false,
     };
     loop {
         {
-            let (desires, store) = (
-                desires.borrow_and_update().clone(),
+            let (desired, store) = (
+                desired.borrow_and_update().clone(),
                 stores.borrow_and_update().clone(),
             );
             prober.on_reachable(store.is_reachable());
-            prober.update_targets(target::wanted(&desires, &store, addresses));
+            prober.update_targets(target::wanted(&desired, &store, addresses));
         }
         prober.start_due();
         prober.publish(&io.healths);
@@ -99,43 +99,44 @@ pub async fn run<B: Backend>(
         let wake = prober.heap.next_at().filter(|_| can_start);
         let ended = tokio::select! {
             () = stop.cancelled() => return,
-            changed = desires.changed() => if changed.is_err() { return } else { None },
+            changed = desired.changed() => if changed.is_err() { return } else { None },
             changed = stores.changed() => if changed.is_err() { return } else { None },
             ended = prober.tasks.next_ended() => Some(ended),
             () = clock.sleep_until(wake) => None,
         };
         if let Some((label, reply)) = ended {
-            prober.take(label, reply);
+            prober.on_reply(label, reply);
         }
     }
 }
 
 impl<B: Backend> Prober<B> {
-    /// Adds new runs and drops those that ended.
+    /// Adds new containers and drops those that ended.
     fn update_targets(&mut self, wanted: BTreeMap<ContainerId, Target>) {
         let now = self.clock.now();
-        self.runs.retain(|id, _| wanted.contains_key(id));
+        self.containers.retain(|id, _| wanted.contains_key(id));
         for (id, target) in wanted {
-            match self.runs.get_mut(&id) {
-                Some(run)
-                    if run.target.started_at == target.started_at && run.target.probe == target.probe =>
+            match self.containers.get_mut(&id) {
+                Some(container)
+                    if container.target.started_at == target.started_at
+                        && container.target.probe == target.probe =>
                 {
-                    if run.target.upstream != target.upstream {
+                    if container.target.upstream != target.upstream {
                         // A dependency was restarted: the next probe shows whether the service recovered.
                         self.generations += 1;
-                        run.generation = self.generations;
-                        self.heap.push(now, id, run.generation);
+                        container.generation = self.generations;
+                        self.heap.push(now, id, container.generation);
                     }
-                    run.target = target;
+                    container.target = target;
                 }
                 Some(_) | None => {
                     self.generations += 1;
                     let generation = self.generations;
                     let history = ProbeHistory::new(&target.probe, target.started_at, now);
                     self.heap.push(now, id.clone(), generation);
-                    self.runs.insert(
+                    self.containers.insert(
                         id,
-                        Run {
+                        ProbedContainer {
                             target,
                             history,
                             generation,
@@ -150,11 +151,11 @@ impl<B: Backend> Prober<B> {
     fn on_reachable(&mut self, reachable: bool) {
         let now = self.clock.now();
         if reachable && !self.reachable {
-            for (id, run) in &mut self.runs {
+            for (id, container) in &mut self.containers {
                 self.generations += 1;
-                run.generation = self.generations;
-                run.history.reset_failures();
-                self.heap.push(now, id.clone(), run.generation);
+                container.generation = self.generations;
+                container.history.reset_failures();
+                self.heap.push(now, id.clone(), container.generation);
             }
         }
         self.reachable = reachable;
@@ -167,25 +168,37 @@ impl<B: Backend> Prober<B> {
             && self.tasks.len() < MAX_PARALLEL
             && let Some((id, generation)) = self.heap.pop_due(now)
         {
-            let Some(run) = self.runs.get(&id).filter(|run| run.generation == generation) else {
+            let Some(container) = self
+                .containers
+                .get(&id)
+                .filter(|container| container.generation == generation)
+            else {
                 continue;
             };
-            let (backend, target, tally) = (self.backend.clone(), run.target.clone(), self.tally.clone());
+            let (backend, target, metrics) = (
+                self.backend.clone(),
+                container.target.clone(),
+                self.metrics.clone(),
+            );
             self.tasks.start((id.clone(), generation), async move {
-                let watch = Stopwatch::start();
+                let stopwatch = Stopwatch::start();
                 let reply = probe_once(&*backend, &id, &target).await;
                 let kind = kind_label(&target.probe.kind);
-                let took = tally.probe_seconds.with_label_values(&[kind]);
-                took.observe(watch.seconds());
-                tally.probes.with_label_values(&[kind, reply.label()]).inc();
+                let took = metrics.probe_seconds.with_label_values(&[kind]);
+                took.observe(stopwatch.seconds());
+                metrics.probes.with_label_values(&[kind, reply.label()]).inc();
                 reply
             });
         }
     }
 
-    fn take(&mut self, (id, generation): (ContainerId, u64), reply: Result<ProbeReply, TaskFailure>) {
+    fn on_reply(&mut self, (id, generation): (ContainerId, u64), reply: Result<ProbeReply, TaskFailure>) {
         let now = self.clock.now();
-        let Some(run) = self.runs.get_mut(&id).filter(|run| run.generation == generation) else {
+        let Some(container) = self
+            .containers
+            .get_mut(&id)
+            .filter(|container| container.generation == generation)
+        else {
             return;
         };
         if !self.reachable {
@@ -193,21 +206,21 @@ impl<B: Backend> Prober<B> {
         }
         let reply = reply
             .unwrap_or_else(|failure| ProbeReply::failure(format!("the probe itself failed: {failure:?}")));
-        if run.history.take(&run.target.probe, reply, now)
-            && let Some(health) = run.history.health()
+        if container.history.add(&container.target.probe, reply, now)
+            && let Some(health) = container.history.health()
         {
             // The output is omitted, because it may contain a secret. The status shows it redacted.
             tracing::info!(container = %id, verdict = ?health.status, "probe");
         }
-        let next: Timestamp = now + run.history.pause(&run.target.probe);
+        let next: Timestamp = now + container.history.pause(&container.target.probe);
         self.heap.push(next, id, generation);
     }
 
     fn publish(&self, healths: &watch::Sender<Arc<HealthStates>>) {
         let states = self
-            .runs
+            .containers
             .iter()
-            .filter_map(|(id, run)| Some((id, run.history.health()?)));
+            .filter_map(|(id, container)| Some((id, container.history.health()?)));
         healths.send_if_modified(|published| {
             let same = published.len() == states.clone().count()
                 && states

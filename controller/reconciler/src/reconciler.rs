@@ -66,13 +66,13 @@ pub(crate) struct InputChannels {
     pub(crate) preflights: watch::Receiver<Arc<PreflightSnapshot>>,
     pub(crate) links: watch::Receiver<Arc<CheckResults>>,
     pub(crate) commands: mpsc::Receiver<Request>,
-    pub(crate) written: watch::Receiver<Option<Saved<PersistedState>>>,
+    pub(crate) saved: watch::Receiver<Option<Saved<PersistedState>>>,
 }
 
 /// Output channels of the reconciler.
 #[derive(Debug)]
 pub(crate) struct OutputChannels {
-    pub(crate) desires: watch::Sender<Arc<DesiredState>>,
+    pub(crate) desired: watch::Sender<Arc<DesiredState>>,
     pub(crate) snapshots: watch::Sender<Arc<Snapshot>>,
     pub(crate) persisted: watch::Sender<PersistedState>,
     pub(crate) epochs: watch::Sender<BreakerEpochs>,
@@ -205,16 +205,16 @@ impl<B: Backend> Reconciler<B> {
             Ok(()) = inputs.links.changed() => Wake::Links,
             () = self.outputs.heartbeat.requested() => Wake::Heartbeat,
             Ok(()) = self.progress.changed() => Wake::Progress,
-            Ok(()) = inputs.written.changed() => Wake::Persisted,
+            Ok(()) = inputs.saved.changed() => Wake::Persisted,
             () = self.clock.sleep_until(wake_at) => Wake::Timer,
             else => Wake::Command(None),
         }
     }
 
     fn run_pass(&mut self, why: &'static str) -> Option<Timestamp> {
-        let watch = Stopwatch::start();
+        let stopwatch = Stopwatch::start();
         let wake_at = self.reconcile_once(why);
-        self.recorder.record_pass(why, watch.seconds());
+        self.recorder.record_pass(why, stopwatch.seconds());
         wake_at
     }
 
@@ -237,11 +237,11 @@ impl<B: Backend> Reconciler<B> {
         };
         let due = [
             self.overrides.roll_back_automatically(inputs),
-            self.overrides.expire(inputs),
+            self.overrides.expire_ttls(inputs),
         ];
         let effective = self.overrides.effective(&specs);
         let desired = effective.as_ref().unwrap_or(&specs.environments);
-        self.outputs.desires.send_if_modified(|published| {
+        self.outputs.desired.send_if_modified(|published| {
             let differs = **published != *desired;
             if differs {
                 self.executor.update_secrets(desired);
@@ -341,11 +341,11 @@ impl<B: Backend> Reconciler<B> {
             plans: self.plans.clone(),
             state: shared(&last.state, self.planner.state()),
             progress: shared(&last.progress, &progress),
-            desired: self.outputs.desires.borrow().clone(),
+            desired: self.outputs.desired.borrow().clone(),
             overrides: shared(&last.overrides, &self.overrides),
         };
-        snapshot.mode = snapshot.facts().mode();
-        self.recorder.mode(&snapshot);
+        snapshot.mode = snapshot.mode_inputs().mode();
+        self.recorder.record_mode(&snapshot);
         if !snapshot.eq_ignoring_time(&last) {
             self.outputs.snapshots.send_replace(Arc::new(snapshot));
         }
@@ -386,7 +386,7 @@ impl<B: Backend> Reconciler<B> {
         }
         self.publish();
         self.persist();
-        self.recorder.stopped();
+        self.recorder.record_stop();
     }
 }
 

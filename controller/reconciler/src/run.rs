@@ -21,10 +21,10 @@ use tokio_util::sync::CancellationToken;
 use crate::breaker_guard::{BreakerEpochs, BreakerGuard};
 use crate::clock::Clock;
 use crate::executor::Executor;
-use crate::handle::{COMMANDS, Handle};
+use crate::handle::{COMMAND_CAPACITY, Handle};
 use crate::journal::Journal;
-use crate::journal::startup::{Started, Startup};
-use crate::lock::{LOCK, Lock, LockHolder, host_name};
+use crate::journal::startup::{LoadedInputs, LoadedState};
+use crate::lock::{LOCK_TASK, Lock, LockHolder, host_name};
 use crate::overrides::DesiredState;
 use crate::prober::{Addresses, ProberIo};
 use crate::reconciler::{InputChannels, OutputChannels, Reconciler};
@@ -34,7 +34,7 @@ use crate::specs::admitter::OwnImage;
 use crate::specs::sync_barrier;
 use crate::state_dir::{StateDir, StateError, write_private};
 use crate::status_writer::StatusView;
-use crate::supervise::watchdog::LOOP;
+use crate::supervise::watchdog::RECONCILE_LOOP;
 use crate::supervise::{Importance, Supervisor, TaskDied};
 use crate::{identity, informer, lease, lock, status_writer};
 
@@ -45,7 +45,7 @@ use tasks::{
 };
 
 /// Time for the other tasks to end, after the grace period of the actions in flight.
-const LAST_WRITES: Duration = Duration::from_secs(5);
+const FINAL_WRITE_GRACE: Duration = Duration::from_secs(5);
 
 /// Settings of a controller.
 #[derive(Debug, Clone)]
@@ -81,7 +81,7 @@ pub struct Options {
     pub lease_ttl: Duration,
     /// Maximum time that a stop waits for the actions in flight [default: 30 s].
     pub stop_grace: Duration,
-    /// Maximum size of a journal file in bytes; the default is [`crate::journal::handle::LIMIT`].
+    /// Maximum size of a journal file in bytes; the default is [`crate::journal::handle::DEFAULT_MAX_SIZE`].
     pub journal_limit: u64,
     /// Clock of all tasks.
     pub clock: Clock,
@@ -94,7 +94,7 @@ pub struct Controller {
     state: StateDir,
     lock: Lock,
     identity: ControllerIdentity,
-    startup: Startup,
+    loaded: LoadedState,
     place: String,
 }
 
@@ -116,18 +116,18 @@ impl Controller {
     /// # Errors
     /// [`StateError::Held`] with the holder if another controller has it.
     pub fn open(options: Options) -> Result<Self, StateError> {
-        let cleared = StateDir::clear(&options.state, options.clock.now());
+        let cleared = StateDir::quarantine_misplaced(&options.state, options.clock.now());
         let state = StateDir::prepare(&options.state, &options.specs)?;
         let now = options.clock.now();
-        let run = identity::fresh(now);
+        let run = identity::new_ulid(now);
         let holder = LockHolder {
             pid: std::process::id(),
             host: host_name(),
             since: now.to_string(),
             run: run.clone(),
         };
-        let lock = Lock::take(&state.lock(), &holder)?;
-        let startup = Startup::read(
+        let lock = Lock::acquire(&state.lock(), &holder)?;
+        let loaded = LoadedState::read(
             &state,
             &options.specs,
             &run,
@@ -135,9 +135,9 @@ impl Controller {
             options.journal_limit,
             cleared,
         );
-        let place = identity::place(state.root());
+        let place = identity::state_dir_id(state.root());
         let identity = ControllerIdentity {
-            controller: startup.controller.clone(),
+            controller: loaded.controller.clone(),
             run,
             publish_address: options.publish_address,
         };
@@ -146,14 +146,14 @@ impl Controller {
             state,
             lock,
             identity,
-            startup,
+            loaded,
             place,
         })
     }
 
     /// Handle of the journal, for early events.
     pub fn journal(&self) -> Journal {
-        self.startup.journal.clone()
+        self.loaded.journal.clone()
     }
 
     /// Identity of the controller. The backend needs it to check the owner of an object before a removal.
@@ -168,7 +168,7 @@ impl Controller {
 
     /// Reports whether the last run on this state directory stopped cleanly, or there was none.
     pub fn ended_cleanly(&self) -> bool {
-        self.startup.recovery.clean
+        self.loaded.recovery.ended_cleanly
     }
 
     /// Starts all tasks. Must be called within a Tokio runtime.
@@ -182,7 +182,7 @@ impl Controller {
             state,
             lock,
             identity,
-            startup,
+            loaded,
             place,
         } = self;
         let clock = options.clock;
@@ -194,22 +194,22 @@ impl Controller {
         );
         let stop = CancellationToken::new();
         let supervisor = Supervisor::new(clock, stop.clone());
-        let Started {
+        let LoadedInputs {
             persisted,
             stopped,
-            starting_point,
+            persisted_specs,
             journal,
             recorder,
-        } = startup.begin(&supervisor, &identity.run, state.incidents());
+        } = loaded.start_journal(&supervisor, &identity.run, state.incidents());
         // State travels on watch channels, which store the newest value and cannot fill up.
         let (registries, specs_seen) = watch::channel(Arc::<SpecRegistry>::default());
         let (flushed, flushed_seen) = watch::channel(Arc::<SpecRegistry>::default());
-        let (desires, desires_seen) = watch::channel(Arc::<DesiredState>::default());
+        let (desired, desired_seen) = watch::channel(Arc::<DesiredState>::default());
         let (stores, stores_seen) = watch::channel(Arc::default());
         let (healths, healths_seen) = watch::channel(Arc::default());
-        let (starting_point, starting_point_seen) = watch::channel(starting_point);
-        let holder = lease::OwnLease::new(&identity, place, options.lease_ttl);
-        let (leases, leases_seen) = watch::channel(Leases::of(holder.identity.clone()));
+        let (persisted_specs, persisted_specs_seen) = watch::channel(persisted_specs);
+        let own_lease = lease::OwnLease::new(&identity, place, options.lease_ttl);
+        let (leases, leases_seen) = watch::channel(Leases::of(own_lease.identity.clone()));
         let planner_state = PlannerState {
             environments: persisted.environments.clone(),
             breakers: BreakerRegistry::new(options.engine_breaker),
@@ -217,18 +217,18 @@ impl Controller {
             ..PlannerState::default()
         };
         let (persisted, persisted_seen) = watch::channel(persisted);
-        let (written, written_seen) = watch::channel(None);
+        let (saved, saved_seen) = watch::channel(None);
         let blank = Snapshot::blank(identity.clone(), planner_state.clone(), clock.now());
         let (snapshots, snapshots_seen) = watch::channel(Arc::new(blank));
-        let (commands, requests) = mpsc::channel(COMMANDS);
+        let (commands, requests) = mpsc::channel(COMMAND_CAPACITY);
 
         supervisor.spawn_once(
-            LOCK,
+            LOCK_TASK,
             Importance::Critical,
             lock::watch(lock.clone(), stop.clone()),
         );
-        let (folder, reader) = sync_barrier::channel();
-        let channels = (starting_point, registries, reader);
+        let (spec_sync, sync_responder) = sync_barrier::channel();
+        let channels = (persisted_specs, registries, sync_responder);
         start_specs(&supervisor, rules(&options, &identity), channels, clock, &stop);
         // One watch of the engine serves the whole process: it cannot be created twice.
         supervisor.spawn_once(
@@ -237,7 +237,7 @@ impl Controller {
             informer::run(
                 backend.clone(),
                 stores,
-                journal.tally().clone(),
+                journal.metrics().clone(),
                 clock,
                 stop.clone(),
             ),
@@ -246,24 +246,27 @@ impl Controller {
             publish_address: options.publish_address,
             engine_host: options.engine_host,
         };
-        let watches = (desires_seen.clone(), stores_seen.clone());
+        let watches = (desired_seen.clone(), stores_seen.clone());
         let io = ProberIo {
             healths,
-            tally: journal.tally().clone(),
+            metrics: journal.metrics().clone(),
         };
         start_prober(&supervisor, &backend, watches, io, addresses, clock, &stop);
-        start_writers(
-            &supervisor,
-            &state,
-            (persisted_seen, written),
-            starting_point_seen,
-        );
+        start_writers(&supervisor, &state, (persisted_seen, saved), persisted_specs_seen);
         let lease_inputs = lease::LeaseInputs {
-            desired: desires_seen,
+            desired: desired_seen,
             stores: stores_seen.clone(),
             snapshots: snapshots_seen.clone(),
         };
-        start_lease(&supervisor, &backend, holder, lease_inputs, leases, clock, &stop);
+        start_lease(
+            &supervisor,
+            &backend,
+            own_lease,
+            lease_inputs,
+            leases,
+            clock,
+            &stop,
+        );
         let (needs_preflight, preflights_seen) =
             start_preflight(&supervisor, &backend, &state, stores_seen.clone(), clock, &stop);
         let links_seen = start_connectivity(
@@ -297,15 +300,15 @@ impl Controller {
             preflights: preflights_seen,
             links: links_seen,
             commands: requests,
-            written: written_seen,
+            saved: saved_seen,
         };
         let outputs = OutputChannels {
-            desires,
+            desired,
             snapshots,
             persisted,
             epochs,
             needs_preflight,
-            heartbeat: supervisor.heartbeats().of(LOOP),
+            heartbeat: supervisor.heartbeats().of(RECONCILE_LOOP),
         };
         let planner = Planner::new(identity, planner_state).with_deadlines(options.deadlines);
         let reconciler = Reconciler::new(planner, backend, executor, clock, inputs, outputs, recorder);
@@ -320,7 +323,7 @@ impl Controller {
             stop,
             state,
             clock,
-            grace: options.stop_grace + LAST_WRITES,
+            grace: options.stop_grace + FINAL_WRITE_GRACE,
             lock,
         };
         (
@@ -328,7 +331,7 @@ impl Controller {
                 commands,
                 snapshot: snapshots_seen,
                 journal,
-                folder,
+                spec_sync,
                 registries: specs_seen,
                 flushed: flushed_seen,
             },
@@ -355,15 +358,15 @@ impl Running {
     pub async fn ended(self) -> Result<(), TaskDied> {
         let ended = self.supervisor.run(self.grace).await;
         ended.map_err(|died| match died.task {
-            LOCK => TaskDied {
-                reason: self.lock.lost(&self.state),
+            LOCK_TASK => TaskDied {
+                reason: self.lock.describe_loss(&self.state),
                 ..died
             },
             _ => died,
         })?;
         let (state, at) = (self.state.clone(), self.clock.now());
         let marked = tokio::task::spawn_blocking(move || {
-            let written = status_writer::stopped(&state, at);
+            let written = status_writer::write_stop_time(&state, at);
             let marked = write_private(&state.clean_shutdown(), b"");
             written.and(marked)
         });

@@ -49,14 +49,14 @@ fn options(dir: &std::path::Path) -> Options {
         helpers: true,
         own_image: OwnImage {
             folder: "/nowhere/own-image".into(),
-            fill: None,
+            write_context: None,
         },
         publish_address: IpAddr::V4(Ipv4Addr::LOCALHOST),
         engine_host: None,
         deadlines: Deadlines::default(),
         engine_breaker: argus_core::state::breaker::BreakerSettings::default(),
         stop_grace: Duration::from_secs(2),
-        journal_limit: crate::journal::handle::LIMIT,
+        journal_limit: crate::journal::handle::DEFAULT_MAX_SIZE,
         lease_ttl: argus_core::lease::TTL,
         clock: Clock::system(),
     }

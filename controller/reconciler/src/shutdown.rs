@@ -22,7 +22,7 @@ impl Signals {
     }
 
     /// Cancels `stop` at the first signal and returns at the second; the caller then exits with 130.
-    pub async fn second(mut self, stop: CancellationToken) {
+    pub async fn wait_for_second(mut self, stop: CancellationToken) {
         let name = self.next().await;
         tracing::info!(
             signal = name,

@@ -120,7 +120,7 @@ impl Snapshot {
     }
 
     /// Inputs that determine the mode.
-    pub fn facts(&self) -> ModeInputs {
+    pub fn mode_inputs(&self) -> ModeInputs {
         let failures = &self.state.action_failures;
         let is_registry_failure = |failure: &ActionFailure| {
             matches!(
@@ -157,12 +157,12 @@ impl Snapshot {
                 .unavailable
                 .clone()
                 .or_else(|| Some("an image registry is unreachable".to_owned())),
-            Mode::Minimal => Some(self.engine_words()),
+            Mode::Minimal => Some(self.engine_problem()),
             Mode::Recovery => recovering.as_ref().map(|why| {
                 if self.store.is_synced() {
                     why.clone()
                 } else {
-                    format!("{why}; {}", self.engine_words())
+                    format!("{why}; {}", self.engine_problem())
                 }
             }),
             Mode::Safe => {
@@ -178,7 +178,7 @@ impl Snapshot {
     }
 
     /// Describes an engine that does not answer.
-    pub fn engine_words(&self) -> String {
+    pub fn engine_problem(&self) -> String {
         match self.store.unreachable_reason() {
             "" => "the engine has not answered yet".to_owned(),
             why => format!("the engine does not answer: {why}"),

@@ -1,7 +1,7 @@
 //! Specs task: scans the specs folder and publishes the [`SpecRegistry`].
 //!
 //! A scan ([`SpecLoader::scan_once`]) lists the folder ([`scan`]), debounces changed files ([`debounce`]), admits
-//! them ([`admission`]) and enters the result into the registry ([`registry`]). File notifications ([`nudge`]),
+//! them ([`admission`]) and enters the result into the registry ([`registry`]). File notifications ([`folder_watcher`]),
 //! sync requests ([`sync_barrier`]) and a timer trigger scans.
 
 use std::sync::Arc;
@@ -19,41 +19,41 @@ mod clash;
 pub mod debounce;
 pub mod digest;
 pub mod env_vars;
+pub mod folder_watcher;
 mod incomplete;
 mod links;
 pub mod loader;
-pub mod nudge;
+pub mod location;
 pub mod registry;
 pub mod scan;
-pub mod surroundings;
 pub mod sync_barrier;
 
-pub use loader::{Rules, SpecLoader, StartingPoint};
-use nudge::Nudge;
+use folder_watcher::FolderWatcher;
+pub use loader::{PersistedSpecs, Rules, SpecLoader};
 pub use registry::{FileEntry, FileState, SpecRegistry};
 use sync_barrier::SyncResponder;
 
 /// Quiet time after a notification before the folder is scanned.
-const QUIET: Duration = Duration::from_millis(150);
+const QUIET_TIME: Duration = Duration::from_millis(150);
 /// Maximum delay of a scan after a notification.
-const LONGEST: Duration = Duration::from_secs(1);
+const MAX_SCAN_DELAY: Duration = Duration::from_secs(1);
 /// Interval of scans without notifications, for changes that notifications miss.
-const TICK: Duration = Duration::from_secs(30);
+const SCAN_INTERVAL: Duration = Duration::from_secs(30);
 /// Scan interval while not every folder can be watched.
-const FAST_TICK: Duration = Duration::from_secs(1);
+const UNWATCHED_SCAN_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Scans the folder until `stop` is cancelled. Publishes the registry when it changes, and the state to persist.
 pub async fn run(
     rules: Rules,
-    starting_point: watch::Sender<StartingPoint>,
+    persisted_specs: watch::Sender<PersistedSpecs>,
     registries: watch::Sender<Arc<SpecRegistry>>,
     mut responder: SyncResponder,
     clock: Clock,
     stop: CancellationToken,
 ) {
-    let mut nudge = Nudge::new(rules.folder.clone());
-    let nudged = nudge.changed();
-    let mut loader = SpecLoader::new(rules, starting_point.borrow().clone());
+    let mut watcher = FolderWatcher::new(rules.folder.clone());
+    let notified = watcher.changed();
+    let mut loader = SpecLoader::new(rules, persisted_specs.borrow().clone());
     loop {
         let generation = responder.begin();
         let scanned = tokio::task::spawn_blocking(move || {
@@ -73,19 +73,23 @@ pub async fn run(
             },
         };
         match &result.folders {
-            Some(folders) => nudge.arm(folders),
-            None => nudge.disarm(),
+            Some(folders) => watcher.watch_folders(folders),
+            None => watcher.unwatch_all(),
         }
-        publish(&loader, &registries, &starting_point);
+        publish(&loader, &registries, &persisted_specs);
         if loader.is_settled() {
             responder.settled(generation);
         }
-        let tick = if nudge.is_complete() { TICK } else { FAST_TICK };
+        let tick = if watcher.is_complete() {
+            SCAN_INTERVAL
+        } else {
+            UNWATCHED_SCAN_INTERVAL
+        };
         let next = clock.now() + tick;
         let next = result.next_at.map_or(next, |at| at.min(next));
         tokio::select! {
             () = stop.cancelled() => return,
-            () = nudged.notified() => wait_until_quiet(&nudged, next, clock, &stop).await,
+            () = notified.notified() => wait_until_quiet(&notified, next, clock, &stop).await,
             () = responder.requested() => {}
             () = clock.sleep_until(Some(next)) => {}
         }
@@ -96,13 +100,13 @@ pub async fn run(
 }
 
 /// Waits until no notification arrives for a while, at the latest until `next`.
-async fn wait_until_quiet(nudged: &Notify, next: Timestamp, clock: Clock, stop: &CancellationToken) {
-    let latest = (clock.now() + LONGEST).min(next.max(clock.now() + QUIET));
+async fn wait_until_quiet(notified: &Notify, next: Timestamp, clock: Clock, stop: &CancellationToken) {
+    let latest = (clock.now() + MAX_SCAN_DELAY).min(next.max(clock.now() + QUIET_TIME));
     loop {
-        let until = (clock.now() + QUIET).min(latest);
+        let until = (clock.now() + QUIET_TIME).min(latest);
         tokio::select! {
             () = stop.cancelled() => return,
-            () = nudged.notified() => {}
+            () = notified.notified() => {}
             () = clock.sleep_until(Some(until)) => return,
         }
         if clock.now() >= latest {
@@ -114,7 +118,7 @@ async fn wait_until_quiet(nudged: &Notify, next: Timestamp, clock: Clock, stop: 
 fn publish(
     loader: &SpecLoader,
     registries: &watch::Sender<Arc<SpecRegistry>>,
-    starting_point: &watch::Sender<StartingPoint>,
+    persisted_specs: &watch::Sender<PersistedSpecs>,
 ) {
     registries.send_if_modified(|registry| {
         let differs = **registry != *loader.registry();
@@ -123,11 +127,11 @@ fn publish(
         }
         differs
     });
-    let current = loader.starting_point();
-    starting_point.send_if_modified(|starting_point| {
-        let differs = *starting_point != current;
+    let current = loader.persisted_specs();
+    persisted_specs.send_if_modified(|persisted_specs| {
+        let differs = *persisted_specs != current;
         if differs {
-            *starting_point = current;
+            *persisted_specs = current;
         }
         differs
     });

@@ -76,7 +76,7 @@ impl StateDir {
     }
 
     /// Quarantines everything that occupies the path of a folder or file with another file type.
-    pub fn clear(state: &Path, now: Timestamp) -> Vec<Quarantined> {
+    pub fn quarantine_misplaced(state: &Path, now: Timestamp) -> Vec<Quarantined> {
         let dir = Self::at(state);
         let folders = [
             dir.environments(),
@@ -88,7 +88,7 @@ impl StateDir {
         let files = [dir.controller_json(), dir.lock(), dir.clean_shutdown()];
         let folders = folders
             .iter()
-            .filter_map(|path| quarantine::unless_folder(path, now));
+            .filter_map(|path| quarantine::move_unless_folder(path, now));
         // Folders first: the content of a quarantined folder is not checked.
         let mut all: Vec<_> = folders.collect();
         let written = std::fs::read_dir(dir.environments())
@@ -100,7 +100,7 @@ impl StateDir {
             files
                 .into_iter()
                 .chain(written)
-                .filter_map(|path| quarantine::unless_file(&path, now)),
+                .filter_map(|path| quarantine::move_unless_file(&path, now)),
         );
         all
     }
@@ -169,7 +169,7 @@ impl StateDir {
     }
 
     /// Folder of the evidence of one failed run.
-    pub fn run(&self, environment: &str, service: &str, number: u64) -> PathBuf {
+    pub fn evidence_run(&self, environment: &str, service: &str, number: u64) -> PathBuf {
         self.evidence()
             .join(environment)
             .join(service)
@@ -202,7 +202,7 @@ impl StateDir {
     }
 
     /// Removes the marker of the last clean stop. Returns whether it existed.
-    pub fn take_clean_shutdown(&self) -> io::Result<bool> {
+    pub fn remove_clean_shutdown(&self) -> io::Result<bool> {
         match std::fs::remove_file(self.clean_shutdown()) {
             Ok(()) => Ok(true),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
@@ -316,9 +316,9 @@ mod tests {
     fn clean_stop_marker_is_taken_once() {
         let dir = tempfile::tempdir().unwrap();
         let state = StateDir::prepare(&dir.path().join("state"), &dir.path().join("specs")).unwrap();
-        assert!(!state.take_clean_shutdown().unwrap());
+        assert!(!state.remove_clean_shutdown().unwrap());
         write_private(&state.clean_shutdown(), b"").unwrap();
-        assert!(state.take_clean_shutdown().unwrap());
-        assert!(!state.take_clean_shutdown().unwrap());
+        assert!(state.remove_clean_shutdown().unwrap());
+        assert!(!state.remove_clean_shutdown().unwrap());
     }
 }

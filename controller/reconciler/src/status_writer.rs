@@ -18,7 +18,7 @@ use crate::specs::SpecRegistry;
 use crate::state_dir::{StateDir, is_status, write_public};
 
 /// Changes within this time are written together.
-const SETTLE: Duration = Duration::from_millis(30);
+const BATCH_DELAY: Duration = Duration::from_millis(30);
 /// Delay after a failed write.
 const RETRY_DELAY: Duration = Duration::from_secs(2);
 
@@ -49,7 +49,7 @@ pub struct EnvFiles {
 
 /// Last content of each status file.
 #[derive(Debug, Default)]
-struct WriteReport {
+struct StatusFiles {
     files: BTreeMap<PathBuf, String>,
 }
 
@@ -60,26 +60,26 @@ pub async fn run(
     mut snapshots: watch::Receiver<Arc<Snapshot>>,
     flushed: watch::Sender<Arc<SpecRegistry>>,
 ) {
-    let mut report = WriteReport::default();
+    let mut status_files = StatusFiles::default();
     let mut first = true;
     snapshots.mark_changed();
     loop {
         let ended = snapshots.changed().await.is_err();
         if !ended && !first {
-            tokio::time::sleep(SETTLE).await;
+            tokio::time::sleep(BATCH_DELAY).await;
         }
         let snapshot = snapshots.borrow_and_update().clone();
         let specs = snapshot.specs.clone();
         let (dir, view) = (state.clone(), view.clone());
         let done = tokio::task::spawn_blocking(move || {
-            let mut report = report;
-            let result = if first { report.read(&dir) } else { Ok(()) };
-            let result = result.and_then(|()| report.update(&dir, &*view, &snapshot));
-            (report, result)
+            let mut status_files = status_files;
+            let result = if first { status_files.read(&dir) } else { Ok(()) };
+            let result = result.and_then(|()| status_files.update(&dir, &*view, &snapshot));
+            (status_files, result)
         });
         let result = match done.await {
             Ok((back, result)) => {
-                report = back;
+                status_files = back;
                 result
             }
             Err(error) => match error.try_into_panic() {
@@ -114,7 +114,7 @@ pub async fn run(
 ///
 /// # Errors
 /// The file has another format, or cannot be written.
-pub(crate) fn stopped(dir: &StateDir, at: Timestamp) -> io::Result<()> {
+pub(crate) fn write_stop_time(dir: &StateDir, at: Timestamp) -> io::Result<()> {
     let path = dir.controller_json();
     let text = std::fs::read_to_string(&path)?;
     let status: ControllerStatus = serde_json::from_str(&text)?;
@@ -125,7 +125,7 @@ pub(crate) fn stopped(dir: &StateDir, at: Timestamp) -> io::Result<()> {
     write_public(&path, (serde_json::to_string_pretty(&status)? + "\n").as_bytes())
 }
 
-impl WriteReport {
+impl StatusFiles {
     /// Reads the files of an earlier process.
     fn read(&mut self, dir: &StateDir) -> io::Result<()> {
         for entry in std::fs::read_dir(dir.environments())? {
@@ -268,7 +268,7 @@ mod tests {
             store.apply(WatchEvent::Init);
             store.apply(WatchEvent::InitDone);
             snapshot.store = Arc::new(store);
-            let mut specs = SpecRegistry::remembering(BTreeMap::new());
+            let mut specs = SpecRegistry::restored(BTreeMap::new());
             specs.scanned = true;
             snapshot.specs = Arc::new(specs);
         }
@@ -281,19 +281,19 @@ mod tests {
         let state = StateDir::prepare(&dir.path().join("state"), &dir.path().join("specs")).unwrap();
         let json = |env: &str| std::fs::read_to_string(state.environments().join(format!("{env}.json")));
         std::fs::write(state.environments().join("left.json"), "{}").unwrap();
-        let mut report = WriteReport::default();
-        report.read(&state).unwrap();
-        report
+        let mut status_files = StatusFiles::default();
+        status_files.read(&state).unwrap();
+        status_files
             .update(&state, &View(vec!["shop"]), &snapshot(1_000, false))
             .unwrap();
         let first = json("shop").unwrap();
         assert!(json("left").is_ok(), "it may still be desired");
-        report
+        status_files
             .update(&state, &View(vec!["shop"]), &snapshot(9_000, true))
             .unwrap();
         assert_eq!(json("shop").unwrap(), first, "only the time differs");
         assert!(json("left").is_err());
-        report
+        status_files
             .update(&state, &View(vec![]), &snapshot(9_000, true))
             .unwrap();
         assert!(json("shop").is_err() && !state.environments().join("shop.env").exists());

@@ -12,19 +12,19 @@ use tokio_util::task::TaskTracker;
 use crate::clock::Clock;
 
 pub mod heartbeat;
+pub mod restart_budget;
 pub mod task_set;
 pub mod watchdog;
-pub mod window;
 
 pub use heartbeat::{Heartbeat, Heartbeats};
-pub use window::Window;
+pub use restart_budget::RestartBudget;
 
 /// Maximum number of restarts of one task within [`RESTART_SPAN`].
-pub const RESTARTS: usize = 5;
+pub const MAX_RESTARTS: usize = 5;
 /// Time span of the restart budget.
 pub const RESTART_SPAN: Duration = Duration::from_secs(300);
 /// Delay before the first restart; the n-th restart waits n times as long.
-const RESTART_PAUSE: Duration = Duration::from_millis(100);
+const FIRST_RESTART_DELAY: Duration = Duration::from_millis(100);
 
 /// Effect of the permanent end of a task.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -41,7 +41,7 @@ pub enum Importance {
 pub struct TaskDied {
     /// Name of the task.
     pub task: &'static str,
-    /// Number of restarts within the window.
+    /// Number of restarts within the budget.
     pub restarts: usize,
     /// Reason of the last end.
     pub reason: String,
@@ -84,23 +84,23 @@ impl Supervisor {
         F: FnMut() -> T + Send + 'static,
         T: Future<Output = ()> + Send + 'static,
     {
-        let mut window = Window::new(RESTARTS, RESTART_SPAN);
+        let mut budget = RestartBudget::new(MAX_RESTARTS, RESTART_SPAN);
         let (clock, stop, tracker) = (self.clock, self.stop.clone(), self.tracker.clone());
         let report = self.reporter(name, importance);
         let heartbeat = self.heartbeats.of(name);
         self.monitor_task(async move {
             loop {
                 let (heartbeat, task) = (heartbeat.clone(), factory());
-                let reason = run_to_end(&tracker, async move { heartbeat.keep(task).await }).await;
+                let reason = run_to_end(&tracker, async move { heartbeat.reply_during(task).await }).await;
                 if stop.is_cancelled() {
                     return;
                 }
-                let Some(restarts) = window.take(clock.now()) else {
-                    report(RESTARTS, reason);
+                let Some(restarts) = budget.spend(clock.now()) else {
+                    report(MAX_RESTARTS, reason);
                     return;
                 };
                 tracing::error!(task = name, restarts, reason, "task ended, restarting it");
-                let pause = RESTART_PAUSE * u32::try_from(restarts).unwrap_or(1);
+                let pause = FIRST_RESTART_DELAY * u32::try_from(restarts).unwrap_or(1);
                 let _stopped = stop.run_until_cancelled(tokio::time::sleep(pause)).await;
             }
         });
@@ -117,7 +117,7 @@ impl Supervisor {
         let report = self.reporter(name, importance);
         let (heartbeat, heartbeats) = (self.heartbeats.of(name), self.heartbeats.clone());
         self.monitor_task(async move {
-            let reason = run_to_end(&tracker, async move { heartbeat.keep(task).await }).await;
+            let reason = run_to_end(&tracker, async move { heartbeat.reply_during(task).await }).await;
             heartbeats.forget(name);
             if !stop.is_cancelled() {
                 report(0, reason);
@@ -127,8 +127,8 @@ impl Supervisor {
 
     /// Waits until a critical task fails or the stop is requested, and then at most `grace` for all tasks.
     pub async fn run(mut self, grace: Duration) -> Result<(), TaskDied> {
-        let failed_run = tokio::select! {
-            failed_run = self.died.recv() => failed_run,
+        let died = tokio::select! {
+            died = self.died.recv() => died,
             () = self.stop.cancelled() => None,
         };
         self.stop.cancel();
@@ -140,9 +140,7 @@ impl Supervisor {
             );
         }
         // A failure during the stop counts, too.
-        failed_run
-            .or_else(|| self.died.try_recv().ok())
-            .map_or(Ok(()), Err)
+        died.or_else(|| self.died.try_recv().ok()).map_or(Ok(()), Err)
     }
 
     fn reporter(
@@ -220,9 +218,9 @@ mod tests {
             async move { panic!("start {nth}") }
         });
         let died = supervisor.run(Duration::from_secs(1)).await.unwrap_err();
-        assert_eq!((died.task, died.restarts), ("informer", RESTARTS));
+        assert_eq!((died.task, died.restarts), ("informer", MAX_RESTARTS));
         assert_eq!(died.reason, "it panicked: start 5");
-        assert_eq!(starts.load(Ordering::SeqCst), RESTARTS + 1);
+        assert_eq!(starts.load(Ordering::SeqCst), MAX_RESTARTS + 1);
     }
 
     #[tokio::test(start_paused = true)]

@@ -87,7 +87,7 @@ impl DemoService {
                 served.map_err(|error| fault("cannot serve", error))?;
                 Ok(0)
             }
-            () = signals.second(stop) => Ok(130),
+            () = signals.wait_for_second(stop) => Ok(130),
             () = either(crash, crash_request.notified()) => {
                 output::note("crashing on request");
                 Ok(self.exit_with)

@@ -6,7 +6,7 @@ use argus_backend::Backend as _;
 use argus_core::secrets::Secrets;
 use argus_crds::status::{ControllerStatus, EnvironmentStatus, PreflightReport};
 use argus_reconciler::identity;
-use argus_reconciler::specs::{SpecRegistry, StartingPoint};
+use argus_reconciler::specs::{PersistedSpecs, SpecRegistry};
 use argus_reconciler::state_dir::StateDir;
 use clap::Args;
 use serde::Serialize;
@@ -133,11 +133,11 @@ async fn gather(settings: Settings) -> Result<DoctorInputs, Failure> {
 /// Reads the inputs that are files.
 fn read(settings: Settings, preflight: PreflightReport) -> Result<DoctorInputs, Failure> {
     let state = StateDir::at(settings.state.clone());
-    let stored: StartingPoint = status::read_or_default(&state.specs_json());
+    let stored: PersistedSpecs = status::read_or_default(&state.specs_json());
     let identity = identity::peek(&state.identity()).unwrap_or_default();
     let book = spec_files::folder(&settings, &settings.specs, &identity, stored)?;
     let mut secrets = Secrets::default();
-    let accepted = book.files.values().filter_map(|entry| entry.holds.as_ref());
+    let accepted = book.files.values().filter_map(|entry| entry.accepted.as_ref());
     for accepted in accepted.chain(book.environments.values()) {
         secrets.join(&accepted.desired.secret_values());
     }

@@ -72,7 +72,7 @@ impl Events {
         let journal = state.journal();
         readable(&journal)?;
         status::note_if_not_running(&state);
-        let (mut tail, mut words) = (Tail::of(journal.clone()), Words::default());
+        let (mut tail, mut words) = (Tail::new(journal.clone()), Words::default());
         let records = more(&mut tail, &journal)?;
         let last = records.last().map_or(0, |record| record.seq);
         let mut events = self.chosen(records, &mut words, true);
@@ -140,7 +140,7 @@ fn readable(journal: &Path) -> Result<(), Failure> {
 
 fn more(tail: &mut Tail, journal: &Path) -> Result<Vec<Record>, Failure> {
     let doing = || format!("cannot read `{}`", journal.display());
-    tail.more()
+    tail.read_new()
         .map_err(|error| Failure::operation_failed(&doing(), &error))
 }
 

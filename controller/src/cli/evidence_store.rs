@@ -6,7 +6,7 @@ use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 
 use argus_crds::error::Reason;
-use argus_reconciler::executor::evidence_store::{EvidenceFacts, FACTS};
+use argus_reconciler::executor::evidence_store::{EvidenceFacts, FACTS_FILE};
 use argus_reconciler::state_dir::StateDir;
 
 pub(crate) use lines::Line;
@@ -55,7 +55,12 @@ pub(crate) fn numbers(state: &StateDir, env: &str, service: &str) -> Result<Vec<
     let entries = entries(&state.evidence().join(env).join(service))?;
     let mut numbers: Vec<u64> = entries.iter().filter_map(|name| name.parse().ok()).collect();
     // The facts file is written last. Without it, the evidence is incomplete.
-    numbers.retain(|number| state.run(env, service, *number).join(FACTS).exists());
+    numbers.retain(|number| {
+        state
+            .evidence_run(env, service, *number)
+            .join(FACTS_FILE)
+            .exists()
+    });
     numbers.sort_unstable();
     Ok(numbers)
 }
@@ -67,8 +72,8 @@ pub(crate) fn one(
     service: &str,
     number: u64,
 ) -> Result<Option<StoredRun>, Failure> {
-    let folder = state.run(env, service, number);
-    let path = folder.join(FACTS);
+    let folder = state.evidence_run(env, service, number);
+    let path = folder.join(FACTS_FILE);
     let bytes = match std::fs::read(&path) {
         Ok(bytes) => bytes,
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),

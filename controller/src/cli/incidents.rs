@@ -98,7 +98,7 @@ fn list(all: &[Incident], format: Option<Format>) -> Result<(), Failure> {
                     incident.last_seen.clone().unwrap_or_default(),
                     incident.open_intents.len().to_string(),
                     incident.adopted.len().to_string(),
-                    incident.set_aside.len().to_string(),
+                    incident.quarantined.len().to_string(),
                 ]
             };
             let rows: Vec<_> = all.iter().map(row).collect();
@@ -142,9 +142,9 @@ pub(crate) fn text(incident: &Incident) -> String {
         journal.records, journal.damaged, journal.newer, journal.torn
     );
     line("journal", &found);
-    for aside in &incident.set_aside {
-        let to = aside.to.as_deref().unwrap_or("could not be moved");
-        line("quarantined", &format!("{}: {} -> {to}", aside.path, aside.why));
+    for file in &incident.quarantined {
+        let to = file.to.as_deref().unwrap_or("could not be moved");
+        line("quarantined", &format!("{}: {} -> {to}", file.path, file.why));
     }
     for (service, restarts) in &incident.restarts {
         line("restarts", &format!("{service}: {restarts}"));

@@ -8,7 +8,7 @@ use argus_core::secrets::Secrets;
 use argus_crds::error::Reason;
 use argus_crds::status::{ServiceState, ServiceStatus};
 use argus_docker::Docker;
-use argus_reconciler::specs::StartingPoint;
+use argus_reconciler::specs::PersistedSpecs;
 use argus_reconciler::state_dir::StateDir;
 use clap::Args;
 use futures::StreamExt as _;
@@ -285,9 +285,9 @@ async fn sources(
 
 /// Secrets of an environment, as far as the user may read the saved specs.
 pub(crate) fn secrets(state: &StateDir, env: &str) -> Secrets {
-    let stored: StartingPoint = status::read_or_default(&state.specs_json());
+    let stored: PersistedSpecs = status::read_or_default(&state.specs_json());
     let mut all = Secrets::default();
-    let accepted = stored.held.values();
+    let accepted = stored.accepted.values();
     for accepted in accepted.filter(|accepted| accepted.desired.env.as_str() == env) {
         all.join(&accepted.desired.secret_values());
     }

@@ -48,7 +48,7 @@ pub(crate) async fn leases(
     let mut leases = Leases::of(OwnIdentity {
         controller: identity.controller.clone(),
         run: identity.run.clone(),
-        state_dir: identity::place(state.root()),
+        state_dir: identity::state_dir_id(state.root()),
         holds_lease: false,
     });
     let mut found = docker

@@ -17,14 +17,14 @@ use argus_crds::diagnostic;
 use argus_crds::error::{Code, Reason};
 use argus_reconciler::clock;
 use argus_reconciler::reconciler::PersistedState;
-use argus_reconciler::specs::{FileEntry, SpecRegistry, StartingPoint};
+use argus_reconciler::specs::{FileEntry, PersistedSpecs, SpecRegistry};
 use argus_reconciler::state_dir::StateDir;
 use clap::Args;
 
 mod health;
 mod report;
 
-pub(crate) use report::{EnvironmentPlan, PlanReport, plan_report};
+pub(crate) use report::{EnvironmentPlan, plan_report};
 
 use super::offline::{self, EngineObserver};
 use super::output::{self, Format};
@@ -91,7 +91,7 @@ impl Plan {
 /// Reads the specs folder as a controller would. The flag is true if a file is rejected.
 fn folder(settings: &Settings) -> Result<(SpecRegistry, bool), Failure> {
     let state = StateDir::at(settings.state.clone());
-    let stored: StartingPoint = read_or_default(&state.specs_json());
+    let stored: PersistedSpecs = read_or_default(&state.specs_json());
     let registry = spec_files::folder(
         settings,
         &settings.specs,

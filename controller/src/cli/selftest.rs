@@ -60,7 +60,7 @@ impl Selftest {
         let test_env = TestEnvironment::create(settings)?;
         tokio::select! {
             ended = self.work(&test_env, &stop) => ended,
-            () = signals.second(stop.clone()) => {
+            () = signals.wait_for_second(stop.clone()) => {
                 let name = test_env.env();
                 output::note(&format!("not cleaned up; remove the rest with `argus orphans --project {name} --clean`"));
                 Ok(Exit::Interrupted)

@@ -13,9 +13,9 @@ use argus_reconciler::clock;
 use argus_reconciler::specs::admission::SpecAdmitter;
 use argus_reconciler::specs::admitter::{AdmissionInput, Admitter, OwnImage};
 use argus_reconciler::specs::digest::Digests;
-use argus_reconciler::specs::scan::{MAX_FILE, read_bounded};
-use argus_reconciler::specs::surroundings::Access;
-use argus_reconciler::specs::{Rules, SpecLoader, SpecRegistry, StartingPoint, env_vars};
+use argus_reconciler::specs::location::HostAccess;
+use argus_reconciler::specs::scan::{MAX_FILE_BYTES, read_bounded};
+use argus_reconciler::specs::{PersistedSpecs, Rules, SpecLoader, SpecRegistry, env_vars};
 use argus_reconciler::state_dir::StateDir;
 use sha2::{Digest as _, Sha256};
 
@@ -56,7 +56,7 @@ pub(crate) fn folder(
     settings: &Settings,
     folder: &Path,
     controller: &str,
-    stored: StartingPoint,
+    stored: PersistedSpecs,
 ) -> Result<SpecRegistry, Failure> {
     let mut loader = SpecLoader::new(rules(settings, folder, controller)?, stored);
     let mut now = clock::now();
@@ -80,9 +80,9 @@ pub(crate) fn file(settings: &Settings, path: &Path) -> SpecFile {
         diagnostics: vec![Diagnostic::error("", message)],
         desired: None,
     };
-    match read_bounded(path, MAX_FILE) {
+    match read_bounded(path, MAX_FILE_BYTES) {
         Ok(Some(bytes)) => text(settings, path, &bytes),
-        Ok(None) => rejected(format!("the file is larger than {MAX_FILE} bytes")),
+        Ok(None) => rejected(format!("the file is larger than {MAX_FILE_BYTES} bytes")),
         Err(error) => rejected(format!("cannot read the file: {error}")),
     }
 }
@@ -91,12 +91,12 @@ pub(crate) fn file(settings: &Settings, path: &Path) -> SpecFile {
 pub(crate) fn text(settings: &Settings, path: &Path, bytes: &[u8]) -> SpecFile {
     let admitter = admitter(settings);
     let absolute = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
-    let mut around = admitter.surroundings(&host_path::real(&absolute));
-    around.resolve(&admitter.host_paths(&around.file, bytes));
-    let (variables, warning) = env_vars::dotenv(&around);
+    let mut location = admitter.locate(&host_path::real(&absolute));
+    location.resolve(&admitter.host_paths(&location.file, bytes));
+    let (variables, warning) = env_vars::dotenv(&location);
     let mut digests = Digests::default();
     let variables = env_vars::passed(variables, &process_env(), &settings.env_allow);
-    let needs = admitter.needs(&around.file, bytes, &variables, &around.host);
+    let needs = admitter.required_files(&location.file, bytes, &variables, &location.host);
     let own = own_image(settings);
     let digests = needs.builds.into_iter().filter_map(|build| {
         let digest = own.digest(&build, &mut digests)?;
@@ -105,16 +105,16 @@ pub(crate) fn text(settings: &Settings, path: &Path, bytes: &[u8]) -> SpecFile {
     let digests = digests.collect();
     let documents = needs.documents.into_iter();
     let documents = documents
-        .map(|(mock, at)| (mock, env_vars::document(&at, &around)))
+        .map(|(mock, at)| (mock, env_vars::document(&at, &location)))
         .collect();
     let input = AdmissionInput {
-        path: &around.file,
+        path: &location.file,
         name: &path.display().to_string(),
         bytes,
         variables,
         digests,
         documents,
-        host: around.host.clone(),
+        host: location.host.clone(),
         uuid: env_vars::uuid("", path, &Sha256::digest(bytes).into()),
         first_seen: clock::now(),
     };
@@ -142,14 +142,14 @@ pub(crate) fn text(settings: &Settings, path: &Path, bytes: &[u8]) -> SpecFile {
 fn own_image(settings: &Settings) -> OwnImage {
     OwnImage {
         folder: own_image::folder(&StateDir::at(settings.state.clone())),
-        fill: None,
+        write_context: None,
     }
 }
 
 fn admitter(settings: &Settings) -> SpecAdmitter {
     SpecAdmitter {
         own_image: own_image::folder(&StateDir::at(settings.state.clone())),
-        access: Access {
+        access: HostAccess {
             allow_mounts: allow_mounts(settings),
             state: std::path::absolute(&settings.state).unwrap_or_else(|_| settings.state.clone()),
             engine: engine_socket(settings),

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use argus_crds::diagnostic::{self, Diagnostic};
-use argus_reconciler::specs::{FileState, StartingPoint};
+use argus_reconciler::specs::{FileState, PersistedSpecs};
 use clap::Args;
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -74,7 +74,7 @@ pub(crate) fn is_rejected(file: &SpecFile) -> bool {
 }
 
 fn folder(settings: &Settings, path: &Path) -> Result<Vec<SpecFile>, Failure> {
-    let registry = spec_files::folder(settings, path, "", StartingPoint::default())?;
+    let registry = spec_files::folder(settings, path, "", PersistedSpecs::default())?;
     if let Some(cause) = registry.unavailable {
         let details = serde_json::json!({ "path": path, "reason": cause });
         return Err(Failure::of(argus_crds::error::Code::SpecInvalid, cause).with_details(details));
@@ -91,7 +91,7 @@ fn folder(settings: &Settings, path: &Path) -> Result<Vec<SpecFile>, Failure> {
             .unwrap_or_default(),
         diagnostics: entry.diagnostics,
         desired: match entry.state {
-            FileState::Accepted => entry.holds.map(|held| held.desired.clone()),
+            FileState::Accepted => entry.accepted.map(|held| held.desired.clone()),
             FileState::Unread | FileState::Rejected | FileState::Conflict { .. } => None,
         },
     };

@@ -13,7 +13,6 @@ use axum::response::{IntoResponse, Response};
 use sha2::{Digest as _, Sha256};
 
 use super::problem::Problem;
-use crate::api::registry;
 
 /// Access rules of a listener.
 #[derive(Debug, Clone)]
@@ -120,7 +119,8 @@ pub(super) fn is_private(path: &str) -> bool {
             "logs" | "evidence" | "why"
         ] | ["api", "v1", "environments", _, "mocks", _, "requests"]
             | ["api", "v1", "environments", _, "logs" | "evidence" | "why"]
-    ) || registry::is_private(path)
+            | ["api", "v1", "plan"]
+    )
 }
 
 /// True for the listen address itself, and for `localhost` on a loopback address.

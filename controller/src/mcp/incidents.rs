@@ -54,7 +54,7 @@ struct Row {
     /// Number of adopted containers.
     adopted: usize,
     /// Number of unusable state files.
-    set_aside: usize,
+    quarantined: usize,
 }
 
 impl Tool for Incidents {
@@ -116,14 +116,14 @@ impl Row {
             last_seen: incident.last_seen.clone(),
             open_intents: incident.open_intents.len(),
             adopted: incident.adopted.len(),
-            set_aside: incident.set_aside.len(),
+            quarantined: incident.quarantined.len(),
         }
     }
 
     fn line(&self) -> String {
         format!(
-            "{} {}: {} open, {} adopted, {} set aside\n",
-            self.id, self.at, self.open_intents, self.adopted, self.set_aside
+            "{} {}: {} open, {} adopted, {} quarantined\n",
+            self.id, self.at, self.open_intents, self.adopted, self.quarantined
         )
     }
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use argus_crds::diagnostic::Diagnostic;
 use argus_crds::error::{Code, StructuredError};
 use argus_reconciler::clock;
-use argus_reconciler::specs::scan::MAX_FILE;
+use argus_reconciler::specs::scan::MAX_FILE_BYTES;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
@@ -205,9 +205,9 @@ struct WrittenSpec {
 impl Apply {
     /// Validates the text, and writes it if it is valid.
     fn write(&self, client: &ControllerClient) -> Result<WrittenSpec, Failure> {
-        if self.content.len() as u64 > MAX_FILE {
-            let message = format!("the file exceeds the limit of {MAX_FILE} bytes");
-            let details = json!({ "bytes": self.content.len(), "most": MAX_FILE });
+        if self.content.len() as u64 > MAX_FILE_BYTES {
+            let message = format!("the file exceeds the limit of {MAX_FILE_BYTES} bytes");
+            let details = json!({ "bytes": self.content.len(), "most": MAX_FILE_BYTES });
             return Err(Failure::of(Code::SpecInvalid, message).with_details(details));
         }
         let specs = client.specs();

@@ -27,7 +27,7 @@ async fn wait_until_counted(counters: &Counters, last: u64) {
 async fn late_and_restarted_consumer_counts_each_record_once() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("journal.jsonl");
-    let (journal, writer, ..) = handle::open(&path, "RUN", Clock::system(), handle::LIMIT);
+    let (journal, writer, ..) = handle::open(&path, "RUN", Clock::system(), handle::DEFAULT_MAX_SIZE);
     let mut tasks = JoinSet::new();
     tasks.spawn(writer.run());
     let feed = journal.feed();

@@ -28,7 +28,7 @@ struct Row {
 
 struct Fixture {
     metrics: Metrics,
-    tally: Tally,
+    task_metrics: TaskMetrics,
     snapshots: watch::Receiver<Arc<Snapshot>>,
     statuses: watch::Sender<Arc<StatusDocuments>>,
 }
@@ -42,10 +42,10 @@ fn fixture() -> Fixture {
     let blank = Snapshot::blank(identity, PlannerState::default(), Timestamp(0));
     let snapshots = watch::channel(Arc::new(blank)).1;
     let (statuses, status_receiver) = watch::channel(Arc::<StatusDocuments>::default());
-    let tally = Tally::default();
+    let task_metrics = TaskMetrics::default();
     Fixture {
-        metrics: Metrics::new(&tally, snapshots.clone(), status_receiver),
-        tally,
+        metrics: Metrics::new(&task_metrics, snapshots.clone(), status_receiver),
+        task_metrics,
         snapshots,
         statuses,
     }
@@ -55,7 +55,7 @@ fn rows() -> Vec<Row> {
     let fixture = fixture();
     let gauges = Gauges::new(fixture.snapshots, fixture.statuses.subscribe());
     let mut rows = Vec::new();
-    for collector in fixture.metrics.collectors(&fixture.tally, gauges) {
+    for collector in fixture.metrics.collectors(&fixture.task_metrics, gauges) {
         let kinds: BTreeMap<String, MetricType> = collector
             .collect()
             .iter()

@@ -73,7 +73,7 @@ pub(super) fn status(
         preflight: snapshot.preflight.report(
             &Policy::default(),
             (!snapshot.store.is_reachable())
-                .then(|| snapshot.engine_words())
+                .then(|| snapshot.engine_problem())
                 .as_deref(),
             snapshot.state.disk_full,
             Vec::new(),
@@ -109,7 +109,7 @@ fn conditions(snapshot: &Snapshot, previous: Option<&ControllerStatus>) -> Vec<C
             "the engine has not been listed yet".to_owned(),
         )
     } else {
-        (Truth::False, "NoAnswer", snapshot.engine_words())
+        (Truth::False, "NoAnswer", snapshot.engine_problem())
     };
     let specs = match (&snapshot.specs.unavailable, snapshot.specs.scanned) {
         (Some(why), _) => (
@@ -145,7 +145,7 @@ fn rejected(snapshot: &Snapshot) -> Vec<RejectedSpec> {
     let one = |(path, entry): (&PathBuf, &argus_reconciler::specs::FileEntry)| {
         let path = path.display().to_string();
         super::rejection(&path, entry)?;
-        let held = entry.holds.as_ref().map(|held| held.desired.env.to_string());
+        let held = entry.accepted.as_ref().map(|held| held.desired.env.to_string());
         Some(RejectedSpec {
             environment: held.or_else(|| super::claimed_environment(entry).map(Into::into)),
             diagnostics: entry.diagnostics.clone(),
@@ -168,7 +168,7 @@ fn errors(
     if !snapshot.store.is_reachable() && !snapshot.store.unreachable_reason().is_empty() {
         let engine = super::engine(snapshot, about);
         let error = lasting(
-            unavailable(&engine, snapshot.engine_words(), snapshot.as_of),
+            unavailable(&engine, snapshot.engine_problem(), snapshot.as_of),
             previous_errors,
         );
         let at = engine.since.unwrap_or(snapshot.as_of);
@@ -183,7 +183,7 @@ fn errors(
     for (path, entry) in &snapshot.specs.files {
         let path = path.display().to_string();
         if let Some(rejection) = super::rejection(&path, entry)
-            && entry.holds.is_none()
+            && entry.accepted.is_none()
             && super::claimed_environment(entry).is_none()
         {
             errors.extend(spec_errors(None, rejection, snapshot.as_of));

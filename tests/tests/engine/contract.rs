@@ -49,7 +49,7 @@ fn sim_fulfils_the_backend_contract() {
     .enumerate()
     {
         let mut engine = Engine::new(u64::try_from(seed).unwrap(), faults);
-        engine.model.has_image(IMAGE);
+        engine.model.add_image(IMAGE);
         let sim = Sim::new(engine, now);
         assert_eq!(
             block(Drive::new(&sim, IMAGE, "contract").run()),

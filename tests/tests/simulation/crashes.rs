@@ -79,7 +79,7 @@ fn end(fixture: &SimFixture) -> End {
     // A controller that does not know an existing image pulls it again.
     changes.retain(|verb| *verb != "pull-image");
     changes.sort_unstable();
-    let runs = ["one/job0", "one/api", "one/web"].map(|service| (service, model.runs(service)));
+    let runs = ["one/job0", "one/api", "one/web"].map(|service| (service, model.start_count(service)));
     let containers = model.containers().filter(|c| is_ours(c));
     let containers = containers.map(|c| (c.name.clone(), Some(c.state)));
     let networks = model.networks().map(|network| (network.name.clone(), None));

@@ -29,7 +29,7 @@ pub(crate) fn meddle(
 ) -> usize {
     let port = wanted(chance);
     match chance.below(16) {
-        0 => engine.change(now, |model| model.take_port(port)),
+        0 => engine.change(now, |model| model.occupy_port(port)),
         1 => engine.change(now, |model| model.free_port(port)),
         2 => takes_a_name(engine, now, names, chance, is_mine),
         3 => takes_a_port(engine, now, port, chance),

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use argus_backend::sim::{ContainerScript, FaultProfile, Rng};
+use argus_backend::sim::{ExitScript, FaultProfile, Rng};
 use argus_core::plan::{Action, Cause, Step, Subject, WaitingOn};
 use argus_core::time::Timestamp;
 use argus_core::user_requests::{Hold, TestLease};
@@ -37,7 +37,7 @@ fn same_failure_halts_with_budget_left() {
     each_seed("same_failure_halts_with_budget_left", 100, |seed| {
         let mut chance = Rng::new(seed);
         let mut fixture = SimFixture::new(seed, FaultProfile::calm());
-        let life = ContainerScript {
+        let life = ExitScript {
             after: chance.millis((0, 5_000)),
             code: 1,
             times: u32::MAX,
@@ -54,7 +54,7 @@ fn same_failure_halts_with_budget_left() {
         }
         fixture.run_until(START + 6 * MINUTE);
         let halted = waits(&fixture, |on| matches!(on, WaitingOn::Halted { .. }));
-        let runs = fixture.engine.model.runs("one/a");
+        let runs = fixture.engine.model.start_count("one/a");
         (!halted || runs > 4).then(|| format!("{runs} runs: {:?}", fixture.stuck()))
     });
 }
@@ -63,7 +63,7 @@ fn same_failure_halts_with_budget_left() {
 fn unrunnable_command_is_tried_once() {
     for code in [126, 127] {
         let mut fixture = SimFixture::new(1, FaultProfile::calm());
-        let life = ContainerScript {
+        let life = ExitScript {
             after: Duration::from_millis(10),
             code,
             times: u32::MAX,
@@ -73,7 +73,7 @@ fn unrunnable_command_is_tried_once() {
             .change(START, |model| model.set_script("one/a", life));
         fixture.wants(desired("one", [plain("one", "a")]));
         fixture.run_until(START + 6 * MINUTE);
-        assert_eq!(fixture.engine.model.runs("one/a"), 1);
+        assert_eq!(fixture.engine.model.start_count("one/a"), 1);
         assert!(waits(&fixture, |on| matches!(on, WaitingOn::NotRunnable { .. })));
     }
 }

@@ -347,7 +347,7 @@ fn second_controller_takes_over_without_a_restart() {
                 return Some("the returning controller does not notice the takeover".to_owned());
             }
         }
-        let runs = ["one/a", "one/b"].map(|service| controllers.engine.model.runs(service));
+        let runs = ["one/a", "one/b"].map(|service| controllers.engine.model.start_count(service));
         if runs != [1, 1] {
             return Some(format!("{leaves:?}: {runs:?} runs"));
         }

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use argus_backend::sim::{ContainerScript, FaultProfile, Rng};
+use argus_backend::sim::{ExitScript, FaultProfile, Rng};
 use argus_core::desired::Condition;
 use argus_core::ident::{Protocol, ProtocolPort};
 use argus_core::lease::Leases;
@@ -222,8 +222,8 @@ fn conflicting_and_refused_ports_end_distinct() {
         let mut fixture = SimFixture::new(seed, faults);
         let blind = chance.percent(50);
         fixture.engine.change(START, |model| {
-            model.take_port(tcp(8_080));
-            (9_000..9_009).for_each(|number| model.take_port(tcp(number)));
+            model.occupy_port(tcp(8_080));
+            (9_000..9_009).for_each(|number| model.occupy_port(tcp(number)));
             if blind {
                 model.hide_ports();
             }
@@ -297,7 +297,7 @@ fn crash_loop_makes_at_most_max_restarts() {
         faults.lag.1 = faults.lag.1.min(2_000);
         faults.list.1 = faults.list.1.min(2_000);
         let mut fixture = SimFixture::new(seed, faults);
-        let life = ContainerScript {
+        let life = ExitScript {
             after: chance.millis((0, 5_000)),
             code: 1,
             times: u32::MAX,
@@ -313,7 +313,7 @@ fn crash_loop_makes_at_most_max_restarts() {
             fixture.kill_controller(chance.millis((0, 2_000)), true);
         }
         fixture.run_until(START + 6 * MINUTE);
-        let runs = fixture.engine.model.runs("one/a");
+        let runs = fixture.engine.model.start_count("one/a");
         // A start in flight at the kill may begin a run whose failure is not observed.
         let most = if killed { 5 } else { 4 };
         (runs > most || !fixture.gave_up()).then(|| {
@@ -361,7 +361,7 @@ fn environment_without_spec_is_removed_alone() {
     assert!(fixture.run_to_rest(MINUTE));
     fixture.specs.remove(&env("one"));
     assert!(fixture.run_to_rest(MINUTE), "{:#?}", fixture.shortfalls());
-    assert_eq!(fixture.engine.model.runs("two/a"), 1);
+    assert_eq!(fixture.engine.model.start_count("two/a"), 1);
     assert_eq!(fixture.engine.model.foreign_actions(), [""; 0]);
 }
 

@@ -41,7 +41,7 @@ fn judge(book: &mut SpecRegistry, bytes: &[u8], fixture: &SimFixture) {
 fn rejected_spec_changes_nothing() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../controller/core/tests/corpus/refused");
     let mut fixture = SimFixture::new(1, FaultProfile::calm());
-    fixture.engine.change(START, |model| model.has_image(PRESENT));
+    fixture.engine.change(START, |model| model.add_image(PRESENT));
     let mut book = SpecRegistry::default();
     book.resume(fixture.now);
     judge(&mut book, GOOD.as_bytes(), &fixture);

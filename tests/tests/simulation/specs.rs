@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use argus_backend::sim::{ContainerScript, Model, Rng};
+use argus_backend::sim::{ExitScript, Model, Rng};
 use argus_core::backoff::Growth;
 use argus_core::desired::hash::revision_of;
 use argus_core::desired::{
@@ -42,9 +42,9 @@ pub(crate) fn resource(name: &str) -> ResourceName {
 /// An engine with everything that the environments need. Services whose name begins with `job` exit with 0 after half a
 /// second.
 pub(crate) fn furnish(model: &mut Model) {
-    model.has_image(PRESENT);
-    model.registry_has(PULLED);
-    let life = ContainerScript {
+    model.add_image(PRESENT);
+    model.add_to_registry(PULLED);
+    let life = ExitScript {
         after: Duration::from_millis(500),
         code: 0,
         times: u32::MAX,

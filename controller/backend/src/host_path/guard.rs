@@ -1,7 +1,7 @@
 //! Mount sources of one container, held under observation while the engine uses them by their paths.
 //!
-//! An engine takes a path, not an open file, and resolves it again when it mounts. [`Guard::hold`] watches every
-//! component of every source before it resolves them; [`Guard::verify`] then says whether any component was created,
+//! An engine takes a path, not an open file, and resolves it again when it mounts. [`MountGuard::watch`] watches every
+//! component of every source before it resolves them; [`MountGuard::verify`] then says whether any component was created,
 //! renamed or removed since, however briefly. A swap that was undone in between is found, too.
 
 use std::collections::HashSet;
@@ -19,7 +19,7 @@ use super::{Identity, PathError, Resolved, resolve_without_links};
 
 /// Mount sources that were resolved and are observed since.
 #[derive(Debug)]
-pub struct Guard {
+pub struct MountGuard {
     sources: Vec<(PathBuf, Option<Identity>)>,
     sockets: Sockets,
     pub(super) watch: Option<Watch>,
@@ -32,12 +32,12 @@ pub(super) struct Watch {
     names: HashSet<(i32, OsString)>,
 }
 
-impl Guard {
+impl MountGuard {
     /// Resolves each source and observes it from before that on. Blocks for some system calls.
     ///
     /// # Errors
     /// A source has a link in it, does not exist, or is or contains an engine's socket.
-    pub fn hold(sources: &[PathBuf], engine: Option<&Path>) -> Result<Self, PathError> {
+    pub fn watch(sources: &[PathBuf], engine: Option<&Path>) -> Result<Self, PathError> {
         let mut guard = Self {
             sources: Vec::new(),
             sockets: Sockets::find(engine),
@@ -79,7 +79,7 @@ impl Guard {
                 return Err(PathError::Changed(path.clone()));
             }
         }
-        let changed = self.watch.as_ref().is_some_and(Watch::saw_a_change);
+        let changed = self.watch.as_ref().is_some_and(Watch::has_changed);
         match self.sources.first() {
             Some((path, _)) if changed => Err(PathError::Changed(path.clone())),
             _ => Ok(()),
@@ -112,7 +112,7 @@ impl Watch {
         Some(self)
     }
 
-    fn saw_a_change(&self) -> bool {
+    fn has_changed(&self) -> bool {
         let mut buffer = [MaybeUninit::uninit(); 8192];
         let mut events = inotify::Reader::new(&self.queue, &mut buffer);
         let mut changed = false;

@@ -4,7 +4,7 @@ use std::os::unix::fs::symlink;
 
 use proptest::prelude::*;
 
-use super::guard::Guard;
+use super::guard::MountGuard;
 use super::*;
 
 fn tree() -> (tempfile::TempDir, PathBuf) {
@@ -94,7 +94,7 @@ fn swap_is_found_even_when_it_was_undone() {
         let flags = rustix::fs::RenameFlags::EXCHANGE;
         rustix::fs::renameat_with(CWD, &source, CWD, root.join("p/evil"), flags).unwrap();
     };
-    let mut guard = Guard::hold(std::slice::from_ref(&source), None).unwrap();
+    let mut guard = MountGuard::watch(std::slice::from_ref(&source), None).unwrap();
     std::fs::write(root.join("p/other"), "unrelated").unwrap();
     assert_eq!(guard.verify(), Ok(()));
     swap();
@@ -104,7 +104,7 @@ fn swap_is_found_even_when_it_was_undone() {
     assert_eq!(guard.verify(), Ok(()), "a change is reported once");
     swap();
     assert!(matches!(
-        Guard::hold(std::slice::from_ref(&source), None),
+        MountGuard::watch(std::slice::from_ref(&source), None),
         Err(PathError::Link(_))
     ));
 }
@@ -114,7 +114,7 @@ fn replaced_directory_is_found() {
     let (_dir, root) = tree();
     std::fs::create_dir_all(root.join("p/data")).unwrap();
     let source = root.join("p/data");
-    let mut guard = Guard::hold(std::slice::from_ref(&source), None).unwrap();
+    let mut guard = MountGuard::watch(std::slice::from_ref(&source), None).unwrap();
     guard.watch = None;
     std::fs::rename(&source, root.join("p/old")).unwrap();
     std::fs::create_dir(&source).unwrap();

@@ -21,7 +21,7 @@ use super::{CallId, Engine, SimEvent};
 use crate::{Backend, EngineInfo, ExecResult, LogLine, LogQuery, Progress};
 
 /// Minimum wait for the next event, so that other tasks get to run.
-const SHORTEST: Duration = Duration::from_millis(1);
+const MIN_WAIT: Duration = Duration::from_millis(1);
 
 /// An engine in memory with faults, driven by the caller's clock, which may stand still.
 #[derive(Clone)]
@@ -105,7 +105,7 @@ impl Shared {
                     self.changed.notify_waiters();
                     return taken;
                 }
-                state.engine.next_at().map(|at| at.since(now).max(SHORTEST))
+                state.engine.next_at().map(|at| at.since(now).max(MIN_WAIT))
             };
             match pause {
                 Some(pause) => {

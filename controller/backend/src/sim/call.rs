@@ -79,7 +79,7 @@ impl Model {
         result
     }
 
-    /// Evidence of a failed run: one line with its exit code, and only after [`Model::talks`].
+    /// Evidence of a failed run: one line with its exit code, and only after [`Model::enable_output`].
     fn collect_evidence(&self, id: &ContainerId) -> CallResult {
         let stored = self.containers.get(id).ok_or(ActionError::Gone)?;
         let line = format!("ended with {}", stored.code);
@@ -91,13 +91,13 @@ impl Model {
 
     /// A new id that is unique on this engine.
     fn new_id(&mut self) -> String {
-        self.made += 1;
-        format!("{:012x}", self.made)
+        self.created_count += 1;
+        format!("{:012x}", self.created_count)
     }
 
     /// Checks that a container carries our labels before an action changes it.
     fn ensure_owned(&mut self, action: &Action, id: &ContainerId) -> Result<(), ActionError> {
-        self.trespass(action, &ObjectId::Container(id.clone()));
+        self.record_foreign_action(action, &ObjectId::Container(id.clone()));
         let stored = self.containers.get(id).ok_or(ActionError::Gone)?;
         match stored.container.owner() {
             Some(_) => Ok(()),
@@ -210,7 +210,7 @@ impl Model {
                 info.error = String::new();
             }
         }
-        self.begin_run(id);
+        self.on_started(id);
         self.changed(&ObjectId::Container(id.clone()));
         Ok(Done::Ok)
     }

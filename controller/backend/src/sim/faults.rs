@@ -7,7 +7,7 @@ use argus_core::outcome::ActionError;
 use super::rng::Rng;
 
 /// Range of the deadline of a call without a response, in milliseconds.
-const DEADLINE_MS: (u64, u64) = (2_000, 10_000);
+const DEADLINE_RANGE_MS: (u64, u64) = (2_000, 10_000);
 
 /// Frequency of the faults, and the delays, of a simulated engine. Frequencies are percentages from 0 to 100.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -81,7 +81,7 @@ impl Fault {
         if !rng.percent(faults.calls) {
             return Self::None;
         }
-        let deadline = rng.millis(DEADLINE_MS);
+        let deadline = rng.millis(DEADLINE_RANGE_MS);
         let reset = || ActionError::ConnectionLost("reset by peer".to_owned());
         match rng.below(9) {
             0 => Self::Before(ActionError::Unreachable("connection refused".to_owned())),

@@ -73,15 +73,15 @@ impl Engine {
 impl super::Model {
     /// Writes a lease as its holder would, and removes the leases that it replaces.
     pub fn write_lease(&mut self, spec: &LeaseSpec, now: Timestamp) {
-        self.made += 1;
-        let name = format!("argus-lease-{}-{:012}", spec.run, self.made);
+        self.created_count += 1;
+        let name = format!("argus-lease-{}-{:012}", spec.run, self.created_count);
         // An engine reports the creation time of a volume in whole seconds.
-        let made_at = Timestamp(now.0 - now.0.rem_euclid(1000));
+        let created_at = Timestamp(now.0 - now.0.rem_euclid(1000));
         let lease = ControllerLease {
             name: name.clone(),
             spec: spec.clone(),
-            created_at: made_at,
-            renewed_at: made_at,
+            created_at,
+            renewed_at: created_at,
         };
         self.leases.retain(|_, old| {
             let dead: Duration = old.spec.ttl * REMOVED_AFTER_TTLS;

@@ -14,7 +14,7 @@ use argus_core::time::Timestamp;
 
 /// Scripted end of the processes of one service.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct ContainerScript {
+pub struct ExitScript {
     /// Time from each start to the end of the process.
     pub after: Duration,
     /// Exit code of the process.
@@ -38,7 +38,7 @@ pub struct Call {
 #[derive(Debug, Clone, Default)]
 pub struct Model {
     pub(super) now: Timestamp,
-    pub(super) made: u64,
+    pub(super) created_count: u64,
     pub(super) containers: BTreeMap<ContainerId, StoredContainer>,
     pub(super) networks: BTreeMap<NetworkId, Network>,
     pub(super) volumes: BTreeMap<String, Volume>,
@@ -59,13 +59,13 @@ pub struct Model {
     pub(super) foreign: BTreeSet<ObjectId>,
     pub(super) calls: Vec<Call>,
     pub(super) changes: Vec<WatchEvent>,
-    trespasses: Vec<String>,
+    foreign_actions: Vec<String>,
     /// Lag of the engine's clock, in milliseconds.
-    behind: i64,
+    clock_behind_ms: i64,
     /// Scripts by `ENVIRONMENT/SERVICE`.
-    scripts: BTreeMap<String, ContainerScript>,
+    scripts: BTreeMap<String, ExitScript>,
     /// Number of started processes by `ENVIRONMENT/SERVICE`.
-    runs: BTreeMap<String, u32>,
+    start_counts: BTreeMap<String, u32>,
 }
 
 /// A container with the state that an inspect does not show.
@@ -83,26 +83,26 @@ impl Model {
     }
 
     /// Adds an image to the engine.
-    pub fn has_image(&mut self, reference: &str) {
+    pub fn add_image(&mut self, reference: &str) {
         self.images.insert(reference.to_owned(), String::new());
     }
 
     /// Adds an image to the registry, from which it can be pulled.
-    pub fn registry_has(&mut self, reference: &str) {
+    pub fn add_to_registry(&mut self, reference: &str) {
         self.registry.insert(reference.to_owned());
     }
 
     /// Sets the script of `ENVIRONMENT/SERVICE`; without a script its processes run until they are stopped.
-    pub fn set_script(&mut self, service: &str, script: ContainerScript) {
+    pub fn set_script(&mut self, service: &str, script: ExitScript) {
         self.scripts.insert(service.to_owned(), script);
     }
 
     /// Gives a host port to a process outside containers.
-    pub fn take_port(&mut self, port: ProtocolPort) {
+    pub fn occupy_port(&mut self, port: ProtocolPort) {
         self.process_ports.insert(port);
     }
 
-    /// Frees a port of [`Self::take_port`].
+    /// Frees a port of [`Self::occupy_port`].
     pub fn free_port(&mut self, port: ProtocolPort) {
         self.process_ports.remove(&port);
     }
@@ -151,7 +151,7 @@ impl Model {
 
     /// Actions that were attempted on foreign objects.
     pub fn foreign_actions(&self) -> &[String] {
-        &self.trespasses
+        &self.foreign_actions
     }
 
     /// Every call that reached the engine.
@@ -175,8 +175,8 @@ impl Model {
     }
 
     /// Number of started processes of `ENVIRONMENT/SERVICE`.
-    pub fn runs(&self, service: &str) -> u32 {
-        self.runs.get(service).copied().unwrap_or(0)
+    pub fn start_count(&self, service: &str) -> u32 {
+        self.start_counts.get(service).copied().unwrap_or(0)
     }
 
     /// Time at which the next process ends by its script.
@@ -200,12 +200,12 @@ impl Model {
 
     /// Sets the lag of the engine's clock, in milliseconds.
     pub fn set_clock_behind(&mut self, millis: i64) {
-        self.behind = millis;
+        self.clock_behind_ms = millis;
     }
 
     /// Time on the engine's clock.
     pub(super) fn engine_time(&self, at: Timestamp) -> Timestamp {
-        Timestamp(at.0 - self.behind)
+        Timestamp(at.0 - self.clock_behind_ms)
     }
 
     /// Kills the process of a container from outside the engine.
@@ -282,14 +282,14 @@ impl Model {
     }
 
     /// Records an action on a foreign object.
-    pub(super) fn trespass(&mut self, action: &Action, id: &ObjectId) {
+    pub(super) fn record_foreign_action(&mut self, action: &Action, id: &ObjectId) {
         if self.foreign.contains(id) {
-            self.trespasses.push(format!("{} of {id:?}", action.verb()));
+            self.foreign_actions.push(format!("{} of {id:?}", action.verb()));
         }
     }
 
     /// Starts a process; the script of its service sets its end.
-    pub(super) fn begin_run(&mut self, id: &ContainerId) {
+    pub(super) fn on_started(&mut self, id: &ContainerId) {
         let now = self.now;
         let Some(stored) = self.containers.get_mut(id) else {
             return;
@@ -299,9 +299,9 @@ impl Model {
             .owner()
             .and_then(|owner| Some(format!("{}/{}", owner.environment, owner.service?)));
         let service = service.unwrap_or_default();
-        let runs = self.runs.entry(service.clone()).or_default();
-        *runs += 1;
-        let script = self.scripts.get(&service).filter(|script| *runs <= script.times);
+        let count = self.start_counts.entry(service.clone()).or_default();
+        *count += 1;
+        let script = self.scripts.get(&service).filter(|script| *count <= script.times);
         stored.ends_at = script.map(|script| now + script.after);
         stored.code = script.map_or(0, |script| script.code);
     }
@@ -312,7 +312,7 @@ impl Model {
             return;
         };
         stored.ends_at = None;
-        let ended_at = Timestamp(at.0 - self.behind);
+        let ended_at = Timestamp(at.0 - self.clock_behind_ms);
         if !argus_core::state::expectation::is_up(stored.container.state) {
             return;
         }

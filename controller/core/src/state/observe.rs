@@ -70,7 +70,7 @@ impl PlannerState {
                 for service in history.services.values_mut() {
                     service.restarts = 0;
                 }
-                self.prune_failures(env, Some(desired));
+                self.clear_failures(env, Some(desired));
             }
         }
         let Some(history) = self.environments.get_mut(env) else {

@@ -14,7 +14,7 @@ use crate::time::Timestamp;
 
 impl PlannerState {
     /// Forgets the failures, failed runs and missing images of an environment, because its input changed.
-    pub fn prune_failures(&mut self, env: &EnvName, desired: Option<&Desired>) {
+    pub fn clear_failures(&mut self, env: &EnvName, desired: Option<&Desired>) {
         let images: BTreeSet<String> = desired
             .into_iter()
             .flat_map(|desired| desired.services.values())

@@ -1,13 +1,13 @@
 //! Bind mounts of a container, checked right before and right after the engine uses their paths.
 //!
 //! The engine resolves a path when it starts a container, and again at each further start. So each create and each
-//! start observes the sources ([`Guard`]). A container whose source was replaced during the call is removed.
+//! start observes the sources ([`MountGuard`]). A container whose source was replaced during the call is removed.
 
 use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use argus_backend::host_path::guard::Guard;
+use argus_backend::host_path::guard::MountGuard;
 use argus_backend::host_path::{Identity, PathError};
 use argus_core::desired::Mount;
 use argus_core::ident::ContainerId;
@@ -51,7 +51,7 @@ impl BindMounts {
 }
 
 /// Sources under observation, for one call on the engine.
-pub(super) struct SourceGuard(Option<Guard>);
+pub(super) struct SourceGuard(Option<MountGuard>);
 
 /// Resolves the sources of a container that is to be created.
 ///
@@ -75,8 +75,8 @@ pub(super) async fn after_create(
     guard: SourceGuard,
 ) -> Result<(), ActionError> {
     let mounts = RecordedMounts {
-        sources: guard.0.as_ref().map_or_else(Vec::new, Guard::sources),
-        created_with: guard.0.as_ref().map_or_else(Vec::new, Guard::identities),
+        sources: guard.0.as_ref().map_or_else(Vec::new, MountGuard::sources),
+        created_with: guard.0.as_ref().map_or_else(Vec::new, MountGuard::identities),
     };
     shared.bind_mounts.insert(id, mounts);
     verify(guard).await
@@ -130,8 +130,8 @@ async fn guard_sources(shared: &Shared, sources: Vec<PathBuf>) -> Result<SourceG
         return Ok(SourceGuard(None));
     }
     let engine = shared.connection.endpoint().socket().map(ToOwned::to_owned);
-    let hold = move || Guard::hold(&sources, engine.as_deref());
-    match tokio::task::spawn_blocking(hold).await {
+    let watch = move || MountGuard::watch(&sources, engine.as_deref());
+    match tokio::task::spawn_blocking(watch).await {
         Ok(Ok(guard)) => Ok(SourceGuard(Some(guard))),
         Ok(Err(error)) => Err(mount_error(&error)),
         Err(error) => Err(ActionError::MountRefused(error.to_string())),

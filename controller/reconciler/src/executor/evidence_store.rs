@@ -1,6 +1,6 @@
 //! Store of evidence: logs and details of failed runs, written before any action on their containers.
 //!
-//! The store is bounded by size and age (`MOST_BYTES`, `OLDEST`). The newest run of a known service always stays.
+//! The store is bounded by size and age (`MAX_TOTAL_BYTES`, `MAX_AGE`). The newest run of a known service always stays.
 
 use std::fs::{self, File};
 use std::io::{self, Write as _};
@@ -20,19 +20,19 @@ use crate::clock::Clock;
 use crate::state_dir::StateDir;
 
 /// Maximum size of all evidence, in bytes.
-const MOST_BYTES: u64 = 256 * 1024 * 1024;
+const MAX_TOTAL_BYTES: u64 = 256 * 1024 * 1024;
 /// Maximum age of evidence.
-const OLDEST: Duration = Duration::from_secs(7 * 24 * 3600);
+const MAX_AGE: Duration = Duration::from_secs(7 * 24 * 3600);
 /// Minimum time between two sweeps. A sweep lists all evidence, and the next start waits for it. The restart budget
 /// bounds the failures within this time.
-const BETWEEN_SWEEPS: Duration = Duration::from_secs(60);
+const MIN_SWEEP_INTERVAL: Duration = Duration::from_secs(60);
 /// Lines of each stream that the planner state stores.
-const STATE_LINES: usize = 100;
+const MAX_STATE_LINES: usize = 100;
 /// Maximum length of a line in the planner state, in bytes.
-const LONGEST_LINE: usize = 2 * 1024;
+const MAX_LINE_BYTES: usize = 2 * 1024;
 
 /// File name of the details, next to `stdout.log` and `stderr.log`.
-pub const FACTS: &str = "evidence.json";
+pub const FACTS_FILE: &str = "evidence.json";
 
 /// Details of a failed run, stored next to its log lines.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -97,7 +97,7 @@ impl EvidenceStore {
             let statuses = self.state.environments();
             let now = self.clock.now();
             let before = Timestamp(self.swept.load(Ordering::Relaxed));
-            let is_due = now.since(before) >= BETWEEN_SWEEPS;
+            let is_due = now.since(before) >= MIN_SWEEP_INTERVAL;
             if is_due {
                 self.swept.store(now.0, Ordering::Relaxed);
             }
@@ -106,7 +106,7 @@ impl EvidenceStore {
                 let written = write(&folder, &facts, &whole);
                 if is_due {
                     let known = |env: &str| statuses.join(format!("{env}.json")).exists();
-                    sweep(&root, &folder, MOST_BYTES, now - OLDEST, &known);
+                    sweep(&root, &folder, MAX_TOTAL_BYTES, now - MAX_AGE, &known);
                 }
                 written
             });
@@ -172,7 +172,9 @@ impl EvidenceStore {
             stderr_lines: evidence.stderr.len(),
             missing: evidence.missing.clone(),
         };
-        let folder = self.state.run(environment.as_str(), service.as_str(), *number);
+        let folder = self
+            .state
+            .evidence_run(environment.as_str(), service.as_str(), *number);
         Some((folder, facts))
     }
 }
@@ -197,7 +199,7 @@ fn stamped(line: &str) -> Option<(&str, &str)> {
 
 /// Reports whether the folder contains evidence of the same run.
 fn has_same_run(folder: &Path, facts: &EvidenceFacts) -> bool {
-    let stored = fs::read(folder.join(FACTS)).ok();
+    let stored = fs::read(folder.join(FACTS_FILE)).ok();
     let stored: Option<EvidenceFacts> = stored.and_then(|bytes| serde_json::from_slice(&bytes).ok());
     stored.is_some_and(|stored| {
         stored.container_id == facts.container_id && stored.started_at == facts.started_at
@@ -214,7 +216,7 @@ fn write(folder: &Path, facts: &EvidenceFacts, evidence: &Evidence) -> io::Resul
         text.into_bytes()
     };
     let facts = serde_json::to_vec_pretty(facts).map_err(io::Error::other)?;
-    let unfinished = folder.join(format!("{FACTS}.new"));
+    let unfinished = folder.join(format!("{FACTS_FILE}.new"));
     let files = [
         (folder.join("stdout.log"), lines(&evidence.stdout)),
         (folder.join("stderr.log"), lines(&evidence.stderr)),
@@ -235,7 +237,7 @@ fn write(folder: &Path, facts: &EvidenceFacts, evidence: &Evidence) -> io::Resul
         ended.collect::<io::Result<()>>()
     })?;
     // The details are renamed last: a folder with details is complete.
-    fs::rename(unfinished, folder.join(FACTS))?;
+    fs::rename(unfinished, folder.join(FACTS_FILE))?;
     File::open(folder)?.sync_all()
 }
 
@@ -265,7 +267,7 @@ fn move_older_runs(folder: &Path, facts: &EvidenceFacts) -> io::Result<()> {
         let Some(number) = number(&run).filter(|number| *number >= own) else {
             continue;
         };
-        if number == own && (!run.join(FACTS).exists() || has_same_run(&run, facts)) {
+        if number == own && (!run.join(FACTS_FILE).exists() || has_same_run(&run, facts)) {
             continue;
         }
         let taken: String = facts
@@ -280,14 +282,14 @@ fn move_older_runs(folder: &Path, facts: &EvidenceFacts) -> io::Result<()> {
 
 /// Returns the last lines, cut and without the engine's timestamps, which only the files contain.
 fn tail_of(lines: &[String]) -> Vec<String> {
-    let from = lines.len().saturating_sub(STATE_LINES);
+    let from = lines.len().saturating_sub(MAX_STATE_LINES);
     let bare = |line: &String| {
         let text = match stamped(line) {
             Some((_, text)) => text,
             None if Timestamp::parse(line).is_some() => "",
             None => line.as_str(),
         };
-        let end = (0..=LONGEST_LINE.min(text.len()))
+        let end = (0..=MAX_LINE_BYTES.min(text.len()))
             .rev()
             .find(|at| text.is_char_boundary(*at))
             .unwrap_or(0);

@@ -62,7 +62,7 @@ fn recreated_service_keeps_old_runs_and_newest_has_top_number() {
     // Evidence of the same run is collected again.
     write(&of(1), &facts("new", 1, at), &Evidence::default()).unwrap();
     let read = |folder: &Path| -> EvidenceFacts {
-        serde_json::from_slice(&fs::read(folder.join(FACTS)).unwrap()).unwrap()
+        serde_json::from_slice(&fs::read(folder.join(FACTS_FILE)).unwrap()).unwrap()
     };
     let mut found: Vec<(Option<u64>, String)> = folders(&dir.path().join("shop/web"))
         .iter()

@@ -6,19 +6,19 @@ use argus_core::plan::Action;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::clock::Stopwatch;
-use crate::metrics::Tally;
+use crate::metrics::TaskMetrics;
 
 /// Maximum parallel mutations. An engine was seen to hang under more, and more than 8 save no time.
-const MUTATIONS: usize = 4;
+const MAX_MUTATIONS: usize = 4;
 /// Maximum parallel pulls and builds. They take minutes, and have their own limit so that starts do not wait for
 /// them.
-const LONG_RUNNING: usize = 2;
+const MAX_LONG_RUNNING: usize = 2;
 /// Maximum parallel stops. A stop mostly waits for the grace period of its container, which costs the engine
 /// nothing.
-const STOPPING: usize = 8;
+const MAX_STOPPING: usize = 8;
 
 /// Maximum parallel collections of evidence. Each is a few reads.
-const READS: usize = 4;
+const MAX_READS: usize = 4;
 
 /// Cost class of an action.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -73,19 +73,19 @@ pub struct ConcurrencyLimits {
     long_running: Arc<Semaphore>,
     stopping: Arc<Semaphore>,
     reads: Arc<Semaphore>,
-    tally: Tally,
+    metrics: TaskMetrics,
 }
 
 impl ConcurrencyLimits {
-    /// Creates limits with all permits free. Waits for a permit are counted in `tally`.
-    pub fn new(tally: Tally) -> Self {
+    /// Creates limits with all permits free. Waits for a permit are counted in `metrics`.
+    pub fn new(metrics: TaskMetrics) -> Self {
         let permits = |count| Arc::new(Semaphore::new(count));
         Self {
-            mutations: permits(MUTATIONS),
-            long_running: permits(LONG_RUNNING),
-            stopping: permits(STOPPING),
-            reads: permits(READS),
-            tally,
+            mutations: permits(MAX_MUTATIONS),
+            long_running: permits(MAX_LONG_RUNNING),
+            stopping: permits(MAX_STOPPING),
+            reads: permits(MAX_READS),
+            metrics,
         }
     }
 
@@ -97,12 +97,12 @@ impl ConcurrencyLimits {
             CallClass::Stopping => &self.stopping,
             CallClass::Read => &self.reads,
         };
-        let (watch, waits) = (Stopwatch::start(), self.tally.track_wait(class.label()));
+        let (stopwatch, waits) = (Stopwatch::start(), self.metrics.track_wait(class.label()));
         // The semaphores are never closed, so `acquire_owned` always succeeds.
         let permit = permits.clone().acquire_owned().await.ok();
         drop(waits);
-        let waited = self.tally.permit_seconds.with_label_values(&[class.label()]);
-        waited.observe(watch.seconds());
+        let waited = self.metrics.permit_seconds.with_label_values(&[class.label()]);
+        waited.observe(stopwatch.seconds());
         permit
     }
 }
@@ -115,11 +115,11 @@ mod tests {
 
     #[tokio::test]
     async fn waits_for_a_permit_are_counted_until_granted_or_dropped() {
-        let tally = Tally::default();
-        let limits = ConcurrencyLimits::new(tally.clone());
-        let queued = || tally.waiting.with_label_values(&["long"]).get();
+        let metrics = TaskMetrics::default();
+        let limits = ConcurrencyLimits::new(metrics.clone());
+        let queued = || metrics.waiting.with_label_values(&["long"]).get();
         let mut permits = Vec::new();
-        for _ in 0..LONG_RUNNING {
+        for _ in 0..MAX_LONG_RUNNING {
             permits.push(limits.acquire(CallClass::LongRunning).await);
         }
         assert_eq!(queued(), 0);
@@ -132,10 +132,10 @@ mod tests {
         permits.clear();
         assert!(waiting.await.is_some());
         assert_eq!(queued(), 0);
-        let waited = tally.permit_seconds.with_label_values(&["long"]);
+        let waited = metrics.permit_seconds.with_label_values(&["long"]);
         assert_eq!(
             waited.get_sample_count(),
-            LONG_RUNNING as u64 + 1,
+            MAX_LONG_RUNNING as u64 + 1,
             "a dropped wait gets no permit"
         );
     }

@@ -17,7 +17,7 @@ pub type ProgressMap = BTreeMap<Subject, String>;
 /// Minimum time between two reads: no reader needs more.
 const MIN_INTERVAL: Duration = Duration::from_millis(200);
 /// Maximum size of a stored log, in bytes. Of a longer log, the end is stored.
-const MAX_LOG: usize = 1024 * 1024;
+const MAX_LOG_BYTES: usize = 1024 * 1024;
 
 /// Publishes the progress of one action, and collects its log.
 #[derive(Debug)]
@@ -50,9 +50,9 @@ impl Progress for ProgressReporter {
         let Ok(mut log) = self.log.lock() else { return };
         log.push_str(line);
         log.push('\n');
-        if log.len() > 2 * MAX_LOG {
+        if log.len() > 2 * MAX_LOG_BYTES {
             // The cut is moved to the next line end, so that no line is torn.
-            let cut = log.len() - MAX_LOG;
+            let cut = log.len() - MAX_LOG_BYTES;
             let from = log
                 .bytes()
                 .skip(cut)

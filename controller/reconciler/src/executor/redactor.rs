@@ -14,8 +14,8 @@ use crate::overrides::DesiredState;
 pub(super) struct Redactor(BTreeMap<EnvName, Secrets>);
 
 impl Redactor {
-    pub(super) fn update_secrets(&mut self, desires: &DesiredState) {
-        for (env, accepted) in desires {
+    pub(super) fn update_secrets(&mut self, desired: &DesiredState) {
+        for (env, accepted) in desired {
             let known = self.0.entry(env.clone()).or_default();
             known.join(&accepted.desired.secret_values());
         }

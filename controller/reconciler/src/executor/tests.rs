@@ -19,7 +19,7 @@ fn executor(replies: &[(&'static str, FakeReply)]) -> (Executor<FakeBackend>, Ar
     fake.replies = replies.iter().copied().collect();
     let fake = Arc::new(fake);
     let clock = Clock::virtual_from(Timestamp(1_000_000));
-    let (journal, writer, ..) = handle::open(&state.journal(), "RUN", clock, handle::LIMIT);
+    let (journal, writer, ..) = handle::open(&state.journal(), "RUN", clock, handle::DEFAULT_MAX_SIZE);
     let mut tasks = TaskSet::default();
     tasks.start((), writer.run());
     let epochs = watch::channel(BreakerEpochs::default()).1;
@@ -167,7 +167,7 @@ async fn actions_planned_before_the_breaker_opened_are_refused() {
     let fake = Arc::new(fake);
     let (open, epochs) = watch::channel(BreakerEpochs::default());
     let clock = Clock::virtual_from(Timestamp(1_000_000));
-    let (journal, writer, ..) = handle::open(&state.journal(), "RUN", clock, handle::LIMIT);
+    let (journal, writer, ..) = handle::open(&state.journal(), "RUN", clock, handle::DEFAULT_MAX_SIZE);
     let mut tasks = TaskSet::default();
     tasks.start((), writer.run());
     let mut executor = Executor::new(fake.clone(), epochs, Deadlines::default(), state, journal, clock);
@@ -224,8 +224,8 @@ async fn missing_evidence_is_recorded_on_disk() {
         matches!(finished.outcome, Err(ActionError::TimedOut(_))),
         "{finished:?}"
     );
-    let folder = StateDir::at(dir.0.path().join("state")).run("shop", "web", 1);
-    let facts = std::fs::read(folder.join(evidence_store::FACTS)).unwrap();
+    let folder = StateDir::at(dir.0.path().join("state")).evidence_run("shop", "web", 1);
+    let facts = std::fs::read(folder.join(evidence_store::FACTS_FILE)).unwrap();
     let facts: evidence_store::EvidenceFacts = serde_json::from_slice(&facts).unwrap();
     assert_eq!(facts.missing.len(), 1, "{facts:?}");
     assert_eq!(facts.probe_output, ["503"]);

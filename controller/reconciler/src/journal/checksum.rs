@@ -3,34 +3,34 @@
 use sha2::{Digest, Sha256};
 
 /// Field of the checksum.
-const FIELD: &str = ",\"sum\":\"";
+const CHECKSUM_FIELD: &str = ",\"sum\":\"";
 /// Length of the checksum in characters: the first 64 bits of a SHA-256.
-const DIGITS: usize = 16;
+const CHECKSUM_DIGITS: usize = 16;
 
 /// Returns the object with its checksum as the last field. Text that is not an object is returned unchanged, and
-/// [`is_sound`] rejects it.
+/// [`has_valid_checksum`] rejects it.
 pub fn with_checksum(object: &str) -> String {
     let Some(open) = object.strip_suffix('}').filter(|open| open.len() > 1) else {
         return object.to_owned();
     };
-    format!("{open}{FIELD}{}\"}}", digest_of(open.as_bytes()))
+    format!("{open}{CHECKSUM_FIELD}{}\"}}", digest_of(open.as_bytes()))
 }
 
 /// Reports whether the line has a valid checksum.
-pub fn is_sound(line: &[u8]) -> bool {
-    let tail = FIELD.len() + DIGITS + 2;
+pub fn has_valid_checksum(line: &[u8]) -> bool {
+    let tail = CHECKSUM_FIELD.len() + CHECKSUM_DIGITS + 2;
     let Some(at) = line.len().checked_sub(tail) else {
         return false;
     };
     let (open, tail) = line.split_at(at);
-    let expected = format!("{FIELD}{}\"}}", digest_of(open));
+    let expected = format!("{CHECKSUM_FIELD}{}\"}}", digest_of(open));
     tail == expected.as_bytes()
 }
 
 fn digest_of(bytes: &[u8]) -> String {
     use std::fmt::Write;
-    let mut text = String::with_capacity(DIGITS);
-    for byte in &Sha256::digest(bytes)[..DIGITS / 2] {
+    let mut text = String::with_capacity(CHECKSUM_DIGITS);
+    for byte in &Sha256::digest(bytes)[..CHECKSUM_DIGITS / 2] {
         // A write to a `String` cannot fail.
         let _always = write!(text, "{byte:02x}");
     }
@@ -44,20 +44,23 @@ mod tests {
     #[test]
     fn changed_and_missing_bytes_are_detected() {
         let line = with_checksum(r#"{"v":1,"seq":7,"kind":"event"}"#).into_bytes();
-        assert!(is_sound(&line));
+        assert!(has_valid_checksum(&line));
         serde_json::from_slice::<serde_json::Value>(&line).unwrap();
         for at in 0..line.len() {
             for flip in [1, 0x20, 0x80] {
                 let mut other = line.clone();
                 other[at] ^= flip;
-                assert!(!is_sound(&other), "byte {at}");
+                assert!(!has_valid_checksum(&other), "byte {at}");
             }
-            assert!(!is_sound(&line[..at]), "cut at {at}");
-            assert!(!is_sound(&line[at + 1..]), "without the first {at}");
+            assert!(!has_valid_checksum(&line[..at]), "cut at {at}");
+            assert!(!has_valid_checksum(&line[at + 1..]), "without the first {at}");
         }
-        assert!(!is_sound(b"") && !is_sound(b"{}"));
+        assert!(!has_valid_checksum(b"") && !has_valid_checksum(b"{}"));
         for no_object in ["", "{}", "7", "[1]"] {
-            assert!(!is_sound(with_checksum(no_object).as_bytes()), "{no_object}");
+            assert!(
+                !has_valid_checksum(with_checksum(no_object).as_bytes()),
+                "{no_object}"
+            );
         }
     }
 }

@@ -11,10 +11,10 @@ use super::log_file;
 
 /// Number of records in memory. A reader that keeps up never reads the disk, and a slow reader does not affect
 /// others.
-const NEWEST: usize = 4_096;
+const MAX_RECORDS_IN_MEMORY: usize = 4_096;
 
 /// Number of records per read from the files.
-const CHUNK: usize = 4_096;
+const MAX_CHUNK_RECORDS: usize = 4_096;
 
 /// Reader of the written records; cheap to clone. Readers pull, so the feed stores no position per reader.
 #[derive(Debug, Clone)]
@@ -73,7 +73,7 @@ impl Feed {
     }
 
     /// Creates a feed of the journal files at `path`, for processes other than the controller.
-    pub fn of_files(path: PathBuf) -> Self {
+    pub fn from_files(path: PathBuf) -> Self {
         // No last number is known: the files alone decide whether there are more records.
         Self::new(path, u64::MAX)
     }
@@ -85,7 +85,7 @@ impl Feed {
         };
         let mut ring = self.ring();
         ring.extend(records.into_iter().map(Arc::new));
-        let surplus = ring.len().saturating_sub(NEWEST);
+        let surplus = ring.len().saturating_sub(MAX_RECORDS_IN_MEMORY);
         ring.drain(..surplus);
         drop(ring);
         self.shared.newest.send_replace(last);
@@ -128,7 +128,8 @@ impl Feed {
         let last = chunk.records.last().map_or(0, |record| record.seq);
         if seq < chunk.after || seq >= last {
             let path = self.shared.path.clone();
-            let read = tokio::task::spawn_blocking(move || log_file::between(&path, seq, before, CHUNK));
+            let read =
+                tokio::task::spawn_blocking(move || log_file::between(&path, seq, before, MAX_CHUNK_RECORDS));
             *chunk = Chunk {
                 after: seq,
                 records: read.await.unwrap_or_default().into_iter().map(Arc::new).collect(),

@@ -16,16 +16,16 @@ use super::quarantine;
 use super::writer::{JournalWriter, WriteRequest};
 use crate::clock::Clock;
 use crate::journal::Quarantined;
-use crate::metrics::Tally;
+use crate::metrics::TaskMetrics;
 
 /// Capacity of the request channel. A few dozen actions are in flight, and each has two lines.
-const CAPACITY: usize = 4_096;
+const REQUEST_CAPACITY: usize = 4_096;
 /// Maximum number of lines per write and sync.
-const BATCH: usize = 512;
+const MAX_BATCH_LINES: usize = 512;
 /// Delay before another write to a journal that cannot be written.
 const RETRY_DELAY: Duration = Duration::from_secs(2);
 /// Size at which the journal file is rotated, in bytes.
-pub const LIMIT: u64 = 8 * 1024 * 1024;
+pub const DEFAULT_MAX_SIZE: u64 = 8 * 1024 * 1024;
 
 /// State of the journal. Any of its problems puts the controller into mode `Safe`.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -43,7 +43,7 @@ pub struct JournalHealth {
 pub struct Journal {
     requests: mpsc::Sender<WriteRequest>,
     health: watch::Receiver<JournalHealth>,
-    tally: Tally,
+    metrics: TaskMetrics,
     feed: Feed,
     clock: Clock,
 }
@@ -77,10 +77,10 @@ pub fn open(
     limit: u64,
 ) -> (Journal, WriterTask, JournalContents, Vec<Quarantined>) {
     let now = clock.now();
-    let mut quarantined: Vec<Quarantined> = quarantine::unless_file(path, now).into_iter().collect();
-    let mut log_file = LogFile::at(path.to_path_buf());
+    let mut quarantined: Vec<Quarantined> = quarantine::move_unless_file(path, now).into_iter().collect();
+    let mut log_file = LogFile::new(path.to_path_buf());
     let contents = log_file.read().unwrap_or_else(|error| {
-        quarantined.push(quarantine::set(path, &error.to_string(), now));
+        quarantined.push(quarantine::move_file(path, &error.to_string(), now));
         JournalContents::default()
     });
     let mut contents = contents;
@@ -91,9 +91,9 @@ pub fn open(
     }
     let (health, health_receiver) = watch::channel(JournalHealth::default());
     // Bounded: an intent waits for room. Everything else is dropped and counted if there is none.
-    let (sender, requests) = mpsc::channel(CAPACITY);
+    let (sender, requests) = mpsc::channel(REQUEST_CAPACITY);
     let feed = Feed::new(path.to_path_buf(), contents.next.saturating_sub(1));
-    let tally = Tally::default();
+    let metrics = TaskMetrics::default();
     let writer = JournalWriter::new(
         log_file,
         run.to_owned(),
@@ -101,12 +101,12 @@ pub fn open(
         &contents,
         health,
         feed.clone(),
-        tally.clone(),
+        metrics.clone(),
     );
     let journal = Journal {
         requests: sender,
         health: health_receiver.clone(),
-        tally,
+        metrics,
         feed,
         clock,
     };
@@ -133,25 +133,25 @@ impl Journal {
 
     /// Number of lines that were dropped because the channel was full.
     pub fn dropped(&self) -> u64 {
-        self.tally.journal_dropped.get()
+        self.metrics.journal_dropped.get()
     }
 
     /// Metrics of the controller. They travel with the journal, because every task has its handle.
-    pub fn tally(&self) -> &Tally {
-        &self.tally
+    pub fn metrics(&self) -> &TaskMetrics {
+        &self.metrics
     }
 
     /// Writes an intent, and returns once it is on disk.
     pub(crate) async fn intend(&self, step: &Step) -> Result<StartedAction, ActionError> {
         let (reply, replied) = oneshot::channel();
         let at = self.clock.now();
-        let send = WriteRequest::Intend {
+        let request = WriteRequest::Intend {
             at,
             intent: Box::new(Intent::of(step)),
             reply,
         };
         let closed = || ActionError::JournalUnwritable("it is closed".to_owned());
-        self.requests.send(send).await.map_err(|_| closed())?;
+        self.requests.send(request).await.map_err(|_| closed())?;
         let seq = replied
             .await
             .map_err(|_| closed())?
@@ -174,12 +174,12 @@ impl Journal {
     }
 
     /// Records an event. The write is asynchronous.
-    pub fn record_event(&self, note: Event) {
-        self.record(Entry::Event(note));
+    pub fn record_event(&self, event: Event) {
+        self.record(Entry::Event(event));
     }
 
-    /// Writes a separate file asynchronously. Its folder retains the newest `most` files.
-    pub(crate) fn keep(&self, path: PathBuf, text: String, max_files: usize) {
+    /// Writes a separate file asynchronously. Its folder retains the newest `max_files` files.
+    pub(crate) fn write_file(&self, path: PathBuf, text: String, max_files: usize) {
         self.send(WriteRequest::WriteFile {
             path,
             text,
@@ -208,10 +208,10 @@ impl Journal {
         });
     }
 
-    fn send(&self, send: WriteRequest) {
-        if self.requests.try_send(send).is_err() {
+    fn send(&self, request: WriteRequest) {
+        if self.requests.try_send(request).is_err() {
             // The next controller resolves an intent whose result is missing.
-            self.tally.journal_dropped.inc();
+            self.metrics.journal_dropped.inc();
         }
     }
 }
@@ -247,11 +247,12 @@ impl Drop for StartedAction {
 
 impl WriterTask {
     /// Enters mode `Safe` because corrupt state could not be quarantined. A person must resolve it.
-    pub(crate) fn blocked_by(&mut self, stuck: Vec<(PathBuf, String)>) {
+    pub(crate) fn enter_safe_mode(&mut self, stuck: Vec<(PathBuf, String)>) {
         let Some((path, why)) = stuck.first() else { return };
-        self.writer.blocked(format!("`{}`: {why}", path.display()));
         self.writer
-            .immovable(stuck.into_iter().map(|(path, _)| path).collect());
+            .enter_safe_mode(format!("`{}`: {why}", path.display()));
+        self.writer
+            .set_unquarantined(stuck.into_iter().map(|(path, _)| path).collect());
     }
 
     /// Returns a guard that closes the journal when it is dropped, after all earlier requests are written.
@@ -284,7 +285,7 @@ impl WriterTask {
             };
             let Some(first) = first else { break };
             let mut batch = vec![first];
-            while batch.len() < BATCH
+            while batch.len() < MAX_BATCH_LINES
                 && let Ok(next) = requests.try_recv()
             {
                 batch.push(next);
@@ -328,7 +329,7 @@ mod tests {
         let clock = Clock::virtual_from(Timestamp(1_000));
         let path = dir.path().join("journal.jsonl");
         // The writer never runs, as if its first write did not return.
-        let (journal, writer, ..) = open(&path, "RUN", clock, LIMIT);
+        let (journal, writer, ..) = open(&path, "RUN", clock, DEFAULT_MAX_SIZE);
         let id = ContainerId::new("c").unwrap();
         let step = Step {
             subject: Subject::ExtraContainer { id: id.clone() },
@@ -338,7 +339,7 @@ mod tests {
         let held = tokio::time::timeout(Duration::from_secs(60), journal.intend(&step)).await;
         assert!(held.is_err(), "an action waits for its intent");
         // Events are never delayed; those beyond the capacity are counted.
-        for _ in 0..CAPACITY + 100 {
+        for _ in 0..REQUEST_CAPACITY + 100 {
             journal.record_event(Event::Stop);
         }
         assert_eq!(journal.dropped(), 101);

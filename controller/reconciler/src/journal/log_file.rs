@@ -13,7 +13,7 @@ use argus_core::time::Timestamp;
 use super::checksum;
 
 /// Number of rotated files that are retained.
-const RETAINED: usize = 4;
+const MAX_ROTATED_FILES: usize = 4;
 /// Maximum size of a saved torn tail, in bytes.
 const MAX_TORN: usize = 64 * 1024;
 /// Maximum size of a file that is read into memory, in bytes. The controller never writes a larger one.
@@ -64,7 +64,7 @@ pub struct LogFile {
 
 impl LogFile {
     /// Creates an unread file. The first append opens or creates it.
-    pub fn at(path: PathBuf) -> Self {
+    pub fn new(path: PathBuf) -> Self {
         Self {
             path,
             file: None,
@@ -169,7 +169,7 @@ impl LogFile {
         file.write_all(lines)?;
         file.sync_data()?;
         if self.path.is_file() {
-            for number in (1..RETAINED).rev() {
+            for number in (1..MAX_ROTATED_FILES).rev() {
                 drop(fs::rename(
                     numbered(&self.path, number),
                     numbered(&self.path, number + 1),
@@ -218,7 +218,7 @@ pub(crate) fn numbered(path: &Path, number: usize) -> PathBuf {
 /// Returns records of the journal at `path` with numbers between `after` and `before` (exclusive), oldest first, at
 /// most `most`. Unreadable files are skipped.
 pub(crate) fn between(path: &Path, after: u64, before: u64, most: usize) -> Vec<Record> {
-    let older = (1..=RETAINED).map(|number| numbered(path, number));
+    let older = (1..=MAX_ROTATED_FILES).map(|number| numbered(path, number));
     // The newest file is opened first, so that a concurrent rotation hides no file.
     let files = [path.to_path_buf()].into_iter().chain(older);
     let files: Vec<File> = files.filter_map(|file| File::open(file).ok()).collect();
@@ -251,7 +251,7 @@ pub(crate) fn between(path: &Path, after: u64, before: u64, most: usize) -> Vec<
 
 /// Parses a line with a valid checksum and a known format.
 pub(super) fn parse_line(line: &[u8]) -> Option<Record> {
-    checksum::is_sound(line).then(|| serde_json::from_slice(line).ok())?
+    checksum::has_valid_checksum(line).then(|| serde_json::from_slice(line).ok())?
 }
 
 /// Parses the record number at the start of a line.
@@ -273,7 +273,7 @@ fn parse_all(bytes: &[u8]) -> (JournalContents, usize) {
         let Some(parse_line) = line.strip_suffix(b"\n") else {
             break;
         };
-        if !checksum::is_sound(parse_line) {
+        if !checksum::has_valid_checksum(parse_line) {
             damaged += 1;
             continue;
         }

@@ -44,11 +44,11 @@ fn read_and_append(bytes: &[u8]) -> (Vec<u64>, JournalContents) {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("journal.jsonl");
     fs::write(&path, bytes).unwrap();
-    let mut log_file = LogFile::at(path.clone());
+    let mut log_file = LogFile::new(path.clone());
     let contents = log_file.read().unwrap();
     // The next record starts on its own line, and a second read gives the same result.
     log_file.append(intent(9_000).as_bytes(), true).unwrap();
-    let again = LogFile::at(path).read().unwrap();
+    let again = LogFile::new(path).read().unwrap();
     assert_eq!(again.torn, 0);
     assert!(again.open.contains_key(&9_000));
     let mut open: Vec<u64> = again.open.keys().copied().collect();
@@ -116,7 +116,7 @@ fn line_of_a_newer_version_is_kept_and_counted() {
 fn rotation_retains_four_older_files() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("journal.jsonl");
-    let mut log_file = LogFile::at(path.clone());
+    let mut log_file = LogFile::new(path.clone());
     for round in 0..7 {
         log_file.rotate(intent(round).as_bytes()).unwrap();
     }
@@ -139,7 +139,7 @@ fn rotation_retains_four_older_files() {
     );
     // A rotation that was interrupted before its last rename.
     fs::rename(&path, dir.path().join("journal.new")).unwrap();
-    assert_eq!(LogFile::at(path).read().unwrap().open.len(), 1);
+    assert_eq!(LogFile::new(path).read().unwrap().open.len(), 1);
 }
 
 #[test]

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use argus_core::time::Timestamp;
 
 /// Number of quarantined copies that are retained per file.
-const RETAINED: usize = 3;
+const MAX_COPIES: usize = 3;
 
 /// Unusable part of the state directory.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -22,7 +22,7 @@ pub struct Quarantined {
 }
 
 /// Moves a file out of the way. It never fails: the result reports a file that cannot be moved.
-pub fn set(path: &Path, why: &str, now: Timestamp) -> Quarantined {
+pub fn move_file(path: &Path, why: &str, now: Timestamp) -> Quarantined {
     let stamp: String = now
         .to_string()
         .chars()
@@ -54,7 +54,7 @@ pub fn set(path: &Path, why: &str, now: Timestamp) -> Quarantined {
 }
 
 /// Quarantines a path that exists and is not a regular file. A read of it may never end.
-pub fn unless_file(path: &Path, now: Timestamp) -> Option<Quarantined> {
+pub fn move_unless_file(path: &Path, now: Timestamp) -> Option<Quarantined> {
     let what = match fs::metadata(path) {
         Ok(meta) if meta.is_file() => return None,
         Ok(_) => "it is not a file".to_owned(),
@@ -65,15 +65,15 @@ pub fn unless_file(path: &Path, now: Timestamp) -> Option<Quarantined> {
         }
         Err(error) => error.to_string(),
     };
-    Some(set(path, &what, now))
+    Some(move_file(path, &what, now))
 }
 
 /// Quarantines a path that exists and is not a folder.
-pub fn unless_folder(path: &Path, now: Timestamp) -> Option<Quarantined> {
+pub fn move_unless_folder(path: &Path, now: Timestamp) -> Option<Quarantined> {
     if fs::metadata(path).is_ok_and(|meta| meta.is_dir()) || fs::symlink_metadata(path).is_err() {
         return None;
     }
-    Some(set(path, "it is not a folder", now))
+    Some(move_file(path, "it is not a folder", now))
 }
 
 fn prune(folder: &Path, prefix: &str) {
@@ -83,7 +83,7 @@ fn prune(folder: &Path, prefix: &str) {
         .map(|entry| entry.path())
         .collect();
     old.sort();
-    let surplus = old.len().saturating_sub(RETAINED);
+    let surplus = old.len().saturating_sub(MAX_COPIES);
     for path in &old[..surplus] {
         // A folder may belong to a person, so it stays.
         drop(fs::remove_file(path));
@@ -101,7 +101,7 @@ mod tests {
         fs::write(dir.path().join("state.json.mine"), "").unwrap();
         for number in 0..6 {
             fs::write(&path, number.to_string()).unwrap();
-            let quarantined = set(
+            let quarantined = move_file(
                 &path,
                 "it is not valid JSON",
                 Timestamp(1_000_000 + number * 1_000),
@@ -113,30 +113,31 @@ mod tests {
         }
         assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 4);
         assert!(!path.exists() && dir.path().join("state.json.mine").exists());
-        assert_eq!(set(&path, "it is not there", Timestamp(1)).to, None);
+        assert_eq!(move_file(&path, "it is not there", Timestamp(1)).to, None);
     }
 
     #[test]
     fn path_that_is_not_a_file_is_quarantined() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("state.json");
-        assert_eq!(unless_file(&path, Timestamp(1)), None, "nothing is there");
+        assert_eq!(move_unless_file(&path, Timestamp(1)), None, "nothing is there");
         fs::write(&path, "").unwrap();
-        assert_eq!(unless_file(&path, Timestamp(1)), None);
+        assert_eq!(move_unless_file(&path, Timestamp(1)), None);
         fs::remove_file(&path).unwrap();
         for (second, target) in ["/nowhere", "/dev/zero", "state.json"].into_iter().enumerate() {
             std::os::unix::fs::symlink(target, &path).unwrap();
-            let quarantined = unless_file(&path, Timestamp(1_000 * i64::try_from(second).unwrap())).unwrap();
+            let quarantined =
+                move_unless_file(&path, Timestamp(1_000 * i64::try_from(second).unwrap())).unwrap();
             assert!(
                 quarantined.to.is_some() && fs::symlink_metadata(&path).is_err(),
                 "{target}"
             );
         }
         fs::create_dir(&path).unwrap();
-        assert!(unless_file(&path, Timestamp(9_000)).unwrap().to.is_some());
+        assert!(move_unless_file(&path, Timestamp(9_000)).unwrap().to.is_some());
         fs::write(&path, "").unwrap();
-        assert!(unless_folder(&path, Timestamp(10_000)).unwrap().to.is_some());
+        assert!(move_unless_folder(&path, Timestamp(10_000)).unwrap().to.is_some());
         fs::create_dir(&path).unwrap();
-        assert_eq!(unless_folder(&path, Timestamp(11_000)), None);
+        assert_eq!(move_unless_folder(&path, Timestamp(11_000)), None);
     }
 }

@@ -16,7 +16,7 @@ use crate::handle::Command;
 use crate::snapshot::{ControllerProblems, Snapshot};
 
 /// Number of incident files that are retained.
-const INCIDENTS: usize = 50;
+const MAX_INCIDENTS: usize = 50;
 
 /// The reconciler's view of the journal.
 #[derive(Debug)]
@@ -44,9 +44,9 @@ impl EventRecorder {
 
     /// Counts a reconcile pass in the metrics.
     pub(crate) fn record_pass(&self, why: &str, seconds: f64) {
-        let tally = self.journal.tally();
-        tally.turns.with_label_values(&[why]).inc();
-        tally.turn_seconds.observe(seconds);
+        let metrics = self.journal.metrics();
+        metrics.passes.with_label_values(&[why]).inc();
+        metrics.pass_seconds.observe(seconds);
     }
 
     /// Current problems of the journal and of the recovery.
@@ -66,12 +66,12 @@ impl EventRecorder {
 
     /// Restrictions in effect: the reason for mode `Safe`, and the environments of unknown origin. The origin of an
     /// observed environment is unknown while an incomplete spec registry does not contain it.
-    pub(crate) fn restrictions(&self, snapshot: &RecoveryInputs<'_>) -> Restrictions {
+    pub(crate) fn restrictions(&self, inputs: &RecoveryInputs<'_>) -> Restrictions {
         let safe = self.journal.health().borrow().safe.clone();
-        let unknown = if snapshot.specs.is_incomplete() {
-            let is_unknown = |env: &&EnvName| !snapshot.specs.environments.contains_key(*env);
-            let inputs = snapshot.store.environments().keys();
-            inputs.filter(is_unknown).cloned().collect()
+        let unknown = if inputs.specs.is_incomplete() {
+            let is_unknown = |env: &&EnvName| !inputs.specs.environments.contains_key(*env);
+            let observed = inputs.store.environments().keys();
+            observed.filter(is_unknown).cloned().collect()
         } else {
             std::collections::BTreeSet::new()
         };
@@ -91,7 +91,7 @@ impl EventRecorder {
         let Some(recovery) = self.recovery.take() else {
             return;
         };
-        let (incident, events) = recovery.conclude(
+        let (incident, events) = recovery.resolve_intents(
             inputs.store,
             inputs.desired,
             inputs.state,
@@ -111,7 +111,7 @@ impl EventRecorder {
         let path = self.incidents.join(format!("{}.json", incident.id));
         // These types have string keys and derived serializers: serialization cannot fail.
         let text = serde_json::to_string_pretty(&incident).unwrap_or_default() + "\n";
-        self.journal.keep(path, text, INCIDENTS);
+        self.journal.write_file(path, text, MAX_INCIDENTS);
     }
 
     /// Records that a command was accepted or refused.
@@ -124,7 +124,7 @@ impl EventRecorder {
     }
 
     /// Records a change of the mode.
-    pub(crate) fn mode(&mut self, snapshot: &Snapshot) {
+    pub(crate) fn record_mode(&mut self, snapshot: &Snapshot) {
         let (now, why) = (snapshot.mode, snapshot.mode_reason());
         if self.mode == Some(now) {
             return;
@@ -139,7 +139,7 @@ impl EventRecorder {
     }
 
     /// Records the end of the reconciler.
-    pub(crate) fn stopped(&self) {
+    pub(crate) fn record_stop(&self) {
         self.journal.record_event(Event::Stop);
     }
 }

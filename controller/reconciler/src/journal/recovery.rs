@@ -5,7 +5,9 @@ use argus_core::observed::Store;
 use argus_core::reconcile::ControllerIdentity;
 use argus_core::state::PlannerState;
 use argus_core::time::Timestamp;
-use argus_crds::incident::{Adopted, INCIDENT_VERSION, Incident, JournalSummary, OpenIntent, SetAside};
+use argus_crds::incident::{
+    Adopted, INCIDENT_VERSION, Incident, JournalSummary, OpenIntent, QuarantinedFile,
+};
 
 use super::log_file::JournalContents;
 use super::quarantine::Quarantined;
@@ -13,13 +15,13 @@ use crate::identity;
 use crate::overrides::DesiredState;
 
 /// Maximum number of entries per list of an incident.
-const LIMIT: usize = 1_000;
+const MAX_ENTRIES: usize = 1_000;
 
 /// Input of a recovery.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Recovery {
     /// True if the previous run stopped cleanly, and only files were damaged.
-    pub clean: bool,
+    pub ended_cleanly: bool,
     /// Content of the journal.
     pub contents: JournalContents,
     /// Quarantined files.
@@ -29,7 +31,7 @@ pub struct Recovery {
 impl Recovery {
     /// Reason for the recovery, for people; `None` if none is needed.
     pub fn reason(&self) -> Option<String> {
-        if !self.clean {
+        if !self.ended_cleanly {
             let since = self.contents.last.as_ref();
             let since = since.map_or_else(String::new, |(_, at)| format!(", last record at {at}"));
             Some(format!("the last run did not end with a clean stop{since}"))
@@ -42,7 +44,7 @@ impl Recovery {
 
     /// Resolves every open intent against a completely listed store. Returns the incident and the events for the
     /// journal.
-    pub(crate) fn conclude(
+    pub(crate) fn resolve_intents(
         &self,
         store: &Store,
         desired: &DesiredState,
@@ -59,7 +61,7 @@ impl Recovery {
                 resolution,
                 how: how.clone(),
             });
-            if open_intents.len() < LIMIT {
+            if open_intents.len() < MAX_ENTRIES {
                 open_intents.push(OpenIntent {
                     seq: *seq,
                     at: open.at.clone(),
@@ -74,17 +76,17 @@ impl Recovery {
         let (died, last_record) = self.contents.last.clone().unzip();
         let incident = Incident {
             schema_version: INCIDENT_VERSION,
-            id: identity::fresh(now),
+            id: identity::new_ulid(now),
             at: now.to_string(),
             controller: identity.controller.clone(),
             run: identity.run.clone(),
-            clean: self.clean,
+            clean: self.ended_cleanly,
             died,
             last_seen: last_record,
             open_intents,
             adopted: adopted(store, desired, identity),
             restarts: restarts(state),
-            set_aside: self.quarantined.iter().map(to_set_aside).collect(),
+            quarantined: self.quarantined.iter().map(incident_entry).collect(),
             journal: JournalSummary {
                 records: self.contents.records,
                 damaged: self.contents.damaged,
@@ -120,7 +122,7 @@ fn adopted(store: &Store, desired: &DesiredState, identity: &ControllerIdentity)
                 state: format!("{:?}", it.state).to_lowercase(),
             })
         });
-    containers.take(LIMIT).collect()
+    containers.take(MAX_ENTRIES).collect()
 }
 
 fn restarts(state: &PlannerState) -> std::collections::BTreeMap<String, u32> {
@@ -133,14 +135,14 @@ fn restarts(state: &PlannerState) -> std::collections::BTreeMap<String, u32> {
     });
     services
         .filter(|(_, restarts)| *restarts > 0)
-        .take(LIMIT)
+        .take(MAX_ENTRIES)
         .collect()
 }
 
-fn to_set_aside(aside: &Quarantined) -> SetAside {
-    SetAside {
-        path: aside.path.display().to_string(),
-        why: aside.why.clone(),
-        to: aside.to.as_ref().map(|to| to.display().to_string()),
+fn incident_entry(file: &Quarantined) -> QuarantinedFile {
+    QuarantinedFile {
+        path: file.path.display().to_string(),
+        why: file.why.clone(),
+        to: file.to.as_ref().map(|to| to.display().to_string()),
     }
 }

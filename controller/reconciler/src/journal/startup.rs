@@ -13,23 +13,23 @@ use super::recorder::EventRecorder;
 use super::recovery::Recovery;
 use crate::clock::Clock;
 use crate::reconciler::PersistedState;
-use crate::specs::StartingPoint;
+use crate::specs::PersistedSpecs;
 use crate::state_dir::StateDir;
 use crate::supervise::{Importance, Supervisor};
 use crate::{identity, persisted};
 
 /// Content of the state directory.
 #[derive(Debug)]
-pub(crate) struct Startup {
+pub(crate) struct LoadedState {
     pub(crate) controller: String,
     pub(crate) persisted: PersistedState,
-    pub(crate) starting_point: StartingPoint,
+    pub(crate) persisted_specs: PersistedSpecs,
     pub(crate) journal: Journal,
     pub(crate) writer: WriterTask,
     pub(crate) recovery: Recovery,
 }
 
-impl Startup {
+impl LoadedState {
     /// Reads the state of a directory whose lock is held. Unusable files are quarantined and never an error.
     pub(crate) fn read(
         state: &StateDir,
@@ -44,32 +44,32 @@ impl Startup {
             handle::open(&state.journal(), run, clock, limit);
         quarantined.extend(corrupt_journals);
         let (controller, corrupt) =
-            identity::read_or_make(&state.identity(), specs, contents.controller.as_deref(), now);
+            identity::read_or_create(&state.identity(), specs, contents.controller.as_deref(), now);
         quarantined.extend(corrupt);
-        let had_marker = take_marker(state, now, &mut quarantined);
+        let had_marker = remove_marker(state, now, &mut quarantined);
         let persisted = persisted::read(&state.state_json(), now);
         quarantined.extend(persisted.quarantined);
         let specs = persisted::read(&state.specs_json(), now);
         quarantined.extend(specs.quarantined);
         let ran = !contents.is_fresh() || state.controller_json().exists();
-        let immovable: Vec<(PathBuf, String)> = quarantined
+        let unquarantined: Vec<(PathBuf, String)> = quarantined
             .iter()
-            .filter(|aside| aside.to.is_none())
-            .map(|aside| (aside.path.clone(), aside.why.clone()))
+            .filter(|file| file.to.is_none())
+            .map(|file| (file.path.clone(), file.why.clone()))
             .collect();
-        writer.blocked_by(immovable);
+        writer.enter_safe_mode(unquarantined);
         Self {
             controller,
             persisted: persisted.value.unwrap_or_default(),
             // A lost file may have contained environments that their spec files no longer define.
-            starting_point: specs.value.unwrap_or(StartingPoint {
+            persisted_specs: specs.value.unwrap_or(PersistedSpecs {
                 incomplete: true,
-                ..StartingPoint::default()
+                ..PersistedSpecs::default()
             }),
             journal,
             writer,
             recovery: Recovery {
-                clean: had_marker || !ran,
+                ended_cleanly: had_marker || !ran,
                 contents,
                 quarantined,
             },
@@ -78,19 +78,24 @@ impl Startup {
 }
 
 /// Inputs of the tasks.
-pub(crate) struct Started {
+pub(crate) struct LoadedInputs {
     pub(crate) persisted: PersistedState,
     /// Containers that earlier runs stopped themselves.
     pub(crate) stopped: BTreeSet<ContainerId>,
-    pub(crate) starting_point: StartingPoint,
+    pub(crate) persisted_specs: PersistedSpecs,
     pub(crate) journal: Journal,
     pub(crate) recorder: EventRecorder,
 }
 
-impl Startup {
+impl LoadedState {
     /// Starts the journal writer, and records the start of the controller.
-    pub(crate) fn begin(self, supervisor: &Supervisor, run: &str, incidents: PathBuf) -> Started {
-        let clean = self.recovery.clean;
+    pub(crate) fn start_journal(
+        self,
+        supervisor: &Supervisor,
+        run: &str,
+        incidents: PathBuf,
+    ) -> LoadedInputs {
+        let clean = self.recovery.ended_cleanly;
         tracing::info!(controller = self.controller, run, clean, "controller starts");
         self.journal.record_event(Event::Start {
             version: env!("CARGO_PKG_VERSION").to_owned(),
@@ -99,10 +104,10 @@ impl Startup {
         });
         let closer = self.writer.closer();
         supervisor.spawn_once("journal", Importance::Critical, self.writer.run());
-        Started {
+        LoadedInputs {
             persisted: self.persisted,
             stopped: self.recovery.contents.stopped.clone(),
-            starting_point: self.starting_point,
+            persisted_specs: self.persisted_specs,
             recorder: EventRecorder::new(self.journal.clone(), closer, self.recovery, incidents),
             journal: self.journal,
         }
@@ -110,9 +115,13 @@ impl Startup {
 }
 
 /// Removes the marker of a clean stop. Returns whether it existed.
-fn take_marker(state: &StateDir, now: Timestamp, quarantined: &mut Vec<Quarantined>) -> bool {
-    state.take_clean_shutdown().unwrap_or_else(|error| {
-        quarantined.push(quarantine::set(&state.clean_shutdown(), &error.to_string(), now));
+fn remove_marker(state: &StateDir, now: Timestamp, quarantined: &mut Vec<Quarantined>) -> bool {
+    state.remove_clean_shutdown().unwrap_or_else(|error| {
+        quarantined.push(quarantine::move_file(
+            &state.clean_shutdown(),
+            &error.to_string(),
+            now,
+        ));
         false
     })
 }

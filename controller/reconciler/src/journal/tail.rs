@@ -28,7 +28,7 @@ struct Position {
 
 impl Tail {
     /// Creates a reader at the start of the journal at `path`.
-    pub fn of(path: PathBuf) -> Self {
+    pub fn new(path: PathBuf) -> Self {
         Self {
             path,
             last: 0,
@@ -40,7 +40,7 @@ impl Tail {
     ///
     /// # Errors
     /// The journal exists and cannot be read.
-    pub fn more(&mut self) -> io::Result<Vec<Record>> {
+    pub fn read_new(&mut self) -> io::Result<Vec<Record>> {
         loop {
             let Some(now) = identity(&self.path)? else {
                 return Ok(Vec::new());
@@ -129,7 +129,7 @@ mod tests {
     }
 
     fn next_numbers(tail: &mut Tail) -> Vec<u64> {
-        tail.more().unwrap().iter().map(|record| record.seq).collect()
+        tail.read_new().unwrap().iter().map(|record| record.seq).collect()
     }
 
     fn none() -> Vec<u64> {
@@ -140,9 +140,9 @@ mod tests {
     fn records_are_returned_once_through_rotation_and_loss() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("journal.jsonl");
-        let mut tail = Tail::of(path.clone());
+        let mut tail = Tail::new(path.clone());
         assert_eq!(next_numbers(&mut tail), none());
-        let mut journal = LogFile::at(path.clone());
+        let mut journal = LogFile::new(path.clone());
         journal.append(&lines(1..=3), true).unwrap();
         assert_eq!(next_numbers(&mut tail), [1, 2, 3]);
         assert_eq!(next_numbers(&mut tail), none());
@@ -164,14 +164,14 @@ mod tests {
             .and_then(|mut file| io::Write::write_all(&mut file, &torn[..20]))
             .unwrap();
         assert_eq!(next_numbers(&mut tail), none());
-        let mut next = LogFile::at(path.clone());
+        let mut next = LogFile::new(path.clone());
         next.read().unwrap();
         next.append(&lines([9]), true).unwrap();
         assert_eq!(next_numbers(&mut tail), [9]);
 
         fs::rename(&path, dir.path().join("aside")).unwrap();
         assert_eq!(next_numbers(&mut tail), none());
-        LogFile::at(path).append(&lines(1..=2), true).unwrap();
+        LogFile::new(path).append(&lines(1..=2), true).unwrap();
         fs::remove_file(dir.path().join("journal.1.jsonl")).unwrap();
         assert_eq!(next_numbers(&mut tail), [1, 2]);
     }

@@ -13,11 +13,11 @@ use super::handle::JournalHealth;
 use super::log_file::{JournalContents, LogFile};
 use super::quarantine;
 use crate::clock::Stopwatch;
-use crate::metrics::Tally;
+use crate::metrics::TaskMetrics;
 use crate::state_dir::write_public;
 
 /// Maximum number of results and events that wait for a writable journal; the oldest are dropped.
-const PENDING_LIMIT: usize = 1_000;
+const MAX_PENDING_EVENTS: usize = 1_000;
 
 /// Request to the writer.
 #[derive(Debug)]
@@ -55,11 +55,11 @@ pub(crate) struct JournalWriter {
     pending_events: VecDeque<(Timestamp, Entry)>,
     health: watch::Sender<JournalHealth>,
     /// Files that could not be quarantined at start.
-    immovable: Vec<PathBuf>,
+    unquarantined: Vec<PathBuf>,
     feed: Feed,
     /// Numbered records that are not on disk yet.
     unpublished: Vec<Record>,
-    tally: Tally,
+    metrics: TaskMetrics,
 }
 
 impl JournalWriter {
@@ -71,11 +71,11 @@ impl JournalWriter {
         contents: &JournalContents,
         health: watch::Sender<JournalHealth>,
         feed: Feed,
-        tally: Tally,
+        metrics: TaskMetrics,
     ) -> Self {
         Self {
             feed,
-            tally,
+            metrics,
             unpublished: Vec::new(),
             log_file,
             run,
@@ -88,17 +88,17 @@ impl JournalWriter {
                 .collect(),
             pending_events: VecDeque::new(),
             health,
-            immovable: Vec::new(),
+            unquarantined: Vec::new(),
         }
     }
 
     /// Sets the files that could not be quarantined.
-    pub(crate) fn immovable(&mut self, paths: Vec<PathBuf>) {
-        self.immovable = paths;
+    pub(crate) fn set_unquarantined(&mut self, paths: Vec<PathBuf>) {
+        self.unquarantined = paths;
     }
 
     /// Enters mode `Safe` because of corrupt state. A person must resolve it.
-    pub(crate) fn blocked(&mut self, why: String) {
+    pub(crate) fn enter_safe_mode(&mut self, why: String) {
         self.health.send_modify(|health| {
             health.safe.get_or_insert(format!("the state is corrupt: {why}"));
             health.corrupt = Some(why);
@@ -156,7 +156,7 @@ impl JournalWriter {
             Err(why) => {
                 (self.open, self.next) = (open, next);
                 self.pending_events.extend(entries);
-                let surplus = self.pending_events.len().saturating_sub(PENDING_LIMIT);
+                let surplus = self.pending_events.len().saturating_sub(MAX_PENDING_EVENTS);
                 self.pending_events.drain(..surplus);
                 for (_, reply) in waiting {
                     let _receiver_gone = reply.send(Err(why.clone()));
@@ -201,12 +201,12 @@ impl JournalWriter {
 
     fn resume(&mut self, at: Timestamp) -> Result<(), String> {
         self.try_again(at);
-        self.immovable.retain(|path| {
-            quarantine::set(path, "it was unreadable at start", at)
+        self.unquarantined.retain(|path| {
+            quarantine::move_file(path, "it was unreadable at start", at)
                 .to
                 .is_none()
         });
-        if self.immovable.is_empty() {
+        if self.unquarantined.is_empty() {
             self.health.send_modify(|health| health.corrupt = None);
         }
         let health = self.health.borrow().clone();
@@ -258,17 +258,17 @@ impl JournalWriter {
         if lines.is_empty() {
             return Ok(());
         }
-        let watch = Stopwatch::start();
-        let write_lines = self.append_or_rotate(lines, sync);
-        if write_lines.is_ok() {
-            self.tally.journal_seconds.observe(watch.seconds());
+        let stopwatch = Stopwatch::start();
+        let result = self.append_or_rotate(lines, sync);
+        if result.is_ok() {
+            self.metrics.journal_seconds.observe(stopwatch.seconds());
             let size = i64::try_from(self.log_file.len()).unwrap_or(i64::MAX);
-            self.tally.journal_bytes.set(size);
+            self.metrics.journal_bytes.set(size);
             self.feed.publish(unpublished);
         } else {
-            self.tally.journal_failures.inc();
+            self.metrics.journal_failures.inc();
         }
-        write_lines
+        result
     }
 
     fn append_or_rotate(&mut self, lines: &str, sync: bool) -> Result<(), String> {

@@ -17,7 +17,7 @@ struct Fixture {
 
 fn fixture(limit: u64) -> Fixture {
     let dir = tempfile::tempdir().unwrap();
-    let log_file = LogFile::at(dir.path().join("journal.jsonl"));
+    let log_file = LogFile::new(dir.path().join("journal.jsonl"));
     let (sender, health) = watch::channel(JournalHealth::default());
     let feed = Feed::new(dir.path().join("journal.jsonl"), 0);
     let writer = JournalWriter::new(
@@ -27,7 +27,7 @@ fn fixture(limit: u64) -> Fixture {
         &JournalContents::default(),
         sender,
         feed,
-        Tally::default(),
+        TaskMetrics::default(),
     );
     Fixture { dir, writer, health }
 }
@@ -38,7 +38,7 @@ impl Fixture {
     }
 
     fn read(&self) -> JournalContents {
-        LogFile::at(self.path()).read().unwrap()
+        LogFile::new(self.path()).read().unwrap()
     }
 
     /// Writes this many intents in one batch, and returns their results.
@@ -161,11 +161,11 @@ fn write_failure_refuses_intents_until_a_person_resumes() {
         "the open intent was copied, the closed one was not"
     );
     assert!(fixture.resume().is_err(), "there is nothing to resume");
-    let tally = &fixture.writer.tally;
+    let metrics = &fixture.writer.metrics;
     // One intent that met the failure, and two attempts to write again: by the timer and by the resume.
-    assert_eq!(tally.journal_failures.get(), 3);
+    assert_eq!(metrics.journal_failures.get(), 3);
     let size = std::fs::metadata(fixture.path()).unwrap().len();
-    assert_eq!(u64::try_from(tally.journal_bytes.get()), Ok(size));
+    assert_eq!(u64::try_from(metrics.journal_bytes.get()), Ok(size));
 }
 
 #[test]
@@ -181,17 +181,18 @@ fn removed_journal_is_created_again_with_open_intents() {
 #[test]
 fn immovable_corrupt_state_refuses_intents_until_removed() {
     let mut fixture = fixture(u64::MAX);
-    let immovable = fixture.dir.path().join("gone").join("state.json");
-    fixture
-        .writer
-        .blocked(format!("`{}`: its checksum does not match", immovable.display()));
-    fixture.writer.immovable(vec![immovable.clone()]);
+    let unquarantined = fixture.dir.path().join("gone").join("state.json");
+    fixture.writer.enter_safe_mode(format!(
+        "`{}`: its checksum does not match",
+        unquarantined.display()
+    ));
+    fixture.writer.set_unquarantined(vec![unquarantined.clone()]);
     assert!(fixture.intend(1)[0].is_err());
     assert!(fixture.resume().is_err());
-    std::fs::create_dir(immovable.parent().unwrap()).unwrap();
-    std::fs::write(&immovable, "x").unwrap();
+    std::fs::create_dir(unquarantined.parent().unwrap()).unwrap();
+    std::fs::write(&unquarantined, "x").unwrap();
     fixture.resume().unwrap();
-    assert!(!immovable.exists());
+    assert!(!unquarantined.exists());
     fixture.intend(1)[0].clone().unwrap();
 }
 

@@ -5,7 +5,7 @@ use rustix::io::Errno;
 use rustix::process::{Pid, test_kill_process};
 
 /// Identifier of the visible processes: boot id and pid namespace. Empty if either is unknown.
-pub fn space() -> String {
+pub fn pid_namespace() -> String {
     let boot = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
     let namespace = std::fs::read_link("/proc/self/ns/pid").unwrap_or_default();
     if boot.is_empty() || namespace.as_os_str().is_empty() {
@@ -16,7 +16,7 @@ pub fn space() -> String {
 
 /// Drops the leases of visible processes that no longer exist, so that no controller waits for their expiry.
 pub fn drop_dead_holders(leases: &mut Vec<ControllerLease>) {
-    let here = space();
+    let here = pid_namespace();
     leases.retain(|lease| {
         let is_visible = !here.is_empty() && lease.spec.pid_namespace == here;
         !(is_visible && is_gone(lease.spec.pid))
@@ -61,7 +61,7 @@ mod tests {
         let mut child = std::process::Command::new("true").spawn().unwrap();
         let gone = child.id();
         child.wait().unwrap();
-        let (here, me) = (space(), std::process::id());
+        let (here, me) = (pid_namespace(), std::process::id());
         assert!(!here.is_empty());
         let mut all = vec![
             lease(me, &here),

@@ -10,7 +10,7 @@ impl Overrides {
     ///
     /// As with every removal that a file causes, nothing expires while the folder cannot be read or the file has a
     /// pending edit. A running test ends first, because no person requests this removal now.
-    pub(crate) fn expire(&mut self, inputs: OverrideInputs<'_>) -> Option<Timestamp> {
+    pub(crate) fn expire_ttls(&mut self, inputs: OverrideInputs<'_>) -> Option<Timestamp> {
         if !inputs.specs.scanned || inputs.specs.unavailable.is_some() {
             return None;
         }
@@ -20,7 +20,7 @@ impl Overrides {
             if accepted.has_pending_edit || self.down.contains_key(env) {
                 continue;
             }
-            let due = self.alive_since(accepted) + ttl;
+            let due = self.ttl_start(accepted) + ttl;
             let test = self.requests.lease(env, inputs.now);
             let due = test.map_or(due, |lease| due.max(lease.until));
             if due <= inputs.now {
@@ -35,9 +35,9 @@ impl Overrides {
     }
 
     /// Start of the TTL: the acceptance of the file, or the time at which a person brought this revision back.
-    fn alive_since(&self, accepted: &Accepted) -> Timestamp {
-        let revived = self.revived.get(&accepted.desired.env);
-        match revived.filter(|(revision, _)| *revision == accepted.desired.revision) {
+    fn ttl_start(&self, accepted: &Accepted) -> Timestamp {
+        let retried = self.retried.get(&accepted.desired.env);
+        match retried.filter(|(revision, _)| *revision == accepted.desired.revision) {
             Some((_, at)) => (*at).max(accepted.accepted_at),
             None => accepted.accepted_at,
         }

@@ -18,9 +18,9 @@ const MAX_OUTPUT: usize = 4 * 1024;
 /// accident.
 const MIN_UNSENT: u32 = 3;
 /// Number of outputs that are stored for the evidence.
-const RECENT: usize = 5;
+const MAX_OUTPUTS: usize = 5;
 /// Number of results that decide whether a container is unsteady.
-const WINDOW: usize = 20;
+const RESULT_WINDOW: usize = 20;
 /// Minimum number of changes among them; fewer are a single outage.
 const MIN_CHANGES: usize = 4;
 
@@ -137,7 +137,7 @@ impl ProbeHistory {
     }
 
     /// Adds a reply. Returns true if the health status changed.
-    pub fn take(&mut self, probe: &Probe, reply: ProbeReply, now: Timestamp) -> bool {
+    pub fn add(&mut self, probe: &Probe, reply: ProbeReply, now: Timestamp) -> bool {
         self.store(&reply);
         let before = self.health.as_ref().map(|health| health.status);
         let current = before.unwrap_or(ProbeStatus::Starting);
@@ -203,14 +203,14 @@ impl ProbeHistory {
 
     fn store(&mut self, reply: &ProbeReply) {
         self.outputs.push_back(cut(reply.output.clone()));
-        if self.outputs.len() > RECENT {
+        if self.outputs.len() > MAX_OUTPUTS {
             self.outputs.pop_front();
         }
         self.no_reply_since_success = reply.success || (self.no_reply_since_success && !reply.answered);
         if reply.success || !self.results.is_empty() {
             self.results.push_back(reply.success);
         }
-        if self.results.len() > WINDOW {
+        if self.results.len() > RESULT_WINDOW {
             self.results.pop_front();
         }
     }
@@ -225,7 +225,7 @@ impl ProbeHistory {
             .zip(self.results.iter().skip(1))
             .filter(|(one, next)| one != next)
             .count();
-        self.results.len() == WINDOW && failure_count * 2 > WINDOW && changes >= MIN_CHANGES
+        self.results.len() == RESULT_WINDOW && failure_count * 2 > RESULT_WINDOW && changes >= MIN_CHANGES
     }
 
     /// Pause before the next probe.

@@ -22,7 +22,7 @@ fn replay(probe: &Probe, replies: &str) -> String {
     for reply in replies.split_whitespace() {
         let (at, sign) = reply.split_once(':').unwrap();
         let at: i64 = at.parse().unwrap();
-        if history.take(
+        if history.add(
             probe,
             if sign == "+" {
                 ProbeReply::success("")
@@ -75,7 +75,7 @@ fn status_has_the_time_of_the_first_counted_failure() {
     let since = |replies: &[(i64, ProbeReply)]| {
         let mut history = ProbeHistory::new(&probe, Some(Timestamp(0)), Timestamp(0));
         for (at, reply) in replies {
-            history.take(&probe, reply.clone(), Timestamp(*at * 1_000));
+            history.add(&probe, reply.clone(), Timestamp(*at * 1_000));
         }
         let health = history.health().unwrap();
         (health.status, health.failing_since.map(|at| at.0 / 1_000))
@@ -132,9 +132,9 @@ fn silent_service_is_dead_and_replying_one_is_not() {
         ),
     ] {
         let mut history = ProbeHistory::new(&probe, Some(Timestamp(0)), Timestamp(0));
-        history.take(&probe, ProbeReply::success(""), Timestamp(1_000));
+        history.add(&probe, ProbeReply::success(""), Timestamp(1_000));
         for (index, reply) in (2..).zip(replies) {
-            history.take(&probe, reply, Timestamp(index * 10_000));
+            history.add(&probe, reply, Timestamp(index * 10_000));
         }
         let health = history.health().unwrap();
         assert_eq!((health.status, health.dead), (ProbeStatus::Unhealthy, dead));
@@ -146,9 +146,9 @@ fn silent_service_is_dead_and_replying_one_is_not() {
 fn three_unsent_probes_in_a_row_are_a_failure() {
     let probe = probe();
     let mut history = ProbeHistory::new(&probe, Some(Timestamp(0)), Timestamp(0));
-    history.take(&probe, ProbeReply::success(""), Timestamp(1_000));
+    history.add(&probe, ProbeReply::success(""), Timestamp(1_000));
     let mut status_after = |reply: ProbeReply, second: i64| {
-        history.take(&probe, reply, Timestamp(second * 1_000));
+        history.add(&probe, reply, Timestamp(second * 1_000));
         history.health().unwrap().status
     };
     for (reply, at, status) in [
@@ -183,7 +183,7 @@ fn unsent_probes_need_the_retries_and_at_least_three() {
         {
             at += 250;
             assert!(at <= 100_000, "it is detected eventually");
-            history.take(probe, ProbeReply::unsent("no exec"), Timestamp(at));
+            history.add(probe, ProbeReply::unsent("no exec"), Timestamp(at));
         }
         // The start period, and one interval for each failure.
         assert_eq!(at / 1_000, unhealthy_at);
@@ -195,7 +195,7 @@ fn engine_clock_ahead_hides_no_failures() {
     let probe = probe();
     let mut history = ProbeHistory::new(&probe, Some(Timestamp(3_600_000)), Timestamp(0));
     let replies =
-        [15_000, 25_000, 35_000].map(|at| history.take(&probe, ProbeReply::failure(""), Timestamp(at)));
+        [15_000, 25_000, 35_000].map(|at| history.add(&probe, ProbeReply::failure(""), Timestamp(at)));
     assert_eq!(replies, [true, false, true]);
     assert_eq!(history.health().unwrap().status, ProbeStatus::Unhealthy);
 }
@@ -214,7 +214,7 @@ fn alternating_failures_are_unsteady_and_one_outage_is_not() {
             } else {
                 ProbeReply::failure("")
             };
-            history.take(&probe, reply, Timestamp(index * 10_000));
+            history.add(&probe, reply, Timestamp(index * 10_000));
         }
         history.health().unwrap().unsteady
     };
@@ -230,6 +230,6 @@ fn probes_are_frequent_until_the_first_status() {
     let mut history = ProbeHistory::new(&probe, None, Timestamp(0));
     let pauses: Vec<_> = (0..9).map(|_| history.pause(&probe).as_millis()).collect();
     assert_eq!(pauses, [50, 75, 112, 168, 253, 379, 569, 854, 1_000]);
-    history.take(&probe, ProbeReply::success(""), Timestamp(1));
+    history.add(&probe, ProbeReply::success(""), Timestamp(1));
     assert_eq!(history.pause(&probe), probe.interval);
 }

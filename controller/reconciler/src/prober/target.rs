@@ -36,7 +36,7 @@ pub(super) fn wanted(
     store: &Store,
     addresses: Addresses,
 ) -> BTreeMap<ContainerId, Target> {
-    let runs = runs(store);
+    let start_times = start_times(store);
     let mut ports = BTreeMap::new();
     let target = |container: &Arc<Container>| {
         let owner = container.owner()?;
@@ -69,7 +69,8 @@ pub(super) fn wanted(
                     .depends_on
                     .iter()
                     .filter_map(|need| {
-                        runs.get(&(owner.environment.clone(), need.service.clone()))
+                        start_times
+                            .get(&(owner.environment.clone(), need.service.clone()))
                             .copied()
                     })
                     .max(),
@@ -103,7 +104,7 @@ fn published(store: &Store, env: &EnvName) -> PortMap {
 }
 
 /// Start of the newest run of each service.
-fn runs(store: &Store) -> BTreeMap<(EnvName, ServiceName), Timestamp> {
+fn start_times(store: &Store) -> BTreeMap<(EnvName, ServiceName), Timestamp> {
     let mut runs = BTreeMap::new();
     for container in store.containers() {
         let started = container.inspect.as_ref().and_then(|facts| facts.started_at);

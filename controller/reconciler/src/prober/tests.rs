@@ -22,7 +22,7 @@ use tokio_util::sync::CancellationToken;
 use super::{Addresses, ProberIo, http, target, tcp};
 use crate::clock::Clock;
 use crate::fake_backend::FakeBackend;
-use crate::metrics::Tally;
+use crate::metrics::TaskMetrics;
 use crate::specs::SpecRegistry;
 use crate::specs::admission::SpecAdmitter;
 use crate::specs::admitter::{AdmissionInput, Admitter};
@@ -222,7 +222,7 @@ async fn dependents_of_a_restarted_service_are_probed_immediately() {
         stores_seen,
         ProberIo {
             healths,
-            tally: Tally::default(),
+            metrics: TaskMetrics::default(),
         },
         addresses,
         clock,
@@ -252,7 +252,7 @@ async fn dependents_of_a_restarted_service_are_probed_immediately() {
 #[tokio::test(start_paused = true)]
 async fn health_belongs_to_one_run_and_is_published_on_change() {
     let clock = Clock::virtual_from(Timestamp(1_000_000));
-    let (fake, tally) = (FakeBackend::empty(), Tally::default());
+    let (fake, metrics) = (FakeBackend::empty(), TaskMetrics::default());
     *fake.exit_codes.lock().unwrap() = vec![1, 1, 0, 0, 1, 1, 0];
     let (_specs, specs_seen) = watch::channel(Arc::new(registry().environments));
     let (stores, stores_seen) = watch::channel(Arc::new(store(ContainerState::Running, 1_000_000)));
@@ -268,7 +268,7 @@ async fn health_belongs_to_one_run_and_is_published_on_change() {
         stores_seen,
         ProberIo {
             healths,
-            tally: tally.clone(),
+            metrics: metrics.clone(),
         },
         addresses,
         clock,
@@ -317,12 +317,12 @@ async fn health_belongs_to_one_run_and_is_published_on_change() {
     tokio::time::timeout(Duration::from_secs(600), both)
         .await
         .unwrap();
-    let count = |result: &str| tally.probes.with_label_values(&["exec", result]).get();
+    let count = |result: &str| metrics.probes.with_label_values(&["exec", result]).get();
     assert!(
         count("failure") >= 4 && count("success") >= 3,
         "each probe counts, whatever its result"
     );
-    let timed = tally
+    let timed = metrics
         .probe_seconds
         .with_label_values(&["exec"])
         .get_sample_count();
@@ -351,7 +351,7 @@ async fn probes_pause_during_an_outage_and_restart_after_it() {
         stores_seen,
         ProberIo {
             healths,
-            tally: Tally::default(),
+            metrics: TaskMetrics::default(),
         },
         addresses,
         clock,

@@ -73,8 +73,8 @@ impl<B: Backend> Reconciler<B> {
 
     /// Answers the commands that are on disk or could not be saved; both are in effect.
     pub(super) fn reply_when_persisted(&mut self) {
-        let written = self.inputs.written.borrow_and_update();
-        let Some(Saved { value, error }) = &*written else {
+        let saved = self.inputs.saved.borrow_and_update();
+        let Some(Saved { value, error }) = &*saved else {
             return;
         };
         let (saved, unsaved): (Vec<_>, Vec<_>) = std::mem::take(&mut self.pending_replies)
@@ -94,7 +94,7 @@ impl<B: Backend> Reconciler<B> {
     /// Resets a breaker. Without an environment, it also reconnects to an unreachable engine immediately.
     fn reset_breaker(&mut self, environment: Option<&EnvName>) -> Result<Reply, CommandError> {
         if let Some(env) = environment
-            && !self.outputs.desires.borrow().contains_key(env)
+            && !self.outputs.desired.borrow().contains_key(env)
         {
             return Err(CommandError::Unknown(env.clone()));
         }

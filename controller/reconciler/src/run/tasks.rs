@@ -22,9 +22,9 @@ use crate::prober::{self, Addresses, ProberIo};
 use crate::reconciler::PersistedState;
 use crate::snapshot::Snapshot;
 use crate::specs::admission::SpecAdmitter;
-use crate::specs::surroundings::Access;
+use crate::specs::location::HostAccess;
 use crate::specs::sync_barrier::SyncResponder;
-use crate::specs::{self, Rules, SpecRegistry, StartingPoint};
+use crate::specs::{self, PersistedSpecs, Rules, SpecRegistry};
 use crate::state_dir::StateDir;
 use crate::supervise::{Importance, Supervisor};
 
@@ -34,8 +34,8 @@ pub(super) type Watches = (watch::Receiver<Arc<DesiredState>>, watch::Receiver<A
 pub(super) fn start_specs(
     supervisor: &Supervisor,
     rules: Rules,
-    (starting_point, sender, reader): (
-        watch::Sender<StartingPoint>,
+    (persisted_specs, sender, responder): (
+        watch::Sender<PersistedSpecs>,
         watch::Sender<Arc<SpecRegistry>>,
         SyncResponder,
     ),
@@ -44,12 +44,12 @@ pub(super) fn start_specs(
 ) {
     let stop = stop.clone();
     supervisor.spawn("specs", Importance::Critical, move || {
-        let (starting_point, sender) = (starting_point.clone(), sender.clone());
+        let (persisted_specs, sender) = (persisted_specs.clone(), sender.clone());
         specs::run(
             rules.clone(),
-            starting_point,
+            persisted_specs,
             sender,
-            reader.clone(),
+            responder.clone(),
             clock,
             stop.clone(),
         )
@@ -60,15 +60,15 @@ pub(super) fn start_specs(
 pub(super) fn start_writers(
     supervisor: &Supervisor,
     state: &StateDir,
-    (persisted, written): (
+    (persisted, saved): (
         watch::Receiver<PersistedState>,
         watch::Sender<Option<Saved<PersistedState>>>,
     ),
-    starting_point: watch::Receiver<StartingPoint>,
+    persisted_specs: watch::Receiver<PersistedSpecs>,
 ) {
-    let state_writer = persisted::persist(state.state_json(), persisted, Some(written));
+    let state_writer = persisted::persist(state.state_json(), persisted, Some(saved));
     supervisor.spawn_once("state_writer", Importance::Critical, state_writer);
-    let registry_writer = persisted::persist(state.specs_json(), starting_point, None);
+    let registry_writer = persisted::persist(state.specs_json(), persisted_specs, None);
     supervisor.spawn_once("registry_writer", Importance::Critical, registry_writer);
 }
 
@@ -83,10 +83,10 @@ pub(super) fn start_prober<B: Backend>(
 ) {
     let (backend, stop) = (backend.clone(), stop.clone());
     supervisor.spawn("prober", Importance::Critical, move || {
-        let (desires, stores) = watches.clone();
+        let (desired, stores) = watches.clone();
         prober::run(
             backend.clone(),
-            desires,
+            desired,
             stores,
             io.clone(),
             addresses,
@@ -99,7 +99,7 @@ pub(super) fn start_prober<B: Backend>(
 pub(super) fn start_lease<B: Backend>(
     supervisor: &Supervisor,
     backend: &Arc<B>,
-    holder: lease::OwnLease,
+    own_lease: lease::OwnLease,
     inputs: lease::LeaseInputs,
     leases: watch::Sender<Leases>,
     clock: Clock,
@@ -107,10 +107,10 @@ pub(super) fn start_lease<B: Backend>(
 ) {
     let (backend, stop) = (backend.clone(), stop.clone());
     supervisor.spawn("lease", Importance::Critical, move || {
-        let (holder, inputs) = (holder.clone(), inputs.clone());
+        let (own_lease, inputs) = (own_lease.clone(), inputs.clone());
         lease::run(
             backend.clone(),
-            holder,
+            own_lease,
             inputs,
             leases.clone(),
             clock,
@@ -184,7 +184,7 @@ pub(super) fn rules(options: &Options, identity: &ControllerIdentity) -> Rules {
         controller: identity.controller.clone(),
         own_image: options.own_image.clone(),
         admitter: Arc::new(SpecAdmitter {
-            access: Access {
+            access: HostAccess {
                 allow_mounts: options.allow_mounts.clone(),
                 state: std::path::absolute(&options.state).unwrap_or_else(|_| options.state.clone()),
                 engine: options.engine_socket.clone(),

@@ -14,15 +14,15 @@ use argus_crds::mock::config::{MAX_CONFIG_BYTES, MockConfig};
 use argus_crds::{E2eSpec, Mock, yaml};
 use argus_mock::CompiledMock;
 
-use super::admitter::{AdmissionInput, Admitter, Context, Needs};
+use super::admitter::{AdmissionInput, Admitter, BuildContext, RequiredFiles};
+use super::location::{HostAccess, SpecLocation};
 use super::registry::Admission;
-use super::surroundings::{Access, Surroundings};
 
 /// Admitter for the spec format of Argus.
 #[derive(Debug, Clone, Default)]
 pub struct SpecAdmitter {
     /// Paths of this host that spec files may use.
-    pub access: Access,
+    pub access: HostAccess,
     /// The folder that the image of this program is built from, which serves mocks.
     pub own_image: PathBuf,
 }
@@ -48,8 +48,8 @@ fn directory(path: &Path) -> String {
 }
 
 impl Admitter for SpecAdmitter {
-    fn surroundings(&self, path: &Path) -> Surroundings {
-        Surroundings::of(path.to_owned(), &self.access)
+    fn locate(&self, path: &Path) -> SpecLocation {
+        SpecLocation::of(path.to_owned(), &self.access)
     }
 
     fn host_paths(&self, path: &Path, bytes: &[u8]) -> BTreeSet<String> {
@@ -58,16 +58,16 @@ impl Admitter for SpecAdmitter {
         spec.map_or_else(BTreeSet::new, |spec| host_paths_in(spec, &directory(path)))
     }
 
-    fn needs(
+    fn required_files(
         &self,
         path: &Path,
         bytes: &[u8],
         variables: &BTreeMap<String, String>,
         host: &HostPaths,
-    ) -> Needs {
+    ) -> RequiredFiles {
         let name = path.display().to_string();
         let Some(spec) = yaml::read(&name, bytes).spec else {
-            return Needs::default();
+            return RequiredFiles::default();
         };
         let folder = path.parent().unwrap_or(Path::new("/"));
         let document = |(name, mock): (&String, &Mock)| {
@@ -76,14 +76,14 @@ impl Admitter for SpecAdmitter {
         };
         let documents = spec.mocks.iter().filter_map(document).collect();
         let own_image = |(name, mock): (&String, &Mock)| {
-            mock.image.is_none().then(|| Context {
+            mock.image.is_none().then(|| BuildContext {
                 service: name.clone(),
                 folder: self.own_image.clone(),
                 dockerfile: PathBuf::from("Dockerfile"),
                 excluded: Excluded::default(),
             })
         };
-        let own_image: Vec<Context> = spec.mocks.iter().filter_map(own_image).collect();
+        let own_image: Vec<BuildContext> = spec.mocks.iter().filter_map(own_image).collect();
         // Admission resolves the build contexts; a refused spec is not built.
         let mut context = self.context(path, host.clone());
         context.env_vars.clone_from(variables);
@@ -92,7 +92,7 @@ impl Admitter for SpecAdmitter {
             .into_iter()
             .flat_map(|desired| desired.services)
             .filter_map(|(service, it)| match it.image {
-                Image::Built(build) if it.file.is_none() => Some(Context {
+                Image::Built(build) if it.file.is_none() => Some(BuildContext {
                     service: service.into(),
                     folder: PathBuf::from(build.context),
                     dockerfile: PathBuf::from(build.dockerfile),
@@ -100,7 +100,7 @@ impl Admitter for SpecAdmitter {
                 }),
                 Image::Built(_) | Image::Named(_) => None,
             });
-        Needs {
+        RequiredFiles {
             builds: builds.chain(own_image).collect(),
             documents,
         }

@@ -10,8 +10,8 @@ use argus_core::desired::host::HostPaths;
 use argus_core::time::Timestamp;
 
 use super::digest::Digests;
+use super::location::SpecLocation;
 use super::registry::Admission;
-use super::surroundings::Surroundings;
 
 /// Contents of a file with all other inputs of its admission.
 #[derive(Debug, Clone)]
@@ -38,7 +38,7 @@ pub struct AdmissionInput<'a> {
 
 /// Build context that a spec file requires.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Context {
+pub struct BuildContext {
     /// Service that runs the image.
     pub service: String,
     /// Absolute path of the context.
@@ -51,9 +51,9 @@ pub struct Context {
 
 /// Other files that the admission of the contents requires.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Needs {
+pub struct RequiredFiles {
     /// Build contexts.
-    pub builds: Vec<Context>,
+    pub builds: Vec<BuildContext>,
     /// Path of each mock's `openapi` document.
     pub documents: BTreeMap<String, PathBuf>,
 }
@@ -64,11 +64,11 @@ pub struct OwnImage {
     /// Absolute path of the build context.
     pub folder: PathBuf,
     /// Writer of the context; `None` if nothing is built here, and the folder is used as it is.
-    pub fill: Option<Fill>,
+    pub write_context: Option<ContextWriter>,
 }
 
 /// Writes the context unless it is complete; blocks.
-pub type Fill = Arc<dyn Fn() -> io::Result<()> + Send + Sync>;
+pub type ContextWriter = Arc<dyn Fn() -> io::Result<()> + Send + Sync>;
 
 impl OwnImage {
     /// Returns the digest of a build context, which is written before if it is this one. `None` if the context is
@@ -76,10 +76,10 @@ impl OwnImage {
     ///
     /// # Errors
     /// Text: the context cannot be written or read.
-    pub fn digest(&self, build: &Context, digests: &mut Digests) -> Option<Result<String, String>> {
-        let result = match &self.fill {
+    pub fn digest(&self, build: &BuildContext, digests: &mut Digests) -> Option<Result<String, String>> {
+        let result = match &self.write_context {
             _ if build.folder != self.folder => Ok(()),
-            Some(fill) => fill(),
+            Some(write_context) => write_context(),
             None if build.folder.exists() => Ok(()),
             None => return None,
         };
@@ -99,22 +99,22 @@ impl fmt::Debug for OwnImage {
     }
 }
 
-/// Parses and admits specs. Pure except for [`Admitter::surroundings`]: equal inputs give equal admissions.
+/// Parses and admits specs. Pure except for [`Admitter::locate`]: equal inputs give equal admissions.
 pub trait Admitter: Send + Sync + 'static {
     /// Returns the surroundings of a file on the host. `path` has no links. Reads the disk.
-    fn surroundings(&self, path: &Path) -> Surroundings;
+    fn locate(&self, path: &Path) -> SpecLocation;
 
     /// Returns the host paths that the contents name. Empty if the contents do not parse.
     fn host_paths(&self, path: &Path, bytes: &[u8]) -> BTreeSet<String>;
 
     /// Returns the other files to read, given the variables for `{{env.X}}`. Empty if the contents do not parse.
-    fn needs(
+    fn required_files(
         &self,
         path: &Path,
         bytes: &[u8],
         variables: &BTreeMap<String, String>,
         host: &HostPaths,
-    ) -> Needs;
+    ) -> RequiredFiles;
 
     /// Admits the contents.
     fn admit(&self, input: &AdmissionInput<'_>) -> Admission;

@@ -17,7 +17,7 @@ const MAX_ENTRIES: usize = 50_000;
 /// Maximum size of a context, in bytes.
 const MAX_BYTES: u64 = 2 * 1024 * 1024 * 1024;
 /// Maximum size of a Dockerfile and of a `.dockerignore`, in bytes.
-const MAX_RULES: u64 = 1024 * 1024;
+const MAX_RULES_BYTES: u64 = 1024 * 1024;
 
 /// Cached hashes of files, which are read again only after a change.
 #[derive(Debug, Default)]
@@ -144,14 +144,14 @@ fn open_regular(path: &Path) -> io::Result<File> {
     }
 }
 
-/// Refuses a file of more than [`MAX_RULES`] bytes.
+/// Refuses a file of more than [`MAX_RULES_BYTES`] bytes.
 fn check_size(path: &Path, meta: &Metadata) -> io::Result<()> {
     let name = path.file_name().unwrap_or_default().display();
-    if meta.is_file() && meta.len() <= MAX_RULES {
+    if meta.is_file() && meta.len() <= MAX_RULES_BYTES {
         Ok(())
     } else {
         Err(io::Error::other(format!(
-            "`{name}` is not a file of at most {MAX_RULES} bytes"
+            "`{name}` is not a file of at most {MAX_RULES_BYTES} bytes"
         )))
     }
 }
@@ -172,7 +172,7 @@ fn ignored(context: &Path) -> io::Result<ignore::gitignore::Gitignore> {
     let path = context.join(".dockerignore");
     let read = open_regular(&path).and_then(|file| {
         check_size(&path, &file.metadata()?)?;
-        file.take(MAX_RULES).read_to_string(&mut text)
+        file.take(MAX_RULES_BYTES).read_to_string(&mut text)
     });
     match read {
         Ok(_) => {}

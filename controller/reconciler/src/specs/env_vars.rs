@@ -6,30 +6,30 @@ use std::path::Path;
 use sha2::{Digest, Sha256};
 
 use super::digest::hex;
-use super::scan::MAX_FILE;
-use super::surroundings::Surroundings;
+use super::location::SpecLocation;
+use super::scan::MAX_FILE_BYTES;
 
 /// Prefix of the variables that every spec file may read.
-pub const PREFIX: &str = "ARGUS_ENV_";
+pub const ENV_PREFIX: &str = "ARGUS_ENV_";
 
 /// The variables of the `.env` next to a spec file; a file that cannot be read says why.
-pub fn dotenv(around: &Surroundings) -> (BTreeMap<String, String>, Option<String>) {
-    let path = around.file.with_file_name(".env");
+pub fn dotenv(location: &SpecLocation) -> (BTreeMap<String, String>, Option<String>) {
+    let path = location.file.with_file_name(".env");
     let diagnostic = |why: String| (BTreeMap::new(), Some(format!("`{}` {why}", path.display())));
-    match around.read(&path, MAX_FILE) {
+    match location.read(&path, MAX_FILE_BYTES) {
         Ok(Some(bytes)) => (parse(&String::from_utf8_lossy(&bytes)), None),
-        Ok(None) => diagnostic(format!("is longer than {MAX_FILE} bytes")),
+        Ok(None) => diagnostic(format!("is longer than {MAX_FILE_BYTES} bytes")),
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => (BTreeMap::new(), None),
         Err(error) => diagnostic(format!("cannot be read: {error}")),
     }
 }
 
 /// Returns the text of a document that a spec file names, or the error text.
-pub fn document(path: &Path, around: &Surroundings) -> Result<String, String> {
+pub fn document(path: &Path, location: &SpecLocation) -> Result<String, String> {
     let shown = path.display();
-    match around.read(path, MAX_FILE) {
+    match location.read(path, MAX_FILE_BYTES) {
         Ok(Some(bytes)) => String::from_utf8(bytes).map_err(|_| format!("`{shown}` is not UTF-8 text")),
-        Ok(None) => Err(format!("`{shown}` is longer than {MAX_FILE} bytes")),
+        Ok(None) => Err(format!("`{shown}` is longer than {MAX_FILE_BYTES} bytes")),
         Err(error) => Err(format!("`{shown}` cannot be read: {error}")),
     }
 }
@@ -42,7 +42,7 @@ pub fn passed(
     allowed: &[String],
 ) -> BTreeMap<String, String> {
     for (name, value) in process {
-        if name.starts_with(PREFIX) || allowed.contains(name) {
+        if name.starts_with(ENV_PREFIX) || allowed.contains(name) {
             variables.insert(name.clone(), value.clone());
         }
     }

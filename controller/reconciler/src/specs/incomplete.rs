@@ -16,7 +16,7 @@ impl SpecRegistry {
                 FileState::Accepted => true,
                 FileState::Unread | FileState::Rejected | FileState::Conflict { .. } => false,
             };
-            !is_accepted && entry.holds.is_none() && entry.gone_since.is_none()
+            !is_accepted && entry.accepted.is_none() && entry.gone_since.is_none()
         });
         if self.scanned && self.unavailable.is_none() && !unknown {
             self.incomplete = false;

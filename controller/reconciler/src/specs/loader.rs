@@ -10,18 +10,18 @@ use argus_crds::diagnostic::{Diagnostic, DiagnosticSeverity};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
-use super::admitter::{AdmissionInput, Admitter, Needs, OwnImage};
+use super::admitter::{AdmissionInput, Admitter, OwnImage, RequiredFiles};
 use super::debounce::Debounce;
 use super::digest::{Digests, hex};
 use super::env_vars;
+use super::location::SpecLocation;
 use super::registry::{Admission, SpecRegistry};
-use super::scan::{Contents, MAX_FILE, MAX_FILES, Scan, Scanner};
-use super::surroundings::Surroundings;
+use super::scan::{Contents, MAX_FILE_BYTES, MAX_FILES, Scan, Scanner};
 use argus_core::desired::Accepted;
 use argus_core::desired::host::HostPaths;
 
 /// Maximum duration of the first scan, for files that never give two equal reads.
-const FIRST_SCAN: Duration = Duration::from_secs(10);
+const MAX_FIRST_SCAN: Duration = Duration::from_secs(10);
 
 /// Settings of the scan and the admission.
 #[derive(Clone)]
@@ -45,9 +45,9 @@ pub struct Rules {
 /// Persisted state: the accepted revisions, and the first-seen times of their contents.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-pub struct StartingPoint {
+pub struct PersistedSpecs {
     /// Accepted revisions by file.
-    pub held: BTreeMap<PathBuf, Accepted>,
+    pub accepted: BTreeMap<PathBuf, Accepted>,
     /// True if earlier contents of the files are unknown.
     pub incomplete: bool,
     /// Hash of the last admitted contents and the time at which they were first read, by file.
@@ -65,7 +65,7 @@ pub struct SpecLoader {
     admitted: BTreeMap<PathBuf, Fingerprint>,
     first_seen: BTreeMap<PathBuf, (String, Timestamp)>,
     /// Other required files, by file, for these contents and variables.
-    needs: BTreeMap<PathBuf, (Fingerprint, Needs)>,
+    required_files: BTreeMap<PathBuf, (Fingerprint, RequiredFiles)>,
     /// The paths that contents name, by file, for these contents at this place.
     named: BTreeMap<PathBuf, (Fingerprint, PathBuf, BTreeSet<String>)>,
     started: Option<Timestamp>,
@@ -96,9 +96,9 @@ struct FileFingerprint {
 
 impl SpecLoader {
     /// Creates a loader that continues from the persisted state.
-    pub fn new(rules: Rules, starting_point: StartingPoint) -> Self {
-        let mut registry = SpecRegistry::remembering(starting_point.held);
-        registry.incomplete = starting_point.incomplete;
+    pub fn new(rules: Rules, persisted_specs: PersistedSpecs) -> Self {
+        let mut registry = SpecRegistry::restored(persisted_specs.accepted);
+        registry.incomplete = persisted_specs.incomplete;
         Self {
             scanner: Scanner::new(rules.folder.clone()),
             rules,
@@ -106,8 +106,8 @@ impl SpecLoader {
             debounce: Debounce::default(),
             digests: Digests::default(),
             admitted: BTreeMap::new(),
-            first_seen: starting_point.first_seen,
-            needs: BTreeMap::new(),
+            first_seen: persisted_specs.first_seen,
+            required_files: BTreeMap::new(),
             named: BTreeMap::new(),
             started: None,
         }
@@ -124,9 +124,9 @@ impl SpecLoader {
     }
 
     /// State to persist.
-    pub fn starting_point(&self) -> StartingPoint {
-        StartingPoint {
-            held: self.registry.held(),
+    pub fn persisted_specs(&self) -> PersistedSpecs {
+        PersistedSpecs {
+            accepted: self.registry.accepted_specs(),
             incomplete: self.registry.incomplete,
             first_seen: self.first_seen.clone(),
         }
@@ -173,9 +173,9 @@ impl SpecLoader {
         let files = &self.registry.files;
         self.first_seen.retain(|path, _| files.contains_key(path));
         let known = |path: &PathBuf| files.contains_key(path) || scan.files.contains_key(path);
-        self.needs.retain(|path, _| known(path));
+        self.required_files.retain(|path, _| known(path));
         self.named.retain(|path, _| known(path));
-        if self.debounce.is_empty() || now.since(started) >= FIRST_SCAN {
+        if self.debounce.is_empty() || now.since(started) >= MAX_FIRST_SCAN {
             self.registry.scanned = true;
         }
         self.registry.complete_registry();
@@ -196,11 +196,11 @@ impl SpecLoader {
         let (mut digests, mut documents) = (BTreeMap::new(), BTreeMap::new());
         // A file without a resolved path is unreadable, and its surroundings do not matter.
         let file = real.map_or_else(|| self.rules.folder.join(path), Clone::clone);
-        let mut around = self.rules.admitter.surroundings(&file);
+        let mut location = self.rules.admitter.locate(&file);
         match contents {
             Contents::Text(text) => {
                 hasher.update(text.hash);
-                (variables, dotenv_error) = env_vars::dotenv(&around);
+                (variables, dotenv_error) = env_vars::dotenv(&location);
                 for (name, value) in &variables {
                     for part in [name, value] {
                         hasher.update((part.len() as u64).to_be_bytes());
@@ -208,21 +208,21 @@ impl SpecLoader {
                     }
                 }
                 variables = env_vars::passed(variables, &self.rules.process_env, &self.rules.env_allow);
-                let named = self.named(path, &text.bytes, &around.file, text.hash);
-                around.resolve(&named);
-                hasher.update(around.file.as_os_str().as_encoded_bytes());
-                hasher.update(format!("{:?}", around.host));
+                let named = self.named(path, &text.bytes, &location.file, text.hash);
+                location.resolve(&named);
+                hasher.update(location.file.as_os_str().as_encoded_bytes());
+                hasher.update(format!("{:?}", location.host));
                 let of = hasher.clone().finalize().into();
-                let needs = self.needs(path, &text.bytes, &variables, &around, of);
-                for build in needs.builds {
+                let required_files = self.required_files(path, &text.bytes, &variables, &location, of);
+                for build in required_files.builds {
                     let Some(digest) = self.rules.own_image.digest(&build, &mut self.digests) else {
                         continue;
                     };
                     hasher.update(format!("{}{digest:?}", build.service));
                     digests.insert(build.service, digest);
                 }
-                for (mock, at) in needs.documents {
-                    let text = env_vars::document(&at, &around);
+                for (mock, at) in required_files.documents {
+                    let text = env_vars::document(&at, &location);
                     hasher.update(format!("{mock}{text:?}"));
                     documents.insert(mock, text);
                 }
@@ -235,8 +235,8 @@ impl SpecLoader {
             fingerprint: hasher.finalize().into(),
             variables,
             dotenv_error,
-            file: around.file,
-            host: around.host,
+            file: location.file,
+            host: location.host,
             digests,
             documents,
         }
@@ -255,23 +255,24 @@ impl SpecLoader {
         }
     }
 
-    fn needs(
+    fn required_files(
         &mut self,
         path: &Path,
         bytes: &[u8],
         variables: &BTreeMap<String, String>,
-        around: &Surroundings,
+        location: &SpecLocation,
         of: Fingerprint,
-    ) -> Needs {
-        match self.needs.get(path) {
-            Some((known, needs)) if *known == of => needs.clone(),
+    ) -> RequiredFiles {
+        match self.required_files.get(path) {
+            Some((known, required_files)) if *known == of => required_files.clone(),
             _ => {
-                let needs = self
-                    .rules
-                    .admitter
-                    .needs(&around.file, bytes, variables, &around.host);
-                self.needs.insert(path.to_path_buf(), (of, needs.clone()));
-                needs
+                let required_files =
+                    self.rules
+                        .admitter
+                        .required_files(&location.file, bytes, variables, &location.host);
+                self.required_files
+                    .insert(path.to_path_buf(), (of, required_files.clone()));
+                required_files
             }
         }
     }
@@ -300,7 +301,7 @@ impl SpecLoader {
                 (Some(text.clone()), self.rules.admitter.admit(&input))
             }
             Contents::TooLong(bytes) => {
-                let message = format!("file has {bytes} bytes, at most {MAX_FILE} are read");
+                let message = format!("file has {bytes} bytes, at most {MAX_FILE_BYTES} are read");
                 (None, refused(message, "split it into several environments"))
             }
             Contents::Unreadable(why) => (

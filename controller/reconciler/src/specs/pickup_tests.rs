@@ -31,7 +31,7 @@ impl Fixture {
         let rules = Rules {
             own_image: crate::specs::admitter::OwnImage {
                 folder: "/nowhere".into(),
-                fill: None,
+                write_context: None,
             },
             folder: specs.clone(),
             strict: false,
@@ -42,14 +42,14 @@ impl Fixture {
         };
         let stop = CancellationToken::new();
         let (sender, registries) = watch::channel(Arc::new(SpecRegistry::default()));
-        let (starting_point, _) = watch::channel(StartingPoint::default());
+        let (persisted_specs, _) = watch::channel(PersistedSpecs::default());
         let supervisor = Supervisor::new(Clock::system(), stop.clone());
         supervisor.spawn_once(
             "specs",
             Importance::Critical,
             run(
                 rules,
-                starting_point,
+                persisted_specs,
                 sender,
                 sync_barrier::channel().1,
                 Clock::system(),

@@ -13,7 +13,7 @@ use argus_core::state::PlannerState;
 use argus_core::time::Timestamp;
 
 use super::admission::SpecAdmitter;
-use super::loader::{Rules, SpecLoader, StartingPoint};
+use super::loader::{PersistedSpecs, Rules, SpecLoader};
 
 /// Longer than the debounce of a prefix, shorter than the stability period of a removal.
 const STEP: i64 = 250;
@@ -27,7 +27,7 @@ fn new_loader(folder: &Path) -> SpecLoader {
     let rules = Rules {
         own_image: crate::specs::admitter::OwnImage {
             folder: "/nowhere".into(),
-            fill: None,
+            write_context: None,
         },
         folder: folder.to_path_buf(),
         strict: false,
@@ -36,7 +36,7 @@ fn new_loader(folder: &Path) -> SpecLoader {
         controller: "C".to_owned(),
         admitter: Arc::new(SpecAdmitter::default()),
     };
-    SpecLoader::new(rules, StartingPoint::default())
+    SpecLoader::new(rules, PersistedSpecs::default())
 }
 
 fn steps(planner: &mut Planner, loader: &SpecLoader, store: &Store, now: i64) -> Vec<Step> {

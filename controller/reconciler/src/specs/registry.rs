@@ -16,10 +16,10 @@ use super::clash::clash;
 use super::scan::Text;
 
 /// Time before the environment of a removed file is removed.
-pub const GRACE: Duration = Duration::from_secs(5);
+pub const REMOVAL_GRACE: Duration = Duration::from_secs(5);
 
 /// Start of a grace period that is suspended because the folder cannot be read.
-const NOT_RUNNING: Timestamp = Timestamp(i64::MAX);
+const SUSPENDED: Timestamp = Timestamp(i64::MAX);
 
 /// State of the specs folder.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -50,7 +50,7 @@ pub struct FileEntry {
     /// Result of the admission.
     pub state: FileState,
     /// Newest accepted revision.
-    pub holds: Option<Arc<Accepted>>,
+    pub accepted: Option<Arc<Accepted>>,
     /// Time since which the file is missing.
     pub gone_since: Option<Timestamp>,
     /// Admitted environment that conflicts with another file.
@@ -93,13 +93,13 @@ pub struct Admission {
 
 impl SpecRegistry {
     /// Restores a registry from the accepted revisions of the previous run.
-    pub fn remembering(held: BTreeMap<PathBuf, Accepted>) -> Self {
+    pub fn restored(accepted: BTreeMap<PathBuf, Accepted>) -> Self {
         let entry = |accepted| FileEntry {
-            holds: Some(Arc::new(accepted)),
+            accepted: Some(Arc::new(accepted)),
             ..FileEntry::default()
         };
         let mut registry = Self {
-            files: held
+            files: accepted
                 .into_iter()
                 .map(|(path, accepted)| (path, entry(accepted)))
                 .collect(),
@@ -135,7 +135,7 @@ impl SpecRegistry {
     /// Marks the accepted revision of a file as outdated: it must not cause removals.
     pub fn mark_pending(&mut self, path: &Path, now: Timestamp) {
         self.restart_grace(path, now);
-        if let Some(held) = self.files.get_mut(path).and_then(|entry| entry.holds.as_mut())
+        if let Some(held) = self.files.get_mut(path).and_then(|entry| entry.accepted.as_mut())
             && !held.has_pending_edit
         {
             Arc::make_mut(held).has_pending_edit = true;
@@ -149,7 +149,7 @@ impl SpecRegistry {
             return;
         };
         if entry.state == FileState::Accepted
-            && let Some(held) = entry.holds.as_mut()
+            && let Some(held) = entry.accepted.as_mut()
             && held.has_pending_edit
         {
             let held = Arc::make_mut(held);
@@ -163,7 +163,7 @@ impl SpecRegistry {
     fn restart_grace(&mut self, path: &Path, now: Timestamp) {
         let path = path.display().to_string();
         for (accepted, since) in self.draining.values_mut() {
-            if accepted.spec_path == path && *since != NOT_RUNNING {
+            if accepted.spec_path == path && *since != SUSPENDED {
                 *since = now;
             }
         }
@@ -172,7 +172,7 @@ impl SpecRegistry {
     /// Reports whether the file of a draining environment has no pending edit.
     fn is_steady(&self, accepted: &Accepted) -> bool {
         let file = self.files.get(Path::new(&accepted.spec_path));
-        file.and_then(|entry| entry.holds.as_ref())
+        file.and_then(|entry| entry.accepted.as_ref())
             .is_none_or(|held| !held.has_pending_edit)
     }
 
@@ -196,7 +196,7 @@ impl SpecRegistry {
             .values_mut()
             .filter_map(|entry| entry.gone_since.as_mut());
         for since in gone.chain(self.draining.values_mut().map(|(_, since)| since)) {
-            *since = NOT_RUNNING;
+            *since = SUSPENDED;
         }
     }
 
@@ -213,9 +213,9 @@ impl SpecRegistry {
         if self.unavailable.is_some() {
             return;
         }
-        let is_over = |since: Timestamp| now.since(since) >= GRACE;
+        let is_over = |since: Timestamp| now.since(since) >= REMOVAL_GRACE;
         self.files.retain(|_, entry| {
-            let stays = entry.holds.is_some() || entry.state == FileState::Unread;
+            let stays = entry.accepted.is_some() || entry.state == FileState::Unread;
             !entry.gone_since.is_some_and(|since| is_over(since) || !stays)
         });
         let draining = std::mem::take(&mut self.draining);
@@ -236,14 +236,14 @@ impl SpecRegistry {
             .map(|(_, since)| *since);
         files
             .chain(draining)
-            .filter(|since| *since != NOT_RUNNING)
+            .filter(|since| *since != SUSPENDED)
             .min()
-            .map(|since| since + GRACE)
+            .map(|since| since + REMOVAL_GRACE)
     }
 
     /// Accepted revisions by file, to restore the registry after a restart.
-    pub fn held(&self) -> BTreeMap<PathBuf, Accepted> {
-        let held = |entry: &FileEntry| entry.holds.as_deref().cloned();
+    pub fn accepted_specs(&self) -> BTreeMap<PathBuf, Accepted> {
+        let held = |entry: &FileEntry| entry.accepted.as_deref().cloned();
         self.files
             .iter()
             .filter_map(|(path, entry)| Some((path.clone(), held(entry)?)))
@@ -252,7 +252,12 @@ impl SpecRegistry {
 
     /// File that defines an environment.
     pub fn file_of(&self, env: &EnvName) -> Option<(&Path, &FileEntry)> {
-        let of = |entry: &FileEntry| entry.holds.as_ref().is_some_and(|held| held.desired.env == *env);
+        let of = |entry: &FileEntry| {
+            entry
+                .accepted
+                .as_ref()
+                .is_some_and(|held| held.desired.env == *env)
+        };
         self.files
             .iter()
             .find(|(_, entry)| of(entry))
@@ -260,10 +265,15 @@ impl SpecRegistry {
     }
 
     /// Accepts the environment of a file unless it conflicts with another file. Returns whether it was accepted.
-    fn accept_claim(&mut self, path: &Path, accept_claim: PendingAdmission, now: Timestamp) -> bool {
-        let desired = accept_claim.desired.clone();
+    fn accept_claim(&mut self, path: &Path, claim: PendingAdmission, now: Timestamp) -> bool {
+        let desired = claim.desired.clone();
         let others = self.files.iter().filter(|(other, _)| other.as_path() != path);
-        let clashes = |entry: &FileEntry| entry.holds.clone().filter(|held| clash(&desired, &held.desired));
+        let clashes = |entry: &FileEntry| {
+            entry
+                .accepted
+                .clone()
+                .filter(|held| clash(&desired, &held.desired))
+        };
         let conflicting = others
             .clone()
             .filter(|(_, entry)| entry.gone_since.is_none())
@@ -273,7 +283,7 @@ impl SpecRegistry {
             .filter(|(_, entry)| entry.gone_since.is_some())
             .find(|(_, entry)| {
                 entry
-                    .holds
+                    .accepted
                     .as_ref()
                     .is_some_and(|held| held.desired.env == desired.env)
             })
@@ -282,27 +292,27 @@ impl SpecRegistry {
             let Some(entry) = self.files.get_mut(path) else {
                 return false;
             };
-            entry.diagnostics.clone_from(&accept_claim.diagnostics);
+            entry.diagnostics.clone_from(&claim.diagnostics);
             entry
                 .diagnostics
                 .extend(diagnostics(path, entry.text.as_ref(), &desired, &held));
             entry.state = FileState::Conflict { holder };
-            entry.pending = Some(accept_claim);
+            entry.pending = Some(claim);
             return false;
         }
         let inherited = replaced_file
             .and_then(|other| self.files.remove(&other))
-            .and_then(|entry| entry.holds);
+            .and_then(|entry| entry.accepted);
         let inherited =
             inherited.or_else(|| self.draining.remove(&desired.env).map(|(accepted, _)| accepted));
         let Some(entry) = self.files.get_mut(path) else {
             return false;
         };
-        entry.diagnostics = accept_claim.diagnostics;
+        entry.diagnostics = claim.diagnostics;
         entry.state = FileState::Accepted;
         entry.pending = None;
         let before = entry
-            .holds
+            .accepted
             .clone()
             .filter(|held| held.desired.env == desired.env)
             .or(inherited);
@@ -318,12 +328,12 @@ impl SpecRegistry {
             accepted_at,
             has_pending_edit: false,
         };
-        if entry.holds.as_deref() == Some(&accepted) {
+        if entry.accepted.as_deref() == Some(&accepted) {
             return true;
         }
-        if let Some(old) = entry.holds.replace(Arc::new(accepted))
+        if let Some(old) = entry.accepted.replace(Arc::new(accepted))
             && entry
-                .holds
+                .accepted
                 .as_ref()
                 .is_some_and(|new| new.desired.env != old.desired.env)
         {
@@ -349,8 +359,8 @@ impl SpecRegistry {
                 .filter_map(|(path, entry)| Some((path.clone(), waiting(entry)?)))
                 .collect();
             let mut satisfied = false;
-            for (path, accept_claim) in claims {
-                satisfied |= self.accept_claim(&path, accept_claim, now);
+            for (path, claim) in claims {
+                satisfied |= self.accept_claim(&path, claim, now);
             }
             if !satisfied {
                 break;
@@ -361,7 +371,7 @@ impl SpecRegistry {
 
     fn index(&mut self) {
         let draining = self.draining.values().map(|(accepted, _)| accepted);
-        let held = self.files.values().filter_map(|entry| entry.holds.as_ref());
+        let held = self.files.values().filter_map(|entry| entry.accepted.as_ref());
         // Files come last: an accepted file overrides a draining environment of the same name.
         self.environments = draining
             .chain(held)

@@ -177,7 +177,7 @@ fn unavailable_folder_pauses_the_registry() {
 fn accepted_revisions_survive_a_restart() {
     let mut registry = SpecRegistry::default();
     admit(&mut registry, "a", good("shop", 1), 1);
-    let mut registry = SpecRegistry::remembering(registry.held());
+    let mut registry = SpecRegistry::restored(registry.accepted_specs());
     assert_eq!(revisions(&registry), ["shop@1 a 1"]);
     admit(&mut registry, "a", good("shop", 1), 40);
     assert_eq!(
@@ -240,7 +240,7 @@ proptest! {
                     admit(&mut registry, FILES[file], bad(), now);
                     // Only the mark of a pending edit may change.
                     prop_assert_eq!(without_marks(&registry.environments), without_marks(&before));
-                    let held = registry.files.get(Path::new(FILES[file])).and_then(|entry| entry.holds.as_ref());
+                    let held = registry.files.get(Path::new(FILES[file])).and_then(|entry| entry.accepted.as_ref());
                     prop_assert!(held.is_none_or(|held| held.has_pending_edit));
                 }
                 Event::Present(existing) => {
@@ -266,12 +266,12 @@ proptest! {
                 }
             }
             // No two files define the same environment.
-            let mut held: Vec<_> = registry.held().into_values().map(|a| a.desired.env).collect();
+            let mut held: Vec<_> = registry.accepted_specs().into_values().map(|a| a.desired.env).collect();
             held.sort();
             let all = held.len();
             held.dedup();
             prop_assert_eq!(held.len(), all);
-            for entry in registry.files.values().filter_map(|entry| entry.holds.as_ref()) {
+            for entry in registry.files.values().filter_map(|entry| entry.accepted.as_ref()) {
                 prop_assert_eq!(registry.environments.get(&entry.desired.env), Some(entry));
             }
         }

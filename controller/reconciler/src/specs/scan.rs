@@ -15,7 +15,7 @@ use super::links::Links;
 pub use argus_core::desired::excluded::is_spec_name;
 
 /// Longest spec file that is read.
-pub const MAX_FILE: u64 = 1024 * 1024;
+pub const MAX_FILE_BYTES: u64 = 1024 * 1024;
 /// Maximum number of spec files.
 pub const MAX_FILES: usize = 5_000;
 
@@ -65,7 +65,7 @@ impl Text {
 pub enum Contents {
     /// Complete contents.
     Text(Text),
-    /// Size in bytes of a file that is longer than [`MAX_FILE`].
+    /// Size in bytes of a file that is longer than [`MAX_FILE_BYTES`].
     TooLong(u64),
     /// Cause why an existing file cannot be read.
     Unreadable(String),
@@ -212,12 +212,12 @@ fn read_entry(
     {
         return Some(known.clone());
     }
-    if meta.size() > MAX_FILE {
+    if meta.size() > MAX_FILE_BYTES {
         return Some((stamp, Contents::TooLong(meta.size())));
     }
-    match resolved.open().and_then(|file| bounded(file, MAX_FILE)) {
+    match resolved.open().and_then(|file| bounded(file, MAX_FILE_BYTES)) {
         Ok(Some(bytes)) => Some((stamp, Contents::Text(Text::new(bytes)))),
-        Ok(None) => Some((stamp, Contents::TooLong(MAX_FILE + 1))),
+        Ok(None) => Some((stamp, Contents::TooLong(MAX_FILE_BYTES + 1))),
         Err(error) => unreadable(&error),
     }
 }
@@ -321,14 +321,14 @@ mod tests {
     fn long_file_is_skipped_and_only_changes_are_read_again() {
         let dir = tempfile::tempdir().unwrap();
         let long = File::create(dir.path().join("long.e2e.yaml")).unwrap();
-        long.set_len(10 * MAX_FILE).unwrap();
+        long.set_len(10 * MAX_FILE_BYTES).unwrap();
         let path = dir.path().join("e2e.yaml");
         std::fs::write(&path, "one").unwrap();
         let mut scanner = Scanner::new(dir.path().to_path_buf());
         let first = scanner.scan(|_| false).unwrap();
         assert_eq!(
             first.files[Path::new("long.e2e.yaml")],
-            Contents::TooLong(10 * MAX_FILE)
+            Contents::TooLong(10 * MAX_FILE_BYTES)
         );
         let bytes = |scan: &Scan| match &scan.files[Path::new("e2e.yaml")] {
             Contents::Text(text) => text.bytes.clone(),

@@ -7,7 +7,7 @@ use std::time::Duration;
 use tokio::sync::watch;
 
 /// Maximum wait. A folder with continuous writes does not block commands longer.
-pub const SYNC_LIMIT: Duration = Duration::from_secs(2);
+pub const SYNC_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// Requester side of the barrier; cheap to clone.
 #[derive(Debug, Clone)]
@@ -35,7 +35,7 @@ pub fn channel() -> (SyncRequester, SyncResponder) {
 }
 
 impl SyncRequester {
-    /// Waits until all files that exist at the call are accepted or refused, at most [`SYNC_LIMIT`].
+    /// Waits until all files that exist at the call are accepted or refused, at most [`SYNC_TIMEOUT`].
     pub async fn wait(&self) {
         let mut own = 0;
         self.requested.send_modify(|requested| {
@@ -44,7 +44,7 @@ impl SyncRequester {
         });
         let mut read = self.read.clone();
         // On a timeout the command uses the last known specs.
-        drop(tokio::time::timeout(SYNC_LIMIT, read.wait_for(|read| *read >= own)).await);
+        drop(tokio::time::timeout(SYNC_TIMEOUT, read.wait_for(|read| *read >= own)).await);
     }
 }
 

@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use tokio::sync::Notify;
 
 /// Number of consecutive missed requests after which a task counts as stuck.
-pub const MISSES: u32 = 3;
+pub const STUCK_AFTER_MISSES: u32 = 3;
 
 /// Heartbeat of one task.
 #[derive(Debug, Clone, Default)]
@@ -32,7 +32,7 @@ impl Heartbeat {
     }
 
     /// Runs the task, and replies to requests whenever the task yields its thread.
-    pub async fn keep<T>(&self, task: impl Future<Output = T>) -> T {
+    pub async fn reply_during<T>(&self, task: impl Future<Output = T>) -> T {
         let replies = async {
             loop {
                 self.requested().await;
@@ -101,27 +101,29 @@ impl StallCheck {
             .retain(|name, _| all.iter().any(|(current, _)| current == name));
         for (name, heartbeat) in all {
             let beats = heartbeat.0.beats.load(Ordering::Relaxed);
-            let tasks = self.tasks.entry(name).or_default();
+            let task = self.tasks.entry(name).or_default();
             // The first request has no earlier one to miss.
-            tasks.misses = if beats == tasks.beats { tasks.misses + 1 } else { 0 };
-            tasks.beats = beats;
+            task.misses = if beats == task.beats { task.misses + 1 } else { 0 };
+            task.beats = beats;
             heartbeat.0.requests.notify_one();
         }
     }
 
     /// Number of consecutive requests that a task missed.
     pub fn misses(&self, task: &str) -> u32 {
-        self.tasks.get(task).map_or(0, |tasks| tasks.misses)
+        self.tasks.get(task).map_or(0, |task| task.misses)
     }
 
     /// Reports whether a task is known and replies.
     pub fn is_fresh(&self, task: &str) -> bool {
-        self.tasks.get(task).is_some_and(|tasks| tasks.misses < MISSES)
+        self.tasks
+            .get(task)
+            .is_some_and(|task| task.misses < STUCK_AFTER_MISSES)
     }
 
     /// Tasks that became stuck at the last request.
     pub fn newly_stuck(&self) -> impl Iterator<Item = &'static str> + '_ {
-        let stuck = |(_, tasks): &(&&'static str, &TaskState)| tasks.misses == MISSES;
+        let stuck = |(_, task): &(&&'static str, &TaskState)| task.misses == STUCK_AFTER_MISSES;
         self.tasks.iter().filter(stuck).map(|(name, _)| *name)
     }
 }
@@ -141,12 +143,12 @@ mod tests {
         let heartbeats = Heartbeats::default();
         let mut detector = StallCheck::new(heartbeats.clone());
         let waiting_task = heartbeats.of("patient");
-        let waiting = waiting_task.keep(std::future::pending::<()>());
+        let waiting = waiting_task.reply_during(std::future::pending::<()>());
         // The heartbeat is never answered, as if the task blocked its thread.
         let _stuck = heartbeats.of("stuck");
         let script = async {
             let mut became_stuck = Vec::new();
-            for _ in 0..MISSES + 2 {
+            for _ in 0..STUCK_AFTER_MISSES + 2 {
                 detector.send_requests();
                 became_stuck.extend(detector.newly_stuck());
                 run_all_tasks().await;

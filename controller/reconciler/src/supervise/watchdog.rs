@@ -7,12 +7,12 @@ use tokio_util::sync::CancellationToken;
 use super::heartbeat::{Heartbeats, StallCheck};
 
 /// Name of the reconcile loop's heartbeat.
-pub const LOOP: &str = "reconcile loop";
+pub const RECONCILE_LOOP: &str = "reconcile loop";
 /// Interval of the requests.
-pub const EVERY: Duration = Duration::from_secs(5);
+pub const HEARTBEAT_INTERVAL: Duration = Duration::from_secs(5);
 /// Number of consecutive missed requests of the loop after which the process ends, so that its service manager
 /// restarts it.
-pub const GIVEN_UP: u32 = 12;
+pub const MAX_LOOP_MISSES: u32 = 12;
 
 /// Runs until `stop` is cancelled, or until the loop is stuck for too long, which ends the process.
 ///
@@ -28,10 +28,10 @@ pub async fn run(heartbeats: Heartbeats, every: Duration, feed: impl Fn() + Send
         for task in detector.newly_stuck() {
             tracing::error!(task, "task is stuck: no heartbeat");
         }
-        if detector.is_fresh(LOOP) {
+        if detector.is_fresh(RECONCILE_LOOP) {
             feed();
-        } else if detector.misses(LOOP) >= GIVEN_UP {
-            tracing::error!(task = LOOP, "reconcile loop is stuck, the process ends");
+        } else if detector.misses(RECONCILE_LOOP) >= MAX_LOOP_MISSES {
+            tracing::error!(task = RECONCILE_LOOP, "reconcile loop is stuck, the process ends");
             return;
         }
     }
@@ -46,14 +46,14 @@ mod tests {
 
     use super::*;
     use crate::clock::Clock;
-    use crate::supervise::heartbeat::MISSES;
+    use crate::supervise::heartbeat::STUCK_AFTER_MISSES;
     use crate::supervise::{Importance, Supervisor};
 
     /// Runs a watchdog with a loop that answers only the first requests. Returns the number of feeds, and the end.
     async fn run_watchdog(replies: u32, stopped_after: Option<Duration>) -> (u32, Result<(), &'static str>) {
         let (stop, feeds) = (CancellationToken::new(), Arc::new(AtomicU32::new(0)));
         let supervisor = Supervisor::new(Clock::virtual_from(Timestamp(0)), stop.clone());
-        let heartbeat = supervisor.heartbeats().of(LOOP);
+        let heartbeat = supervisor.heartbeats().of(RECONCILE_LOOP);
         supervisor.spawn_once("loop", Importance::Critical, async move {
             for _ in 0..replies {
                 heartbeat.requested().await;
@@ -68,7 +68,12 @@ mod tests {
         supervisor.spawn_once(
             "watchdog",
             Importance::Critical,
-            run(supervisor.heartbeats().clone(), EVERY, feed, stop.clone()),
+            run(
+                supervisor.heartbeats().clone(),
+                HEARTBEAT_INTERVAL,
+                feed,
+                stop.clone(),
+            ),
         );
         if let Some(after) = stopped_after {
             supervisor.spawn_once("end", Importance::Useful, async move {
@@ -91,6 +96,6 @@ mod tests {
         let (fed, end) = run_watchdog(10, None).await;
         assert_eq!(end, Err("watchdog"));
         // A reply is counted at the next request; then the tolerated misses follow.
-        assert_eq!(fed, 11 + MISSES - 1);
+        assert_eq!(fed, 11 + STUCK_AFTER_MISSES - 1);
     }
 }

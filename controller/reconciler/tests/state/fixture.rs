@@ -86,8 +86,8 @@ impl Fixture {
     /// Creates an engine with the image, whose requested port is taken.
     pub(crate) fn fresh(&self) -> Engine {
         let mut engine = Engine::new(7, self.faults);
-        engine.model.has_image("app:1");
-        engine.model.take_port(ProtocolPort {
+        engine.model.add_image("app:1");
+        engine.model.occupy_port(ProtocolPort {
             number: 8_080,
             protocol: Protocol::Tcp,
         });
@@ -107,7 +107,7 @@ impl Fixture {
             helpers: true,
             own_image: argus_reconciler::specs::admitter::OwnImage {
                 folder: "/nowhere/own-image".into(),
-                fill: None,
+                write_context: None,
             },
             publish_address: IpAddr::V4(Ipv4Addr::LOCALHOST),
             engine_host: None,

@@ -116,8 +116,8 @@ impl Bundle<'_> {
     }
 
     fn journal(&mut self) -> io::Result<()> {
-        let mut tail = Tail::of(self.inputs.state.journal());
-        let records = match tail.more() {
+        let mut tail = Tail::new(self.inputs.state.journal());
+        let records = match tail.read_new() {
             Ok(records) => records,
             Err(error) => {
                 return self.text(
@@ -178,7 +178,7 @@ fn specs(inputs: &DoctorInputs) -> Value {
             "bytes": entry.text.as_ref().map(|text| text.bytes.len()),
             "state": entry.state,
             "diagnostics": entry.diagnostics,
-            "counts": entry.holds.as_ref().map(|held| shape(&held.desired)),
+            "counts": entry.accepted.as_ref().map(|held| shape(&held.desired)),
         })
     };
     json!({

@@ -17,7 +17,7 @@ use argus_docker::Docker;
 use argus_reconciler::clock::{self, Clock};
 use argus_reconciler::lock::{Lock, LockHolder, host_name};
 use argus_reconciler::reconciler::PersistedState;
-use argus_reconciler::specs::StartingPoint;
+use argus_reconciler::specs::PersistedSpecs;
 use argus_reconciler::state_dir::{StateDir, StateError};
 use argus_reconciler::{identity, persisted};
 use futures::stream::{FuturesUnordered, StreamExt as _};
@@ -38,15 +38,15 @@ pub(super) async fn take_down(
     let refused = |error: StateError| app::state_failure(&error);
     let state = StateDir::prepare(&settings.state, &settings.specs).map_err(refused)?;
     let now = clock::now();
-    let run = identity::fresh(now);
+    let run = identity::new_ulid(now);
     let me = LockHolder {
         pid: std::process::id(),
         host: host_name(),
         since: now.to_string(),
         run: run.clone(),
     };
-    let lock = Lock::take(&state.lock(), &me).map_err(|error| app::state_failure(&error.into()))?;
-    let (controller, _) = identity::read_or_make(&state.identity(), &settings.specs, None, now);
+    let lock = Lock::acquire(&state.lock(), &me).map_err(|error| app::state_failure(&error.into()))?;
+    let (controller, _) = identity::read_or_create(&state.identity(), &settings.specs, None, now);
     let docker = app::docker(settings)?;
     let identity = ControllerIdentity {
         controller,
@@ -223,14 +223,14 @@ fn nothing_left(store: &Store, envs: &BTreeSet<EnvName>) -> bool {
 fn forget(state: &StateDir, envs: &BTreeSet<EnvName>) -> Result<(), Failure> {
     let fault = |error: std::io::Error| Failure::operation_failed("cannot save the removal", &error);
     let now = clock::now();
-    let stored: StartingPoint = persisted::read(&state.specs_json(), now)
+    let stored: PersistedSpecs = persisted::read(&state.specs_json(), now)
         .value
         .unwrap_or_default();
     let mut persisted: PersistedState = persisted::read(&state.state_json(), now)
         .value
         .unwrap_or_default();
     for accepted in stored
-        .held
+        .accepted
         .values()
         .filter(|accepted| envs.contains(&accepted.desired.env))
     {

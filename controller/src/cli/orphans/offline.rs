@@ -38,7 +38,7 @@ pub(super) async fn list_or_clean(
     clean: Option<Duration>,
 ) -> Result<Vec<Orphan>, Failure> {
     let now = clock::now();
-    let run = identity::fresh(now);
+    let run = identity::new_ulid(now);
     let state = StateDir::at(settings.state.clone());
     let (own, there, me) = (settings.clone(), state.clone(), run.clone());
     // The lock is held until the end of the function.
@@ -108,8 +108,8 @@ fn take(settings: &Settings, run: &str) -> Result<(String, Lock), Failure> {
         since: clock::now().to_string(),
         run: run.to_owned(),
     };
-    let lock = Lock::take(&state.lock(), &me).map_err(|error| app::state_failure(&error.into()))?;
-    let (controller, _) = identity::read_or_make(&state.identity(), &settings.specs, None, clock::now());
+    let lock = Lock::acquire(&state.lock(), &me).map_err(|error| app::state_failure(&error.into()))?;
+    let (controller, _) = identity::read_or_create(&state.identity(), &settings.specs, None, clock::now());
     Ok((controller, lock))
 }
 

@@ -16,7 +16,7 @@ use argus_reconciler::identity;
 use argus_reconciler::overrides::DesiredState;
 use argus_reconciler::preflight;
 use argus_reconciler::reconciler::PersistedState;
-use argus_reconciler::specs::{SpecRegistry, StartingPoint};
+use argus_reconciler::specs::{PersistedSpecs, SpecRegistry};
 use argus_reconciler::state_dir::StateDir;
 
 use crate::app;
@@ -98,7 +98,7 @@ impl FactCollector {
             let root = self.state.root().display();
             return Fact::NotApplicable(format!("no controller has used `{root}` yet"));
         }
-        match preflight::journal(&self.state).await {
+        match preflight::check_state_dir_writable(&self.state).await {
             Ok(()) => Fact::Known(Ok(())),
             Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
                 Fact::Unknown("the state directory belongs to another user".to_owned())
@@ -177,7 +177,7 @@ pub(in crate::cli) async fn wanted(settings: &Settings, state: &StateDir, identi
     let (own, identity, there) = (settings.clone(), identity.to_owned(), state.clone());
     let read = blocking_io::read(move || {
         let persisted: PersistedState = read_or_default(&there.state_json());
-        let stored: StartingPoint = read_or_default(&there.specs_json());
+        let stored: PersistedSpecs = read_or_default(&there.specs_json());
         let registry = spec_files::folder(&own, &own.specs, &identity, stored)?;
         Ok((persisted, registry, is_alive(&there)))
     });

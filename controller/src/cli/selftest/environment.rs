@@ -33,7 +33,7 @@ impl TestEnvironment {
                 .exit(Exit::Unexpected)
                 .hint("run `argus selftest` on a Linux host, or in a container with the engine's socket"));
         }
-        let fresh = identity::fresh(clock::now()).to_lowercase();
+        let fresh = identity::new_ulid(clock::now()).to_lowercase();
         let name = format!("argus-selftest-{}", &fresh[fresh.len() - 6..]);
         let env = EnvName::new(name.clone())
             .map_err(|error| Failure::operation_failed("cannot name the selftest", &error))?;

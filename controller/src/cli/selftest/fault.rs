@@ -153,7 +153,7 @@ async fn inject(
             let env = fixture.test_env.foreign();
             // The labels name a controller that does not exist. The selftest's controller would remove its own extra container,
             // and other controllers grant orphans a grace period.
-            let controller = identity::fresh(clock::now());
+            let controller = identity::new_ulid(clock::now());
             let own = labels
                 .into_iter()
                 .map(|(key, value)| match key.as_str() {

@@ -65,7 +65,7 @@ impl Run {
             let stop = CancellationToken::new();
             tokio::select! {
                 ended = self.all(&state, &stop) => ended,
-                () = signals.second(stop.clone()) => Ok(Exit::Interrupted),
+                () = signals.wait_for_second(stop.clone()) => Ok(Exit::Interrupted),
             }
         })
     }

@@ -253,7 +253,7 @@ fn failure(state: &StateDir, status: &EnvironmentStatus, row: &ServiceStatus, ch
 }
 
 fn evidence(state: &StateDir, env: &str, row: &ServiceStatus, last: &RunSummary) -> Link {
-    let folder = state.run(env, &row.name, last.run);
+    let folder = state.evidence_run(env, &row.name, last.run);
     let words = |stream: &str, line: &str| format!("last line on {stream}: {line}");
     let last_line = last.last_line.as_ref().map(|line| words("stderr", line));
     match evidence_store::one(state, env, &row.name, last.run) {

@@ -9,7 +9,7 @@ use crate::metrics::HttpMetrics;
 /// Creates a client of a controller with the statuses in `shown`.
 fn client(shown: &watch::Sender<Arc<StatusDocuments>>, kind: &str) -> Client {
     let dir = tempfile::tempdir().unwrap();
-    let feed = Feed::of_files(dir.path().join("journal.jsonl"));
+    let feed = Feed::from_files(dir.path().join("journal.jsonl"));
     let query = EventsQuery {
         kind: Some(kind.to_owned()),
         ..EventsQuery::default()

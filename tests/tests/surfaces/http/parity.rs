@@ -82,7 +82,7 @@ fn in_a_line(output: &Value) -> Value {
         let count = |list: &str| incident[list].as_array().map_or(0, Vec::len);
         json!({
             "id": incident["id"], "at": incident["at"], "lastSeen": incident["lastSeen"],
-            "openIntents": count("openIntents"), "adopted": count("adopted"), "setAside": count("setAside"),
+            "openIntents": count("openIntents"), "adopted": count("adopted"), "quarantined": count("quarantined"),
         })
     };
     let all = output["items"].as_array().expect("a list");

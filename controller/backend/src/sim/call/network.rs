@@ -127,7 +127,7 @@ impl Model {
     }
 
     pub(super) fn remove_network(&mut self, action: &Action, id: &NetworkId) -> CallResult {
-        self.trespass(action, &ObjectId::Network(id.clone()));
+        self.record_foreign_action(action, &ObjectId::Network(id.clone()));
         let Some(network) = self.networks.get(id) else {
             return Ok(Done::Ok);
         };
@@ -175,7 +175,7 @@ impl Model {
 
     pub(super) fn remove_volume(&mut self, action: &Action, name: &ResourceName) -> CallResult {
         let id = ObjectId::Volume(name.to_string());
-        self.trespass(action, &id);
+        self.record_foreign_action(action, &id);
         match self.volumes.get(name.as_str()) {
             None => return Ok(Done::Ok),
             Some(existing) if Owner::read(&existing.labels).is_none() => {

@@ -7,13 +7,13 @@ use argus_core::time::Timestamp;
 
 /// Budget of restarts that refills as time passes.
 #[derive(Debug, Clone)]
-pub struct Window {
+pub struct RestartBudget {
     allowed: usize,
     span: Duration,
     restarts: VecDeque<Timestamp>,
 }
 
-impl Window {
+impl RestartBudget {
     /// Permits `allowed` restarts within any `span`.
     pub fn new(allowed: usize, span: Duration) -> Self {
         Self {
@@ -24,7 +24,7 @@ impl Window {
     }
 
     /// Takes one restart. Returns the number within the span with this one, or `None` if the budget is spent.
-    pub fn take(&mut self, now: Timestamp) -> Option<usize> {
+    pub fn spend(&mut self, now: Timestamp) -> Option<usize> {
         while self
             .restarts
             .front()
@@ -46,12 +46,12 @@ mod tests {
 
     #[test]
     fn budget_is_spent_and_refills() {
-        let mut window = Window::new(2, Duration::from_secs(10));
-        assert_eq!(window.take(Timestamp(0)), Some(1));
-        assert_eq!(window.take(Timestamp(4_000)), Some(2));
-        assert_eq!(window.take(Timestamp(9_999)), None);
-        assert_eq!(window.take(Timestamp(10_000)), Some(2));
-        assert_eq!(window.take(Timestamp(13_999)), None);
-        assert_eq!(window.take(Timestamp(40_000)), Some(1));
+        let mut budget = RestartBudget::new(2, Duration::from_secs(10));
+        assert_eq!(budget.spend(Timestamp(0)), Some(1));
+        assert_eq!(budget.spend(Timestamp(4_000)), Some(2));
+        assert_eq!(budget.spend(Timestamp(9_999)), None);
+        assert_eq!(budget.spend(Timestamp(10_000)), Some(2));
+        assert_eq!(budget.spend(Timestamp(13_999)), None);
+        assert_eq!(budget.spend(Timestamp(40_000)), Some(1));
     }
 }

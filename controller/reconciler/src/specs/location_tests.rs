@@ -19,14 +19,14 @@ fn tree(directories: &[&str]) -> (tempfile::TempDir, PathBuf) {
     (dir, root)
 }
 
-fn of(file: &Path, access: &Access) -> Surroundings {
-    Surroundings::of(real(file), access)
+fn of(file: &Path, access: &HostAccess) -> SpecLocation {
+    SpecLocation::of(real(file), access)
 }
 
-fn leads(around: &mut Surroundings, path: &Path) -> Result<String, String> {
+fn leads(location: &mut SpecLocation, path: &Path) -> Result<String, String> {
     let path = path.to_str().unwrap().to_owned();
-    around.resolve(&BTreeSet::from([path.clone()]));
-    around.host.resolved.remove(&path).unwrap()
+    location.resolve(&BTreeSet::from([path.clone()]));
+    location.host.resolved.remove(&path).unwrap()
 }
 
 #[test]
@@ -38,9 +38,9 @@ fn project_is_worktree_else_parent_of_state_else_itself() {
         "plain/.argus",
         "alone",
     ]);
-    let access = |state: &str| Access {
+    let access = |state: &str| HostAccess {
         state: root.join(state),
-        ..Access::default()
+        ..HostAccess::default()
     };
     for (file, state, project) in [
         ("repo/deploy/env/e2e.yaml", "state", "repo"),
@@ -60,7 +60,7 @@ fn worktree_that_another_user_made_is_no_project() {
     }
     let (_dir, root) = tree(&["repo/.git", "repo/env"]);
     std::os::unix::fs::chown(root.join("repo/.git"), Some(4321), None).unwrap();
-    let found = of(&root.join("repo/env/e2e.yaml"), &Access::default())
+    let found = of(&root.join("repo/env/e2e.yaml"), &HostAccess::default())
         .host
         .project;
     assert_eq!(found, root.join("repo/env").to_str().unwrap());
@@ -80,16 +80,16 @@ fn foreign_git_directory_makes_no_worktree() {
     ] {
         std::os::unix::fs::chown(root.join(directory), Some(owner), None).unwrap();
     }
-    let mut around = of(&root.join("shared/bob/e2e.yaml"), &Access::default());
-    assert_eq!(around.host.project, root.join("shared/bob").to_str().unwrap());
-    assert!(leads(&mut around, &root.join("shared/alice")).is_err());
+    let mut location = of(&root.join("shared/bob/e2e.yaml"), &HostAccess::default());
+    assert_eq!(location.host.project, root.join("shared/bob").to_str().unwrap());
+    assert!(leads(&mut location, &root.join("shared/alice")).is_err());
 }
 
 #[test]
 fn file_in_a_system_directory_has_no_project() {
-    let mut around = of(Path::new("/tmp/e2e.yaml"), &Access::default());
+    let mut location = of(Path::new("/tmp/e2e.yaml"), &HostAccess::default());
     let (_dir, root) = tree(&["data"]);
-    assert!(leads(&mut around, &root.join("data")).is_err());
+    assert!(leads(&mut location, &root.join("data")).is_err());
 }
 
 #[test]
@@ -100,9 +100,9 @@ fn link_swapped_in_after_the_scan_is_not_followed() {
     let checked = real(&file);
     fs::rename(root.join("specs/own"), root.join("specs/away")).unwrap();
     symlink(root.join("victim"), root.join("specs/own")).unwrap();
-    let mut around = Surroundings::of(checked, &Access::default());
-    assert!(leads(&mut around, &root.join("specs/own/data")).is_err());
-    assert!(leads(&mut around, &root.join("victim/data")).is_err());
+    let mut location = SpecLocation::of(checked, &HostAccess::default());
+    assert!(leads(&mut location, &root.join("specs/own/data")).is_err());
+    assert!(leads(&mut location, &root.join("victim/data")).is_err());
 }
 
 #[test]
@@ -110,9 +110,9 @@ fn linked_project_directory_counts_where_it_really_is() {
     let (_dir, root) = tree(&["specs", "repo/data"]);
     fs::write(root.join("repo/e2e.yaml"), "").unwrap();
     symlink(root.join("repo"), root.join("specs/shop")).unwrap();
-    let around = of(&root.join("specs/shop/e2e.yaml"), &Access::default());
-    assert_eq!(around.file, root.join("repo/e2e.yaml"));
-    assert_eq!(around.host.project, root.join("repo").to_str().unwrap());
+    let location = of(&root.join("specs/shop/e2e.yaml"), &HostAccess::default());
+    assert_eq!(location.file, root.join("repo/e2e.yaml"));
+    assert_eq!(location.host.project, root.join("repo").to_str().unwrap());
 }
 
 #[test]
@@ -127,18 +127,18 @@ fn link_out_of_the_project_is_refused() {
     ] {
         symlink(target, root.join(link)).unwrap();
     }
-    let access = Access {
+    let access = HostAccess {
         allow_mounts: vec![root.join("allowed").display().to_string()],
-        ..Access::default()
+        ..HostAccess::default()
     };
-    let mut around = of(&root.join("p/e2e.yaml"), &access);
+    let mut location = of(&root.join("p/e2e.yaml"), &access);
     for (path, real) in [
         ("p/in", "p/data"),
         ("p/granted", "allowed/in"),
         ("p/new/x", "p/new/x"),
     ] {
         let expected = root.join(real).display().to_string();
-        assert_eq!(leads(&mut around, &root.join(path)), Ok(expected), "{path}");
+        assert_eq!(leads(&mut location, &root.join(path)), Ok(expected), "{path}");
     }
     for path in [
         "p/host",
@@ -148,7 +148,7 @@ fn link_out_of_the_project_is_refused() {
         "out",
         "p/up/none",
     ] {
-        let refused = leads(&mut around, &root.join(path));
+        let refused = leads(&mut location, &root.join(path));
         assert!(refused.is_err_and(|why| why.contains("outside")), "{path}");
     }
 }
@@ -159,14 +159,14 @@ fn engine_socket_is_refused_whatever_is_allowed() {
     let socket = root.join("run/engine/e.sock");
     let _listener = std::os::unix::net::UnixListener::bind(&socket).unwrap();
     symlink(&socket, root.join("p/innocent")).unwrap();
-    let access = Access {
+    let access = HostAccess {
         allow_mounts: vec![root.display().to_string(), "/".to_owned()],
         engine: Some(socket),
-        ..Access::default()
+        ..HostAccess::default()
     };
-    let mut around = of(&root.join("p/e2e.yaml"), &access);
+    let mut location = of(&root.join("p/e2e.yaml"), &access);
     for path in ["p/innocent", "run", "run/engine", "run/engine/e.sock"] {
-        let refused = leads(&mut around, &root.join(path));
+        let refused = leads(&mut location, &root.join(path));
         assert!(refused.is_err_and(|why| why.contains("socket")), "{path}");
     }
 }
@@ -178,14 +178,14 @@ fn file_is_read_inside_the_project_only() {
     fs::write(root.join("p/real"), "A=1").unwrap();
     symlink("../out/secret", root.join("p/.env")).unwrap();
     symlink("real", root.join("p/linked")).unwrap();
-    let around = of(&root.join("p/e2e.yaml"), &Access::default());
-    assert!(around.read(&root.join("p/.env"), 100).is_err());
+    let location = of(&root.join("p/e2e.yaml"), &HostAccess::default());
+    assert!(location.read(&root.join("p/.env"), 100).is_err());
     assert_eq!(
-        around.read(&root.join("p/linked"), 100).unwrap(),
+        location.read(&root.join("p/linked"), 100).unwrap(),
         Some(b"A=1".to_vec())
     );
-    assert_eq!(around.read(&root.join("p/linked"), 2).unwrap(), None);
-    let missing = around.read(&root.join("p/none"), 100).unwrap_err();
+    assert_eq!(location.read(&root.join("p/linked"), 2).unwrap(), None);
+    let missing = location.read(&root.join("p/none"), 100).unwrap_err();
     assert_eq!(missing.kind(), io::ErrorKind::NotFound);
 }
 
@@ -210,20 +210,21 @@ fn every_path_of_a_file_is_confined() {
         d: {build: {context: ./app}, container: {name: d}}\n\
         mocks:\n  m: {port: 80, mode: replay, recordingsDir: ./recordings}\n  n: {port: 81, openapi: ./api.yaml}\n";
     let admission = SpecAdmitter::default();
-    let mut around = admission.surroundings(&real(&root.join("p/e2e.yaml")));
-    around.resolve(&admission.host_paths(&around.file, text.as_bytes()));
-    let needs = admission.needs(&around.file, text.as_bytes(), &BTreeMap::new(), &around.host);
-    let documents = needs.documents.into_iter();
+    let mut location = admission.locate(&real(&root.join("p/e2e.yaml")));
+    location.resolve(&admission.host_paths(&location.file, text.as_bytes()));
+    let required_files =
+        admission.required_files(&location.file, text.as_bytes(), &BTreeMap::new(), &location.host);
+    let documents = required_files.documents.into_iter();
     let reading = AdmissionInput {
-        path: &around.file,
+        path: &location.file,
         name: "e2e.yaml",
         bytes: text.as_bytes(),
         variables: BTreeMap::new(),
         digests: BTreeMap::new(),
         documents: documents
-            .map(|(mock, at)| (mock, env_vars::document(&at, &around)))
+            .map(|(mock, at)| (mock, env_vars::document(&at, &location)))
             .collect(),
-        host: around.host.clone(),
+        host: location.host.clone(),
         uuid: String::new(),
         first_seen: Timestamp::default(),
     };

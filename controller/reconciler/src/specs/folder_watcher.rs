@@ -1,4 +1,4 @@
-//! Nudge: file notifications, coalesced into a trigger for a scan. The scan alone decides what changed.
+//! Folder watcher: file notifications, coalesced into a trigger for a scan. The scan alone decides what changed.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -9,30 +9,30 @@ use notify::{RecommendedWatcher, RecursiveMode, Watcher};
 use tokio::sync::Notify;
 
 /// Watched folders.
-pub struct Nudge {
+pub struct FolderWatcher {
     root: PathBuf,
     /// Notification permit: one, however many events arrived.
-    nudged: Arc<Notify>,
+    notified: Arc<Notify>,
     watcher: Option<RecommendedWatcher>,
-    armed: BTreeMap<PathBuf, (u64, u64)>,
+    watched: BTreeMap<PathBuf, (u64, u64)>,
     complete: bool,
 }
 
-impl Nudge {
-    /// Creates a nudge without watches; [`Nudge::arm`] adds them.
+impl FolderWatcher {
+    /// Creates a watcher without folders; [`FolderWatcher::watch_folders`] adds them.
     pub fn new(root: PathBuf) -> Self {
         Self {
             root,
-            nudged: Arc::default(),
+            notified: Arc::default(),
             watcher: None,
-            armed: BTreeMap::new(),
+            watched: BTreeMap::new(),
             complete: false,
         }
     }
 
     /// Permit of the notifications since the last scan.
     pub fn changed(&self) -> Arc<Notify> {
-        self.nudged.clone()
+        self.notified.clone()
     }
 
     /// Reports whether every folder is watched. Otherwise frequent scans find the changes.
@@ -42,15 +42,15 @@ impl Nudge {
 
     /// Watches exactly these folders, by path relative to the root with device and inode. A folder that was
     /// replaced under its name is another folder, which the old watch does not cover.
-    pub fn arm(&mut self, folders: &BTreeMap<PathBuf, (u64, u64)>) {
-        if self.armed == *folders && self.complete {
+    pub fn watch_folders(&mut self, folders: &BTreeMap<PathBuf, (u64, u64)>) {
+        if self.watched == *folders && self.complete {
             return;
         }
         if self.watcher.is_none() {
-            let nudged = self.nudged.clone();
+            let notified = self.notified.clone();
             let on_event = move |event: notify::Result<notify::Event>| {
                 if event.as_ref().map_or(true, is_change) {
-                    nudged.notify_one();
+                    notified.notify_one();
                 }
             };
             match notify::recommended_watcher(on_event) {
@@ -62,7 +62,7 @@ impl Nudge {
             self.complete = false;
             return;
         };
-        self.armed.retain(|folder, identity| {
+        self.watched.retain(|folder, identity| {
             let stays = folders.get(folder) == Some(identity);
             if !stays {
                 // An error means that the folder is gone, so nothing is watched.
@@ -72,15 +72,15 @@ impl Nudge {
         });
         let mut complete = true;
         for (folder, identity) in folders {
-            if self.armed.contains_key(folder) {
+            if self.watched.contains_key(folder) {
                 continue;
             }
             let path = self.root.join(folder);
             match watcher.watch(&path, RecursiveMode::NonRecursive) {
                 Ok(()) => {
-                    self.armed.insert(folder.clone(), *identity);
+                    self.watched.insert(folder.clone(), *identity);
                     // One more scan covers changes between the list and the watch.
-                    self.nudged.notify_one();
+                    self.notified.notify_one();
                 }
                 Err(error) => {
                     complete = false;
@@ -93,9 +93,9 @@ impl Nudge {
     }
 
     /// Drops all watches after the folder is gone.
-    pub fn disarm(&mut self) {
+    pub fn unwatch_all(&mut self) {
         self.watcher = None;
-        self.armed.clear();
+        self.watched.clear();
         self.complete = false;
     }
 }

@@ -1,4 +1,4 @@
-//! Surroundings of a spec file on the host: its real directory, its project, and the targets of the paths that it names.
+//! Location of a spec file on the host: its real directory, its project, and the targets of the paths that it names.
 
 use std::collections::BTreeSet;
 use std::fs::{self, Metadata};
@@ -11,16 +11,16 @@ use argus_backend::host_path::{Roots, real};
 use argus_core::desired::host::HostPaths;
 
 /// System directories. A repository there (such as that of `etckeeper`) is not a project.
-const SYSTEM: [&str; 14] = [
+const SYSTEM_DIRS: [&str; 14] = [
     "/", "/boot", "/dev", "/etc", "/home", "/opt", "/proc", "/root", "/run", "/srv", "/sys", "/tmp", "/usr",
     "/var",
 ];
 /// Default name of the state directory.
-const STATE: &str = ".argus";
+const DEFAULT_STATE_DIR: &str = ".argus";
 
 /// Paths of this host that spec files may use besides their own project.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Access {
+pub struct HostAccess {
     /// Directories that `--allow-mount` names, absolute.
     pub allow_mounts: Vec<String>,
     /// State directory of the controller.
@@ -31,21 +31,21 @@ pub struct Access {
 
 /// A spec file with its project and its allowed directories.
 #[derive(Debug, Clone)]
-pub struct Surroundings {
+pub struct SpecLocation {
     /// Path of the file, without links.
     pub file: PathBuf,
-    /// Input of admission about the host. `resolved` is empty until [`Surroundings::resolve`].
+    /// Input of admission about the host. `resolved` is empty until [`SpecLocation::resolve`].
     pub host: HostPaths,
     roots: Roots,
     engine: Option<PathBuf>,
 }
 
-impl Surroundings {
+impl SpecLocation {
     /// Locates the project of a file. `file` is absolute, has no links, and need not exist.
     ///
     /// The path is not resolved again: a link that replaces a component after the check of the file's links would lead
     /// to another owner's project.
-    pub fn of(file: PathBuf, access: &Access) -> Self {
+    pub fn of(file: PathBuf, access: &HostAccess) -> Self {
         let state = real(&access.state);
         let directory = file.parent().unwrap_or(Path::new("/"));
         let project = project(directory, &state);
@@ -103,14 +103,14 @@ fn project(directory: &Path, state: &Path) -> PathBuf {
     let candidates = directory.ancestors().filter(|path| !is_system(path));
     let worktree = candidates.into_iter().find(|path| is_worktree(path, &own));
     let next_to_state = || {
-        let parent = state.parent().filter(|_| state.ends_with(STATE))?;
+        let parent = state.parent().filter(|_| state.ends_with(DEFAULT_STATE_DIR))?;
         (!is_system(parent) && directory.starts_with(parent)).then_some(parent)
     };
     worktree.or_else(next_to_state).unwrap_or(directory).to_owned()
 }
 
 fn is_system(directory: &Path) -> bool {
-    SYSTEM.iter().any(|system| Path::new(system) == directory)
+    SYSTEM_DIRS.iter().any(|system| Path::new(system) == directory)
 }
 
 /// Returns true if a directory is a git worktree, and a trusted user owns both the worktree and its `.git`.
@@ -133,5 +133,5 @@ fn text(path: &Path) -> Option<String> {
 }
 
 #[cfg(test)]
-#[path = "surroundings_tests.rs"]
+#[path = "location_tests.rs"]
 mod tests;
