@@ -195,7 +195,7 @@ fn status(
         can_roll_back: accepted
             .is_some_and(|accepted| snapshot.overrides.rollback_target(accepted).is_some()),
         outages: snapshot.store.outages(),
-        specs_gone: snapshot.specs.unavailable.as_deref(),
+        specs_error: snapshot.specs.unavailable.as_deref(),
         engine: engine(snapshot, about),
         observed: snapshot.store.of(env).unwrap_or(&no_objects),
         plan: snapshot.plans.get(env).map(AsRef::as_ref),
@@ -204,12 +204,12 @@ fn status(
         refused: &snapshot.state.refused,
         progress: &snapshot.progress,
         preflight: Some(&snapshot.preflight),
-        links: &snapshot.links,
+        connectivity: &snapshot.links,
         disk_full: snapshot.state.disk_full,
         previous,
         publish_address: snapshot.identity.publish_address,
         mode: snapshot.mode,
-        safe: snapshot.problems.safe.as_deref(),
+        safe_mode_reason: snapshot.problems.safe.as_deref(),
         state_dir: &about.state,
         now: snapshot.as_of,
     })

@@ -339,11 +339,11 @@ impl<'a, B: Backend> Drive<'a, B> {
 
     /// Performs an action twice; both calls must succeed.
     async fn execute_twice(&self, what: &str, action: &Action) -> Result<(), Violation> {
-        expect_eq(what, &self.execute(action).await, &Ok(Done::Ok))?;
+        expect_eq(what, &self.execute(action).await, &Ok(Done::Applied))?;
         expect_eq(
             &format!("{what}, repeated"),
             &self.execute(action).await,
-            &Ok(Done::Ok),
+            &Ok(Done::Applied),
         )
     }
 

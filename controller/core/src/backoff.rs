@@ -34,7 +34,7 @@ pub fn delay(growth: Growth, base: Duration, cap: Duration, attempt: u32) -> Dur
 
 /// Spreads a delay by up to ±15 %.
 ///
-/// The spread depends on `key` and `attempt` only, because this crate has no randomness.
+/// The spread depends on `jitter_key` and `attempt` only, because this crate has no randomness.
 ///
 /// ```
 /// use std::time::Duration;
@@ -45,9 +45,9 @@ pub fn delay(growth: Growth, base: Duration, cap: Duration, attempt: u32) -> Dur
 /// assert!(delay >= Duration::from_millis(8_500) && delay <= Duration::from_millis(11_500));
 /// assert_eq!(delay, jittered(Duration::from_secs(10), "engine", 1));
 /// ```
-pub fn jittered(delay: Duration, key: &str, attempt: u32) -> Duration {
+pub fn jittered(delay: Duration, jitter_key: &str, attempt: u32) -> Duration {
     let mut seed = 0xcbf2_9ce4_8422_2325_u64;
-    for byte in key.bytes().chain(attempt.to_le_bytes()) {
+    for byte in jitter_key.bytes().chain(attempt.to_le_bytes()) {
         seed = (seed ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
     }
     let per_mille = u32::try_from(850 + seed % 301).unwrap_or(1000);

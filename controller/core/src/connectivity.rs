@@ -126,7 +126,7 @@ pub struct CheckKey {
     /// Network that connects them; `None` if it does not exist.
     pub network: Option<NetworkId>,
     /// Time at which the engine became reachable again, after its last outage.
-    pub epoch: Option<Timestamp>,
+    pub engine_returned_at: Option<Timestamp>,
     /// Targets by source service.
     pub targets: BTreeMap<ServiceName, Vec<Target>>,
 }
@@ -141,7 +141,7 @@ pub struct ConnectivityCheck {
     /// Delay before the failed links are checked again, as last announced.
     pub retry_after: Option<Duration>,
     /// Results of all links.
-    pub links: Vec<LinkResult>,
+    pub link_results: Vec<LinkResult>,
     /// True if the current objects still match [`Self::key`].
     pub is_current: bool,
 }
@@ -150,7 +150,7 @@ impl ConnectivityCheck {
     /// Returns whether every link was checked and works.
     pub fn is_good(&self) -> bool {
         let works = |link: &LinkResult| link.result.as_ref().is_ok_and(|result| result.error.is_none());
-        self.links.iter().all(works)
+        self.link_results.iter().all(works)
     }
 
     /// Returns the candidates for reattaching to the network, most likely first.
@@ -159,14 +159,14 @@ impl ConnectivityCheck {
     pub fn reattach_candidates(&self) -> Vec<&ServiceName> {
         let mut candidates = Vec::new();
         let bad = |link: &&LinkResult| link.error().is_some_and(LinkError::is_network_error);
-        for link in self.links.iter().filter(bad) {
+        for link in self.link_results.iter().filter(bad) {
             let own: Vec<&LinkResult> = self
-                .links
+                .link_results
                 .iter()
                 .filter(|other| other.from == link.from)
                 .collect();
-            let lonely = own.len() > 1 && own.iter().all(bad);
-            let (first, second) = if lonely {
+            let fails_for_every_target = own.len() > 1 && own.iter().all(bad);
+            let (first, second) = if fails_for_every_target {
                 (&link.from, &link.target.to)
             } else {
                 (&link.target.to, &link.from)
@@ -185,14 +185,14 @@ pub struct CheckResults {
     /// Last check by environment.
     pub checks: BTreeMap<EnvName, ConnectivityCheck>,
     /// True if helper containers are allowed; without them no check runs.
-    pub helpers: bool,
+    pub helpers_allowed: bool,
 }
 
 impl Default for CheckResults {
     fn default() -> Self {
         Self {
             checks: BTreeMap::new(),
-            helpers: true,
+            helpers_allowed: true,
         }
     }
 }

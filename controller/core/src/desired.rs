@@ -39,6 +39,7 @@ use crate::ident::{EnvName, Hash, Protocol, ProtocolPort, ResourceName, Revision
 use crate::secrets::Secrets;
 use crate::state::breaker::BreakerSettings;
 
+pub use argus_crds::RestartMode;
 pub use confinement::Confinement;
 pub use image::{OWN_IMAGE, own_image_tag};
 pub use port_policy::{PortPolicy, PortStrategy};
@@ -71,7 +72,7 @@ pub struct Desired {
     pub breaker: Option<BreakerSettings>,
     /// Preflight settings.
     #[serde(default)]
-    pub preflight: crate::preflight::Policy,
+    pub preflight: crate::preflight::PreflightSettings,
     /// True if Argus removes the named volumes together with the environment.
     pub delete_volumes: bool,
     /// True if Argus removes the orphans of dead runs of its project.
@@ -79,7 +80,7 @@ pub struct Desired {
     pub clean_orphans: bool,
     /// True if connectivity checks run.
     #[serde(default = "yes")]
-    pub verify_links: bool,
+    pub verify_connectivity: bool,
     /// True if the file puts the environment on hold.
     #[serde(default)]
     pub hold: bool,
@@ -224,15 +225,15 @@ pub struct Port {
     /// TCP or UDP.
     pub protocol: Protocol,
     /// Requested host port; `None` for any port of the range.
-    pub wanted: Option<u16>,
+    pub requested: Option<u16>,
     /// Host address; `None` if the file does not name one.
     pub address: Option<IpAddr>,
 }
 
 impl Port {
     /// Returns the requested host port with its protocol.
-    pub fn wanted_host(&self) -> Option<ProtocolPort> {
-        self.wanted.map(|number| ProtocolPort {
+    pub fn requested_host(&self) -> Option<ProtocolPort> {
+        self.requested.map(|number| ProtocolPort {
             number,
             protocol: self.protocol,
         })
@@ -367,19 +368,7 @@ pub struct RestartPolicy {
     /// Healthy time after which earlier failures no longer count.
     pub reset_after: Duration,
     /// Behavior after the budget is used up.
-    pub mode: SpentMode,
-}
-
-/// Behavior after the restart budget is used up.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub enum SpentMode {
-    /// Wait for a new revision or a retry request.
-    GiveUp,
-    /// Restart every 60 s.
-    SlowRetry,
-    /// Never restart a failed container.
-    Never,
+    pub mode: RestartMode,
 }
 
 /// Accepted environment, with facts about its spec file that are not part of the revision.

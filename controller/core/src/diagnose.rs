@@ -113,7 +113,7 @@ pub enum Ran {
 pub fn fingerprint(failed_run: &FailedRun) -> Option<Fingerprint> {
     let last = failed_run.evidence.as_ref()?.stderr.last()?;
     let line = normalised(last);
-    let ran = failed_run.ran_for();
+    let ran = failed_run.run_duration();
     let ran = if ran < Duration::from_secs(10) {
         Ran::Seconds
     } else if ran < Duration::from_secs(60) {

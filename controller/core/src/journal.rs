@@ -192,7 +192,7 @@ pub enum Event {
         service: String,
         /// Port in the container.
         container_port: u16,
-        /// Previous or preferred host port.
+        /// Previous or requested host port.
         from: u16,
         /// New host port.
         to: u16,

@@ -71,18 +71,18 @@ impl ControllerLease {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Ownership<'a> {
     /// This controller owns it.
-    Ours,
-    /// The own lease does not claim it, or has expired. The controller writes or renews the lease first.
+    Own,
+    /// The lease of this controller does not claim it, or has expired. The controller writes or renews its lease first.
     Unclaimed,
     /// Another living controller claimed it first.
-    Theirs(&'a ControllerLease),
+    HeldByOther(&'a ControllerLease),
 }
 
 /// Liveness of the controller that created an object.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Liveness<'a> {
     /// It is this controller.
-    Ours,
+    Own,
     /// It has a living lease.
     Alive(&'a ControllerLease),
     /// Its lease disappeared recently. Possibly the lease was deleted while its holder still runs.

@@ -31,7 +31,7 @@ pub struct ModeInputs {
     pub engine_unreachable: bool,
     /// The circuit breaker of the engine is open.
     pub breaker_open: bool,
-    /// The spec folder cannot be read.
+    /// The specs folder cannot be read.
     pub specs_unavailable: bool,
     /// A required image cannot be pulled, because its registry is unreachable.
     pub registry_unreachable: bool,

@@ -34,7 +34,7 @@ pub enum WatchEvent {
     /// The kernel reported a lack of memory in this container.
     OutOfMemory(ContainerId, Timestamp),
     /// The image reference of this container now names another image, or none.
-    ImageMoved(ContainerId),
+    ImageRetagged(ContainerId),
     /// The engine became unreachable; the stored objects are from before this time. Holds the reason.
     Disconnected(Timestamp, String),
     /// The engine is still unreachable after several attempts.
@@ -313,7 +313,7 @@ pub struct Observed {
     /// Volumes by name.
     pub volumes: BTreeMap<String, Arc<Volume>>,
     /// Containers whose image reference now names another image.
-    pub retagged: BTreeSet<ContainerId>,
+    pub image_retagged: BTreeSet<ContainerId>,
     /// Changes with every change of the fields above, so that the planner can skip an unchanged environment.
     pub version: u64,
 }

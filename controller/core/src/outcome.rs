@@ -11,7 +11,7 @@ use crate::ident::{ContainerId, NetworkId, ProtocolPort};
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Done {
     /// The action has no further result.
-    Ok,
+    Applied,
     /// Id of the container that was created, or adopted by its name, labels and hash.
     Container(ContainerId),
     /// Id of the network that was created or adopted.
@@ -129,7 +129,7 @@ pub enum ActionError {
     JournalUnwritable(String),
     /// The ownership check before the action found an object of another owner.
     #[error("not owned by this controller: {0}")]
-    NotOurs(String),
+    NotOwned(String),
     /// The engine rejects the request; an unchanged retry cannot succeed.
     #[error("engine refused: {0}")]
     Rejected(String),

@@ -265,7 +265,7 @@ impl PlanInput<'_> {
                 .flatten()
                 .filter_map(|owner| match self.leases.liveness(&owner.controller, self.now) {
                     Liveness::Alive(lease) => Some(LeaseHolder::of(lease, self.leases)),
-                    Liveness::Ours | Liveness::Doubtful | Liveness::Dead | Liveness::Unknown => None,
+                    Liveness::Own | Liveness::Doubtful | Liveness::Dead | Liveness::Unknown => None,
                 });
         match alive.next() {
             Some(holder) => {
@@ -305,7 +305,7 @@ impl PlanInput<'_> {
         }
     }
 
-    /// Cause of an action: `because`, or a retry if the last attempt failed.
+    /// Cause of an action: `default`, or a retry if the last attempt failed.
     fn cause(&self, subject: &Subject, default: Cause) -> Cause {
         match self.state.action_failures.get(subject) {
             Some(failure) => Cause::Retry {

@@ -21,20 +21,20 @@ mod tests;
 
 pub(crate) use check::disk_details;
 pub use check::{MIN_API, size};
-pub use host_facts::{Disk, Engine, Fact, HostFacts, Image, Networks, Port, Reclaimable};
+pub use host_facts::{DiskFact, EngineFact, Fact, HostFacts, ImageFact, NetworksFact, PortFact, Reclaimable};
 pub use snapshot::PreflightSnapshot;
 
 /// Preflight settings of a spec file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-pub struct Policy {
+pub struct PreflightSettings {
     /// True if the checks run and can block the creation of objects.
     pub enabled: bool,
     /// Bytes that must be free on the data root of the engine; less than twice as many is a warning.
     pub disk_space_threshold: u64,
 }
 
-impl Default for Policy {
+impl Default for PreflightSettings {
     fn default() -> Self {
         let written = argus_crds::Preflight::default();
         Self {
@@ -52,9 +52,9 @@ pub struct PreflightFacts {
     /// Orphans of dead controllers and runs.
     pub orphans: Fact<Vec<Orphan>>,
     /// Host ports that spec files request.
-    pub ports: Fact<Vec<Port>>,
+    pub ports: Fact<Vec<PortFact>>,
     /// Images that spec files name.
-    pub images: Fact<Vec<Image>>,
+    pub images: Fact<Vec<ImageFact>>,
     /// Result of writing to the state directory; `Err` holds the cause of a failure.
     pub journal: Fact<Result<(), String>>,
     /// Time of the last report of the engine that no space is left; `None` without a recent one.
@@ -132,7 +132,7 @@ impl CheckOutcome {
 /// Evaluates every check under a policy, in the order of the report; checks in `skip` are skipped.
 pub fn evaluate(
     facts: &PreflightFacts,
-    policy: &Policy,
+    policy: &PreflightSettings,
     skip: &[CheckName],
     now: Timestamp,
 ) -> Vec<CheckOutcome> {

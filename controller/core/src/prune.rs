@@ -48,7 +48,7 @@ impl BuiltImage {
 ///
 /// Such an image is unused, has no tag of a person, and is not in `wanted` (references and ids). There is a newer build
 /// of the same tag or of this program.
-pub fn unused<'a>(images: &'a [BuiltImage], wanted: &BTreeSet<String>) -> Vec<&'a BuiltImage> {
+pub fn unused_images<'a>(images: &'a [BuiltImage], wanted: &BTreeSet<String>) -> Vec<&'a BuiltImage> {
     let mut newest: BTreeMap<&str, (Timestamp, &str)> = BTreeMap::new();
     for image in images {
         let this = (image.created_at, image.id.as_str());
@@ -64,7 +64,7 @@ pub fn unused<'a>(images: &'a [BuiltImage], wanted: &BTreeSet<String>) -> Vec<&'
 }
 
 /// Returns the bytes that removing `dead` frees: the layers that no remaining image in `images` shares.
-pub fn bytes(images: &[BuiltImage], dead: &[&BuiltImage]) -> u64 {
+pub fn freed_bytes(images: &[BuiltImage], dead: &[&BuiltImage]) -> u64 {
     let is_dead = |image: &BuiltImage| dead.iter().any(|dead| dead.id == image.id);
     let remaining: BTreeSet<&String> = images
         .iter()
@@ -97,7 +97,7 @@ mod tests {
 
     fn ids(images: &[BuiltImage], wanted: &[&str]) -> Vec<String> {
         let wanted = wanted.iter().map(|one| (*one).to_owned()).collect();
-        unused(images, &wanted)
+        unused_images(images, &wanted)
             .iter()
             .map(|image| image.id.clone())
             .collect()
@@ -169,13 +169,13 @@ mod tests {
     #[test]
     fn layer_shared_with_a_remaining_image_frees_nothing() {
         let all = [image("a", 1), image("b", 2), image("c", 3)];
-        let dead = unused(&all, &BTreeSet::new());
-        assert_eq!(bytes(&all, &dead), 20);
+        let dead = unused_images(&all, &BTreeSet::new());
+        assert_eq!(freed_bytes(&all, &dead), 20);
         let mut separate = all.clone();
         separate[2].layer_sizes.remove("common");
         let dead: Vec<&BuiltImage> = separate[..2].iter().collect();
         assert_eq!(
-            bytes(&separate, &dead),
+            freed_bytes(&separate, &dead),
             120,
             "a layer that only removed images share counts once"
         );

@@ -113,7 +113,7 @@ pub struct Planner {
     /// An action failed because the disk is full: the next pass requests a preflight snapshot.
     disk_full: bool,
     /// Last connectivity check of every environment.
-    links: Arc<CheckResults>,
+    connectivity: Arc<CheckResults>,
 }
 
 /// Last plan of an environment with its inputs. Unchanged inputs skip the planning.
@@ -129,11 +129,11 @@ struct Cached {
 
 impl Planner {
     /// Creates a planner with the state of an earlier run.
-    pub fn new(identity: ControllerIdentity, memory: PlannerState) -> Self {
+    pub fn new(identity: ControllerIdentity, state: PlannerState) -> Self {
         Self {
             identity,
             deadlines: Deadlines::default(),
-            state: memory,
+            state,
             cache: BTreeMap::new(),
             health: HealthStates::new(),
             specs_changed: false,
@@ -143,7 +143,7 @@ impl Planner {
             peers: PeerLeases::default(),
             preflight_at: None,
             disk_full: false,
-            links: Arc::default(),
+            connectivity: Arc::default(),
         }
     }
 
@@ -174,7 +174,7 @@ impl Planner {
         if !inputs.scanned || !inputs.store.is_synced() {
             return self.plan_before_sync(inputs, result);
         }
-        self.prune(inputs);
+        self.forget_absent(inputs);
         self.on_health_changed(inputs);
         self.observe_leases(inputs);
         self.on_preflight_changed(inputs);
@@ -192,7 +192,7 @@ impl Planner {
         for env in &envs {
             if matches!(
                 inputs.leases.ownership(env, true, inputs.now),
-                Ownership::Theirs(_)
+                Ownership::HeldByOther(_)
             ) {
                 // Failures and ports of another controller's environment are not ours.
                 continue;
@@ -263,10 +263,10 @@ impl Planner {
         self.invalidate_all();
     }
 
-    fn prune(&mut self, inputs: &Inputs<'_>) {
-        let gone = self.state.prune(inputs.specs, inputs.store, inputs.now);
+    fn forget_absent(&mut self, inputs: &Inputs<'_>) {
+        let gone = self.state.forget_absent(inputs.specs, inputs.store, inputs.now);
         if std::mem::take(&mut self.specs_changed) || gone {
-            self.state.prune_images(inputs.specs);
+            self.state.forget_unused_images(inputs.specs);
         }
         let known = |env: &EnvName| inputs.specs.contains_key(env) || inputs.store.of(env).is_some();
         self.state.breakers.retain(known);
@@ -353,10 +353,11 @@ impl Planner {
             projects: &self.peers.projects,
             requests: inputs.requests,
             preflight: inputs.preflight,
-            connectivity_check: self.links.checks.get(env),
+            connectivity_check: self.connectivity.checks.get(env),
             now: inputs.now,
         });
-        self.state.remember_reattached(self.links.checks.get(env), &plan);
+        self.state
+            .remember_reattached(self.connectivity.checks.get(env), &plan);
         for step in &plan.steps {
             self.state.on_started(env, step, observed, inputs.now);
         }

@@ -51,14 +51,14 @@ impl fmt::Debug for Secrets {
 
 impl Secrets {
     /// Returns the values of every `{{env.…}}` that a spec file contains.
-    pub(crate) fn read_by(written: &E2eSpec, variables: &BTreeMap<String, String>) -> Self {
+    pub(crate) fn read_by(spec: &E2eSpec, variables: &BTreeMap<String, String>) -> Self {
         let mut secrets = Self::default();
         if variables.is_empty() {
             return secrets;
         }
         let mut names = BTreeSet::new();
         // A parsed file can always be serialized.
-        collect_env_names(&serde_json::to_value(written).unwrap_or_default(), &mut names);
+        collect_env_names(&serde_json::to_value(spec).unwrap_or_default(), &mut names);
         for name in names {
             let Some(value) = variables.get(&name) else {
                 continue;
@@ -216,19 +216,19 @@ fn percent_encoded(text: &str) -> String {
 }
 
 /// Collects the names of every `{{env.NAME}}` in a document.
-fn collect_env_names(value: &Value, to: &mut BTreeSet<String>) {
+fn collect_env_names(value: &Value, names: &mut BTreeSet<String>) {
     match value {
         Value::String(text) => {
             for piece in pieces(text) {
                 if let Segment::Template(slot, _) = piece
                     && let Some(name) = slot.strip_prefix("env.")
                 {
-                    to.insert(name.to_owned());
+                    names.insert(name.to_owned());
                 }
             }
         }
-        Value::Array(items) => items.iter().for_each(|item| collect_env_names(item, to)),
-        Value::Object(fields) => fields.values().for_each(|field| collect_env_names(field, to)),
+        Value::Array(items) => items.iter().for_each(|item| collect_env_names(item, names)),
+        Value::Object(fields) => fields.values().for_each(|field| collect_env_names(field, names)),
         Value::Null | Value::Bool(_) | Value::Number(_) => {}
     }
 }

@@ -6,7 +6,7 @@
 //! - [`action_results`] folds submitted and finished actions into it (in-flight calls, errors, evidence).
 //!
 //! [`breaker_registry`] holds the circuit breakers, [`restart`] decides about restarts, and [`expectation`] covers the
-//! time between the end of an action and its observed effect. `prune` keeps the state as small as the desired and
+//! time between the end of an action and its observed effect. `forget` keeps the state as small as the desired and
 //! observed environments.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -25,11 +25,11 @@ pub mod action_results;
 pub mod breaker;
 pub mod breaker_registry;
 pub mod expectation;
+mod forget;
 mod healthy_run;
-mod image_replaced;
+mod image_retagged;
 pub mod observe;
 mod port_labels;
-mod prune;
 mod reattach;
 pub mod restart;
 
@@ -56,7 +56,7 @@ pub struct PlannerState {
     /// Containers that Argus stopped or is about to stop, with the start of that run if known: its end is not a failure.
     pub stopped_by_us: BTreeMap<ContainerId, Option<Timestamp>>,
     /// Containers whose inspect shows that Argus does not own them: their labels are inherited from their image.
-    pub not_ours: BTreeSet<ContainerId>,
+    pub not_owned: BTreeSet<ContainerId>,
     /// Times of restarts after a failure within the last minute, over all environments.
     pub restarts: Vec<Timestamp>,
     /// Containers that were reattached because a peer was unreachable, each with the causing connectivity check.
@@ -76,9 +76,9 @@ pub struct EnvHistory {
     /// Assigned host ports; sticky.
     #[serde(with = "pairs")]
     pub ports: PortMap,
-    /// Preferred host ports at the time of the assignment, 0 for any. A changed preference causes a new assignment.
+    /// Requested host ports at the time of the assignment, 0 for any. A changed request causes a new assignment.
     #[serde(with = "pairs")]
-    pub wanted: PortMap,
+    pub requested_ports: PortMap,
     /// History by service.
     pub services: BTreeMap<ServiceName, ServiceHistory>,
     /// Failures during tests, oldest first, at most 100.
@@ -120,7 +120,7 @@ pub struct ServiceHistory {
     pub copied_files: Option<(ContainerId, SpecHash)>,
 }
 
-/// A failed run: an unexpected end of a container, or a probe that failed past its retries.
+/// A failed run: an unexpected end of a container, or a probe that failed more often than its `retries` allow.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 #[allow(clippy::struct_excessive_bools, reason = "each is a fact of its own")]
@@ -170,13 +170,13 @@ pub struct FailedRun {
     pub followed_by_run: bool,
     /// True if Argus gave up and the image name now refers to another image, which is tried like a first run.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub image_replaced: bool,
+    pub image_retagged: bool,
     /// Time of a recovery without a restart.
     #[serde(default)]
     pub recovered_at: Option<Timestamp>,
     /// Healthy time of the run before the failure; `None` for a service without a health check.
     #[serde(default)]
-    pub healthy_for: Option<Duration>,
+    pub healthy_duration: Option<Duration>,
 }
 
 impl FailedRun {
@@ -199,9 +199,9 @@ impl FailedRun {
             failing_since: None,
             evidence: None,
             followed_by_run: false,
-            image_replaced: false,
+            image_retagged: false,
             recovered_at: None,
-            healthy_for: None,
+            healthy_duration: None,
         }
     }
 
@@ -211,7 +211,7 @@ impl FailedRun {
     }
 
     /// Duration of the run.
-    pub fn ran_for(&self) -> Duration {
+    pub fn run_duration(&self) -> Duration {
         self.started_at
             .map_or(Duration::ZERO, |start| self.at.since(start))
     }
@@ -285,10 +285,10 @@ pub enum ImageState {
 }
 
 impl EnvHistory {
-    /// Stores an assignment together with the preferences of the file.
+    /// Stores an assignment together with the requests of the file.
     pub fn remember_ports(&mut self, desired: &Desired, ports: &PortMap) {
         self.ports.clone_from(ports);
-        self.wanted.clear();
+        self.requested_ports.clear();
         for service in desired.services.values() {
             for port in &service.ports {
                 let container = ProtocolPort {
@@ -299,7 +299,7 @@ impl EnvHistory {
                     service: service.name.clone(),
                     container,
                 };
-                self.wanted.insert(key, port.wanted.unwrap_or(0));
+                self.requested_ports.insert(key, port.requested.unwrap_or(0));
             }
         }
     }

@@ -59,7 +59,7 @@ pub struct StatusInput<'a> {
     /// True if a rollback to another good revision is possible.
     pub can_roll_back: bool,
     /// Read error of the specs folder; `None` if the folder is readable.
-    pub specs_gone: Option<&'a str>,
+    pub specs_error: Option<&'a str>,
     /// Last observed state of the engine.
     pub engine: EngineView<'a>,
     /// Circuit breakers.
@@ -81,7 +81,7 @@ pub struct StatusInput<'a> {
     /// Last preflight snapshot; `None` without a preflight task.
     pub preflight: Option<&'a PreflightSnapshot>,
     /// Last connectivity check of every environment.
-    pub links: &'a CheckResults,
+    pub connectivity: &'a CheckResults,
     /// Time of the last error "no space left", until a later write succeeds.
     pub disk_full: Option<Timestamp>,
     /// Last written status.
@@ -91,7 +91,7 @@ pub struct StatusInput<'a> {
     /// Current mode of the controller.
     pub mode: Mode,
     /// Reason of mode `Safe`; `None` in every other mode.
-    pub safe: Option<&'a str>,
+    pub safe_mode_reason: Option<&'a str>,
     /// State directory of the controller.
     pub state_dir: &'a str,
     /// Current time.

@@ -34,7 +34,7 @@ pub struct UserRequests {
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Restrictions {
     /// Reason of mode `Safe`, in which no action is performed; `None` in other modes.
-    pub safe: Option<String>,
+    pub safe_mode_reason: Option<String>,
     /// Undesired environments that an unreadable spec file may describe. Argus does not remove them.
     pub incomplete: BTreeSet<EnvName>,
 }

@@ -61,14 +61,26 @@ fn start_observed_before_its_result_is_not_awaited() {
         store.apply(container(ContainerState::Created, started_before));
         state.on_started(&env, &step, store.of(&env).unwrap(), Timestamp(10));
         let mut state_without_event = state.clone();
-        state_without_event.on_finished(&step, &Ok(Done::Ok), &Deadlines::default(), &store, Timestamp(30));
+        state_without_event.on_finished(
+            &step,
+            &Ok(Done::Applied),
+            &Deadlines::default(),
+            &store,
+            Timestamp(30),
+        );
         assert_eq!(
             state_without_event.expectations.len(),
             1,
             "not observed yet, so awaited"
         );
         store.apply(container(ContainerState::Running, Some(20)));
-        state.on_finished(&step, &Ok(Done::Ok), &Deadlines::default(), &store, Timestamp(30));
+        state.on_finished(
+            &step,
+            &Ok(Done::Applied),
+            &Deadlines::default(),
+            &store,
+            Timestamp(30),
+        );
         assert!(
             state.expectations.is_empty(),
             "observed already: {:?}",

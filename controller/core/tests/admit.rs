@@ -8,7 +8,7 @@ use std::time::Duration;
 use argus_core::backoff::Growth;
 use argus_core::desired::admit::{Admission, SpecContext, admit};
 use argus_core::desired::conflict::conflicts;
-use argus_core::desired::{Accepted, Criticality, Desired, Image, PortStrategy, SpentMode};
+use argus_core::desired::{Accepted, Criticality, Desired, Image, PortStrategy, RestartMode};
 use argus_core::ident::{EnvName, Hash};
 use argus_core::plan::{PortMap, render};
 use argus_core::reconcile::ControllerIdentity;
@@ -74,7 +74,7 @@ fn minimal_file_gets_all_defaults() {
         restart.reset_after,
     ]
     .map(|time| time.as_secs());
-    assert_eq!((times, restart.mode), ([2, 60, 300, 60], SpentMode::GiveUp));
+    assert_eq!((times, restart.mode), ([2, 60, 300, 60], RestartMode::GiveUp));
     let app = &desired.services.values().next().unwrap();
     assert_eq!((app.name.as_str(), app.container_name.as_str()), ("app", "app"));
     assert_eq!(

@@ -104,7 +104,7 @@ fn check_invariants(desired: &Desired) {
         }
         let mut ports = std::collections::BTreeSet::new();
         for port in &service.ports {
-            assert!(port.container != 0 && port.wanted != Some(0));
+            assert!(port.container != 0 && port.requested != Some(0));
             assert!(ports.insert((port.container, port.protocol)));
         }
     }

@@ -131,7 +131,7 @@ impl Fixture {
             store.apply(WatchEvent::Apply(Object::Container(Arc::new(container.clone()))));
         }
         for id in &self.retagged {
-            store.apply(WatchEvent::ImageMoved(ContainerId::new(*id).unwrap()));
+            store.apply(WatchEvent::ImageRetagged(ContainerId::new(*id).unwrap()));
         }
         let context = Context {
             health: &self.health,
@@ -173,7 +173,7 @@ fn never_healthy_service_uses_up_its_budget() {
         fixture.advance(130);
         fixture.observe_probe(ProbeStatus::Unhealthy);
         match (run, fixture.decision()) {
-            (1..=3, Restart::At(_, attempt)) => assert_eq!(attempt, run),
+            (1..=3, Restart::StartAt(_, attempt)) => assert_eq!(attempt, run),
             (4, Restart::GaveUp(restarts)) => assert_eq!(restarts, 3),
             (_, other) => panic!("run {run}: {other:?}"),
         }
@@ -231,7 +231,7 @@ fn replaced_image_ends_a_give_up_but_no_earlier_delay() {
             fixture.retagged.push("c1");
             fixture.observe();
             assert!(
-                !fixture.history().failures[2].image_replaced,
+                !fixture.history().failures[2].image_retagged,
                 "the restart is already planned"
             );
             fixture.retagged.clear();
@@ -240,10 +240,10 @@ fn replaced_image_ends_a_give_up_but_no_earlier_delay() {
     }
     assert_eq!(fixture.decision(), Restart::GaveUp(3));
     fixture.observe();
-    assert!(!fixture.history().failures[3].image_replaced);
+    assert!(!fixture.history().failures[3].image_retagged);
     fixture.retagged.push("c1");
     fixture.observe();
-    assert!(fixture.history().failures[3].image_replaced);
+    assert!(fixture.history().failures[3].image_retagged);
 
     // The container of the new image fails for the first time.
     fixture.containers.clear();
@@ -253,7 +253,7 @@ fn replaced_image_ends_a_give_up_but_no_earlier_delay() {
     let ended = fixture.advance(1);
     fixture.observe_container_with_id("c2", ContainerState::Exited, started, Some((ended, 1)));
     assert_eq!(fixture.history().failures.len(), 1);
-    assert!(matches!(fixture.decision(), Restart::At(_, 1)));
+    assert!(matches!(fixture.decision(), Restart::StartAt(_, 1)));
 }
 
 #[test]
@@ -266,7 +266,7 @@ fn running_resets_the_failures_without_a_probe() {
         fixture.observe_container(ContainerState::Exited, started, Some((ended, 1)));
         fixture.advance(8);
     }
-    assert!(matches!(fixture.decision(), Restart::At(_, 1)));
+    assert!(matches!(fixture.decision(), Restart::StartAt(_, 1)));
 }
 
 #[test]
@@ -364,7 +364,7 @@ fn recovery_and_outages_end_a_repetition() {
         fixture.advance(60);
     }
     assert!(
-        matches!(fixture.decision(), Restart::At(_, 1)),
+        matches!(fixture.decision(), Restart::StartAt(_, 1)),
         "{:?}",
         fixture.decision()
     );
@@ -381,7 +381,7 @@ fn recovery_and_outages_end_a_repetition() {
         }
     }
     assert!(
-        matches!(fixture.decision(), Restart::At(..)),
+        matches!(fixture.decision(), Restart::StartAt(..)),
         "{:?}",
         fixture.decision()
     );
@@ -434,7 +434,7 @@ fn failure_by_a_lagging_clock_comes_last() {
         assert!(!last.followed_by_run);
         let now = fixture.now;
         match fixture.decision() {
-            Restart::At(at, _) => assert!(at > now, "failure {round} has its delay"),
+            Restart::StartAt(at, _) => assert!(at > now, "failure {round} has its delay"),
             other => assert_eq!(other, Restart::GaveUp(3), "failure {round}"),
         }
         fixture.advance(10);

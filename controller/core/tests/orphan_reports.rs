@@ -57,7 +57,7 @@ fn accepted() -> Arc<Accepted> {
     })
 }
 
-/// The own lease without any claim.
+/// Lease of this controller without any claim.
 fn leases_without_claims() -> Leases {
     let mut leases = Leases::of(OwnIdentity {
         controller: "me".to_owned(),

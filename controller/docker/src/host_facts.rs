@@ -8,7 +8,7 @@ use std::future::Future;
 use std::time::Duration;
 
 use argus_backend::HOST_FACTS_TIMEOUT;
-use argus_core::preflight::{Engine, Fact, HostFacts, Networks};
+use argus_core::preflight::{EngineFact, Fact, HostFacts, NetworksFact};
 use argus_core::time::Timestamp;
 use bollard::models::{SystemInfo, SystemVersion};
 
@@ -37,7 +37,7 @@ pub(crate) async fn collect(shared: &Shared) -> HostFacts {
         Err(error) => return HostFacts::unknown(&error.to_string()),
     };
     let networks = match networks {
-        Ok(networks) => Fact::Known(Networks {
+        Ok(networks) => Fact::Known(NetworksFact {
             count: networks.len() as u64,
             free: pools::read_pools(&info, &version)
                 .map(|pools| pools::count_free(&pools, &pools::used_ranges(&networks))),
@@ -65,12 +65,12 @@ fn engine(
     info: SystemInfo,
     requested_at: Timestamp,
     responded_at: Timestamp,
-) -> Engine {
+) -> EngineFact {
     // The engine read its clock at some time between the request and the response.
     let middle = requested_at + responded_at.since(requested_at) / 2;
     let engine_time = info.system_time.as_deref().and_then(Timestamp::parse);
     let drivers = info.plugins.and_then(|plugins| plugins.network);
-    Engine {
+    EngineFact {
         endpoint: shared.connection.endpoint().to_string(),
         version: version.version.unwrap_or_default(),
         api_version: version.api_version.unwrap_or_default(),

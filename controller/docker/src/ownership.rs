@@ -115,7 +115,7 @@ pub(crate) async fn ensure_owned(shared: &Shared, id: &ContainerId) -> Result<()
 /// Returns `None` when the container is gone.
 ///
 /// # Errors
-/// [`ActionError::NotOurs`] when the container is not owned by Argus.
+/// [`ActionError::NotOwned`] when the container is not owned by Argus.
 pub(crate) async fn inspect_owned_container(
     shared: &Shared,
     id: &ContainerId,
@@ -128,7 +128,7 @@ pub(crate) async fn inspect_owned_container(
             shared.owned_ids.insert(id);
             Ok(Some(inspected))
         }
-        None => Err(ActionError::NotOurs(format!(
+        None => Err(ActionError::NotOwned(format!(
             "container `{}`",
             inspected.container.name
         ))),
@@ -171,7 +171,7 @@ pub(crate) async fn inspect_owned_network(
     };
     match Owner::read(&inspect::sort_labels(found.labels.clone())) {
         Some(_) => Ok(Some(found)),
-        None => Err(ActionError::NotOurs(format!(
+        None => Err(ActionError::NotOwned(format!(
             "network `{}`",
             found.name.as_deref().unwrap_or_default()
         ))),

@@ -105,7 +105,7 @@ pub(crate) async fn remove_image(shared: &Shared, id: &str) -> Result<(), Action
         return Ok(());
     };
     if !is_ours(&history) {
-        return Err(ActionError::NotOurs(format!("image `{id}`")));
+        return Err(ActionError::NotOwned(format!("image `{id}`")));
     }
     let all_steps = own_steps(&history).all(|step| step.created_by.contains("/bin/sh -c"));
     let client = shared.connection.client()?;

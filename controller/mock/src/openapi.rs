@@ -83,14 +83,19 @@ impl Document {
         (found.filter(|_| !has_error), diagnostics)
     }
 
-    fn of(root: &Value, source: &SourceMap, max_depth: u32, to: &mut Vec<Diagnostic>) -> Option<Self> {
+    fn of(
+        root: &Value,
+        source: &SourceMap,
+        max_depth: u32,
+        diagnostics: &mut Vec<Diagnostic>,
+    ) -> Option<Self> {
         let placed = |(pointer, diagnostic): (String, Diagnostic)| {
             let path = check::path_of(root, &pointer);
             source.with_location(Diagnostic { path, ..diagnostic })
         };
         let found = check::structure(root);
         let broken = found.iter().any(|(_, diagnostic)| diagnostic.is_error());
-        to.extend(found.into_iter().map(placed));
+        diagnostics.extend(found.into_iter().map(placed));
         if broken {
             return None;
         }
@@ -103,11 +108,11 @@ impl Document {
             (Ok(requests), Ok(responses)) => (requests, responses),
             (Err(error), _) | (_, Err(error)) => {
                 let message = format!("cannot read the schemas: {error}");
-                to.push(placed((String::new(), Diagnostic::error("", message))));
+                diagnostics.push(placed((String::new(), Diagnostic::error("", message))));
                 return None;
             }
         };
-        to.extend(
+        diagnostics.extend(
             check::schemas(root, &requests, &responses)
                 .into_iter()
                 .map(placed),

@@ -38,10 +38,10 @@ pub(crate) struct Nearest {
 
 impl Table {
     /// Creates the table of the routes under `key` of a mock. `at` is the path of the mock for diagnostics.
-    pub(crate) fn new(spec: &[MockRoute], key: &str, at: &str, to: &mut Vec<Diagnostic>) -> Self {
+    pub(crate) fn new(spec: &[MockRoute], key: &str, at: &str, diagnostics: &mut Vec<Diagnostic>) -> Self {
         let mut routes = Vec::with_capacity(spec.len());
         for (index, route) in spec.iter().enumerate() {
-            check_route(route, &format!("{at}.{key}[{index}]"), to);
+            check_route(route, &format!("{at}.{key}[{index}]"), diagnostics);
             let method = route.method.trim().to_uppercase();
             let is_any = ["ANY", "ALL", "*"].contains(&method.as_str());
             routes.push(Route {
@@ -63,7 +63,8 @@ impl Table {
             if let Some(before) = seen.get(&same) {
                 let message = format!("this route never matches: `{before}` matches the same requests first");
                 let hint = "remove one of them, or distinguish them with `when`";
-                to.push(Diagnostic::warning(format!("{at}.{key}[{index}].path"), message).hint(hint));
+                diagnostics
+                    .push(Diagnostic::warning(format!("{at}.{key}[{index}].path"), message).hint(hint));
             } else {
                 seen.insert(same, &route.name);
             }
@@ -148,7 +149,7 @@ impl Table {
 }
 
 /// Adds a diagnostic for each problem of a route.
-fn check_route(route: &MockRoute, at: &str, to: &mut Vec<Diagnostic>) {
+fn check_route(route: &MockRoute, at: &str, diagnostics: &mut Vec<Diagnostic>) {
     let segments = crate::path::segments(&route.path);
     if segments
         .first()
@@ -158,31 +159,32 @@ fn check_route(route: &MockRoute, at: &str, to: &mut Vec<Diagnostic>) {
             "the path `{}` is below `{RESERVED}`, which is reserved for the mock server",
             route.path
         );
-        to.push(Diagnostic::error(format!("{at}.path"), message).hint("choose another path"));
+        diagnostics.push(Diagnostic::error(format!("{at}.path"), message).hint("choose another path"));
     }
     if route.path.contains('?') {
         let message = format!(
             "the query in `{}` is not part of the path and is ignored",
             route.path
         );
-        to.push(Diagnostic::warning(format!("{at}.path"), message).hint("move it to `when.query`"));
+        diagnostics.push(Diagnostic::warning(format!("{at}.path"), message).hint("move it to `when.query`"));
     }
     if route.path.contains('(') {
         let message = format!(
             "the expression in parentheses in `{}` is ignored, the parameter matches any text",
             route.path
         );
-        to.push(Diagnostic::warning(format!("{at}.path"), message).hint("write only `:name`"));
+        diagnostics.push(Diagnostic::warning(format!("{at}.path"), message).hint("write only `:name`"));
     }
     let method = route.method.trim();
     if method.is_empty() || !method.chars().all(is_token) {
         let message = format!("`{method}` is not a valid HTTP method");
-        to.push(Diagnostic::error(format!("{at}.method"), message).hint("use `GET`, `POST`, … or `ANY`"));
+        diagnostics
+            .push(Diagnostic::error(format!("{at}.method"), message).hint("use `GET`, `POST`, … or `ANY`"));
     }
     let response = &route.response;
     if !(200..=599).contains(&response.status) {
         let message = format!("{} is not a valid response status", response.status);
-        to.push(
+        diagnostics.push(
             Diagnostic::error(format!("{at}.response.status"), message).hint("use a status from 200 to 599"),
         );
     }
@@ -190,23 +192,28 @@ fn check_route(route: &MockRoute, at: &str, to: &mut Vec<Diagnostic>) {
         let path = format!("{at}.response.headers.{name}");
         if name.is_empty() || !name.chars().all(is_token) {
             let message = format!("`{name}` is not a valid header name");
-            to.push(Diagnostic::error(path, message).hint("use letters, digits and `-`"));
+            diagnostics.push(Diagnostic::error(path, message).hint("use letters, digits and `-`"));
         } else if value.chars().any(char::is_control) {
             let message = format!("the header `{name}` contains a line break or another control character");
-            to.push(Diagnostic::error(path, message).hint("write it in one line"));
+            diagnostics.push(Diagnostic::error(path, message).hint("write it in one line"));
         } else if FRAMING.iter().any(|framing| name.eq_ignore_ascii_case(framing)) {
             let message = format!("the header `{name}` is ignored because the server sets it");
-            to.push(Diagnostic::warning(path, message).hint("remove it"));
+            diagnostics.push(Diagnostic::warning(path, message).hint("remove it"));
         }
     }
     let pattern = Pattern::new(&route.path);
     if let Some(body) = &response.body {
-        check_templates(body, &pattern.names(), &format!("{at}.response.body"), to);
+        check_templates(
+            body,
+            &pattern.names(),
+            &format!("{at}.response.body"),
+            diagnostics,
+        );
     }
 }
 
 /// Adds a warning for each template that no request can resolve.
-fn check_templates(value: &serde_json::Value, names: &[&str], at: &str, to: &mut Vec<Diagnostic>) {
+fn check_templates(value: &serde_json::Value, names: &[&str], at: &str, diagnostics: &mut Vec<Diagnostic>) {
     use argus_core::desired::template::{Segment, pieces};
     use serde_json::Value;
     match value {
@@ -217,18 +224,18 @@ fn check_templates(value: &serde_json::Value, names: &[&str], at: &str, to: &mut
                 };
                 if let Some(hint) = unresolvable_hint(slot, names) {
                     let message = format!("`{raw}` has no value and stays unchanged");
-                    to.push(Diagnostic::warning(at, message).hint(hint));
+                    diagnostics.push(Diagnostic::warning(at, message).hint(hint));
                 }
             }
         }
         Value::Array(items) => {
             for (index, item) in items.iter().enumerate() {
-                check_templates(item, names, &format!("{at}[{index}]"), to);
+                check_templates(item, names, &format!("{at}[{index}]"), diagnostics);
             }
         }
         Value::Object(map) => {
             for (key, item) in map {
-                check_templates(item, names, &format!("{at}.{key}"), to);
+                check_templates(item, names, &format!("{at}.{key}"), diagnostics);
             }
         }
         Value::Null | Value::Bool(_) | Value::Number(_) => {}

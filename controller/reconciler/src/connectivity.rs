@@ -53,14 +53,14 @@ struct TopologyInputs {
 }
 
 impl TopologyInputs {
-    fn topology(&self, epoch: Option<Timestamp>) -> Topology<'_> {
+    fn topology(&self, engine_returned_at: Option<Timestamp>) -> Topology<'_> {
         Topology {
             desired: &self.accepted.0.desired,
             observed: &self.observed.0,
             hashes: Some(&self.plan.0.hashes),
             health: &self.health.0,
             outages: &self.outages,
-            epoch,
+            engine_returned_at,
         }
     }
 }
@@ -93,7 +93,7 @@ struct ConnectivityTask<B> {
     watched: BTreeMap<EnvName, Watched>,
     tasks: TaskSet<EnvName, ConnectivityCheck>,
     results: CheckResults,
-    epoch: Option<Timestamp>,
+    engine_returned_at: Option<Timestamp>,
 }
 
 /// Checks links until `stop` is cancelled.
@@ -110,9 +110,9 @@ pub async fn run<B: Backend>(
         watched: BTreeMap::new(),
         tasks: TaskSet::default(),
         results: CheckResults::clone(&results.borrow()),
-        epoch: None,
+        engine_returned_at: None,
     };
-    if !task.results.helpers {
+    if !task.results.helpers_allowed {
         return stop.cancelled().await;
     }
     loop {
@@ -166,11 +166,11 @@ impl<B: Backend> ConnectivityTask<B> {
             .iter()
             .filter_map(|outage| outage.until)
             .max();
-        self.epoch = self.epoch.max(back);
+        self.engine_returned_at = self.engine_returned_at.max(back);
         let wanted: BTreeSet<&EnvName> = snapshot
             .desired
             .iter()
-            .filter(|(_, accepted)| accepted.desired.verify_links)
+            .filter(|(_, accepted)| accepted.desired.verify_connectivity)
             .map(|(env, _)| env)
             .collect();
         self.watched.retain(|env, _| wanted.contains(env));
@@ -183,7 +183,7 @@ impl<B: Backend> ConnectivityTask<B> {
             }
             let key = inputs
                 .as_ref()
-                .and_then(|inputs| inputs.topology(self.epoch).due());
+                .and_then(|inputs| inputs.topology(self.engine_returned_at).due_key());
             watched.inputs = inputs;
             if watched.key == key {
                 continue;
@@ -243,12 +243,12 @@ impl<B: Backend> ConnectivityTask<B> {
             }
         }
         let is_equal = |last: &&mut ConnectivityCheck| {
-            last.is_current && last.key == check.key && last.links == check.links
+            last.is_current && last.key == check.key && last.link_results == check.link_results
         };
         if let Some(last) = self.results.checks.get_mut(env).filter(is_equal) {
             last.retry_after = check.retry_after;
         } else {
-            tracing::info!(%env, links = check.links.len(), good = check.is_good(), "links checked");
+            tracing::info!(%env, links = check.link_results.len(), good = check.is_good(), "links checked");
             self.results.checks.insert(env.clone(), check);
         }
     }
@@ -309,7 +309,7 @@ pub async fn check<B: Backend>(backend: &B, key: CheckKey, clock: Clock) -> Conn
         key,
         at: clock.now(),
         retry_after: None,
-        links,
+        link_results: links,
         is_current: true,
     }
 }

@@ -101,7 +101,7 @@ impl Backend for FakeBackend {
         }
         progress.report_line("ended");
         self.in_flight.fetch_sub(1, Ordering::SeqCst);
-        Ok(Done::Ok)
+        Ok(Done::Applied)
     }
 
     fn logs(&self, _: &ContainerId, _: LogQuery) -> BoxStream<'static, Result<LogLine, ActionError>> {

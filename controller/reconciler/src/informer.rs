@@ -76,7 +76,7 @@ fn apply_event(store: &mut Store, event: WatchEvent) -> bool {
         | WatchEvent::Delete(_)
         | WatchEvent::Stopped(..)
         | WatchEvent::OutOfMemory(..)
-        | WatchEvent::ImageMoved(_)
+        | WatchEvent::ImageRetagged(_)
         | WatchEvent::StreamStalled => false,
     };
     store.apply(event);
@@ -104,7 +104,7 @@ fn count(store: &Store, event: &WatchEvent, metrics: &TaskMetrics, now: Timestam
         | WatchEvent::Delete(_)
         | WatchEvent::Stopped(..)
         | WatchEvent::OutOfMemory(..)
-        | WatchEvent::ImageMoved(_)
+        | WatchEvent::ImageRetagged(_)
         | WatchEvent::Retrying { .. }
         | WatchEvent::Connected(_) => {}
     }

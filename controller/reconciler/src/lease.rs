@@ -1,7 +1,7 @@
 //! Lease task: writes the lease of this controller once the engine answers, renews it, and releases it at a clean
 //! stop.
 //!
-//! It is the only writer of the own lease. Every call also returns the leases of other controllers, which the task
+//! It is the only writer of the lease of this controller. Every call also returns the leases of other controllers, which the task
 //! publishes as [`Leases`].
 
 use std::collections::BTreeSet;

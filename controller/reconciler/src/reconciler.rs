@@ -226,7 +226,7 @@ impl<B: Backend> Reconciler<B> {
         let leases = self.inputs.leases.borrow_and_update().clone();
         let preflight = self.inputs.preflights.borrow_and_update().clone();
         let links = self.inputs.links.borrow_and_update().clone();
-        self.planner.on_links_changed(&links);
+        self.planner.on_connectivity_changed(&links);
         let now = self.clock.now();
         self.overrides.drop_expired(&specs, now);
         let inputs = overrides::OverrideInputs {

@@ -95,7 +95,9 @@ impl RunSummary {
         };
         let how = match (self.kind, self.signal.as_deref()) {
             (Some(FailureKind::OutOfMemory), _) => format!("out of memory ({code})"),
-            (Some(FailureKind::Unhealthy), _) => "health check failed past its retries".to_owned(),
+            (Some(FailureKind::Unhealthy), _) => {
+                "health check failed more often than its `retries` allow".to_owned()
+            }
             (Some(FailureKind::NotRunnable), _) => format!("command not found or not executable ({code})"),
             (Some(FailureKind::Signal), Some(signal)) => format!("killed by {signal} ({code})"),
             (Some(FailureKind::Signal | FailureKind::Exit) | None, _) => code,

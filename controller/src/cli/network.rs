@@ -120,9 +120,9 @@ pub(crate) async fn now(settings: &Settings, env: &EnvName) -> Result<NetworkRep
         hashes: None,
         health: &health,
         outages: &[],
-        epoch: None,
+        engine_returned_at: None,
     };
-    let check = connectivity::check(collector.docker(), topology.as_it_is(), Clock::system()).await;
+    let check = connectivity::check(collector.docker(), topology.current_key(), Clock::system()).await;
     let in_environment = |error: StructuredError| error.environment(env.as_str());
     Ok(NetworkReport {
         environment: env.to_string(),

@@ -1,6 +1,6 @@
 //! `argus preflight`: checks engine, disk and host against the specs.
 
-use argus_core::preflight::{Policy, PreflightFacts, evaluate, report};
+use argus_core::preflight::{PreflightFacts, PreflightSettings, evaluate, report};
 use argus_crds::error::{Code, StructuredError};
 use argus_crds::status::{
     CheckName, CheckResult, PreflightBefore, PreflightCheck, PreflightFix, PreflightOverall, PreflightReport,
@@ -57,7 +57,7 @@ pub(crate) async fn run_checks(
     let started = clock::now();
     let own = settings.clone();
     let collector = blocking_io::read(move || FactCollector::of(&own)).await?;
-    let run_checks = |facts: &PreflightFacts, policy: &Policy| {
+    let run_checks = |facts: &PreflightFacts, policy: &PreflightSettings| {
         let now = clock::now();
         report(evaluate(facts, policy, skip, now), now)
     };

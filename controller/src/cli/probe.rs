@@ -1,6 +1,6 @@
 //! `argus probe`: checks of a helper container from inside its network or file system. It is not for users.
 
-use argus_core::preflight::Disk;
+use argus_core::preflight::DiskFact;
 use clap::{Args, Subcommand};
 
 use super::output;
@@ -37,7 +37,7 @@ impl Probe {
                 let found = rustix::fs::statvfs(path.as_str()).map_err(|error| {
                     Failure::operation_failed(&format!("cannot read the file system of `{path}`"), &error)
                 })?;
-                output::json(&Disk {
+                output::json(&DiskFact {
                     free: found.f_bavail * found.f_frsize,
                     total: found.f_blocks * found.f_frsize,
                     files_free: (found.f_files > 0).then_some(found.f_favail),

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::io::{BufRead as _, IsTerminal as _};
 
 use argus_core::preflight::size;
-use argus_core::prune::{BuiltImage, bytes, unused};
+use argus_core::prune::{BuiltImage, freed_bytes, unused_images};
 use argus_reconciler::reconciler::PersistedState;
 use argus_reconciler::state_dir::StateDir;
 use clap::Args;
@@ -106,10 +106,10 @@ pub(crate) async fn find(settings: &Settings, images_only: bool) -> Result<Prune
             .map_err(|error| engine_failure("cannot measure the build cache", &error))?
     };
     let (wanted, known) = wanted(&collector, settings).await?;
-    let mut dead = unused(&images, &wanted);
+    let mut dead = unused_images(&images, &wanted);
     // An unreadable spec may use any tagged image, so only untagged images are removed.
     dead.retain(|image| known || image.tags.is_empty());
-    let freed = bytes(&images, &dead);
+    let freed = freed_bytes(&images, &dead);
     Ok(PruneReport {
         images: dead.into_iter().map(row).collect(),
         images_bytes: freed,

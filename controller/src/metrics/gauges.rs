@@ -106,9 +106,9 @@ gauge_set! {
     waits "argus_waiting" ["environment", "reason"]:
         "Current waits, by environment and reason; no series without a wait.";
     spec_files "argus_spec_files" ["state"]:
-        "Files of the spec folder, by state.";
+        "Files of the specs folder, by state.";
     specs_available "argus_specs_available" []:
-        "1 while the spec folder can be read.";
+        "1 while the specs folder can be read.";
     phases "argus_environments" ["phase"]:
         "Environments, by phase.";
     phase "argus_environment_phase" ["environment", "phase"]:

@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use argus_backend::EngineInfo;
-use argus_core::preflight::Policy;
+use argus_core::preflight::PreflightSettings;
 use argus_core::status::{breaker, lasting, orphan_errors, orphans, spec_errors, unavailable, unwritable};
 use argus_core::time::Timestamp;
 use argus_crds::error::StructuredError;
@@ -71,7 +71,7 @@ pub(super) fn status(
             .map(|(name, status)| (name.clone(), status.phase))
             .collect(),
         preflight: snapshot.preflight.report(
-            &Policy::default(),
+            &PreflightSettings::default(),
             (!snapshot.store.is_reachable())
                 .then(|| snapshot.engine_problem())
                 .as_deref(),
@@ -117,11 +117,11 @@ fn conditions(snapshot: &Snapshot, previous: Option<&ControllerStatus>) -> Vec<C
             "FolderUnavailable",
             format!("no environment is removed: {why}"),
         ),
-        (None, true) => (Truth::True, "Scanned", "the spec folder is read".to_owned()),
+        (None, true) => (Truth::True, "Scanned", "the specs folder is read".to_owned()),
         (None, false) => (
             Truth::Unknown,
             "NotScanned",
-            "the spec folder has not been read yet".to_owned(),
+            "the specs folder has not been read yet".to_owned(),
         ),
     };
     let dated = |kind: &str, (status, reason, message): (Truth, &str, String)| {

@@ -55,20 +55,20 @@ impl Collector {
 }
 
 /// Adds a warning for each unsupported tag.
-pub(super) fn tags(tags: &[(String, Location)], to: &mut Collector) {
+pub(super) fn tags(tags: &[(String, Location)], collector: &mut Collector) {
     for (tag, location) in tags {
         let message = format!("the tag `{}` is not supported and is ignored", shown(tag));
-        to.add(Diagnostic::warning("", message).at(*location));
+        collector.add(Diagnostic::warning("", message).at(*location));
     }
 }
 
 /// Adds a diagnostic for each difference between a file and the schema of [`E2eSpec`].
-pub(super) fn against_schema(root: &Node, to: &mut Collector) {
+pub(super) fn against_schema(root: &Node, collector: &mut Collector) {
     static SCHEMA: OnceLock<Value> = OnceLock::new();
     let schema = SCHEMA.get_or_init(|| schemars::schema_for!(E2eSpec).to_value());
     let mut check = Check {
         root: schema,
-        to,
+        collector,
         parents: Vec::new(),
     };
     check.value(schema, root, "", root.location);
@@ -77,7 +77,7 @@ pub(super) fn against_schema(root: &Node, to: &mut Collector) {
 struct Check<'a> {
     /// Root of the schema; references lead to its definitions.
     root: &'a Value,
-    to: &'a mut Collector,
+    collector: &'a mut Collector,
     /// Known keys of the maps on the current path, outermost first, each with the key of the next step.
     parents: Vec<(&'a Map<String, Value>, String)>,
 }
@@ -164,7 +164,7 @@ impl<'a> Check<'a> {
                     "" => format!("`{name}` is missing"),
                     path => format!("`{}` has no `{name}`", shown(path)),
                 };
-                self.to.add(
+                self.collector.add(
                     Diagnostic::error(join(path, name), message)
                         .hint(missing_key_hint(name, known))
                         .at(location),
@@ -198,7 +198,7 @@ impl<'a> Check<'a> {
             Diagnostic::warning(path, format!("`{name}` has no value and is ignored"))
                 .hint("give it a value or remove the line")
         };
-        self.to.add(diagnostic.at(entry.key_location));
+        self.collector.add(diagnostic.at(entry.key_location));
     }
 
     fn list(&mut self, schema: &'a Value, items: &[std::sync::Arc<Node>], path: &str, location: Location) {
@@ -210,7 +210,7 @@ impl<'a> Check<'a> {
                 name(path),
                 items.len()
             );
-            self.to.add(Diagnostic::error(path, message).at(location));
+            self.collector.add(Diagnostic::error(path, message).at(location));
         }
         let Some(each) = schema.get("items") else { return };
         for (index, item) in items.iter().enumerate() {
@@ -222,7 +222,7 @@ impl<'a> Check<'a> {
         let most = schema.get(bound).and_then(Value::as_u64).unwrap_or(u64::MAX);
         if count as u64 > most {
             let message = format!("`{}` accepts at most {most} values, not {count}", name(path));
-            self.to.add(Diagnostic::error(path, message).at(location));
+            self.collector.add(Diagnostic::error(path, message).at(location));
         }
     }
 
@@ -266,7 +266,7 @@ impl<'a> Check<'a> {
             hint,
             ..Diagnostic::error(path, message).at(location)
         };
-        self.to.add(diagnostic);
+        self.collector.add(diagnostic);
     }
 
     fn unknown(&mut self, known: &'a Map<String, Value>, entry: &Entry, path: &str) {
@@ -276,7 +276,7 @@ impl<'a> Check<'a> {
             hint,
             ..Diagnostic::warning(path, message)
         };
-        self.to.add(diagnostic.at(entry.key_location));
+        self.collector.add(diagnostic.at(entry.key_location));
     }
 }
 

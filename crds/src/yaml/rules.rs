@@ -7,13 +7,13 @@ use super::tree::{Entry, Kind, Node, shown};
 use crate::diagnostic::Diagnostic;
 
 /// Adds a diagnostic for each violated rule.
-pub(super) fn check(root: &Node, to: &mut Collector) {
+pub(super) fn check(root: &Node, collector: &mut Collector) {
     if let Some(version) = root.get("version")
         && let Some(text) = text(&version.value)
         && text.split('.').next() != Some("1")
     {
         let message = format!("version `{}` is not supported, only `1`", shown(text));
-        to.add(
+        collector.add(
             Diagnostic::warning("version", message)
                 .hint("write `version: \"1\"`")
                 .at(version.location()),
@@ -23,46 +23,46 @@ pub(super) fn check(root: &Node, to: &mut Collector) {
         && present(root, "services").is_some_and(|services| !is_empty(&services.value))
     {
         let message = "`service` is ignored because `services` exists";
-        to.add(
+        collector.add(
             Diagnostic::warning("service", message)
                 .hint("remove one of them")
                 .at(service.key_location),
         );
     }
-    check_port_range(root, to);
+    check_port_range(root, collector);
     match present(root, "services").map(|services| &services.value.kind) {
         Some(Kind::List(items)) => {
             for (index, item) in items.iter().enumerate() {
                 let path = format!("services[{index}]");
                 if matches!(item.kind, Kind::Map(_)) && name_of(item).is_none() {
                     let message = format!("`{path}` has no `name`");
-                    to.add(
+                    collector.add(
                         Diagnostic::error(path.clone(), message)
                             .hint("add `name: …`")
                             .at(item.location),
                     );
                 }
-                check_healthcheck(item, &path, to);
+                check_healthcheck(item, &path, collector);
             }
         }
         Some(Kind::Map(entries)) => {
             for entry in entries {
-                check_healthcheck(&entry.value, &format!("services.{}", entry.key), to);
+                check_healthcheck(&entry.value, &format!("services.{}", entry.key), collector);
             }
         }
         Some(Kind::Scalar { .. }) | None => {}
     }
     if let Some(service) = present(root, "service") {
-        check_healthcheck(&service.value, "service", to);
+        check_healthcheck(&service.value, "service", collector);
     }
     if let Some(Kind::Map(mocks)) = present(root, "mocks").map(|mocks| &mocks.value.kind) {
         for mock in mocks {
-            check_record_target(mock, to);
+            check_record_target(mock, collector);
         }
     }
 }
 
-fn check_port_range(root: &Node, to: &mut Collector) {
+fn check_port_range(root: &Node, collector: &mut Collector) {
     let Some(range) = present(root, "isolation").and_then(|isolation| present(&isolation.value, "portRange"))
     else {
         return;
@@ -77,11 +77,11 @@ fn check_port_range(root: &Node, to: &mut Collector) {
         let message = format!("the end {high} of `portRange` is below its start {low}");
         let diagnostic =
             Diagnostic::error("isolation.portRange", message).hint(format!("write `[{high}, {low}]`"));
-        to.add(diagnostic.at(range.location()));
+        collector.add(diagnostic.at(range.location()));
     }
 }
 
-fn check_healthcheck(service: &Node, path: &str, to: &mut Collector) {
+fn check_healthcheck(service: &Node, path: &str, collector: &mut Collector) {
     let check = present(service, "container").and_then(|container| present(&container.value, "healthcheck"));
     let Some(check) = check.filter(|check| matches!(check.value.kind, Kind::Map(_))) else {
         return;
@@ -101,11 +101,11 @@ fn check_healthcheck(service: &Node, path: &str, to: &mut Collector) {
             kind.unwrap_or_default()
         );
         let path = format!("{path}.container.healthcheck");
-        to.add(Diagnostic::error(path, message).hint(hint).at(check.key_location));
+        collector.add(Diagnostic::error(path, message).hint(hint).at(check.key_location));
     }
 }
 
-fn check_record_target(mock: &Entry, to: &mut Collector) {
+fn check_record_target(mock: &Entry, collector: &mut Collector) {
     let Some(mode) = present(&mock.value, "mode") else {
         return;
     };
@@ -115,7 +115,7 @@ fn check_record_target(mock: &Entry, to: &mut Collector) {
             shown(&mock.key)
         );
         let path = format!("mocks.{}.mode", mock.key);
-        to.add(
+        collector.add(
             Diagnostic::error(path, message)
                 .hint("add `target: http://…`")
                 .at(mode.location()),

@@ -231,8 +231,8 @@ fn every_action_is_repeatable_and_observed() {
             name: name("argus-life-data"),
             labels: labels("life", None),
         };
-        assert_eq!(executor.act(volume()).await, Ok(Done::Ok));
-        assert_eq!(executor.act(volume()).await, Ok(Done::Ok));
+        assert_eq!(executor.act(volume()).await, Ok(Done::Applied));
+        assert_eq!(executor.act(volume()).await, Ok(Done::Applied));
         observer
             .until("network and volume", |store, _| {
                 store.network(&network).is_some() && store.volume("argus-life-data").is_some()
@@ -258,8 +258,8 @@ fn every_action_is_repeatable_and_observed() {
                 container.state == ContainerState::Created
             })
             .await;
-        assert_eq!(executor.start(&id).await, Ok(Done::Ok));
-        assert_eq!(executor.start(&id).await, Ok(Done::Ok));
+        assert_eq!(executor.start(&id).await, Ok(Done::Applied));
+        assert_eq!(executor.start(&id).await, Ok(Done::Applied));
         observer
             .sees(&id, "running on its network under its alias", |container| {
                 let attached = container.networks.get("argus-life");
@@ -306,8 +306,8 @@ fn every_action_is_repeatable_and_observed() {
             id: id.clone(),
             to: name("argus-life-web2"),
         };
-        assert_eq!(executor.act(rename()).await, Ok(Done::Ok));
-        assert_eq!(executor.act(rename()).await, Ok(Done::Ok));
+        assert_eq!(executor.act(rename()).await, Ok(Done::Applied));
+        assert_eq!(executor.act(rename()).await, Ok(Done::Applied));
         observer
             .sees(&id, "renamed", |container| container.name == "argus-life-web2")
             .await;
@@ -316,8 +316,8 @@ fn every_action_is_repeatable_and_observed() {
             network: "argus-life".into(),
             container: "argus-life-web2".into(),
         };
-        assert_eq!(executor.act(disconnect()).await, Ok(Done::Ok));
-        assert_eq!(executor.act(disconnect()).await, Ok(Done::Ok));
+        assert_eq!(executor.act(disconnect()).await, Ok(Done::Applied));
+        assert_eq!(executor.act(disconnect()).await, Ok(Done::Applied));
         observer
             .sees(&id, "on no network", |container| container.networks.is_empty())
             .await;
@@ -326,8 +326,8 @@ fn every_action_is_repeatable_and_observed() {
             container: id.clone(),
             aliases: vec!["web".into()],
         };
-        assert_eq!(executor.act(connect()).await, Ok(Done::Ok));
-        assert_eq!(executor.act(connect()).await, Ok(Done::Ok));
+        assert_eq!(executor.act(connect()).await, Ok(Done::Applied));
+        assert_eq!(executor.act(connect()).await, Ok(Done::Applied));
         observer
             .sees(&id, "connected again", |container| {
                 container
@@ -344,8 +344,8 @@ fn every_action_is_repeatable_and_observed() {
             })
             .await;
         let unpause = || Action::UnpauseContainer { id: id.clone() };
-        assert_eq!(executor.act(unpause()).await, Ok(Done::Ok));
-        assert_eq!(executor.act(unpause()).await, Ok(Done::Ok));
+        assert_eq!(executor.act(unpause()).await, Ok(Done::Applied));
+        assert_eq!(executor.act(unpause()).await, Ok(Done::Applied));
         observer.sees(&id, "running again", running).await;
 
         let in_use = Action::RemoveNetwork {
@@ -364,8 +364,8 @@ fn every_action_is_repeatable_and_observed() {
             Err(ActionError::Busy(_))
         ));
 
-        assert_eq!(executor.stop(&id).await, Ok(Done::Ok));
-        assert_eq!(executor.stop(&id).await, Ok(Done::Ok));
+        assert_eq!(executor.stop(&id).await, Ok(Done::Applied));
+        assert_eq!(executor.stop(&id).await, Ok(Done::Applied));
         observer
             .sees(&id, "exited", |container| {
                 container.state == ContainerState::Exited && container.inspect.is_some()
@@ -373,17 +373,17 @@ fn every_action_is_repeatable_and_observed() {
             .await;
         assert_eq!(observer.stops(), 0, "our own stop has no other actor");
 
-        assert_eq!(executor.remove(&id).await, Ok(Done::Ok));
-        assert_eq!(executor.remove(&id).await, Ok(Done::Ok));
-        assert_eq!(executor.stop(&id).await, Ok(Done::Ok));
+        assert_eq!(executor.remove(&id).await, Ok(Done::Applied));
+        assert_eq!(executor.remove(&id).await, Ok(Done::Applied));
+        assert_eq!(executor.stop(&id).await, Ok(Done::Applied));
         assert_eq!(executor.start(&id).await, Err(ActionError::Gone));
         observer
             .until("gone", |store, _| store.container(&id).is_none())
             .await;
-        assert_eq!(executor.act(in_use.clone()).await, Ok(Done::Ok));
-        assert_eq!(executor.act(in_use).await, Ok(Done::Ok));
-        assert_eq!(executor.act(remove_volume()).await, Ok(Done::Ok));
-        assert_eq!(executor.act(remove_volume()).await, Ok(Done::Ok));
+        assert_eq!(executor.act(in_use.clone()).await, Ok(Done::Applied));
+        assert_eq!(executor.act(in_use).await, Ok(Done::Applied));
+        assert_eq!(executor.act(remove_volume()).await, Ok(Done::Applied));
+        assert_eq!(executor.act(remove_volume()).await, Ok(Done::Applied));
         observer
             .until("everything is removed", |store, _| {
                 store.network(&network).is_none() && store.volume("argus-life-data").is_none()
@@ -489,7 +489,7 @@ fn foreign_objects_are_never_changed() {
             for act in acts {
                 let verb = act.verb();
                 assert!(
-                    matches!(executor.act(act).await, Err(ActionError::NotOurs(_))),
+                    matches!(executor.act(act).await, Err(ActionError::NotOwned(_))),
                     "{verb}"
                 );
             }
@@ -526,7 +526,7 @@ fn foreign_objects_are_never_changed() {
             id: NetworkId::new(foreign).expect("an id"),
             name: String::new(),
         };
-        assert!(matches!(executor.act(act).await, Err(ActionError::NotOurs(_))));
+        assert!(matches!(executor.act(act).await, Err(ActionError::NotOwned(_))));
         engine.docker_ok(&["volume", "create", "foreign-vol"]);
         let act = Action::CreateVolume {
             name: name("foreign-vol"),
@@ -539,7 +539,7 @@ fn foreign_objects_are_never_changed() {
                     name: name("foreign-vol")
                 })
                 .await,
-            Err(ActionError::NotOurs(_))
+            Err(ActionError::NotOwned(_))
         ));
         engine.docker_ok(&["rm", "-f", "inherits", "plain", ours.as_str()]);
     });
@@ -632,7 +632,7 @@ fn refused_port_names_its_owner() {
         drop(listener);
         assert_eq!(
             executor.start(&id).await,
-            Ok(Done::Ok),
+            Ok(Done::Applied),
             "the same container starts when the port is free"
         );
 
@@ -712,7 +712,7 @@ fn refusals_name_their_cause() {
         let mut observer = Observer::open(&docker);
         match received {
             Err(ActionError::EntrypointNotFound(_)) => {}
-            Ok(Done::Ok) => {
+            Ok(Done::Applied) => {
                 observer
                     .sees(&id, "127", |container| {
                         container
@@ -731,7 +731,7 @@ fn refusals_name_their_cause() {
                 name: String::new(),
             })
             .await;
-        assert_eq!(removed, Ok(Done::Ok), "only stopped containers are attached");
+        assert_eq!(removed, Ok(Done::Applied), "only stopped containers are attached");
         assert!(matches!(
             executor.start(&id).await,
             Err(ActionError::NetworkGone(_))
@@ -804,7 +804,7 @@ fn image_is_built_from_its_context() {
             docker
                 .execute(&Action::BuildImage(build.clone()), &received)
                 .await,
-            Ok(Done::Ok)
+            Ok(Done::Applied)
         );
         assert!(
             received
@@ -876,10 +876,10 @@ fn image_is_pulled_from_its_registry() {
         let pull = |reference: &str| Action::PullImage {
             reference: reference.to_owned(),
         };
-        assert_eq!(docker.execute(&pull(&pushed), &received).await, Ok(Done::Ok));
+        assert_eq!(docker.execute(&pull(&pushed), &received).await, Ok(Done::Applied));
         assert!(!received.0.lock().expect("a list").is_empty());
         engine.docker_ok(&["image", "inspect", &pushed]);
-        assert_eq!(docker.execute(&pull(&pushed), &()).await, Ok(Done::Ok));
+        assert_eq!(docker.execute(&pull(&pushed), &()).await, Ok(Done::Applied));
         let none = docker
             .execute(&pull(&format!("{}/app:none", registry.address)), &())
             .await;
@@ -1023,7 +1023,7 @@ fn broken_connection_gives_honest_outcomes() {
         let id = executor.container("argus-wire-a", spec("wire", "a")).await;
         proxy.inject("POST /containers/*/start", Fault::CloseAfter, 1);
         assert!(matches!(executor.start(&id).await, Err(error) if error.is_outcome_unknown()));
-        assert_eq!(executor.start(&id).await, Ok(Done::Ok));
+        assert_eq!(executor.start(&id).await, Ok(Done::Applied));
         proxy.inject("GET /containers/*/json", Fault::CloseBefore, 1);
         assert!(
             matches!(executor.remove(&id).await, Err(ActionError::Unreachable(_))),
@@ -1068,7 +1068,7 @@ fn broken_connection_gives_honest_outcomes() {
         observer
             .until("found again", |store, _| store.is_reachable())
             .await;
-        assert_eq!(executor.remove(&id).await, Ok(Done::Ok));
+        assert_eq!(executor.remove(&id).await, Ok(Done::Applied));
     });
 }
 

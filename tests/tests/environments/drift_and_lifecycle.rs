@@ -220,7 +220,7 @@ fn given_up_service_is_retried_with_a_moved_tag() {
     );
     let events = argus.cli(&["events", "turned", "--type", "intent"]);
     let output = String::from_utf8_lossy(&events.stdout).into_owned();
-    assert!(output.contains("image changed"), "{output}");
+    assert!(output.contains("image retagged"), "{output}");
 }
 
 #[test]

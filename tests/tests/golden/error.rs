@@ -38,7 +38,7 @@ pub(crate) fn read(words: &[&str]) -> Result<ActionError, String> {
         "network-in-use" => ActionError::NetworkInUse(text),
         "busy" => ActionError::Busy(text),
         "disk-full" => ActionError::DiskFull(text),
-        "not-ours" => ActionError::NotOurs(text),
+        "not-owned" => ActionError::NotOwned(text),
         "rejected" => ActionError::Rejected(text),
         other => return Err(format!("`{other}` is not an error")),
     })

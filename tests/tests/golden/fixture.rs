@@ -173,7 +173,7 @@ impl GoldenFixture {
             }
             ["retagged", id] => {
                 let id = ContainerId::new(*id).map_err(|why| why.to_string())?;
-                self.store.apply(WatchEvent::ImageMoved(id));
+                self.store.apply(WatchEvent::ImageRetagged(id));
             }
             ["probe", id, word] => self.probe(id, word)?,
             ["dead", id] => self.dead(id)?,
@@ -386,7 +386,7 @@ impl GoldenFixture {
             (Ok(id), Action::CreateNetwork { .. }) => {
                 Ok(Done::Network(NetworkId::new(id).map_err(|why| why.to_string())?))
             }
-            (Ok(_), _) => Ok(Done::Ok),
+            (Ok(_), _) => Ok(Done::Applied),
         };
         let planner = self.planner.as_mut().ok_or("no planner")?;
         planner.finished(&step, &outcome, &self.store, self.now);

@@ -51,7 +51,8 @@ impl GoldenFixture {
                 let (key, host) = objects::pair(&service, pair).ok_or("no port")?;
                 let kept = self.memory.environments.entry(env).or_default();
                 kept.ports.insert(key.clone(), host);
-                kept.wanted.insert(key, wanted.parse().map_err(|_| "no port")?);
+                kept.requested_ports
+                    .insert(key, wanted.parse().map_err(|_| "no port")?);
             }
             ["image", service, known] => {
                 let (env, service) = self.address(service)?;

@@ -126,7 +126,7 @@ impl SimFixture {
         self.waiting.clear();
         self.last = ReconcileResult::default();
         // A new controller starts without mode Safe; a disk that is still full brings it back at the first action.
-        self.requests.restrictions.safe = None;
+        self.requests.restrictions.safe_mode_reason = None;
         self.away_until = Some(self.now + away);
     }
 
@@ -140,7 +140,7 @@ impl SimFixture {
     pub(crate) fn resume(&mut self) {
         self.journal_down = false;
         self.saved = None;
-        self.requests.restrictions.safe = None;
+        self.requests.restrictions.safe_mode_reason = None;
     }
 
     /// Suspends the host: all events of this time arrive together afterwards.
@@ -274,7 +274,7 @@ impl SimFixture {
             let outcome = Err(ActionError::JournalUnwritable("no space left".to_owned()));
             self.planner.finished(step, &outcome, &self.store, self.now);
             self.refused += 1;
-            self.requests.restrictions.safe = Some("no space left".to_owned());
+            self.requests.restrictions.safe_mode_reason = Some("no space left".to_owned());
             turn.wake_at = Some(self.now);
         }
         for step in &begin {
@@ -367,7 +367,7 @@ impl SimFixture {
     fn check(&mut self, turn: &ReconcileResult) {
         let mut broken = Vec::new();
         let may_act = self.scanned && self.store.is_synced();
-        if !turn.actions.is_empty() && self.requests.restrictions.safe.is_some() {
+        if !turn.actions.is_empty() && self.requests.restrictions.safe_mode_reason.is_some() {
             broken.push(("safe", format!("{:?}", turn.actions)));
         }
         if !turn.actions.is_empty() && !may_act {

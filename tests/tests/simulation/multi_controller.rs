@@ -133,7 +133,7 @@ impl Party {
     }
 
     fn has(&self, env: &EnvName, now: Timestamp) -> bool {
-        self.awake && self.specs.contains_key(env) && self.leases.ownership(env, true, now) == Ownership::Ours
+        self.awake && self.specs.contains_key(env) && self.leases.ownership(env, true, now) == Ownership::Own
     }
 
     fn waits_for_another(&self, env: &EnvName) -> bool {

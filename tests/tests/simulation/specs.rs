@@ -9,7 +9,7 @@ use argus_core::backoff::Growth;
 use argus_core::desired::hash::revision_of;
 use argus_core::desired::{
     Accepted, Build, Condition, Criticality, Dependency, Desired, Image, Mount, Port, PortPolicy,
-    PortStrategy, Probe, ProbeKind, RestartPolicy, Role, Service, SpentMode,
+    PortStrategy, Probe, ProbeKind, RestartMode, RestartPolicy, Role, Service,
 };
 use argus_core::ident::{EnvName, Hash, Protocol, ResourceName, ServiceName};
 use argus_core::reconcile::ControllerIdentity;
@@ -88,7 +88,7 @@ pub(crate) fn published(container: u16, wanted: Option<u16>) -> Port {
     Port {
         container,
         protocol: Protocol::Tcp,
-        wanted,
+        requested: wanted,
         address: None,
     }
 }
@@ -120,7 +120,7 @@ pub(crate) fn restart_policy() -> RestartPolicy {
         max_delay: Duration::from_secs(60),
         window: Duration::from_secs(300),
         reset_after: Duration::from_secs(60),
-        mode: SpentMode::GiveUp,
+        mode: RestartMode::GiveUp,
     }
 }
 
@@ -150,11 +150,11 @@ pub(crate) fn desired(name: &str, services: impl IntoIterator<Item = Service>) -
             strategy: PortStrategy::Auto,
         },
         restart: restart_policy(),
-        preflight: argus_core::preflight::Policy::default(),
+        preflight: argus_core::preflight::PreflightSettings::default(),
         delete_volumes: false,
         confinement: argus_core::desired::Confinement::default(),
         clean_orphans: true,
-        verify_links: true,
+        verify_connectivity: true,
         ttl: None,
         hold: false,
         rollback: None,

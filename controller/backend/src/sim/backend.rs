@@ -174,10 +174,10 @@ impl Backend for Sim {
 
     async fn host_facts(&self) -> HostFacts {
         HostFacts {
-            engine: Fact::Known(preflight::Engine {
+            engine: Fact::Known(preflight::EngineFact {
                 endpoint: "memory".to_owned(),
                 api_version: "1.41".to_owned(),
-                ..preflight::Engine::default()
+                ..preflight::EngineFact::default()
             }),
             disk: Fact::NotApplicable("it has no disk".to_owned()),
             networks: Fact::NotApplicable("its networks cost nothing".to_owned()),

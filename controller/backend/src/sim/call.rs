@@ -32,16 +32,16 @@ impl Model {
             Action::PullImage { reference } => self.pull_image(reference),
             Action::BuildImage(build) => {
                 self.images.insert(build.tag.clone(), build.digest.to_string());
-                Ok(Done::Ok)
+                Ok(Done::Applied)
             }
             Action::CreateContainer { name, spec } => self.create_container(name, spec),
             Action::StartContainer { id } => self.ensure_owned(action, id).and_then(|()| self.start(id)),
             Action::StopContainer { id, .. } => match self.ensure_owned(action, id) {
-                Err(ActionError::Gone) => Ok(Done::Ok),
+                Err(ActionError::Gone) => Ok(Done::Applied),
                 Err(other) => Err(other),
                 Ok(()) => {
                     self.end(id, now, 143);
-                    Ok(Done::Ok)
+                    Ok(Done::Applied)
                 }
             },
             Action::UnpauseContainer { id } => self.ensure_owned(action, id).map(|()| self.unpause(id)),
@@ -49,18 +49,18 @@ impl Model {
                 self.ensure_owned(action, id).and_then(|()| self.rename(id, to))
             }
             Action::RemoveContainer { id, .. } => match self.ensure_owned(action, id) {
-                Err(ActionError::Gone) => Ok(Done::Ok),
+                Err(ActionError::Gone) => Ok(Done::Applied),
                 Err(other) => Err(other),
                 Ok(()) => {
                     self.containers.remove(id);
                     self.changed(&ObjectId::Container(id.clone()));
-                    Ok(Done::Ok)
+                    Ok(Done::Applied)
                 }
             },
             Action::CollectEvidence { id, .. } => self.collect_evidence(id),
             Action::CopyFile { id, file } => self.ensure_owned(action, id).map(|()| {
                 self.files.insert(id.clone(), file.clone());
-                Done::Ok
+                Done::Applied
             }),
             Action::ConnectNetwork {
                 network,
@@ -101,7 +101,7 @@ impl Model {
         let stored = self.containers.get(id).ok_or(ActionError::Gone)?;
         match stored.container.owner() {
             Some(_) => Ok(()),
-            None => Err(ActionError::NotOurs(format!(
+            None => Err(ActionError::NotOwned(format!(
                 "container `{}`",
                 stored.container.name
             ))),
@@ -171,7 +171,7 @@ impl Model {
             .map(|stored| stored.container.clone())
             .ok_or(ActionError::Gone)?;
         match container.state {
-            ContainerState::Running | ContainerState::Restarting => return Ok(Done::Ok),
+            ContainerState::Running | ContainerState::Restarting => return Ok(Done::Applied),
             ContainerState::Paused => {
                 return Err(ActionError::Rejected(
                     "cannot start a paused container, try unpause instead".to_owned(),
@@ -212,7 +212,7 @@ impl Model {
         }
         self.on_started(id);
         self.changed(&ObjectId::Container(id.clone()));
-        Ok(Done::Ok)
+        Ok(Done::Applied)
     }
 
     /// Records a failed start in the container, whose state does not change, and returns its error.
@@ -263,12 +263,12 @@ impl Model {
             stored.container.state = ContainerState::Running;
             self.changed(&ObjectId::Container(id.clone()));
         }
-        Done::Ok
+        Done::Applied
     }
 
     fn rename(&mut self, id: &ContainerId, to: &ResourceName) -> CallResult {
         match self.find_by_name(to.as_str()) {
-            Some(existing) if existing.id == *id => return Ok(Done::Ok),
+            Some(existing) if existing.id == *id => return Ok(Done::Applied),
             Some(existing) => {
                 return Err(ActionError::NameTaken {
                     holder: format!("`{}`", existing.name),
@@ -280,7 +280,7 @@ impl Model {
             stored.container.name = to.to_string();
             self.changed(&ObjectId::Container(id.clone()));
         }
-        Ok(Done::Ok)
+        Ok(Done::Applied)
     }
 
     fn pull_image(&mut self, reference: &str) -> CallResult {
@@ -290,7 +290,7 @@ impl Model {
             )));
         }
         self.images.insert(reference.to_owned(), String::new());
-        Ok(Done::Ok)
+        Ok(Done::Applied)
     }
 }
 

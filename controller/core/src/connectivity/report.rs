@@ -13,7 +13,7 @@ pub fn matrix(check: &ConnectivityCheck) -> Connectivity {
     Connectivity {
         verified: check.is_good(),
         as_of: check.at.to_string(),
-        links: check.links.iter().map(link).collect(),
+        links: check.link_results.iter().map(link).collect(),
     }
 }
 
@@ -58,7 +58,7 @@ pub fn errors(check: &ConnectivityCheck, environment: &Topology<'_>) -> Vec<Stru
         let error = link.error()?;
         Some(link_error(link, error, environment).with_call(call(link, error)))
     };
-    check.links.iter().filter_map(error).collect()
+    check.link_results.iter().filter_map(error).collect()
 }
 
 /// Returns the call trace of a check; a helper container connects in place of the service.

@@ -25,14 +25,14 @@ pub struct Topology<'a> {
     /// Recent outages of the engine.
     pub outages: &'a [Outage],
     /// Time at which the engine became reachable again, after its last outage.
-    pub epoch: Option<Timestamp>,
+    pub engine_returned_at: Option<Timestamp>,
 }
 
 impl<'a> Topology<'a> {
     /// Returns the key of a check that is possible now.
     ///
     /// `None` until every source and target runs, is healthy and is on the network, and where no service has a target.
-    pub fn due(&self) -> Option<CheckKey> {
+    pub fn due_key(&self) -> Option<CheckKey> {
         let targets = targets(self.desired);
         let network = self.network()?;
         let mut runs = BTreeMap::new();
@@ -56,13 +56,13 @@ impl<'a> Topology<'a> {
         (!targets.is_empty()).then(|| CheckKey {
             runs,
             network: Some(network.id.clone()),
-            epoch: self.epoch,
+            engine_returned_at: self.engine_returned_at,
             targets,
         })
     }
 
     /// Returns the key of the current state: all running containers, healthy or not.
-    pub fn as_it_is(&self) -> CheckKey {
+    pub fn current_key(&self) -> CheckKey {
         let services = self.desired.services.keys();
         let run = |name: &ServiceName| -> Option<(ServiceName, (ContainerId, Option<Timestamp>))> {
             let container = self.container(name)?;
@@ -72,7 +72,7 @@ impl<'a> Topology<'a> {
         CheckKey {
             runs: services.filter_map(run).collect(),
             network: self.network().map(|network| network.id.clone()),
-            epoch: self.epoch,
+            engine_returned_at: self.engine_returned_at,
             targets: targets(self.desired),
         }
     }

@@ -111,7 +111,7 @@ pub fn admit(spec: &E2eSpec, context: &SpecContext) -> Admission {
             confinement,
             breaker,
             preflight: settings::preflight(spec),
-            verify_links: spec.resilience.network.verify_connectivity,
+            verify_connectivity: spec.resilience.network.verify_connectivity,
             hold: spec.argus.hold,
             ttl,
             rollback: spec
@@ -234,7 +234,7 @@ fn services(
     services
 }
 
-/// Leaves what no image may contain out of every build: known once all mounts of the environment are.
+/// Excludes the state directory and writable mounts from every build context. Runs after all mounts are resolved.
 fn exclude(services: &mut [(String, Service)], context: &SpecContext) {
     let writable = |mount: &Mount| match mount {
         Mount::Bind {

@@ -50,12 +50,12 @@ impl Confinement {
 }
 
 /// Reads `argus.policy` and reports a log size outside of its bounds. The parser has checked the other numbers.
-pub(super) fn resolve_confinement(policy: &Policy, to: &mut Vec<Diagnostic>) -> Confinement {
+pub(super) fn resolve_confinement(policy: &Policy, diagnostics: &mut Vec<Diagnostic>) -> Confinement {
     let confinement = Confinement::from(policy);
     if !(MIN_LOG_SIZE..=MAX_LOG_SIZE).contains(&confinement.log_max_size) {
         let message = format!("`logMaxSize` is {}, outside of 1KB to 1GB", policy.log_max_size);
         let hint = "write a size from `1KB` to `1GB`";
-        to.push(Diagnostic::error("argus.policy.logMaxSize", message).hint(hint));
+        diagnostics.push(Diagnostic::error("argus.policy.logMaxSize", message).hint(hint));
     }
     confinement
 }

@@ -4,7 +4,7 @@ use core::net::IpAddr;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use argus_crds::{Container, Declared, Diagnostic, PortText, Service as Written};
+use argus_crds::{Container, Declared, Diagnostic, PortText, Service as ServiceSpec};
 
 use crate::desired::admit::SpecContext;
 use crate::desired::identity::{self, Identity, shown};
@@ -26,7 +26,7 @@ const MAX_STOP_GRACE: Duration = Duration::from_secs(600);
 const MAX_ENVIRONMENT: usize = 256 * 1024;
 
 /// Returns the valid name of a service; `None` if the name is invalid or missing.
-fn service_name(declared: &Declared<'_>, to: &mut Vec<Diagnostic>) -> Option<ServiceName> {
+fn service_name(declared: &Declared<'_>, diagnostics: &mut Vec<Diagnostic>) -> Option<ServiceName> {
     let Declared { name, path, service } = declared;
     let key = match (&service.name, &service.container) {
         (Some(_), _) => format!("{path}.name"),
@@ -35,7 +35,7 @@ fn service_name(declared: &Declared<'_>, to: &mut Vec<Diagnostic>) -> Option<Ser
         (None, Some(_)) => format!("{path}.container.name"),
         (None, None) => return None,
     };
-    identity::check_service_name(name, "service", &key, to)
+    identity::check_service_name(name, "service", &key, diagnostics)
 }
 
 /// Converts a service; returns `None` if a diagnostic rejects it.
@@ -44,24 +44,22 @@ pub(super) fn admit_service(
     identity: &Identity,
     context: &SpecContext,
     peers: &Peers,
-    to: &mut Vec<Diagnostic>,
+    diagnostics: &mut Vec<Diagnostic>,
 ) -> Option<Service> {
     let Declared {
-        path,
-        service: written,
-        ..
+        path, service: spec, ..
     } = declared;
-    let container = written.container.as_ref();
-    policy::check(written, path, to);
-    let name = service_name(declared, to);
+    let container = spec.container.as_ref();
+    policy::check(spec, path, diagnostics);
+    let name = service_name(declared, diagnostics);
     let Some(container) = container else {
         let message = format!("service `{}` has no `container`", shown(declared.name));
-        to.push(Diagnostic::error(path.as_str(), message).hint("add `container: {name: …}`"));
+        diagnostics.push(Diagnostic::error(path.as_str(), message).hint("add `container: {name: …}`"));
         return None;
     };
     let container_path = format!("{path}.container");
-    let container_name = container_name(container, &container_path, identity, to);
-    let vars = fill_vars(&written.vars, context, peers, &format!("{path}.vars"), to);
+    let container_name = container_name(container, &container_path, identity, diagnostics);
+    let vars = fill_vars(&spec.vars, context, peers, &format!("{path}.vars"), diagnostics);
     let filler = Filler {
         context,
         peers,
@@ -69,48 +67,55 @@ pub(super) fn admit_service(
     };
     // The collection of the peers has reported invalid ports.
     let ports = parse_ports(&container.ports, "", &mut Vec::new());
-    let probe = container.healthcheck.as_ref().map(|written| {
+    let probe = container.healthcheck.as_ref().map(|healthcheck| {
         probe::resolve_probe(
-            written,
+            healthcheck,
             &ports,
             &format!("{container_path}.healthcheck"),
             &filler,
-            to,
+            diagnostics,
         )
     });
-    let resolve_words = |command: &Option<argus_crds::Command>, key: &str, to: &mut Vec<Diagnostic>| {
-        let command = command.as_ref()?;
-        probe::resolve_command(command, &format!("{path}.{key}"), &filler, Deferral::Rendered, to)
-    };
-    let entrypoint = resolve_words(&written.entrypoint, "entrypoint", to);
-    let command = resolve_words(&written.command, "command", to);
+    let resolve_words =
+        |command: &Option<argus_crds::Command>, key: &str, diagnostics: &mut Vec<Diagnostic>| {
+            let command = command.as_ref()?;
+            probe::resolve_command(
+                command,
+                &format!("{path}.{key}"),
+                &filler,
+                Deferral::Rendered,
+                diagnostics,
+            )
+        };
+    let entrypoint = resolve_words(&spec.entrypoint, "entrypoint", diagnostics);
+    let command = resolve_words(&spec.command, "command", diagnostics);
     let environment = environment(
         &container.environment,
         &format!("{container_path}.environment"),
         &filler,
-        to,
+        diagnostics,
     );
     let mounts = mounts::resolve_mounts(
         &container.volumes,
         &format!("{container_path}.volumes"),
         context,
         identity,
-        to,
+        diagnostics,
     );
-    check_limits(written, path, to);
-    let tmpfs = tmpfs(&written.tmpfs, &format!("{path}.tmpfs"), to);
-    let extra_hosts = extra_hosts(&written.extra_hosts, &format!("{path}.extraHosts"), to);
-    check_process(written, path, to);
+    check_limits(spec, path, diagnostics);
+    let tmpfs = tmpfs(&spec.tmpfs, &format!("{path}.tmpfs"), diagnostics);
+    let extra_hosts = extra_hosts(&spec.extra_hosts, &format!("{path}.extraHosts"), diagnostics);
+    check_process(spec, path, diagnostics);
     // The remaining checks need the name.
     let name = name?;
-    let depends_on = needs::resolve_dependencies(written, &name, path, peers, to);
+    let depends_on = needs::resolve_dependencies(spec, &name, path, peers, diagnostics);
     let image = ImageRequest {
         path,
         service: &name,
-        image: written.image.as_deref(),
-        build: written.build.as_ref(),
+        image: spec.image.as_deref(),
+        build: spec.build.as_ref(),
     };
-    let image = image::resolve_image(image, identity, context, &filler, to);
+    let image = image::resolve_image(image, identity, context, &filler, diagnostics);
     Some(Service {
         file: None,
         role: Role::Service,
@@ -128,30 +133,28 @@ pub(super) fn admit_service(
         mounts,
         tmpfs,
         extra_hosts,
-        user: written.user.clone(),
-        working_dir: written.working_dir.clone(),
-        memory: written.memory.map(argus_crds::ByteSize::bytes),
-        nano_cpus: written.cpus.map(argus_crds::CpuCount::nanos),
-        stop_grace: written
-            .stop_grace
-            .map_or(STOP_GRACE, argus_crds::HumanDuration::get),
+        user: spec.user.clone(),
+        working_dir: spec.working_dir.clone(),
+        memory: spec.memory.map(argus_crds::ByteSize::bytes),
+        nano_cpus: spec.cpus.map(argus_crds::CpuCount::nanos),
+        stop_grace: spec.stop_grace.map_or(STOP_GRACE, argus_crds::HumanDuration::get),
         probe: match probe {
             None => None,
             Some(probe) => Some(probe?),
         },
         depends_on,
-        one_shot: written.one_shot,
-        criticality: criticality(written),
+        one_shot: spec.one_shot,
+        criticality: criticality(spec),
         name,
     })
 }
 
-/// Returns the declared criticality, `Important` by default, because the service under test has no dependents (decision
-/// 0017).
+/// Returns the declared criticality, or `Important`. A service that others require becomes `Critical` later in admission.
 ///
-/// Admission raises services that others depend on once all services are known.
-fn criticality(written: &Written) -> Criticality {
-    match written.criticality {
+/// The service under test has no dependents, so it is `Important`: see
+/// `docs/decisions/0017-a-lost-leaf-degrades-the-environment.md`.
+fn criticality(spec: &ServiceSpec) -> Criticality {
+    match spec.criticality {
         Some(argus_crds::Criticality::Critical) => Criticality::Critical,
         Some(argus_crds::Criticality::Important) | None => Criticality::Important,
         Some(argus_crds::Criticality::Recoverable) => Criticality::Recoverable,
@@ -163,29 +166,34 @@ fn container_name(
     container: &Container,
     path: &str,
     identity: &Identity,
-    to: &mut Vec<Diagnostic>,
+    diagnostics: &mut Vec<Diagnostic>,
 ) -> Option<ResourceName> {
     let path = format!("{path}.name");
-    identity::check_resource_name(&container.name, "container", &path, to)?;
-    identity::check_resource_name(&identity.on_engine(&container.name), "container", &path, to)
+    identity::check_resource_name(&container.name, "container", &path, diagnostics)?;
+    identity::check_resource_name(
+        &identity.on_engine(&container.name),
+        "container",
+        &path,
+        diagnostics,
+    )
 }
 
 /// Returns the published ports; reports and omits a container port that is published twice.
-pub(super) fn parse_ports(written: &[PortText], path: &str, to: &mut Vec<Diagnostic>) -> Vec<Port> {
+pub(super) fn parse_ports(texts: &[PortText], path: &str, diagnostics: &mut Vec<Diagnostic>) -> Vec<Port> {
     let mut all: Vec<Port> = Vec::new();
-    for (index, text) in written.iter().enumerate() {
+    for (index, text) in texts.iter().enumerate() {
         let path = format!("{path}[{index}]");
         let published = match ports::parse(text.as_str()) {
             Ok(published) => published,
             Err(why) => {
                 let message = format!("`{}` is not a valid port: {why}", shown(text.as_str()));
-                to.push(Diagnostic::error(path, message).hint(why.hint()));
+                diagnostics.push(Diagnostic::error(path, message).hint(why.hint()));
                 continue;
             }
         };
         if published.first_of_range {
             let message = format!("only the first host port of `{text}` is used");
-            to.push(
+            diagnostics.push(
                 Diagnostic::warning(&path, message)
                     .hint("write one host port; Argus replaces a taken one from `isolation.portRange`"),
             );
@@ -199,7 +207,8 @@ pub(super) fn parse_ports(written: &[PortText], path: &str, to: &mut Vec<Diagnos
                     "container port {}/{} is published twice, and Argus uses only the first host port",
                     port.container, port.protocol
                 );
-                to.push(Diagnostic::warning(&path, message).hint("keep one host port per container port"));
+                diagnostics
+                    .push(Diagnostic::warning(&path, message).hint("keep one host port per container port"));
             } else {
                 all.push(port);
             }
@@ -210,29 +219,29 @@ pub(super) fn parse_ports(written: &[PortText], path: &str, to: &mut Vec<Diagnos
 
 /// Returns the environment variables with resolved templates.
 fn environment(
-    written: &BTreeMap<String, String>,
+    texts: &BTreeMap<String, String>,
     path: &str,
     filler: &Filler<'_>,
-    to: &mut Vec<Diagnostic>,
+    diagnostics: &mut Vec<Diagnostic>,
 ) -> BTreeMap<String, String> {
     let mut all = BTreeMap::new();
     let mut size = 0;
-    for (name, value) in written {
+    for (name, value) in texts {
         let path = format!("{path}.{name}");
         if name.is_empty() || name.contains(['=', '\0']) {
             let message = format!("`{}` is not a valid variable name", shown(name));
-            to.push(Diagnostic::error(path, message).hint("write a name without `=`"));
+            diagnostics.push(Diagnostic::error(path, message).hint("write a name without `=`"));
             continue;
         }
-        let value = filler.fill(value, &path, Deferral::Rendered, to);
+        let value = filler.fill(value, &path, Deferral::Rendered, diagnostics);
         if value.contains('\0') {
             let message = format!("the value of `{}` contains a zero byte", shown(name));
-            to.push(Diagnostic::error(&path, message).hint("remove the zero byte"));
+            diagnostics.push(Diagnostic::error(&path, message).hint("remove the zero byte"));
         }
         size += name.len() + value.len() + 2;
         if size > MAX_ENVIRONMENT {
             let message = "the environment variables of the container exceed 256 KiB";
-            to.push(Diagnostic::error(path, message).hint("mount a file instead"));
+            diagnostics.push(Diagnostic::error(path, message).hint("mount a file instead"));
             break;
         }
         all.insert(name.clone(), value);
@@ -240,30 +249,30 @@ fn environment(
     all
 }
 
-fn check_limits(written: &Written, path: &str, to: &mut Vec<Diagnostic>) {
-    if let Some(memory) = written.memory.filter(|memory| memory.bytes() < MIN_MEMORY) {
+fn check_limits(spec: &ServiceSpec, path: &str, diagnostics: &mut Vec<Diagnostic>) {
+    if let Some(memory) = spec.memory.filter(|memory| memory.bytes() < MIN_MEMORY) {
         let message = format!("`memory` is {memory}, but the engine requires at least 6 MiB");
-        to.push(
+        diagnostics.push(
             Diagnostic::error(format!("{path}.memory"), message)
                 .hint("write a size such as `64MB`, or omit `memory` for no limit"),
         );
     }
-    if let Some(cpus) = written.cpus.filter(|cpus| cpus.nanos() < MIN_NANO_CPUS) {
+    if let Some(cpus) = spec.cpus.filter(|cpus| cpus.nanos() < MIN_NANO_CPUS) {
         let message = format!("`cpus` is {cpus}, but the engine requires at least 0.01");
-        to.push(
+        diagnostics.push(
             Diagnostic::error(format!("{path}.cpus"), message)
                 .hint("write a number such as `0.5`, or omit `cpus` for no limit"),
         );
     }
-    if let Some(grace) = written.stop_grace.filter(|grace| grace.get() > MAX_STOP_GRACE) {
+    if let Some(grace) = spec.stop_grace.filter(|grace| grace.get() > MAX_STOP_GRACE) {
         let message = format!("`stopGrace` is {grace}, more than the maximum of 10m");
-        to.push(
+        diagnostics.push(
             Diagnostic::error(format!("{path}.stopGrace"), message).hint("write a time of at most `10m`"),
         );
     }
 }
 
-fn check_process(written: &Written, path: &str, to: &mut Vec<Diagnostic>) {
+fn check_process(spec: &ServiceSpec, path: &str, diagnostics: &mut Vec<Diagnostic>) {
     let is_user = |user: &str| {
         !user.is_empty()
             && user.len() <= 256
@@ -271,44 +280,44 @@ fn check_process(written: &Written, path: &str, to: &mut Vec<Diagnostic>) {
                 .chars()
                 .all(|c| c.is_ascii_alphanumeric() || "_.:-$".contains(c))
     };
-    if let Some(user) = written.user.as_deref().filter(|user| !is_user(user)) {
+    if let Some(user) = spec.user.as_deref().filter(|user| !is_user(user)) {
         let message = format!("`{}` is not a valid user", shown(user));
-        to.push(
+        diagnostics.push(
             Diagnostic::error(format!("{path}.user"), message)
                 .hint("write `user`, `user:group`, or numeric ids such as `1000:1000`"),
         );
     }
-    if let Some(folder) = written
+    if let Some(folder) = spec
         .working_dir
         .as_deref()
         .filter(|dir| !dir.starts_with('/') || !paths::is_sane(dir))
     {
         let message = format!("`{}` is not an absolute path in the container", shown(folder));
-        to.push(
+        diagnostics.push(
             Diagnostic::error(format!("{path}.workingDir"), message)
                 .hint("write a path that begins with `/`"),
         );
     }
 }
 
-fn tmpfs(written: &[String], path: &str, to: &mut Vec<Diagnostic>) -> Vec<String> {
-    for (index, text) in written.iter().enumerate() {
+fn tmpfs(texts: &[String], path: &str, diagnostics: &mut Vec<Diagnostic>) -> Vec<String> {
+    for (index, text) in texts.iter().enumerate() {
         let folder = text.split(':').next().unwrap_or_default();
         if !folder.starts_with('/') || paths::to_absolute("/", folder) == "/" || !paths::is_sane(text) {
             let message = format!("`{}` is not a valid tmpfs path", shown(text));
-            to.push(
+            diagnostics.push(
                 Diagnostic::error(format!("{path}[{index}]"), message)
                     .hint("write `/path` or `/path:size=64m`"),
             );
         }
     }
-    written.to_vec()
+    texts.to_vec()
 }
 
 /// Returns the entries as `name:address`; also accepts the form `name=address` of Compose.
-fn extra_hosts(written: &[String], path: &str, to: &mut Vec<Diagnostic>) -> Vec<String> {
+fn extra_hosts(texts: &[String], path: &str, diagnostics: &mut Vec<Diagnostic>) -> Vec<String> {
     let mut lines = Vec::new();
-    for (index, text) in written.iter().enumerate() {
+    for (index, text) in texts.iter().enumerate() {
         let parts = text.split_once('=').or_else(|| text.split_once(':'));
         let line = parts.and_then(|(name, address)| {
             let is_name = !name.is_empty()
@@ -321,7 +330,7 @@ fn extra_hosts(written: &[String], path: &str, to: &mut Vec<Diagnostic>) -> Vec<
         });
         if line.is_none() {
             let message = format!("`{}` is not a valid host entry", shown(text));
-            to.push(
+            diagnostics.push(
                 Diagnostic::error(format!("{path}[{index}]"), message)
                     .hint("write `name:address`, such as `db.local:10.0.0.5` or `host:host-gateway`"),
             );

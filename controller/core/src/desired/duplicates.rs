@@ -9,7 +9,11 @@ use crate::desired::{Port, PortStrategy, Role, Service};
 /// Reports duplicate container names, ambiguous aliases, and duplicate host ports under the strategy `fail`.
 ///
 /// Each service comes with its path in the file; the first one in the file keeps a name or port.
-pub(super) fn check(services: &[(String, Service)], strategy: PortStrategy, to: &mut Vec<Diagnostic>) {
+pub(super) fn check(
+    services: &[(String, Service)],
+    strategy: PortStrategy,
+    diagnostics: &mut Vec<Diagnostic>,
+) {
     let mut containers: BTreeMap<&str, &Service> = BTreeMap::new();
     for (path, service) in services {
         match containers.get(service.container_name.as_str()) {
@@ -21,7 +25,7 @@ pub(super) fn check(services: &[(String, Service)], strategy: PortStrategy, to: 
                     "`{}` and `{}` both use the container name `{}`",
                     first.name, service.name, service.container_name
                 );
-                to.push(
+                diagnostics.push(
                     Diagnostic::error(setting_path(path, service, "container.name"), message)
                         .hint("give each container a unique name"),
                 );
@@ -38,7 +42,7 @@ pub(super) fn check(services: &[(String, Service)], strategy: PortStrategy, to: 
                     "`{alias}` is both a container of `{}` and the name of `{}`",
                     service.name, other.name
                 );
-                to.push(
+                diagnostics.push(
                     Diagnostic::warning(setting_path(path, service, "container.name"), message)
                         .hint("rename the container, because DNS would return either of them"),
                 );
@@ -47,23 +51,23 @@ pub(super) fn check(services: &[(String, Service)], strategy: PortStrategy, to: 
     }
     match strategy {
         PortStrategy::Auto => {}
-        PortStrategy::Fail => check_host_ports(services, to),
+        PortStrategy::Fail => check_host_ports(services, diagnostics),
     }
 }
 
-fn check_host_ports(services: &[(String, Service)], to: &mut Vec<Diagnostic>) {
+fn check_host_ports(services: &[(String, Service)], diagnostics: &mut Vec<Diagnostic>) {
     let mut held: Vec<(&Port, &Service)> = Vec::new();
     for (path, service) in services {
         for port in &service.ports {
             match held.iter().find(|(other, _)| collide(other, port)) {
                 None => held.push((port, service)),
                 Some((_, first)) => {
-                    let number = port.wanted.unwrap_or_default();
+                    let number = port.requested.unwrap_or_default();
                     let message = format!(
                         "`{}` and `{}` both request the host port {number}/{}",
                         first.name, service.name, port.protocol
                     );
-                    to.push(
+                    diagnostics.push(
                         Diagnostic::error(setting_path(path, service, "container.ports"), message).hint(
                             "change one of them, or set `resilience.network.portConflictStrategy: auto`",
                         ),
@@ -83,7 +87,7 @@ fn setting_path(path: &str, service: &Service, below: &str) -> String {
 }
 
 fn collide(one: &Port, other: &Port) -> bool {
-    let same = one.wanted.is_some() && one.wanted == other.wanted && one.protocol == other.protocol;
+    let same = one.requested.is_some() && one.requested == other.requested && one.protocol == other.protocol;
     let apart = match (one.address, other.address) {
         (Some(one), Some(other)) => one != other && !one.is_unspecified() && !other.is_unspecified(),
         _ => false,

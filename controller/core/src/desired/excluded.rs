@@ -9,8 +9,10 @@ use serde::{Deserialize, Serialize};
 
 use crate::desired::paths;
 
-/// Names that are excluded at every depth: the git directory and the default state directory.
-pub(super) const NAMES: [&str; 2] = [".git", ".argus"];
+/// Name of a git directory, which is excluded at every depth.
+pub(super) const GIT: &str = ".git";
+/// Name of the default state directory, which is excluded at every depth.
+pub(super) const STATE: &str = ".argus";
 
 /// Excluded paths of one build context, relative to the context.
 #[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -56,7 +58,7 @@ impl Excluded {
     /// Returns the decision about the entry at this path, relative to the context.
     pub fn classify(&self, path: &Path) -> ContextEntry {
         let name = path.file_name().and_then(|name| name.to_str());
-        let named = name.is_some_and(|name| NAMES.contains(&name) || is_spec_name(name));
+        let named = name.is_some_and(|name| [GIT, STATE].contains(&name) || is_spec_name(name));
         if named
             || self
                 .state

@@ -57,14 +57,15 @@ pub fn revision_of(desired: &Desired) -> Revision {
         fields.remove("breaker");
         fields.remove("clean_orphans");
         fields.remove("preflight");
-        fields.remove("verify_links");
-        // Another version of this program replaces the containers of mocks, but does not change the revision.
+        fields.remove("verify_connectivity");
+        // The mock image and the path of the mock file depend on the version of this program. A new version replaces
+        // the containers of mocks, but the revision stays.
         let services = fields.get_mut("services").and_then(Value::as_object_mut);
         for service in services.into_iter().flat_map(serde_json::Map::values_mut) {
             if let Value::Object(service) = service
                 && let Some(file) = service.get_mut("file").and_then(Value::as_object_mut)
             {
-                // The text of the file contains it.
+                // The content of the file includes the target.
                 file.remove("target");
                 service.remove("image");
             }

@@ -11,6 +11,8 @@ use crate::desired::excluded;
 use crate::desired::identity::shown;
 use crate::desired::paths;
 
+const OTHER_PATH: &str = "POLICY_VIOLATION: name another path of the project";
+
 /// Facts about the host paths of a spec file. All paths are absolute.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct HostPaths {
@@ -23,10 +25,10 @@ pub struct HostPaths {
 }
 
 /// Returns every host path that a file names, absolute and without `..`, before links are resolved.
-pub fn host_paths_in(written: &E2eSpec, directory: &str) -> BTreeSet<String> {
+pub fn host_paths_in(spec: &E2eSpec, directory: &str) -> BTreeSet<String> {
     let mut texts: Vec<&str> = Vec::new();
     let mut files = Vec::new();
-    for declared in written.declared() {
+    for declared in spec.declared() {
         let volumes = declared.service.container.iter().flat_map(|it| &it.volumes);
         texts.extend(volumes.filter_map(|text| bind_source(text)));
         if let Some(build) = &declared.service.build {
@@ -37,7 +39,7 @@ pub fn host_paths_in(written: &E2eSpec, directory: &str) -> BTreeSet<String> {
             }
         }
     }
-    for mock in written.mocks.values() {
+    for mock in spec.mocks.values() {
         if mock.image.is_some() {
             texts.extend(mock.volumes.iter().filter_map(|text| bind_source(text)));
         } else {
@@ -54,24 +56,34 @@ pub fn host_paths_in(written: &E2eSpec, directory: &str) -> BTreeSet<String> {
     sane.map(|text| paths::to_absolute(directory, text)).collect()
 }
 
+/// Use of a host path.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum PathUse {
+    /// Bind mount. A container may work with a git directory.
+    Mount,
+    /// Content that Argus reads: a build context, a Dockerfile or an API document. It is never part of a git directory.
+    Content,
+}
+
 /// Returns the target of a path of [`host_paths_in`]. Reports a rejected path as a diagnostic.
 pub(super) fn resolve_host_path(
+    path_use: PathUse,
     absolute: String,
-    written: &str,
+    text: &str,
     path: &str,
     context: &SpecContext,
-    to: &mut Vec<Diagnostic>,
+    diagnostics: &mut Vec<Diagnostic>,
 ) -> Option<String> {
     match context.host.resolved.get(&absolute) {
         None => Some(absolute),
-        Some(Ok(real)) if is_private(real, context) => {
-            let message = format!(
-                "`{}` is part of the state directory or of a git directory",
-                shown(written)
-            );
-            to.push(
-                Diagnostic::error(path, message).hint("POLICY_VIOLATION: name another path of the project"),
-            );
+        Some(Ok(real)) if is_in_state_directory(real, context) => {
+            let message = format!("`{}` is part of the state directory", shown(text));
+            diagnostics.push(Diagnostic::error(path, message).hint(OTHER_PATH));
+            None
+        }
+        Some(Ok(real)) if path_use == PathUse::Content && has_part(real, excluded::GIT) => {
+            let message = format!("`{}` is part of a git directory", shown(text));
+            diagnostics.push(Diagnostic::error(path, message).hint(OTHER_PATH));
             None
         }
         Some(Ok(real)) if paths::is_sane(real) => Some(real.clone()),
@@ -81,18 +93,21 @@ pub(super) fn resolve_host_path(
                 Some(Ok(_)) | None => "it leads to a name with control characters".to_owned(),
             };
             let hint = "POLICY_VIOLATION: use a path inside the project, or allow the directory with `argus run --allow-mount DIR`";
-            let message = format!("`{}` is refused: {why}", shown(written));
-            to.push(Diagnostic::error(path, message).hint(hint));
+            let message = format!("`{}` is refused: {why}", shown(text));
+            diagnostics.push(Diagnostic::error(path, message).hint(hint));
             None
         }
     }
 }
 
-/// Returns true if a path is in the state directory of the controller, or in a `.git` or `.argus` directory.
-fn is_private(real: &str, context: &SpecContext) -> bool {
+/// Returns true if a path is in the state directory of the controller, or in an `.argus` directory.
+fn is_in_state_directory(real: &str, context: &SpecContext) -> bool {
     let state = &context.host.state;
-    (!state.is_empty() && paths::is_inside(real, state))
-        || real.split('/').any(|name| excluded::NAMES.contains(&name))
+    (!state.is_empty() && paths::is_inside(real, state)) || has_part(real, excluded::STATE)
+}
+
+fn has_part(path: &str, name: &str) -> bool {
+    path.split('/').any(|part| part == name)
 }
 
 /// Bounds a reason and removes control characters, because a repository chooses the file names in it.
@@ -115,6 +130,38 @@ pub(super) fn is_bind(source: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn git_directory_is_refused_as_content_but_not_as_a_mount() {
+        let refusal = |path_use: PathUse, real: &str| {
+            let mut context = SpecContext::default();
+            context.host.state = "/p/run/state".to_owned();
+            context.host.resolved = [("/p/x".to_owned(), Ok(real.to_owned()))].into();
+            let mut diagnostics = Vec::new();
+            let resolved = resolve_host_path(
+                path_use,
+                "/p/x".to_owned(),
+                "./x",
+                "here",
+                &context,
+                &mut diagnostics,
+            );
+            assert_eq!(resolved.is_none(), !diagnostics.is_empty());
+            diagnostics.pop().map(|diagnostic| diagnostic.message)
+        };
+        let git = Some("`./x` is part of a git directory".to_owned());
+        let state = Some("`./x` is part of the state directory".to_owned());
+        for (real, as_mount, as_content) in [
+            ("/p/.git", &None, &git),
+            ("/p/lib/.git/hooks", &None, &git),
+            ("/p/.argus/tokens", &state, &state),
+            ("/p/run/state/specs.json", &state, &state),
+            ("/p/.gitignore", &None, &None),
+        ] {
+            assert_eq!(refusal(PathUse::Mount, real), *as_mount, "{real}");
+            assert_eq!(refusal(PathUse::Content, real), *as_content, "{real}");
+        }
+    }
 
     #[test]
     fn every_path_of_a_file_is_named() {

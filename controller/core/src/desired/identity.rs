@@ -21,19 +21,19 @@ pub(super) struct Identity {
 
 impl Identity {
     /// Returns the identity: the namespace, else the slug of the project name.
-    pub(super) fn from_spec(written: &E2eSpec, to: &mut Vec<Diagnostic>) -> Option<Self> {
-        let project = project_env(&written.project.name, to);
-        let namespace = match written.isolation.namespace.as_deref() {
+    pub(super) fn from_spec(spec: &E2eSpec, diagnostics: &mut Vec<Diagnostic>) -> Option<Self> {
+        let project = project_env(&spec.project.name, diagnostics);
+        let namespace = match spec.isolation.namespace.as_deref() {
             None => None,
             Some(text) if text.trim().is_empty() => {
                 let message = "`namespace` is empty, so Argus uses the project name";
-                to.push(
+                diagnostics.push(
                     Diagnostic::warning("isolation.namespace", message)
                         .hint("write a name, or omit `namespace`"),
                 );
                 None
             }
-            Some(text) => Some(check_namespace(text, to)?),
+            Some(text) => Some(check_namespace(text, diagnostics)?),
         };
         match namespace {
             Some((env, text)) => project.map(|_| Self {
@@ -45,34 +45,43 @@ impl Identity {
     }
 
     /// Returns the name of a container or volume on the engine: its name in the file, with the namespace as a suffix.
-    pub(super) fn on_engine(&self, written: &str) -> String {
+    pub(super) fn on_engine(&self, text: &str) -> String {
         match &self.namespace {
-            Some(namespace) => format!("{written}-{namespace}"),
-            None => written.to_owned(),
+            Some(namespace) => format!("{text}-{namespace}"),
+            None => text.to_owned(),
         }
     }
 
     /// Returns the network name: the one in the file, else one derived from the identity.
-    pub(super) fn network(&self, written: Option<&str>, to: &mut Vec<Diagnostic>) -> Option<ResourceName> {
-        let Some(written) = written else {
+    pub(super) fn network(
+        &self,
+        text: Option<&str>,
+        diagnostics: &mut Vec<Diagnostic>,
+    ) -> Option<ResourceName> {
+        let Some(text) = text else {
             let own = self.namespace.as_deref().unwrap_or(self.env.as_str());
-            return check_resource_name(&format!("argusai-{own}-network"), "network", "project.name", to);
+            return check_resource_name(
+                &format!("argusai-{own}-network"),
+                "network",
+                "project.name",
+                diagnostics,
+            );
         };
-        if RESERVED_NETWORKS.contains(&written) {
-            let message = format!("`{written}` is a predefined network of the engine");
+        if RESERVED_NETWORKS.contains(&text) {
+            let message = format!("`{text}` is a predefined network of the engine");
             let hint = "POLICY_VIOLATION: choose another name, or omit `network.name`";
-            to.push(Diagnostic::error("network.name", message).hint(hint));
+            diagnostics.push(Diagnostic::error("network.name", message).hint(hint));
             return None;
         }
-        check_resource_name(written, "network", "network.name", to)
+        check_resource_name(text, "network", "network.name", diagnostics)
     }
 }
 
-fn project_env(name: &str, to: &mut Vec<Diagnostic>) -> Option<EnvName> {
+fn project_env(name: &str, diagnostics: &mut Vec<Diagnostic>) -> Option<EnvName> {
     let path = "project.name";
     if name.chars().count() > MAX_PROJECT_NAME {
         let message = format!("`project.name` has more than {MAX_PROJECT_NAME} characters");
-        to.push(Diagnostic::error(path, message).hint("shorten it"));
+        diagnostics.push(Diagnostic::error(path, message).hint("shorten it"));
         return None;
     }
     let slug = EnvName::slug(name).ok();
@@ -81,18 +90,19 @@ fn project_env(name: &str, to: &mut Vec<Diagnostic>) -> Option<EnvName> {
             "`project.name` `{}` contains no letter from a to z and no digit",
             shown(name)
         );
-        to.push(Diagnostic::error(path, message).hint("write a name such as `shop` or `my-project`"));
+        diagnostics
+            .push(Diagnostic::error(path, message).hint("write a name such as `shop` or `my-project`"));
     }
     slug
 }
 
-fn check_namespace(text: &str, to: &mut Vec<Diagnostic>) -> Option<(EnvName, String)> {
+fn check_namespace(text: &str, diagnostics: &mut Vec<Diagnostic>) -> Option<(EnvName, String)> {
     let path = "isolation.namespace";
-    let checked = check_resource_name(text, "namespace", path, to)?;
+    let checked = check_resource_name(text, "namespace", path, diagnostics)?;
     let exact = EnvName::new(text).ok();
     let slug = exact.is_none();
     let Some(env) = exact.or_else(|| EnvName::slug(text).ok()) else {
-        to.push(Diagnostic::error(
+        diagnostics.push(Diagnostic::error(
             path,
             format!("namespace `{checked}` contains no letter and no digit"),
         ));
@@ -102,7 +112,7 @@ fn check_namespace(text: &str, to: &mut Vec<Diagnostic>) -> Option<(EnvName, Str
         let message = format!(
             "namespace `{checked}` is not a valid environment name, so the environment is called `{env}`"
         );
-        to.push(Diagnostic::warning(path, message).hint(format!("write `namespace: {env}`")));
+        diagnostics.push(Diagnostic::warning(path, message).hint(format!("write `namespace: {env}`")));
     }
     Some((env, text.to_owned()))
 }
@@ -112,10 +122,10 @@ pub(super) fn check_resource_name(
     text: &str,
     what: &str,
     path: &str,
-    to: &mut Vec<Diagnostic>,
+    diagnostics: &mut Vec<Diagnostic>,
 ) -> Option<ResourceName> {
     ResourceName::new(text)
-        .map_err(|_| to.push(bad_name(text, what, 128, path)))
+        .map_err(|_| diagnostics.push(bad_name(text, what, 128, path)))
         .ok()
 }
 
@@ -124,10 +134,10 @@ pub(super) fn check_service_name(
     text: &str,
     what: &str,
     path: &str,
-    to: &mut Vec<Diagnostic>,
+    diagnostics: &mut Vec<Diagnostic>,
 ) -> Option<ServiceName> {
     ServiceName::new(text)
-        .map_err(|_| to.push(bad_name(text, what, 63, path)))
+        .map_err(|_| diagnostics.push(bad_name(text, what, 63, path)))
         .ok()
 }
 

@@ -5,9 +5,9 @@ use argus_crds::{E2eSpec, Runner};
 use super::identity::shown;
 
 /// Returns a note for the status about each ignored setting, in the order of the format.
-pub(super) fn ignored_settings(written: &E2eSpec) -> Vec<String> {
+pub(super) fn ignored_settings(spec: &E2eSpec) -> Vec<String> {
     let mut notes = Vec::new();
-    if let Some(tests) = &written.tests {
+    if let Some(tests) = &spec.tests {
         for suite in tests.suites.iter().filter(|suite| suite.runner == Runner::Yaml) {
             notes.push(format!(
                 "the suite `{}` uses the runner `yaml` of the Node tool, which Argus does not run",
@@ -15,7 +15,7 @@ pub(super) fn ignored_settings(written: &E2eSpec) -> Vec<String> {
             ));
         }
     }
-    for block in written.ignored_blocks() {
+    for block in spec.ignored_blocks() {
         notes.push(format!(
             "`{block}` is a setting of the Node tool, which Argus ignores"
         ));

@@ -1,6 +1,6 @@
 //! Image of a service: a reference to pull, or a build.
 
-use argus_crds::{Build as Written, Diagnostic};
+use argus_crds::{Build as BuildSpec, Diagnostic};
 
 use crate::desired::admit::SpecContext;
 use crate::desired::excluded::Excluded;
@@ -25,7 +25,7 @@ pub(super) struct ImageRequest<'a> {
     /// Value of `image`.
     pub(super) image: Option<&'a str>,
     /// Value of `build`.
-    pub(super) build: Option<&'a Written>,
+    pub(super) build: Option<&'a BuildSpec>,
 }
 
 /// Returns the image to run: a build if there is a `build` section (`image` is then its tag), else a reference.
@@ -34,7 +34,7 @@ pub(super) fn resolve_image(
     identity: &Identity,
     context: &SpecContext,
     filler: &Filler<'_>,
-    to: &mut Vec<Diagnostic>,
+    diagnostics: &mut Vec<Diagnostic>,
 ) -> Option<Image> {
     let ImageRequest {
         path,
@@ -45,11 +45,13 @@ pub(super) fn resolve_image(
     match (build, image) {
         (None, None) => {
             let message = format!("service `{service}` has neither `image` nor `build`");
-            to.push(Diagnostic::error(path, message).hint("add `image: name:tag` or `build: {context: .}`"));
+            diagnostics.push(
+                Diagnostic::error(path, message).hint("add `image: name:tag` or `build: {context: .}`"),
+            );
             None
         }
         (None, Some(image)) => {
-            resolve_reference(image, &format!("{path}.image"), filler, to).map(Image::Named)
+            resolve_reference(image, &format!("{path}.image"), filler, diagnostics).map(Image::Named)
         }
         (Some(build), image) => {
             if let (Some(tag), Some(image)) = (&build.image, image)
@@ -59,115 +61,148 @@ pub(super) fn resolve_image(
                     "`image` is ignored, because `build.image` sets the tag `{}`",
                     shown(tag)
                 );
-                to.push(Diagnostic::warning(format!("{path}.image"), message).hint("keep one of them"));
+                diagnostics
+                    .push(Diagnostic::warning(format!("{path}.image"), message).hint("keep one of them"));
             }
             let tag = match (&build.image, image) {
-                (Some(tag), _) => resolve_reference(tag, &format!("{path}.build.image"), filler, to),
-                (None, Some(tag)) => resolve_reference(tag, &format!("{path}.image"), filler, to),
+                (Some(tag), _) => resolve_reference(tag, &format!("{path}.build.image"), filler, diagnostics),
+                (None, Some(tag)) => resolve_reference(tag, &format!("{path}.image"), filler, diagnostics),
                 (None, None) => Some(default_tag(identity, service)),
             };
-            resolve_build(build, tag, &format!("{path}.build"), service, context, filler, to)
-                .map(Image::Built)
+            resolve_build(
+                build,
+                tag,
+                &format!("{path}.build"),
+                service,
+                context,
+                filler,
+                diagnostics,
+            )
+            .map(Image::Built)
         }
     }
 }
 
 fn resolve_build(
-    written: &Written,
+    build: &BuildSpec,
     tag: Option<String>,
     path: &str,
     service: &ServiceName,
     spec_context: &SpecContext,
     filler: &Filler<'_>,
-    to: &mut Vec<Diagnostic>,
+    diagnostics: &mut Vec<Diagnostic>,
 ) -> Option<Build> {
-    let context = resolve_context(&written.context, &format!("{path}.context"), spec_context, to);
+    let context = resolve_context(
+        &build.context,
+        &format!("{path}.context"),
+        spec_context,
+        diagnostics,
+    );
     let mut args = std::collections::BTreeMap::new();
-    for (name, value) in &written.args {
+    for (name, value) in &build.args {
         args.insert(
             name.clone(),
-            filler.fill(value, &format!("{path}.args.{name}"), Deferral::Final, to),
+            filler.fill(
+                value,
+                &format!("{path}.args.{name}"),
+                Deferral::Final,
+                diagnostics,
+            ),
         );
     }
     let context = context?;
     let dockerfile = resolve_dockerfile(
-        written.dockerfile.as_deref(),
-        &written.context,
+        build.dockerfile.as_deref(),
+        &build.context,
         &context,
         &format!("{path}.dockerfile"),
         spec_context,
-        to,
+        diagnostics,
     )?;
     // Other arguments or another Dockerfile produce another image from the same context.
     let contents = spec_context.build_digests.get(service.as_str()).cloned();
-    let digest = hash_of(&(contents.unwrap_or_else(|| hash_of(written)), &dockerfile, &args));
+    let digest = hash_of(&(contents.unwrap_or_else(|| hash_of(build)), &dockerfile, &args));
     Some(Build {
         tag: tag?,
         context,
         dockerfile,
         args,
         digest,
-        // Known once all services are.
+        // Set after the mounts of all services are resolved.
         excluded: Excluded::default(),
     })
 }
 
 /// Returns the absolute path of the build context, which is inside the project like every path of the host.
 fn resolve_context(
-    written: &str,
+    text: &str,
     path: &str,
     spec_context: &SpecContext,
-    to: &mut Vec<Diagnostic>,
+    diagnostics: &mut Vec<Diagnostic>,
 ) -> Option<String> {
-    if !paths::is_sane(written) {
-        to.push(
+    if !paths::is_sane(text) {
+        diagnostics.push(
             Diagnostic::error(path, "the build context is not a valid path")
                 .hint("write `.` for the folder of this file"),
         );
         return None;
     }
-    let context = paths::to_absolute(&spec_context.directory, written);
+    let context = paths::to_absolute(&spec_context.directory, text);
     if context == "/" || !is_allowed(&context, spec_context) {
-        let message = format!("the build context `{}` is outside the project", shown(written));
+        let message = format!("the build context `{}` is outside the project", shown(text));
         let hint = match context.as_str() {
             "/" => "POLICY_VIOLATION: name a folder of the project".to_owned(),
             _ => format!(
                 "POLICY_VIOLATION: name a folder of the project, or start the controller with `--allow-mount {context}`"
             ),
         };
-        to.push(Diagnostic::error(path, message).hint(hint));
+        diagnostics.push(Diagnostic::error(path, message).hint(hint));
         return None;
     }
-    host::resolve_host_path(context, written, path, spec_context, to)
+    host::resolve_host_path(
+        host::PathUse::Content,
+        context,
+        text,
+        path,
+        spec_context,
+        diagnostics,
+    )
 }
 
 /// Returns the path of the Dockerfile: relative to the context if it is inside, else absolute. `named` is the context as
 /// the file names it.
 fn resolve_dockerfile(
-    written: Option<&str>,
+    text: Option<&str>,
     named: &str,
     context: &str,
     path: &str,
     spec_context: &SpecContext,
-    to: &mut Vec<Diagnostic>,
+    diagnostics: &mut Vec<Diagnostic>,
 ) -> Option<String> {
-    if written.is_some_and(|written| !paths::is_sane(written)) {
-        to.push(
+    if text.is_some_and(|text| !paths::is_sane(text)) {
+        diagnostics.push(
             Diagnostic::error(path, "`dockerfile` is not a valid path")
                 .hint("omit it for `Dockerfile` in the context"),
         );
         return None;
     }
-    let shown_as = written.unwrap_or("Dockerfile");
-    let absolute = match written {
-        Some(written) => paths::to_absolute(&spec_context.directory, written),
+    let shown_as = text.unwrap_or("Dockerfile");
+    let absolute = match text {
+        Some(text) => paths::to_absolute(&spec_context.directory, text),
         None => paths::to_absolute(&paths::to_absolute(&spec_context.directory, named), "Dockerfile"),
     };
-    let absolute = host::resolve_host_path(absolute, shown_as, path, spec_context, to)?;
+    let absolute = host::resolve_host_path(
+        host::PathUse::Content,
+        absolute,
+        shown_as,
+        path,
+        spec_context,
+        diagnostics,
+    )?;
     match paths::relative_to(&absolute, context) {
         Some("") => {
             let message = format!("`{}` is the build context itself", shown(shown_as));
-            to.push(
+            diagnostics.push(
                 Diagnostic::error(path, message).hint("write the path of the file, such as `./Dockerfile`"),
             );
             None
@@ -180,7 +215,7 @@ fn resolve_dockerfile(
                 shown(shown_as)
             );
             let hint = "POLICY_VIOLATION: move it into one of them";
-            to.push(Diagnostic::error(path, message).hint(hint));
+            diagnostics.push(Diagnostic::error(path, message).hint(hint));
             None
         }
     }
@@ -204,21 +239,24 @@ fn default_tag(identity: &Identity, service: &ServiceName) -> String {
 
 /// Resolves the templates of an image reference and checks the result.
 pub(super) fn resolve_reference(
-    written: &str,
+    text: &str,
     path: &str,
     filler: &Filler<'_>,
-    to: &mut Vec<Diagnostic>,
+    diagnostics: &mut Vec<Diagnostic>,
 ) -> Option<String> {
-    let before = to.len();
-    let reference = filler.fill(written.trim(), path, Deferral::Final, to);
+    let before = diagnostics.len();
+    let reference = filler.fill(text.trim(), path, Deferral::Final, diagnostics);
     if is_reference(&reference) {
         return Some(reference);
     }
     // An unresolved template is the cause, and now rejects the file.
-    let reason = to.drain(before..).next().and_then(|diagnostic| diagnostic.hint);
+    let reason = diagnostics
+        .drain(before..)
+        .next()
+        .and_then(|diagnostic| diagnostic.hint);
     let message = format!("`{}` is not a valid image reference", shown(&reference));
     let hint = reason.unwrap_or_else(|| "write `name:tag` in lower case, such as `postgres:16`".to_owned());
-    to.push(Diagnostic::error(path, message).hint(hint));
+    diagnostics.push(Diagnostic::error(path, message).hint(hint));
     None
 }
 

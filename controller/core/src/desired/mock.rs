@@ -30,7 +30,7 @@ pub(super) fn port(mock: &Mock) -> Port {
     Port {
         container: mock.container_port.unwrap_or(mock.port),
         protocol: Protocol::Tcp,
-        wanted: Some(mock.port),
+        requested: Some(mock.port),
         address: None,
     }
 }
@@ -42,26 +42,26 @@ pub(super) fn admit_mock(
     identity: &Identity,
     context: &SpecContext,
     peers: &Peers,
-    to: &mut Vec<Diagnostic>,
+    diagnostics: &mut Vec<Diagnostic>,
 ) -> Option<Service> {
     let path = format!("mocks.{name}");
-    let checked = identity::check_service_name(name, "mock", &path, to);
+    let checked = identity::check_service_name(name, "mock", &path, diagnostics);
     for (key, port) in [("port", Some(mock.port)), ("containerPort", mock.container_port)] {
         if port == Some(0) {
             let message = format!("`{key}` of mock `{}` is 0", identity::shown(name));
-            to.push(
+            diagnostics.push(
                 Diagnostic::error(format!("{path}.{key}"), message).hint("write a number from 1 to 65535"),
             );
         }
     }
     let parts = match &mock.image {
-        Some(written) => from_image(name, mock, written, &path, identity, context, peers, to),
-        None => from_own_image(name, mock, &path, context, to),
+        Some(image) => from_image(name, mock, image, &path, identity, context, peers, diagnostics),
+        None => from_own_image(name, mock, &path, context, diagnostics),
     };
     let (parts, checked) = (parts?, checked?);
     let container_name = format!("{}-mock-{checked}", identity.env);
     Some(Service {
-        container_name: identity::check_resource_name(&container_name, "container", &path, to)?,
+        container_name: identity::check_resource_name(&container_name, "container", &path, diagnostics)?,
         name: checked,
         role: Role::Mock,
         aliases: Vec::new(),
@@ -105,19 +105,19 @@ struct MockContainer {
 fn from_image(
     name: &str,
     mock: &Mock,
-    written: &str,
+    text: &str,
     path: &str,
     identity: &Identity,
     context: &SpecContext,
     peers: &Peers,
-    to: &mut Vec<Diagnostic>,
+    diagnostics: &mut Vec<Diagnostic>,
 ) -> Option<MockContainer> {
     if !mock.routes.is_empty() || mock.openapi.is_some() {
         let message = format!(
             "mock `{}` has an `image`, so its routes and `openapi` are ignored",
             identity::shown(name)
         );
-        to.push(Diagnostic::warning(format!("{path}.image"), message).hint("keep one of them"));
+        diagnostics.push(Diagnostic::warning(format!("{path}.image"), message).hint("keep one of them"));
     }
     let vars = BTreeMap::new();
     let filler = Filler {
@@ -125,12 +125,24 @@ fn from_image(
         peers,
         vars: &vars,
     };
-    let image = image::resolve_reference(written, &format!("{path}.image"), &filler, to);
+    let image = image::resolve_reference(text, &format!("{path}.image"), &filler, diagnostics);
     let args = mock.args.as_ref().map(|args| {
         let args = Command::Text(args.clone());
-        probe::resolve_command(&args, &format!("{path}.args"), &filler, Deferral::Rendered, to)
+        probe::resolve_command(
+            &args,
+            &format!("{path}.args"),
+            &filler,
+            Deferral::Rendered,
+            diagnostics,
+        )
     });
-    let mounts = mounts::resolve_mounts(&mock.volumes, &format!("{path}.volumes"), context, identity, to);
+    let mounts = mounts::resolve_mounts(
+        &mock.volumes,
+        &format!("{path}.volumes"),
+        context,
+        identity,
+        diagnostics,
+    );
     Some(MockContainer {
         image: Image::Named(image?),
         command: match args {
@@ -153,20 +165,27 @@ fn from_own_image(
     mock: &Mock,
     path: &str,
     context: &SpecContext,
-    to: &mut Vec<Diagnostic>,
+    diagnostics: &mut Vec<Diagnostic>,
 ) -> Option<MockContainer> {
     let contents = context.build_digests.get(name).cloned();
     let digest = contents.unwrap_or_else(|| hash_of(&context.own_image));
     if let Some(openapi) = &mock.openapi {
         let absolute = paths::to_absolute(&context.directory, openapi);
-        host::resolve_host_path(absolute, openapi, &format!("{path}.openapi"), context, to)?;
+        host::resolve_host_path(
+            host::PathUse::Content,
+            absolute,
+            openapi,
+            &format!("{path}.openapi"),
+            context,
+            diagnostics,
+        )?;
     }
     let document = context.documents.get(name).cloned();
     let mut served = mock.clone();
     let mut mounts = Vec::new();
     if matches!(mock.mode, MockMode::Record | MockMode::Replay) {
         let path = format!("{path}.recordingsDir");
-        let source = mounts::bind_source(&mock.recordings_dir, &path, context, to)?;
+        let source = mounts::bind_source(&mock.recordings_dir, &path, context, diagnostics)?;
         RECORDINGS.clone_into(&mut served.recordings_dir);
         mounts.push(Mount::Bind {
             source,

@@ -41,17 +41,17 @@ const TUNING: [&str; 8] = [
 
 /// Returns the mounts of one container and reports invalid or forbidden ones.
 pub(super) fn resolve_mounts(
-    written: &[String],
+    texts: &[String],
     path: &str,
     context: &SpecContext,
     identity: &Identity,
-    to: &mut Vec<Diagnostic>,
+    diagnostics: &mut Vec<Diagnostic>,
 ) -> Vec<Mount> {
     let mut targets = BTreeSet::new();
     let mut mounts = Vec::new();
-    for (index, text) in written.iter().enumerate() {
+    for (index, text) in texts.iter().enumerate() {
         let path = format!("{path}[{index}]");
-        let Some(mount) = resolve_mount(text, &path, context, identity, to) else {
+        let Some(mount) = resolve_mount(text, &path, context, identity, diagnostics) else {
             continue;
         };
         let (Mount::Bind { target, .. } | Mount::Volume { target, .. }) = &mount;
@@ -59,7 +59,7 @@ pub(super) fn resolve_mounts(
             mounts.push(mount);
         } else {
             let message = format!("two mounts use the path `{}`", shown(target));
-            to.push(Diagnostic::error(path, message).hint("keep one mount per path"));
+            diagnostics.push(Diagnostic::error(path, message).hint("keep one mount per path"));
         }
     }
     mounts
@@ -70,10 +70,10 @@ fn resolve_mount(
     path: &str,
     context: &SpecContext,
     identity: &Identity,
-    to: &mut Vec<Diagnostic>,
+    diagnostics: &mut Vec<Diagnostic>,
 ) -> Option<Mount> {
     let mut reject = |message: String, hint: &str| {
-        to.push(Diagnostic::error(path, message).hint(hint));
+        diagnostics.push(Diagnostic::error(path, message).hint(hint));
         None
     };
     let mut parts = text.trim().split(':');
@@ -116,19 +116,19 @@ fn resolve_mount(
     }
     if let Some(option) = options.iter().find(|option| TUNING.contains(option)) {
         let message = format!("the mount option `{option}` is ignored");
-        to.push(Diagnostic::warning(path, message).hint("remove the option"));
+        diagnostics.push(Diagnostic::warning(path, message).hint("remove the option"));
     }
     let read_only = options.contains(&"ro");
     if host::is_bind(source) {
-        let source = bind_source(source, path, context, to)?;
+        let source = bind_source(source, path, context, diagnostics)?;
         Some(Mount::Bind {
             source,
             target,
             read_only,
         })
     } else {
-        check_resource_name(source, "volume", path, to)?;
-        let name = check_resource_name(&identity.on_engine(source), "volume", path, to)?;
+        check_resource_name(source, "volume", path, diagnostics)?;
+        let name = check_resource_name(&identity.on_engine(source), "volume", path, diagnostics)?;
         Some(Mount::Volume {
             name,
             target,
@@ -139,54 +139,51 @@ fn resolve_mount(
 
 /// Returns the absolute path of a bind mount if the file is allowed to use it.
 pub(super) fn bind_source(
-    written: &str,
+    text: &str,
     path: &str,
     context: &SpecContext,
-    to: &mut Vec<Diagnostic>,
+    diagnostics: &mut Vec<Diagnostic>,
 ) -> Option<String> {
     let mut reject = |message: String, hint: &str| {
-        to.push(Diagnostic::error(path, message).hint(hint));
+        diagnostics.push(Diagnostic::error(path, message).hint(hint));
         None
     };
-    if !paths::is_sane(written) {
+    if !paths::is_sane(text) {
         return reject(
-            format!("`{}` is not a valid path", shown(written)),
+            format!("`{}` is not a valid path", shown(text)),
             "write a path of at most 4096 bytes",
         );
     }
-    if written.starts_with('~') {
-        let message = format!(
-            "`{}` is not expanded, because no shell is involved",
-            shown(written)
-        );
+    if text.starts_with('~') {
+        let message = format!("`{}` is not expanded, because no shell is involved", shown(text));
         return reject(message, "write a path relative to the file");
     }
-    let source = paths::to_absolute(&context.directory, written);
+    let source = paths::to_absolute(&context.directory, text);
     if gives_engine_access(&source) {
-        return reject_engine_socket(written, path, to);
+        return reject_engine_socket(text, path, diagnostics);
     }
     if !is_allowed(&source, context) {
-        let message = format!("`{}` is outside the folder of this file", shown(written));
+        let message = format!("`{}` is outside the folder of this file", shown(text));
         let hint = format!(
             "POLICY_VIOLATION: move it next to the file, or start the controller with `--allow-mount {source}`"
         );
         return reject(message, &hint);
     }
-    let real = host::resolve_host_path(source, written, path, context, to)?;
+    let real = host::resolve_host_path(host::PathUse::Mount, source, text, path, context, diagnostics)?;
     if gives_engine_access(&real) {
-        return reject_engine_socket(written, path, to);
+        return reject_engine_socket(text, path, diagnostics);
     }
     Some(real)
 }
 
-fn reject_engine_socket(written: &str, path: &str, to: &mut Vec<Diagnostic>) -> Option<String> {
+fn reject_engine_socket(text: &str, path: &str, diagnostics: &mut Vec<Diagnostic>) -> Option<String> {
     let message = format!(
         "`{}` gives the container access to the engine socket",
-        shown(written)
+        shown(text)
     );
     let hint =
         "POLICY_VIOLATION: mount another path, because the engine socket gives root access to the host";
-    to.push(Diagnostic::error(path, message).hint(hint));
+    diagnostics.push(Diagnostic::error(path, message).hint(hint));
     None
 }
 

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use argus_crds::{DependencyCondition, Diagnostic, Service as Written};
+use argus_crds::{DependencyCondition, Diagnostic, Service as ServiceSpec};
 
 use crate::desired::identity::shown;
 use crate::desired::peers::Peers;
@@ -14,35 +14,35 @@ use crate::ident::ServiceName;
 ///
 /// The default condition is `completed` for a one-shot, and `healthy` for other services.
 pub(super) fn resolve_dependencies(
-    written: &Written,
+    spec: &ServiceSpec,
     name: &ServiceName,
     path: &str,
     peers: &Peers,
-    to: &mut Vec<Diagnostic>,
+    diagnostics: &mut Vec<Diagnostic>,
 ) -> Vec<Dependency> {
     let mut dependencies: Vec<Dependency> = Vec::new();
-    for (index, dependency) in written.depends_on.iter().enumerate() {
+    for (index, dependency) in spec.depends_on.iter().enumerate() {
         let path = format!("{path}.dependsOn[{index}]");
         let other = dependency.service.as_str();
         if other == name.as_str() {
             let message = format!("service `{name}` depends on itself");
-            to.push(Diagnostic::error(path, message).hint("remove it from `dependsOn`"));
+            diagnostics.push(Diagnostic::error(path, message).hint("remove it from `dependsOn`"));
             continue;
         }
         let Some(peer) = peers.get(other) else {
-            to.push(unknown_dependency(other, name, path, peers));
+            diagnostics.push(unknown_dependency(other, name, path, peers));
             continue;
         };
         let condition = match dependency.condition {
             Some(DependencyCondition::Started) => Condition::Started,
             Some(DependencyCondition::Healthy) if peer.one_shot => {
                 let message = format!("`{other}` is a one-shot service, which never stays `healthy`");
-                to.push(Diagnostic::error(path, message).hint("set `condition: completed`"));
+                diagnostics.push(Diagnostic::error(path, message).hint("set `condition: completed`"));
                 continue;
             }
             Some(DependencyCondition::Completed) if !peer.one_shot => {
                 let message = format!("`{other}` never completes, because it is not a one-shot service");
-                to.push(Diagnostic::error(path, message).hint(format!(
+                diagnostics.push(Diagnostic::error(path, message).hint(format!(
                     "add `oneShot: true` to `{other}`, or set `condition: healthy`"
                 )));
                 continue;
@@ -62,11 +62,11 @@ pub(super) fn resolve_dependencies(
             None => dependencies.push(Dependency { service, condition }),
             Some(earlier) if earlier.condition == condition => {
                 let message = format!("`dependsOn` contains `{other}` twice");
-                to.push(Diagnostic::warning(path, message).hint("remove one of them"));
+                diagnostics.push(Diagnostic::warning(path, message).hint("remove one of them"));
             }
             Some(_) => {
                 let message = format!("`dependsOn` contains `{other}` twice, with different conditions");
-                to.push(Diagnostic::error(path, message).hint("keep one of them"));
+                diagnostics.push(Diagnostic::error(path, message).hint("keep one of them"));
             }
         }
     }
@@ -82,7 +82,7 @@ fn unknown_dependency(other: &str, name: &ServiceName, path: String, peers: &Pee
 }
 
 /// Reports every cycle of dependencies once, at its first service in the file.
-pub(super) fn report_cycles(services: &[(String, Service)], to: &mut Vec<Diagnostic>) {
+pub(super) fn report_cycles(services: &[(String, Service)], diagnostics: &mut Vec<Diagnostic>) {
     let by_name: BTreeMap<&ServiceName, &(String, Service)> = services
         .iter()
         .map(|service| (&service.1.name, service))
@@ -98,7 +98,7 @@ pub(super) fn report_cycles(services: &[(String, Service)], to: &mut Vec<Diagnos
             .map(|name| format!("`{name}`"))
             .collect();
         let message = format!("the services form a dependency cycle: {}", names.join(" -> "));
-        to.push(
+        diagnostics.push(
             Diagnostic::error(format!("{path}.dependsOn"), message)
                 .hint("remove one of these dependencies, because none of the services could start"),
         );

@@ -5,12 +5,12 @@ use argus_crds::{Diagnostic, Service};
 use crate::desired::identity::shown;
 
 /// Reports all forbidden settings of a service.
-pub(super) fn check(service: &Service, path: &str, to: &mut Vec<Diagnostic>) {
+pub(super) fn check(service: &Service, path: &str, diagnostics: &mut Vec<Diagnostic>) {
     let mut reject = |key: &str, message: String| {
         let hint = format!(
             "POLICY_VIOLATION: remove `{key}`, because containers are isolated from the host and from each other"
         );
-        to.push(Diagnostic::error(format!("{path}.{key}"), message).hint(hint));
+        diagnostics.push(Diagnostic::error(format!("{path}.{key}"), message).hint(hint));
     };
     if service.privileged {
         reject("privileged", "`privileged` is not allowed".to_owned());

@@ -79,7 +79,7 @@ pub struct Published {
 /// use argus_core::desired::ports::parse;
 ///
 /// let port = parse("127.0.0.1:8080:80").unwrap().ports.remove(0);
-/// assert_eq!((port.wanted, port.container), (Some(8080), 80));
+/// assert_eq!((port.requested, port.container), (Some(8080), 80));
 /// assert_eq!(parse("8000-8002:9000-9002").unwrap().ports.len(), 3);
 /// assert_eq!(parse("80800:8080").unwrap_err().to_string(), "`80800` is not a port number");
 /// ```
@@ -122,7 +122,7 @@ pub fn parse(text: &str) -> Result<Published, BadPort> {
     let port = |number: u16| Port {
         container: number,
         protocol,
-        wanted: host_range.map(|(first, _)| first + (number - container_range.0)),
+        requested: host_range.map(|(first, _)| first + (number - container_range.0)),
         address,
     };
     let first_of_range = is_single && host_range.is_some_and(|(first, last)| first != last);
@@ -157,7 +157,7 @@ fn sides(numbers: &str) -> Result<Sides<'_>, BadPort> {
             container: numbers,
         });
     };
-    let Some((written, host)) = before.rsplit_once(':') else {
+    let Some((text, host)) = before.rsplit_once(':') else {
         // `127.0.0.1:80` names an address where the host port belongs.
         return if before.parse::<IpAddr>().is_ok() {
             Err(BadPort::Address(format!("{before}:{}", short(container))))
@@ -169,13 +169,13 @@ fn sides(numbers: &str) -> Result<Sides<'_>, BadPort> {
             })
         };
     };
-    let bare = written
+    let bare = text
         .strip_prefix('[')
         .and_then(|rest| rest.strip_suffix(']'))
-        .unwrap_or(written);
+        .unwrap_or(text);
     let address = match bare {
         "" => None,
-        bare => Some(bare.parse().map_err(|_| BadPort::Address(short(written)))?),
+        bare => Some(bare.parse().map_err(|_| BadPort::Address(short(text)))?),
     };
     Ok(Sides {
         address,
@@ -227,8 +227,10 @@ mod tests {
                             .address
                             .map(|address| format!("{address} "))
                             .unwrap_or_default();
-                        let wanted = port.wanted.map_or("any".to_owned(), |wanted| wanted.to_string());
-                        format!("{address}{wanted}->{}/{}", port.container, port.protocol)
+                        let requested = port
+                            .requested
+                            .map_or("any".to_owned(), |requested| requested.to_string());
+                        format!("{address}{requested}->{}/{}", port.container, port.protocol)
                     };
                     let all: Vec<String> = published.ports.iter().map(one).collect();
                     format!(

@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
-use argus_crds::{Diagnostic, E2eSpec, HumanDuration, PortConflictStrategy, RestartBackoff, RestartMode};
+use argus_crds::{Diagnostic, E2eSpec, HumanDuration, PortConflictStrategy, RestartBackoff};
 
 use crate::backoff::Growth;
-use crate::desired::{PortPolicy, PortStrategy, RestartPolicy, SpentMode};
-use crate::preflight::Policy;
+use crate::desired::{PortPolicy, PortStrategy, RestartPolicy};
+use crate::preflight::PreflightSettings;
 use crate::state::breaker::{BreakerSettings, MAX_COOLDOWN};
 
 /// Minimum cooldown of a breaker; a shorter one would not protect the engine.
@@ -19,27 +19,28 @@ const MAX_RESTART_BUDGET: u32 = 10;
 const MAX_TIME: Duration = Duration::from_secs(24 * 3600);
 
 /// Reads the port range and the strategy for taken ports.
-pub(super) fn ports(written: &E2eSpec, to: &mut Vec<Diagnostic>) -> PortPolicy {
-    let range = written.isolation.port_range;
+pub(super) fn ports(spec: &E2eSpec, diagnostics: &mut Vec<Diagnostic>) -> PortPolicy {
+    let range = spec.isolation.port_range;
     let path = "isolation.portRange";
     if range.low > range.high {
         let message = format!(
             "`portRange` ends at {} before it begins at {}",
             range.high, range.low
         );
-        to.push(Diagnostic::error(path, message).hint(format!("write `[{}, {}]`", range.high, range.low)));
+        diagnostics
+            .push(Diagnostic::error(path, message).hint(format!("write `[{}, {}]`", range.high, range.low)));
     }
     if range.low < MIN_PORT || range.high < MIN_PORT {
         let message = format!(
             "`portRange` `[{}, {}]` contains ports below {MIN_PORT}",
             range.low, range.high
         );
-        to.push(
+        diagnostics.push(
             Diagnostic::error(path, message)
                 .hint("write `[low, high]` between 1024 and 65535, such as `[9000, 9999]`"),
         );
     }
-    let strategy = match written.resilience.network.port_conflict_strategy {
+    let strategy = match spec.resilience.network.port_conflict_strategy {
         PortConflictStrategy::Auto => PortStrategy::Auto,
         PortConflictStrategy::Fail => PortStrategy::Fail,
     };
@@ -51,16 +52,16 @@ pub(super) fn ports(written: &E2eSpec, to: &mut Vec<Diagnostic>) -> PortPolicy {
 }
 
 /// Reads the restart policy from `resilience.container` and `argus.restart`.
-pub(super) fn restart(written: &E2eSpec, to: &mut Vec<Diagnostic>) -> RestartPolicy {
-    let base = &written.resilience.container;
-    let more = &written.argus.restart;
+pub(super) fn restart(spec: &E2eSpec, diagnostics: &mut Vec<Diagnostic>) -> RestartPolicy {
+    let base = &spec.resilience.container;
+    let more = &spec.argus.restart;
     if base.max_restarts > MAX_RESTART_BUDGET {
         let message = format!(
             "`maxRestarts` is {}, more than the maximum of {MAX_RESTART_BUDGET}",
             base.max_restarts
         );
         let hint = format!("write a number from 0 to {MAX_RESTART_BUDGET}");
-        to.push(Diagnostic::error("resilience.container.maxRestarts", message).hint(hint));
+        diagnostics.push(Diagnostic::error("resilience.container.maxRestarts", message).hint(hint));
     }
     let times = [
         ("resilience.container.restartDelay", base.restart_delay),
@@ -72,12 +73,13 @@ pub(super) fn restart(written: &E2eSpec, to: &mut Vec<Diagnostic>) -> RestartPol
         let name = path.rsplit('.').next().unwrap_or(path);
         if time.get() > MAX_TIME {
             let message = format!("`{name}` is {time}, more than the maximum of 24h");
-            to.push(Diagnostic::error(path, message).hint("write a time of at most `24h`"));
+            diagnostics.push(Diagnostic::error(path, message).hint("write a time of at most `24h`"));
         }
     }
     if more.window.get().is_zero() {
         let message = "`window` is zero, so no restart would count";
-        to.push(Diagnostic::error("argus.restart.window", message).hint("write a time such as `5m`"));
+        diagnostics
+            .push(Diagnostic::error("argus.restart.window", message).hint("write a time such as `5m`"));
     }
     RestartPolicy {
         enabled: base.restart_on_failure,
@@ -90,31 +92,27 @@ pub(super) fn restart(written: &E2eSpec, to: &mut Vec<Diagnostic>) -> RestartPol
         max_delay: more.max_delay.get(),
         window: more.window.get(),
         reset_after: more.reset_after.get(),
-        mode: match more.mode {
-            RestartMode::GiveUp => SpentMode::GiveUp,
-            RestartMode::SlowRetry => SpentMode::SlowRetry,
-            RestartMode::Never => SpentMode::Never,
-        },
+        mode: more.mode,
     }
 }
 
 /// Reads the preflight settings.
-pub(super) fn preflight(written: &E2eSpec) -> Policy {
-    let preflight = &written.resilience.preflight;
-    Policy {
+pub(super) fn preflight(spec: &E2eSpec) -> PreflightSettings {
+    let preflight = &spec.resilience.preflight;
+    PreflightSettings {
         enabled: preflight.enabled,
         disk_space_threshold: preflight.disk_space_threshold.bytes(),
     }
 }
 
 /// Reads `resilience.circuitBreaker`; returns `None` if it is disabled.
-pub(super) fn breaker(written: &E2eSpec, to: &mut Vec<Diagnostic>) -> Option<BreakerSettings> {
-    let breaker = &written.resilience.circuit_breaker;
+pub(super) fn breaker(spec: &E2eSpec, diagnostics: &mut Vec<Diagnostic>) -> Option<BreakerSettings> {
+    let breaker = &spec.resilience.circuit_breaker;
     let threshold = breaker.failure_threshold;
     if !(1..=20).contains(&threshold) {
         let message = format!("`failureThreshold` is {threshold}, outside of 1 to 20");
         let path = "resilience.circuitBreaker.failureThreshold";
-        to.push(Diagnostic::error(path, message).hint("write a number from 1 to 20"));
+        diagnostics.push(Diagnostic::error(path, message).hint("write a number from 1 to 20"));
     }
     let cooldown = breaker.reset_timeout_ms.get().clamp(MIN_COOLDOWN, MAX_COOLDOWN);
     if cooldown != breaker.reset_timeout_ms.get() {
@@ -124,7 +122,7 @@ pub(super) fn breaker(written: &E2eSpec, to: &mut Vec<Diagnostic>) -> Option<Bre
             HumanDuration::from_millis(u64::try_from(cooldown.as_millis()).unwrap_or(u64::MAX))
         );
         let path = "resilience.circuitBreaker.resetTimeoutMs";
-        to.push(Diagnostic::warning(path, message).hint("write a time from `100ms` to `5m`"));
+        diagnostics.push(Diagnostic::warning(path, message).hint("write a time from `100ms` to `5m`"));
     }
     breaker.enabled.then_some(BreakerSettings { threshold, cooldown })
 }

@@ -3,16 +3,16 @@
 /// Returns the closest name in `known` if the difference is small enough for a typing error.
 ///
 /// At most a third of the characters may differ, and always one.
-pub(super) fn closest<'a>(written: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+pub(super) fn closest<'a>(text: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     // The cost of the distance is the product of the lengths, and longer texts are not typing errors.
-    if written.len() > 128 {
+    if text.len() > 128 {
         return None;
     }
-    let max_distance = (written.chars().count() / 3).max(1);
+    let max_distance = (text.chars().count() / 3).max(1);
     let candidates = known
         .into_iter()
         .filter(|name| name.len() <= 128)
-        .map(|name| (distance(written, name), name));
+        .map(|name| (distance(text, name), name));
     candidates
         .filter(|(distance, _)| *distance <= max_distance)
         .min()
@@ -20,8 +20,8 @@ pub(super) fn closest<'a>(written: &str, known: impl IntoIterator<Item = &'a str
 }
 
 /// Returns the hint for an unknown name: the closest known name, else up to eight known names.
-pub(super) fn did_you_mean<'a>(written: &str, known: impl IntoIterator<Item = &'a str> + Clone) -> String {
-    if let Some(name) = closest(written, known.clone()) {
+pub(super) fn did_you_mean<'a>(text: &str, known: impl IntoIterator<Item = &'a str> + Clone) -> String {
+    if let Some(name) = closest(text, known.clone()) {
         return format!("did you mean `{name}`?");
     }
     let some: Vec<String> = known

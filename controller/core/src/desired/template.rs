@@ -99,9 +99,11 @@ impl Filler<'_> {
         text: &str,
         path: &str,
         deferral: Deferral,
-        to: &mut Vec<Diagnostic>,
+        diagnostics: &mut Vec<Diagnostic>,
     ) -> String {
-        self.fill_with(text, path, deferral, to, &mut |name| self.vars.get(name).cloned())
+        self.fill_with(text, path, deferral, diagnostics, &mut |name| {
+            self.vars.get(name).cloned()
+        })
     }
 
     fn fill_with(
@@ -109,7 +111,7 @@ impl Filler<'_> {
         text: &str,
         path: &str,
         deferral: Deferral,
-        to: &mut Vec<Diagnostic>,
+        diagnostics: &mut Vec<Diagnostic>,
         var: &mut dyn FnMut(&str) -> Option<String>,
     ) -> String {
         let mut result = String::with_capacity(text.len());
@@ -119,10 +121,10 @@ impl Filler<'_> {
                 Segment::Template(slot, raw) => {
                     let value = match slot.strip_prefix("config.") {
                         Some(name) => var(name),
-                        None => self.value(slot, deferral, path, to),
+                        None => self.value(slot, deferral, path, diagnostics),
                     };
                     if value.is_none() && !is_deferred(slot) {
-                        to.push(self.unresolved_warning(slot, path));
+                        diagnostics.push(self.unresolved_warning(slot, path));
                     }
                     // The renderer finds references without blanks only.
                     let value = value.unwrap_or_else(|| {
@@ -134,7 +136,7 @@ impl Filler<'_> {
                     });
                     if result.len() + value.len() > MAX_TEXT {
                         let message = "the text exceeds 128 KiB after the resolution of its templates";
-                        to.push(Diagnostic::error(path, message).hint("shorten the text"));
+                        diagnostics.push(Diagnostic::error(path, message).hint("shorten the text"));
                         return result;
                     }
                     result.push_str(&value);
@@ -144,7 +146,13 @@ impl Filler<'_> {
         result
     }
 
-    fn value(&self, slot: &str, deferral: Deferral, path: &str, to: &mut Vec<Diagnostic>) -> Option<String> {
+    fn value(
+        &self,
+        slot: &str,
+        deferral: Deferral,
+        path: &str,
+        diagnostics: &mut Vec<Diagnostic>,
+    ) -> Option<String> {
         match slot {
             // As in the Node tool: milliseconds since the epoch, a UUID, a date.
             "timestamp" => return Some(self.context.now.0.to_string()),
@@ -157,9 +165,9 @@ impl Filler<'_> {
         }
         if is_deferred(slot) {
             match (deferral, self.reference_error(slot)) {
-                (_, Some((message, hint))) => to.push(Diagnostic::error(path, message).hint(hint)),
+                (_, Some((message, hint))) => diagnostics.push(Diagnostic::error(path, message).hint(hint)),
                 (Deferral::Rendered, None) => {}
-                (Deferral::Final, None) => to.push(
+                (Deferral::Final, None) => diagnostics.push(
                     Diagnostic::warning(
                         path,
                         format!("`{{{{{slot}}}}}` cannot be resolved here and stays as written"),
@@ -248,7 +256,7 @@ pub(super) fn fill_vars(
     context: &SpecContext,
     peers: &Peers,
     path: &str,
-    to: &mut Vec<Diagnostic>,
+    diagnostics: &mut Vec<Diagnostic>,
 ) -> BTreeMap<String, String> {
     let mut resolver = VarsResolver {
         filler: Filler { context, peers, vars },
@@ -256,7 +264,7 @@ pub(super) fn fill_vars(
         resolved: BTreeMap::new(),
     };
     for name in vars.keys() {
-        resolver.fill(name, &mut Vec::new(), to);
+        resolver.fill(name, &mut Vec::new(), diagnostics);
     }
     resolver.resolved
 }
@@ -272,12 +280,17 @@ struct VarsResolver<'a> {
 
 impl VarsResolver<'_> {
     /// Resolves one variable and those that it refers to; returns `None` for a cycle, which the caller reports.
-    fn fill(&mut self, name: &str, open: &mut Vec<String>, to: &mut Vec<Diagnostic>) -> Option<String> {
+    fn fill(
+        &mut self,
+        name: &str,
+        open: &mut Vec<String>,
+        diagnostics: &mut Vec<Diagnostic>,
+    ) -> Option<String> {
         if let Some(resolved) = self.resolved.get(name) {
             return Some(resolved.clone());
         }
         let filler = self.filler;
-        let written = filler.vars.get(name)?;
+        let text = filler.vars.get(name)?;
         if open.len() >= MAX_DEPTH || open.iter().any(|outer| outer == name) {
             return None;
         }
@@ -285,8 +298,8 @@ impl VarsResolver<'_> {
         let path = format!("{}.{name}", self.path);
         let mut inner_diagnostics = Vec::new();
         let inner = &mut |inner: &str| self.fill(inner, open, &mut inner_diagnostics);
-        let value = filler.fill_with(written, &path, Deferral::Rendered, to, inner);
-        to.append(&mut inner_diagnostics);
+        let value = filler.fill_with(text, &path, Deferral::Rendered, diagnostics, inner);
+        diagnostics.append(&mut inner_diagnostics);
         open.pop();
         self.resolved.insert(name.to_owned(), value.clone());
         Some(value)

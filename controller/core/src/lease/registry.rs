@@ -130,13 +130,13 @@ impl Leases {
         is_new
     }
 
-    /// Returns the claims of the next own lease: the earlier ones with their times, and the new ones.
+    /// Returns the claims for the next lease of this process: the earlier ones with their times, and the new ones.
     ///
     /// An expired own claim loses its time if another living controller has claimed the environment since.
     pub fn claims(&self, wanted: &BTreeSet<EnvName>, now: Timestamp) -> BTreeMap<EnvName, Option<Timestamp>> {
         let earlier_claim = |env: &EnvName| {
             let own = self.own()?;
-            let lost = !is_ours_still(own, now) && self.other_claims(env, now);
+            let lost = !is_still_valid(own, now) && self.other_claims(env, now);
             own.claimed_at(env).filter(|_| !lost)
         };
         wanted
@@ -160,9 +160,9 @@ impl Leases {
         Timestamp(now.0.saturating_add(ahead))
     }
 
-    /// Returns whether the own lease exists and this process may still rely on it.
+    /// Returns whether the lease of this process exists and is still valid for it.
     pub fn is_valid(&self, now: Timestamp) -> bool {
-        self.own().is_some_and(|own| is_ours_still(own, now))
+        self.own().is_some_and(|own| is_still_valid(own, now))
     }
 
     /// Iterates over all leases of the last list.
@@ -191,9 +191,9 @@ impl Leases {
     pub fn ownership(&self, env: &EnvName, wanted: bool, now: Timestamp) -> Ownership<'_> {
         let now = self.frozen.unwrap_or(now);
         let Some(identity) = &self.own_identity else {
-            return Ownership::Ours;
+            return Ownership::Own;
         };
-        let own = self.own().filter(|own| is_ours_still(own, now));
+        let own = self.own().filter(|own| is_still_valid(own, now));
         let claim = own.and_then(|own| Some((own.claimed_at(env)?, &identity.run)));
         let others = self
             .by_controller
@@ -203,10 +203,10 @@ impl Leases {
             .filter_map(|lease| Some(((lease.claimed_at(env)?, &lease.spec.run), lease)))
             .min_by(|(one, _), (other, _)| one.cmp(other));
         match first {
-            Some((theirs, lease)) if claim.is_none_or(|ours| theirs < ours) => Ownership::Theirs(lease),
-            _ if !identity.holds_lease && self.is_listed => Ownership::Ours,
+            Some((theirs, lease)) if claim.is_none_or(|ours| theirs < ours) => Ownership::HeldByOther(lease),
+            _ if !identity.holds_lease && self.is_listed => Ownership::Own,
             _ if own.is_none() || (wanted && claim.is_none()) => Ownership::Unclaimed,
-            _ => Ownership::Ours,
+            _ => Ownership::Own,
         }
     }
 
@@ -216,7 +216,7 @@ impl Leases {
         match &self.own_identity {
             // Objects of the Node tool have no controller, and neither has a command without a state directory.
             Some(identity) if identity.controller == controller && !controller.is_empty() => {
-                return Liveness::Ours;
+                return Liveness::Own;
             }
             Some(_) if self.is_listed => {}
             Some(_) | None => return Liveness::Unknown,
@@ -234,12 +234,12 @@ impl Leases {
         }
     }
 
-    /// Returns whether this controller may take over an object of another controller in its own environment.
+    /// Returns whether this controller may take over an object of another controller in an environment of this controller.
     ///
     /// It may if the other controller is dead, or claims the environment as well and came later.
     pub fn can_take_over(&self, env: &EnvName, controller: &str, now: Timestamp) -> bool {
         match self.liveness(controller, now) {
-            Liveness::Ours | Liveness::Doubtful | Liveness::Dead => true,
+            Liveness::Own | Liveness::Doubtful | Liveness::Dead => true,
             Liveness::Alive(lease) => lease.claimed_at(env).is_some(),
             Liveness::Unknown => false,
         }
@@ -253,7 +253,11 @@ impl Leases {
         let ends = self.by_controller.values().flat_map(|lease| {
             let end = lease.renewed_at + lease.spec.ttl;
             let unobserved = self.unobserved_until.map(|until| until + lease.spec.ttl);
-            [Some(end), unobserved, Some(lease.renewed_at + trust(lease))]
+            [
+                Some(end),
+                unobserved,
+                Some(lease.renewed_at + validity_period(lease)),
+            ]
         });
         let grace_ends = self.gone.values().map(|at| Some(*at + GONE_GRACE));
         ends.chain(grace_ends).flatten().filter(|at| *at > now).min()
@@ -274,14 +278,14 @@ impl Leases {
     }
 }
 
-/// Returns whether the own lease is still valid for this process.
+/// Returns whether the lease of this process is still valid for it.
 ///
-/// That ends at two thirds of the `ttl`, so that running actions can finish before others take over.
-fn is_ours_still(own: &ControllerLease, now: Timestamp) -> bool {
-    now.since(own.renewed_at) < trust(own)
+/// The validity ends at two thirds of the `ttl`, so that running actions can finish before others take over.
+fn is_still_valid(own: &ControllerLease, now: Timestamp) -> bool {
+    now.since(own.renewed_at) < validity_period(own)
 }
 
-fn trust(own: &ControllerLease) -> Duration {
+fn validity_period(own: &ControllerLease) -> Duration {
     own.spec.ttl * 2 / 3
 }
 

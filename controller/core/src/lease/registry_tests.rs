@@ -53,9 +53,9 @@ fn leases(found: Vec<ControllerLease>, now: i64) -> Leases {
 /// Returns `ours`, `unclaimed`, or the controller that owns `shop`.
 fn ownership(leases: &Leases, now: i64) -> String {
     match leases.ownership(&env("shop"), true, at(now)) {
-        Ownership::Ours => "ours".to_owned(),
+        Ownership::Own => "ours".to_owned(),
         Ownership::Unclaimed => "unclaimed".to_owned(),
-        Ownership::Theirs(lease) => lease.spec.controller.clone(),
+        Ownership::HeldByOther(lease) => lease.spec.controller.clone(),
     }
 }
 
@@ -67,7 +67,7 @@ fn environment_is_unclaimed_until_our_lease_claims_it() {
     assert_eq!(ownership(&leases(vec![lease("a", 0, Some(0))], 0), 0), "ours");
     // Remaining objects need no claim, but a lease.
     let left = leases(vec![lease("a", 0, None)], 0);
-    assert_eq!(left.ownership(&env("shop"), false, at(0)), Ownership::Ours);
+    assert_eq!(left.ownership(&env("shop"), false, at(0)), Ownership::Own);
 }
 
 #[test]
@@ -176,7 +176,7 @@ fn same_identity_in_another_state_directory_is_foreign() {
 #[test]
 fn creator_is_doubtful_right_after_its_lease_disappears() {
     let mut leases = leases(vec![lease("a", 0, Some(0)), lease("b", 0, None)], 0);
-    assert_eq!(leases.liveness("a", at(0)), Liveness::Ours);
+    assert_eq!(leases.liveness("a", at(0)), Liveness::Own);
     assert!(matches!(leases.liveness("b", at(0)), Liveness::Alive(_)));
     assert_eq!(leases.liveness("", at(0)), Liveness::Dead);
     assert!(

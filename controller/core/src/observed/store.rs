@@ -64,7 +64,7 @@ impl Store {
             WatchEvent::OutOfMemory(id, at) => {
                 self.patch_container(&id, |container| container.oom_at = Some(at));
             }
-            WatchEvent::ImageMoved(id) => self.mark_image_moved(id),
+            WatchEvent::ImageRetagged(id) => self.mark_image_retagged(id),
             WatchEvent::Disconnected(at, reason) => self.on_disconnected(at, reason),
             WatchEvent::Retrying { tries, next } => self.retry = Some((tries, next)),
             WatchEvent::StreamStalled => {}
@@ -112,14 +112,14 @@ impl Store {
         }
     }
 
-    fn mark_image_moved(&mut self, id: ContainerId) {
+    fn mark_image_retagged(&mut self, id: ContainerId) {
         let Some(env) = self.environment_of.get(&ObjectId::Container(id.clone())).cloned() else {
             return;
         };
         self.changes += 1;
         let version = self.changes;
         let observed = self.edit(&env);
-        observed.retagged.insert(id);
+        observed.image_retagged.insert(id);
         observed.version = version;
     }
 
@@ -185,7 +185,7 @@ impl Store {
         let observed = self.edit(&env);
         match id {
             ObjectId::Container(id) => {
-                observed.retagged.remove(id);
+                observed.image_retagged.remove(id);
                 observed.containers.remove(id);
             }
             ObjectId::Network(id) => drop(observed.networks.remove(id)),

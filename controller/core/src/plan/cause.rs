@@ -31,8 +31,8 @@ pub enum Cause {
     /// The run failed, and its evidence is collected before anything else.
     Failed,
     /// Argus gave up, and the image name now refers to another image.
-    ImageChanged,
-    /// The probe failed past its retries.
+    ImageRetagged,
+    /// The probe failed more often than its `retries` allow.
     Unhealthy {
         /// Number of the restart, from 1.
         attempt: u32,
@@ -80,7 +80,7 @@ impl fmt::Display for Cause {
             Self::Ready => f.write_str("ready to start"),
             Self::Restart { attempt } => write!(f, "restart {attempt}"),
             Self::Failed => f.write_str("collect evidence first"),
-            Self::ImageChanged => f.write_str("image changed"),
+            Self::ImageRetagged => f.write_str("image retagged"),
             Self::Unhealthy { attempt } => write!(f, "unhealthy, restart {attempt}"),
             Self::StoppedExternally => f.write_str("stopped externally"),
             Self::EngineRestart => f.write_str("engine restarted"),

@@ -63,14 +63,14 @@ pub(super) fn first_difference(spec: &ContainerSpec, container: &Container) -> O
     if let Some((key, _)) = missing {
         return Some(format!("environment variable {key} differs"));
     }
-    let wanted: BTreeSet<(ProtocolPort, ProtocolPort)> = requested.bindings.into_iter().collect();
+    let requested_bindings: BTreeSet<(ProtocolPort, ProtocolPort)> = requested.bindings.into_iter().collect();
     let bound: BTreeSet<(ProtocolPort, ProtocolPort)> = config.bindings.iter().copied().collect();
-    if wanted != bound {
+    if requested_bindings != bound {
         return Some("published ports differ".to_owned());
     }
     let elsewhere = |(port, address): &&(ProtocolPort, IpAddr)| {
-        let mut wanted = requested.addresses.iter().filter(|(wanted, _)| wanted == port);
-        !wanted.any(|(_, wanted)| is_same_address(*wanted, *address))
+        let mut addresses = requested.addresses.iter().filter(|(other, _)| other == port);
+        !addresses.any(|(_, other)| is_same_address(*other, *address))
     };
     config
         .addresses

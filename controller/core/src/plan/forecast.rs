@@ -137,7 +137,7 @@ pub fn apply_action(store: &mut Store, action: &Action, now: Timestamp, number: 
     match action {
         Action::CreateNetwork { name, labels } => {
             let Ok(id) = NetworkId::new(format!("pretended{number}")) else {
-                return Done::Ok;
+                return Done::Applied;
             };
             let network = Network {
                 id: id.clone(),
@@ -161,7 +161,7 @@ pub fn apply_action(store: &mut Store, action: &Action, now: Timestamp, number: 
         Action::PullImage { .. } | Action::BuildImage(_) | Action::CopyFile { .. } => {}
         Action::CreateContainer { name, spec } => {
             let Ok(id) = ContainerId::new(format!("pretended{number}")) else {
-                return Done::Ok;
+                return Done::Applied;
             };
             let container = created_container(store, &id, name, spec, now);
             store.apply(WatchEvent::Apply(Object::Container(Arc::new(container))));
@@ -206,7 +206,7 @@ pub fn apply_action(store: &mut Store, action: &Action, now: Timestamp, number: 
             }
         }
     }
-    Done::Ok
+    Done::Applied
 }
 
 fn created_container(

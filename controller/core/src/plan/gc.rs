@@ -48,7 +48,7 @@ pub(super) fn plan(input: &PlanInput<'_>, plan: &mut Plan) {
 /// An object that no environment desires.
 enum Undesired {
     /// An object of this controller, with the cause of its removal.
-    Ours(Cause),
+    Own(Cause),
     /// An object of a dead controller; `Err` if it may not be removed.
     Orphan(Box<Orphan>, Result<(), OrphanDecision>),
 }
@@ -83,7 +83,7 @@ impl Undesired {
         decide: impl FnOnce(Cause, &Subject) -> Decision,
     ) {
         match self {
-            Self::Ours(cause) => {
+            Self::Own(cause) => {
                 let decision = decide(input.cause(&subject, cause), &subject);
                 plan.add(subject, decision);
             }
@@ -108,7 +108,7 @@ impl Undesired {
 
 /// Classifies a container; `None` if it is desired or belongs to another controller.
 fn classify_container(input: &PlanInput<'_>, container: &Container) -> Option<Undesired> {
-    if input.state.not_ours.contains(&container.id) {
+    if input.state.not_owned.contains(&container.id) {
         return None;
     }
     let service = container.labels.get(labels::SERVICE);
@@ -124,11 +124,11 @@ fn classify_container(input: &PlanInput<'_>, container: &Container) -> Option<Un
         .get(labels::CONTROLLER)
         .map_or("", String::as_str);
     match orphan::owner_status(input, maker) {
-        OwnerStatus::Another => None,
+        OwnerStatus::Foreign => None,
         OwnerStatus::Unowned if is_adopted(input, container) => {
-            Some(Undesired::Ours(removal_cause(input, Cause::ServiceRemoved)))
+            Some(Undesired::Own(removal_cause(input, Cause::ServiceRemoved)))
         }
-        OwnerStatus::Ours => Some(Undesired::Ours(removal_cause(input, Cause::ServiceRemoved))),
+        OwnerStatus::Own => Some(Undesired::Own(removal_cause(input, Cause::ServiceRemoved))),
         OwnerStatus::Unowned => {
             let what = (
                 container.id.as_str(),
@@ -174,8 +174,8 @@ fn classify_network(input: &PlanInput<'_>, network: &Network) -> Option<Undesire
         },
     };
     match orphan::owner_status(input, &owner.controller) {
-        OwnerStatus::Another => None,
-        OwnerStatus::Ours => Some(Undesired::Ours(cause)),
+        OwnerStatus::Foreign => None,
+        OwnerStatus::Own => Some(Undesired::Own(cause)),
         OwnerStatus::Unowned => {
             let what = (
                 network.id.as_str(),
@@ -208,7 +208,7 @@ fn stop_grace_of(input: &PlanInput<'_>, container: &Container) -> Option<Duratio
     let maker = container.labels.get(labels::CONTROLLER);
     match orphan::owner_status(input, maker.map_or("", String::as_str)) {
         OwnerStatus::Unowned if !is_adopted(input, container) => Some(ORPHAN_STOP_GRACE),
-        OwnerStatus::Unowned | OwnerStatus::Ours | OwnerStatus::Another => {
+        OwnerStatus::Unowned | OwnerStatus::Own | OwnerStatus::Foreign => {
             let info = container.inspect.as_ref()?;
             Some(info.config.stop_grace.unwrap_or(STOP_GRACE))
         }
@@ -312,8 +312,8 @@ fn classify_volume(input: &PlanInput<'_>, volume: &Volume) -> Option<Undesired> 
         .and_then(|history| history.delete_volumes)
         .unwrap_or(by_label);
     match orphan::owner_status(input, &owner.controller) {
-        OwnerStatus::Another => None,
-        OwnerStatus::Ours => delete.then(|| Undesired::Ours(absence_cause(input))),
+        OwnerStatus::Foreign => None,
+        OwnerStatus::Own => delete.then(|| Undesired::Own(absence_cause(input))),
         OwnerStatus::Unowned => {
             let what = (volume.name.as_str(), volume.name.as_str(), volume.created_at());
             Some(match Undesired::orphan(input, &owner, OrphanKind::Volume, what) {

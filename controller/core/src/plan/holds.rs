@@ -31,7 +31,7 @@ pub(super) fn apply(input: &PlanInput<'_>, plan: &mut Plan) {
 /// Applies the controller's own restrictions: safe mode, or no removals while the specs are incomplete.
 fn apply_safe_mode(input: &PlanInput<'_>, plan: &mut Plan) {
     let restrictions = &input.requests.restrictions;
-    let on = if let Some(why) = &restrictions.safe {
+    let on = if let Some(why) = &restrictions.safe_mode_reason {
         WaitingOn::Safe { why: why.clone() }
     } else if input.accepted.is_none() && restrictions.incomplete.contains(input.env) {
         WaitingOn::SpecPending

@@ -122,25 +122,25 @@ impl Orphan {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum OwnerStatus {
     /// This controller.
-    Ours,
+    Own,
     /// A dead controller.
     Unowned,
     /// Another controller that is alive or possibly alive.
-    Another,
+    Foreign,
 }
 
 pub(super) fn owner_status(input: &PlanInput<'_>, controller: &str) -> OwnerStatus {
     if !controller.is_empty() && controller == input.identity.controller {
-        return OwnerStatus::Ours;
+        return OwnerStatus::Own;
     }
     // An environment that this controller managed is also removed by it.
     let was_managed =
         input.accepted.is_none() && input.history().is_some_and(|history| history.revision.is_some());
     match input.leases.liveness(controller, input.now) {
-        Liveness::Ours => OwnerStatus::Ours,
-        Liveness::Dead if was_managed => OwnerStatus::Ours,
+        Liveness::Own => OwnerStatus::Own,
+        Liveness::Dead if was_managed => OwnerStatus::Own,
         Liveness::Dead => OwnerStatus::Unowned,
-        Liveness::Alive(_) | Liveness::Doubtful | Liveness::Unknown => OwnerStatus::Another,
+        Liveness::Alive(_) | Liveness::Doubtful | Liveness::Unknown => OwnerStatus::Foreign,
     }
 }
 

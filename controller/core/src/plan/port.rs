@@ -1,4 +1,6 @@
-//! Port assignment: sticky, unique over all environments, and without recently refused ports.
+//! Port assignment.
+//!
+//! A service keeps its assigned ports. No two environments get the same host port. A recently refused port is the last choice.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -12,14 +14,14 @@ use crate::time::Timestamp;
 
 /// Time for which a refused port is not tried again, unless a check right after the refusal found it free.
 pub const REFUSAL_BLOCK_TIME: Duration = Duration::from_secs(30);
-/// Time for which a refusal is remembered; every other port is preferred until then.
+/// Time for which a refusal is remembered; every other port comes first until then.
 pub const REFUSAL_MEMORY: Duration = Duration::from_secs(600);
 /// Retry interval with strategy `fail`, and with an exhausted range.
 pub const PORT_RETRY: Duration = Duration::from_secs(2);
 /// Refusals of an apparently free port after which an invisible holder is assumed.
 const MAX_FREE_REFUSALS: u32 = 3;
 
-/// Host ports with the environment and service that hold them.
+/// Assigned host ports, each with its environment and service.
 pub type Claims = BTreeMap<ProtocolPort, (crate::ident::EnvName, ServiceName)>;
 
 /// Assigned ports of one environment.
@@ -52,13 +54,12 @@ pub fn assign(
         .values()
         .flat_map(|service| service.ports.iter().map(move |port| (&service.name, port)))
         .collect();
-    // A service that already holds a port keeps it, before any other service can choose it.
-    let (held, new): (Vec<_>, Vec<_>) = all
+    // A service keeps its assigned port, before any other service can choose it.
+    let (assigned, new): (Vec<_>, Vec<_>) = all
         .into_iter()
-        .partition(|(service, port)| sticky(history, service, port).is_some());
-    for (service, port) in held.into_iter().chain(new) {
-        let sticky = sticky(history, service, port);
-        assigner.assign(service, port, sticky);
+        .partition(|(service, port)| assigned_before(history, service, port).is_some());
+    for (service, port) in assigned.into_iter().chain(new) {
+        assigner.assign(service, port, assigned_before(history, service, port));
     }
     assigner.assignment
 }
@@ -73,10 +74,10 @@ struct PortAssigner<'a> {
 }
 
 impl PortAssigner<'_> {
-    fn assign(&mut self, service: &ServiceName, port: &Port, sticky: Option<u16>) {
+    fn assign(&mut self, service: &ServiceName, port: &Port, assigned: Option<u16>) {
         let chosen = match self.desired.ports.strategy {
-            PortStrategy::Fail => self.assign_declared(service, port),
-            PortStrategy::Auto => self.assign_free(service, port, sticky),
+            PortStrategy::Fail => self.assign_requested(service, port),
+            PortStrategy::Auto => self.assign_free(service, port, assigned),
         };
         if let Some(number) = chosen {
             self.taken.insert(ProtocolPort {
@@ -87,32 +88,32 @@ impl PortAssigner<'_> {
         }
     }
 
-    /// Strategy `fail`: assigns the declared port, and blocks the service while that port is taken.
-    fn assign_declared(&mut self, service: &ServiceName, port: &Port) -> Option<u16> {
-        let Some(wanted) = port.wanted_host() else {
+    /// Strategy `fail`: assigns the requested port, and blocks the service while that port is taken.
+    fn assign_requested(&mut self, service: &ServiceName, port: &Port) -> Option<u16> {
+        let Some(requested) = port.requested_host() else {
             return self.assign_free(service, port, None);
         };
         if let Some((env, by)) = self
             .claims
-            .get(&wanted)
+            .get(&requested)
             .filter(|(env, _)| *env != self.desired.env)
         {
             let owner = PortOwner::Environment {
                 environment: env.to_string(),
                 service: by.to_string(),
             };
-            self.block(service, wanted, owner, self.now + PORT_RETRY);
-        } else if let Some(refused) = self.refused.get(&wanted)
+            self.block(service, requested, owner, self.now + PORT_RETRY);
+        } else if let Some(refused) = self.refused.get(&requested)
             && refused.at + PORT_RETRY > self.now
         {
             self.block(
                 service,
-                wanted,
+                requested,
                 refused.refusal.owner.clone(),
                 refused.at + PORT_RETRY,
             );
         }
-        Some(wanted.number)
+        Some(requested.number)
     }
 
     fn block(&mut self, service: &ServiceName, port: ProtocolPort, owner: PortOwner, until: Timestamp) {
@@ -122,19 +123,19 @@ impl PortAssigner<'_> {
             .or_insert(WaitingOn::Port { port, owner, until });
     }
 
-    /// Strategy `auto`: assigns the held port, else the preferred one, else the first free one of the range.
-    fn assign_free(&mut self, service: &ServiceName, port: &Port, sticky: Option<u16>) -> Option<u16> {
+    /// Strategy `auto`: assigns the same port again, else the requested one, else the first free one of the range.
+    fn assign_free(&mut self, service: &ServiceName, port: &Port, assigned: Option<u16>) -> Option<u16> {
         let policy = &self.desired.ports;
-        let wanted = port.wanted;
-        // After a refusal of the replacement port, the preferred port is tried once more.
-        let preferred = match sticky {
-            Some(held) if self.is_open(held, port) => Some(held),
-            Some(_) | None => wanted.filter(|wanted| self.is_open(*wanted, port)),
+        let requested = port.requested;
+        // After a refusal of the replacement port, the requested port is tried once more.
+        let first_choice = match assigned {
+            Some(number) if self.is_open(number, port) => Some(number),
+            Some(_) | None => requested.filter(|requested| self.is_open(*requested, port)),
         };
         let free = |number: &u16| self.is_open(*number, port) && !self.is_busy(*number, port);
         // Refused ports come last: a pass over the whole range may take longer than a refusal holds.
-        let found = preferred
-            .or_else(|| (policy.low..=policy.high).find(|n| free(n) && !self.was_refused(*n, port)))
+        let found = first_choice
+            .or_else(|| (policy.low..=policy.high).find(|n| free(n) && !self.is_recently_refused(*n, port)))
             .or_else(|| (policy.low..=policy.high).find(free));
         if found.is_none() {
             let tried = u32::from(policy.high.saturating_sub(policy.low)) + 1;
@@ -168,7 +169,7 @@ impl PortAssigner<'_> {
         })
     }
 
-    fn was_refused(&self, number: u16, port: &Port) -> bool {
+    fn is_recently_refused(&self, number: u16, port: &Port) -> bool {
         let protocol = port.protocol;
         self.refused.contains_key(&ProtocolPort { number, protocol })
     }
@@ -185,15 +186,15 @@ impl PortAssigner<'_> {
     }
 }
 
-/// Port that the service already holds, if the preference in the file is unchanged.
-fn sticky(history: &EnvHistory, service: &ServiceName, port: &Port) -> Option<u16> {
+/// Port that the service already has, if the request in the file is unchanged.
+fn assigned_before(history: &EnvHistory, service: &ServiceName, port: &Port) -> Option<u16> {
     let key = key(service, port);
-    let held = *history.ports.get(&key)?;
+    let assigned = *history.ports.get(&key)?;
     let is_unchanged = history
-        .wanted
+        .requested_ports
         .get(&key)
-        .is_none_or(|wanted| *wanted == port.wanted.unwrap_or(0));
-    is_unchanged.then_some(held)
+        .is_none_or(|requested| *requested == port.requested.unwrap_or(0));
+    is_unchanged.then_some(assigned)
 }
 
 fn key(service: &ServiceName, port: &Port) -> PortKey {

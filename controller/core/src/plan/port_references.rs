@@ -17,27 +17,25 @@ const LOCAL: [&str; 3] = ["localhost:", "127.0.0.1:", ANY];
 const ANY: &str = "0.0.0.0:";
 
 /// Rewrites a variable. A client may read it, so only a listen address refers to the container's own ports.
-pub(super) fn variable(written: &str, desired: &Desired, service: &Service, ports: &PortMap) -> String {
-    rewrite(written, |host, wanted| {
-        (host != ANY || !is_container_port(service, wanted))
-            .then(|| substitute(wanted, desired, service, ports))?
+pub(super) fn variable(text: &str, desired: &Desired, service: &Service, ports: &PortMap) -> String {
+    rewrite(text, |host, requested| {
+        (host != ANY || !is_container_port(service, requested))
+            .then(|| substitute(requested, desired, service, ports))?
     })
 }
 
 /// Rewrites a word of a command. It runs inside the container, so the container's own ports stay unchanged.
-pub(super) fn word(written: &str, desired: &Desired, service: &Service, ports: &PortMap) -> String {
-    rewrite(written, |host, wanted| {
-        (host == HOST || !is_container_port(service, wanted))
-            .then(|| substitute(wanted, desired, service, ports))?
+pub(super) fn word(text: &str, desired: &Desired, service: &Service, ports: &PortMap) -> String {
+    rewrite(text, |host, requested| {
+        (host == HOST || !is_container_port(service, requested))
+            .then(|| substitute(requested, desired, service, ports))?
     })
 }
 
 /// Rewrites the command of an `exec` probe.
 pub fn probe(command: &[String], desired: &Desired, service: &Service, ports: &PortMap) -> Vec<String> {
     let words = command.iter();
-    words
-        .map(|written| word(written, desired, service, ports))
-        .collect()
+    words.map(|text| word(text, desired, service, ports)).collect()
 }
 
 fn is_container_port(service: &Service, number: u16) -> bool {
@@ -84,7 +82,7 @@ fn rewrite(text: &str, replacement: impl Fn(&str, u16) -> Option<u16>) -> String
         rest = &rest[after..];
         let digits = rest.bytes().take_while(u8::is_ascii_digit).count();
         let number = rest[..digits].parse::<u16>().ok();
-        match number.and_then(|wanted| replacement(host, wanted)) {
+        match number.and_then(|requested| replacement(host, requested)) {
             Some(actual) => out.push_str(&actual.to_string()),
             None => out.push_str(&rest[..digits]),
         }
@@ -94,12 +92,12 @@ fn rewrite(text: &str, replacement: impl Fn(&str, u16) -> Option<u16>) -> String
     out
 }
 
-/// Actual port for a preferred one, first of the service itself; `None` while a service here still holds that port.
-fn substitute(wanted: u16, desired: &Desired, service: &Service, ports: &PortMap) -> Option<u16> {
+/// Assigned port for a requested one, first of the service itself; `None` while a service here still holds that port.
+fn substitute(requested: u16, desired: &Desired, service: &Service, ports: &PortMap) -> Option<u16> {
     let assigned = |of: &Service| {
         of.ports
             .iter()
-            .find(|port| port.wanted == Some(wanted))
+            .find(|port| port.requested == Some(requested))
             .and_then(|port| {
                 let container = ProtocolPort {
                     number: port.container,
@@ -116,7 +114,7 @@ fn substitute(wanted: u16, desired: &Desired, service: &Service, ports: &PortMap
     if let Some(own) = assigned(service) {
         return Some(own);
     }
-    if ports.values().any(|host| *host == wanted) {
+    if ports.values().any(|host| *host == requested) {
         return None;
     }
     desired.services.values().find_map(assigned)

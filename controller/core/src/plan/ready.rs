@@ -15,7 +15,7 @@ pub(super) fn current_container<'a>(input: &PlanInput<'a>, service: &ServiceName
         .containers
         .values()
         .filter(|container| container.is_of(service) && container.carries(hash))
-        .filter(|container| !input.state.not_ours.contains(&container.id))
+        .filter(|container| !input.state.not_owned.contains(&container.id))
         .filter(|container| match container.state {
             ContainerState::Removing | ContainerState::Dead => false,
             ContainerState::Created

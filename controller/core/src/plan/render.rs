@@ -83,10 +83,9 @@ fn container(
     identity: &ControllerIdentity,
 ) -> ContainerSpec {
     let variable =
-        |written: &str| port_references::variable(&resolve(written, desired, ports), desired, service, ports);
-    let word =
-        |written: &String| port_references::word(&resolve(written, desired, ports), desired, service, ports);
-    let words = |written: &Option<Vec<String>>| Some(written.as_ref()?.iter().map(word).collect());
+        |text: &str| port_references::variable(&resolve(text, desired, ports), desired, service, ports);
+    let word = |text: &String| port_references::word(&resolve(text, desired, ports), desired, service, ports);
+    let words = |text: &Option<Vec<String>>| Some(text.as_ref()?.iter().map(word).collect());
     let role = match service.role {
         Role::Service => "service",
         Role::Mock => "mock",
@@ -157,7 +156,7 @@ fn bindings(service: &Service, ports: &PortMap, identity: &ControllerIdentity) -
         .collect()
 }
 
-/// Ports label of one container: `80/tcp=9001@8080` means that 9001 is assigned and 8080 is preferred.
+/// Ports label of one container: `80/tcp=9001@8080` means that 9001 is assigned and 8080 is requested.
 fn ports_label(service: &Service, ports: &PortMap) -> String {
     let entries: Vec<String> = service
         .ports
@@ -171,15 +170,15 @@ fn ports_label(service: &Service, ports: &PortMap) -> String {
                 service: service.name.clone(),
                 container,
             })?;
-            Some(format!("{container}={host}@{}", port.wanted.unwrap_or(0)))
+            Some(format!("{container}={host}@{}", port.requested.unwrap_or(0)))
         })
         .collect();
     entries.join(",")
 }
 
 /// Replaces the references of one text.
-fn resolve(written: &str, desired: &Desired, ports: &PortMap) -> String {
-    let mut text = written.to_owned();
+fn resolve(template: &str, desired: &Desired, ports: &PortMap) -> String {
+    let mut text = template.to_owned();
     if text.contains("{{") {
         for other in desired.services.values() {
             for port in &other.ports {

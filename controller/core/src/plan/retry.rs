@@ -8,12 +8,12 @@ use crate::outcome::ActionError;
 use crate::time::Timestamp;
 
 impl ActionFailure {
-    /// Earliest time of the next attempt; `None` if repeating cannot succeed.
-    pub fn retry_at(&self, key: &str) -> Option<Timestamp> {
+    /// Earliest time of the next attempt; `None` if repeating cannot succeed. Different jitter keys spread the attempts.
+    pub fn retry_at(&self, jitter_key: &str) -> Option<Timestamp> {
         let grow = |base: u64, cap: u64| {
             let (base, cap) = (Duration::from_millis(base), Duration::from_millis(cap));
             let delay = backoff::delay(Growth::Exponential, base, cap, self.attempts);
-            Some(self.at + backoff::jittered(delay, key, self.attempts))
+            Some(self.at + backoff::jittered(delay, jitter_key, self.attempts))
         };
         match &self.error {
             ActionError::Unknown(_)
@@ -44,7 +44,7 @@ impl ActionFailure {
             ActionError::BuildFailed { .. }
             | ActionError::EntrypointNotFound(_)
             | ActionError::BadMount(_)
-            | ActionError::NotOurs(_)
+            | ActionError::NotOwned(_)
             | ActionError::Rejected(_) => None,
         }
     }

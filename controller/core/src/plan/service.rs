@@ -40,7 +40,7 @@ pub(super) fn plan(input: &PlanInput<'_>, accepted: &Accepted, service: &Service
         .containers
         .values()
         .filter(|container| container.is_of(&service.name))
-        .filter(|container| !input.state.not_ours.contains(&container.id))
+        .filter(|container| !input.state.not_owned.contains(&container.id))
         .collect();
     let subject = Subject::Service {
         environment: input.env.clone(),
@@ -103,7 +103,7 @@ impl ServicePlanner<'_> {
             .map(AsRef::as_ref)
             .filter(|container| current.is_none_or(|current| current.id != container.id))
             .collect();
-        if let Some(foreign) = extra.iter().find(|other| !self.is_ours(other)) {
+        if let Some(foreign) = extra.iter().find(|other| !self.is_own(other)) {
             return Decision::Wait(self.foreign_holder(foreign));
         }
         let decision = match current {
@@ -127,7 +127,7 @@ impl ServicePlanner<'_> {
 
     /// True if this controller may replace the container. It adopts the container of a live controller, but never
     /// replaces it; the container of a dead controller counts as its own.
-    fn is_ours(&self, container: &Container) -> bool {
+    fn is_own(&self, container: &Container) -> bool {
         let (input, controller) = (self.input, controller_of(container));
         container.is_made_by(&input.identity.controller)
             || input.leases.can_take_over(input.env, controller, input.now)
@@ -302,9 +302,9 @@ impl ServicePlanner<'_> {
     /// for that service.
     fn is_blocking(&self, old: &Container) -> bool {
         let Some(info) = &old.inspect else { return false };
-        info.config.bindings.iter().any(|(_, held)| {
+        info.config.bindings.iter().any(|(_, bound)| {
             self.input.ports.ports.iter().any(|(key, number)| {
-                let assigned = key.container.protocol == held.protocol && *number == held.number;
+                let assigned = key.container.protocol == bound.protocol && *number == bound.number;
                 assigned && key.service != self.service.name
             })
         })
@@ -356,7 +356,7 @@ impl ServicePlanner<'_> {
     fn check_binding(&self) -> Result<(), WaitingOn> {
         self.check_ports()?;
         for binding in &self.spec.bindings {
-            let wanted = crate::ident::ProtocolPort {
+            let requested = crate::ident::ProtocolPort {
                 number: binding.host,
                 protocol: binding.protocol,
             };
@@ -366,12 +366,12 @@ impl ServicePlanner<'_> {
                     && other
                         .inspect
                         .as_ref()
-                        .is_some_and(|info| info.config.bindings.iter().any(|(_, host)| *host == wanted))
+                        .is_some_and(|info| info.config.bindings.iter().any(|(_, host)| *host == requested))
             });
             if let Some(holder) = holder {
                 let service = holder.owner().and_then(|owner| owner.service);
                 return Err(WaitingOn::Port {
-                    port: wanted,
+                    port: requested,
                     owner: crate::outcome::PortOwner::Environment {
                         environment: self.input.env.to_string(),
                         service: service.map(|name| name.to_string()).unwrap_or_default(),

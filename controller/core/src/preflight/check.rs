@@ -7,7 +7,7 @@ use argus_crds::status::{CheckName, CheckResult, Orphan};
 use serde_json::{Value, json};
 
 use super::CheckOutcome;
-use super::host_facts::{Disk, Engine, Fact, Image, Networks, Port};
+use super::host_facts::{DiskFact, EngineFact, Fact, ImageFact, NetworksFact, PortFact};
 use super::snapshot::DISK_FULL_MEMORY;
 use crate::time::Timestamp;
 
@@ -37,7 +37,7 @@ macro_rules! known {
     };
 }
 
-pub(super) fn engine(fact: &Fact<Engine>) -> CheckOutcome {
+pub(super) fn engine(fact: &Fact<EngineFact>) -> CheckOutcome {
     let name = CheckName::Engine;
     match fact {
         Fact::Known(engine) => {
@@ -62,7 +62,7 @@ pub(super) fn engine(fact: &Fact<Engine>) -> CheckOutcome {
     }
 }
 
-pub(super) fn api(fact: &Fact<Engine>) -> CheckOutcome {
+pub(super) fn api(fact: &Fact<EngineFact>) -> CheckOutcome {
     let name = CheckName::Api;
     let engine = known!(name, fact);
     let (major, minor) = MIN_API;
@@ -90,7 +90,7 @@ fn version(text: &str) -> Option<(u32, u32)> {
 }
 
 pub(super) fn disk(
-    fact: &Fact<Disk>,
+    fact: &Fact<DiskFact>,
     threshold: u64,
     disk_full: Option<Timestamp>,
     now: Timestamp,
@@ -140,7 +140,7 @@ pub(super) fn disk(
 }
 
 /// Returns the usage of a disk as structured data.
-pub(crate) fn disk_details(disk: &Disk, threshold: u64) -> Value {
+pub(crate) fn disk_details(disk: &DiskFact, threshold: u64) -> Value {
     let mut details = json!({
         "dataRoot": disk.path,
         "freeBytes": disk.free,
@@ -178,12 +178,12 @@ pub(super) fn orphans(fact: &Fact<Vec<Orphan>>) -> CheckOutcome {
     CheckOutcome::warn(name, Code::OrphanDetected, message).details(details)
 }
 
-pub(super) fn ports(fact: &Fact<Vec<Port>>) -> CheckOutcome {
+pub(super) fn ports(fact: &Fact<Vec<PortFact>>) -> CheckOutcome {
     let name = CheckName::Ports;
     let requested = known!(name, fact);
-    let taken: Vec<&Port> = requested.iter().filter(|port| port.holder.is_some()).collect();
+    let taken: Vec<&PortFact> = requested.iter().filter(|port| port.holder.is_some()).collect();
     let details = json!({ "wanted": requested.len(), "taken": taken });
-    let named = |ports: &[&Port]| {
+    let named = |ports: &[&PortFact]| {
         list(ports.iter().map(|taken| {
             let holder = taken
                 .holder
@@ -196,7 +196,7 @@ pub(super) fn ports(fact: &Fact<Vec<Port>>) -> CheckOutcome {
             )
         }))
     };
-    let stuck: Vec<&Port> = taken.iter().copied().filter(|port| !port.may_move).collect();
+    let stuck: Vec<&PortFact> = taken.iter().copied().filter(|port| !port.may_move).collect();
     if !stuck.is_empty() {
         return CheckOutcome::fail(name, Code::PortConflict, named(&stuck)).details(details);
     }
@@ -214,7 +214,7 @@ pub(super) fn ports(fact: &Fact<Vec<Port>>) -> CheckOutcome {
     CheckOutcome::warn(name, Code::PortConflict, message).details(details)
 }
 
-pub(super) fn networks(engine: &Fact<Engine>, fact: &Fact<Networks>) -> CheckOutcome {
+pub(super) fn networks(engine: &Fact<EngineFact>, fact: &Fact<NetworksFact>) -> CheckOutcome {
     let name = CheckName::Networks;
     let networks = known!(name, fact);
     let details = json!({ "networks": networks.count, "room": networks.free });
@@ -240,10 +240,10 @@ pub(super) fn networks(engine: &Fact<Engine>, fact: &Fact<Networks>) -> CheckOut
     }
 }
 
-pub(super) fn images(fact: &Fact<Vec<Image>>) -> CheckOutcome {
+pub(super) fn images(fact: &Fact<Vec<ImageFact>>) -> CheckOutcome {
     let name = CheckName::Images;
     let requested = known!(name, fact);
-    let pulled: Vec<&Image> = requested
+    let pulled: Vec<&ImageFact> = requested
         .iter()
         .filter(|image| !image.present && !image.built)
         .collect();
@@ -251,7 +251,7 @@ pub(super) fn images(fact: &Fact<Vec<Image>>) -> CheckOutcome {
         .iter()
         .filter(|image| !image.present && image.built)
         .count();
-    let absent: Vec<&Image> = requested.iter().filter(|image| !image.present).collect();
+    let absent: Vec<&ImageFact> = requested.iter().filter(|image| !image.present).collect();
     let details = json!({ "wanted": requested.len(), "absent": absent });
     if !pulled.is_empty() {
         let named = list(pulled.iter().map(|image| format!("`{}`", image.reference)));
@@ -283,7 +283,7 @@ pub(super) fn journal(fact: &Fact<Result<(), String>>) -> CheckOutcome {
     }
 }
 
-pub(super) fn clock(fact: &Fact<Engine>) -> CheckOutcome {
+pub(super) fn clock(fact: &Fact<EngineFact>) -> CheckOutcome {
     let name = CheckName::Clock;
     let engine = known!(name, fact);
     let Some(ahead) = engine.clock_ahead else {

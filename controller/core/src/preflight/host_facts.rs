@@ -37,11 +37,11 @@ impl<T> Fact<T> {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HostFacts {
     /// Version and properties; unknown for an unreachable engine.
-    pub engine: Fact<Engine>,
+    pub engine: Fact<EngineFact>,
     /// File system of its data root.
-    pub disk: Fact<Disk>,
+    pub disk: Fact<DiskFact>,
     /// Number of networks and free address pools.
-    pub networks: Fact<Networks>,
+    pub networks: Fact<NetworksFact>,
 }
 
 impl Default for HostFacts {
@@ -63,7 +63,7 @@ impl HostFacts {
 
 /// Properties that an engine reports.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Engine {
+pub struct EngineFact {
     /// Address of its API.
     pub endpoint: String,
     /// Version of the engine.
@@ -81,7 +81,7 @@ pub struct Engine {
 /// File system of the data root of an engine.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Disk {
+pub struct DiskFact {
     /// Path of the data root.
     pub path: String,
     /// Free bytes.
@@ -106,7 +106,7 @@ pub struct Reclaimable {
 
 /// Networks of an engine.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Networks {
+pub struct NetworksFact {
     /// Number of networks, managed or not.
     pub count: u64,
     /// Number of further networks that the address pools allow; `None` if it is unknown.
@@ -115,7 +115,7 @@ pub struct Networks {
 
 /// Host port that a spec file requests, with its current owner.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Port {
+pub struct PortFact {
     /// Environment that requests it.
     pub environment: String,
     /// Service that requests it.
@@ -130,7 +130,7 @@ pub struct Port {
 
 /// Image that a spec file names.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Image {
+pub struct ImageFact {
     /// Image reference.
     pub reference: String,
     /// True if the engine has the image.

@@ -6,7 +6,7 @@ use argus_crds::error::Code;
 use argus_crds::status::{CheckName, CheckResult, PreflightReport};
 
 use super::host_facts::HostFacts;
-use super::{CheckOutcome, Fact, Policy, check, report};
+use super::{CheckOutcome, Fact, PreflightSettings, check, report};
 use crate::plan::WaitingOn;
 use crate::time::Timestamp;
 
@@ -45,7 +45,7 @@ impl PreflightSnapshot {
     /// Returns the wait reason of the blocking check. A wait without `until` requests a new preflight run.
     pub fn check_creation(
         &self,
-        policy: &Policy,
+        policy: &PreflightSettings,
         first: bool,
         disk_full: Option<Timestamp>,
         now: Timestamp,
@@ -94,7 +94,7 @@ impl PreflightSnapshot {
     /// Evaluates the checks that need only these facts, under a policy.
     pub fn outcomes(
         &self,
-        policy: &Policy,
+        policy: &PreflightSettings,
         disk_full: Option<Timestamp>,
         now: Timestamp,
     ) -> Vec<CheckOutcome> {
@@ -114,7 +114,7 @@ impl PreflightSnapshot {
     /// checks as `previous` keeps the time of that one.
     pub fn report(
         &self,
-        policy: &Policy,
+        policy: &PreflightSettings,
         unreachable: Option<&str>,
         disk_full: Option<Timestamp>,
         more: Vec<CheckOutcome>,

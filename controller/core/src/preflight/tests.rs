@@ -5,9 +5,13 @@
 use argus_crds::error::Code;
 use argus_crds::status::{CheckName, CheckResult, Orphan, PreflightOverall};
 
-use super::host_facts::{Disk, Engine, Fact, HostFacts, Image, Networks, Port, Reclaimable};
+use super::host_facts::{
+    DiskFact, EngineFact, Fact, HostFacts, ImageFact, NetworksFact, PortFact, Reclaimable,
+};
 use super::snapshot::{DISK_FULL_MEMORY, MAX_FACT_AGE, RECHECK_DELAY};
-use super::{CheckOutcome, Policy, PreflightFacts, PreflightSnapshot, evaluate, overall, report, size};
+use super::{
+    CheckOutcome, PreflightFacts, PreflightSettings, PreflightSnapshot, evaluate, overall, report, size,
+};
 use crate::ident::{Protocol, ProtocolPort};
 use crate::outcome::PortOwner;
 use crate::plan::WaitingOn;
@@ -16,8 +20,8 @@ use crate::time::Timestamp;
 const NOW: Timestamp = Timestamp(1_700_000_000_000);
 const GB: u64 = 1_000_000_000;
 
-fn engine() -> Engine {
-    Engine {
+fn engine() -> EngineFact {
+    EngineFact {
         endpoint: "unix:///d.sock".to_owned(),
         version: "20.10.24".to_owned(),
         api_version: "1.41".to_owned(),
@@ -27,8 +31,8 @@ fn engine() -> Engine {
     }
 }
 
-fn disk(free: u64) -> Disk {
-    Disk {
+fn disk(free: u64) -> DiskFact {
+    DiskFact {
         path: "/var/lib/docker".to_owned(),
         free,
         total: 100 * GB,
@@ -42,7 +46,7 @@ fn passing_facts() -> PreflightFacts {
         host: HostFacts {
             engine: Fact::Known(engine()),
             disk: Fact::Known(disk(50 * GB)),
-            networks: Fact::Known(Networks {
+            networks: Fact::Known(NetworksFact {
                 count: 4,
                 free: Some(20),
             }),
@@ -56,7 +60,7 @@ fn passing_facts() -> PreflightFacts {
 }
 
 fn all(facts: &PreflightFacts) -> Vec<CheckOutcome> {
-    evaluate(facts, &Policy::default(), &[], NOW)
+    evaluate(facts, &PreflightSettings::default(), &[], NOW)
 }
 
 /// Returns the outcome of one check after a change of passing facts.
@@ -70,18 +74,18 @@ fn check(name: CheckName, change: impl Fn(&mut PreflightFacts)) -> (CheckResult,
     (outcome.result, outcome.code, outcome.message)
 }
 
-fn engine_like(change: impl Fn(&mut Engine)) -> Fact<Engine> {
+fn engine_like(change: impl Fn(&mut EngineFact)) -> Fact<EngineFact> {
     let mut engine = engine();
     change(&mut engine);
     Fact::Known(engine)
 }
 
-fn port(holder: Option<PortOwner>, may_move: bool) -> Port {
+fn port(holder: Option<PortOwner>, may_move: bool) -> PortFact {
     let port = ProtocolPort {
         number: 8080,
         protocol: Protocol::Tcp,
     };
-    Port {
+    PortFact {
         environment: "shop".to_owned(),
         service: "web".to_owned(),
         port,
@@ -90,8 +94,8 @@ fn port(holder: Option<PortOwner>, may_move: bool) -> Port {
     }
 }
 
-fn image(present: bool, built: bool) -> Image {
-    Image {
+fn image(present: bool, built: bool) -> ImageFact {
+    ImageFact {
         reference: "shop:1".to_owned(),
         present,
         built,
@@ -181,7 +185,7 @@ fn each_check_reports_its_own_problem() {
             Fail,
             Some(Code::DiskSpaceLow),
             Box::new(|f| {
-                f.host.disk = Fact::Known(Disk {
+                f.host.disk = Fact::Known(DiskFact {
                     files_free: Some(999),
                     ..disk(50 * GB)
                 });
@@ -192,7 +196,7 @@ fn each_check_reports_its_own_problem() {
             Warn,
             Some(Code::DiskSpaceLow),
             Box::new(|f| {
-                f.host.disk = Fact::Known(Disk {
+                f.host.disk = Fact::Known(DiskFact {
                     files_free: Some(9_999),
                     ..disk(50 * GB)
                 });
@@ -203,7 +207,7 @@ fn each_check_reports_its_own_problem() {
             Pass,
             None,
             Box::new(|f| {
-                f.host.disk = Fact::Known(Disk {
+                f.host.disk = Fact::Known(DiskFact {
                     files_free: None,
                     ..disk(50 * GB)
                 });
@@ -247,7 +251,7 @@ fn each_check_reports_its_own_problem() {
             Fail,
             Some(Code::NetworkPoolExhausted),
             Box::new(|f| {
-                f.host.networks = Fact::Known(Networks {
+                f.host.networks = Fact::Known(NetworksFact {
                     count: 31,
                     free: Some(0),
                 });
@@ -258,7 +262,7 @@ fn each_check_reports_its_own_problem() {
             Warn,
             Some(Code::NetworkPoolExhausted),
             Box::new(|f| {
-                f.host.networks = Fact::Known(Networks {
+                f.host.networks = Fact::Known(NetworksFact {
                     count: 29,
                     free: Some(2),
                 });
@@ -351,7 +355,7 @@ fn skipped_check_does_not_affect_the_result() {
     let mut facts = passing_facts();
     facts.host.disk = Fact::Known(disk(0));
     facts.ports = Fact::NotApplicable("no file".to_owned());
-    let outcomes = evaluate(&facts, &Policy::default(), &[CheckName::Disk], NOW);
+    let outcomes = evaluate(&facts, &PreflightSettings::default(), &[CheckName::Disk], NOW);
     assert_eq!(overall(&outcomes), PreflightOverall::Healthy);
     let report = report(outcomes, NOW);
     let disk = report
@@ -365,7 +369,7 @@ fn skipped_check_does_not_affect_the_result() {
 #[test]
 fn full_disk_reports_its_usage() {
     let mut facts = passing_facts();
-    facts.host.disk = Fact::Known(Disk {
+    facts.host.disk = Fact::Known(DiskFact {
         reclaimable: Some(Reclaimable {
             images: 7,
             build_cache: 9,
@@ -411,7 +415,7 @@ fn wait(of: Result<(), WaitingOn>) -> (Option<Code>, Option<Timestamp>) {
 
 #[test]
 fn full_disk_blocks_creation_until_the_next_check() {
-    let (policy, second) = (Policy::default(), std::time::Duration::from_secs(1));
+    let (policy, second) = (PreflightSettings::default(), std::time::Duration::from_secs(1));
     let full = preflight(Some(1), second);
     assert_eq!(
         wait(full.check_creation(&policy, false, None, NOW)),
@@ -424,7 +428,7 @@ fn full_disk_blocks_creation_until_the_next_check() {
         preflight(Some(3 * GB), second).check_creation(&policy, true, None, NOW),
         Ok(())
     );
-    let small = Policy {
+    let small = PreflightSettings {
         disk_space_threshold: 1,
         ..policy
     };
@@ -433,7 +437,7 @@ fn full_disk_blocks_creation_until_the_next_check() {
         Ok(()),
         "the file's own threshold counts"
     );
-    let off = Policy {
+    let off = PreflightSettings {
         enabled: false,
         ..policy
     };
@@ -446,7 +450,7 @@ fn full_disk_blocks_creation_until_the_next_check() {
 
 #[test]
 fn first_object_waits_for_a_fresh_check() {
-    let policy = Policy::default();
+    let policy = PreflightSettings::default();
     let needs_check = |preflight: &PreflightSnapshot, first| {
         preflight
             .check_creation(&policy, first, None, NOW)
@@ -467,7 +471,7 @@ fn first_object_waits_for_a_fresh_check() {
 
 #[test]
 fn disk_full_report_counts_briefly_without_disk_facts() {
-    let policy = Policy::default();
+    let policy = PreflightSettings::default();
     let remote = preflight(None, std::time::Duration::ZERO);
     assert_eq!(remote.check_creation(&policy, true, None, NOW), Ok(()));
     assert_eq!(
@@ -482,7 +486,7 @@ fn disk_full_report_counts_briefly_without_disk_facts() {
 
 #[test]
 fn old_engine_blocks_creation_but_unknown_one_does_not() {
-    let policy = Policy::default();
+    let policy = PreflightSettings::default();
     let with = |engine| PreflightSnapshot {
         host: HostFacts {
             engine,
@@ -506,7 +510,7 @@ fn old_engine_blocks_creation_but_unknown_one_does_not() {
 
 #[test]
 fn unchanged_report_keeps_its_time() {
-    let policy = Policy::default();
+    let policy = PreflightSettings::default();
     let report = |preflight: &PreflightSnapshot, previous| {
         preflight.report(&policy, None, None, Vec::new(), previous, NOW)
     };

@@ -59,14 +59,14 @@ impl Planner {
     }
 
     /// Marks the environments stale whose connectivity check changed.
-    pub fn on_links_changed(&mut self, links: &Arc<CheckResults>) {
-        if Arc::ptr_eq(&self.links, links) {
+    pub fn on_connectivity_changed(&mut self, results: &Arc<CheckResults>) {
+        if Arc::ptr_eq(&self.connectivity, results) {
             return;
         }
         for (env, cached) in &mut self.cache {
-            cached.stale |= self.links.checks.get(env) != links.checks.get(env);
+            cached.stale |= self.connectivity.checks.get(env) != results.checks.get(env);
         }
-        self.links = links.clone();
+        self.connectivity = results.clone();
     }
 
     pub(super) fn invalidate_all(&mut self) {

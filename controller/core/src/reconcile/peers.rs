@@ -70,9 +70,9 @@ impl Planner {
         inputs: &Inputs<'_>,
     ) -> Option<Plan> {
         let on = match inputs.leases.ownership(env, accepted.is_some(), inputs.now) {
-            Ownership::Ours => return None,
+            Ownership::Own => return None,
             Ownership::Unclaimed => WaitingOn::ControllerLease,
-            Ownership::Theirs(lease) => WaitingOn::Leased {
+            Ownership::HeldByOther(lease) => WaitingOn::Leased {
                 holder: LeaseHolder::of(lease, inputs.leases),
                 until: None,
             },

@@ -87,7 +87,7 @@ impl PlannerState {
                 let nothing = Evidence::default();
                 let evidence = match done {
                     Done::Evidence(evidence) => evidence,
-                    Done::Ok | Done::Container(_) | Done::Network(_) => &nothing,
+                    Done::Applied | Done::Container(_) | Done::Network(_) => &nothing,
                 };
                 self.store_evidence(subject, *number, evidence);
             }
@@ -172,7 +172,7 @@ impl PlannerState {
         if let Action::CollectEvidence { number, .. } = &step.action {
             let tried = self.action_failures.get(&step.subject);
             let tried = tried.filter(|failure| failure.verb == step.action.verb());
-            if effect_after(error) == EffectAfterFailure::Unknown
+            if observed_state_after(error) == ObservedStateAfterFailure::Unknown
                 && tried.map_or(1, |failure| failure.attempts + 1) < EVIDENCE_TRIES
             {
                 if tried.is_none() {
@@ -228,7 +228,7 @@ impl PlannerState {
             // The next attempt begins with a create, because the image may have been loaded externally.
             self.images.remove(key);
         }
-        if effect_after(error) != EffectAfterFailure::Unchanged {
+        if observed_state_after(error) != ObservedStateAfterFailure::Unchanged {
             let expectation = Expectation {
                 verb: step.action.verb(),
                 proof: Proof::Relisted(store.lists_started()),
@@ -236,9 +236,9 @@ impl PlannerState {
             };
             self.expectations.insert(step.subject.clone(), expectation);
         }
-        if let (ActionError::NotOurs(_), Some(id)) = (error, container_of(&step.action)) {
+        if let (ActionError::NotOwned(_), Some(id)) = (error, container_of(&step.action)) {
             // This is not a failure: the container is not ours.
-            self.not_ours.insert(id.clone());
+            self.not_owned.insert(id.clone());
             return;
         }
         self.record_failure(&step.subject, step, error.clone(), deadlines, now);
@@ -322,7 +322,7 @@ fn needs_disk_space(action: &Action) -> bool {
 
 /// Validity of the observed state after a failed call.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum EffectAfterFailure {
+enum ObservedStateAfterFailure {
     /// It may be valid, and a repeated call may succeed a moment later.
     Unknown,
     /// It cannot be valid: only a full list shows the real state.
@@ -331,20 +331,20 @@ enum EffectAfterFailure {
     Unchanged,
 }
 
-fn effect_after(error: &ActionError) -> EffectAfterFailure {
+fn observed_state_after(error: &ActionError) -> ObservedStateAfterFailure {
     match error {
         ActionError::Unknown(_)
         | ActionError::TimedOut(_)
         | ActionError::ConnectionLost(_)
         | ActionError::Unreachable(_)
         | ActionError::Engine(_)
-        | ActionError::Busy(_) => EffectAfterFailure::Unknown,
+        | ActionError::Busy(_) => ObservedStateAfterFailure::Unknown,
         // A container with a refused mount was removed.
         ActionError::Gone
         | ActionError::NetworkGone(_)
         | ActionError::NetworkInUse(_)
-        | ActionError::NotOurs(_)
-        | ActionError::MountRefused(_) => EffectAfterFailure::Absent,
+        | ActionError::NotOwned(_)
+        | ActionError::MountRefused(_) => ObservedStateAfterFailure::Absent,
         ActionError::CircuitOpen
         | ActionError::JournalUnwritable(_)
         | ActionError::NameTaken { .. }
@@ -360,6 +360,6 @@ fn effect_after(error: &ActionError) -> EffectAfterFailure {
         | ActionError::StartFailed(_)
         | ActionError::PoolExhausted(_)
         | ActionError::DiskFull(_)
-        | ActionError::Rejected(_) => EffectAfterFailure::Unchanged,
+        | ActionError::Rejected(_) => ObservedStateAfterFailure::Unchanged,
     }
 }

@@ -292,7 +292,7 @@ fn classify(outcome: &Result<Done, ActionError>) -> CallOutcome<'_> {
             | ActionError::Unknown(_)
             | ActionError::CircuitOpen
             | ActionError::JournalUnwritable(_)
-            | ActionError::NotOurs(_),
+            | ActionError::NotOwned(_),
         ) => CallOutcome::Ignored,
         // An engine that refuses a call is reachable.
         Ok(_)

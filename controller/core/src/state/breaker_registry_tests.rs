@@ -42,7 +42,7 @@ fn run_call(breakers: &mut BreakerRegistry, of: &str, outcome: &Result<Done, Act
 #[test]
 fn failures_of_one_resource_open_no_breaker() {
     let harmless = [
-        Ok(Done::Ok),
+        Ok(Done::Applied),
         Err(ActionError::Unknown("500 about one container".to_owned())),
         Err(ActionError::TimedOut("a stop that hangs".to_owned())),
         Err(ActionError::Rejected("400".to_owned())),
@@ -123,7 +123,7 @@ fn single_failing_environment_opens_only_its_own_breaker() {
     breakers.observe(&connected_store(), Timestamp(1));
     for now in 0..5 {
         run_call(&mut breakers, "shop", &connection_reset(), now);
-        run_call(&mut breakers, "other", &Ok(Done::Ok), now);
+        run_call(&mut breakers, "other", &Ok(Done::Applied), now);
     }
     let wait = breakers.blocked_by(&env("shop"), Timestamp(5));
     assert!(
@@ -179,7 +179,7 @@ fn unreachable_engine_opens_its_breaker_until_it_returns() {
         breakers.blocked_by(&env("b"), Timestamp(20_011)).is_some(),
         "only one test call"
     );
-    breakers.on_result(&env("a"), &subject("a"), &Ok(Done::Ok), Timestamp(20_020));
+    breakers.on_result(&env("a"), &subject("a"), &Ok(Done::Applied), Timestamp(20_020));
     let ramp = breakers.blocked_by(&env("b"), Timestamp(20_021));
     assert!(matches!(ramp, Some(WaitingOn::RampUp { .. })), "{ramp:?}");
     assert_eq!(

@@ -67,11 +67,11 @@ impl Proof {
         match action {
             Action::CreateContainer { .. } => match done {
                 Done::Container(id) => Some(Self::Present(id.clone())),
-                Done::Ok | Done::Network(_) | Done::Evidence(_) => None,
+                Done::Applied | Done::Network(_) | Done::Evidence(_) => None,
             },
             Action::CreateNetwork { .. } => match done {
                 Done::Network(id) => Some(Self::NetworkPresent(id.clone())),
-                Done::Ok | Done::Container(_) | Done::Evidence(_) => None,
+                Done::Applied | Done::Container(_) | Done::Evidence(_) => None,
             },
             Action::StartContainer { id } => Some(Self::Started {
                 id: id.clone(),

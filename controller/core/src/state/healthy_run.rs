@@ -57,7 +57,7 @@ pub(super) fn record(
 }
 
 /// Healthy time of a run before its failure; `None` for a service without a health check.
-pub(super) fn healthy_time_before(
+pub(super) fn healthy_duration_before(
     history: &ServiceHistory,
     service: &Service,
     container: &Container,
@@ -77,11 +77,11 @@ pub(super) fn healthy_time_before(
         }
         (FailureCause::Unhealthy, None) => lasted,
         // The last probe may have been a while ago.
-        (FailureCause::Exited, _) => lasted.min(ran_for(info)),
+        (FailureCause::Exited, _) => lasted.min(run_duration(info)),
     })
 }
 
-fn ran_for(info: &InspectInfo) -> Duration {
+fn run_duration(info: &InspectInfo) -> Duration {
     match (info.started_at, info.finished_at) {
         (Some(started), Some(finished)) => finished.since(started),
         (_, None) | (None, _) => Duration::MAX,

@@ -12,7 +12,7 @@ use crate::probe::{HealthStates, ProbeStatus};
 use crate::state::expectation::is_up;
 use crate::state::{
     Attribution, Disruption, EnvHistory, FailedRun, PlannerState, ServiceHistory, healthy_run,
-    image_replaced, port_labels, restart,
+    image_retagged, port_labels, restart,
 };
 use crate::time::Timestamp;
 use crate::user_requests::UserRequests;
@@ -88,7 +88,7 @@ impl PlannerState {
                 *unknown = container.inspect.as_ref().and_then(|info| info.started_at);
             }
             if let Some(name) = container.labels.get(labels::SERVICE)
-                && !self.not_ours.contains(&container.id)
+                && !self.not_owned.contains(&container.id)
             {
                 by_service.entry(name).or_default().push(container);
             }
@@ -131,7 +131,7 @@ impl RunObserver<'_> {
                 self.record_restart(runs, container);
                 self.record_probe(runs, container);
                 self.record_exit(runs, container);
-                image_replaced::record(runs, container, self);
+                image_retagged::record(runs, container, self);
             }
             known
         };
@@ -171,7 +171,7 @@ impl RunObserver<'_> {
         }
     }
 
-    /// Records a change of the probe result, and a failure of the probe past its retries.
+    /// Records a change of the probe result, and a failure of the probe after its `retries`.
     fn record_probe(&self, runs: &mut ServiceHistory, container: &Container) {
         if container.state != ContainerState::Running || self.service.one_shot {
             return;
@@ -281,7 +281,7 @@ impl RunObserver<'_> {
     ) {
         let Some(info) = &container.inspect else { return };
         runs.failure_count += 1;
-        image_replaced::clear(runs);
+        image_retagged::clear(runs);
         runs.failures.push(FailedRun {
             started_at: info.started_at,
             observed_at: Some(self.context.now),
@@ -293,7 +293,7 @@ impl RunObserver<'_> {
             number: runs.failure_count,
             memory_limit: Some(info.config.memory).filter(|limit| *limit > 0),
             error: info.error.clone(),
-            healthy_for: healthy_run::healthy_time_before(
+            healthy_duration: healthy_run::healthy_duration_before(
                 runs,
                 self.service,
                 container,

@@ -21,11 +21,11 @@ pub(super) fn restore_ports(history: &mut EnvHistory, desired: &Desired, observe
         let Some(service) = container.owner().and_then(|owner| owner.service) else {
             continue;
         };
-        let Some(wanted) = desired.services.get(&service) else {
+        let Some(desired_service) = desired.services.get(&service) else {
             continue;
         };
         let publishes = |container: ProtocolPort| {
-            wanted
+            desired_service
                 .ports
                 .iter()
                 .any(|port| port.container == container.number && port.protocol == container.protocol)
@@ -34,13 +34,13 @@ pub(super) fn restore_ports(history: &mut EnvHistory, desired: &Desired, observe
         if desired.ports.strategy == PortStrategy::Fail && !is_up(container.state) {
             continue;
         }
-        for (key, host, preferred) in label
+        for (key, host, requested) in label
             .split(',')
             .filter_map(|entry| parse_port_entry(&service, entry))
         {
             if publishes(key.container) && !history.ports.contains_key(&key) {
                 history.ports.insert(key.clone(), host);
-                history.wanted.insert(key, preferred);
+                history.requested_ports.insert(key, requested);
             }
         }
     }
@@ -50,7 +50,7 @@ pub(super) fn restore_ports(history: &mut EnvHistory, desired: &Desired, observe
 fn parse_port_entry(service: &ServiceName, entry: &str) -> Option<(PortKey, u16, u16)> {
     let (container, assigned) = entry.split_once('=')?;
     let (number, protocol) = container.split_once('/')?;
-    let (host, wanted) = assigned.split_once('@')?;
+    let (host, requested) = assigned.split_once('@')?;
     let protocol = match protocol {
         "tcp" => Protocol::Tcp,
         "udp" => Protocol::Udp,
@@ -66,6 +66,6 @@ fn parse_port_entry(service: &ServiceName, entry: &str) -> Option<(PortKey, u16,
             container,
         },
         host.parse().ok()?,
-        wanted.parse().ok()?,
+        requested.parse().ok()?,
     ))
 }

@@ -91,12 +91,12 @@ mod tests {
             key: CheckKey {
                 runs: ["a", "b", "c"].map(run).into(),
                 network: None,
-                epoch: None,
+                engine_returned_at: None,
                 targets: BTreeMap::new(),
             },
             at: Timestamp(at),
             retry_after: None,
-            links: links.map(result_of).collect(),
+            link_results: links.map(result_of).collect(),
             is_current: true,
         }
     }
@@ -139,7 +139,7 @@ mod tests {
             "each container was reattached once"
         );
         let mut changed = bad(5);
-        changed.key.epoch = Some(Timestamp(5));
+        changed.key.engine_returned_at = Some(Timestamp(5));
         assert_eq!(reattach(&mut state, &changed).as_deref(), Some("b"));
     }
 

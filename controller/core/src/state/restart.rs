@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::backoff;
-use crate::desired::{RestartPolicy, SpentMode};
+use crate::desired::{RestartMode, RestartPolicy};
 use crate::diagnose;
 use crate::observed::Outage;
 use crate::state::FailedRun;
@@ -24,7 +24,7 @@ const AFTER_OUTAGE: Duration = Duration::from_secs(2);
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RestartDecision {
     /// Start it at this time; number of the attempt, from 1.
-    At(Timestamp, u32),
+    StartAt(Timestamp, u32),
     /// The engine stopped it: start it as soon as its dependencies are ready.
     AfterEngineOutage,
     /// The budget is spent; number of restarts.
@@ -34,7 +34,7 @@ pub enum RestartDecision {
     /// The command cannot run; its exit code.
     NotRunnable(i64),
     /// The policy disables restarts.
-    Stay,
+    Disabled,
 }
 
 /// Decides about the last of these failures. `health_transitions` are the recent changes of the probe result.
@@ -53,8 +53,8 @@ pub fn decide_restart(
     if diagnose::kind(last) == diagnose::FailureKind::NotRunnable {
         return RestartDecision::NotRunnable(last.exit_code);
     }
-    if !policy.enabled || policy.mode == SpentMode::Never {
-        return RestartDecision::Stay;
+    if !policy.enabled || policy.mode == RestartMode::Never {
+        return RestartDecision::Disabled;
     }
     // Failures caused by the engine, and failures with a recovery, are not repetitions.
     let own = |failed_run: &&FailedRun| {
@@ -68,12 +68,12 @@ pub fn decide_restart(
     // A run that was healthy for long enough forgives everything before it.
     let reset_at = failures
         .iter()
-        .rposition(|failed_run| healthy_duration(failed_run) >= policy.reset_after)
+        .rposition(|failed_run| healthy_or_run_duration(failed_run) >= policy.reset_after)
         .unwrap_or(0);
     // With a health check, time alone forgives nothing: a probe may need longer than the window to fail.
     let health_checked_since = failures
         .iter()
-        .rposition(|failed_run| failed_run.healthy_for.is_none())
+        .rposition(|failed_run| failed_run.healthy_duration.is_none())
         .unwrap_or(0);
     let counted = failures
         .iter()
@@ -85,15 +85,15 @@ pub fn decide_restart(
     let attempt = u32::try_from(counted).unwrap_or(u32::MAX);
     if attempt > policy.max_restarts {
         return match policy.mode {
-            SpentMode::SlowRetry => RestartDecision::At(last.seen() + SLOW_RETRY, attempt),
-            SpentMode::GiveUp | SpentMode::Never => RestartDecision::GaveUp(attempt - 1),
+            RestartMode::SlowRetry => RestartDecision::StartAt(last.seen() + SLOW_RETRY, attempt),
+            RestartMode::GiveUp | RestartMode::Never => RestartDecision::GaveUp(attempt - 1),
         };
     }
     // Flapping makes the delay longer.
-    let damped =
+    let delay_step =
         attempt.saturating_add(u32::try_from(flapping(health_transitions, last.seen())).unwrap_or(u32::MAX));
-    let delay = backoff::delay(policy.growth, policy.delay, policy.max_delay, damped);
-    RestartDecision::At(last.seen() + delay, attempt)
+    let delay = backoff::delay(policy.growth, policy.delay, policy.max_delay, delay_step);
+    RestartDecision::StartAt(last.seen() + delay, attempt)
 }
 
 /// Reports if Argus does nothing more after the last of these failures.
@@ -105,13 +105,17 @@ pub fn is_final(
 ) -> bool {
     match decide_restart(policy, failures, outages, health_transitions) {
         RestartDecision::GaveUp(_) | RestartDecision::Halted(_) | RestartDecision::NotRunnable(_) => true,
-        RestartDecision::At(..) | RestartDecision::AfterEngineOutage | RestartDecision::Stay => false,
+        RestartDecision::StartAt(..) | RestartDecision::AfterEngineOutage | RestartDecision::Disabled => {
+            false
+        }
     }
 }
 
 /// Duration for which the run was healthy, or ran at all if it has no health check.
-fn healthy_duration(failed_run: &FailedRun) -> Duration {
-    failed_run.healthy_for.unwrap_or_else(|| failed_run.ran_for())
+fn healthy_or_run_duration(failed_run: &FailedRun) -> Duration {
+    failed_run
+        .healthy_duration
+        .unwrap_or_else(|| failed_run.run_duration())
 }
 
 /// Number of health transitions within ten minutes beyond the allowed number.
@@ -156,7 +160,7 @@ mod tests {
             max_delay: Duration::from_secs(60),
             window: Duration::from_secs(300),
             reset_after: Duration::from_secs(60),
-            mode: SpentMode::GiveUp,
+            mode: RestartMode::GiveUp,
         }
     }
 
@@ -173,14 +177,14 @@ mod tests {
     #[test]
     fn restart_delay_doubles_until_the_budget_is_spent() {
         let check = |at: &[i64]| decide_restart(&policy(), &failures(at), &[], &[]);
-        assert_eq!(check(&[10_000]), RestartDecision::At(Timestamp(12_000), 1));
+        assert_eq!(check(&[10_000]), RestartDecision::StartAt(Timestamp(12_000), 1));
         assert_eq!(
             check(&[10_000, 20_000]),
-            RestartDecision::At(Timestamp(24_000), 2)
+            RestartDecision::StartAt(Timestamp(24_000), 2)
         );
         assert_eq!(
             check(&[10_000, 20_000, 30_000]),
-            RestartDecision::At(Timestamp(38_000), 3)
+            RestartDecision::StartAt(Timestamp(38_000), 3)
         );
         assert_eq!(
             check(&[10_000, 20_000, 30_000, 40_000]),
@@ -193,7 +197,7 @@ mod tests {
         let late = failures(&[10_000, 20_000, 30_000, 400_000]);
         assert_eq!(
             decide_restart(&policy(), &late, &[], &[]),
-            RestartDecision::At(Timestamp(402_000), 1)
+            RestartDecision::StartAt(Timestamp(402_000), 1)
         );
     }
 
@@ -203,7 +207,7 @@ mod tests {
         late[3].started_at = Some(Timestamp(69_000));
         assert_eq!(
             decide_restart(&policy(), &late, &[], &[]),
-            RestartDecision::At(Timestamp(132_000), 1)
+            RestartDecision::StartAt(Timestamp(132_000), 1)
         );
         late[3].started_at = Some(Timestamp(71_000));
         assert_eq!(
@@ -217,15 +221,15 @@ mod tests {
         let spent = failures(&[1_000, 2_000, 3_000, 4_000]);
         let with = |mode| decide_restart(&RestartPolicy { mode, ..policy() }, &spent, &[], &[]);
         assert_eq!(
-            with(SpentMode::SlowRetry),
-            RestartDecision::At(Timestamp(64_000), 4)
+            with(RestartMode::SlowRetry),
+            RestartDecision::StartAt(Timestamp(64_000), 4)
         );
-        assert_eq!(with(SpentMode::Never), RestartDecision::Stay);
+        assert_eq!(with(RestartMode::Never), RestartDecision::Disabled);
         let off = RestartPolicy {
             enabled: false,
             ..policy()
         };
-        assert_eq!(decide_restart(&off, &spent, &[], &[]), RestartDecision::Stay);
+        assert_eq!(decide_restart(&off, &spent, &[], &[]), RestartDecision::Disabled);
     }
 
     #[test]
@@ -245,7 +249,7 @@ mod tests {
             assert!(
                 matches!(
                     decide_restart(&policy(), &failures(&[at]), &[outage], &[]),
-                    RestartDecision::At(_, 1)
+                    RestartDecision::StartAt(_, 1)
                 ),
                 "{at}"
             );
@@ -254,7 +258,7 @@ mod tests {
         let mixed = failures(&[100_000, 101_000, 102_000, 150_000]);
         assert_eq!(
             decide_restart(&policy(), &mixed, &[outage], &[]),
-            RestartDecision::At(Timestamp(152_000), 1)
+            RestartDecision::StartAt(Timestamp(152_000), 1)
         );
     }
 
@@ -281,7 +285,7 @@ mod tests {
         }
         assert!(matches!(
             decide_restart(&policy(), &failed_runs[..2], &[], &[]),
-            RestartDecision::At(_, 2)
+            RestartDecision::StartAt(_, 2)
         ));
         assert_eq!(
             decide_restart(&policy(), &failed_runs, &[], &[]),
@@ -297,17 +301,17 @@ mod tests {
         };
         assert_eq!(
             check(&health_transitions[..3]),
-            RestartDecision::At(Timestamp(12_000), 1)
+            RestartDecision::StartAt(Timestamp(12_000), 1)
         );
         assert_eq!(
             check(&health_transitions[..4]),
-            RestartDecision::At(Timestamp(14_000), 1)
+            RestartDecision::StartAt(Timestamp(14_000), 1)
         );
         assert_eq!(
             check(&health_transitions),
-            RestartDecision::At(Timestamp(18_000), 1)
+            RestartDecision::StartAt(Timestamp(18_000), 1)
         );
         let long_ago = decide_restart(&policy(), &failures(&[1_000_000]), &[], &health_transitions);
-        assert_eq!(long_ago, RestartDecision::At(Timestamp(1_002_000), 1));
+        assert_eq!(long_ago, RestartDecision::StartAt(Timestamp(1_002_000), 1));
     }
 }

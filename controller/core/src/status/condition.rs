@@ -91,7 +91,7 @@ fn spec_accepted(input: &StatusInput<'_>) -> State {
 }
 
 fn specs_available(input: &StatusInput<'_>) -> State {
-    match input.specs_gone {
+    match input.specs_error {
         None => (Truth::True, "Scanned", "the specs folder is readable".to_owned()),
         Some(why) => {
             let message = format!(
@@ -212,7 +212,7 @@ fn held(input: &StatusInput<'_>) -> State {
 
 /// Reports if the environment needs manual action.
 fn blocked(input: &StatusInput<'_>, services: &[ServiceStatus]) -> State {
-    if let Some(why) = input.safe {
+    if let Some(why) = input.safe_mode_reason {
         let message = format!("no action until `argus resume`: {}", one_line(why));
         return (Truth::True, "ModeSafe", message);
     }

@@ -54,7 +54,7 @@ pub(super) fn verified(input: &StatusInput<'_>) -> State {
     let Some(accepted) = input.accepted else {
         return unknown("SpecRemoved", "there is nothing to check");
     };
-    if !accepted.desired.verify_links {
+    if !accepted.desired.verify_connectivity {
         return unknown(
             "Disabled",
             "its file sets `resilience.network.verifyConnectivity: false`",
@@ -63,7 +63,7 @@ pub(super) fn verified(input: &StatusInput<'_>) -> State {
     if targets(&accepted.desired).is_empty() {
         return (Truth::True, "NoLinks", "no connections are declared".to_owned());
     }
-    if !input.links.helpers {
+    if !input.connectivity.helpers_allowed {
         return unknown("NoHelpers", "helper containers are disabled");
     }
     let Some(check) = last_check(input) else {
@@ -77,7 +77,7 @@ pub(super) fn verified(input: &StatusInput<'_>) -> State {
         return (Truth::Unknown, "Outdated", message);
     }
     let broken_links: Vec<_> = check
-        .links
+        .link_results
         .iter()
         .filter(|found| found.error().is_some())
         .collect();
@@ -97,10 +97,14 @@ pub(super) fn verified(input: &StatusInput<'_>) -> State {
         );
         return (Truth::False, "ConnectionsFailed", message);
     }
-    if let Some(why) = check.links.iter().find_map(|found| found.result.as_ref().err()) {
+    if let Some(why) = check
+        .link_results
+        .iter()
+        .find_map(|found| found.result.as_ref().err())
+    {
         return (Truth::Unknown, "CheckFailed", one_line(why));
     }
-    let message = match check.links.len() {
+    let message = match check.link_results.len() {
         1 => "1 link works".to_owned(),
         all => format!("{all} links work"),
     };
@@ -109,11 +113,11 @@ pub(super) fn verified(input: &StatusInput<'_>) -> State {
 
 fn desired<'a>(input: &StatusInput<'a>) -> Option<&'a Desired> {
     let desired = &input.accepted?.desired;
-    desired.verify_links.then_some(desired)
+    desired.verify_connectivity.then_some(desired)
 }
 
 fn last_check<'a>(input: &StatusInput<'a>) -> Option<&'a ConnectivityCheck> {
-    input.links.checks.get(input.env)
+    input.connectivity.checks.get(input.env)
 }
 
 fn topology<'a>(input: &StatusInput<'a>, desired: &'a Desired) -> Topology<'a> {
@@ -123,6 +127,6 @@ fn topology<'a>(input: &StatusInput<'a>, desired: &'a Desired) -> Topology<'a> {
         hashes: None,
         health: input.health,
         outages: input.outages,
-        epoch: None,
+        engine_returned_at: None,
     }
 }

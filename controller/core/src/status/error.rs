@@ -51,7 +51,7 @@ pub(super) fn all(input: &StatusInput<'_>, services: &[ServiceStatus]) -> Vec<St
     }
     errors.extend(engine_unavailable::all(input));
     errors.extend(breaker::of(input));
-    if let Some(why) = input.safe {
+    if let Some(why) = input.safe_mode_reason {
         errors.push(Location::environment(input).finish(unwritable(input.state_dir, why), input.now));
     }
     let unhealthy =

@@ -1,4 +1,4 @@
-//! Published ports: preferred and actual host ports, and the environment file for tests.
+//! Published ports: requested and assigned host ports, and the environment file for tests.
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
@@ -30,9 +30,9 @@ pub(super) fn of(input: &StatusInput<'_>, service: &Service) -> Vec<PortMapping>
             service: service.name.to_string(),
             container_port: port.container,
             protocol: port.protocol.to_string(),
-            original_port: port.wanted.unwrap_or_default(),
+            original_port: port.requested.unwrap_or_default(),
             actual_port: actual,
-            reassigned: port.wanted.is_some_and(|wanted| wanted != actual),
+            reassigned: port.requested.is_some_and(|requested| requested != actual),
             host: Some(port.address.unwrap_or(input.publish_address).to_string()),
         })
     };

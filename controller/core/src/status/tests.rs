@@ -12,7 +12,7 @@ use argus_crds::status::{EnvironmentStatus, Mode, Phase, PreflightOverall, Servi
 use crate::backoff::Growth;
 use crate::desired::{
     Accepted, Condition, Criticality, Dependency, Desired, Image, Port, PortPolicy, PortStrategy, Probe,
-    ProbeKind, RestartPolicy, Role, Service, SpentMode,
+    ProbeKind, RestartMode, RestartPolicy, Role, Service,
 };
 use crate::ident::{ContainerId, EnvName, Hash, Protocol, ProtocolPort, ResourceName, ServiceName};
 use crate::labels;
@@ -21,7 +21,7 @@ use crate::observed::{
 };
 use crate::outcome::{ActionError, PortOwner, PortRefusal};
 use crate::plan::{Action, ActionFailure, Cause, Plan, PortKey, Step, Subject, Wait, WaitingOn};
-use crate::preflight::{Disk, Fact, Policy, PreflightSnapshot};
+use crate::preflight::{DiskFact, Fact, PreflightSettings, PreflightSnapshot};
 use crate::probe::{Health, HealthStates, ProbeStatus};
 use crate::secrets::Secrets;
 use crate::state::{BreakerRegistry, EnvHistory, FailedRun, RefusedPort, ServiceHistory};
@@ -61,7 +61,7 @@ fn service(text: &str, port: u16, criticality: Criticality) -> Service {
         ports: vec![Port {
             container: port,
             protocol: Protocol::Tcp,
-            wanted: Some(port),
+            requested: Some(port),
             address: None,
         }],
         mounts: Vec::new(),
@@ -91,7 +91,7 @@ struct Shop {
     env: EnvName,
     accepted: Option<Accepted>,
     diagnostics: Option<(Code, Vec<Diagnostic>)>,
-    specs_gone: Option<String>,
+    specs_error: Option<String>,
     reachable: bool,
     reason: String,
     observed: Observed,
@@ -104,7 +104,7 @@ struct Shop {
     requests: UserRequests,
     breakers: BreakerRegistry,
     preflight: Option<PreflightSnapshot>,
-    links: crate::connectivity::CheckResults,
+    connectivity: crate::connectivity::CheckResults,
     retry_state: Option<(u32, Timestamp)>,
     rival: Option<Vec<Diagnostic>>,
     now: Timestamp,
@@ -126,7 +126,7 @@ impl Shop {
             max_delay: Duration::from_secs(60),
             window: Duration::from_secs(300),
             reset_after: Duration::from_secs(60),
-            mode: SpentMode::GiveUp,
+            mode: RestartMode::GiveUp,
         };
         let desired = Desired {
             env: EnvName::new("shop").unwrap(),
@@ -144,11 +144,11 @@ impl Shop {
                 strategy: PortStrategy::Auto,
             },
             restart,
-            preflight: crate::preflight::Policy::default(),
+            preflight: crate::preflight::PreflightSettings::default(),
             delete_volumes: false,
             confinement: crate::desired::Confinement::default(),
             clean_orphans: true,
-            verify_links: true,
+            verify_connectivity: true,
             ttl: None,
             hold: false,
             rollback: None,
@@ -175,7 +175,7 @@ impl Shop {
                 has_pending_edit: false,
             }),
             diagnostics: None,
-            specs_gone: None,
+            specs_error: None,
             reachable: true,
             reason: String::new(),
             observed: Observed::default(),
@@ -188,7 +188,7 @@ impl Shop {
             requests: UserRequests::default(),
             breakers: BreakerRegistry::default(),
             preflight: None,
-            links: crate::connectivity::CheckResults::default(),
+            connectivity: crate::connectivity::CheckResults::default(),
             retry_state: None,
             rival: None,
             now: NOW,
@@ -305,7 +305,7 @@ impl Shop {
             breakers: &self.breakers,
             can_roll_back: true,
             outages: &[],
-            specs_gone: self.specs_gone.as_deref(),
+            specs_error: self.specs_error.as_deref(),
             engine: EngineView {
                 reachable: self.reachable,
                 synced: self.reachable,
@@ -325,12 +325,12 @@ impl Shop {
             refused: &self.refused,
             progress: &self.progress,
             preflight: self.preflight.as_ref(),
-            links: &self.links,
+            connectivity: &self.connectivity,
             disk_full: None,
             previous: self.previous.as_ref(),
             publish_address: IpAddr::V4(Ipv4Addr::LOCALHOST),
             mode: if self.reachable { Mode::Full } else { Mode::Minimal },
-            safe: None,
+            safe_mode_reason: None,
             state_dir: "/srv/state",
             now: self.now,
         });
@@ -543,7 +543,7 @@ fn removed_environment_is_terminating() {
     let status = shop.status();
     assert_eq!(status.phase, Phase::Terminating);
     let reported = &status.services[0].waiting_on.as_ref().unwrap().message;
-    assert_eq!(reported, "its container is being stopped (environment removed)");
+    assert_eq!(reported, "the stop of its container (environment removed)");
     golden("removed_environment_is_terminating", &status);
 }
 
@@ -968,7 +968,7 @@ fn snapshot_with_free_space(free: u64) -> PreflightSnapshot {
         at: Some(NOW),
         ..PreflightSnapshot::default()
     };
-    preflight.host.disk = Fact::Known(Disk {
+    preflight.host.disk = Fact::Known(DiskFact {
         path: "/var/lib/docker".to_owned(),
         free,
         total: 100_000_000_000,
@@ -982,7 +982,7 @@ fn snapshot_with_free_space(free: u64) -> PreflightSnapshot {
 fn full_disk_is_reported_once_with_its_usage() {
     let mut shop = Shop::new();
     shop.preflight = Some(snapshot_with_free_space(7));
-    let policy = Policy::default();
+    let policy = PreflightSettings::default();
     let wait = shop
         .preflight
         .as_ref()
@@ -1059,7 +1059,7 @@ fn broken_link_is_reported_while_the_check_is_current() {
             hashes: None,
             health: &shop.health,
             outages: &[],
-            epoch: None,
+            engine_returned_at: None,
         };
         let target = Target {
             to: name("db"),
@@ -1071,10 +1071,10 @@ fn broken_link_is_reported_while_the_check_is_current() {
             error,
         };
         ConnectivityCheck {
-            key: topology.as_it_is(),
+            key: topology.current_key(),
             at: NOW,
             retry_after: Some(Duration::from_secs(20)),
-            links: vec![LinkResult {
+            link_results: vec![LinkResult {
                 from: name("web"),
                 target,
                 result: Ok(seen),
@@ -1085,7 +1085,7 @@ fn broken_link_is_reported_while_the_check_is_current() {
     let mut shop = Shop::ready();
     assert_eq!(condition(&shop.status(), "Verified"), Truth::Unknown);
     let current = check_with_error(&shop, None);
-    shop.links.checks.insert(shop.env.clone(), current);
+    shop.connectivity.checks.insert(shop.env.clone(), current);
     let status = shop.status();
     assert_eq!(condition(&status, "Verified"), Truth::True);
     assert!(
@@ -1095,7 +1095,7 @@ fn broken_link_is_reported_while_the_check_is_current() {
     );
 
     let broken = check_with_error(&shop, Some(LinkError::Refused("no".to_owned())));
-    shop.links.checks.insert(shop.env.clone(), broken.clone());
+    shop.connectivity.checks.insert(shop.env.clone(), broken.clone());
     let status = shop.status();
     assert_eq!(condition(&status, "Verified"), Truth::False);
     assert_eq!(status.phase, Phase::Ready, "links do not change the phase");
@@ -1111,15 +1111,15 @@ fn broken_link_is_reported_while_the_check_is_current() {
         is_current: false,
         ..broken
     };
-    shop.links.checks.insert(shop.env.clone(), outdated);
+    shop.connectivity.checks.insert(shop.env.clone(), outdated);
     let status = shop.status();
     assert_eq!(condition(&status, "Verified"), Truth::Unknown);
     assert!(status.errors.is_empty() && status.connectivity.is_some());
 
     let unknown = check_with_error(&shop, Some(LinkError::NoSuchName("no".to_owned())));
-    shop.links.checks.insert(shop.env.clone(), unknown);
+    shop.connectivity.checks.insert(shop.env.clone(), unknown);
     assert_eq!(shop.status().errors[0].code, Code::DnsResolutionFailed);
-    shop.accepted.as_mut().unwrap().desired.verify_links = false;
+    shop.accepted.as_mut().unwrap().desired.verify_connectivity = false;
     let status = shop.status();
     assert_eq!(condition(&status, "Verified"), Truth::Unknown);
     assert!(status.errors.is_empty() && status.connectivity.is_none());

@@ -1,4 +1,6 @@
 //! Wait reasons as identifiers for programs and as messages for people.
+//!
+//! A message completes the text "waits for": it is a noun phrase.
 
 use argus_crds::status::WaitingOn as WaitStatus;
 
@@ -68,13 +70,13 @@ fn reason(on: &WaitingOn) -> &'static str {
 
 fn message(on: &WaitingOn) -> String {
     match on {
-        WaitingOn::Engine { why } if why.is_empty() => "the engine has not been listed yet".to_owned(),
-        WaitingOn::Engine { why } => format!("the engine does not answer: {why}"),
+        WaitingOn::Engine { why } if why.is_empty() => "the first list of the engine".to_owned(),
+        WaitingOn::Engine { why } => format!("the engine, which does not answer: {why}"),
         WaitingOn::Breaker { engine, until, why } => {
             let owner = if *engine { "the engine" } else { "this environment" };
             match until {
                 Some(_) => format!(
-                    "the circuit breaker of {owner} is open, last failure: {}",
+                    "the open circuit breaker of {owner}, last failure: {}",
                     one_line(why)
                 ),
                 None => format!("the test call of the half-open circuit breaker of {owner}"),
@@ -83,17 +85,17 @@ fn message(on: &WaitingOn) -> String {
         WaitingOn::RampUp { environment, .. } => {
             format!("`{environment}`, which runs first after the engine recovered")
         }
-        WaitingOn::Specs => "the spec folder has not been scanned yet".to_owned(),
+        WaitingOn::Specs => "the first scan of the specs folder".to_owned(),
         WaitingOn::Safe { why } => format!(
             "`argus resume`, because the controller is in mode `Safe`: {}",
             one_line(why)
         ),
-        WaitingOn::ControllerLease => "this controller's lease on the engine to be written".to_owned(),
+        WaitingOn::ControllerLease => "this controller's lease on the engine".to_owned(),
         WaitingOn::Leased { holder, .. } => format!("{}, which owns it", controller(holder)),
         WaitingOn::InFlight { verb } => action_message(verb).to_owned(),
-        WaitingOn::EffectPending { verb, .. } => format!("the effect of `{verb}` is not observed yet"),
+        WaitingOn::EffectPending { verb, .. } => format!("the observation of the effect of `{verb}`"),
         WaitingOn::RelistPending { .. } => {
-            "the outcome of a call is unknown until the next full list".to_owned()
+            "the next full list, because the outcome of a call is unknown".to_owned()
         }
         WaitingOn::Dependency { service, condition } => {
             format!("`{service}` to {}", condition_verb(*condition))
@@ -102,22 +104,22 @@ fn message(on: &WaitingOn) -> String {
         WaitingOn::Network => "the network of the environment".to_owned(),
         WaitingOn::Volume { name } => format!("volume `{name}`"),
         WaitingOn::Probe => "its health check to succeed".to_owned(),
-        WaitingOn::Unhealthy { until: None } => "its health check fails".to_owned(),
+        WaitingOn::Unhealthy { until: None } => "its health check, which fails".to_owned(),
         WaitingOn::Unhealthy { until: Some(_) } => {
-            "its health check fails, it restarts after its delay".to_owned()
+            "its restart delay, because its health check fails".to_owned()
         }
         WaitingOn::Completion => "its process to complete".to_owned(),
         WaitingOn::Backoff { attempt, .. } => format!("its restart delay before restart {attempt}"),
         WaitingOn::Retry { failure, .. } => {
             format!(
-                "`{}` failed and will be retried: {}",
+                "the retry of `{}`, which failed: {}",
                 failure.verb,
                 one_line(&failure.error.to_string())
             )
         }
         WaitingOn::Failed { failure } => {
             format!(
-                "`{}` failed, manual action is required: {}",
+                "manual action, because `{}` failed: {}",
                 failure.verb,
                 one_line(&failure.error.to_string())
             )
@@ -141,12 +143,14 @@ fn message(on: &WaitingOn) -> String {
         WaitingOn::TestLease { case, .. } => format!("the test `{case}` to end, which uses it"),
         WaitingOn::Held { why, .. } if why.is_empty() => "the end of its hold".to_owned(),
         WaitingOn::Held { why, .. } => format!("the end of its hold: {}", one_line(why)),
-        WaitingOn::NotRestarted => "its restart policy disables restarts".to_owned(),
+        WaitingOn::NotRestarted => {
+            "a new revision or `argus retry`, because its restart policy disables restarts".to_owned()
+        }
         WaitingOn::Port { port, owner, .. } => format!("host port {port}, held by {}", holder(owner)),
-        WaitingOn::Ports { tried, .. } => format!("a free host port, {tried} ports of the range were tried"),
+        WaitingOn::Ports { tried, .. } => format!("a free host port: {tried} ports of the range were tried"),
         WaitingOn::Name { name, holder, .. } => format!("the name `{name}`, held by {holder}"),
         WaitingOn::StoppedExternally { .. } => {
-            "stopped or paused externally, repaired after a grace period".to_owned()
+            "the grace period after it was stopped or paused externally".to_owned()
         }
         WaitingOn::SpecPending => "a valid version of its file".to_owned(),
         WaitingOn::StabilityWindow { .. } => "the new revision to be stable before any removal".to_owned(),
@@ -178,23 +182,23 @@ pub(super) fn controller(holder: &LeaseHolder) -> String {
 /// Message for an action in progress, by its verb.
 pub(super) fn action_message(verb: &str) -> &'static str {
     match verb {
-        "create-network" => "the network is being created",
-        "remove-network" => "the network is being removed",
-        "create-volume" => "a volume is being created",
-        "remove-volume" => "a volume is being removed",
-        "pull-image" => "its image is being pulled",
-        "build-image" => "its image is being built",
-        "create-container" => "its container is being created",
-        "start-container" => "its container is being started",
-        "stop-container" => "its container is being stopped",
-        "unpause-container" => "its container is being unpaused",
-        "rename-container" => "its container is being renamed",
-        "remove-container" => "its container is being removed",
-        "copy-file" => "its file is being copied into its container",
-        "collect-evidence" => "its evidence is being collected",
-        "connect-network" => "its container is being attached to the network",
-        "disconnect-network" => "its container is being detached from a network",
-        _ => "a call on the engine is in flight",
+        "create-network" => "the creation of the network",
+        "remove-network" => "the removal of the network",
+        "create-volume" => "the creation of a volume",
+        "remove-volume" => "the removal of a volume",
+        "pull-image" => "the pull of its image",
+        "build-image" => "the build of its image",
+        "create-container" => "the creation of its container",
+        "start-container" => "the start of its container",
+        "stop-container" => "the stop of its container",
+        "unpause-container" => "the unpausing of its container",
+        "rename-container" => "the renaming of its container",
+        "remove-container" => "the removal of its container",
+        "copy-file" => "the copy of its file into its container",
+        "collect-evidence" => "the collection of its evidence",
+        "connect-network" => "the attachment of its container to the network",
+        "disconnect-network" => "the detachment of its container from a network",
+        _ => "a call on the engine",
     }
 }
 

@@ -147,7 +147,7 @@ pub(super) async fn copy_file(shared: &Shared, id: &ContainerId, file: &File) ->
     let archive = pack_file(file).map_err(|error| ActionError::Rejected(error.to_string()))?;
     let call = client.upload_to_container(id.as_str(), Some(options), bollard::body_full(archive.into()));
     match call::run(Op::CopyFile, WRITE_TIMEOUT, call).await {
-        Ok(()) => Ok(Done::Ok),
+        Ok(()) => Ok(Done::Applied),
         // The usual cause is a missing mount source, which may reappear.
         Err(ActionError::Rejected(why)) => Err(ActionError::Busy(why)),
         Err(other) => Err(other),
@@ -177,7 +177,7 @@ pub(super) async fn start(shared: &Shared, id: &ContainerId) -> Result<Done, Act
     let call = client.start_container(id.as_str(), None);
     match call::run_raw(Op::StartContainer, WRITE_TIMEOUT, call).await {
         Ok(()) => match mounts::after_start(shared, id, guard).await {
-            Ok(()) => Ok(Done::Ok),
+            Ok(()) => Ok(Done::Applied),
             Err(refused) => Err(remove_refused(shared, id, refused).await),
         },
         Err(error) => {
@@ -208,7 +208,7 @@ async fn remove_refused(shared: &Shared, id: &ContainerId, refused: ActionError)
 /// Stops a container: its stop signal, then SIGKILL after the grace.
 pub(super) async fn stop(shared: &Shared, id: &ContainerId, grace: Duration) -> Result<Done, ActionError> {
     match ownership::ensure_owned(shared, id).await {
-        Err(ActionError::Gone) => return Ok(Done::Ok),
+        Err(ActionError::Gone) => return Ok(Done::Applied),
         other => other?,
     }
     let client = shared.connection.client()?;
@@ -232,8 +232,8 @@ pub(crate) async fn pause(shared: &Shared, id: &ContainerId) -> Result<Done, Act
     )
     .await
     {
-        Ok(()) => Ok(Done::Ok),
-        Err(error) if error.lowercase_message().contains("is already paused") => Ok(Done::Ok),
+        Ok(()) => Ok(Done::Applied),
+        Err(error) if error.lowercase_message().contains("is already paused") => Ok(Done::Applied),
         Err(error) => Err(error.classify(Op::PauseContainer)),
     }
 }
@@ -250,8 +250,8 @@ pub(super) async fn unpause(shared: &Shared, id: &ContainerId) -> Result<Done, A
     )
     .await
     {
-        Ok(()) => Ok(Done::Ok),
-        Err(error) if error.lowercase_message().contains("is not paused") => Ok(Done::Ok),
+        Ok(()) => Ok(Done::Applied),
+        Err(error) if error.lowercase_message().contains("is not paused") => Ok(Done::Applied),
         Err(error) => Err(error.classify(Op::UnpauseContainer)),
     }
 }
@@ -266,7 +266,7 @@ pub(super) async fn rename(
         .await?
         .ok_or(ActionError::Gone)?;
     if inspected.container.name == to.as_str() {
-        return Ok(Done::Ok);
+        return Ok(Done::Applied);
     }
     let client = shared.connection.client()?;
     let options = RenameContainerOptionsBuilder::default().name(to.as_str()).build();
@@ -277,7 +277,7 @@ pub(super) async fn rename(
     )
     .await
     {
-        Ok(()) => Ok(Done::Ok),
+        Ok(()) => Ok(Done::Applied),
         Err(ActionError::NameTaken { holder }) => {
             Err(match ownership::inspect_container(shared, to.as_str()).await? {
                 Some(other) => {
@@ -296,7 +296,7 @@ pub(super) async fn rename(
 /// Removes a container, running or not, together with its anonymous volumes.
 pub(super) async fn remove(shared: &Shared, id: &ContainerId) -> Result<Done, ActionError> {
     if ownership::inspect_owned_container(shared, id).await?.is_none() {
-        return Ok(Done::Ok);
+        return Ok(Done::Applied);
     }
     let client = shared.connection.client()?;
     let options = RemoveContainerOptionsBuilder::default()
@@ -313,8 +313,8 @@ pub(super) async fn remove(shared: &Shared, id: &ContainerId) -> Result<Done, Ac
 /// Treats a missing container as success.
 fn gone_is_done(result: Result<(), CallError>, op: Op) -> Result<Done, ActionError> {
     match result {
-        Ok(()) => Ok(Done::Ok),
-        Err(error) if error.is_gone() => Ok(Done::Ok),
+        Ok(()) => Ok(Done::Applied),
+        Err(error) if error.is_gone() => Ok(Done::Applied),
         Err(error) => Err(error.classify(op)),
     }
 }

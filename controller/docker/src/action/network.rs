@@ -92,12 +92,12 @@ async fn adopt(
 /// Removes a network. Endpoints that containers of Argus left behind are freed first.
 pub(super) async fn remove(shared: &Shared, id: &NetworkId) -> Result<Done, ActionError> {
     if ownership::inspect_owned_network(shared, id).await?.is_none() {
-        return Ok(Done::Ok);
+        return Ok(Done::Applied);
     }
     match delete(shared, id).await {
         Err(ActionError::NetworkInUse(message)) => {
             let Some(network) = ownership::inspect_owned_network(shared, id).await? else {
-                return Ok(Done::Ok);
+                return Ok(Done::Applied);
             };
             free_stuck_endpoints(shared, id, &network, message).await?;
             delete(shared, id).await
@@ -115,8 +115,8 @@ async fn delete(shared: &Shared, id: &NetworkId) -> Result<Done, ActionError> {
     )
     .await
     {
-        Ok(()) => Ok(Done::Ok),
-        Err(error) if error.is_gone() => Ok(Done::Ok),
+        Ok(()) => Ok(Done::Applied),
+        Err(error) if error.is_gone() => Ok(Done::Applied),
         Err(error) => Err(error.classify(Op::RemoveNetwork)),
     }
 }
@@ -184,7 +184,7 @@ pub(super) async fn connect(
     )
     .await
     {
-        Ok(()) => Ok(Done::Ok),
+        Ok(()) => Ok(Done::Applied),
         Err(error) if error.lowercase_message().contains("already exists in network") => {
             check_attachment(shared, network, container, aliases).await
         }
@@ -208,7 +208,7 @@ async fn check_attachment(
         .values()
         .find(|attachment| attachment.network.as_ref() == Some(network));
     match attachment {
-        Some(found) if aliases.iter().all(|alias| found.aliases.contains(alias)) => Ok(Done::Ok),
+        Some(found) if aliases.iter().all(|alias| found.aliases.contains(alias)) => Ok(Done::Applied),
         Some(_) => Err(ActionError::Rejected(
             "the container is already attached with other aliases".to_owned(),
         )),
@@ -223,23 +223,23 @@ pub(super) async fn disconnect(shared: &Shared, network: &str, container: &str) 
     let network = check_name(network)?;
     let container = check_name(container)?;
     let Some(found) = ownership::inspect_network(shared, network.as_str()).await? else {
-        return Ok(Done::Ok);
+        return Ok(Done::Applied);
     };
     match ownership::inspect_container(shared, container.as_str()).await? {
         Some(inspected) if ownership::find_owner(shared, &inspected).await?.is_none() => {
-            return Err(ActionError::NotOurs(format!(
+            return Err(ActionError::NotOwned(format!(
                 "container `{}`",
                 inspected.container.name
             )));
         }
         None if Owner::read(&inspect::sort_labels(found.labels)).is_none() => {
-            return Err(ActionError::NotOurs(format!("network `{network}`")));
+            return Err(ActionError::NotOwned(format!("network `{network}`")));
         }
         _ => {}
     }
     force_disconnect(shared, network.as_str(), container.as_str())
         .await
-        .map(|()| Done::Ok)
+        .map(|()| Done::Applied)
 }
 
 /// Checks a name before it becomes part of a URL.

@@ -29,7 +29,7 @@ pub(super) async fn create(
     let made = call::run(Op::CreateVolume, WRITE_TIMEOUT, client.create_volume(request)).await?;
     let same = |key: &str| made.labels.get(key) == labels.get(key);
     if [ENVIRONMENT, CONTROLLER].into_iter().all(same) {
-        return Ok(Done::Ok);
+        return Ok(Done::Applied);
     }
     let owner = match Owner::read(&made.labels.into_iter().collect()) {
         Some(owner) => format!(
@@ -48,11 +48,11 @@ pub(super) async fn remove(shared: &Shared, name: &ResourceName) -> Result<Done,
     let client = shared.connection.client()?;
     let found = match call::run_raw(Op::Inspect, READ_TIMEOUT, client.inspect_volume(name.as_str())).await {
         Ok(found) => found,
-        Err(error) if error.has_status(404) => return Ok(Done::Ok),
+        Err(error) if error.has_status(404) => return Ok(Done::Applied),
         Err(error) => return Err(error.classify(Op::Inspect)),
     };
     if Owner::read(&found.labels.into_iter().collect()).is_none() {
-        return Err(ActionError::NotOurs(format!("volume `{name}`")));
+        return Err(ActionError::NotOwned(format!("volume `{name}`")));
     }
     let options = RemoveVolumeOptionsBuilder::default().build();
     match call::run_raw(
@@ -62,8 +62,8 @@ pub(super) async fn remove(shared: &Shared, name: &ResourceName) -> Result<Done,
     )
     .await
     {
-        Ok(()) => Ok(Done::Ok),
-        Err(error) if error.is_gone() => Ok(Done::Ok),
+        Ok(()) => Ok(Done::Applied),
+        Err(error) if error.is_gone() => Ok(Done::Applied),
         Err(error) => Err(error.classify(Op::RemoveVolume)),
     }
 }

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::time::Duration;
 
-use argus_core::preflight::{Disk, Fact, Reclaimable};
+use argus_core::preflight::{DiskFact, Fact, Reclaimable};
 use bollard::models::{SystemInfo, SystemVersion};
 
 use crate::{Shared, helper, prune};
@@ -14,7 +14,7 @@ const LOW_FREE_BYTES: u64 = 4_000_000_000;
 const RECLAIMABLE_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// Measures the free space of the engine's data root. A data root on another host is measured by a helper there.
-pub(super) async fn measure(shared: &Shared, info: &SystemInfo, version: &SystemVersion) -> Fact<Disk> {
+pub(super) async fn measure(shared: &Shared, info: &SystemInfo, version: &SystemVersion) -> Fact<DiskFact> {
     let Some(root) = info.docker_root_dir.clone().filter(|root| !root.is_empty()) else {
         return Fact::unknown("the engine does not report its data root");
     };
@@ -38,7 +38,7 @@ pub(super) async fn measure(shared: &Shared, info: &SystemInfo, version: &System
     } else {
         None
     };
-    Fact::Known(Disk {
+    Fact::Known(DiskFact {
         path: root,
         free,
         total,
@@ -48,7 +48,7 @@ pub(super) async fn measure(shared: &Shared, info: &SystemInfo, version: &System
 }
 
 /// Measures with a helper container: its root file system lies on the engine's data root.
-async fn measure_remote(shared: &Shared, root: String, why: String) -> Fact<Disk> {
+async fn measure_remote(shared: &Shared, root: String, why: String) -> Fact<DiskFact> {
     let command = vec!["probe".to_owned(), "disk".to_owned()];
     let output = match helper::run(shared, helper::HelperNetwork::None, command).await {
         Ok(output) => output,
@@ -56,8 +56,8 @@ async fn measure_remote(shared: &Shared, root: String, why: String) -> Fact<Disk
             return Fact::Unknown(format!("{why}, and the helper container failed: {error}"));
         }
     };
-    match serde_json::from_str::<Disk>(&output) {
-        Ok(disk) => Fact::Known(Disk { path: root, ..disk }),
+    match serde_json::from_str::<DiskFact>(&output) {
+        Ok(disk) => Fact::Known(DiskFact { path: root, ..disk }),
         Err(_) => Fact::Unknown(format!(
             "{why}, and the output of the helper container is not valid"
         )),
@@ -103,9 +103,9 @@ async fn reclaimable(shared: &Shared, version: &SystemVersion) -> Option<Reclaim
     } else {
         prune::unused_build_cache(shared).await.unwrap_or_default()
     };
-    let dead = argus_core::prune::unused(&images, &std::collections::BTreeSet::new());
+    let dead = argus_core::prune::unused_images(&images, &std::collections::BTreeSet::new());
     Some(Reclaimable {
-        images: argus_core::prune::bytes(&images, &dead),
+        images: argus_core::prune::freed_bytes(&images, &dead),
         build_cache,
     })
 }

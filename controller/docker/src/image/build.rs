@@ -88,7 +88,7 @@ pub(crate) async fn build(
                 }
                 return Err(classify(&failure, &log));
             }
-            Ok(None) => return Ok(Done::Ok),
+            Ok(None) => return Ok(Done::Applied),
             // Sending a large context counts as progress.
             Err(_) if packing.sent() > before => {}
             Err(_) => {

@@ -35,7 +35,7 @@ pub(crate) async fn pull(
                 None => {}
             },
             Ok(Some(Err(failure))) => return Err(classify(&failure)),
-            Ok(None) => return Ok(Done::Ok),
+            Ok(None) => return Ok(Done::Applied),
             Err(_) => {
                 let seconds = shared.no_progress.as_secs();
                 return Err(ActionError::PullFailed(format!("no progress for {seconds} s")));

@@ -99,7 +99,7 @@ impl LastSeen {
         self.others.retain(keep);
     }
 
-    /// Takes the [`WatchEvent::ImageMoved`] events of the lists since the last call.
+    /// Takes the [`WatchEvent::ImageRetagged`] events of the lists since the last call.
     pub(super) fn take_retagged(&mut self) -> Vec<WatchEvent> {
         std::mem::take(&mut self.unreported)
     }
@@ -115,7 +115,8 @@ impl LastSeen {
             // A list shows the image's id once the reference names another image.
             if is_image_id(&container.image) {
                 if !is_image_id(&old.image) && self.retagged.insert(container.id.clone()) {
-                    self.unreported.push(WatchEvent::ImageMoved(container.id.clone()));
+                    self.unreported
+                        .push(WatchEvent::ImageRetagged(container.id.clone()));
                 }
                 container.image.clone_from(&old.image);
             }

@@ -76,7 +76,7 @@ pub(super) fn structure(root: &Value) -> Vec<Problems> {
 }
 
 /// Checks that all references resolve within the document.
-fn references(value: &Value, pointer: &str, root: &Value, to: &mut Vec<Problems>) {
+fn references(value: &Value, pointer: &str, root: &Value, problems: &mut Vec<Problems>) {
     match value {
         Value::Object(map) => {
             if let Some(Value::String(reference)) = map.get("$ref")
@@ -87,7 +87,7 @@ fn references(value: &Value, pointer: &str, root: &Value, to: &mut Vec<Problems>
                     Some(target) if root.pointer(&target).is_some() => {}
                     Some(_) => {
                         let message = format!("`{reference}` does not exist in this document");
-                        to.push((
+                        problems.push((
                             here,
                             Diagnostic::error("", message).hint("refer to an existing part of the document"),
                         ));
@@ -95,7 +95,7 @@ fn references(value: &Value, pointer: &str, root: &Value, to: &mut Vec<Problems>
                     None => {
                         let message =
                             format!("`{reference}` refers to another document, only `#/…` is supported");
-                        to.push((
+                        problems.push((
                             here,
                             Diagnostic::error("", message).hint("bundle the documents into one file"),
                         ));
@@ -110,24 +110,24 @@ fn references(value: &Value, pointer: &str, root: &Value, to: &mut Vec<Problems>
                         inner,
                         &format!("{pointer}/{}", super::json_pointer::escape(key)),
                         root,
-                        to,
+                        problems,
                     );
                 }
             }
         }
         Value::Array(items) => {
             for (index, inner) in items.iter().enumerate() {
-                references(inner, &format!("{pointer}/{index}"), root, to);
+                references(inner, &format!("{pointer}/{index}"), root, problems);
             }
         }
         Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
     }
 }
 
-fn path(path: &str, item: &Cursor<'_>, to: &mut Vec<Problems>) {
+fn path(path: &str, item: &Cursor<'_>, problems: &mut Vec<Problems>) {
     if !path.starts_with('/') {
         let message = format!("the path `{path}` does not start with `/`");
-        to.push((
+        problems.push((
             item.pointer.clone(),
             Diagnostic::error("", message).hint(format!("write `/{path}`")),
         ));
@@ -138,10 +138,10 @@ fn path(path: &str, item: &Cursor<'_>, to: &mut Vec<Problems>) {
     {
         let message =
             format!("the path `{path}` is below `{RESERVED}`, which is reserved for the mock server");
-        to.push((item.pointer.clone(), Diagnostic::error("", message)));
+        problems.push((item.pointer.clone(), Diagnostic::error("", message)));
     }
     if !item.value.is_object() {
-        to.push((
+        problems.push((
             item.pointer.clone(),
             Diagnostic::error("", format!("the path `{path}` must be a map")),
         ));
@@ -167,7 +167,7 @@ fn path(path: &str, item: &Cursor<'_>, to: &mut Vec<Problems>) {
                         let message = format!(
                             "a parameter of `{name}` needs a `name`, and `in` with one of `path`, `query`, `header`, `cookie`"
                         );
-                        to.push((parameter.pointer, Diagnostic::error("", message)));
+                        problems.push((parameter.pointer, Diagnostic::error("", message)));
                     }
                 }
             }
@@ -175,22 +175,22 @@ fn path(path: &str, item: &Cursor<'_>, to: &mut Vec<Problems>) {
         let missing = pattern.names().into_iter().find(|name| !declared.contains(name));
         if let Some(missing) = missing {
             let message = format!("`{name}` declares no parameter `{missing}` in `path`");
-            to.push((
+            problems.push((
                 operation.pointer.clone(),
                 Diagnostic::warning("", message).hint("add it to its `parameters`"),
             ));
         }
-        responses(&name, &operation, to);
+        responses(&name, &operation, problems);
     }
 }
 
-fn responses(name: &str, operation: &Cursor<'_>, to: &mut Vec<Problems>) {
+fn responses(name: &str, operation: &Cursor<'_>, problems: &mut Vec<Problems>) {
     let responses = operation
         .get("responses")
         .filter(|responses| responses.value.as_object().is_some_and(|map| !map.is_empty()));
     let Some(responses) = responses else {
         let message = format!("`{name}` has no responses, so its response is an empty 200");
-        to.push((
+        problems.push((
             operation.pointer.clone(),
             Diagnostic::warning("", message).hint("add `responses:`"),
         ));
@@ -207,13 +207,13 @@ fn responses(name: &str, operation: &Cursor<'_>, to: &mut Vec<Problems>) {
                 && ('1'..='5').contains(&status.chars().next().unwrap_or('0')));
         if !is_valid {
             let message = format!("`{status}` of `{name}` is not a valid status");
-            to.push((
+            problems.push((
                 response.pointer.clone(),
                 Diagnostic::error("", message).hint("use `200`, `4XX` or `default`"),
             ));
         } else if !response.value.is_object() {
             let message = format!("the response `{status}` of `{name}` must be a map");
-            to.push((response.pointer.clone(), Diagnostic::error("", message)));
+            problems.push((response.pointer.clone(), Diagnostic::error("", message)));
         }
     }
 }
@@ -255,11 +255,11 @@ pub(super) fn schemas(root: &Value, requests: &Schemas, responses: &Schemas) -> 
 }
 
 /// Checks the regular expressions of a schema. The meta schema accepts any string as one.
-fn patterns(schema: &Value, pointer: &str, to: &mut Vec<Problems>) {
+fn patterns(schema: &Value, pointer: &str, problems: &mut Vec<Problems>) {
     let mut check = |written: &str, at: String| {
         if let Err(error) = jsonschema::validator_for(&serde_json::json!({ "pattern": written })) {
             let message = format!("`{written}` is not a valid regular expression: {error}");
-            to.push((
+            problems.push((
                 at,
                 Diagnostic::error("", message).hint("use the syntax of JavaScript"),
             ));
@@ -292,16 +292,16 @@ fn patterns(schema: &Value, pointer: &str, to: &mut Vec<Problems>) {
                     patterns(
                         inner,
                         &format!("{here}/{}", super::json_pointer::escape(name)),
-                        to,
+                        problems,
                     );
                 }
             }
             Value::Array(items) => {
                 for (index, inner) in items.iter().enumerate() {
-                    patterns(inner, &format!("{here}/{index}"), to);
+                    patterns(inner, &format!("{here}/{index}"), problems);
                 }
             }
-            _ => patterns(inner, &here, to),
+            _ => patterns(inner, &here, problems),
         }
     }
 }

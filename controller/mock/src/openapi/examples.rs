@@ -11,7 +11,7 @@ use super::schemas::Schemas;
 const MAX_CHECKED: usize = 100;
 
 /// Adds a warning for each example that violates its schema, because responses ignore it.
-pub(super) fn check(root: &Value, requests: &Schemas, responses: &Schemas, to: &mut Vec<Problems>) {
+pub(super) fn check(root: &Value, requests: &Schemas, responses: &Schemas, problems: &mut Vec<Problems>) {
     let mut media = Vec::new();
     gather(root, "", root, &mut media);
     for (pointer, is_request) in media.into_iter().take(MAX_CHECKED) {
@@ -27,7 +27,7 @@ pub(super) fn check(root: &Value, requests: &Schemas, responses: &Schemas, to: &
                 let pointer = error.instance_path();
                 let message =
                     format!("this example violates its schema and is ignored: `{pointer}`: {error}");
-                to.push((
+                problems.push((
                     at,
                     Diagnostic::warning("", message).hint("fix the example or the schema"),
                 ));

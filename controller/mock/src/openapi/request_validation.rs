@@ -71,13 +71,13 @@ impl Document {
         found
     }
 
-    fn violations_of_body(&self, operation: &Operation, request: &Request, to: &mut Vec<Violation>) {
+    fn violations_of_body(&self, operation: &Operation, request: &Request, violations: &mut Vec<Violation>) {
         let operation = Cursor::at(&self.requests.root, &operation.pointer);
         let Some(wanted) = operation.and_then(|operation| operation.get("requestBody")) else {
             return;
         };
         let mut violate = |pointer: String, message: String| {
-            to.push(Violation {
+            violations.push(Violation {
                 place: "body".to_owned(),
                 name: None,
                 pointer,
@@ -155,16 +155,11 @@ pub(super) fn is_json(kind: &str) -> bool {
 }
 
 /// Returns true if a media type or range of a document, such as `text/*`, includes the type of a request.
-pub(super) fn covers(written: &str, kind: &str) -> bool {
-    let written = written
-        .split(';')
-        .next()
-        .unwrap_or_default()
-        .trim()
-        .to_lowercase();
-    match written.split_once('/') {
+pub(super) fn covers(text: &str, kind: &str) -> bool {
+    let text = text.split(';').next().unwrap_or_default().trim().to_lowercase();
+    match text.split_once('/') {
         Some(("*", "*")) => true,
         Some((main, "*")) => kind.split_once('/').is_some_and(|(found, _)| found == main),
-        _ => written == kind,
+        _ => text == kind,
     }
 }

@@ -60,24 +60,26 @@ pub(super) fn outermost(root: &Value) -> Vec<String> {
     found
 }
 
-fn gather(value: &Value, pointer: &str, to: &mut Vec<String>) {
+fn gather(value: &Value, pointer: &str, found: &mut Vec<String>) {
     match value {
         Value::Object(map) => {
             for (key, inner) in map {
                 let here = format!("{pointer}/{}", super::json_pointer::escape(key));
                 if key == "schema" {
-                    to.push(here);
+                    found.push(here);
                 } else if key == "schemas" && pointer == "/components" {
                     let names = inner.as_object().into_iter().flatten();
-                    to.extend(names.map(|(name, _)| format!("{here}/{}", super::json_pointer::escape(name))));
+                    found.extend(
+                        names.map(|(name, _)| format!("{here}/{}", super::json_pointer::escape(name))),
+                    );
                 } else if !DATA.contains(&key.as_str()) && !key.starts_with("x-") {
-                    gather(inner, &here, to);
+                    gather(inner, &here, found);
                 }
             }
         }
         Value::Array(items) => {
             for (index, inner) in items.iter().enumerate() {
-                gather(inner, &format!("{pointer}/{index}"), to);
+                gather(inner, &format!("{pointer}/{index}"), found);
             }
         }
         Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}

@@ -23,8 +23,9 @@ pub(crate) fn link_state(snapshot: &Snapshot, env: &EnvName) -> LinkState {
     let wanted = snapshot
         .desired
         .get(env)
-        .is_some_and(|accepted| accepted.desired.verify_links);
-    let Some(inputs) = topology_inputs(snapshot, env).filter(|_| wanted && snapshot.links.helpers) else {
+        .is_some_and(|accepted| accepted.desired.verify_connectivity);
+    let Some(inputs) = topology_inputs(snapshot, env).filter(|_| wanted && snapshot.links.helpers_allowed)
+    else {
         return LinkState::Fine;
     };
     // The time of the last reconnect identifies a check; it does not affect the state of the links.
@@ -38,7 +39,7 @@ pub(crate) fn link_state(snapshot: &Snapshot, env: &EnvName) -> LinkState {
                 LinkState::Broken(Box::new(error.environment(env.as_str())))
             }),
         // A service that is not up has no check; its own status reports the reason.
-        None if topology.due().is_none() => LinkState::Fine,
+        None if topology.due_key().is_none() => LinkState::Fine,
         None => LinkState::Pending,
     }
 }

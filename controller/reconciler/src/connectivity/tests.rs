@@ -180,7 +180,7 @@ async fn run_script(first: Snapshot, helpers: bool, script: impl AsyncFnOnce(&mu
     let backend = Arc::new(FakeBackend::empty());
     let (snapshots, seen) = watch::channel(Arc::new(first));
     let results = CheckResults {
-        helpers,
+        helpers_allowed: helpers,
         ..CheckResults::default()
     };
     let (sender, published) = watch::channel(Arc::new(results));
@@ -206,7 +206,7 @@ async fn links_are_checked_once_all_are_up_and_after_a_restart() {
         assert_eq!(fixture.check_count(), 0, "`db` is not on the network");
         fixture.snapshots.send_replace(Arc::new(snapshot(1, true)));
         let (wait_for_check, _) = fixture.wait_for_check(ConnectivityCheck::is_good).await;
-        assert_eq!(wait_for_check.links.len(), 1);
+        assert_eq!(wait_for_check.link_results.len(), 1);
         fixture.hour().await;
         assert_eq!(fixture.check_count(), 1, "working links are not checked again");
         fixture.snapshots.send_replace(Arc::new(snapshot(2, false)));
@@ -261,7 +261,7 @@ async fn check_that_cannot_run_is_not_a_link_error() {
         fixture.set_result(Err(ActionError::Gone));
         let (wait_for_check, _) = fixture.wait_for_check(|_| true).await;
         assert!(
-            !wait_for_check.is_good() && wait_for_check.links[0].error().is_none(),
+            !wait_for_check.is_good() && wait_for_check.link_results[0].error().is_none(),
             "{wait_for_check:?}"
         );
     })

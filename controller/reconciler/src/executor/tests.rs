@@ -119,7 +119,7 @@ async fn four_mutations_and_a_pull_run_in_parallel() {
     let mut longest = Duration::ZERO;
     for _ in 0..10 {
         let finished = executor.next_result().await;
-        assert_eq!(finished.outcome, Ok(Done::Ok));
+        assert_eq!(finished.outcome, Ok(Done::Applied));
         longest = longest.max(finished.took);
     }
     assert_eq!(
@@ -153,7 +153,7 @@ async fn pull_output_is_written_to_its_log() {
             reference: "r.io/nginx:1".to_owned(),
         }),
     );
-    assert_eq!(executor.next_result().await.outcome, Ok(Done::Ok));
+    assert_eq!(executor.next_result().await.outcome, Ok(Done::Applied));
     let log = StateDir::at(dir.0.path().join("state")).build_log("r.io/nginx:1");
     assert_eq!(std::fs::read_to_string(log).unwrap(), "started\nended\n");
 }
@@ -176,7 +176,7 @@ async fn actions_planned_before_the_breaker_opened_are_refused() {
         executor.submit(&shop(), step(Action::StartContainer { id }));
     }
     let first = executor.next_result().await;
-    assert_eq!(first.outcome, Ok(Done::Ok));
+    assert_eq!(first.outcome, Ok(Done::Applied));
     let mut breakers = argus_core::state::BreakerRegistry::default();
     let refused = Err(ActionError::Unreachable("refused".to_owned()));
     for _ in 0..5 {
@@ -193,7 +193,7 @@ async fn actions_planned_before_the_breaker_opened_are_refused() {
     executor.submit(&shop(), step(Action::StartContainer { id: id("probe") }));
     assert_eq!(
         executor.next_result().await.outcome,
-        Ok(Done::Ok),
+        Ok(Done::Applied),
         "planned after the breaker opened"
     );
 }
@@ -237,7 +237,7 @@ async fn action_runs_only_after_its_intent_is_on_disk() {
     let state = StateDir::at(dir.path().join("state"));
     let lines = || std::fs::read_to_string(state.journal()).unwrap_or_default();
     executor.submit(&shop(), step(Action::StartContainer { id: id("a") }));
-    assert_eq!(executor.next_result().await.outcome, Ok(Done::Ok));
+    assert_eq!(executor.next_result().await.outcome, Ok(Done::Applied));
     assert_eq!(fake.max_in_flight.load(Ordering::SeqCst), 1);
     assert!(lines().starts_with("{\"v\":1,\"seq\":1,") && lines().contains("\"kind\":\"intent\""));
     // The journal is replaced by a folder, so that it can be neither written nor created.
@@ -286,7 +286,7 @@ async fn action_runs_only_after_its_intent_is_on_disk() {
     );
     executor.journal.resume().await.unwrap();
     executor.submit(&shop(), step(Action::StartContainer { id: id("b") }));
-    assert_eq!(executor.next_result().await.outcome, Ok(Done::Ok));
+    assert_eq!(executor.next_result().await.outcome, Ok(Done::Applied));
     assert_eq!(fake.actions.load(Ordering::SeqCst), 2);
     assert!(lines().contains("\"event\":\"resumed\""), "{}", lines());
     assert!(

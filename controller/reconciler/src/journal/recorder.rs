@@ -76,7 +76,7 @@ impl EventRecorder {
             std::collections::BTreeSet::new()
         };
         Restrictions {
-            safe,
+            safe_mode_reason: safe,
             incomplete: unknown,
         }
     }

@@ -157,7 +157,7 @@ pub(super) fn start_connectivity<B: Backend>(
     stop: &CancellationToken,
 ) -> watch::Receiver<Arc<CheckResults>> {
     let results = CheckResults {
-        helpers,
+        helpers_allowed: helpers,
         ..CheckResults::default()
     };
     let (sender, seen) = watch::channel(Arc::new(results));

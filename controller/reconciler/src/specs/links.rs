@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use argus_backend::host_path::{Followed, Resolved, real, resolve};
 
-/// Resolves links below one spec folder.
+/// Resolves links below one specs folder.
 #[derive(Debug)]
 pub(super) struct Links {
     folder: PathBuf,

@@ -1,7 +1,7 @@
 //! Tests of the registry: file changes never remove running environments unexpectedly.
 
 use argus_core::backoff::Growth;
-use argus_core::desired::{PortPolicy, PortStrategy, RestartPolicy, SpentMode};
+use argus_core::desired::{PortPolicy, PortStrategy, RestartMode, RestartPolicy};
 use argus_core::ident::{ResourceName, Revision};
 use proptest::prelude::*;
 
@@ -28,13 +28,13 @@ fn desired(env: &str, revision: u32) -> Desired {
             max_delay: Duration::from_secs(60),
             window: Duration::from_secs(300),
             reset_after: Duration::from_secs(60),
-            mode: SpentMode::GiveUp,
+            mode: RestartMode::GiveUp,
         },
-        preflight: argus_core::preflight::Policy::default(),
+        preflight: argus_core::preflight::PreflightSettings::default(),
         delete_volumes: false,
         confinement: argus_core::desired::Confinement::default(),
         clean_orphans: true,
-        verify_links: true,
+        verify_connectivity: true,
         ttl: None,
         hold: false,
         rollback: None,

@@ -60,7 +60,7 @@ pub(super) async fn take_down(
     };
     let leases = offline::leases(&docker, &identity, &state).await?;
     for env in &envs {
-        if let Ownership::Theirs(lease) = leases.ownership(env, true, now) {
+        if let Ownership::HeldByOther(lease) = leases.ownership(env, true, now) {
             return Err(lease_held(env, lease));
         }
     }

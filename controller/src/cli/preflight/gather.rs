@@ -9,7 +9,7 @@ use argus_backend::{Backend as _, HOST_FACTS_TIMEOUT};
 use argus_core::desired::{Desired, Image as DesiredImage, PortStrategy};
 use argus_core::ident::EnvName;
 use argus_core::outcome::PortOwner;
-use argus_core::preflight::{Fact, Image, Policy, Port, PreflightFacts};
+use argus_core::preflight::{Fact, ImageFact, PortFact, PreflightFacts, PreflightSettings};
 use argus_crds::status::Orphan;
 use argus_docker::Docker;
 use argus_reconciler::identity;
@@ -60,7 +60,7 @@ impl FactCollector {
     }
 
     /// All facts, and the strictest policy of all environments.
-    pub(super) async fn facts(&self) -> (PreflightFacts, Policy) {
+    pub(super) async fn facts(&self) -> (PreflightFacts, PreflightSettings) {
         let (ground, wanted, journal) = tokio::join!(self.docker.host_facts(), self.wanted(), self.journal());
         let policy = wanted.as_ref().map(strictest).unwrap_or_default();
         let (orphans, ports, images) = if let Fact::Unknown(_) = ground.engine {
@@ -114,12 +114,12 @@ impl FactCollector {
         }
     }
 
-    async fn ports(&self, wanted: &Wanted) -> Fact<Vec<Port>> {
+    async fn ports(&self, wanted: &Wanted) -> Fact<Vec<PortFact>> {
         let wanted = match wanted {
             Ok(wanted) => wanted,
             Err(reason) => return Fact::NotApplicable(reason.clone()),
         };
-        let mut ports: Vec<Port> = wanted.values().flat_map(|one| ports_of(&one.desired)).collect();
+        let mut ports: Vec<PortFact> = wanted.values().flat_map(|one| ports_of(&one.desired)).collect();
         let numbers = ports.iter().map(|port| port.port).collect();
         let holders = self.docker.port_holders(&numbers).await;
         for port in &mut ports {
@@ -138,7 +138,7 @@ impl FactCollector {
         )
     }
 
-    async fn images(&self, wanted: &Wanted) -> Fact<Vec<Image>> {
+    async fn images(&self, wanted: &Wanted) -> Fact<Vec<ImageFact>> {
         use futures::StreamExt as _;
         let wanted = match wanted {
             Ok(wanted) => wanted,
@@ -154,7 +154,7 @@ impl FactCollector {
             .collect();
         let check = |(reference, built): (String, bool)| async move {
             let present = self.docker.has_image(&reference).await?;
-            Ok::<_, argus_core::outcome::ActionError>(Image {
+            Ok::<_, argus_core::outcome::ActionError>(ImageFact {
                 reference,
                 present,
                 built,
@@ -209,22 +209,22 @@ pub(in crate::cli) async fn wanted(settings: &Settings, state: &StateDir, identi
 }
 
 /// A port held by the same service is not a conflict.
-fn is_itself(holder: &PortOwner, port: &Port) -> bool {
+fn is_itself(holder: &PortOwner, port: &PortFact) -> bool {
     matches!(holder, PortOwner::Environment { environment, service }
         if *environment == port.environment && *service == port.service)
 }
 
-fn ports_of(desired: &Desired) -> Vec<Port> {
+fn ports_of(desired: &Desired) -> Vec<PortFact> {
     let may_move = match desired.ports.strategy {
         PortStrategy::Auto => true,
         PortStrategy::Fail => false,
     };
     let all = desired.services.values().flat_map(|service| {
         service.ports.iter().filter_map(|port| {
-            Some(Port {
+            Some(PortFact {
                 environment: desired.env.to_string(),
                 service: service.name.to_string(),
-                port: port.wanted_host()?,
+                port: port.requested_host()?,
                 holder: None,
                 may_move,
             })
@@ -233,7 +233,7 @@ fn ports_of(desired: &Desired) -> Vec<Port> {
     all.collect()
 }
 
-fn strictest(wanted: &DesiredState) -> Policy {
+fn strictest(wanted: &DesiredState) -> PreflightSettings {
     let policies = wanted.values().map(|one| one.desired.preflight);
     policies
         .filter(|policy| policy.enabled)

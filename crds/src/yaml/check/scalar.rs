@@ -37,13 +37,13 @@ impl Check<'_> {
             } else {
                 Diagnostic::error(path, format!("`{name}` has no value")).hint("give it a value or remove it")
             };
-            return self.to.add(diagnostic.at(location));
+            return self.collector.add(diagnostic.at(location));
         }
         if let Some(words) = schema.get("enum").and_then(Value::as_array) {
             let words: Vec<&str> = words.iter().filter_map(Value::as_str).collect();
             if !words.contains(&text) {
                 let message = format!("`{quoted}` is not a valid value of `{name}`");
-                self.to
+                self.collector
                     .add(rejection(message, Some(unknown::choice(text, &words))));
             }
             return;
@@ -53,7 +53,7 @@ impl Check<'_> {
             .and_then(Value::as_str)
             .and_then(|kind| quantity(kind, text))
         {
-            return self.to.add(rejection(
+            return self.collector.add(rejection(
                 format!("`{name}` {why}: `{quoted}`"),
                 Some(hint.to_owned()),
             ));
@@ -65,7 +65,7 @@ impl Check<'_> {
                 .is_some_and(|least| least > 0)
                 && text.is_empty()
             {
-                self.to.add(rejection(
+                self.collector.add(rejection(
                     format!("`{name}` is empty"),
                     Some("give it a value".to_owned()),
                 ));
@@ -75,7 +75,7 @@ impl Check<'_> {
                 .and_then(Value::as_u64)
                 .unwrap_or(u64::MAX);
             if text.chars().count() as u64 > most {
-                self.to.add(rejection(
+                self.collector.add(rejection(
                     format!("`{name}` is longer than {most} characters"),
                     None,
                 ));
@@ -88,14 +88,14 @@ impl Check<'_> {
                 let hint = unquote
                     .filter(|_| ["true", "false"].contains(&text))
                     .or_else(|| unknown::truth(text));
-                self.to.add(rejection(
+                self.collector.add(rejection(
                     format!("`{name}` must be `true` or `false`, not `{quoted}`"),
                     hint,
                 ));
             }
         } else if let Some(message) = number(schema, types, text, plain) {
             let hint = unquote.filter(|_| number(schema, types, text, true).is_none());
-            self.to.add(rejection(
+            self.collector.add(rejection(
                 format!("`{name}` must be {message}, not `{quoted}`"),
                 hint,
             ));

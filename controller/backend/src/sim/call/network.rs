@@ -63,7 +63,7 @@ impl Model {
             let same = attachment.network.as_ref() == Some(network)
                 && aliases.iter().all(|alias| attachment.aliases.contains(alias));
             return if same {
-                Ok(Done::Ok)
+                Ok(Done::Applied)
             } else {
                 Err(ActionError::Rejected(
                     "the container is already attached with other aliases".to_owned(),
@@ -77,13 +77,13 @@ impl Model {
         };
         stored.container.networks.insert(name, attachment);
         self.changed(&ObjectId::Container(container.clone()));
-        Ok(Done::Ok)
+        Ok(Done::Applied)
     }
 
     pub(super) fn disconnect(&mut self, action: &Action, network: &str, container: &str) -> CallResult {
         let same = |existing: &&Container| existing.id.as_str() == container || existing.name == container;
         let Some(id) = self.containers().find(same).map(|existing| existing.id.clone()) else {
-            return Ok(Done::Ok);
+            return Ok(Done::Applied);
         };
         self.ensure_owned(action, &id)?;
         if let Some(stored) = self.containers.get_mut(&id)
@@ -91,7 +91,7 @@ impl Model {
         {
             self.changed(&ObjectId::Container(id));
         }
-        Ok(Done::Ok)
+        Ok(Done::Applied)
     }
 
     pub(super) fn create_network(
@@ -129,10 +129,10 @@ impl Model {
     pub(super) fn remove_network(&mut self, action: &Action, id: &NetworkId) -> CallResult {
         self.record_foreign_action(action, &ObjectId::Network(id.clone()));
         let Some(network) = self.networks.get(id) else {
-            return Ok(Done::Ok);
+            return Ok(Done::Applied);
         };
         if network.owner().is_none() {
-            return Err(ActionError::NotOurs(format!("network `{}`", network.name)));
+            return Err(ActionError::NotOwned(format!("network `{}`", network.name)));
         }
         let running = |id: &&ContainerId| {
             self.containers
@@ -144,7 +144,7 @@ impl Model {
         }
         self.networks.remove(id);
         self.changed(&ObjectId::Network(id.clone()));
-        Ok(Done::Ok)
+        Ok(Done::Applied)
     }
 
     pub(super) fn create_volume(
@@ -155,7 +155,7 @@ impl Model {
         if let Some(existing) = self.volumes.get(name.as_str()) {
             let same = |key: &str| existing.labels.get(key) == labels.get(key);
             return if [ENVIRONMENT, CONTROLLER].into_iter().all(same) {
-                Ok(Done::Ok)
+                Ok(Done::Applied)
             } else {
                 Err(ActionError::NameTaken {
                     holder: format!("`{name}`"),
@@ -170,21 +170,21 @@ impl Model {
             },
         );
         self.changed(&ObjectId::Volume(name.to_string()));
-        Ok(Done::Ok)
+        Ok(Done::Applied)
     }
 
     pub(super) fn remove_volume(&mut self, action: &Action, name: &ResourceName) -> CallResult {
         let id = ObjectId::Volume(name.to_string());
         self.record_foreign_action(action, &id);
         match self.volumes.get(name.as_str()) {
-            None => return Ok(Done::Ok),
+            None => return Ok(Done::Applied),
             Some(existing) if Owner::read(&existing.labels).is_none() => {
-                return Err(ActionError::NotOurs(format!("volume `{name}`")));
+                return Err(ActionError::NotOwned(format!("volume `{name}`")));
             }
             Some(_) => {}
         }
         self.volumes.remove(name.as_str());
         self.changed(&id);
-        Ok(Done::Ok)
+        Ok(Done::Applied)
     }
 }

@@ -69,7 +69,7 @@ pub(super) fn next_run_cause(planner: &ServicePlanner<'_>) -> Result<Option<Caus
     if history
         .failures
         .last()
-        .is_none_or(|last| last.followed_by_run || last.image_replaced || is_of_other_revision(last))
+        .is_none_or(|last| last.followed_by_run || last.image_retagged || is_of_other_revision(last))
     {
         return Ok(None);
     }
@@ -80,14 +80,14 @@ pub(super) fn next_run_cause(planner: &ServicePlanner<'_>) -> Result<Option<Caus
         .is_some_and(|last| last.seen() > planner.input.now);
     match restart_decision(planner, history) {
         Restart::AfterEngineOutage => Ok(Some(Cause::EngineRestart)),
-        Restart::Stay => Err(WaitingOn::NotRestarted),
+        Restart::Disabled => Err(WaitingOn::NotRestarted),
         Restart::GaveUp(restarts) => Err(WaitingOn::GaveUp { restarts }),
         Restart::Halted(repetitions) => Err(WaitingOn::Halted { repetitions }),
         Restart::NotRunnable(exit_code) => Err(WaitingOn::NotRunnable { exit_code }),
-        Restart::At(until, attempt) if until > planner.input.now && !is_in_future => {
+        Restart::StartAt(until, attempt) if until > planner.input.now && !is_in_future => {
             Err(WaitingOn::Backoff { until, attempt })
         }
-        Restart::At(_, attempt) => Ok(Some(Cause::Restart { attempt })),
+        Restart::StartAt(_, attempt) => Ok(Some(Cause::Restart { attempt })),
     }
 }
 
@@ -118,9 +118,9 @@ fn plan_running(planner: &ServicePlanner<'_>, container: &Container) -> Decision
 
 /// Handles an unhealthy container: a probe failure within the budget costs a restart.
 fn plan_unhealthy(planner: &ServicePlanner<'_>, container: &Container) -> Decision {
-    if is_image_replaced(planner, container) {
+    if is_image_retagged(planner, container) {
         let (id, grace) = (container.id.clone(), planner.service.stop_grace);
-        return Decision::Do(Action::StopContainer { id, grace }, Cause::ImageChanged);
+        return Decision::Do(Action::StopContainer { id, grace }, Cause::ImageRetagged);
     }
     let attempt = match next_run_cause(planner) {
         Ok(Some(Cause::Restart { attempt })) => attempt,
@@ -168,8 +168,8 @@ fn plan_ended(planner: &ServicePlanner<'_>, container: &Container) -> Decision {
 /// Starts the container for the first time or again. From the second failure in a row on, it is created again, because
 /// its own writable layer may cause the failure.
 fn plan_run(planner: &ServicePlanner<'_>, container: &Container) -> Decision {
-    if container.state == ContainerState::Exited && is_image_replaced(planner, container) {
-        return super::remove(container, Cause::ImageChanged);
+    if container.state == ContainerState::Exited && is_image_retagged(planner, container) {
+        return super::remove(container, Cause::ImageRetagged);
     }
     match next_run_cause(planner) {
         Err(wait) => Decision::Wait(wait),
@@ -186,9 +186,9 @@ fn plan_run(planner: &ServicePlanner<'_>, container: &Container) -> Decision {
 }
 
 /// True if Argus gave up and the image name now refers to another image.
-fn is_image_replaced(planner: &ServicePlanner<'_>, container: &Container) -> bool {
+fn is_image_retagged(planner: &ServicePlanner<'_>, container: &Container) -> bool {
     let last = service_history(planner).and_then(|history| history.failures.last());
-    last.is_some_and(|last| last.image_replaced && !last.followed_by_run && last.container == container.id)
+    last.is_some_and(|last| last.image_retagged && !last.followed_by_run && last.container == container.id)
 }
 
 fn check_start(planner: &ServicePlanner<'_>) -> Result<(), WaitingOn> {

@@ -16,7 +16,7 @@ pub fn code_of(error: &ActionError) -> Code {
         ActionError::ConnectionLost(_) => Code::ConnectionLost,
         ActionError::CircuitOpen => Code::CircuitOpen,
         ActionError::Unreachable(_) | ActionError::Engine(_) => Code::DockerUnavailable,
-        ActionError::NameTaken { .. } | ActionError::NotOurs(_) => Code::NameConflict,
+        ActionError::NameTaken { .. } | ActionError::NotOwned(_) => Code::NameConflict,
         ActionError::PortTaken(refusal) => match refusal.owner {
             PortOwner::StaleAllocation => Code::PortStaleAllocation,
             PortOwner::Environment { .. }

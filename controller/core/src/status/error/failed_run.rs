@@ -230,7 +230,9 @@ pub(super) fn describe(failed_run: &FailedRun) -> String {
     let after = ran.map_or_else(String::new, |seconds| format!(" after {seconds} s"));
     match (diagnose::kind(failed_run), diagnose::signal(failed_run.exit_code)) {
         (FailureKind::OutOfMemory, _) => format!("process ran out of memory{after}"),
-        (FailureKind::Unhealthy, _) => format!("health check failed past its retries{after}"),
+        (FailureKind::Unhealthy, _) => {
+            format!("health check failed more often than its `retries` allow{after}")
+        }
         (FailureKind::NotRunnable, _) => {
             format!(
                 "command cannot be run (exit code {}){after}",
@@ -258,16 +260,16 @@ pub(super) fn spent_budget_error(
         input.outages,
         &history.health_transitions,
     ) {
-        restart::RestartDecision::At(_, attempt) if attempt > policy.max_restarts => {
+        restart::RestartDecision::StartAt(_, attempt) if attempt > policy.max_restarts => {
             let context = FailureContext::of(input, location);
             Some(location.finish(exhausted(&context, attempt - 1, &history.failures), at))
         }
-        restart::RestartDecision::At(..)
+        restart::RestartDecision::StartAt(..)
         | restart::RestartDecision::AfterEngineOutage
         | restart::RestartDecision::GaveUp(_)
         | restart::RestartDecision::Halted(_)
         | restart::RestartDecision::NotRunnable(_)
-        | restart::RestartDecision::Stay => None,
+        | restart::RestartDecision::Disabled => None,
     }
 }
 

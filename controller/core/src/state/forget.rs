@@ -1,4 +1,4 @@
-//! Pruning: keeps the planner state as small as the desired and observed environments.
+//! Forgetting: keeps the planner state as small as the desired and observed environments.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -44,8 +44,13 @@ impl PlannerState {
         }
     }
 
-    /// Drops the state of absent objects. Returns true if an environment was dropped.
-    pub fn prune(&mut self, specs: &BTreeMap<EnvName, Arc<Accepted>>, store: &Store, now: Timestamp) -> bool {
+    /// Forgets the state of absent objects. Returns true if an environment was forgotten.
+    pub fn forget_absent(
+        &mut self,
+        specs: &BTreeMap<EnvName, Arc<Accepted>>,
+        store: &Store,
+        now: Timestamp,
+    ) -> bool {
         self.refused
             .retain(|_, refused| refused.at + REFUSAL_MEMORY > now);
         self.restarts.retain(|at| *at + restart_rate_limit::WINDOW > now);
@@ -56,7 +61,7 @@ impl PlannerState {
         let wanted = |env: &EnvName| specs.contains_key(env) || store.of(env).is_some();
         let known = self.environments.len();
         self.environments.retain(|env, _| wanted(env));
-        self.not_ours.retain(|id| store.container(id).is_some());
+        self.not_owned.retain(|id| store.container(id).is_some());
         self.volumes.retain(|(env, _)| wanted(env));
         self.action_failures.retain(|subject, _| match subject {
             Subject::Service { environment, .. }
@@ -69,8 +74,8 @@ impl PlannerState {
         self.environments.len() < known
     }
 
-    /// Drops the state of images that no spec uses.
-    pub fn prune_images(&mut self, specs: &BTreeMap<EnvName, Arc<Accepted>>) {
+    /// Forgets the state of images that no spec uses.
+    pub fn forget_unused_images(&mut self, specs: &BTreeMap<EnvName, Arc<Accepted>>) {
         let wanted: BTreeSet<String> = specs
             .values()
             .flat_map(|accepted| accepted.desired.services.values())
@@ -94,10 +99,10 @@ mod tests {
     use crate::state::ImageState;
 
     #[test]
-    fn unused_image_is_pruned() {
+    fn unused_image_is_forgotten() {
         let mut state = PlannerState::default();
         state.images.insert("web:1".to_owned(), ImageState::Present);
-        state.prune_images(&BTreeMap::new());
+        state.forget_unused_images(&BTreeMap::new());
         assert!(state.images.is_empty());
     }
 }

@@ -6,7 +6,7 @@ use crate::state::{ServiceHistory, restart};
 
 /// Marks the last failure of a given-up service if its image was replaced.
 pub(super) fn record(history: &mut ServiceHistory, container: &Container, observer: &RunObserver<'_>) {
-    if !observer.observed.retagged.contains(&container.id) {
+    if !observer.observed.image_retagged.contains(&container.id) {
         return;
     }
     let is_final = restart::is_final(
@@ -20,13 +20,13 @@ pub(super) fn record(history: &mut ServiceHistory, container: &Container, observ
         && last.container == container.id
         && !last.followed_by_run
     {
-        last.image_replaced = true;
+        last.image_retagged = true;
     }
 }
 
 /// Forgets the failures of the replaced image when the new image fails.
 pub(super) fn clear(history: &mut ServiceHistory) {
-    if history.failures.last().is_some_and(|last| last.image_replaced) {
+    if history.failures.last().is_some_and(|last| last.image_retagged) {
         history.failures.clear();
         history.health_transitions.clear();
     }
