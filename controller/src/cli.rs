@@ -86,7 +86,7 @@ enum Verb {
     Plan(plan::Plan),
     /// List environments, or the services of one
     Get(get::Get),
-    /// Show a live overview of states, probes, restarts and breakers
+    /// Show a live overview of states, health, restarts and breakers
     Top(top::Top),
     /// Show all details of an environment
     Describe(describe::Describe),
@@ -100,7 +100,7 @@ enum Verb {
     Retry(retry::Retry),
     /// Leave an environment or a service unchanged
     Hold(hold::Hold),
-    /// End a hold, or end safe mode of the controller
+    /// End a hold, or end mode Safe of the controller
     Resume(hold::Resume),
     /// Cancel pulls and builds of an environment, and hold it
     Cancel(hold::Cancel),
@@ -118,7 +118,7 @@ enum Verb {
     Doctor(doctor::Doctor),
     /// Show or repeat the connectivity checks of an environment
     Network(network::Network),
-    /// Remove old images of Argus and the build cache
+    /// Remove replaced images that Argus built, and the build cache
     Prune(prune::Prune),
     /// Show the logs of containers
     Logs(logs::Logs),
@@ -126,15 +126,15 @@ enum Verb {
     Why(why::Why),
     /// List or follow events of the journal
     Events(events::Events),
-    /// Show the crash report of a failed run: logs, exit, memory
+    /// Show the crash report of a failed run: exit code, logs, memory
     Evidence(evidence::Evidence),
     /// List incidents after unclean stops of the controller
     Incidents(incidents::Incidents),
     /// Inject faults into a temporary environment and count recoveries
     Selftest(selftest::Selftest),
-    /// Serve MCP on stdin and stdout for the controller of the state directory
+    /// Serve MCP (Model Context Protocol) on stdin and stdout
     Mcp(mcp::Mcp),
-    /// Print a JSON Schema (spec, status, error, incident, preflight) or the CRD
+    /// Print the JSON Schema of spec files or of another document
     Schema(schema::Schema),
     /// Explain an error code
     Explain(explain::Explain),
@@ -144,7 +144,7 @@ enum Verb {
     Man(man::Man),
     /// Show the requests of a mock, or serve a mock
     Mock(mock::Mock),
-    /// Check links and disks from inside a helper container
+    /// Check connections and disk space from inside a helper container
     #[command(hide = true)]
     Probe(probe::Probe),
     /// A small HTTP service, used by the examples

@@ -38,7 +38,7 @@ pub(crate) struct Options {
     /// Format of the logs on stderr [default: human]
     #[arg(long, global = true, env = "ARGUS_LOG_FORMAT", value_name = "FORMAT")]
     pub(crate) log_format: Option<LogFormat>,
-    /// Do not run helper containers (no connectivity checks, no remote disk check)
+    /// Do not run helper containers (disables connectivity and remote disk checks)
     #[arg(long, global = true, env = "ARGUS_NO_HELPERS", value_parser = FalseyValueParser::new())]
     pub(crate) no_helpers: bool,
     /// Show the engine calls behind each error
@@ -55,7 +55,7 @@ pub(crate) struct SpecOptions {
     /// Folder of the spec files [default: ./environments]
     #[arg(long, env = "ARGUS_SPECS", value_name = "DIR")]
     pub(crate) specs: Option<PathBuf>,
-    /// Address of published ports without an address [default: 127.0.0.1]
+    /// Host address of published ports that have none [default: 127.0.0.1]
     #[arg(long, env = "ARGUS_PUBLISH_ADDRESS", value_name = "ADDRESS")]
     pub(crate) publish_address: Option<IpAddr>,
     #[command(flatten)]

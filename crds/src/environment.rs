@@ -133,7 +133,7 @@ impl E2eSpec {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Project {
-    /// Project name. Its slug is the name of the environment, unless `isolation.namespace` is set.
+    /// Project name. Its slug (`My Shop` becomes `my-shop`) is the environment's name, unless `isolation.namespace` is set.
     #[schemars(length(min = 1, max = 200))]
     pub name: String,
     /// Description of the project for people.
@@ -157,7 +157,7 @@ pub struct Network {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Isolation {
-    /// Name of the environment instead of the project's slug, and suffix of its containers and named volumes.
+    /// Environment name that replaces the project's slug. It is also the suffix of containers and named volumes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub namespace: Option<String>,
     /// Range of host ports for services whose own port is taken: `[low, high]`, inclusive, from 1024.
@@ -270,14 +270,14 @@ impl Default for Rollback {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct RestartPolicy {
-    /// Window in which restarts count against `maxRestarts`. With a health check, all restarts since the last reset count.
+    /// Window in which restarts count against `maxRestarts`. With a health check, restarts count until the next reset.
     pub window: HumanDuration,
     /// Healthy time that resets budget and delay.
     pub reset_after: HumanDuration,
     /// Maximum delay between two restarts.
     pub max_delay: HumanDuration,
     /// Behaviour after the budget is exhausted: `giveUp` waits for a change, `slowRetry` tries once per minute. `never`
-    /// disables all restarts, regardless of the budget.
+    /// disables all restarts from the start.
     pub mode: RestartMode,
 }
 

@@ -22,7 +22,7 @@ pub struct Mock {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1))]
     pub container_port: Option<u16>,
-    /// Routes. The most specific matching route responds; equally specific routes match in the order of the file.
+    /// Routes. The most specific match responds. Of equal matches, the first in the file responds.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub routes: Vec<MockRoute>,
     /// Image to run. With it, only `port`, `containerPort`, `args` and `volumes` apply.

@@ -17,13 +17,13 @@ use crate::text::{self, Command, PortText};
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Service {
-    /// Unique name. Required in a list of services; in a map of services, the key is the name.
+    /// Unique name. Required in a list of services. In a map, the key is the name.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
     /// Build of the image. Either `build` or `image` is required.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub build: Option<Build>,
-    /// Image to run; Argus pulls it if the engine does not have it. With `build`, the tag of the built image.
+    /// Image to run. Argus pulls a missing image. With `build`, the tag of the built image.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub image: Option<String>,
     /// Container of the service; required.
@@ -64,10 +64,10 @@ pub struct Service {
     /// Additional host names for the container: `name:address`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub extra_hosts: Vec<String>,
-    /// Maximum time for the container to stop before the engine kills it, at most `10m`. Default: `10s`.
+    /// Time to stop before the engine kills the container, at most `10m`. Default: `10s`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stop_grace: Option<HumanDuration>,
-    /// True for a container that runs once. Exit code 0 satisfies its dependents, and it does not run again.
+    /// True for a container that runs once. Its dependents start after its exit code 0.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub one_shot: bool,
     /// Effect on the environment if Argus gives up this service. Default: `critical` if other services depend on it, otherwise
@@ -138,8 +138,8 @@ pub struct Container {
     /// Mounts: `host-or-volume:container[:ro]`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub volumes: Vec<String>,
-    /// Health check. Default: HEALTHCHECK of the image; without one, a running container counts as healthy. Not for
-    /// `oneShot` containers.
+    /// Health check; not for `oneShot` containers. Default: HEALTHCHECK of the image. Without any, a running container is
+    /// healthy.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub healthcheck: Option<Healthcheck>,
 }

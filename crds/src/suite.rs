@@ -75,8 +75,7 @@ pub enum Runner {
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct TestRetry {
-    /// Maximum number of attempts. Argus repeats one attempt without counting it if an infrastructure
-    /// failure disrupted it.
+    /// Maximum number of attempts. One attempt does not count if an infrastructure failure disrupted it.
     #[schemars(range(min = 1, max = 10))]
     pub max_attempts: u32,
     /// Delay before the second attempt. Every delay is at most `10m`.
@@ -193,7 +192,7 @@ pub struct History {
     /// Path of the file with the results.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub path: Option<String>,
-    /// Retention of the results: a maximum age, or a map with a maximum age and a maximum number of runs.
+    /// Retention of the results: a maximum age, or a map with age and number of runs.
     pub retention: Retention,
     /// Number of runs that decide if a test is flaky.
     #[schemars(range(min = 1, max = 10_000))]

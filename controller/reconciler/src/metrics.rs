@@ -75,7 +75,7 @@ impl Default for TaskMetrics {
             lists: make::counter("argus_engine_lists_total", "Completed full lists of the engine."),
             lag_seconds: make::histogram(
                 "argus_watch_lag_seconds",
-                "Delay from a start or end of a container, by the engine's clock, to its observation.",
+                "Time from a start or end of a container (engine clock) until Argus observes it.",
                 make::CALLS,
             ),
             probes: make::counters(

@@ -22,10 +22,10 @@ pub(crate) struct Down {
     /// Environment names
     #[arg(required_unless_present = "all", conflicts_with = "all")]
     environments: Vec<String>,
-    /// All environments of this state directory
+    /// Remove all environments of this state directory
     #[arg(long)]
     all: bool,
-    /// Maximum time until they are gone
+    /// Maximum time until the environments are gone
     #[arg(long, default_value = "120s", value_parser = crate::settings::span)]
     timeout: Duration,
     /// Output format [default: table]

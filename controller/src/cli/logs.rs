@@ -45,7 +45,7 @@ pub(crate) struct Logs {
     /// Prefix each line with the engine's timestamp
     #[arg(long)]
     timestamps: bool,
-    /// Output format; with `--follow` one document per line [default: table]
+    /// Output format; with `--follow`, one document per line [default: table]
     #[arg(short, long, value_enum)]
     pub(crate) output: Option<Format>,
 }

@@ -26,13 +26,13 @@ const POLL_INTERVAL: Duration = Duration::from_millis(50);
 
 #[derive(Debug, Args)]
 pub(crate) struct Orphans {
-    /// Remove orphans [default: those of projects in the specs folder]
+    /// Remove orphans; without `--project`, those of projects in the specs folder
     #[arg(long)]
     clean: bool,
-    /// Only orphans of these projects [default: all]
+    /// List or remove only orphans of these projects [default of lists: all]
     #[arg(long, value_name = "NAME")]
     project: Vec<String>,
-    /// Maximum time until they are gone
+    /// Maximum time until the orphans are gone
     #[arg(long, default_value = "60s", value_parser = crate::settings::span)]
     timeout: Duration,
     /// Output format [default: table]

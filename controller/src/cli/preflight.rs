@@ -26,7 +26,7 @@ pub(crate) struct Preflight {
     /// Remove orphans of this controller's projects, then check again
     #[arg(long)]
     fix: bool,
-    /// Skip engine, api, disk, orphans, ports, networks, images, journal or clock
+    /// Skip checks: engine, api, disk, orphans, ports, networks, images, journal, clock
     #[arg(long, value_name = "CHECK", value_delimiter = ',', value_parser = check_name)]
     skip: Vec<CheckName>,
     /// Output format [default: table]

@@ -14,7 +14,7 @@ pub(crate) struct Run {
     specs: SpecOptions,
     #[command(flatten)]
     times: TimeOptions,
-    /// HTTP address, port on loopback, or `off` [default: 127.0.0.1:9470]
+    /// HTTP address, or a port on loopback, or `off` [default: 127.0.0.1:9470]
     #[arg(long, env = "ARGUS_LISTEN", value_name = "ADDRESS")]
     listen: Option<Listen>,
 }

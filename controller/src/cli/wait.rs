@@ -30,7 +30,7 @@ pub(crate) struct Wait {
     /// Environment names
     #[arg(required_unless_present = "all", conflicts_with = "all")]
     environments: Vec<String>,
-    /// All environments with a status
+    /// Wait for all environments that have a status file
     #[arg(long)]
     all: bool,
     /// Goal of the wait
@@ -47,9 +47,9 @@ pub(crate) struct Wait {
 /// Goal of a wait.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum WaitGoal {
-    /// Phase Ready at the desired revision
+    /// Phase Ready, with the current content of the file
     Ready,
-    /// No status file
+    /// Removed: the environment has no status file
     Gone,
 }
 

@@ -21,7 +21,7 @@ type PageOperations = BTreeMap<(&'static str, String), BTreeSet<String>>;
 
 /// Returns the rows of the table of paths as pairs of cells.
 fn table_rows() -> Vec<(&'static str, &'static str)> {
-    let (_, table) = PAGE.split_once("| path | is |\n|---|---|\n").unwrap();
+    let (_, table) = PAGE.split_once("| path | response |\n|---|---|\n").unwrap();
     let rows = table.lines().take_while(|line| line.starts_with("| "));
     rows.map(|row| row.trim_start_matches("| ").split_once(" | ").unwrap())
         .collect()

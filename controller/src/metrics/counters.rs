@@ -103,7 +103,7 @@ impl Default for Counters {
             ),
             action_seconds: make::histograms(
                 "argus_action_duration_seconds",
-                "Time from the recorded intent of an action to the end of the action, including the wait for a permit.",
+                "Time of an action from its intent in the journal to its end, including the wait for a permit.",
                 &["verb"],
                 make::CALLS,
             ),
@@ -156,19 +156,19 @@ impl Default for Counters {
             ),
             detect_seconds: make::histograms(
                 "argus_time_to_detect_seconds",
-                "Time from the end of a container (engine clock) or from its first failed probe until its error is in the status, by error code.",
+                "Time from a failure until its error is in the status, by error code. A failure is the end of a container (engine clock) or the first failed probe.",
                 &["reason"],
                 make::LONG,
             ),
             recover_seconds: make::histograms(
                 "argus_time_to_recover_seconds",
-                "Time from the first failure of a service until its recovery by a restart, by error code of that failure.",
+                "Time from the first failure of a service until a restart recovers it, by error code.",
                 &["reason"],
                 make::LONG,
             ),
             ready_seconds: make::histogram(
                 "argus_time_to_ready_seconds",
-                "Time from the acceptance of a revision until its environment is ready for the first time.",
+                "Time from the acceptance of a revision until its environment is first ready.",
                 make::LONG,
             ),
             history: Arc::default(),

@@ -96,7 +96,7 @@ gauge_set! {
     writable "argus_journal_writable" []:
         "1 while the journal is writable; otherwise Argus performs no actions.";
     breakers "argus_circuit_breaker_state" ["scope", "environment", "state"]:
-        "1 for the state of a circuit breaker, 0 for all others; the engine's has no environment.";
+        "1 for the state of a circuit breaker, 0 for all others. The engine's breaker has no environment label.";
     checks "argus_preflight_check" ["check", "result"]:
         "1 for the result of a preflight check, 0 for all others.";
     orphans "argus_orphans" ["kind", "result"]:

@@ -43,7 +43,7 @@ impl Code {
                 class: Class::Transient,
                 retryable: true,
                 summary: "the Docker engine does not respond",
-                explanation: "Argus cannot connect to the engine at its address, or the engine responded that it is unavailable. Argus changes nothing until the engine responds, and running containers keep running. Argus retries with increasing delays and lists all objects again when the engine is back.",
+                explanation: "Argus cannot connect to the engine at its address, or the engine reports that it is unavailable. Running containers keep running. Argus changes nothing until the engine responds. It retries with increasing delays, and lists all objects of the engine again when the engine is back.",
                 actions: &[Act::StartEngine, Act::RunPreflight],
             },
             Self::DiskSpaceLow => Explanation {
@@ -52,7 +52,7 @@ impl Code {
                 class: Class::Human,
                 retryable: true,
                 summary: "the engine's disk is nearly full",
-                explanation: "The engine's data root has less free space than `resilience.preflight.diskSpaceThreshold`, or the engine rejected a call because its disk is full. Argus pulls, builds and creates nothing until space is available. Running containers keep running without replacement, and stopped containers start again. The details contain the free and the reclaimable space. Argus checks the disk every 10 s and continues automatically. Below twice the threshold, the preflight check only warns (`result: warn` with this code) and blocks nothing.",
+                explanation: "The engine's data root (usually `/var/lib/docker`) has less free space than `resilience.preflight.diskSpaceThreshold`, or the engine rejected a call because its disk is full. Until space is available, Argus pulls, builds and creates nothing, and replaces no container. Running containers keep running, and Argus still starts stopped containers. Argus checks the disk every 10 s and continues automatically. The details contain the free and the reclaimable space. A preflight check with `result: warn` and this code blocks nothing: the free space is still above the threshold, but below twice the threshold.",
                 actions: &[Act::FreeDiskSpace, Act::CleanOrphans, Act::RunPreflight],
             },
             Self::PortConflict => Explanation {
@@ -61,7 +61,7 @@ impl Code {
                 class: Class::Transient,
                 retryable: true,
                 summary: "a host port is taken",
-                explanation: "Another process or container listens on the requested host port. With the strategy `auto`, the port moves to a free port of `isolation.portRange`. With `fail`, Argus retries the start when the port is free. The details name the owner of the port, if known.",
+                explanation: "Another process or container listens on the requested host port. With `resilience.network.portConflictStrategy: auto`, Argus moves the service to a free port of `isolation.portRange`. With `fail`, it starts the container when the port is free. The details name the owner of the port, if known.",
                 actions: &[Act::FreePort, Act::UseAutoPorts, Act::Retry],
             },
             Self::PortExhaustion => Explanation {
@@ -79,7 +79,7 @@ impl Code {
                 class: Class::Human,
                 retryable: true,
                 summary: "a container ran out of memory",
-                explanation: "The kernel killed the container because it exceeded its memory limit. Argus reports this code only with evidence: the engine's own flag, or an out-of-memory event since the last start. The details contain the evidence, the limit and the peak.",
+                explanation: "The kernel killed the container because it exceeded its memory limit. Argus reports this code only with proof: the engine's out-of-memory flag, or an out-of-memory event of the kernel since the last start. The details contain the proof, the memory limit and the memory peak.",
                 actions: &[Act::RaiseMemoryLimit, Act::InspectLogs],
             },
             Self::ContainerCrash => Explanation {
@@ -97,7 +97,7 @@ impl Code {
                 class: Class::Human,
                 retryable: false,
                 summary: "a container exhausted its restart budget",
-                explanation: "The container failed more often than its restart budget permits. The details list every attempt and state whether all attempts had the same exit code (`crashLoop`). In mode `giveUp`, Argus waits for a new revision, a changed image or `argus retry`. In mode `slowRetry`, it tries once per minute.",
+                explanation: "The container failed more often than its restart budget permits. The details list every attempt. `crashLoop` is true if all attempts had the same exit code. With `argus.restart.mode: giveUp` (the default), Argus waits for an edit of the file, a changed image or `argus retry`. With `slowRetry`, it tries once per minute.",
                 actions: &[Act::InspectLogs, Act::FixContainer, Act::Retry, Act::Rollback],
             },
             Self::HealthCheckTimeout => Explanation {
@@ -106,7 +106,7 @@ impl Code {
                 class: Class::Transient,
                 retryable: true,
                 summary: "a container did not become healthy in time",
-                explanation: "The container runs, but its health check failed `retries` times in a row. The details contain the probe's output, the container's log of that time, and the results of a name lookup and a connection to its port.",
+                explanation: "The container runs, but its health check failed `retries` times in a row. The details contain the output of the probes and the container's log of that time. They also contain the results of a name lookup and of a connection to the container's port.",
                 actions: &[Act::InspectLogs, Act::FixHealthcheck, Act::RaiseTimeout],
             },
             Self::NetworkUnreachable => Explanation {
@@ -115,7 +115,7 @@ impl Code {
                 class: Class::Transient,
                 retryable: true,
                 summary: "a service cannot connect to another service",
-                explanation: "A connection between two containers failed, although the name resolves. The details contain the topology: networks, members and addresses. Argus tried once to reattach the container to its network.",
+                explanation: "A connection between two containers failed, although the name resolves. The details contain the networks with their members and addresses. If the connection was refused, the network works, but no process listens on the port. If it timed out, Argus disconnects the container that is the most likely cause from its network and connects it again, at most once.",
                 actions: &[Act::VerifyNetwork, Act::InspectLogs, Act::Retry],
             },
             Self::DnsResolutionFailed => Explanation {
@@ -124,7 +124,7 @@ impl Code {
                 class: Class::Transient,
                 retryable: true,
                 summary: "a service cannot resolve the name of another service",
-                explanation: "The name of a service does not resolve inside another container. The details contain the host name, the network, its members and the lookup error. Argus tried once to reattach the container to its network.",
+                explanation: "The name of a service does not resolve inside another container. The details contain the host name, the network, its members and the lookup error. Argus disconnects the container that is the most likely cause from its network and connects it again, at most once.",
                 actions: &[Act::VerifyNetwork, Act::Retry],
             },
             Self::CircuitOpen => Explanation {
@@ -133,7 +133,7 @@ impl Code {
                 class: Class::Transient,
                 retryable: true,
                 summary: "the circuit breaker of the engine is open",
-                explanation: "After repeated failures of the engine, Argus rejects calls immediately without contacting it. After a delay, one test call decides. If it succeeds, Argus lists all objects again and continues. Until then Argus shows the last known state, marked `stale`.",
+                explanation: "Engine calls failed repeatedly, so Argus sends no further calls to the engine. After a cooldown, it lists all objects of the engine and sends one test call. If the test call succeeds, Argus continues. Otherwise the cooldown doubles, up to five minutes. While the breaker is open, Argus shows the last known state, marked `stale`.",
                 actions: &[Act::StartEngine, Act::ResetCircuit, Act::RunPreflight],
             },
             Self::OrphanDetected => Explanation {
@@ -142,7 +142,7 @@ impl Code {
                 class: Class::Human,
                 retryable: false,
                 summary: "orphans of a dead controller exist",
-                explanation: "Containers, networks or volumes have labels of Argus, no environment declares them, and the lease of their controller has expired. If this controller has a spec file of the orphan's project, Argus removes the orphan after 30 s, unless such a file sets `resilience.preflight.cleanOrphans: false`. Argus only reports orphans of other projects, and volumes created without `argus.deletion.volumes: Delete`. The details list each orphan with its project, its controller and the reason why it remains. To remove them, run `argus orphans --clean`; add `--project NAME` for another project.",
+                explanation: "An orphan is a container, network or volume with labels of Argus that no environment declares. The lease of its controller has expired. If this controller has a spec file of the orphan's project, Argus removes the orphan after 30 s. To prevent this, set `resilience.preflight.cleanOrphans: false` in such a file. Argus does not remove orphans of other projects, or volumes created without `argus.deletion.volumes: Delete`. The details list each orphan with its project, its controller and the reason why it remains. `argus orphans --clean` removes the orphans of this controller's projects; `--project NAME` selects another project.",
                 actions: &[Act::CleanOrphans],
             },
             Self::CleanupFailed => Explanation {
@@ -160,7 +160,7 @@ impl Code {
                 class: Class::Transient,
                 retryable: true,
                 summary: "a call took too long",
-                explanation: "A call to the engine did not return before its deadline. Its outcome is unknown, so Argus inspects the current state before it decides to repeat the call.",
+                explanation: "A call to the engine did not return before its deadline. The outcome of the call is unknown. Argus therefore inspects the current state first, and repeats the call only if it is still needed.",
                 actions: &[Act::RunPreflight, Act::Retry],
             },
             Self::ConnectionLost => Explanation {
@@ -178,7 +178,7 @@ impl Code {
                 class: Class::Transient,
                 retryable: true,
                 summary: "ten attempts to reconnect to the engine failed",
-                explanation: "Argus reports this error after ten failed attempts in a row, so that clients need not wait any longer. It continues to retry, at most once per minute.",
+                explanation: "Argus reports this error after ten failed attempts in a row, so that clients stop waiting. Argus continues to retry, at most once per minute.",
                 actions: &[Act::StartEngine, Act::ResetCircuit],
             },
             Self::SpecInvalid => Explanation {
@@ -223,7 +223,7 @@ impl Code {
                 class: Class::Human,
                 retryable: false,
                 summary: "the engine is too old",
-                explanation: "The engine supports only API versions before 1.41 (Docker 20.10). Argus creates nothing on it. The details contain both versions.",
+                explanation: "The engine supports only API versions before 1.41 (Docker 20.10). Argus creates nothing on it. The details contain the API version of the engine and the version that Argus needs.",
                 actions: &[Act::UpgradeEngine],
             },
             Self::ImageNotFound => Explanation {
@@ -250,7 +250,7 @@ impl Code {
                 class: Class::Transient,
                 retryable: true,
                 summary: "the registry limits the rate of pulls",
-                explanation: "The registry rejected the pull because of too many earlier pulls. Argus respects its `Retry-After` for all images from this registry.",
+                explanation: "The registry rejected the pull because of too many earlier pulls. Argus pulls no image from this registry until the time in its `Retry-After` header.",
                 actions: &[Act::Wait, Act::LogIn],
             },
             Self::AuthRequired => Explanation {
@@ -259,7 +259,7 @@ impl Code {
                 class: Class::Human,
                 retryable: false,
                 summary: "the registry requires a login",
-                explanation: "The registry rejected the pull without valid credentials. Some registries send the same response for an image that does not exist.",
+                explanation: "The registry rejected the pull because the credentials are missing or invalid. Some registries send the same response for an image that does not exist.",
                 actions: &[Act::LogIn, Act::FixImage],
             },
             Self::BuildFailed => Explanation {
@@ -295,7 +295,7 @@ impl Code {
                 class: Class::Human,
                 retryable: false,
                 summary: "a container name is taken",
-                explanation: "Another container, which Argus does not manage, has the name. Argus never changes that container. The details describe it.",
+                explanation: "A container that Argus does not manage already has this name. Argus never changes that container. The details describe it.",
                 actions: &[Act::ResolveNameConflict, Act::Fork, Act::FixSpec],
             },
             Self::LoopHalted => Explanation {
@@ -304,7 +304,7 @@ impl Code {
                 class: Class::Human,
                 retryable: false,
                 summary: "a container failed the same way three times",
-                explanation: "Three failures in a row had the same exit code, last error line and uptime, so another restart would not help. Argus waits for a new revision, a changed image or `argus retry`, even with restart budget left.",
+                explanation: "Three failures in a row had the same exit code, the same last line on stderr and about the same uptime. Another restart would not help, so Argus does not use the rest of the restart budget. It waits for an edit of the file, a changed image or `argus retry`.",
                 actions: &[Act::InspectLogs, Act::FixContainer, Act::Retry],
             },
             Self::FlakySuspected => Explanation {
@@ -313,7 +313,7 @@ impl Code {
                 class: Class::Human,
                 retryable: false,
                 summary: "a health check is flapping",
-                explanation: "The result of the health check changed more than three times in ten minutes, or more than half of its recent probes failed, although it recovered in between. Argus restarts the container with increasing delays.",
+                explanation: "The result of the health check changed more than three times in ten minutes. Or it recovered repeatedly, but more than half of its recent probes failed. Argus restarts the container with increasing delays.",
                 actions: &[Act::FixHealthcheck, Act::RaiseTimeout, Act::InspectLogs],
             },
             Self::PortStaleAllocation => Explanation {
@@ -322,7 +322,7 @@ impl Code {
                 class: Class::Transient,
                 retryable: true,
                 summary: "the engine reserves a port without an owner",
-                explanation: "The engine reports that a port is taken, but Argus finds no process or container that uses it. The usual cause is a leftover proxy process. A restart of the engine frees the port. With the strategy `auto`, the service moves to another port.",
+                explanation: "The engine reports that a port is taken, but Argus finds no process or container that uses it. The usual cause is a leftover `docker-proxy` process. A restart of the engine frees the port. With `resilience.network.portConflictStrategy: auto`, Argus moves the service to another port.",
                 actions: &[Act::UseAutoPorts, Act::StartEngine, Act::Retry],
             },
             Self::NetworkPoolExhausted => Explanation {
@@ -331,7 +331,7 @@ impl Code {
                 class: Class::Human,
                 retryable: true,
                 summary: "the engine has no free address range",
-                explanation: "The engine could not assign an address range to the network. Argus already removed networks of dead controllers, which was not enough.",
+                explanation: "The engine has no free address range (subnet) for the network of the environment. Argus already removed the networks of dead controllers, but this freed no range.",
                 actions: &[Act::CleanOrphans, Act::RunPreflight, Act::Retry],
             },
             Self::NetworkStuck => Explanation {
@@ -340,7 +340,7 @@ impl Code {
                 class: Class::Transient,
                 retryable: true,
                 summary: "a network cannot be removed",
-                explanation: "The engine reports remaining members of the network, and disconnecting them by name did not help. Argus retries in its next reconcile pass.",
+                explanation: "The engine refuses to remove the network because it still has members. Argus tried to disconnect the members by name, without success. It retries in its next reconcile pass.",
                 actions: &[Act::CleanOrphans, Act::StartEngine],
             },
             Self::TestsFailed => Explanation {
@@ -349,7 +349,7 @@ impl Code {
                 class: Class::Human,
                 retryable: false,
                 summary: "tests failed",
-                explanation: "The environment was ready, and at least one suite of `argus test run` failed in all its attempts. The details list each suite with all attempts. For each attempt they also list the service failures and their cause. The tails contain the last output of the last failed suite.",
+                explanation: "The environment was ready, and at least one suite of `argus test run` failed in all its attempts. The details list all suites with their attempts. For each attempt, they list the services that failed during it, and the cause. `stdoutTail` and `stderrTail` contain the last output of the last failed suite.",
                 actions: &[Act::InspectTests, Act::InspectLogs],
             },
             Self::Held => Explanation {
@@ -367,7 +367,7 @@ impl Code {
                 class: Class::Human,
                 retryable: false,
                 summary: "another controller owns the environment",
-                explanation: "Another live controller uses the state directory, or claimed this environment first with its lease on the engine. Two controllers would undo each other's changes, so this controller only observes. The details name the owner. After a clean stop of the owner, this controller takes over within 10 s. If the owner does not renew its lease for 90 s, the takeover follows within 10 s. A takeover does not restart containers that match the file.",
+                explanation: "Another live controller uses this state directory, or claimed this environment first. Two controllers would undo each other's changes, so this controller only observes. The details name the owner. Each controller proves that it is alive by its lease, a volume on the engine that it renews. After a clean stop of the owner, this controller takes over within 10 s. If the owner does not renew its lease for 90 s, this controller takes over within the next 10 s. A takeover does not restart containers that match the file.",
                 actions: &[Act::StopOtherController, Act::Fork],
             },
             Self::JournalUnwritable => Explanation {
@@ -376,7 +376,7 @@ impl Code {
                 class: Class::Human,
                 retryable: false,
                 summary: "the journal cannot be written",
-                explanation: "Argus records every action in the journal before it performs it. Without a writable journal it changes nothing, and containers keep running. The controller stays in mode `Safe` until a person resumes it.",
+                explanation: "Argus records every action in the journal before it performs the action. While the journal is not writable, Argus changes nothing, and containers keep running. The controller stays in mode `Safe` until a person fixes the cause and runs `argus resume`.",
                 actions: &[Act::FixStateDirectory, Act::FreeDiskSpace, Act::ResumeController],
             },
             Self::MockNoRoute => mocks::NO_ROUTE,
@@ -388,7 +388,7 @@ impl Code {
                 class: Class::Permanent,
                 retryable: false,
                 summary: "internal error of Argus",
-                explanation: "The program reached a state that should be impossible. Argus stopped or restarted the affected task. The journal contains the events before the error.",
+                explanation: "A bug in Argus caused the error. Argus stopped or restarted the affected task. The journal contains the events before the error.",
                 actions: &[Act::ReportBug, Act::Retry],
             },
         }

@@ -49,7 +49,7 @@ pub(super) struct Run {
     /// Command to run in the current folder instead of the suites
     #[arg(last = true, value_name = "COMMAND")]
     command: Vec<String>,
-    /// Output format; for programs, tests write to stderr [default: table]
+    /// Output format; json, yaml and name move test output to stderr [default: table]
     #[arg(short, long, value_enum)]
     pub(super) output: Option<Format>,
 }
