@@ -26,6 +26,7 @@ pub(crate) mod listen;
 mod metrics;
 mod mocks;
 mod openapi;
+mod operations;
 mod params;
 mod preflight;
 mod problem;
@@ -68,46 +69,47 @@ pub(crate) fn problem(failure: crate::exit::Failure) -> Response {
 /// Builds the router with all paths, behind `guard`.
 pub(crate) fn routes(client: ControllerClient, guard: Guard, stop: CancellationToken) -> Router {
     let traffic = client.in_process_parts().map(|own| own.metrics.http().clone());
-    Router::new()
+    operations::add(Router::new())
         .route(HEALTH, get(health::healthz))
         .route("/readyz", get(health::readyz))
         .route("/metrics", get(metrics::metrics))
         .route("/events", get(events::events))
         .route("/api/v1/controller", get(environments::controller))
         .route("/api/v1/environments", get(environments::list))
-        .route("/api/v1/environments/{env}", get(environments::one))
-        .route("/api/v1/environments/{env}/why", get(environments::why))
+        .route("/api/v1/environments/{environment}", get(environments::one))
+        .route("/api/v1/environments/{environment}/why", get(environments::why))
+        .route("/api/v1/environments/{environment}/wait", get(wait::wait))
         .route(
-            "/api/v1/environments/{env}/network",
-            get(queries::network).post(queries::verify),
+            "/api/v1/environments/{environment}/logs",
+            get(environments::all_logs),
         )
-        .route("/api/v1/environments/{env}/wait", get(wait::wait))
-        .route("/api/v1/environments/{env}/logs", get(environments::all_logs))
-        .route("/api/v1/environments/{env}/evidence", get(history::evidence))
         .route(
-            "/api/v1/environments/{env}/services/{service}",
+            "/api/v1/environments/{environment}/evidence",
+            get(history::evidence),
+        )
+        .route(
+            "/api/v1/environments/{environment}/services/{service}",
             get(environments::service),
         )
         .route(
-            "/api/v1/environments/{env}/services/{service}/why",
+            "/api/v1/environments/{environment}/services/{service}/why",
             get(environments::why_service),
         )
         .route(
-            "/api/v1/environments/{env}/services/{service}/logs",
+            "/api/v1/environments/{environment}/services/{service}/logs",
             get(environments::logs),
         )
         .route(
-            "/api/v1/environments/{env}/services/{service}/evidence",
+            "/api/v1/environments/{environment}/services/{service}/evidence",
             get(environments::evidence),
         )
         .route(
-            "/api/v1/environments/{env}/mocks/{mock}/requests",
+            "/api/v1/environments/{environment}/mocks/{mock}/requests",
             get(mocks::requests),
         )
         .route("/api/v1/breaker", get(environments::breakers))
         .route("/api/v1/orphans", get(environments::orphans))
         .route(PREFLIGHT, get(preflight::preflight).post(preflight::fix))
-        .route("/api/v1/plan", get(queries::plan))
         .route(
             "/api/v1/validate",
             get(queries::validate_folder)
@@ -119,8 +121,6 @@ pub(crate) fn routes(client: ControllerClient, guard: Guard, stop: CancellationT
         .route("/api/v1/events", get(history::events))
         .route("/api/v1/incidents", get(history::incidents))
         .route("/api/v1/incidents/{id}", get(history::incident))
-        .route("/api/v1/errors", get(preflight::codes))
-        .route("/api/v1/errors/{code}", get(preflight::code))
         .route("/api/v1/openapi.json", get(openapi::document))
         .route(ACTIONS, post(actions::run_command))
         .route("/api/v1/actions/{verb}", post(actions::run_named_command))

@@ -10,6 +10,7 @@
 //!
 //! Start with [`app`] for the controller and with [`cli`] for the commands.
 
+mod api;
 mod app;
 mod blocking_io;
 mod breaker_reset;

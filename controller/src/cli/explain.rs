@@ -60,7 +60,7 @@ pub(crate) fn all() -> Value {
 #[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Meaning {
-    code: Code,
+    pub(crate) code: Code,
     category: Category,
     severity: Severity,
     class: Class,

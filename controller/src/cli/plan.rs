@@ -24,7 +24,7 @@ use clap::Args;
 mod health;
 mod report;
 
-pub(crate) use report::{EnvironmentPlan, plan_report};
+pub(crate) use report::{EnvironmentPlan, PlanReport, plan_report};
 
 use super::offline::{self, EngineObserver};
 use super::output::{self, Format};

@@ -2,13 +2,14 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::openapi::OPERATIONS;
+use super::openapi::{OPERATIONS, method, routes};
+use crate::api::{Method, arguments};
 
 const PAGE: &str = include_str!("../../../docs/http.md");
 
 /// Placeholders of the page with the parameters of the paths.
 const PLACEHOLDERS: &[(&str, &str)] = &[
-    ("ENV", "{env}"),
+    ("ENV", "{environment}"),
     ("SVC", "{service}"),
     ("MOCK", "{mock}"),
     ("ID", "{id}"),
@@ -74,26 +75,32 @@ fn page_operations() -> PageOperations {
     all
 }
 
+/// Returns all operations with the names of their queries.
+fn operations() -> PageOperations {
+    let table = OPERATIONS.iter().map(|operation| {
+        let query = operation.query.iter().map(|name| (*name).to_owned());
+        ((operation.method, operation.path.to_owned()), query.collect())
+    });
+    let routes = routes().map(|(entry, route)| {
+        let query = arguments::parameters(&entry.arguments, route)
+            .filter(|_| route.method == Method::Get)
+            .map(|(name, _)| name.clone());
+        ((method(route), route.path.to_owned()), query.collect())
+    });
+    table.chain(routes).collect()
+}
+
 #[test]
 fn page_lists_exactly_the_operations() {
     let page: BTreeSet<_> = page_operations().into_keys().collect();
-    let ours = OPERATIONS.iter().map(|it| (it.method, it.path.to_owned()));
-    let ours: BTreeSet<_> = ours.collect();
+    let ours: BTreeSet<_> = operations().into_keys().collect();
     assert_eq!(page, ours);
 }
 
 #[test]
 fn page_lists_the_query_of_each_operation() {
     let page = page_operations();
-    for operation in OPERATIONS {
-        let query = page.get(&(operation.method, operation.path.to_owned()));
-        let ours = operation.query.iter().map(|name| (*name).to_owned());
-        assert_eq!(
-            query,
-            Some(&ours.collect()),
-            "{} {}",
-            operation.method,
-            operation.path
-        );
+    for (operation, query) in operations() {
+        assert_eq!(page.get(&operation), Some(&query), "{operation:?}");
     }
 }

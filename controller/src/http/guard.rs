@@ -13,6 +13,7 @@ use axum::response::{IntoResponse, Response};
 use sha2::{Digest as _, Sha256};
 
 use super::problem::Problem;
+use crate::api::registry;
 
 /// Access rules of a listener.
 #[derive(Debug, Clone)]
@@ -119,8 +120,7 @@ pub(super) fn is_private(path: &str) -> bool {
             "logs" | "evidence" | "why"
         ] | ["api", "v1", "environments", _, "mocks", _, "requests"]
             | ["api", "v1", "environments", _, "logs" | "evidence" | "why"]
-            | ["api", "v1", "plan"]
-    )
+    ) || registry::is_private(path)
 }
 
 /// True for the listen address itself, and for `localhost` on a loopback address.

@@ -1,4 +1,4 @@
-//! `OpenAPI` document `/api/v1/openapi.json`, from one table of operations, which the tests use as well.
+//! `OpenAPI` document `/api/v1/openapi.json`: the operations of [`crate::api`], and the other paths from one table.
 
 use argus_crds::error::StructuredError;
 use argus_crds::incident::Incident;
@@ -8,6 +8,7 @@ use schemars::generate::SchemaSettings;
 use serde_json::{Map, Value, json};
 
 use super::guard::is_private;
+use crate::api::{Entry, Method, Route, arguments, registry};
 
 /// One operation of the interface.
 pub(super) struct Operation {
@@ -45,23 +46,20 @@ operations! {
     get "/events" ["environment", "type", "lastEventId"] TEXT: "server-sent events: a snapshot, then events as they happen";
     get "/api/v1/controller" [] JSON ControllerStatus: "status of the controller";
     get "/api/v1/environments" ["detail", "phase"] JSON: "all environments, as summaries or status documents";
-    get "/api/v1/environments/{env}" [] JSON EnvironmentStatus: "status of an environment";
-    get "/api/v1/environments/{env}/why" [] JSON: "chain of causes of services that are not ready; needs the token";
-    get "/api/v1/environments/{env}/network" [] JSON: "last connectivity check of an environment";
-    post "/api/v1/environments/{env}/network" [] JSON: "checks now, with a helper container in the network of each service";
-    get "/api/v1/environments/{env}/wait" ["for", "timeoutSeconds"] JSON EnvironmentStatus: "responds when the environment is Ready at the desired revision, or with `for=gone` when it is removed; with the error when Argus gives up";
-    get "/api/v1/environments/{env}/logs" ["tail"] JSON: "last lines of each container; needs the token";
-    get "/api/v1/environments/{env}/evidence" ["service"] JSON: "failed runs with stored evidence; needs the token";
-    get "/api/v1/environments/{env}/services/{service}" [] JSON ServiceStatus: "status of a service";
-    get "/api/v1/environments/{env}/services/{service}/why" [] JSON: "chain of causes of the state of a service; needs the token";
-    get "/api/v1/environments/{env}/services/{service}/logs" ["tail"] JSON: "last lines of the container; needs the token";
-    get "/api/v1/environments/{env}/services/{service}/evidence" ["run", "tail"] JSON: "evidence of a failed run; needs the token";
-    get "/api/v1/environments/{env}/mocks/{mock}/requests" ["tail", "follow"] JSON: "latest requests to a mock with their routes; `follow=true` streams new ones as server-sent events; needs the token";
+    get "/api/v1/environments/{environment}" [] JSON EnvironmentStatus: "status of an environment";
+    get "/api/v1/environments/{environment}/why" [] JSON: "chain of causes of services that are not ready; needs the token";
+    get "/api/v1/environments/{environment}/wait" ["for", "timeoutSeconds"] JSON EnvironmentStatus: "responds when the environment is Ready at the desired revision, or with `for=gone` when it is removed; with the error when Argus gives up";
+    get "/api/v1/environments/{environment}/logs" ["tail"] JSON: "last lines of each container; needs the token";
+    get "/api/v1/environments/{environment}/evidence" ["service"] JSON: "failed runs with stored evidence; needs the token";
+    get "/api/v1/environments/{environment}/services/{service}" [] JSON ServiceStatus: "status of a service";
+    get "/api/v1/environments/{environment}/services/{service}/why" [] JSON: "chain of causes of the state of a service; needs the token";
+    get "/api/v1/environments/{environment}/services/{service}/logs" ["tail"] JSON: "last lines of the container; needs the token";
+    get "/api/v1/environments/{environment}/services/{service}/evidence" ["run", "tail"] JSON: "evidence of a failed run; needs the token";
+    get "/api/v1/environments/{environment}/mocks/{mock}/requests" ["tail", "follow"] JSON: "latest requests to a mock with their routes; `follow=true` streams new ones as server-sent events; needs the token";
     get "/api/v1/breaker" [] JSON: "circuit breakers";
     get "/api/v1/orphans" [] JSON: "resources of dead controllers";
     get "/api/v1/preflight" ["skip"] JSON PreflightReport: "checks engine, disk, orphans, ports and more";
     post "/api/v1/preflight" [] JSON PreflightReport: "the same checks; `fix` removes orphans and checks again";
-    get "/api/v1/plan" ["environment"] JSON: "planned actions with causes, and waits; needs the token";
     get "/api/v1/validate" [] JSON: "mistakes in the files of the specs folder";
     post "/api/v1/validate" [] JSON: "mistakes in a text, given as `content`";
     get "/api/v1/doctor" [] JSON: "all problems, most severe first";
@@ -70,8 +68,6 @@ operations! {
     get "/api/v1/events" ["environment", "type", "after", "tail"] JSON: "newest records of the journal, or with `after` the following ones";
     get "/api/v1/incidents" [] JSON: "recovery reports of controller runs without a clean stop";
     get "/api/v1/incidents/{id}" [] JSON Incident: "one recovery report, by its id or a prefix of it";
-    get "/api/v1/errors" [] JSON: "all error codes";
-    get "/api/v1/errors/{code}" [] JSON: "explanation of an error code";
     get "/api/v1/openapi.json" [] JSON: "this document";
     post "/api/v1/actions" [] JSON: "runs the command `verb`, with its fields";
     post "/api/v1/actions/{verb}" [] JSON: "runs the command of the path";
@@ -93,11 +89,16 @@ fn to_json() -> Value {
     generator.subschema_for::<Incident>();
     generator.subschema_for::<StructuredError>();
     let mut paths = Map::new();
+    let mut add = |path: &str, method: &str, operation: Value| {
+        let path = paths.entry(path).or_insert_with(|| Value::Object(Map::new()));
+        path[method] = operation;
+    };
+    for (entry, route) in routes() {
+        let operation = describe(entry, route, (entry.output)(&mut generator).to_value());
+        add(route.path, method(route), operation);
+    }
     for operation in OPERATIONS {
-        let at = paths
-            .entry(operation.path)
-            .or_insert_with(|| Value::Object(Map::new()));
-        at[operation.method] = operation.to_json();
+        add(operation.path, operation.method, operation.to_json());
     }
     json!({
         "openapi": "3.1.0",
@@ -114,6 +115,76 @@ fn to_json() -> Value {
     })
 }
 
+/// Returns all routes of operations.
+pub(super) fn routes() -> impl Iterator<Item = (&'static Entry, &'static Route)> {
+    let entries = registry::all().iter();
+    entries.flat_map(|entry| entry.routes.iter().map(move |route| (entry, route)))
+}
+
+/// Returns the name of the method in the document.
+pub(super) fn method(route: &Route) -> &'static str {
+    match route.method {
+        Method::Get => "get",
+        Method::Post => "post",
+    }
+}
+
+fn describe(entry: &Entry, route: &Route, output: Value) -> Value {
+    let variable =
+        |name| json!({ "name": name, "in": "path", "required": true, "schema": { "type": "string" } });
+    let mut parameters: Vec<Value> = route.variables().map(variable).collect();
+    let rest = arguments::parameters(&entry.arguments, route);
+    let mut value = json!({
+        "summary": route.summary,
+        "responses": {
+            "2XX": { "description": "success", "content": { JSON: { "schema": output } } },
+            "default": error_response(),
+        },
+    });
+    match route.method {
+        Method::Get => parameters.extend(rest.map(query_parameter)),
+        Method::Post => {
+            let properties: Map<String, Value> = rest
+                .map(|(name, schema)| (name.clone(), schema.clone()))
+                .collect();
+            let schema = json!({ "type": "object", "properties": properties, "required": route.required });
+            value["requestBody"] = json!({ "content": { JSON: { "schema": schema } } });
+        }
+    }
+    parameters.push(debug_parameter());
+    value["parameters"] = json!(parameters);
+    if route.method == Method::Post || entry.is_private {
+        value["security"] = json!([{ "token": [] }]);
+    }
+    value
+}
+
+fn query_parameter((name, schema): (&String, &Value)) -> Value {
+    let mut parameter = json!({ "name": name, "in": "query", "schema": schema });
+    if schema["type"] == "array" {
+        // Items are separated by commas.
+        parameter["style"] = json!("form");
+        parameter["explode"] = json!(false);
+    }
+    parameter
+}
+
+fn debug_parameter() -> Value {
+    json!({
+        "name": "debug", "in": "query", "schema": { "type": "boolean" },
+        "description": "add call traces to errors",
+    })
+}
+
+fn error_response() -> Value {
+    json!({
+        "description": "structured error",
+        "content": { "application/problem+json": {
+            "schema": { "$ref": "#/components/schemas/StructuredError" },
+        } },
+    })
+}
+
 impl Operation {
     fn to_json(&self) -> Value {
         let in_path = self
@@ -127,12 +198,7 @@ impl Operation {
             .map(|name| json!({ "name": name, "in": "query", "schema": { "type": "string" } }));
         let (kind, schema) = self.response;
         let has_errors = kind == JSON && self.path != super::MCP;
-        let debug = has_errors.then(|| {
-            json!({
-                "name": "debug", "in": "query", "schema": { "type": "boolean" },
-                "description": "add call traces to errors",
-            })
-        });
+        let debug = has_errors.then(debug_parameter);
         let schema = schema.map_or_else(
             || json!({}),
             |name| json!({ "schema": { "$ref": format!("#/components/schemas/{name}") } }),
@@ -142,12 +208,7 @@ impl Operation {
             "parameters": in_path.chain(in_query).chain(debug).collect::<Vec<_>>(),
             "responses": {
                 "2XX": { "description": "success", "content": { kind: schema } },
-                "default": {
-                    "description": "structured error",
-                    "content": { "application/problem+json": {
-                        "schema": { "$ref": "#/components/schemas/StructuredError" },
-                    } },
-                },
+                "default": error_response(),
             },
         });
         if self.method == "post" {

@@ -1,6 +1,5 @@
 //! Preflight checks and explanations of error codes.
 
-use argus_crds::error::Code;
 use argus_crds::status::CheckName;
 use axum::Json;
 use axum::extract::{Request, State};
@@ -9,10 +8,10 @@ use axum::response::{IntoResponse, Response};
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::params::{Path, Query};
+use super::params::Query;
 use super::problem::Problem;
 use super::{AppState, actions};
-use crate::cli::{explain, preflight as cli_preflight};
+use crate::cli::preflight as cli_preflight;
 
 /// Query of a preflight.
 #[derive(Debug, Deserialize)]
@@ -61,15 +60,4 @@ fn checks<'a>(names: impl Iterator<Item = &'a str>) -> Result<Vec<CheckName>, Pr
 async fn run_preflight(app: &AppState, skip: Vec<CheckName>, fix: bool) -> Result<Response, Problem> {
     let report = app.client.preflight(&skip, fix).await?;
     Ok(Json(report).into_response())
-}
-
-pub(super) async fn codes() -> Json<Value> {
-    Json(explain::all())
-}
-
-pub(super) async fn code(Path(code): Path<String>) -> Result<Json<Value>, Problem> {
-    let code: Code = code.parse().map_err(|error: argus_crds::error::UnknownCode| {
-        Problem::new(StatusCode::NOT_FOUND, error.to_string())
-    })?;
-    Ok(Json(explain::value(code)))
 }

@@ -48,6 +48,11 @@ impl Problem {
         self.error.code == code
     }
 
+    /// True if the request names an object with an invalid name.
+    pub(super) fn is_invalid_name(&self) -> bool {
+        has_reason(&self.error, Reason::Usage)
+    }
+
     /// Sets the status.
     pub(crate) fn status(self, status: StatusCode) -> Self {
         Self { status, ..self }
@@ -81,8 +86,19 @@ fn reason(status: StatusCode) -> Reason {
     }
 }
 
-/// Returns the default status of an error. Handlers replace it by 404 for missing subjects, which have the code `PREREQ_MISSING`.
+/// True if the details of an error have this reason.
+fn has_reason(error: &StructuredError, reason: Reason) -> bool {
+    error.details.get("reason") == Some(&serde_json::json!(reason))
+}
+
+/// Returns the status of an error, by its reason if it has one, else by its code.
 fn status(error: &StructuredError) -> StatusCode {
+    if has_reason(error, Reason::NotFound) {
+        return StatusCode::NOT_FOUND;
+    }
+    if has_reason(error, Reason::BadRequest) || has_reason(error, Reason::Usage) {
+        return StatusCode::BAD_REQUEST;
+    }
     match error.code {
         Code::SpecInvalid | Code::SpecConflict | Code::PolicyViolation => StatusCode::UNPROCESSABLE_ENTITY,
         Code::DockerUnavailable

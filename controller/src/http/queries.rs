@@ -1,6 +1,5 @@
 //! Queries with the results of the commands of the same name: plan, network, validate, doctor, prune.
 
-use argus_crds::error::Code;
 use argus_reconciler::specs::scan::MAX_FILE_BYTES;
 use axum::Json;
 use axum::extract::{DefaultBodyLimit, Request, State};
@@ -11,14 +10,12 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 use tokio::sync::Semaphore;
 
-use super::environments::environment;
-use super::params::{Path, Query};
+use super::params::Query;
 use super::problem::Problem;
 use super::{AppState, actions};
 use crate::cli::validate as cli_validate;
-use crate::cli::{doctor, network as cli_network, plan as cli_plan, prune as cli_prune, spec_files, status};
+use crate::cli::{doctor, prune as cli_prune, spec_files};
 use crate::client::ControllerClient;
-use crate::exit::Failure;
 
 /// Maximum size of a body with a spec file, in bytes.
 const MAX_SPEC_BODY: usize = 4 << 20;
@@ -30,18 +27,8 @@ pub(super) fn spec_body_limit() -> DefaultBodyLimit {
 }
 
 /// Limits of one request per kind at a time, because these queries make many calls to the engine.
-static PLANS: Semaphore = Semaphore::const_new(1);
-static NETWORKS: Semaphore = Semaphore::const_new(1);
 static DOCTORS: Semaphore = Semaphore::const_new(1);
 static PRUNES: Semaphore = Semaphore::const_new(1);
-
-/// Query with an optional environment.
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(super) struct EnvironmentQuery {
-    /// Environment name; default: all.
-    environment: Option<String>,
-}
 
 /// Body with the text of a spec file.
 #[derive(Debug, Deserialize)]
@@ -59,58 +46,11 @@ pub(super) struct PruneOptions {
     images_only: bool,
 }
 
-/// Empty body.
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct EmptyBody {}
-
 /// Reads the body as `T`.
 async fn read_body<T: DeserializeOwned>(request: Request) -> Result<T, Problem> {
     let body = Value::Object(actions::body(request).await?);
     serde_json::from_value(body)
         .map_err(|error| Problem::new(StatusCode::BAD_REQUEST, error.to_string().to_lowercase()))
-}
-
-/// Converts a missing subject into 404.
-fn not_found_problem(failure: Failure) -> Problem {
-    match Problem::from(failure) {
-        problem if problem.is_of(Code::PrereqMissing) => problem.status(StatusCode::NOT_FOUND),
-        problem => problem,
-    }
-}
-
-pub(super) async fn plan(
-    State(app): State<AppState>,
-    Query(query): Query<EnvironmentQuery>,
-) -> Result<Response, Problem> {
-    let named = query.environment.as_deref().map(status::named).transpose();
-    named.map_err(|bad| Problem::from(bad).status(StatusCode::BAD_REQUEST))?;
-    // The semaphore is never closed.
-    let _turn = PLANS.acquire().await;
-    let settings = app.client.read(|client| Ok(client.query_settings())).await?;
-    let report = Box::pin(cli_plan::plan_report(&settings, query.environment.as_deref())).await;
-    Ok(Json(report.map_err(not_found_problem)?).into_response())
-}
-
-pub(super) async fn network(
-    State(app): State<AppState>,
-    Path(env): Path<String>,
-) -> Result<Response, Problem> {
-    let status = environment(&app, &env).await?;
-    Ok(Json(cli_network::last(status)).into_response())
-}
-
-pub(super) async fn verify(
-    State(app): State<AppState>,
-    Path(env): Path<String>,
-    request: Request,
-) -> Result<Response, Problem> {
-    let EmptyBody {} = read_body(request).await?;
-    let env = status::named(&env).map_err(|bad| Problem::from(bad).status(StatusCode::NOT_FOUND))?;
-    let _turn = NETWORKS.acquire().await;
-    let settings = app.client.read(|client| Ok(client.query_settings())).await?;
-    let report = Box::pin(cli_network::now(&settings, &env)).await;
-    Ok(Json(report.map_err(not_found_problem)?).into_response())
 }
 
 pub(super) async fn validate_folder(State(app): State<AppState>) -> Result<Response, Problem> {

@@ -2,103 +2,32 @@
 
 use std::fmt::Write as _;
 
-use argus_crds::error::{Call as Made, Reason, StructuredError, ToolCall};
+use argus_crds::error::{Call as Made, Reason, StructuredError};
 use rmcp::model::{CallToolResult, ContentBlock};
-use schemars::JsonSchema;
 use serde::Serialize;
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
 use super::summary;
+use crate::api::ToolOutput;
+pub(super) use crate::api::{NextStep, Summary as Output};
 use crate::call_trace;
 use crate::cli::output;
 use crate::client::ControllerClient;
 use crate::exit::Failure;
 
-/// A next step as a complete call.
-#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-pub(super) struct NextStep {
-    /// Purpose of the step.
-    pub(super) why: String,
-    /// Name of the tool.
-    pub(super) tool: String,
-    /// Arguments of the call.
-    pub(super) arguments: Map<String, Value>,
-}
-
-impl NextStep {
-    /// Creates a step from its purpose and its call.
-    pub(super) fn new(why: impl Into<String>, tool: &str, arguments: Value) -> Self {
-        Self {
-            why: why.into(),
-            tool: tool.to_owned(),
-            arguments: match arguments {
-                Value::Object(arguments) => arguments,
-                _ => Map::new(),
-            },
-        }
-    }
-
-    /// Creates the step of a remedy.
-    pub(super) fn of(why: &str, call: &ToolCall) -> Self {
-        Self {
-            why: why.to_owned(),
-            tool: call.tool.clone(),
-            arguments: call.arguments.clone(),
-        }
-    }
-
-    fn line(&self) -> String {
-        let arguments = Value::Object(self.arguments.clone());
-        format!("next: {} {arguments} ({})\n", self.tool, self.why)
-    }
-}
-
-/// Successful output of a tool.
-#[derive(Debug)]
-pub(super) struct Output<T> {
-    /// Structured data.
-    pub(super) data: T,
-    /// Text for the model.
-    pub(super) text: String,
-    /// Next steps.
-    pub(super) next: Vec<NextStep>,
-}
-
-impl<T> Output<T> {
-    /// Creates an output without next steps.
-    pub(super) fn new(data: T, text: impl Into<String>) -> Self {
-        Self {
-            data,
-            text: text.into(),
-            next: Vec::new(),
-        }
-    }
-
-    /// Adds a next step.
-    pub(super) fn then(mut self, step: NextStep) -> Self {
-        self.next.push(step);
-        self
-    }
-}
-
-/// Structured content of a result.
-#[derive(Debug, Serialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-pub(super) struct Reply<T> {
-    #[serde(flatten)]
-    output: T,
-    /// Next steps as complete calls.
-    next_steps: Vec<NextStep>,
+/// Formats a next step as one line.
+fn line(step: &NextStep) -> String {
+    let arguments = Value::Object(step.arguments.clone());
+    format!("next: {} {arguments} ({})\n", step.tool, step.why)
 }
 
 /// Converts an output into a result.
 pub(super) fn success_result<T: Serialize>(output: Output<T>) -> CallToolResult {
     let Output { data, text, next } = output;
     let mut text = text.trim_end().to_owned() + "\n";
-    text.extend(next.iter().map(NextStep::line));
-    let reply = Reply {
-        output: data,
+    text.extend(next.iter().map(line));
+    let reply = ToolOutput {
+        data,
         next_steps: next,
     };
     // Our own types have text keys and no foreign serializers, so they always serialize.
@@ -125,7 +54,7 @@ pub(super) fn error_result(failure: Failure) -> CallToolResult {
     }
     for remedy in &error.remedies {
         match &remedy.mcp {
-            Some(call) => text.push_str(&NextStep::of(&remedy.summary, call).line()),
+            Some(call) => text.push_str(&line(&NextStep::of(&remedy.summary, call))),
             None => {
                 let _ = writeln!(text, "do: {}", remedy.summary);
             }

@@ -5,37 +5,23 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use argus_crds::error::Call as Made;
-use rmcp::handler::server::tool::schema_for_output;
 use rmcp::model::{CallToolResult, JsonObject, Tool as Described, ToolAnnotations};
 use schemars::JsonSchema;
-use schemars::generate::SchemaSettings;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
 use super::context::Call;
-use super::reply::{self, Output, Reply};
-use super::{
-    commands, engine, events, explain, incidents, mock, network, output, plan, spec, status, wait, why,
-};
+use super::reply::{self, Output};
+use super::{commands, engine, events, incidents, mock, output, spec, status, wait, why};
+pub(super) use crate::api::Effect;
+use crate::api::arguments::{output_schema_of, schema_of};
+use crate::api::{self, CallError, Context, ToolOutput, registry};
 use crate::call_trace;
 use crate::exit::Failure;
 
 /// Argument that every tool accepts.
 const DEBUG: &str = "debug";
-
-/// Effect of a call.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Effect {
-    /// Changes nothing.
-    ReadOnly,
-    /// Adds or resumes something; repeated calls change nothing more.
-    Additive,
-    /// Adds something else each time.
-    NonIdempotent,
-    /// Ends or replaces something; repeated calls change nothing more.
-    Destructive,
-}
 
 /// A tool: the type of its arguments, with its implementation.
 pub(super) trait Tool: DeserializeOwned + JsonSchema + Send + 'static {
@@ -61,7 +47,7 @@ pub(super) struct Entry {
     /// Description for clients.
     pub(super) described: Described,
     /// Parses the arguments, runs the tool and returns its result.
-    pub(super) call: fn(JsonObject, Call) -> Work,
+    pub(super) call: Box<dyn Fn(JsonObject, Call) -> Work + Send + Sync>,
 }
 
 /// Returns all tools, the most important first.
@@ -75,11 +61,11 @@ pub(super) fn all() -> Vec<Entry> {
         entry::<output::Evidence>(),
         entry::<output::Logs>(),
         entry::<events::Events>(),
-        entry::<plan::Plan>(),
-        entry::<network::Network>(),
+        operation("argus_plan"),
+        operation("argus_network"),
         entry::<mock::MockRequests>(),
         entry::<incidents::Incidents>(),
-        entry::<explain::Explain>(),
+        operation("argus_explain"),
         entry::<engine::Preflight>(),
         entry::<commands::Retry>(),
         entry::<engine::ResetCircuit>(),
@@ -102,36 +88,78 @@ fn entry<T: Tool>() -> Entry {
         .with_annotations(annotations(T::EFFECT));
     Entry {
         described,
-        call: |arguments, call| Box::pin(run_with_debug::<T>(arguments, call)),
+        call: Box::new(|arguments, call| Box::pin(run_with_debug::<T>(arguments, call))),
     }
 }
 
-/// Creates the schema of the arguments, without references and without `null` as a type, because some models support less.
-fn input_schema<T: Tool>() -> Arc<JsonObject> {
-    let settings = SchemaSettings::draft2020_12().with(|settings| settings.inline_subschemas = true);
-    let schema = settings.into_generator().into_root_schema_for::<T>();
-    let mut schema = schema.as_object().cloned().unwrap_or_default();
-    for removed in ["$schema", "title", "description"] {
-        schema.remove(removed);
+/// Creates the tool of an operation.
+fn operation(name: &str) -> Entry {
+    let found = registry::all().iter().find_map(|entry| {
+        let tool = entry.tool.as_ref().filter(|tool| tool.name == name)?;
+        Some((entry, tool))
+    });
+    #[allow(clippy::expect_used, reason = "the names are constants")]
+    let (entry, tool) = found.expect("a known tool");
+    let schema = with_debug(entry.arguments.clone());
+    let described = Described::new(tool.name, tool.about, Arc::new(schema))
+        .with_title(tool.title)
+        .with_raw_output_schema(or_error((tool.schema)()))
+        .with_annotations(annotations(entry.effect));
+    Entry {
+        described,
+        call: Box::new(move |arguments, call| Box::pin(run_operation(entry, tool, arguments, call))),
     }
-    // An empty object also needs the field.
-    schema.entry("properties").or_insert_with(|| json!({}));
+}
+
+/// Adds the argument that every tool accepts.
+fn with_debug(mut schema: JsonObject) -> JsonObject {
     if let Some(properties) = schema.get_mut("properties").and_then(Value::as_object_mut) {
-        for (_, property) in properties.iter_mut() {
-            let types = property["type"].as_array().cloned().unwrap_or_default();
-            if let Some(one) = types.into_iter().find(|kind| kind != "null") {
-                property["type"] = one;
-            }
-        }
         let debug = json!({ "type": "boolean", "description": "Adds call traces to errors" });
         properties.insert(DEBUG.to_owned(), debug);
     }
-    Arc::new(without_formats(schema))
+    schema
+}
+
+async fn run_operation(
+    entry: &'static api::Entry,
+    tool: &'static api::ToolEntry,
+    mut arguments: JsonObject,
+    call: Call,
+) -> CallToolResult {
+    let invalid = |cause: &str| {
+        let schema = Value::Object(with_debug(entry.arguments.clone()));
+        reply::invalid_arguments(tool.name, cause, &schema)
+    };
+    let debug = match arguments.remove(DEBUG) {
+        None | Some(Value::Null) => call.client.settings().debug,
+        Some(Value::Bool(debug)) => debug,
+        Some(other) => return invalid(&format!("`debug` must be true or false, not {other}")),
+    };
+    let client = call.client.clone();
+    let trace = debug.then(|| trace_call(tool.name, &arguments));
+    let result = match (tool.run)(arguments, Context::new(call.client)).await {
+        Ok(summary) => reply::success_result(summary),
+        Err(CallError::Arguments(cause)) => invalid(&cause),
+        Err(CallError::Failed(failure)) => reply::error_result(failure),
+    };
+    match trace {
+        Some(trace) => reply::with_calls(result, &client, trace).await,
+        None => result,
+    }
+}
+
+/// Creates the schema of the arguments.
+fn input_schema<T: Tool>() -> Arc<JsonObject> {
+    Arc::new(with_debug(schema_of::<T>()))
 }
 
 /// Creates the schema of the result: the output or the error, because clients validate errors against it as well.
 fn output_schema<T: Tool>() -> Arc<JsonObject> {
-    let mut schema = Arc::unwrap_or_clone(schema_for_output::<Reply<T::Output>>());
+    or_error(output_schema_of::<ToolOutput<T::Output>>())
+}
+
+/// Adds the error to the schema of an output, because clients validate errors against it as well.
+fn or_error(mut schema: JsonObject) -> Arc<JsonObject> {
     let required = schema.remove("required").unwrap_or_default();
     let text = json!({ "type": "string" });
     let error = json!({
@@ -147,25 +175,7 @@ fn output_schema<T: Tool>() -> Arc<JsonObject> {
         "required": ["code", "category", "severity", "class", "message", "suggestedActions", "remedies", "retryable"],
     });
     schema.insert("anyOf".to_owned(), json!([{ "required": required }, error]));
-    schema.remove("$schema");
-    Arc::new(without_formats(schema))
-}
-
-/// Removes `uint32` and the like, which are not formats of JSON Schema.
-fn without_formats(schema: JsonObject) -> JsonObject {
-    let inside = |value| match value {
-        Value::Object(inside) => Value::Object(without_formats(inside)),
-        other => other,
-    };
-    let each = |(name, value): (String, Value)| {
-        let value = match value {
-            Value::Array(all) => Value::Array(all.into_iter().map(inside).collect()),
-            other => inside(other),
-        };
-        (name, value)
-    };
-    let no_format = |(name, value): &(String, Value)| name != "format" || !value.is_string();
-    schema.into_iter().filter(no_format).map(each).collect()
+    Arc::new(schema)
 }
 
 fn annotations(effect: Effect) -> ToolAnnotations {

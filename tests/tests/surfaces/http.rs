@@ -113,7 +113,7 @@ fn documented_requests_work_and_others_are_refused() {
     for (path, methods) in paths {
         for method in methods.as_object().expect("methods").keys() {
             let path = path
-                .replace("{env}", "routes")
+                .replace("{environment}", "routes")
                 .replace("{service}", "web")
                 .replace("{code}", "PORT_CONFLICT")
                 .replace("{mock}", "web")
@@ -257,7 +257,7 @@ fn access_rules_match_the_document(fixture: &HttpFixture<'_>) -> BTreeSet<String
     for (path, methods) in document["paths"].as_object().expect("paths") {
         for (method, described) in methods.as_object().expect("methods") {
             let path = path
-                .replace("{env}", "doors")
+                .replace("{environment}", "doors")
                 .replace("{service}", "web")
                 .replace("{mock}", "web");
             if path == "/events" {

@@ -1,4 +1,4 @@
-//! Tool `argus_plan`: planned actions with causes, and waits.
+//! Planned actions with causes, and waits.
 
 use std::fmt::Write as _;
 
@@ -6,19 +6,18 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
-use super::context::Call;
-use super::reply::{NextStep, Output};
-use super::tool::{Effect, Tool};
-use crate::cli::plan::{self, EnvironmentPlan};
+use super::{Context, Effect, NextStep, Operation, Route, Summary, Tool};
+use crate::cli::plan::{self, EnvironmentPlan, PlanReport};
+use crate::cli::status;
 use crate::client::ControllerClient;
 use crate::exit::Failure;
 
-/// Maximum number of environments, and of actions and waits per environment.
+/// Maximum number of environments, and of actions and waits per environment, in a summary.
 const MAX_ITEMS: usize = 20;
 
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub(super) struct Plan {
+pub(crate) struct Plan {
     /// Environment name [default: all]
     environment: Option<String>,
 }
@@ -26,11 +25,28 @@ pub(super) struct Plan {
 /// Plans of the environments.
 #[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct PlanOutput {
+pub(crate) struct PlanSummary {
     environments: Vec<EnvironmentPlan>,
     /// Number of omitted environments; request them by name.
     #[serde(skip_serializing_if = "Option::is_none")]
     more_environments: Option<usize>,
+}
+
+impl Operation for Plan {
+    const EFFECT: Effect = Effect::ReadOnly;
+    const ROUTES: &'static [Route] = &[Route::get(
+        "/api/v1/plan",
+        "planned actions with causes, and waits; needs the token",
+    )
+    .serial()];
+    const IS_PRIVATE: bool = true;
+    type Output = PlanReport;
+
+    async fn run(&self, context: &Context) -> Result<PlanReport, Failure> {
+        self.environment.as_deref().map(status::named).transpose()?;
+        let settings = context.client.read(|client| Ok(client.query_settings())).await?;
+        Box::pin(plan::plan_report(&settings, self.environment.as_deref())).await
+    }
 }
 
 impl Tool for Plan {
@@ -39,15 +55,12 @@ impl Tool for Plan {
     const ABOUT: &'static str = "Returns the actions that would bring environments to the state of their files, each with its cause, and the \
 waits with their reasons. It reads the specs folder and queries the engine, changes nothing, and needs no running controller. Call it \
 to preview an edit, or if nothing progresses.";
-    const EFFECT: Effect = Effect::ReadOnly;
-    type Output = PlanOutput;
+    type Data = PlanSummary;
 
-    async fn call(self, call: Call) -> Result<Output<PlanOutput>, Failure> {
-        let of_controller = |client: &ControllerClient| Ok((client.query_settings(), client.is_alive()));
-        let (settings, alive) = call.client.read(of_controller).await?;
-        let all = Box::pin(plan::plan_report(&settings, self.environment.as_deref()))
-            .await?
-            .environments;
+    async fn summarize(&self, report: PlanReport, context: &Context) -> Summary<PlanSummary> {
+        let is_alive = |client: &ControllerClient| Ok(client.is_alive());
+        let is_alive = context.client.read(is_alive).await.unwrap_or_default();
+        let all = report.environments;
         let more = all.len().saturating_sub(MAX_ITEMS);
         let environments: Vec<EnvironmentPlan> = all
             .into_iter()
@@ -58,7 +71,9 @@ to preview an edit, or if nothing progresses.";
         if environments.is_empty() {
             "no environments and no planned actions\n".clone_into(&mut text);
         }
-        let moving = environments.iter().filter(|forecast| alive && !forecast.settled);
+        let moving = environments
+            .iter()
+            .filter(|forecast| is_alive && !forecast.settled);
         let next = moving.take(3).map(|forecast| {
             let env = json!({ "environment": forecast.environment });
             if forecast.down {
@@ -68,15 +83,11 @@ to preview an edit, or if nothing progresses.";
             }
         });
         let next = next.collect();
-        let output = PlanOutput {
+        let data = PlanSummary {
             environments,
             more_environments: (more > 0).then_some(more),
         };
-        Ok(Output {
-            data: output,
-            text,
-            next,
-        })
+        Summary { data, text, next }
     }
 }
 

@@ -1,0 +1,42 @@
+//! Context of a call: the controller, and the receiver of progress.
+
+use tokio::sync::mpsc;
+
+use crate::client::ControllerClient;
+
+/// Context of one call of an operation.
+#[derive(Debug, Clone)]
+pub(crate) struct Context {
+    /// Client of the controller.
+    pub(crate) client: ControllerClient,
+    /// False for callers without the token, which can only read.
+    pub(crate) is_trusted: bool,
+    progress: Option<mpsc::UnboundedSender<String>>,
+}
+
+impl Context {
+    /// Creates the context of a trusted caller without progress.
+    pub(crate) fn new(client: ControllerClient) -> Self {
+        Self {
+            client,
+            is_trusted: true,
+            progress: None,
+        }
+    }
+
+    /// Sends progress messages to `receiver`.
+    pub(crate) fn with_progress(self, receiver: mpsc::UnboundedSender<String>) -> Self {
+        Self {
+            progress: Some(receiver),
+            ..self
+        }
+    }
+
+    /// Reports progress in one line, if the caller requested it.
+    pub(crate) fn report(&self, message: impl Into<String>) {
+        if let Some(receiver) = &self.progress {
+            // A caller that has left needs no progress.
+            drop(receiver.send(message.into()));
+        }
+    }
+}

@@ -1,0 +1,94 @@
+//! Explanations of error codes.
+
+use std::collections::BTreeMap;
+
+use argus_crds::error::{Code, Reason, UnknownCode};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::{Context, Effect, Operation, Route, Summary, Tool};
+use crate::cli::explain::{Meaning, meaning, page};
+use crate::exit::Failure;
+
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub(crate) struct Explain {
+    /// Error code, such as `PORT_CONFLICT` [default: list all codes]
+    code: Option<String>,
+}
+
+/// Explanation of one code, or the list of all codes.
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(untagged)]
+pub(crate) enum Explanation {
+    /// Explanation of the requested code.
+    One(Box<Meaning>),
+    /// Explanations of all codes.
+    All(Vec<Meaning>),
+}
+
+/// Explanation of one code, or the summaries of all codes.
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct ExplanationSummary {
+    /// Explanation, for calls with `code`.
+    #[serde(flatten)]
+    meaning: Option<Meaning>,
+    /// All codes with one-line summaries.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    codes: Option<BTreeMap<String, &'static str>>,
+}
+
+impl Operation for Explain {
+    const EFFECT: Effect = Effect::ReadOnly;
+    const ROUTES: &'static [Route] = &[
+        Route::get("/api/v1/errors", "all error codes").without(&["code"]),
+        Route::get("/api/v1/errors/{code}", "explanation of an error code"),
+    ];
+    type Output = Explanation;
+
+    async fn run(&self, _context: &Context) -> Result<Explanation, Failure> {
+        let Some(text) = &self.code else {
+            return Ok(Explanation::All(Code::ALL.iter().copied().map(meaning).collect()));
+        };
+        let code = text.trim().to_uppercase().parse().map_err(|error: UnknownCode| {
+            let all: Vec<String> = Code::ALL.iter().map(ToString::to_string).collect();
+            let message = format!("{error}; available codes: {}", all.join(", "));
+            Failure::with_reason(Reason::NotFound, message).without_suggestions()
+        })?;
+        Ok(Explanation::One(Box::new(meaning(code))))
+    }
+}
+
+impl Tool for Explain {
+    const NAME: &'static str = "argus_explain";
+    const TITLE: &'static str = "Explain an error code";
+    const ABOUT: &'static str = "Explains an error code of Argus: its meaning, its remedies, and whether a retry helps. Without `code`, it \
+lists all codes.";
+    type Data = ExplanationSummary;
+
+    async fn summarize(&self, output: Explanation, _context: &Context) -> Summary<ExplanationSummary> {
+        match output {
+            Explanation::One(meaning) => {
+                let text = anstream::adapter::strip_str(&page(meaning.code)).to_string();
+                let data = ExplanationSummary {
+                    meaning: Some(*meaning),
+                    codes: None,
+                };
+                Summary::new(data, text)
+            }
+            Explanation::All(all) => {
+                let line = |meaning: &Meaning| format!("{}: {}\n", meaning.code, meaning.summary);
+                let text: String = all.iter().map(line).collect();
+                let codes = all
+                    .iter()
+                    .map(|meaning| (meaning.code.to_string(), meaning.summary));
+                let data = ExplanationSummary {
+                    meaning: None,
+                    codes: Some(codes.collect()),
+                };
+                Summary::new(data, text)
+            }
+        }
+    }
+}

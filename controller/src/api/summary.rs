@@ -1,0 +1,80 @@
+//! Summary of an output for a model: structured data, short text, and the next calls.
+
+use argus_crds::error::ToolCall;
+use schemars::JsonSchema;
+use serde::Serialize;
+use serde_json::{Map, Value};
+
+/// Summary of an output.
+#[derive(Debug)]
+pub(crate) struct Summary<T> {
+    /// Structured data.
+    pub(crate) data: T,
+    /// Text for the model.
+    pub(crate) text: String,
+    /// Next calls.
+    pub(crate) next: Vec<NextStep>,
+}
+
+impl<T> Summary<T> {
+    /// Creates a summary without next calls.
+    pub(crate) fn new(data: T, text: impl Into<String>) -> Self {
+        Self {
+            data,
+            text: text.into(),
+            next: Vec::new(),
+        }
+    }
+
+    /// Adds a next call.
+    pub(crate) fn then(mut self, step: NextStep) -> Self {
+        self.next.push(step);
+        self
+    }
+}
+
+/// Data of a summary with its next calls, as tools return it.
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct ToolOutput<T> {
+    /// Data of the summary.
+    #[serde(flatten)]
+    pub(crate) data: T,
+    /// Next steps as complete calls.
+    pub(crate) next_steps: Vec<NextStep>,
+}
+
+/// A next step as a complete call.
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct NextStep {
+    /// Purpose of the step.
+    pub(crate) why: String,
+    /// Name of the tool.
+    pub(crate) tool: String,
+    /// Arguments of the call.
+    pub(crate) arguments: Map<String, Value>,
+}
+
+impl NextStep {
+    /// Creates a step from its purpose and its call.
+    pub(crate) fn new(why: impl Into<String>, tool: &str, arguments: Value) -> Self {
+        Self {
+            why: why.into(),
+            tool: tool.to_owned(),
+            arguments: match arguments {
+                Value::Object(arguments) => arguments,
+                _ => Map::new(),
+            },
+        }
+    }
+
+    /// Creates the step of a remedy.
+    pub(crate) fn of(why: &str, call: &ToolCall) -> Self {
+        Self {
+            why: why.to_owned(),
+            tool: call.tool.clone(),
+            arguments: call.arguments.clone(),
+        }
+    }
+}

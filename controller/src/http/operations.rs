@@ -1,0 +1,93 @@
+//! Routes of the operations in [`crate::api`].
+
+use axum::extract::{DefaultBodyLimit, RawPathParams, Request, State};
+use axum::http::{StatusCode, header};
+use axum::response::{IntoResponse as _, Response};
+use axum::routing::{MethodFilter, on};
+use axum::{Extension, Router};
+
+use super::AppState;
+use super::actions;
+use super::guard::Trust;
+use super::params::Query;
+use super::problem::Problem;
+use crate::api::{CallError, Context, Entry, Method, Route, arguments, registry};
+use crate::exit::Failure;
+
+/// Adds the routes of all operations.
+pub(super) fn add(router: Router<AppState>) -> Router<AppState> {
+    let routes = registry::all()
+        .iter()
+        .flat_map(|entry| (0..entry.routes.len()).map(move |index| (entry, index)));
+    routes.fold(router, |router, (entry, index)| {
+        let route = &entry.routes[index];
+        let filter = match route.method {
+            Method::Get => MethodFilter::GET,
+            Method::Post => MethodFilter::POST,
+        };
+        let handler = move |app, trust, variables, query, request| {
+            respond(entry, index, app, trust, variables, query, request)
+        };
+        let mut methods = on(filter, handler);
+        if let Some(bytes) = route.max_body {
+            methods = methods.layer(DefaultBodyLimit::max(bytes));
+        }
+        router.route(route.path, methods)
+    })
+}
+
+/// Runs an operation and returns its output.
+async fn respond(
+    entry: &'static Entry,
+    index: usize,
+    State(app): State<AppState>,
+    Extension(trust): Extension<Trust>,
+    variables: RawPathParams,
+    Query(query): Query<Vec<(String, String)>>,
+    request: Request,
+) -> Result<Response, Problem> {
+    let route = &entry.routes[index];
+    let body = match route.method {
+        Method::Get => arguments::Object::new(),
+        Method::Post => actions::body(request).await?,
+    };
+    let variables = variables
+        .iter()
+        .map(|(name, value)| (name.to_owned(), value.to_owned()));
+    let arguments =
+        arguments::of_request(&entry.arguments, route, variables, query, body).map_err(invalid)?;
+    let mut context = Context::new(app.client.clone());
+    context.is_trusted = trust == Trust::User;
+    // The semaphore is never closed.
+    let _permit = entry.permits[index].acquire().await;
+    let output = tokio::select! {
+        output = (entry.run)(arguments, context) => output,
+        () = app.stop.cancelled() => {
+            let message = "the controller is stopping";
+            return Err(Problem::new(StatusCode::SERVICE_UNAVAILABLE, message));
+        }
+    };
+    let output = output.map_err(|error| match error {
+        CallError::Arguments(cause) => invalid(cause),
+        CallError::Failed(failure) => problem(failure, route),
+    })?;
+    let status = if route.is_accepted {
+        StatusCode::ACCEPTED
+    } else {
+        StatusCode::OK
+    };
+    Ok((status, [(header::CONTENT_TYPE, "application/json")], output).into_response())
+}
+
+/// Converts a failure. An invalid name in the path names nothing.
+fn problem(failure: Failure, route: &Route) -> Problem {
+    let problem = Problem::from(failure);
+    if problem.is_invalid_name() && route.variables().next().is_some() {
+        return problem.status(StatusCode::NOT_FOUND);
+    }
+    problem
+}
+
+fn invalid(cause: String) -> Problem {
+    Problem::new(StatusCode::BAD_REQUEST, format!("invalid arguments: {cause}"))
+}
