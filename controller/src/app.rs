@@ -19,22 +19,22 @@ use tokio_util::sync::CancellationToken;
 
 use crate::cli::{output, spec_files};
 use crate::client::{self, ControllerClient, InProcess};
-use crate::exit::{Exit, Failure, chain};
+use crate::exit::{Exit, Failure, format_chain};
 use crate::http::{self, Guard};
 use crate::live::{self, screen::LiveBlock};
 use crate::metrics::Metrics;
 use crate::own_image;
 use crate::service;
 use crate::settings::Settings;
-use crate::view::{About, StatusBuilder, StatusDocuments};
+use crate::view::{About, StatusBuilder, Statuses};
 
 /// Creates a client for the engine of the settings, without connecting.
-pub(crate) fn docker(settings: &Settings) -> Result<Docker, Failure> {
-    Ok(connect(settings, endpoint(settings)?))
+pub(crate) fn connect_docker(settings: &Settings) -> Result<Docker, Failure> {
+    Ok(connect_endpoint(settings, find_endpoint(settings)?))
 }
 
 /// Creates a client that can build an image of this program for helper containers, unless the settings disable helpers.
-fn connect(settings: &Settings, endpoint: Endpoint) -> Docker {
+fn connect_endpoint(settings: &Settings, endpoint: Endpoint) -> Docker {
     let state = StateDir::at(settings.state.clone());
     let own_image: OwnImage = Arc::new(move || own_image::build(&state));
     Docker::with_own_image(
@@ -45,19 +45,19 @@ fn connect(settings: &Settings, endpoint: Endpoint) -> Docker {
     )
 }
 
-fn endpoint(settings: &Settings) -> Result<Endpoint, Failure> {
+fn find_endpoint(settings: &Settings) -> Result<Endpoint, Failure> {
     Endpoint::discover(settings.docker_host.as_deref()).map_err(|error| {
         let details = serde_json::json!({ "endpoint": settings.docker_host, "reason": error.to_string() });
-        Failure::of(Code::DockerUnavailable, error.to_string())
+        Failure::with_code(Code::DockerUnavailable, error.to_string())
             .with_details(details)
-            .exit(Exit::Usage)
+            .with_exit(Exit::Usage)
     })
 }
 
 /// Converts a failed engine call into the failure of a command; `doing` names the operation.
 pub(crate) fn engine_failure(doing: &str, error: &ActionError) -> Failure {
     let details = serde_json::json!({ "operation": doing, "reason": error.to_string() });
-    Failure::of(code_of(error), format!("{doing}: {error}")).with_details(details)
+    Failure::with_code(code_of(error), format!("{doing}: {error}")).with_details(details)
 }
 
 /// Converts an unusable state directory into the failure of a command.
@@ -67,15 +67,15 @@ pub(crate) fn state_failure(error: &StateError) -> Failure {
             let details = serde_json::json!({
                 "pid": holder.pid, "host": holder.host, "since": holder.since, "run": holder.run,
             });
-            Failure::new(StructuredError::new(Code::LeaseHeld, chain(error)).details(details))
+            Failure::new(StructuredError::new(Code::LeaseHeld, format_chain(error)).details(details))
         }
-        StateError::InsideSpecs { .. } => Failure::with_reason(Reason::NotPossible, chain(error))
-            .exit(Exit::Usage)
-            .hint("choose another folder with `--state`"),
+        StateError::InsideSpecs { .. } => Failure::with_reason(Reason::NotPossible, format_chain(error))
+            .with_exit(Exit::Usage)
+            .with_hint("choose another folder with `--state`"),
         StateError::Held(LockError::Io { .. }) | StateError::Io { .. } => {
-            Failure::with_reason(Reason::Unreadable, chain(error))
-                .exit(Exit::Unexpected)
-                .hint("make the folder writable for this user, or choose another one with `--state`")
+            Failure::with_reason(Reason::Unreadable, format_chain(error))
+                .with_exit(Exit::Unexpected)
+                .with_hint("make the folder writable for this user, or choose another one with `--state`")
         }
     }
 }
@@ -84,16 +84,16 @@ pub(crate) fn state_failure(error: &StateError) -> Failure {
 pub(crate) async fn run(settings: Settings, screen: Option<LiveBlock>) -> Result<Exit, Failure> {
     let signals = Signals::subscribe()
         .map_err(|error| Failure::operation_failed("cannot subscribe to signals", &error))?;
-    let endpoint = endpoint(&settings)?;
-    let engine_host = host_of(&endpoint).await;
-    let docker = connect(&settings, endpoint);
+    let endpoint = find_endpoint(&settings)?;
+    let engine_host = endpoint_host(&endpoint).await;
+    let docker = connect_endpoint(&settings, endpoint);
     let endpoint = docker.endpoint();
-    let controller =
-        Controller::open(options(&settings, engine_host)).map_err(|error| state_failure(&error))?;
+    let controller = Controller::open(reconciler_options(&settings, engine_host))
+        .map_err(|error| state_failure(&error))?;
     let state = controller.state().clone();
     tracing::info!(specs = %settings.specs.display(), state = %state.root().display(), engine = endpoint, "argus run");
 
-    let (status_sender, shown) = watch::channel(Arc::<StatusDocuments>::default());
+    let (status_sender, statuses) = watch::channel(Arc::<Statuses>::default());
     let (engine_info, engine) = watch::channel(None);
     let (listening, http) = watch::channel(None);
     let about = About {
@@ -116,7 +116,7 @@ pub(crate) async fn run(settings: Settings, screen: Option<LiveBlock>) -> Result
     let previous_newest = *feed.newest().borrow();
     let (handle, running) = controller.start(docker.clone(), Arc::new(view));
     let (supervisor, stop) = (running.supervisor(), running.stop_token());
-    let metrics = Metrics::new(&task_metrics, handle.snapshots(), shown.clone());
+    let metrics = Metrics::new(&task_metrics, handle.snapshots(), statuses.clone());
     let meter = metrics.journal_consumer(feed.clone(), previous_newest);
     supervisor.spawn("metrics", Importance::Useful, {
         let stop = stop.clone();
@@ -126,7 +126,7 @@ pub(crate) async fn run(settings: Settings, screen: Option<LiveBlock>) -> Result
         settings.clone(),
         InProcess {
             handle: handle.clone(),
-            shown: shown.clone(),
+            statuses: statuses.clone(),
             feed,
             metrics,
         },
@@ -140,21 +140,21 @@ pub(crate) async fn run(settings: Settings, screen: Option<LiveBlock>) -> Result
     let watched = watchdog::run(
         supervisor.heartbeats().clone(),
         service::heartbeat_interval(),
-        service::feed,
+        service::ping_watchdog,
         stop.clone(),
     );
     supervisor.spawn_once("watchdog", Importance::Critical, watched);
     supervisor.spawn_once(
         "service",
         Importance::Useful,
-        service::report(handle.snapshots(), shown.clone(), stop.clone()),
+        service::report(handle.snapshots(), statuses.clone(), stop.clone()),
     );
     let place = settings.specs.display();
     let note = format!("watching `{place}`, engine {endpoint}; ctrl-c stops, containers keep running");
     if screen.is_none() {
-        output::note(&note);
+        output::print_note(&note);
     }
-    supervisor.spawn_once("show", Importance::Useful, live::show(shown, screen, note));
+    supervisor.spawn_once("show", Importance::Useful, live::show(statuses, screen, note));
     drop(handle);
     tokio::select! {
         ended = running.ended() => match ended {
@@ -167,11 +167,11 @@ pub(crate) async fn run(settings: Settings, screen: Option<LiveBlock>) -> Result
 
 /// Starts a controller for one command. It serves no HTTP and shows nothing; only the returned [`Handle`] commands it.
 pub(crate) async fn run_offline(settings: &Settings) -> Result<(Handle, Running), Failure> {
-    let endpoint = endpoint(settings)?;
-    let engine_host = host_of(&endpoint).await;
-    let docker = connect(settings, endpoint);
+    let endpoint = find_endpoint(settings)?;
+    let engine_host = endpoint_host(&endpoint).await;
+    let docker = connect_endpoint(settings, endpoint);
     let controller =
-        Controller::open(options(settings, engine_host)).map_err(|error| state_failure(&error))?;
+        Controller::open(reconciler_options(settings, engine_host)).map_err(|error| state_failure(&error))?;
     let about = About {
         started_at: clock::now(),
         specs: settings.specs.clone(),
@@ -185,17 +185,17 @@ pub(crate) async fn run_offline(settings: &Settings) -> Result<(Handle, Running)
     Ok(controller.start(docker, Arc::new(view)))
 }
 
-fn options(settings: &Settings, engine_host: Option<IpAddr>) -> argus_reconciler::Options {
+fn reconciler_options(settings: &Settings, engine_host: Option<IpAddr>) -> argus_reconciler::Options {
     let times = settings.times;
     argus_reconciler::Options {
         specs: settings.specs.clone(),
         state: settings.state.clone(),
         strict: settings.strict,
         env_allow: settings.env_allow.clone(),
-        process_env: spec_files::process_env(),
-        allow_mounts: spec_files::allow_mounts(settings),
-        engine_socket: spec_files::engine_socket(settings),
-        own_image: own_image::when_needed(&StateDir::at(settings.state.clone())),
+        process_env: spec_files::read_process_env(),
+        allow_mounts: spec_files::allowed_mounts(settings),
+        engine_socket: spec_files::find_engine_socket(settings),
+        own_image: own_image::lazy_build(&StateDir::at(settings.state.clone())),
         publish_address: settings.publish_address,
         engine_host,
         helpers: settings.helpers,
@@ -218,12 +218,12 @@ fn controller_failure(task_died: &TaskDied) -> Failure {
         task_died.reason
     );
     Failure::with_reason(Reason::NotPossible, message)
-        .exit(Exit::Unexpected)
-        .hint("start it again with `argus run`, which adopts the running containers")
+        .with_exit(Exit::Unexpected)
+        .with_hint("start it again with `argus run`, which adopts the running containers")
 }
 
 /// Resolves the address of published ports on a remote engine; `None` for a local engine.
-async fn host_of(endpoint: &Endpoint) -> Option<IpAddr> {
+async fn endpoint_host(endpoint: &Endpoint) -> Option<IpAddr> {
     let Endpoint::Tcp(address) = endpoint else {
         return None;
     };
@@ -242,25 +242,25 @@ fn start_http(
     listening: &watch::Sender<Option<SocketAddr>>,
     stop: &CancellationToken,
 ) {
-    let path = client::socket(client.state());
+    let path = client::socket_path(client.state());
     supervisor.spawn("http-socket", Importance::Useful, {
         let (client, stop) = (client.clone(), stop.clone());
         move || {
             let app = http::routes(client.clone(), Guard::Socket, stop.clone());
             let (path, stop) = (path.clone(), stop.clone());
             async move {
-                if let Err(error) = http::listen::socket(path.clone(), app, stop).await {
-                    tracing::error!(socket = %path.display(), error = chain(&error), "cannot serve commands");
+                if let Err(error) = http::listen::listen_on_socket(path.clone(), app, stop).await {
+                    tracing::error!(socket = %path.display(), error = format_chain(&error), "cannot serve commands");
                 }
             }
         }
     });
     let Some(wanted) = settings.listen else { return };
-    let token = match http::token(client.state()) {
+    let token = match http::load_token(client.state()) {
         Ok(token) => token,
         Err(error) => {
             tracing::error!(
-                error = chain(&error),
+                error = format_chain(&error),
                 "cannot create the token; HTTP is served on the unix socket only"
             );
             return;
@@ -277,7 +277,7 @@ fn start_http(
                     http::routes(client.clone(), Guard::Address { at, token }, stop.clone())
                 }
             };
-            http::listen::address(wanted, app, listening.clone(), stop)
+            http::listen::listen_on_address(wanted, app, listening.clone(), stop)
         }
     });
 }

@@ -9,7 +9,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use tokio::sync::watch;
 
-use crate::view::StatusDocuments;
+use crate::view::Statuses;
 
 /// Maximum time to wait until the status shows the reset.
 const STATUS_TIMEOUT: Duration = Duration::from_secs(3);
@@ -52,13 +52,13 @@ pub(crate) struct BreakerBefore {
 impl BreakerBefore {
     /// Reads the breaker of an environment. Without one, the reset applies to all breakers.
     /// The first one that is not closed is then reported.
-    pub(crate) fn of(shown: &StatusDocuments, env: Option<&EnvName>) -> Self {
+    pub(crate) fn of(statuses: &Statuses, env: Option<&EnvName>) -> Self {
         let mut open = Vec::new();
         if env.is_none() {
-            let engine = shown.controller.breaker.as_ref();
+            let engine = statuses.controller.breaker.as_ref();
             open.extend((!is_closed(engine)).then_some(None));
             let own = |breaker: &BreakerStatus| breaker.scope == BreakerScope::Environment;
-            let environments = shown.environments.iter();
+            let environments = statuses.environments.iter();
             let not_closed = environments.filter(|(_, status)| {
                 let breaker = status.breaker.as_ref().filter(|breaker| own(breaker));
                 !is_closed(breaker)
@@ -71,25 +71,23 @@ impl BreakerBefore {
             None => open.next().flatten(),
         };
         Self {
-            previous: breaker(shown, env.as_deref()),
+            previous: find_breaker(statuses, env.as_deref()),
             env,
             others: open.flatten().collect(),
         }
     }
 
     /// Waits until the status shows the accepted reset, for at most [`STATUS_TIMEOUT`].
-    pub(crate) async fn wait_for_reset(
-        self,
-        mut shown: watch::Receiver<Arc<StatusDocuments>>,
-    ) -> BreakerReset {
+    pub(crate) async fn wait_for_reset(self, mut statuses: watch::Receiver<Arc<Statuses>>) -> BreakerReset {
         let env = self.env.as_deref();
         if !is_closed(self.previous.as_ref()) {
-            let changed_status =
-                shown.wait_for(|shown| differs(self.previous.as_ref(), breaker(shown, env).as_ref()));
+            let changed_status = statuses.wait_for(|statuses| {
+                has_changed(self.previous.as_ref(), find_breaker(statuses, env).as_ref())
+            });
             // After the timeout, the current state is returned.
             drop(tokio::time::timeout(STATUS_TIMEOUT, changed_status).await);
         }
-        let current = breaker(&shown.borrow(), env);
+        let current = find_breaker(&statuses.borrow(), env);
         let engines = |breaker: &BreakerStatus| breaker.scope == BreakerScope::Engine;
         let owner = match env {
             Some(env) if !self.previous.as_ref().is_some_and(engines) => env,
@@ -97,7 +95,7 @@ impl BreakerBefore {
         };
         BreakerReset {
             breaker: owner.to_owned(),
-            changed: differs(self.previous.as_ref(), current.as_ref()),
+            changed: has_changed(self.previous.as_ref(), current.as_ref()),
             previous: self.previous,
             current,
             others: self.others,
@@ -106,10 +104,10 @@ impl BreakerBefore {
 }
 
 /// Returns the breaker in the status of an environment, or the engine's breaker.
-fn breaker(shown: &StatusDocuments, env: Option<&str>) -> Option<BreakerStatus> {
+fn find_breaker(statuses: &Statuses, env: Option<&str>) -> Option<BreakerStatus> {
     match env {
-        Some(env) => shown.environments.get(env)?.breaker.clone(),
-        None => shown.controller.breaker.clone(),
+        Some(env) => statuses.environments.get(env)?.breaker.clone(),
+        None => statuses.controller.breaker.clone(),
     }
 }
 
@@ -117,7 +115,7 @@ fn is_closed(breaker: Option<&BreakerStatus>) -> bool {
     breaker.is_none_or(|breaker| breaker.state == BreakerState::Closed)
 }
 
-fn differs(before: Option<&BreakerStatus>, now: Option<&BreakerStatus>) -> bool {
+fn has_changed(before: Option<&BreakerStatus>, now: Option<&BreakerStatus>) -> bool {
     let state_of = |breaker: Option<&BreakerStatus>| {
         breaker.map_or((BreakerState::Closed, 0), |it| (it.state, it.times_opened))
     };
@@ -146,35 +144,31 @@ mod tests {
     }
 
     /// Creates statuses with the given state of the engine's breaker and of each environment's.
-    fn shown(engine: BreakerState, environments: &[(&str, BreakerState)]) -> Arc<StatusDocuments> {
-        let mut shown = StatusDocuments::default();
-        shown.controller.breaker = Some(breaker_status(BreakerScope::Engine, engine));
+    fn statuses(engine: BreakerState, environments: &[(&str, BreakerState)]) -> Arc<Statuses> {
+        let mut statuses = Statuses::default();
+        statuses.controller.breaker = Some(breaker_status(BreakerScope::Engine, engine));
         for (name, state) in environments {
             let status = EnvironmentStatus {
                 breaker: Some(breaker_status(BreakerScope::Environment, *state)),
                 ..EnvironmentStatus::default()
             };
-            shown.environments.insert((*name).to_owned(), status);
+            statuses.environments.insert((*name).to_owned(), status);
         }
-        Arc::new(shown)
+        Arc::new(statuses)
     }
 
-    async fn reset(
-        before: &Arc<StatusDocuments>,
-        env: Option<&str>,
-        after: Arc<StatusDocuments>,
-    ) -> BreakerReset {
+    async fn reset(before: &Arc<Statuses>, env: Option<&str>, after: Arc<Statuses>) -> BreakerReset {
         let env = env.map(|env| EnvName::new(env).unwrap());
         let before_reset = BreakerBefore::of(before, env.as_ref());
-        let (_sender, shown) = watch::channel(after);
-        before_reset.wait_for_reset(shown).await
+        let (_sender, statuses) = watch::channel(after);
+        before_reset.wait_for_reset(statuses).await
     }
 
     #[tokio::test]
     async fn reset_returns_state_before_and_after_with_reason() {
         use BreakerState::{Closed, HalfOpen, Open};
-        let before = shown(Closed, &[("blog", Closed), ("shop", Open)]);
-        let after = shown(Closed, &[("blog", Closed), ("shop", HalfOpen)]);
+        let before = statuses(Closed, &[("blog", Closed), ("shop", Open)]);
+        let after = statuses(Closed, &[("blog", Closed), ("shop", HalfOpen)]);
         // By name, and as the only one that is not closed.
         for env in [Some("shop"), None] {
             let result = reset(&before, env, after.clone()).await;
@@ -196,14 +190,14 @@ mod tests {
     #[tokio::test]
     async fn closed_breaker_stays_and_other_resets_are_listed() {
         use BreakerState::{Closed, HalfOpen, Open};
-        let closed = shown(Closed, &[("shop", Closed)]);
+        let closed = statuses(Closed, &[("shop", Closed)]);
         for (env, owner) in [(Some("shop"), "shop"), (None, ENGINE)] {
             let result = reset(&closed, env, closed.clone()).await;
             assert_eq!((result.breaker.as_str(), result.changed), (owner, false));
             assert!(result.was_closed() && result.previous == result.current);
         }
-        let open = shown(Open, &[("blog", Open), ("shop", HalfOpen)]);
-        let result = reset(&open, None, shown(HalfOpen, &[])).await;
+        let open = statuses(Open, &[("blog", Open), ("shop", HalfOpen)]);
+        let result = reset(&open, None, statuses(HalfOpen, &[])).await;
         assert_eq!((result.breaker.as_str(), result.changed), (ENGINE, true));
         assert_eq!(result.others, ["blog", "shop"]);
     }

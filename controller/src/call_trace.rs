@@ -35,7 +35,7 @@ pub(crate) fn enable(state: StateDir, command: Call) {
 }
 
 /// Returns the calls that led to a command's error: the command itself, then the stored calls. Empty without a debug request.
-pub(crate) fn calls_of(error: &StructuredError) -> Vec<Call> {
+pub(crate) fn error_calls(error: &StructuredError) -> Vec<Call> {
     let Some(request) = DEBUG_REQUEST.get() else {
         return Vec::new();
     };
@@ -44,7 +44,7 @@ pub(crate) fn calls_of(error: &StructuredError) -> Vec<Call> {
         .as_deref()
         .and_then(|env| EnvName::new(env).ok());
     let stored = env.zip(error.error_id.as_ref());
-    let stored = stored.and_then(|(env, id)| stored_calls(&request.state, &env).remove(id));
+    let stored = stored.and_then(|(env, id)| read_calls(&request.state, &env).remove(id));
     let known = if error.debug.is_empty() {
         stored.unwrap_or_default()
     } else {
@@ -54,15 +54,15 @@ pub(crate) fn calls_of(error: &StructuredError) -> Vec<Call> {
 }
 
 /// Adds call traces to the output of a command, if they are enabled.
-pub(crate) fn with_traces(response: Value) -> Value {
+pub(crate) fn add_traces(response: Value) -> Value {
     match DEBUG_REQUEST.get() {
-        Some(request) => add_calls(|env| stored_calls(&request.state, env), response).0,
+        Some(request) => add_calls(|env| read_calls(&request.state, env), response).0,
         None => response,
     }
 }
 
 /// Adds call traces to a status, if they are enabled.
-pub(crate) fn status_with_calls(mut status: EnvironmentStatus) -> EnvironmentStatus {
+pub(crate) fn add_calls_to_status(mut status: EnvironmentStatus) -> EnvironmentStatus {
     if let Some(request) = DEBUG_REQUEST.get() {
         let calls: Calls = read_or_default(&request.state.debug(&status.environment));
         status.put_calls(&calls);
@@ -70,7 +70,7 @@ pub(crate) fn status_with_calls(mut status: EnvironmentStatus) -> EnvironmentSta
     status
 }
 
-fn stored_calls(state: &StateDir, env: &EnvName) -> Calls {
+fn read_calls(state: &StateDir, env: &EnvName) -> Calls {
     read_or_default(&state.debug(env.as_str()))
 }
 
@@ -158,7 +158,7 @@ fn is_name(text: &str) -> bool {
 }
 
 /// Formats a call as one line.
-pub(crate) fn line(call: &Call) -> String {
+pub(crate) fn format_call(call: &Call) -> String {
     let arguments = if call.arguments.is_empty() {
         String::new()
     } else {
@@ -224,7 +224,7 @@ mod tests {
 
     #[test]
     fn call_is_one_line_without_documents() {
-        let text = line(&call("start-container"));
+        let text = format_call(&call("start-container"));
         assert_eq!(
             text,
             "start-container, attempt 3, deadline 30s: no response within 30 s"
@@ -242,6 +242,10 @@ mod tests {
             wanted
         );
         let hostile = call("probe").outcome(["\u{1b}[2J\nhint: rm -rf /".to_owned()]);
-        assert!(!line(&hostile).contains(char::is_control), "{}", line(&hostile));
+        assert!(
+            !format_call(&hostile).contains(char::is_control),
+            "{}",
+            format_call(&hostile)
+        );
     }
 }

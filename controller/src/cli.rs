@@ -1,4 +1,4 @@
-//! The command line. Each subcommand has its own module with its arguments and a `carry_out` function.
+//! The command line. Each subcommand has its own module with its arguments and an `execute` function.
 
 use std::process::ExitCode;
 
@@ -56,7 +56,7 @@ pub(crate) mod validate;
 pub(crate) mod wait;
 pub(crate) mod why;
 
-pub(crate) use get::{holding, ports, running, waits};
+pub(crate) use get::{format_hold, format_ports, format_running_test, format_waits};
 
 /// Creates Docker test environments from e2e.yaml files and keeps them in that state.
 #[derive(Debug, Parser)]
@@ -71,11 +71,11 @@ struct Cli {
     #[command(flatten)]
     options: Options,
     #[command(subcommand)]
-    verb: Verb,
+    command: Command,
 }
 
 #[derive(Debug, Subcommand)]
-enum Verb {
+enum Command {
     /// Run a controller that keeps environments as their specs describe
     Run(run::Run),
     /// Write a first spec file from a compose file or a Dockerfile
@@ -161,69 +161,69 @@ pub(crate) fn main() -> ExitCode {
         Ok(parsed) => parsed,
         Err(error) => {
             let mut command = Cli::command();
-            return usage::end(&error.format(&mut command), &command).into();
+            return usage::print_error(&error.format(&mut command), &command).into();
         }
     };
     // The command itself reports unreadable settings.
     let settings = Settings::resolve(&cli.options, &SpecOptions::default()).ok();
     let colour = settings.as_ref().map(|settings| settings.color);
-    colour.or(cli.options.color).unwrap_or_default().choose();
+    colour.or(cli.options.color).unwrap_or_default().apply();
     if let Some(settings) = settings.filter(|settings| settings.debug) {
         call_trace::enable(
             StateDir::at(settings.state),
-            invocation::command(&matches, &Cli::command()),
+            invocation::describe_command(&matches, &Cli::command()),
         );
     }
-    let json = cli.verb.wants_json();
-    match carry_out(cli) {
+    let json = cli.command.wants_json();
+    match execute(cli) {
         Ok(exit) => exit.into(),
-        Err(failure) => output::fail(failure, json).into(),
+        Err(failure) => output::print_failure(failure, json).into(),
     }
 }
 
-fn carry_out(cli: Cli) -> Result<Exit, Failure> {
-    let Cli { options, verb } = cli;
-    match verb {
-        Verb::Run(run) => run.carry_out(&options),
-        Verb::Init(init) => init.carry_out(&options),
-        Verb::Validate(validate) => validate.carry_out(&options),
-        Verb::Plan(plan) => plan.carry_out(&options),
-        Verb::Get(get) => get.carry_out(&options),
-        Verb::Top(top) => top.carry_out(&options),
-        Verb::Describe(describe) => describe.carry_out(&options),
-        Verb::Wait(wait) => wait.carry_out(&options),
-        Verb::Down(down) => down.carry_out(&options),
-        Verb::Orphans(orphans) => orphans.carry_out(&options),
-        Verb::Retry(retry) => retry.carry_out(&options),
-        Verb::Hold(hold) => hold.carry_out(&options),
-        Verb::Resume(resume) => resume.carry_out(&options),
-        Verb::Cancel(cancel) => cancel.carry_out(&options),
-        Verb::Rollback(rollback) => rollback.carry_out(&options),
-        Verb::Fork(fork) => fork.carry_out(&options),
-        Verb::Test(test) => test.carry_out(&options),
-        Verb::Breaker(breaker) => breaker.carry_out(&options),
-        Verb::Preflight(preflight) => preflight.carry_out(&options),
-        Verb::Doctor(doctor) => doctor.carry_out(&options),
-        Verb::Network(network) => network.carry_out(&options),
-        Verb::Prune(prune) => prune.carry_out(&options),
-        Verb::Logs(logs) => logs.carry_out(&options),
-        Verb::Why(why) => why.carry_out(&options),
-        Verb::Events(events) => events.carry_out(&options),
-        Verb::Evidence(evidence) => evidence.carry_out(&options),
-        Verb::Incidents(incidents) => incidents.carry_out(&options),
-        Verb::Selftest(selftest) => selftest.carry_out(&options),
-        Verb::Mcp(mcp) => mcp.carry_out(&options),
-        Verb::Schema(schema) => schema.carry_out(),
-        Verb::Explain(explain) => explain.carry_out(),
-        Verb::Completions(completions) => completions.carry_out(),
-        Verb::Probe(probe) => probe.carry_out(),
-        Verb::Man(man) => man.carry_out(),
-        Verb::Mock(mock) => mock.carry_out(&options),
-        Verb::DemoService(demo) => demo.carry_out(),
+fn execute(cli: Cli) -> Result<Exit, Failure> {
+    let Cli { options, command } = cli;
+    match command {
+        Command::Run(run) => run.execute(&options),
+        Command::Init(init) => init.execute(&options),
+        Command::Validate(validate) => validate.execute(&options),
+        Command::Plan(plan) => plan.execute(&options),
+        Command::Get(get) => get.execute(&options),
+        Command::Top(top) => top.execute(&options),
+        Command::Describe(describe) => describe.execute(&options),
+        Command::Wait(wait) => wait.execute(&options),
+        Command::Down(down) => down.execute(&options),
+        Command::Orphans(orphans) => orphans.execute(&options),
+        Command::Retry(retry) => retry.execute(&options),
+        Command::Hold(hold) => hold.execute(&options),
+        Command::Resume(resume) => resume.execute(&options),
+        Command::Cancel(cancel) => cancel.execute(&options),
+        Command::Rollback(rollback) => rollback.execute(&options),
+        Command::Fork(fork) => fork.execute(&options),
+        Command::Test(test) => test.execute(&options),
+        Command::Breaker(breaker) => breaker.execute(&options),
+        Command::Preflight(preflight) => preflight.execute(&options),
+        Command::Doctor(doctor) => doctor.execute(&options),
+        Command::Network(network) => network.execute(&options),
+        Command::Prune(prune) => prune.execute(&options),
+        Command::Logs(logs) => logs.execute(&options),
+        Command::Why(why) => why.execute(&options),
+        Command::Events(events) => events.execute(&options),
+        Command::Evidence(evidence) => evidence.execute(&options),
+        Command::Incidents(incidents) => incidents.execute(&options),
+        Command::Selftest(selftest) => selftest.execute(&options),
+        Command::Mcp(mcp) => mcp.execute(&options),
+        Command::Schema(schema) => schema.execute(),
+        Command::Explain(explain) => explain.execute(),
+        Command::Completions(completions) => completions.execute(),
+        Command::Probe(probe) => probe.execute(),
+        Command::Man(man) => man.execute(),
+        Command::Mock(mock) => mock.execute(&options),
+        Command::DemoService(demo) => demo.execute(),
     }
 }
 
-impl Verb {
+impl Command {
     /// Returns true if errors must be printed as JSON, too.
     fn wants_json(&self) -> bool {
         let output = match self {

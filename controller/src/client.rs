@@ -21,7 +21,7 @@ use crate::command_reply::CommandReply;
 use crate::exit::Failure;
 use crate::metrics::Metrics;
 use crate::settings::Settings;
-use crate::view::StatusDocuments;
+use crate::view::Statuses;
 
 mod preflight;
 
@@ -50,7 +50,7 @@ pub(crate) struct InProcess {
     /// Accepts commands and publishes snapshots.
     pub(crate) handle: Handle,
     /// The statuses of the last write.
-    pub(crate) shown: watch::Receiver<Arc<StatusDocuments>>,
+    pub(crate) statuses: watch::Receiver<Arc<Statuses>>,
     /// The journal, with new records as they are written.
     pub(crate) feed: Feed,
     /// The metrics for Prometheus.
@@ -94,10 +94,10 @@ impl ControllerClient {
     }
 
     /// Returns the specs folder: the one that the controller watches if known, else the one of the settings.
-    pub(crate) fn specs(&self) -> PathBuf {
+    pub(crate) fn specs_folder(&self) -> PathBuf {
         let known = match &self.transport {
             Transport::InProcess(_) => None,
-            Transport::Remote => status::controller(&self.state).ok().flatten(),
+            Transport::Remote => status::read_controller(&self.state).ok().flatten(),
         };
         let known = known
             .map(|known| PathBuf::from(known.specs))
@@ -109,12 +109,12 @@ impl ControllerClient {
     /// Returns the settings for queries in this process, with the folder that the controller watches. It can read files.
     pub(crate) fn query_settings(&self) -> Settings {
         let mut settings = self.settings().clone();
-        settings.specs = self.specs();
+        settings.specs = self.specs_folder();
         settings
     }
 
     /// Returns the journal feed, live or from the files.
-    pub(crate) fn feed(&self) -> Feed {
+    pub(crate) fn open_feed(&self) -> Feed {
         match &self.transport {
             Transport::InProcess(parts) => parts.feed.clone(),
             Transport::Remote => Feed::from_files(self.state.journal()),
@@ -123,7 +123,7 @@ impl ControllerClient {
 
     /// Returns the command that starts a controller on this state directory.
     pub(crate) fn start_command(&self) -> String {
-        let (specs, state) = (self.specs(), self.state.root());
+        let (specs, state) = (self.specs_folder(), self.state.root());
         let state = std::path::absolute(state).unwrap_or_else(|_| state.to_path_buf());
         format!(
             "argus run --specs {} --state {}",
@@ -145,24 +145,26 @@ impl ControllerClient {
         match &self.transport {
             Transport::InProcess(parts) => {
                 let before = if let Command::ResetBreaker { environment } = &command {
-                    Some(BreakerBefore::of(&parts.shown.borrow(), environment.as_ref()))
+                    Some(BreakerBefore::of(&parts.statuses.borrow(), environment.as_ref()))
                 } else {
                     None
                 };
                 let response = parts.handle.send(command.clone()).await;
-                let response = response.map_err(|error| Failure::new(refusal(&error, &self.state)))?;
-                let reply = CommandReply::of(&command, &response);
+                let response = response.map_err(|error| Failure::new(refusal_error(&error, &self.state)))?;
+                let reply = CommandReply::new(&command, &response);
                 Ok(match before {
-                    Some(before) => reply.reset(&before.wait_for_reset(parts.shown.clone()).await),
+                    Some(before) => reply.with_reset(&before.wait_for_reset(parts.statuses.clone()).await),
                     None => reply,
                 })
             }
-            Transport::Remote => client::send(&self.state, &command).await.map_err(client::failure),
+            Transport::Remote => client::send(&self.state, &command)
+                .await
+                .map_err(client::command_failure),
         }
     }
 
     /// Runs blocking reads of state or spec files on the pool of [`crate::blocking_io`].
-    pub(crate) async fn read<T: Send + 'static>(
+    pub(crate) async fn run_blocking<T: Send + 'static>(
         &self,
         work: impl FnOnce(&Self) -> Result<T, Failure> + Send + 'static,
     ) -> Result<T, Failure> {
@@ -173,27 +175,26 @@ impl ControllerClient {
     /// Sends a command like [`send`](Self::send). Without a controller, the error contains the command that starts one.
     pub(crate) async fn send_if_running(&self, command: Command) -> Result<CommandReply, Failure> {
         let start_if_stopped = |client: &Self| Ok((!client.is_alive()).then(|| client.start_command()));
-        if let Some(start) = self.read(start_if_stopped).await? {
+        if let Some(start) = self.run_blocking(start_if_stopped).await? {
             let message = "no controller is running";
-            return Err(
-                Failure::with_reason(Reason::NotRunning, message).hint(format!("start one with `{start}`"))
-            );
+            return Err(Failure::with_reason(Reason::NotRunning, message)
+                .with_hint(format!("start one with `{start}`")));
         }
         self.send(command).await
     }
 
     /// Returns all statuses. For a controller in another process, it reads files.
-    pub(crate) fn shown(&self) -> Result<Arc<StatusDocuments>, Failure> {
+    pub(crate) fn read_statuses(&self) -> Result<Arc<Statuses>, Failure> {
         match &self.transport {
-            Transport::InProcess(parts) => Ok(parts.shown.borrow().clone()),
+            Transport::InProcess(parts) => Ok(parts.statuses.borrow().clone()),
             Transport::Remote => {
-                let all = status::all(&self.state)?;
+                let all = status::read_environments(&self.state)?;
                 let environments: BTreeMap<_, _> = all
                     .into_iter()
                     .map(|status| (status.environment.clone(), status))
                     .collect();
-                let controller = status::controller(&self.state)?;
-                Ok(Arc::new(StatusDocuments {
+                let controller = status::read_controller(&self.state)?;
+                Ok(Arc::new(Statuses {
                     environments,
                     // Read on demand.
                     calls: BTreeMap::new(),
@@ -204,10 +205,10 @@ impl ControllerClient {
     }
 
     /// Returns the calls behind the errors of an environment. It can read a file.
-    pub(crate) fn calls(&self, env: &EnvName) -> Calls {
+    pub(crate) fn read_calls(&self, env: &EnvName) -> Calls {
         match &self.transport {
             Transport::InProcess(parts) => parts
-                .shown
+                .statuses
                 .borrow()
                 .calls
                 .get(env.as_str())
@@ -218,42 +219,44 @@ impl ControllerClient {
     }
 
     /// Adds the calls behind each error to a response, and returns them. If the files cannot be read, the response stays unchanged.
-    pub(crate) async fn with_calls(&self, response: Value) -> (Value, Vec<Call>) {
+    pub(crate) async fn add_calls(&self, response: Value) -> (Value, Vec<Call>) {
         if self.in_process_parts().is_some() {
-            return call_trace::add_calls(|env| self.calls(env), response);
+            return call_trace::add_calls(|env| self.read_calls(env), response);
         }
         let plain = response.clone();
-        let traced = self.read(move |client| Ok(call_trace::add_calls(|env| client.calls(env), response)));
+        let traced = self
+            .run_blocking(move |client| Ok(call_trace::add_calls(|env| client.read_calls(env), response)));
         traced.await.unwrap_or((plain, Vec::new()))
     }
 
     /// Returns the status of an existing environment. Reads files on the pool, for callers that also serve other requests.
     pub(crate) async fn find_environment(&self, env: &str) -> Result<EnvironmentStatus, Failure> {
-        if let Some(status) = self.status(env) {
+        if let Some(status) = self.read_status(env) {
             return Ok(status);
         }
         let env = env.to_owned();
-        self.read(move |client| client.environment(&env)).await
+        self.run_blocking(move |client| client.read_environment(&env))
+            .await
     }
 
     /// Returns the status of an existing environment. It can read files.
-    pub(crate) fn environment(&self, env: &str) -> Result<EnvironmentStatus, Failure> {
-        if let Some(status) = self.status(env) {
+    pub(crate) fn read_environment(&self, env: &str) -> Result<EnvironmentStatus, Failure> {
+        if let Some(status) = self.read_status(env) {
             return Ok(status);
         }
         // Use the same error message for a missing environment everywhere.
-        status::existing(&self.state, env)
+        status::find_environment(&self.state, env)
     }
 
     /// Returns the last status that the controller in this process published.
-    fn status(&self, env: &str) -> Option<EnvironmentStatus> {
-        let shown = self.in_process_parts()?.shown.borrow();
-        shown.environments.get(env).cloned()
+    fn read_status(&self, env: &str) -> Option<EnvironmentStatus> {
+        let statuses = self.in_process_parts()?.statuses.borrow();
+        statuses.environments.get(env).cloned()
     }
 }
 
 /// Converts a rejected command into a structured error.
-fn refusal(error: &CommandError, state: &StateDir) -> StructuredError {
+fn refusal_error(error: &CommandError, state: &StateDir) -> StructuredError {
     match error {
         CommandError::Busy => StructuredError::new(Code::Timeout, error.to_string())
             .details(json!({ "operation": "accepting a command", "reason": "too many concurrent commands" }))
@@ -271,7 +274,7 @@ fn refusal(error: &CommandError, state: &StateDir) -> StructuredError {
 }
 
 /// Returns the socket path of the controller on this state directory.
-pub(crate) fn socket(state: &StateDir) -> PathBuf {
+pub(crate) fn socket_path(state: &StateDir) -> PathBuf {
     state.private().join("argus.sock")
 }
 

@@ -25,7 +25,7 @@ pub(crate) struct CommandReply {
 
 impl CommandReply {
     /// Creates the reply from a command and the controller's result.
-    pub(crate) fn of(command: &Command, result: &Reply) -> Self {
+    pub(crate) fn new(command: &Command, result: &Reply) -> Self {
         let (kind, value) = match result {
             Reply::Done => ("done", None),
             // The controller's files store times as numbers.
@@ -54,7 +54,7 @@ impl CommandReply {
     }
 
     /// Adds the result of a breaker reset.
-    pub(crate) fn reset(self, reset: &BreakerReset) -> Self {
+    pub(crate) fn with_reset(self, reset: &BreakerReset) -> Self {
         Self {
             kind: "circuit".to_owned(),
             value: Some(json!(reset)),
@@ -63,7 +63,7 @@ impl CommandReply {
     }
 
     /// Returns the result of a breaker reset.
-    pub(crate) fn circuit(&self) -> BreakerReset {
+    pub(crate) fn breaker_reset(&self) -> BreakerReset {
         let value = self.value.clone().map(serde_json::from_value);
         value.and_then(Result::ok).unwrap_or_default()
     }

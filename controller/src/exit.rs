@@ -56,7 +56,7 @@ impl Exit {
     }
 
     /// Returns the exit code of an error code.
-    pub(crate) fn of(code: Code) -> Self {
+    pub(crate) fn from_code(code: Code) -> Self {
         match code {
             Code::SpecInvalid | Code::SpecConflict | Code::PolicyViolation => Self::SpecRejected,
             Code::DockerUnavailable | Code::CircuitOpen | Code::ConnectionLost | Code::ApiTooOld => {
@@ -118,7 +118,7 @@ pub(crate) enum Failure {
 impl Failure {
     /// Creates a failure with the exit code of its error.
     pub(crate) fn new(error: StructuredError) -> Self {
-        let exit = Exit::of(error.code);
+        let exit = Exit::from_code(error.code);
         Self::Error {
             error: Box::new(error),
             exit,
@@ -127,7 +127,7 @@ impl Failure {
     }
 
     /// Creates a failure from a code and a message.
-    pub(crate) fn of(code: Code, message: impl Into<String>) -> Self {
+    pub(crate) fn with_code(code: Code, message: impl Into<String>) -> Self {
         Self::new(StructuredError::new(code, message))
     }
 
@@ -139,22 +139,22 @@ impl Failure {
     /// Creates a failure for an invalid command line.
     pub(crate) fn usage(message: impl Into<String>) -> Self {
         Self::new(StructuredError::new(Code::SpecInvalid, message).reason(Reason::Usage))
-            .exit(Exit::Usage)
-            .hint("argus help")
+            .with_exit(Exit::Usage)
+            .with_hint("argus help")
     }
 
     /// Creates a failure of the operating system, with its chain of causes; `doing` names the operation.
-    pub(crate) fn operation_failed(doing: &str, why: &dyn std::error::Error) -> Self {
-        let reason = chain(why);
-        Self::of(Code::Internal, format!("{doing}: {reason}"))
+    pub(crate) fn operation_failed(doing: &str, error: &dyn std::error::Error) -> Self {
+        let reason = format_chain(error);
+        Self::with_code(Code::Internal, format!("{doing}: {reason}"))
             .with_details(json!({ "operation": doing, "reason": reason }))
             .without_suggestions()
     }
 
     /// Creates a failure for invalid data of Argus itself; it keeps the suggestions of `INTERNAL`.
-    pub(crate) fn internal(what: &str, why: &dyn std::error::Error) -> Self {
-        let reason = chain(why);
-        Self::of(Code::Internal, format!("{what}: {reason}"))
+    pub(crate) fn internal(what: &str, error: &dyn std::error::Error) -> Self {
+        let reason = format_chain(error);
+        Self::with_code(Code::Internal, format!("{what}: {reason}"))
             .with_details(json!({ "operation": what, "reason": reason }))
     }
 
@@ -189,11 +189,11 @@ impl Failure {
             }
             Self::BrokenPipe => StructuredError::new(Code::Internal, "output pipe closed"),
         };
-        stamped(error)
+        add_time(error)
     }
 
     /// Sets the environment of the error.
-    pub(crate) fn environment(self, env: &str) -> Self {
+    pub(crate) fn with_environment(self, env: &str) -> Self {
         match self {
             Self::Error { error, exit, hint } => Self::Error {
                 error: Box::new(error.environment(env)),
@@ -205,7 +205,7 @@ impl Failure {
     }
 
     /// Sets the exit code.
-    pub(crate) fn exit(self, exit: Exit) -> Self {
+    pub(crate) fn with_exit(self, exit: Exit) -> Self {
         match self {
             Self::Error { error, hint, .. } => Self::Error { error, exit, hint },
             Self::BrokenPipe => self,
@@ -213,7 +213,7 @@ impl Failure {
     }
 
     /// Sets a hint, which replaces the suggestions of the error code.
-    pub(crate) fn hint(self, hint: impl Into<String>) -> Self {
+    pub(crate) fn with_hint(self, hint: impl Into<String>) -> Self {
         match self {
             Self::Error { error, exit, .. } => Self::Error {
                 error: Box::new(error.suggest(&[])),
@@ -238,7 +238,7 @@ impl Failure {
 }
 
 /// Adds an identity and a time to an error that is in no status.
-pub(crate) fn stamped(error: StructuredError) -> StructuredError {
+pub(crate) fn add_time(error: StructuredError) -> StructuredError {
     let now = clock::now();
     let id = error.error_id.clone().unwrap_or_else(|| {
         let env = error.environment.as_deref().unwrap_or_default();
@@ -249,7 +249,7 @@ pub(crate) fn stamped(error: StructuredError) -> StructuredError {
 }
 
 /// Formats an error with its chain of causes, each once.
-pub(crate) fn chain(error: &dyn std::error::Error) -> String {
+pub(crate) fn format_chain(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut source = error.source();
     while let Some(cause) = source {
@@ -280,7 +280,7 @@ mod tests {
             (Code::LeaseHeld, 7),
             (Code::Internal, 1),
         ] {
-            assert_eq!(Exit::of(code).number(), exit, "{code}");
+            assert_eq!(Exit::from_code(code).number(), exit, "{code}");
         }
     }
 
@@ -290,6 +290,6 @@ mod tests {
         #[error("cannot read `x`")]
         struct Outer(#[source] std::io::Error);
         let error = Outer(std::io::Error::other("disk is gone"));
-        assert_eq!(chain(&error), "cannot read `x`: disk is gone");
+        assert_eq!(format_chain(&error), "cannot read `x`: disk is gone");
     }
 }

@@ -34,7 +34,7 @@ mod queries;
 mod wait;
 mod write_timeout;
 
-pub(crate) use guard::{Guard, token};
+pub(crate) use guard::{Guard, load_token};
 pub(crate) use health::Health;
 
 /// Path of the commands.
@@ -62,7 +62,7 @@ async fn mcp(State(app): State<AppState>, request: Request) -> Result<Response, 
 
 /// Converts a failure into its response, for tests of other modules.
 #[cfg(test)]
-pub(crate) fn problem(failure: crate::exit::Failure) -> Response {
+pub(crate) fn failure_response(failure: crate::exit::Failure) -> Response {
     axum::response::IntoResponse::into_response(problem::Problem::from(failure))
 }
 
@@ -76,7 +76,10 @@ pub(crate) fn routes(client: ControllerClient, guard: Guard, stop: CancellationT
         .route("/events", get(events::events))
         .route("/api/v1/controller", get(environments::controller))
         .route("/api/v1/environments", get(environments::list))
-        .route("/api/v1/environments/{environment}", get(environments::one))
+        .route(
+            "/api/v1/environments/{environment}",
+            get(environments::environment),
+        )
         .route("/api/v1/environments/{environment}/why", get(environments::why))
         .route("/api/v1/environments/{environment}/wait", get(wait::wait))
         .route(
@@ -129,11 +132,14 @@ pub(crate) fn routes(client: ControllerClient, guard: Guard, stop: CancellationT
         .method_not_allowed_fallback(problem::method_not_allowed)
         .layer(DefaultBodyLimit::max(MAX_BODY))
         .layer(middleware::from_fn(call_trace::strip_parameter))
-        .layer(middleware::from_fn_with_state(guard, guard::check))
-        .layer(middleware::from_fn_with_state(client.clone(), call_trace::add))
+        .layer(middleware::from_fn_with_state(guard, guard::authorize_request))
+        .layer(middleware::from_fn_with_state(
+            client.clone(),
+            call_trace::add_traces,
+        ))
         .layer(middleware::from_fn_with_state(
             traffic.unwrap_or_default(),
-            HttpMetrics::count,
+            HttpMetrics::count_request,
         ))
         .with_state(AppState { client, stop })
 }

@@ -7,7 +7,7 @@ use argus_reconciler::clock;
 use tokio::sync::watch;
 
 use crate::cli::output;
-use crate::view::StatusDocuments;
+use crate::view::Statuses;
 
 pub(crate) mod image_progress;
 mod lines;
@@ -23,26 +23,26 @@ const FRAME_INTERVAL: Duration = Duration::from_millis(80);
 
 /// Shows changes until the controller ends.
 pub(crate) async fn show(
-    mut shown: watch::Receiver<Arc<StatusDocuments>>,
+    mut statuses: watch::Receiver<Arc<Statuses>>,
     screen: Option<LiveBlock>,
     note: String,
 ) {
     let (mut lines, mut paced) = (Lines::default(), ProgressThrottle::default());
     loop {
-        let now = shown.borrow_and_update().clone();
+        let now = statuses.borrow_and_update().clone();
         if let Some(screen) = &screen {
             screen.draw(table::draw(&now, &note, screen.width()));
             tokio::time::sleep(FRAME_INTERVAL).await;
         } else {
-            let works = image_progress::of(now.environments.values());
-            let progress = paced.news(&works, clock::now());
-            let news = output::lines(lines.news(&now).into_iter().chain(progress));
+            let images = image_progress::list_progress(now.environments.values());
+            let progress = paced.select_lines(&images, clock::now());
+            let text = output::join_lines(lines.changed_lines(&now).into_iter().chain(progress));
             // A closed stdout ends the output, but not the controller.
-            if !news.is_empty() && output::data(&news).is_err() {
+            if !text.is_empty() && output::print(&text).is_err() {
                 return;
             }
         }
-        if shown.changed().await.is_err() {
+        if statuses.changed().await.is_err() {
             return;
         }
     }

@@ -1,7 +1,8 @@
 //! MCP server: tools and resources of a controller for agents, over stdio and at `/mcp`.
 //!
-//! [`tool`] lists the tools and runs a call, [`commands`] has `argus_retry` and the other changing tools, [`reply`]
-//! builds the result, [`http`] serves `/mcp`.
+//! [`tool`] lists the tools and runs a call. [`commands`] has the tools that send a command about an environment,
+//! [`spec`] has `argus_validate` and `argus_apply`, and [`engine`] has the tools for preflight, breakers and orphans.
+//! [`reply`] builds the result, and [`http`] serves `/mcp`.
 
 use std::sync::OnceLock;
 
@@ -10,7 +11,7 @@ use rmcp::handler::server::ServerHandler;
 use rmcp::model::{
     CallToolRequestParams, CallToolResponse, Implementation, ListResourceTemplatesResult,
     ListResourcesResult, ListToolsResult, PaginatedRequestParams, ReadResourceRequestParams,
-    ReadResourceResponse, ServerCapabilities, ServerConfig, Tool as Described,
+    ReadResourceResponse, ServerCapabilities, ServerConfig, Tool as ToolDescription,
 };
 use rmcp::service::{RequestContext, RoleServer, ServiceExt as _};
 
@@ -60,7 +61,7 @@ impl Server {
 }
 
 /// Serves on stdin and stdout until stdin ends.
-pub(crate) async fn stdio(client: ControllerClient) -> Result<(), Failure> {
+pub(crate) async fn serve_stdio(client: ControllerClient) -> Result<(), Failure> {
     let served = Server::new(client).serve(rmcp::transport::stdio()).await;
     match served {
         Ok(running) => running
@@ -77,7 +78,7 @@ pub(crate) async fn stdio(client: ControllerClient) -> Result<(), Failure> {
 /// Returns the tools, which are created once.
 fn tools() -> &'static [Entry] {
     static TOOLS: OnceLock<Vec<Entry>> = OnceLock::new();
-    TOOLS.get_or_init(tool::all)
+    TOOLS.get_or_init(tool::list_tools)
 }
 
 impl ServerHandler for Server {
@@ -92,7 +93,7 @@ impl ServerHandler for Server {
             .with_instructions(INSTRUCTIONS)
     }
 
-    fn get_tool(&self, name: &str) -> Option<Described> {
+    fn get_tool(&self, name: &str) -> Option<ToolDescription> {
         let entry = tools().iter().find(|entry| entry.described.name == name)?;
         Some(entry.described.clone())
     }
@@ -146,7 +147,9 @@ impl ServerHandler for Server {
         _page: Option<PaginatedRequestParams>,
         _context: RequestContext<RoleServer>,
     ) -> Result<ListResourceTemplatesResult, ErrorData> {
-        Ok(ListResourceTemplatesResult::with_all_items(resources::templates()))
+        Ok(ListResourceTemplatesResult::with_all_items(
+            resources::list_templates(),
+        ))
     }
 
     async fn read_resource(

@@ -9,7 +9,7 @@ use prometheus::process_collector::ProcessCollector;
 use prometheus::{Registry, TextEncoder};
 use tokio::sync::watch;
 
-use crate::view::StatusDocuments;
+use crate::view::Statuses;
 
 mod counters;
 mod gauges;
@@ -27,7 +27,7 @@ pub(crate) struct Metrics {
     registry: Registry,
     counters: Counters,
     http: HttpMetrics,
-    shown: watch::Receiver<Arc<StatusDocuments>>,
+    statuses: watch::Receiver<Arc<Statuses>>,
 }
 
 impl Metrics {
@@ -35,15 +35,15 @@ impl Metrics {
     pub(crate) fn new(
         task_metrics: &TaskMetrics,
         snapshots: watch::Receiver<Arc<Snapshot>>,
-        shown: watch::Receiver<Arc<StatusDocuments>>,
+        statuses: watch::Receiver<Arc<Statuses>>,
     ) -> Self {
         let metrics = Self {
             registry: Registry::new(),
             counters: Counters::default(),
             http: HttpMetrics::default(),
-            shown: shown.clone(),
+            statuses: statuses.clone(),
         };
-        for collector in metrics.collectors(task_metrics, Gauges::new(snapshots, shown)) {
+        for collector in metrics.collectors(task_metrics, Gauges::new(snapshots, statuses)) {
             let name = collector.desc().first().map(|desc| desc.fq_name.clone());
             let registered = metrics.registry.register(collector);
             registered.unwrap_or_else(|error| unreachable!("metric {name:?}: {error}"));
@@ -66,9 +66,9 @@ impl Metrics {
     }
 
     /// Returns all metrics in Prometheus' text format.
-    pub(crate) fn text(&self) -> prometheus::Result<String> {
+    pub(crate) fn render(&self) -> prometheus::Result<String> {
         // Remove the series of removed services, even if a record updated them recently.
-        self.counters.retain_existing(&self.shown.borrow().clone());
+        self.counters.retain_existing(&self.statuses.borrow().clone());
         TextEncoder::new().encode_to_string(&self.registry.gather())
     }
 

@@ -10,7 +10,7 @@ use sd_notify::NotifyState;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
-use crate::view::StatusDocuments;
+use crate::view::Statuses;
 
 /// Interval of heartbeats: a quarter of the service manager's watchdog timeout, at most [`HEARTBEAT_INTERVAL`].
 pub(crate) fn heartbeat_interval() -> Duration {
@@ -21,20 +21,20 @@ pub(crate) fn heartbeat_interval() -> Duration {
 }
 
 /// Resets the watchdog timer of the service manager.
-pub(crate) fn feed() {
+pub(crate) fn ping_watchdog() {
     notify(&[NotifyState::Watchdog]);
 }
 
 /// Reports readiness after the first list and scan, then the number of ready environments, until the stop.
 pub(crate) async fn report(
     mut snapshots: watch::Receiver<Arc<Snapshot>>,
-    mut shown: watch::Receiver<Arc<StatusDocuments>>,
+    mut statuses: watch::Receiver<Arc<Statuses>>,
     stop: CancellationToken,
 ) {
     let mut ready = false;
     let mut last = String::new();
     loop {
-        let now = words(&snapshots.borrow_and_update(), &shown.borrow_and_update());
+        let now = format_status(&snapshots.borrow_and_update(), &statuses.borrow_and_update());
         if now != last {
             notify(&[NotifyState::Status(&now)]);
             last = now;
@@ -46,7 +46,7 @@ pub(crate) async fn report(
         tokio::select! {
             () = stop.cancelled() => break,
             Ok(()) = snapshots.changed() => {}
-            Ok(()) = shown.changed() => {}
+            Ok(()) = statuses.changed() => {}
             else => break,
         }
     }
@@ -56,7 +56,7 @@ pub(crate) async fn report(
     ]);
 }
 
-fn words(snapshot: &Snapshot, shown: &StatusDocuments) -> String {
+fn format_status(snapshot: &Snapshot, statuses: &Statuses) -> String {
     if !snapshot.store.is_reachable() {
         return match snapshot.store.unreachable_reason() {
             "" => "waiting for the engine".to_owned(),
@@ -66,8 +66,8 @@ fn words(snapshot: &Snapshot, shown: &StatusDocuments) -> String {
             ),
         };
     }
-    let all = shown.environments.len();
-    let ready = shown
+    let all = statuses.environments.len();
+    let ready = statuses
         .environments
         .values()
         .filter(|status| status.phase == Phase::Ready)

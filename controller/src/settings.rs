@@ -19,7 +19,7 @@ pub(crate) mod times;
 const PORT: u16 = 9470;
 
 /// Parses a duration such as `30s` or `1h30m`.
-pub(crate) fn span(text: &str) -> Result<Duration, String> {
+pub(crate) fn parse_duration(text: &str) -> Result<Duration, String> {
     humantime::parse_duration(text).map_err(|_| "write `500ms`, `30s`, `10m` or `1h30m`".to_owned())
 }
 
@@ -152,7 +152,7 @@ pub(crate) enum Colour {
 
 impl Colour {
     /// Sets the use of colour for the whole process.
-    pub(crate) fn choose(self) {
+    pub(crate) fn apply(self) {
         match self {
             Self::Auto => anstream::ColorChoice::Auto,
             Self::Always => anstream::ColorChoice::Always,
@@ -221,7 +221,7 @@ impl Settings {
         };
         let path = options.config.as_deref();
         let times = times
-            .read()
+            .parse()
             .map_err(|cause| invalid_settings(settings_path(path), &cause))?;
         let listed = |flags: Vec<String>, file: Option<Vec<String>>| {
             if flags.is_empty() {
@@ -273,8 +273,8 @@ fn read(config: Option<&Path>) -> Result<File, Failure> {
         Err(error) => {
             let message = format!("cannot read settings `{}`: {error}", path.display());
             return Err(Failure::with_reason(Reason::Settings, message)
-                .exit(Exit::Usage)
-                .hint("set the settings file with `--config` or `ARGUS_CONFIG`"));
+                .with_exit(Exit::Usage)
+                .with_hint("set the settings file with `--config` or `ARGUS_CONFIG`"));
         }
     };
     toml::from_str(&text).map_err(|error| invalid_settings(path, error.to_string().trim_end()))
@@ -287,8 +287,8 @@ fn settings_path(config: Option<&Path>) -> &Path {
 fn invalid_settings(path: &Path, cause: &str) -> Failure {
     let message = format!("cannot use settings `{}`: {cause}", path.display());
     Failure::with_reason(Reason::Settings, message)
-        .exit(Exit::Usage)
-        .hint("fix the settings file; docs/cli.md lists all settings")
+        .with_exit(Exit::Usage)
+        .with_hint("fix the settings file; docs/cli.md lists all settings")
 }
 
 #[cfg(test)]

@@ -8,9 +8,9 @@ use tracing_subscriber::fmt::MakeWriter;
 use crate::live::screen::LiveBlock;
 use crate::settings::LogFormat;
 
-/// Initializes logging. `usual` is the filter without `ARGUS_LOG`. With a `screen`, logs appear above the live table.
-pub(crate) fn start(format: LogFormat, usual: &str, screen: Option<&LiveBlock>) {
-    let mut filter = EnvFilter::try_from_env("ARGUS_LOG").unwrap_or_else(|_| EnvFilter::new(usual));
+/// Initializes logging. `default_filter` is the filter without `ARGUS_LOG`. With a `screen`, logs appear above the live table.
+pub(crate) fn start(format: LogFormat, default_filter: &str, screen: Option<&LiveBlock>) {
+    let mut filter = EnvFilter::try_from_env("ARGUS_LOG").unwrap_or_else(|_| EnvFilter::new(default_filter));
     // At level debug the engine's HTTP client logs request bodies, which contain the values of environment variables.
     if let Ok(quiet) = argus_docker::QUIET_LOG.parse() {
         filter = filter.add_directive(quiet);
@@ -24,7 +24,7 @@ pub(crate) fn start(format: LogFormat, usual: &str, screen: Option<&LiveBlock>) 
     // In tests a second start fails, and the first subscriber stays.
     let _already = match format {
         LogFormat::Human => builder
-            .with_ansi(colours())
+            .with_ansi(use_colours())
             .with_target(false)
             .compact()
             .try_init(),
@@ -32,7 +32,7 @@ pub(crate) fn start(format: LogFormat, usual: &str, screen: Option<&LiveBlock>) 
     };
 }
 
-fn colours() -> bool {
+fn use_colours() -> bool {
     let choice = anstream::AutoStream::choice(&io::stderr());
     choice != anstream::ColorChoice::Never
 }
@@ -74,7 +74,7 @@ impl Write for Line {
 impl Drop for Line {
     fn drop(&mut self) {
         match &self.screen {
-            Some(screen) => screen.above(&self.bytes),
+            Some(screen) => screen.print_above(&self.bytes),
             // A write error to stderr cannot be reported.
             None => drop(io::stderr().write_all(&self.bytes)),
         }

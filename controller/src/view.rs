@@ -24,7 +24,7 @@ pub(crate) use controller::About;
 
 /// The status documents of the last write.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub(crate) struct StatusDocuments {
+pub(crate) struct Statuses {
     /// Status by environment name.
     pub(crate) environments: BTreeMap<String, EnvironmentStatus>,
     /// Calls behind the errors, by environment name.
@@ -37,23 +37,23 @@ pub(crate) struct StatusDocuments {
 #[derive(Debug)]
 pub(crate) struct StatusBuilder {
     about: About,
-    /// Documents of the current round; the controller's file completes it.
-    round: Mutex<StatusDocuments>,
-    shown: watch::Sender<Arc<StatusDocuments>>,
+    /// Statuses built so far from the current snapshot. The status of the controller completes them.
+    next: Mutex<Statuses>,
+    statuses: watch::Sender<Arc<Statuses>>,
     journal: Journal,
     /// Last revision per environment that was ready in this run; its duration is recorded once.
     ready: Mutex<BTreeSet<(EnvName, String)>>,
 }
 
 impl StatusBuilder {
-    /// Creates a view that publishes its documents to `shown` and records changes in the journal.
-    pub(crate) fn new(about: About, shown: watch::Sender<Arc<StatusDocuments>>, journal: Journal) -> Self {
+    /// Creates a view that publishes its documents to `statuses` and records changes in the journal.
+    pub(crate) fn new(about: About, statuses: watch::Sender<Arc<Statuses>>, journal: Journal) -> Self {
         Self {
             about,
             journal,
-            round: Mutex::default(),
+            next: Mutex::default(),
             ready: Mutex::default(),
-            shown,
+            statuses,
         }
     }
 
@@ -88,10 +88,10 @@ impl StatusView for StatusBuilder {
 
     fn environment(&self, env: &EnvName, snapshot: &Snapshot, previous: Option<&str>) -> EnvFiles {
         // Use the last published status, even if it could not be written; else the file of an earlier run.
-        let last = self.shown.borrow().environments.get(env.as_str()).cloned();
+        let last = self.statuses.borrow().environments.get(env.as_str()).cloned();
         let first = last.is_none();
         let previous = last.or_else(|| previous.and_then(|text| serde_json::from_str(text).ok()));
-        let mut status = status(env, snapshot, &self.about, previous.as_ref());
+        let mut status = status_condition(env, snapshot, &self.about, previous.as_ref());
         let before = previous.as_ref().map(|previous| previous.phase);
         if before != Some(status.phase) {
             let accepted = snapshot.desired.get(env);
@@ -122,30 +122,30 @@ impl StatusView for StatusBuilder {
         if self.about.debug {
             status.put_calls(&now);
         }
-        let before = self.shown.borrow().calls.get(env.as_str()).cloned();
-        let calls = calls::with_earlier(now, before.as_ref(), status.phase);
+        let before = self.statuses.borrow().calls.get(env.as_str()).cloned();
+        let calls = calls::merge_calls(now, before.as_ref(), status.phase);
         let files = EnvFiles {
-            json: json(&status),
+            json: to_json(&status),
             env: env_file(&status.port_mappings),
-            debug: (!calls.is_empty()).then(|| json(&calls)),
+            debug: (!calls.is_empty()).then(|| to_json(&calls)),
         };
-        let mut round = self.round.lock().unwrap_or_else(PoisonError::into_inner);
-        round.environments.insert(env.to_string(), status);
-        round.calls.insert(env.to_string(), calls);
+        let mut next = self.next.lock().unwrap_or_else(PoisonError::into_inner);
+        next.environments.insert(env.to_string(), status);
+        next.calls.insert(env.to_string(), calls);
         files
     }
 
     fn controller(&self, snapshot: &Snapshot, previous_text: Option<&str>) -> String {
-        let mut round = self.round.lock().unwrap_or_else(PoisonError::into_inner);
-        let StatusDocuments {
+        let mut next = self.next.lock().unwrap_or_else(PoisonError::into_inner);
+        let Statuses {
             environments, calls, ..
-        } = std::mem::take(&mut *round);
-        let last = self.shown.borrow().controller.clone();
+        } = std::mem::take(&mut *next);
+        let last = self.statuses.borrow().controller.clone();
         let first = last.as_of.is_empty();
         let previous = Some(last).filter(|_| !first);
         let previous: Option<ControllerStatus> =
             previous.or_else(|| previous_text.and_then(|text| serde_json::from_str(text).ok()));
-        let controller = controller::status(snapshot, &environments, &self.about, previous.as_ref());
+        let controller = controller::create_status(snapshot, &environments, &self.about, previous.as_ref());
         let before = previous.map(|previous| ControllerStatus {
             breaker: previous.breaker.filter(|_| !first),
             ..previous
@@ -153,8 +153,8 @@ impl StatusView for StatusBuilder {
         for note in controller_events(before.as_ref(), &controller) {
             self.journal.record_event(note);
         }
-        let text = json(&controller);
-        self.shown.send_replace(Arc::new(StatusDocuments {
+        let text = to_json(&controller);
+        self.statuses.send_replace(Arc::new(Statuses {
             environments,
             calls,
             controller,
@@ -163,7 +163,7 @@ impl StatusView for StatusBuilder {
     }
 }
 
-fn status(
+fn status_condition(
     env: &EnvName,
     snapshot: &Snapshot,
     about: &About,
@@ -177,11 +177,11 @@ fn status(
     let path = file
         .map(|(path, _)| path.display().to_string())
         .unwrap_or_default();
-    let rejected = file.and_then(|(_, entry)| rejection(&path, entry));
-    let rivals = rivals(env, snapshot, &path);
+    let rejected = file.and_then(|(_, entry)| create_rejection(&path, entry));
+    let rivals = list_rivals(env, snapshot, &path);
     let rivals: Vec<_> = rivals
         .iter()
-        .filter_map(|(path, entry)| rejection(path, entry))
+        .filter_map(|(path, entry)| create_rejection(path, entry))
         .collect();
     let (no_history, no_objects) = (EnvHistory::default(), Arc::default());
     environment(&StatusInput {
@@ -196,7 +196,7 @@ fn status(
             .is_some_and(|accepted| snapshot.overrides.rollback_target(accepted).is_some()),
         outages: snapshot.store.outages(),
         specs_error: snapshot.specs.unavailable.as_deref(),
-        engine: engine(snapshot, about),
+        engine: engine_view(snapshot, about),
         observed: snapshot.store.of(env).unwrap_or(&no_objects),
         plan: snapshot.plans.get(env).map(AsRef::as_ref),
         health: &snapshot.health,
@@ -216,7 +216,7 @@ fn status(
 }
 
 /// Returns the engine state for statuses.
-fn engine<'a>(snapshot: &'a Snapshot, about: &'a About) -> EngineView<'a> {
+fn engine_view<'a>(snapshot: &'a Snapshot, about: &'a About) -> EngineView<'a> {
     EngineView {
         reachable: snapshot.store.is_reachable(),
         synced: snapshot.store.is_synced(),
@@ -228,7 +228,7 @@ fn engine<'a>(snapshot: &'a Snapshot, about: &'a About) -> EngineView<'a> {
 }
 
 /// Returns the conflicting files that claim the environment of the file at `holder`.
-fn rivals<'a>(env: &EnvName, snapshot: &'a Snapshot, holder: &str) -> Vec<(String, &'a FileEntry)> {
+fn list_rivals<'a>(env: &EnvName, snapshot: &'a Snapshot, holder: &str) -> Vec<(String, &'a FileEntry)> {
     let all = snapshot.specs.files.iter();
     // Parse names only of the few files with a conflict.
     let conflicting = all
@@ -277,7 +277,7 @@ fn claimed_environment(entry: &FileEntry) -> Option<EnvName> {
 }
 
 /// Returns the rejection of a file; `None` for an accepted file.
-fn rejection<'a>(path: &'a str, entry: &'a FileEntry) -> Option<Rejection<'a>> {
+fn create_rejection<'a>(path: &'a str, entry: &'a FileEntry) -> Option<Rejection<'a>> {
     let code = match entry.state {
         FileState::Rejected => Code::SpecInvalid,
         FileState::Conflict { .. } => Code::SpecConflict,
@@ -291,7 +291,7 @@ fn rejection<'a>(path: &'a str, entry: &'a FileEntry) -> Option<Rejection<'a>> {
     })
 }
 
-fn json<T: Serialize>(value: &T) -> String {
+fn to_json<T: Serialize>(value: &T) -> String {
     // Our own types have text keys and no foreign serializers, so they always serialize.
     serde_json::to_string_pretty(value).unwrap_or_default() + "\n"
 }

@@ -106,7 +106,12 @@ AT                     EVENT             SUBJECT      WHAT
     }
     let json: Value = serde_json::from_str(&events(dir.path(), &["events", "shop", "-o", "json"])).unwrap();
     assert_eq!(json["items"][1]["event"], "result");
+    assert_eq!(json["items"][1].get("journalEvent"), None);
     assert_eq!(json["items"][1]["seq"], 3);
+    let restart: Value =
+        serde_json::from_str(&events(dir.path(), &["events", "--tail", "1", "-o", "json"])).unwrap();
+    assert_eq!(restart["items"][0]["event"], "restart_attempt");
+    assert_eq!(restart["items"][0]["journalEvent"], "restart");
     let wrong = argus(dir.path(), &["events", "--type", "restart"])
         .output()
         .unwrap();

@@ -7,7 +7,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{Context, Effect, Operation, Route, Summary, Tool};
-use crate::cli::explain::{Meaning, meaning, page};
+use crate::cli::explain::{Meaning, explain_code, format_page};
 use crate::exit::Failure;
 
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -49,14 +49,16 @@ impl Operation for Explain {
 
     async fn run(&self, _context: &Context) -> Result<Explanation, Failure> {
         let Some(text) = &self.code else {
-            return Ok(Explanation::All(Code::ALL.iter().copied().map(meaning).collect()));
+            return Ok(Explanation::All(
+                Code::ALL.iter().copied().map(explain_code).collect(),
+            ));
         };
         let code = text.trim().to_uppercase().parse().map_err(|error: UnknownCode| {
             let all: Vec<String> = Code::ALL.iter().map(ToString::to_string).collect();
             let message = format!("{error}; available codes: {}", all.join(", "));
             Failure::with_reason(Reason::NotFound, message).without_suggestions()
         })?;
-        Ok(Explanation::One(Box::new(meaning(code))))
+        Ok(Explanation::One(Box::new(explain_code(code))))
     }
 }
 
@@ -70,7 +72,7 @@ lists all codes.";
     async fn summarize(&self, output: Explanation, _context: &Context) -> Summary<ExplanationSummary> {
         match output {
             Explanation::One(meaning) => {
-                let text = anstream::adapter::strip_str(&page(meaning.code)).to_string();
+                let text = anstream::adapter::strip_str(&format_page(meaning.code)).to_string();
                 let data = ExplanationSummary {
                     meaning: Some(*meaning),
                     codes: None,

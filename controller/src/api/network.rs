@@ -41,13 +41,13 @@ impl Operation for Network {
     type Output = NetworkReport;
 
     async fn run(&self, context: &Context) -> Result<NetworkReport, Failure> {
-        let env = status::named(&self.environment)?;
+        let env = status::parse_environment(&self.environment)?;
         let client = &context.client;
         if !self.verify {
-            return Ok(network::last(client.find_environment(env.as_str()).await?));
+            return Ok(network::last_report(client.find_environment(env.as_str()).await?));
         }
-        let settings = client.read(|client| Ok(client.query_settings())).await?;
-        Box::pin(network::now(&settings, &env)).await
+        let settings = client.run_blocking(|client| Ok(client.query_settings())).await?;
+        Box::pin(network::check_now(&settings, &env)).await
     }
 }
 
@@ -60,10 +60,10 @@ checks now with short-lived helper containers. Call it if running services canno
     type Data = NetworkReport;
 
     async fn summarize(&self, report: NetworkReport, _context: &Context) -> Summary<NetworkReport> {
-        let text = anstream::adapter::strip_str(&network::text(&report)).to_string();
+        let text = anstream::adapter::strip_str(&network::format_report(&report)).to_string();
         // The calls of hints are in `nextSteps`, so their commands are omitted.
         let lines = text.lines().filter(|line| !line.starts_with("hint:"));
-        let text = crate::cli::output::lines(lines);
+        let text = crate::cli::output::join_lines(lines);
         let mut next = Vec::new();
         if !report.verified && !self.verify {
             let now = json!({ "environment": self.environment, "verify": true });
@@ -85,5 +85,5 @@ checks now with short-lived helper containers. Call it if running services canno
 
 fn remedies(error: &StructuredError) -> impl Iterator<Item = NextStep> {
     let calls = error.remedies.iter();
-    calls.filter_map(|remedy| Some(NextStep::of(&remedy.summary, remedy.mcp.as_ref()?)))
+    calls.filter_map(|remedy| Some(NextStep::from_tool_call(&remedy.summary, remedy.mcp.as_ref()?)))
 }

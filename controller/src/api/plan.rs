@@ -43,9 +43,15 @@ impl Operation for Plan {
     type Output = PlanReport;
 
     async fn run(&self, context: &Context) -> Result<PlanReport, Failure> {
-        self.environment.as_deref().map(status::named).transpose()?;
-        let settings = context.client.read(|client| Ok(client.query_settings())).await?;
-        Box::pin(plan::plan_report(&settings, self.environment.as_deref())).await
+        self.environment
+            .as_deref()
+            .map(status::parse_environment)
+            .transpose()?;
+        let settings = context
+            .client
+            .run_blocking(|client| Ok(client.query_settings()))
+            .await?;
+        Box::pin(plan::create_report(&settings, self.environment.as_deref())).await
     }
 }
 
@@ -59,13 +65,13 @@ to preview an edit, or if nothing progresses.";
 
     async fn summarize(&self, report: PlanReport, context: &Context) -> Summary<PlanSummary> {
         let is_alive = |client: &ControllerClient| Ok(client.is_alive());
-        let is_alive = context.client.read(is_alive).await.unwrap_or_default();
+        let is_alive = context.client.run_blocking(is_alive).await.unwrap_or_default();
         let all = report.environments;
         let more = all.len().saturating_sub(MAX_ITEMS);
         let environments: Vec<EnvironmentPlan> = all
             .into_iter()
             .take(MAX_ITEMS)
-            .map(|forecast| forecast.cut(MAX_ITEMS))
+            .map(|forecast| forecast.truncate(MAX_ITEMS))
             .collect();
         let mut text: String = environments.iter().map(text_of).collect();
         if environments.is_empty() {

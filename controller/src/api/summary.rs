@@ -27,7 +27,7 @@ impl<T> Summary<T> {
     }
 
     /// Adds a next call.
-    pub(crate) fn then(mut self, step: NextStep) -> Self {
+    pub(crate) fn with_next(mut self, step: NextStep) -> Self {
         self.next.push(step);
         self
     }
@@ -70,7 +70,7 @@ impl NextStep {
     }
 
     /// Creates the step of a remedy.
-    pub(crate) fn of(why: &str, call: &ToolCall) -> Self {
+    pub(crate) fn from_tool_call(why: &str, call: &ToolCall) -> Self {
         Self {
             why: why.to_owned(),
             tool: call.tool.clone(),

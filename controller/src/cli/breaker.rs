@@ -28,11 +28,11 @@ const HEAD: &[&str] = &[
 #[derive(Debug, Args)]
 pub(crate) struct Breaker {
     #[command(subcommand)]
-    verb: Verb,
+    command: BreakerCommand,
 }
 
 #[derive(Debug, Subcommand)]
-enum Verb {
+enum BreakerCommand {
     /// Show the state of the breakers, with the last failure
     Status(BreakerArgs),
     /// Test the engine immediately instead of after the cooldown
@@ -49,17 +49,17 @@ struct BreakerArgs {
 }
 
 impl Breaker {
-    pub(crate) fn carry_out(self, options: &Options) -> Result<Exit, Failure> {
-        match self.verb {
-            Verb::Status(which) => which.show(options),
-            Verb::Reset(which) => which.reset(options),
+    pub(crate) fn execute(self, options: &Options) -> Result<Exit, Failure> {
+        match self.command {
+            BreakerCommand::Status(which) => which.show(options),
+            BreakerCommand::Reset(which) => which.reset(options),
         }
     }
 
     /// Requested output format.
     pub(crate) fn output(&self) -> Option<Format> {
-        match &self.verb {
-            Verb::Status(which) | Verb::Reset(which) => which.output,
+        match &self.command {
+            BreakerCommand::Status(which) | BreakerCommand::Reset(which) => which.output,
         }
     }
 }
@@ -69,29 +69,31 @@ impl BreakerArgs {
         let settings = Settings::resolve(options, &SpecOptions::default())?;
         let state = StateDir::at(settings.state);
         status::note_if_not_running(&state);
-        let report = self.breakers(&state)?;
+        let report = self.read_breakers(&state)?;
         let breakers = report.rows();
         match self.output {
-            Some(Format::Json) => output::json(&report)?,
-            Some(Format::Yaml) => output::yaml(&report)?,
-            Some(Format::Name) => output::data(&output::lines(breakers.iter().map(|(name, _)| name)))?,
+            Some(Format::Json) => output::print_json(&report)?,
+            Some(Format::Yaml) => output::print_yaml(&report)?,
+            Some(Format::Name) => output::print(&output::join_lines(breakers.iter().map(|(name, _)| name)))?,
             Some(Format::Table | Format::Wide) | None => {
-                let rows: Vec<_> = breakers.iter().map(row).collect();
-                output::data(&table::text(HEAD, &rows, output::width()))?;
+                let rows: Vec<_> = breakers.iter().map(format_row).collect();
+                output::print(&table::format_table(HEAD, &rows, output::terminal_width()))?;
             }
         }
         Ok(Exit::Done)
     }
 
-    fn breakers(&self, state: &StateDir) -> Result<BreakerReport, Failure> {
+    fn read_breakers(&self, state: &StateDir) -> Result<BreakerReport, Failure> {
         let Some(env) = &self.environment else {
-            let engine = status::controller(state)?.and_then(|controller| controller.breaker);
-            return Ok(BreakerReport::of(engine, &status::all(state)?));
+            let engine = status::read_controller(state)?.and_then(|controller| controller.breaker);
+            return Ok(BreakerReport::of(engine, &status::read_environments(state)?));
         };
-        let own = status::existing(state, env)?.breaker.unwrap_or(BreakerStatus {
-            scope: BreakerScope::Environment,
-            ..BreakerStatus::default()
-        });
+        let own = status::find_environment(state, env)?
+            .breaker
+            .unwrap_or(BreakerStatus {
+                scope: BreakerScope::Environment,
+                ..BreakerStatus::default()
+            });
         // The status of an environment contains the engine's breaker if that one is not closed.
         Ok(match own.scope {
             BreakerScope::Engine => BreakerReport {
@@ -106,14 +108,18 @@ impl BreakerArgs {
     }
 
     fn reset(self, options: &Options) -> Result<Exit, Failure> {
-        let environment = self.environment.as_deref().map(status::named).transpose()?;
+        let environment = self
+            .environment
+            .as_deref()
+            .map(status::parse_environment)
+            .transpose()?;
         let name = environment.as_ref().map_or_else(
             || "every breaker".to_owned(),
             |env| format!("the breaker of {env}"),
         );
         let command = Command::ResetBreaker { environment };
         let message = |reply: &CommandReply| {
-            let reset = reply.circuit();
+            let reset = reply.breaker_reset();
             if reset.was_closed() {
                 format!("{name} is already closed\n")
             } else if reset.changed {
@@ -125,7 +131,7 @@ impl BreakerArgs {
                 )
             }
         };
-        client::one(options, &command, self.output, message)
+        client::execute_command(options, &command, self.output, message)
     }
 }
 
@@ -165,7 +171,7 @@ impl BreakerReport {
     }
 }
 
-fn row((name, breaker): &(&str, &BreakerStatus)) -> Vec<String> {
+fn format_row((name, breaker): &(&str, &BreakerStatus)) -> Vec<String> {
     let state = match breaker.state {
         BreakerState::Closed => "closed",
         BreakerState::Open => "open",
@@ -183,8 +189,8 @@ fn row((name, breaker): &(&str, &BreakerStatus)) -> Vec<String> {
 
 /// Rejects a command that needs the engine while a live controller has the engine's breaker open. The error contains
 /// the last known state of the breaker.
-pub(crate) fn guard(state: &StateDir) -> Result<(), Failure> {
-    let Some(controller) = status::controller(state).ok().flatten() else {
+pub(crate) fn check_engine_breaker(state: &StateDir) -> Result<(), Failure> {
+    let Some(controller) = status::read_controller(state).ok().flatten() else {
         return Ok(());
     };
     let Some(breaker) = controller
@@ -211,5 +217,5 @@ pub(crate) fn guard(state: &StateDir) -> Result<(), Failure> {
     if let Some(left) = left {
         error = error.retry_after(left);
     }
-    Err(Failure::new(error).hint("test the engine now with `argus breaker reset`"))
+    Err(Failure::new(error).with_hint("test the engine now with `argus breaker reset`"))
 }

@@ -14,10 +14,10 @@ pub(crate) struct Completions {
 }
 
 impl Completions {
-    pub(crate) fn carry_out(self) -> Result<Exit, Failure> {
+    pub(crate) fn execute(self) -> Result<Exit, Failure> {
         let mut script = Vec::new();
         clap_complete::generate(self.shell, &mut super::Cli::command(), "argus", &mut script);
-        output::data(&String::from_utf8_lossy(&script))?;
+        output::print(&String::from_utf8_lossy(&script))?;
         Ok(Exit::Done)
     }
 }

@@ -45,7 +45,7 @@ pub(crate) struct DemoService {
 }
 
 impl DemoService {
-    pub(crate) fn carry_out(self) -> Result<Exit, Failure> {
+    pub(crate) fn execute(self) -> Result<Exit, Failure> {
         super::block_on(self.serve()).map(Exit::Code)
     }
 
@@ -55,13 +55,17 @@ impl DemoService {
         let signals = Signals::subscribe().map_err(|error| fault("cannot take signals", error))?;
         let stop = CancellationToken::new();
         if self.run_once {
-            output::note(&format!("{}: {}", self.greeting, reached(&self.depends_on).await));
+            output::print_note(&format!(
+                "{}: {}",
+                self.greeting,
+                check_urls(&self.depends_on).await
+            ));
             return Ok(0);
         }
         let listener = TcpListener::bind(self.listen)
             .await
             .map_err(|error| fault(&format!("cannot listen on {}", self.listen), error))?;
-        output::note(&format!("listening on {}", self.listen));
+        output::print_note(&format!("listening on {}", self.listen));
         let shared = Arc::new((self.greeting, self.depends_on));
         let mut app = Router::new()
             .route("/", get(hello))
@@ -73,7 +77,7 @@ impl DemoService {
             let crash = async move || sender.notify_one();
             app = app
                 .route("/crash", get(crash))
-                .route("/fill", get(async || fill()));
+                .route("/fill", get(async || fill_memory()));
         }
         let stopped = stop.clone().cancelled_owned();
         let crash = async move {
@@ -88,15 +92,15 @@ impl DemoService {
                 Ok(0)
             }
             () = signals.wait_for_second(stop) => Ok(130),
-            () = either(crash, crash_request.notified()) => {
-                output::note("crashing on request");
+            () = wait_for_either(crash, crash_request.notified()) => {
+                output::print_note("crashing on request");
                 Ok(self.exit_with)
             }
         }
     }
 }
 
-async fn either(one: impl Future<Output = ()>, other: impl Future<Output = ()>) {
+async fn wait_for_either(one: impl Future<Output = ()>, other: impl Future<Output = ()>) {
     tokio::select! {
         () = one => {}
         () = other => {}
@@ -104,7 +108,7 @@ async fn either(one: impl Future<Output = ()>, other: impl Future<Output = ()>) 
 }
 
 /// Allocates memory until the kernel kills the process. Never returns.
-fn fill() {
+fn fill_memory() {
     let mut blocks = Vec::new();
     loop {
         // A page of zeros uses no memory before the first write.
@@ -113,7 +117,7 @@ fn fill() {
 }
 
 async fn hello(State(shared): State<Arc<(String, Vec<String>)>>) -> impl IntoResponse {
-    let reached = reached(&shared.1).await;
+    let reached = check_urls(&shared.1).await;
     let all = reached
         .as_object()
         .is_none_or(|map| map.values().all(|result| result == "ok"));
@@ -128,7 +132,7 @@ async fn hello(State(shared): State<Arc<(String, Vec<String>)>>) -> impl IntoRes
     )
 }
 
-async fn reached(urls: &[String]) -> Value {
+async fn check_urls(urls: &[String]) -> Value {
     let mut results = serde_json::Map::new();
     for url in urls {
         let result = match tokio::time::timeout(Duration::from_secs(2), check_url(url)).await {

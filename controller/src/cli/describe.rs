@@ -23,22 +23,25 @@ pub(crate) struct Describe {
 }
 
 impl Describe {
-    pub(crate) fn carry_out(self, options: &Options) -> Result<Exit, Failure> {
+    pub(crate) fn execute(self, options: &Options) -> Result<Exit, Failure> {
         let settings = Settings::resolve(options, &SpecOptions::default())?;
         let state = StateDir::at(settings.state);
         status::note_if_not_running(&state);
-        let status = call_trace::status_with_calls(status::existing(&state, &self.environment)?);
+        let status = call_trace::add_calls_to_status(status::find_environment(&state, &self.environment)?);
         match self.output.unwrap_or(Format::Table) {
-            Format::Json => output::json(&status)?,
-            Format::Yaml => output::yaml(&status)?,
-            Format::Name => output::data(&format!("{}\n", status.environment))?,
-            Format::Table | Format::Wide => output::data(&table::prose(&text(&status), output::width()))?,
+            Format::Json => output::print_json(&status)?,
+            Format::Yaml => output::print_yaml(&status)?,
+            Format::Name => output::print(&format!("{}\n", status.environment))?,
+            Format::Table | Format::Wide => output::print(&table::format_prose(
+                &format_environment(&status),
+                output::terminal_width(),
+            ))?,
         }
         Ok(Exit::Done)
     }
 }
 
-fn text(status: &EnvironmentStatus) -> String {
+fn format_environment(status: &EnvironmentStatus) -> String {
     let mut text = String::new();
     let mut field = |name: &str, value: &str| {
         if !value.is_empty() {
@@ -48,8 +51,8 @@ fn text(status: &EnvironmentStatus) -> String {
     };
     field("Name", &status.environment);
     field("Project", &status.project);
-    field("Phase", &output::phase(status.phase));
-    field("Waits for", &get::waits(status));
+    field("Phase", &output::format_phase(status.phase));
+    field("Waits for", &get::format_waits(status));
     field("Spec", &status.spec_path);
     field("Revision", status.revision.as_deref().unwrap_or_default());
     field(
@@ -65,36 +68,36 @@ fn text(status: &EnvironmentStatus) -> String {
         "As of",
         &format!("{}{}", status.as_of, if status.stale { " (stale)" } else { "" }),
     );
-    let claims = status.tests.iter().map(get::running);
-    let claims = claims.chain(status.holds.iter().map(get::holding));
-    section(&mut text, "Used by", &output::lines(claims));
-    section(&mut text, "Conditions", &conditions(status));
-    section(&mut text, "Services", &services(&status.services));
-    section(&mut text, "Ports", &ports(status));
+    let claims = status.tests.iter().map(get::format_running_test);
+    let claims = claims.chain(status.holds.iter().map(get::format_hold));
+    add_section(&mut text, "Used by", &output::join_lines(claims));
+    add_section(&mut text, "Conditions", &format_conditions(status));
+    add_section(&mut text, "Services", &format_services(&status.services));
+    add_section(&mut text, "Ports", &format_ports(status));
     let diagnostics = status
         .diagnostics
         .iter()
         .filter(|diagnostic| !diagnostic.is_error());
-    let notes = output::lines(
+    let notes = output::join_lines(
         diagnostics
             .map(|diagnostic| &diagnostic.message)
             .chain(&status.notes),
     );
-    section(&mut text, "Notes", &notes);
-    section(
+    add_section(&mut text, "Notes", &notes);
+    add_section(
         &mut text,
         "Errors",
-        &status.errors.iter().map(error).collect::<String>(),
+        &status.errors.iter().map(format_error).collect::<String>(),
     );
     text
 }
 
 /// Columns of the terminal inside an indented section.
-fn inner() -> Option<usize> {
-    output::width().map(|width| width.saturating_sub(2))
+fn inner_width() -> Option<usize> {
+    output::terminal_width().map(|width| width.saturating_sub(2))
 }
 
-fn section(text: &mut String, name: &str, body: &str) {
+fn add_section(text: &mut String, name: &str, body: &str) {
     if body.is_empty() {
         return;
     }
@@ -104,11 +107,11 @@ fn section(text: &mut String, name: &str, body: &str) {
     }
 }
 
-fn conditions(status: &EnvironmentStatus) -> String {
+fn format_conditions(status: &EnvironmentStatus) -> String {
     let row = |condition: &argus_crds::status::Condition| {
         let bad = condition.status != Truth::True;
         let good_when_false = matches!(condition.kind.as_str(), "Progressing" | "Degraded" | "Blocked");
-        let word = output::truth(condition.status);
+        let word = output::format_truth(condition.status);
         vec![
             condition.kind.clone(),
             if bad == good_when_false {
@@ -117,23 +120,27 @@ fn conditions(status: &EnvironmentStatus) -> String {
                 output::yellow(word)
             },
             condition.reason.clone(),
-            status::to_the_second(&condition.last_transition_time),
+            status::truncate_to_second(&condition.last_transition_time),
             condition.message.clone(),
         ]
     };
     let rows: Vec<_> = status.conditions.iter().map(row).collect();
-    table::text(&["TYPE", "STATUS", "REASON", "SINCE", "MESSAGE"], &rows, inner())
+    table::format_table(
+        &["TYPE", "STATUS", "REASON", "SINCE", "MESSAGE"],
+        &rows,
+        inner_width(),
+    )
 }
 
-fn services(services: &[ServiceStatus]) -> String {
+fn format_services(services: &[ServiceStatus]) -> String {
     if services.is_empty() {
         return String::new();
     }
     let row = |row: &ServiceStatus| {
         vec![
             row.name.clone(),
-            output::state(row.state),
-            output::health(row.health),
+            output::format_state(row.state),
+            output::format_health(row.health),
             row.restarts.to_string(),
             row.image.clone().unwrap_or_default(),
             row.container_id
@@ -149,7 +156,7 @@ fn services(services: &[ServiceStatus]) -> String {
         ]
     };
     let rows: Vec<_> = services.iter().map(row).collect();
-    table::text(
+    table::format_table(
         &[
             "NAME",
             "STATE",
@@ -160,22 +167,22 @@ fn services(services: &[ServiceStatus]) -> String {
             "WAITS FOR",
         ],
         &rows,
-        inner(),
+        inner_width(),
     )
 }
 
-fn ports(status: &EnvironmentStatus) -> String {
+fn format_ports(status: &EnvironmentStatus) -> String {
     let row = |mapping: &argus_crds::status::PortMapping| {
         format!(
             "{}: {}\n",
             mapping.service,
-            get::ports(std::slice::from_ref(mapping))
+            get::format_ports(std::slice::from_ref(mapping))
         )
     };
     status.port_mappings.iter().map(row).collect()
 }
 
-fn error(error: &StructuredError) -> String {
+fn format_error(error: &StructuredError) -> String {
     let of = error
         .service
         .as_ref()
@@ -189,11 +196,20 @@ fn error(error: &StructuredError) -> String {
     for line in log.into_iter().flat_map(str::lines) {
         let _ = writeln!(text, "  | {line}");
     }
-    for hint in hint.map(str::to_owned).into_iter().chain(output::hints(error)) {
+    for hint in hint
+        .map(str::to_owned)
+        .into_iter()
+        .chain(output::format_hints(error))
+    {
         let _ = writeln!(text, "  {} {hint}", output::cyan("hint:"));
     }
     for call in &error.debug {
-        let _ = writeln!(text, "  {} {}", output::cyan("called:"), call_trace::line(call));
+        let _ = writeln!(
+            text,
+            "  {} {}",
+            output::cyan("called:"),
+            call_trace::format_call(call)
+        );
     }
     text
 }

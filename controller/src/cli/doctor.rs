@@ -70,8 +70,8 @@ pub(crate) struct DoctorReport {
 }
 
 /// Diagnoses the controller, its engine and its environments.
-pub(crate) async fn report(settings: Settings) -> Result<DoctorReport, Failure> {
-    let findings = findings::of(&gather(settings).await?);
+pub(crate) async fn create_report(settings: Settings) -> Result<DoctorReport, Failure> {
+    let findings = findings::collect_findings(&gather_inputs(settings).await?);
     Ok(DoctorReport {
         healthy: findings.is_empty(),
         findings,
@@ -80,12 +80,12 @@ pub(crate) async fn report(settings: Settings) -> Result<DoctorReport, Failure> 
 }
 
 impl Doctor {
-    pub(crate) fn carry_out(self, options: &Options) -> Result<Exit, Failure> {
-        let inputs = super::block_on(gather(Settings::resolve(options, &self.specs)?))?;
-        let findings = findings::of(&inputs);
+    pub(crate) fn execute(self, options: &Options) -> Result<Exit, Failure> {
+        let inputs = super::block_on(gather_inputs(Settings::resolve(options, &self.specs)?))?;
+        let findings = findings::collect_findings(&inputs);
         if let Some(out) = &self.out {
-            let other = super::block_on(gather_other(&inputs))?;
-            bundle::write(out, &inputs, &other, &findings)?;
+            let other = super::block_on(gather_other_inputs(&inputs))?;
+            bundle::write_bundle(out, &inputs, &other, &findings)?;
         }
         let report = DoctorReport {
             healthy: findings.is_empty(),
@@ -94,48 +94,48 @@ impl Doctor {
         };
         let findings = &report.findings;
         match self.output.unwrap_or(Format::Table) {
-            Format::Json => output::json(&report)?,
-            Format::Yaml => output::yaml(&report)?,
-            Format::Name => output::data(&output::lines(findings.iter().map(|one| &one.place)))?,
-            Format::Table | Format::Wide => output::data(&text(findings))?,
+            Format::Json => output::print_json(&report)?,
+            Format::Yaml => output::print_yaml(&report)?,
+            Format::Name => output::print(&output::join_lines(findings.iter().map(|one| &one.place)))?,
+            Format::Table | Format::Wide => output::print(&format_findings(findings))?,
         }
         match &self.out {
-            Some(out) => output::note(&format!(
+            Some(out) => output::print_note(&format!(
                 "wrote `{}`; inspect it with `tar -tvf {0}` before you share it",
                 out.display()
             )),
-            None if !findings.is_empty() => output::note(&format!(
+            None if !findings.is_empty() => output::print_note(&format!(
                 "{} write a support bundle without secrets with `argus doctor --out support.tar`",
                 output::cyan("hint:")
             )),
             None => {}
         }
-        Ok(exit(findings))
+        Ok(exit_for_findings(findings))
     }
 }
 
 /// Exit code of the most severe finding; warnings alone are a success.
-fn exit(findings: &[Finding]) -> Exit {
+fn exit_for_findings(findings: &[Finding]) -> Exit {
     match findings
         .first()
         .filter(|worst| worst.severity == FindingSeverity::Fail)
     {
         None => Exit::Done,
-        Some(worst) => worst.code.map_or(Exit::Unexpected, Exit::of),
+        Some(worst) => worst.code.map_or(Exit::Unexpected, Exit::from_code),
     }
 }
 
-async fn gather(settings: Settings) -> Result<DoctorInputs, Failure> {
+async fn gather_inputs(settings: Settings) -> Result<DoctorInputs, Failure> {
     let preflight = Box::pin(preflight::run_checks(&settings, &[], false)).await?;
-    blocking_io::read(move || read(settings, preflight)).await
+    blocking_io::read(move || read_inputs(settings, preflight)).await
 }
 
 /// Reads the inputs that are files.
-fn read(settings: Settings, preflight: PreflightReport) -> Result<DoctorInputs, Failure> {
+fn read_inputs(settings: Settings, preflight: PreflightReport) -> Result<DoctorInputs, Failure> {
     let state = StateDir::at(settings.state.clone());
     let stored: PersistedSpecs = status::read_or_default(&state.specs_json());
     let identity = identity::peek(&state.identity()).unwrap_or_default();
-    let book = spec_files::folder(&settings, &settings.specs, &identity, stored)?;
+    let book = spec_files::read_folder(&settings, &settings.specs, &identity, stored)?;
     let mut secrets = Secrets::default();
     let accepted = book.files.values().filter_map(|entry| entry.accepted.as_ref());
     for accepted in accepted.chain(book.environments.values()) {
@@ -143,9 +143,9 @@ fn read(settings: Settings, preflight: PreflightReport) -> Result<DoctorInputs, 
     }
     Ok(DoctorInputs {
         alive: status::is_alive(&state),
-        controller: status::controller(&state)?,
-        environments: status::all(&state)?,
-        incidents: incidents::read(&state)?,
+        controller: status::read_controller(&state)?,
+        environments: status::read_environments(&state)?,
+        incidents: incidents::read_incidents(&state)?,
         settings,
         state,
         book,
@@ -154,9 +154,12 @@ fn read(settings: Settings, preflight: PreflightReport) -> Result<DoctorInputs, 
     })
 }
 
-async fn gather_other(inputs: &DoctorInputs) -> Result<OtherInputs, Failure> {
-    let docker = app::docker(&inputs.settings)?;
-    let (engine, plan) = tokio::join!(docker.info(), plan::as_text(&inputs.settings, &inputs.book));
+async fn gather_other_inputs(inputs: &DoctorInputs) -> Result<OtherInputs, Failure> {
+    let docker = app::connect_docker(&inputs.settings)?;
+    let (engine, plan) = tokio::join!(
+        docker.info(),
+        plan::format_forecasts_for(&inputs.settings, &inputs.book)
+    );
     let engine = engine.map_err(|error| error.to_string()).map(|about| {
         serde_json::json!({
             "version": about.version,
@@ -172,7 +175,7 @@ async fn gather_other(inputs: &DoctorInputs) -> Result<OtherInputs, Failure> {
     })
 }
 
-fn text(findings: &[Finding]) -> String {
+fn format_findings(findings: &[Finding]) -> String {
     if findings.is_empty() {
         return format!("{}\n", output::green("no problems found"));
     }
@@ -190,11 +193,11 @@ fn text(findings: &[Finding]) -> String {
         ]
     };
     let rows: Vec<_> = findings.iter().map(row).collect();
-    let mut lines = table::fitted(HEAD, &rows, output::width());
+    let mut lines = table::format_fitted(HEAD, &rows, output::terminal_width());
     let mut printed = std::collections::BTreeSet::new();
     let hints = findings.iter().flat_map(|one| &one.remedies);
     for hint in hints.filter(|hint| printed.insert(hint.as_str())) {
         lines.push(format!("{} {hint}", output::cyan("hint:")));
     }
-    output::lines(lines)
+    output::join_lines(lines)
 }

@@ -7,7 +7,7 @@ use argus_reconciler::Command;
 use argus_reconciler::state_dir::StateDir;
 use clap::Args;
 
-use super::client::{failure, send};
+use super::client::{command_failure, send};
 use super::output::{self, Format};
 use super::status;
 use super::wait::{self, WaitGoal};
@@ -26,7 +26,7 @@ pub(crate) struct Down {
     #[arg(long)]
     all: bool,
     /// Maximum time until the environments are gone
-    #[arg(long, default_value = "120s", value_parser = crate::settings::span)]
+    #[arg(long, default_value = "120s", value_parser = crate::settings::parse_duration)]
     timeout: Duration,
     /// Output format [default: table]
     #[arg(short, long, value_enum)]
@@ -34,31 +34,38 @@ pub(crate) struct Down {
 }
 
 impl Down {
-    pub(crate) fn carry_out(self, options: &Options) -> Result<Exit, Failure> {
+    pub(crate) fn execute(self, options: &Options) -> Result<Exit, Failure> {
         let settings = Settings::resolve(options, &SpecOptions::default())?;
         let state = StateDir::at(settings.state.clone());
         let names = if self.all {
-            status::names(&state)?
+            status::list_names(&state)?
         } else {
             self.environments.clone()
         };
         let envs = names
             .iter()
-            .map(|name| status::named(name))
+            .map(|name| status::parse_environment(name))
             .collect::<Result<Vec<_>, _>>()?;
         super::block_on(async {
             if status::is_alive(&state) {
-                through(&state, &names, self.timeout).await
+                remove_environments(&state, &names, self.timeout).await
             } else {
-                offline::take_down(&settings, if self.all { Vec::new() } else { envs }, self.timeout).await
+                offline::remove_environments(
+                    &settings,
+                    if self.all { Vec::new() } else { envs },
+                    self.timeout,
+                )
+                .await
             }
         })?;
         match self.output {
-            Some(Format::Json) => output::json(&serde_json::json!({ "gone": names }))?,
-            Some(Format::Yaml) => output::yaml(&serde_json::json!({ "gone": names }))?,
-            Some(Format::Name) => output::data(&output::lines(&names))?,
+            Some(Format::Json) => output::print_json(&serde_json::json!({ "gone": names }))?,
+            Some(Format::Yaml) => output::print_yaml(&serde_json::json!({ "gone": names }))?,
+            Some(Format::Name) => output::print(&output::join_lines(&names))?,
             Some(Format::Table | Format::Wide) | None => {
-                output::data(&output::lines(names.iter().map(|name| format!("{name} gone"))))?;
+                output::print(&output::join_lines(
+                    names.iter().map(|name| format!("{name} gone")),
+                ))?;
             }
         }
         Ok(Exit::Done)
@@ -66,11 +73,11 @@ impl Down {
 }
 
 /// Removes environments through the running controller.
-async fn through(state: &StateDir, names: &[String], timeout: Duration) -> Result<(), Failure> {
+async fn remove_environments(state: &StateDir, names: &[String], timeout: Duration) -> Result<(), Failure> {
     for name in names {
-        let environment = status::named(name)?;
-        let status = status::one(state, name)?;
-        let lease_error = status.as_ref().and_then(wait::leased).cloned();
+        let environment = status::parse_environment(name)?;
+        let status = status::read_environment(state, name)?;
+        let lease_error = status.as_ref().and_then(wait::find_lease_error).cloned();
         if let Some(lease_error) = lease_error {
             return Err(Failure::new(lease_error));
         }
@@ -78,11 +85,11 @@ async fn through(state: &StateDir, names: &[String], timeout: Duration) -> Resul
             Ok(_) => {}
             // The controller does not know the environment, but remains of it exist: its removal is in progress.
             Err(ClientError::Refused(_))
-                if status::one(state, name)?.is_some_and(|left| left.revision.is_none()) => {}
-            Err(error) => return Err(failure(error)),
+                if status::read_environment(state, name)?.is_some_and(|left| left.revision.is_none()) => {}
+            Err(error) => return Err(command_failure(error)),
         }
     }
-    let known = status::controller(state)?.unwrap_or_default();
+    let known = status::read_controller(state)?.unwrap_or_default();
     if known.engine.is_some_and(|engine| !engine.reachable) {
         let mut errors = known.errors.into_iter();
         let outage = errors.find(|error| error.code == Code::DockerUnavailable);
@@ -93,7 +100,7 @@ async fn through(state: &StateDir, names: &[String], timeout: Duration) -> Resul
             ..outage.unwrap_or_else(|| StructuredError::new(Code::DockerUnavailable, message))
         }));
     }
-    wait::until(state, Some(names), WaitGoal::Gone, timeout, |_| {})
+    wait::wait_until(state, Some(names), WaitGoal::Gone, timeout, |_| {})
         .await
         .map(drop)
 }

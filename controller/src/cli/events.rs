@@ -36,7 +36,7 @@ pub(crate) struct Events {
     #[arg(short, long)]
     follow: bool,
     /// Only events of the last TIME, such as `10m`
-    #[arg(long, value_name = "TIME", value_parser = crate::settings::span)]
+    #[arg(long, value_name = "TIME", value_parser = crate::settings::parse_duration)]
     since: Option<Duration>,
     /// Only events with these names, such as `restart_attempt,error`
     #[arg(long = "type", value_name = "NAME", value_delimiter = ',', value_parser = Record::known_name)]
@@ -63,19 +63,19 @@ struct Event {
 }
 
 impl Events {
-    pub(crate) fn carry_out(self, options: &Options) -> Result<Exit, Failure> {
+    pub(crate) fn execute(self, options: &Options) -> Result<Exit, Failure> {
         let settings = Settings::resolve(options, &SpecOptions::default())?;
         if let Some(env) = &self.environment {
-            status::named(env)?;
+            status::parse_environment(env)?;
         }
         let state = StateDir::at(settings.state);
         let journal = state.journal();
-        readable(&journal)?;
+        check_permission(&journal)?;
         status::note_if_not_running(&state);
         let (mut tail, mut words) = (Tail::new(journal.clone()), Words::default());
-        let records = more(&mut tail, &journal)?;
+        let records = read_more(&mut tail, &journal)?;
         let last = records.last().map_or(0, |record| record.seq);
-        let mut events = self.chosen(records, &mut words, true);
+        let mut events = self.select_events(records, &mut words, true);
         let surplus = self.tail.map_or(0, |tail| events.len().saturating_sub(tail));
         events.drain(..surplus);
         let mut screen = EventPrinter {
@@ -92,14 +92,14 @@ impl Events {
         super::block_on(async {
             loop {
                 tokio::time::sleep(POLL_INTERVAL).await;
-                let events = self.chosen(more(&mut tail, &journal)?, &mut words, false);
+                let events = self.select_events(read_more(&mut tail, &journal)?, &mut words, false);
                 screen.append(&events)?;
             }
         })
     }
 
     /// Selects the requested records. `words` sees all of them, because later descriptions need them.
-    fn chosen(&self, records: Vec<Record>, words: &mut Words, past: bool) -> Vec<Event> {
+    fn select_events(&self, records: Vec<Record>, words: &mut Words, past: bool) -> Vec<Event> {
         let wanted = EventFilter {
             environments: self.environment.iter().cloned().collect(),
             names: self.types.iter().copied().map(str::to_owned).collect(),
@@ -126,19 +126,19 @@ impl Events {
 }
 
 /// Checks read permission, so that a missing permission is not reported as an empty journal.
-fn readable(journal: &Path) -> Result<(), Failure> {
+fn check_permission(journal: &Path) -> Result<(), Failure> {
     match std::fs::File::open(journal) {
         Err(error) if error.kind() == std::io::ErrorKind::PermissionDenied => {
             let message = format!("cannot read `{}`: it belongs to another user", journal.display());
             Err(Failure::with_reason(Reason::Forbidden, message)
-                .exit(Exit::Unexpected)
-                .hint("run this as the controller's user, or read `/events` over HTTP"))
+                .with_exit(Exit::Unexpected)
+                .with_hint("run this as the controller's user, or read `/events` over HTTP"))
         }
         Ok(_) | Err(_) => Ok(()),
     }
 }
 
-fn more(tail: &mut Tail, journal: &Path) -> Result<Vec<Record>, Failure> {
+fn read_more(tail: &mut Tail, journal: &Path) -> Result<Vec<Record>, Failure> {
     let doing = || format!("cannot read `{}`", journal.display());
     tail.read_new()
         .map_err(|error| Failure::operation_failed(&doing(), &error))
@@ -158,15 +158,15 @@ impl EventPrinter {
     /// Prints a complete list.
     fn show_all(&mut self, events: &[Event]) -> Result<(), Failure> {
         let page = || page::EventsPage {
-            items: events.iter().map(value).collect(),
+            items: events.iter().map(event_to_json).collect(),
             last: self.last,
             missed: None,
         };
         match self.format {
-            Format::Json => output::json(&page()),
-            Format::Yaml => output::yaml(&page()),
+            Format::Json => output::print_json(&page()),
+            Format::Yaml => output::print_yaml(&page()),
             Format::Table | Format::Wide if events.is_empty() => {
-                output::note("no events");
+                output::print_note("no events");
                 Ok(())
             }
             Format::Table | Format::Wide | Format::Name => self.append(events),
@@ -179,38 +179,45 @@ impl EventPrinter {
             return Ok(());
         }
         match self.format {
-            Format::Json => output::data(&output::lines(events.iter().map(value))),
+            Format::Json => output::print(&output::join_lines(events.iter().map(event_to_json))),
             Format::Yaml => events.iter().try_for_each(|event| {
-                output::data("---\n")?;
-                output::yaml(&value(event))
+                output::print("---\n")?;
+                output::print_yaml(&event_to_json(event))
             }),
-            Format::Name => output::data(&output::lines(events.iter().map(|event| event.record.name()))),
+            Format::Name => output::print(&output::join_lines(
+                events.iter().map(|event| event.record.name()),
+            )),
             Format::Table | Format::Wide => {
                 let wide = self.format == Format::Wide;
                 let head = if wide { WIDE } else { HEAD };
-                let mut rows: Vec<_> = events.iter().map(|event| row(event, wide)).collect();
+                let mut rows: Vec<_> = events.iter().map(|event| format_row(event, wide)).collect();
                 if !std::mem::replace(&mut self.headed, true) {
                     rows.insert(0, head.iter().map(|&text| text.to_owned()).collect());
                 }
-                output::data(&output::lines(
-                    self.columns.lines(&rows, output::width().filter(|_| !wide)),
+                output::print(&output::join_lines(
+                    self.columns
+                        .format_rows(&rows, output::terminal_width().filter(|_| !wide)),
                 ))
             }
         }
     }
 }
 
-fn row(event: &Event, wide: bool) -> Vec<String> {
+fn format_row(event: &Event, wide: bool) -> Vec<String> {
     let record = &event.record;
-    let (name, subject, what) = (words::coloured(record), event.subject.clone(), event.what.clone());
+    let (name, subject, what) = (
+        words::color_name(record),
+        event.subject.clone(),
+        event.what.clone(),
+    );
     if !wide {
-        return vec![status::to_the_second(&record.at), name, subject, what];
+        return vec![status::truncate_to_second(&record.at), name, subject, what];
     }
     let of = record.environment().map(ToString::to_string).unwrap_or_default();
     let (number, run) = (record.seq.to_string(), record.run.clone());
     vec![record.at.clone(), of, name, subject, number, run, what]
 }
 
-fn value(event: &Event) -> Value {
-    page::value(&event.record)
+fn event_to_json(event: &Event) -> Value {
+    page::record_to_json(&event.record)
 }

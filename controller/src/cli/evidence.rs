@@ -39,19 +39,19 @@ pub(crate) struct Evidence {
 }
 
 impl Evidence {
-    pub(crate) fn carry_out(self, options: &Options) -> Result<Exit, Failure> {
-        let (env, service, number) = self.wanted()?;
+    pub(crate) fn execute(self, options: &Options) -> Result<Exit, Failure> {
+        let (env, service, number) = self.parse_arguments()?;
         let settings = Settings::resolve(options, &SpecOptions::default())?;
         let state = StateDir::at(settings.state);
         match service {
             Some(service) if !self.list => {
-                let stored = evidence_store::chosen(&state, &env, &service, number)?;
+                let stored = evidence_store::select_run(&state, &env, &service, number)?;
                 self.show(&state, &stored)?;
             }
             service => {
                 if number.is_some() {
                     let failure = Failure::usage("cannot list one run: `--list` shows all runs");
-                    return Err(failure.hint("omit the run number or `--list`"));
+                    return Err(failure.with_hint("omit the run number or `--list`"));
                 }
                 self.show_list(&state, &env, service.as_deref())?;
             }
@@ -60,36 +60,36 @@ impl Evidence {
     }
 
     /// Splits the arguments. In `ENV/SERVICE RUN`, the second word is the run.
-    fn wanted(&self) -> Result<(String, Option<String>, Option<u64>), Failure> {
+    fn parse_arguments(&self) -> Result<(String, Option<String>, Option<u64>), Failure> {
         let whole = self.target.contains('/') && self.run.is_none();
         if let (true, Some(word)) = (whole, &self.service)
             && let Ok(number) = word.parse()
         {
-            let (env, service) = target::parts(&self.target, None)?;
+            let (env, service) = target::parse_target(&self.target, None)?;
             return Ok((env, service, Some(number)));
         }
-        let (env, service) = target::parts(&self.target, self.service.as_deref())?;
+        let (env, service) = target::parse_target(&self.target, self.service.as_deref())?;
         Ok((env, service, self.run))
     }
 
     fn show(&self, state: &StateDir, stored: &StoredRun) -> Result<(), Failure> {
         match self.output.unwrap_or(Format::Table) {
-            Format::Json => output::json(&report(state, stored, self.tail)?),
-            Format::Yaml => output::yaml(&report(state, stored, self.tail)?),
-            Format::Name => output::data(&format!("{}\n", stored.facts.run)),
+            Format::Json => output::print_json(&create_report(state, stored, self.tail)?),
+            Format::Yaml => output::print_yaml(&create_report(state, stored, self.tail)?),
+            Format::Name => output::print(&format!("{}\n", stored.facts.run)),
             Format::Table | Format::Wide => {
-                let ending = ending_of(state, stored)?;
-                let (stderr, stdout) = (stored.lines(true)?, stored.lines(false)?);
-                let (stderr, stdout) = (last(&stderr, self.tail), last(&stdout, self.tail));
-                let mut text = facts(stored, ending.as_ref());
-                self.section(&mut text, "Stderr", stored.facts.stderr_lines, stderr);
-                self.section(&mut text, "Stdout", stored.facts.stdout_lines, stdout);
-                output::data(&text)
+                let ending = find_summary(state, stored)?;
+                let (stderr, stdout) = (stored.read_stream(true)?, stored.read_stream(false)?);
+                let (stderr, stdout) = (last_lines(&stderr, self.tail), last_lines(&stdout, self.tail));
+                let mut text = format_facts(stored, ending.as_ref());
+                self.add_section(&mut text, "Stderr", stored.facts.stderr_lines, stderr);
+                self.add_section(&mut text, "Stdout", stored.facts.stdout_lines, stdout);
+                output::print(&text)
             }
         }
     }
 
-    fn section(&self, text: &mut String, name: &str, all: usize, lines: &[Line]) {
+    fn add_section(&self, text: &mut String, name: &str, all: usize, lines: &[Line]) {
         // Writing into a String cannot fail.
         let _ = match (all, lines.len()) {
             (0, _) => writeln!(text, "{name}: empty"),
@@ -97,23 +97,23 @@ impl Evidence {
             _ => writeln!(text, "{name}:"),
         };
         for line in lines {
-            let _ = writeln!(text, "  {}", line.shown(self.timestamps));
+            let _ = writeln!(text, "  {}", line.format(self.timestamps));
         }
     }
 
     fn show_list(&self, state: &StateDir, env: &str, service: Option<&str>) -> Result<(), Failure> {
-        let all = listed(state, env, service)?;
+        let all = list_runs(state, env, service)?;
         match self.output.unwrap_or(Format::Table) {
-            Format::Json => output::json(&all),
-            Format::Yaml => output::yaml(&all),
-            Format::Name => output::data(&output::lines(
+            Format::Json => output::print_json(&all),
+            Format::Yaml => output::print_yaml(&all),
+            Format::Name => output::print(&output::join_lines(
                 all.items
                     .iter()
                     .map(|run| format!("{}/{} {}", run.environment, run.service, run.run)),
             )),
             Format::Table | Format::Wide => {
-                let rows: Vec<_> = all.items.iter().map(cells).collect();
-                output::data(&table::text(LIST, &rows, output::width()))
+                let rows: Vec<_> = all.items.iter().map(format_row).collect();
+                output::print(&table::format_table(LIST, &rows, output::terminal_width()))
             }
         }
     }
@@ -127,24 +127,24 @@ pub(crate) struct Listed {
 }
 
 /// Lists the stored runs of an environment or of one service. The list is never empty: without runs it is an error.
-pub(crate) fn listed(state: &StateDir, env: &str, service: Option<&str>) -> Result<Listed, Failure> {
+pub(crate) fn list_runs(state: &StateDir, env: &str, service: Option<&str>) -> Result<Listed, Failure> {
     let services = match service {
         Some(service) => vec![service.to_owned()],
-        None => evidence_store::services(state, env)?,
+        None => evidence_store::list_services(state, env)?,
     };
-    let status = status::one(state, env)?;
+    let status = status::read_environment(state, env)?;
     let mut items = Vec::new();
     for service in &services {
-        let mut endings = failure::known(state, status.as_ref(), env, service);
-        let stored = evidence_store::all(state, env, service)?.into_iter();
+        let mut endings = failure::known_summaries(state, status.as_ref(), env, service);
+        let stored = evidence_store::list_runs(state, env, service)?.into_iter();
         items.extend(stored.map(|stored| {
             let ending = endings.remove(&stored.facts.run);
             let ending = ending.or_else(|| RunSummary::from_evidence(&stored.facts));
-            row(&stored, ending.as_ref())
+            describe_run(&stored, ending.as_ref())
         }));
     }
     if items.is_empty() {
-        return Err(evidence_store::nothing(state, env, service));
+        return Err(evidence_store::no_evidence_failure(state, env, service));
     }
     Ok(Listed { items })
 }
@@ -188,12 +188,12 @@ pub(crate) struct EvidenceReport {
 }
 
 /// Evidence of a run as text.
-pub(crate) fn words(
+pub(crate) fn format_evidence(
     state: &StateDir,
     stored: &StoredRun,
     report: &EvidenceReport,
 ) -> Result<String, Failure> {
-    let mut text = facts(stored, ending_of(state, stored)?.as_ref());
+    let mut text = format_facts(stored, find_summary(state, stored)?.as_ref());
     for (name, lines) in [("Stderr", &report.stderr), ("Stdout", &report.stdout)] {
         for (index, line) in lines.iter().enumerate() {
             let head = if index == 0 {
@@ -202,54 +202,70 @@ pub(crate) fn words(
                 String::new()
             };
             // Writing into a String cannot fail.
-            let _ = writeln!(text, "{head}  {}", line.shown(false));
+            let _ = writeln!(text, "{head}  {}", line.format(false));
         }
     }
     Ok(text)
 }
 
 /// Evidence of a run, with the last `tail` lines of each stream.
-pub(crate) fn report(state: &StateDir, stored: &StoredRun, tail: usize) -> Result<EvidenceReport, Failure> {
-    let (stderr, stdout) = (stored.lines(true)?, stored.lines(false)?);
+pub(crate) fn create_report(
+    state: &StateDir,
+    stored: &StoredRun,
+    tail: usize,
+) -> Result<EvidenceReport, Failure> {
+    let (stderr, stdout) = (stored.read_stream(true)?, stored.read_stream(false)?);
     Ok(EvidenceReport {
-        run: row(stored, ending_of(state, stored)?.as_ref()),
+        run: describe_run(stored, find_summary(state, stored)?.as_ref()),
         probe_answers: stored.facts.probe_answers.clone(),
         missing: stored.facts.missing.clone(),
-        stderr: last(&stderr, tail).to_vec(),
-        stdout: last(&stdout, tail).to_vec(),
+        stderr: last_lines(&stderr, tail).to_vec(),
+        stdout: last_lines(&stdout, tail).to_vec(),
     })
 }
 
-fn ending_of(state: &StateDir, stored: &StoredRun) -> Result<Option<RunSummary>, Failure> {
+fn find_summary(state: &StateDir, stored: &StoredRun) -> Result<Option<RunSummary>, Failure> {
     let (env, service) = (&stored.facts.environment, &stored.facts.service);
-    let mut endings = failure::known(state, status::one(state, env)?.as_ref(), env, service);
+    let mut endings = failure::known_summaries(
+        state,
+        status::read_environment(state, env)?.as_ref(),
+        env,
+        service,
+    );
     let ending = endings.remove(&stored.facts.run);
     Ok(ending.or_else(|| RunSummary::from_evidence(&stored.facts)))
 }
 
 const LIST: &[&str] = &["SERVICE", "N", "TAKEN AT", "ENDED", "STDOUT", "STDERR", "SIZE"];
 
-fn cells(run: &Run) -> Vec<String> {
+fn format_row(run: &Run) -> Vec<String> {
     vec![
         run.service.clone(),
         run.run.to_string(),
         run.taken_at.clone(),
-        run.ending.as_ref().map(RunSummary::words).unwrap_or_default(),
-        output::count(run.stdout_lines, "line"),
-        output::count(run.stderr_lines, "line"),
-        failure::size(run.bytes),
+        run.ending
+            .as_ref()
+            .map(RunSummary::format_end)
+            .unwrap_or_default(),
+        output::format_count(run.stdout_lines, "line"),
+        output::format_count(run.stderr_lines, "line"),
+        failure::format_size(run.bytes),
     ]
 }
 
 impl Run {
     /// The run in one line of text.
-    pub(crate) fn line(&self) -> String {
-        let ended = self.ending.as_ref().map(RunSummary::words).unwrap_or_default();
+    pub(crate) fn format_line(&self) -> String {
+        let ended = self
+            .ending
+            .as_ref()
+            .map(RunSummary::format_end)
+            .unwrap_or_default();
         format!("{} run {}: {ended}\n", self.service, self.run)
     }
 }
 
-fn row(stored: &StoredRun, ending: Option<&RunSummary>) -> Run {
+fn describe_run(stored: &StoredRun, ending: Option<&RunSummary>) -> Run {
     let facts = &stored.facts;
     Run {
         environment: facts.environment.clone(),
@@ -268,7 +284,7 @@ fn row(stored: &StoredRun, ending: Option<&RunSummary>) -> Run {
     }
 }
 
-fn facts(stored: &StoredRun, ending: Option<&RunSummary>) -> String {
+fn format_facts(stored: &StoredRun, ending: Option<&RunSummary>) -> String {
     let facts = &stored.facts;
     let mut text = String::new();
     let mut field = |name: &str, value: &str| {
@@ -278,10 +294,10 @@ fn facts(stored: &StoredRun, ending: Option<&RunSummary>) -> String {
     };
     field("Service", &format!("{}/{}", facts.environment, facts.service));
     field("Run", &format!("{} (failed)", facts.run));
-    field("Ended", &ending.map(RunSummary::words).unwrap_or_default());
-    let memory = ending.and_then(RunSummary::memory).or_else(|| {
+    field("Ended", &ending.map(RunSummary::format_end).unwrap_or_default());
+    let memory = ending.and_then(RunSummary::format_memory).or_else(|| {
         let peak = facts.memory_peak?;
-        Some(format!("memory peak {}", failure::size(peak)))
+        Some(format!("memory peak {}", failure::format_size(peak)))
     });
     field("Memory", &memory.unwrap_or_default());
     field("Container", &facts.container_id);
@@ -297,6 +313,6 @@ fn facts(stored: &StoredRun, ending: Option<&RunSummary>) -> String {
     text
 }
 
-fn last(lines: &[Line], most: usize) -> &[Line] {
+fn last_lines(lines: &[Line], most: usize) -> &[Line] {
     &lines[lines.len().saturating_sub(most)..]
 }

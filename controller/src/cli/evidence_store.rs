@@ -27,32 +27,35 @@ pub(crate) struct StoredRun {
 
 impl StoredRun {
     /// Lines of one stream.
-    pub(crate) fn lines(&self, stderr: bool) -> Result<Vec<Line>, Failure> {
+    pub(crate) fn read_stream(&self, stderr: bool) -> Result<Vec<Line>, Failure> {
         let path = self.folder.join(if stderr { "stderr.log" } else { "stdout.log" });
         let bytes = match std::fs::read(&path) {
             Ok(bytes) => bytes,
             Err(error) if error.kind() == ErrorKind::NotFound => Vec::new(),
-            Err(error) => return Err(unreadable(&path, &error)),
+            Err(error) => return Err(unreadable_failure(&path, &error)),
         };
-        Ok(lines::parse(&String::from_utf8_lossy(&bytes), stderr))
+        Ok(lines::parse_lines(&String::from_utf8_lossy(&bytes), stderr))
     }
 
     /// Lines of both streams, merged by the engine's timestamps.
-    pub(crate) fn transcript(&self) -> Result<Vec<Line>, Failure> {
-        Ok(lines::merged(self.lines(false)?, self.lines(true)?))
+    pub(crate) fn read_lines(&self) -> Result<Vec<Line>, Failure> {
+        Ok(lines::merge_streams(
+            self.read_stream(false)?,
+            self.read_stream(true)?,
+        ))
     }
 }
 
 /// Services of an environment with an evidence folder, sorted by name.
-pub(crate) fn services(state: &StateDir, env: &str) -> Result<Vec<String>, Failure> {
-    let mut names = entries(&state.evidence().join(env))?;
+pub(crate) fn list_services(state: &StateDir, env: &str) -> Result<Vec<String>, Failure> {
+    let mut names = list_folder(&state.evidence().join(env))?;
     names.sort();
     Ok(names)
 }
 
 /// Numbers of the stored runs of a service, oldest first.
-pub(crate) fn numbers(state: &StateDir, env: &str, service: &str) -> Result<Vec<u64>, Failure> {
-    let entries = entries(&state.evidence().join(env).join(service))?;
+pub(crate) fn list_run_numbers(state: &StateDir, env: &str, service: &str) -> Result<Vec<u64>, Failure> {
+    let entries = list_folder(&state.evidence().join(env).join(service))?;
     let mut numbers: Vec<u64> = entries.iter().filter_map(|name| name.parse().ok()).collect();
     // The facts file is written last. Without it, the evidence is incomplete.
     numbers.retain(|number| {
@@ -66,7 +69,7 @@ pub(crate) fn numbers(state: &StateDir, env: &str, service: &str) -> Result<Vec<
 }
 
 /// Evidence of one run, or `None` if it is not stored.
-pub(crate) fn one(
+pub(crate) fn find_run(
     state: &StateDir,
     env: &str,
     service: &str,
@@ -77,7 +80,7 @@ pub(crate) fn one(
     let bytes = match std::fs::read(&path) {
         Ok(bytes) => bytes,
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
-        Err(error) => return Err(unreadable(&path, &error)),
+        Err(error) => return Err(unreadable_failure(&path, &error)),
     };
     let facts = serde_json::from_slice(&bytes).map_err(|error| {
         Failure::internal(
@@ -94,12 +97,12 @@ pub(crate) fn one(
 }
 
 /// Evidence of all stored runs of a service, oldest first. Invalid evidence is skipped with a note on stderr.
-pub(crate) fn all(state: &StateDir, env: &str, service: &str) -> Result<Vec<StoredRun>, Failure> {
+pub(crate) fn list_runs(state: &StateDir, env: &str, service: &str) -> Result<Vec<StoredRun>, Failure> {
     let mut all = Vec::new();
-    for number in numbers(state, env, service)? {
-        match one(state, env, service, number) {
+    for number in list_run_numbers(state, env, service)? {
+        match find_run(state, env, service, number) {
             Ok(kept) => all.extend(kept),
-            Err(Failure::Error { error, .. }) => output::note(&format!("note: {}", error.message)),
+            Err(Failure::Error { error, .. }) => output::print_note(&format!("note: {}", error.message)),
             Err(Failure::BrokenPipe) => return Err(Failure::BrokenPipe),
         }
     }
@@ -107,21 +110,21 @@ pub(crate) fn all(state: &StateDir, env: &str, service: &str) -> Result<Vec<Stor
 }
 
 /// Evidence of the requested run, or of the newest one. It is an error if it is not stored.
-pub(crate) fn chosen(
+pub(crate) fn select_run(
     state: &StateDir,
     env: &str,
     service: &str,
     number: Option<u64>,
 ) -> Result<StoredRun, Failure> {
-    let numbers = numbers(state, env, service)?;
+    let numbers = list_run_numbers(state, env, service)?;
     let wanted = number.or_else(|| numbers.last().copied());
     if let Some(number) = wanted
-        && let Some(kept) = one(state, env, service, number)?
+        && let Some(kept) = find_run(state, env, service, number)?
     {
         return Ok(kept);
     }
     if numbers.is_empty() {
-        return Err(nothing(state, env, Some(service)));
+        return Err(no_evidence_failure(state, env, Some(service)));
     }
     let known: Vec<String> = numbers.iter().map(ToString::to_string).collect();
     let message = format!(
@@ -130,28 +133,29 @@ pub(crate) fn chosen(
         known.join(", ")
     );
     let hint = format!("list the stored runs with `argus evidence {env} {service} --list`");
-    Err(missing(message).hint(hint))
+    Err(not_found_failure(message).with_hint(hint))
 }
 
 /// Error for missing evidence: no such environment or service, or no recent failed run.
-pub(crate) fn nothing(state: &StateDir, env: &str, service: Option<&str>) -> Failure {
-    let status = match status::existing(state, env) {
+pub(crate) fn no_evidence_failure(state: &StateDir, env: &str, service: Option<&str>) -> Failure {
+    let status = match status::find_environment(state, env) {
         Ok(status) => status,
         Err(failure) => return failure,
     };
     let Some(service) = service else {
         let message = format!("no evidence for `{env}`: no recent failed run");
-        return missing(message).hint(format!("see its state with `argus why {env}`"));
+        return not_found_failure(message).with_hint(format!("see its state with `argus why {env}`"));
     };
     if status.services.iter().any(|row| row.name == service) {
         let message = format!("no evidence for `{env}/{service}`: no recent failed run");
-        return missing(message).hint(format!("read its logs with `argus logs {env} {service}`"));
+        return not_found_failure(message)
+            .with_hint(format!("read its logs with `argus logs {env} {service}`"));
     }
-    no_service(&status, service)
+    no_service_failure(&status, service)
 }
 
 /// Error: the environment has no service of this name.
-pub(crate) fn no_service(status: &argus_crds::status::EnvironmentStatus, service: &str) -> Failure {
+pub(crate) fn no_service_failure(status: &argus_crds::status::EnvironmentStatus, service: &str) -> Failure {
     let env = &status.environment;
     let names: Vec<&str> = status.services.iter().map(|row| row.name.as_str()).collect();
     let known = if names.is_empty() {
@@ -159,28 +163,29 @@ pub(crate) fn no_service(status: &argus_crds::status::EnvironmentStatus, service
     } else {
         format!("its services: {}", names.join(", "))
     };
-    missing(format!("environment `{env}` has no service `{service}`; {known}"))
-        .hint(format!("list its services with `argus get {env}`"))
+    not_found_failure(format!("environment `{env}` has no service `{service}`; {known}"))
+        .with_hint(format!("list its services with `argus get {env}`"))
 }
 
-fn missing(message: String) -> Failure {
-    Failure::with_reason(Reason::NotFound, message).exit(Exit::Unexpected)
+fn not_found_failure(message: String) -> Failure {
+    Failure::with_reason(Reason::NotFound, message).with_exit(Exit::Unexpected)
 }
 
-fn entries(folder: &Path) -> Result<Vec<String>, Failure> {
+fn list_folder(folder: &Path) -> Result<Vec<String>, Failure> {
     let entries = match std::fs::read_dir(folder) {
         Ok(entries) => entries,
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
-        Err(error) => return Err(unreadable(folder, &error)),
+        Err(error) => return Err(unreadable_failure(folder, &error)),
     };
     let names = entries.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
     Ok(names.filter(|name| !name.starts_with('.')).collect())
 }
 
-fn unreadable(path: &Path, error: &io::Error) -> Failure {
+fn unreadable_failure(path: &Path, error: &io::Error) -> Failure {
     let failure = Failure::operation_failed(&format!("cannot read `{}`", path.display()), error);
     if error.kind() == ErrorKind::PermissionDenied {
-        return failure.hint("run this command as the controller's user, because evidence is private to it");
+        return failure
+            .with_hint("run this command as the controller's user, because evidence is private to it");
     }
     failure
 }

@@ -20,30 +20,34 @@ pub(crate) struct Explain {
 }
 
 impl Explain {
-    pub(crate) fn carry_out(self) -> Result<Exit, Failure> {
+    pub(crate) fn execute(self) -> Result<Exit, Failure> {
         let format = self.output.unwrap_or(Format::Table);
         match &self.code {
             Some(text) => {
                 let code: Code = text.parse().map_err(|error: argus_crds::error::UnknownCode| {
-                    Failure::usage(error.to_string()).hint("list all codes with `argus explain`")
+                    Failure::usage(error.to_string()).with_hint("list all codes with `argus explain`")
                 })?;
                 match format {
-                    Format::Json => output::json(&value(code))?,
-                    Format::Yaml => output::yaml(&value(code))?,
-                    Format::Name => output::data(&format!("{code}\n"))?,
+                    Format::Json => output::print_json(&code_to_json(code))?,
+                    Format::Yaml => output::print_yaml(&code_to_json(code))?,
+                    Format::Name => output::print(&format!("{code}\n"))?,
                     Format::Table | Format::Wide => {
-                        output::data(&table::prose(&page(code), output::width()))?;
+                        output::print(&table::format_prose(&format_page(code), output::terminal_width()))?;
                     }
                 }
             }
             None => match format {
-                Format::Json => output::json(&all())?,
-                Format::Yaml => output::yaml(&all())?,
-                Format::Name => output::data(&output::lines(Code::ALL))?,
+                Format::Json => output::print_json(&explain_all())?,
+                Format::Yaml => output::print_yaml(&explain_all())?,
+                Format::Name => output::print(&output::join_lines(Code::ALL))?,
                 Format::Table | Format::Wide => {
                     let row = |code: &Code| vec![code.to_string(), code.about().summary.to_owned()];
                     let rows: Vec<_> = Code::ALL.iter().map(row).collect();
-                    output::data(&table::text(&["CODE", "MEANING"], &rows, output::width()))?;
+                    output::print(&table::format_table(
+                        &["CODE", "MEANING"],
+                        &rows,
+                        output::terminal_width(),
+                    ))?;
                 }
             },
         }
@@ -52,8 +56,8 @@ impl Explain {
 }
 
 /// All codes with their meanings as JSON.
-pub(crate) fn all() -> Value {
-    Code::ALL.iter().map(|code| value(*code)).collect()
+pub(crate) fn explain_all() -> Value {
+    Code::ALL.iter().map(|code| code_to_json(*code)).collect()
 }
 
 /// Meaning of an error code.
@@ -81,7 +85,7 @@ const ENV: &str = "ENV";
 const SERVICE: &str = "SERVICE";
 
 /// Returns the meaning of a code.
-pub(crate) fn meaning(code: Code) -> Meaning {
+pub(crate) fn explain_code(code: Code) -> Meaning {
     let about = code.about();
     Meaning {
         code,
@@ -89,45 +93,45 @@ pub(crate) fn meaning(code: Code) -> Meaning {
         severity: about.severity,
         class: about.class,
         retryable: about.retryable,
-        exit_code: Exit::of(code).number(),
+        exit_code: Exit::from_code(code).number(),
         summary: about.summary,
         explanation: about.explanation,
         suggested_actions: about.actions,
-        remedies: remedies(about.actions),
+        remedies: list_remedies(about.actions),
     }
 }
 
-fn remedies(actions: &[ActionId]) -> Vec<Remedy> {
+fn list_remedies(actions: &[ActionId]) -> Vec<Remedy> {
     let of = |action: &ActionId| action.remedy(Some(ENV), Some(SERVICE));
     actions.iter().map(of).collect()
 }
 
 /// Meaning of a code as JSON.
-pub(crate) fn value(code: Code) -> Value {
-    json!(meaning(code))
+pub(crate) fn code_to_json(code: Code) -> Value {
+    json!(explain_code(code))
 }
 
 /// Meaning of a code as text.
-pub(crate) fn page(code: Code) -> String {
-    let meaning = meaning(code);
+pub(crate) fn format_page(code: Code) -> String {
+    let meaning = explain_code(code);
     let word = |value: Value| value.as_str().unwrap_or_default().to_owned();
-    let actions = output::remedies(&meaning.remedies);
+    let actions = output::format_remedies(&meaning.remedies);
     format!(
         "{code}: {}\n\n{}\n\ncategory: {}   severity: {}\nclass: {}   retryable: {}   exit code: {}\n\n\
          suggested actions ({ENV} and {SERVICE} are placeholders for the names in the error):\n{}",
         meaning.summary,
-        wrapped(meaning.explanation),
+        wrap(meaning.explanation),
         word(json!(meaning.category)),
         word(json!(meaning.severity)),
         word(json!(meaning.class)),
         if meaning.retryable { "yes" } else { "no" },
         meaning.exit_code,
-        output::lines(actions.iter().map(|line| format!("- {line}"))),
+        output::join_lines(actions.iter().map(|line| format!("- {line}"))),
     )
 }
 
 /// Wraps a text into lines of at most 100 characters.
-fn wrapped(text: &str) -> String {
+fn wrap(text: &str) -> String {
     const WIDTH: usize = 100;
     let mut lines = vec![String::new()];
     for word in text.split_whitespace() {

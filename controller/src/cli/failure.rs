@@ -87,7 +87,7 @@ impl RunSummary {
     }
 
     /// End in words, such as `exit code 3 after 7s`.
-    pub(crate) fn words(&self) -> String {
+    pub(crate) fn format_end(&self) -> String {
         let code = match self.exit_code {
             Some(_) if self.exit_code_known == Some(false) => "exit code lost by the engine".to_owned(),
             Some(code) => format!("exit code {code}"),
@@ -109,7 +109,7 @@ impl RunSummary {
     }
 
     /// Memory use and signs of exhaustion in words, if anything is known.
-    pub(crate) fn memory(&self) -> Option<String> {
+    pub(crate) fn format_memory(&self) -> Option<String> {
         let verdict = if self.oom_killed {
             Some("the engine reports out of memory")
         } else if self.oom_event {
@@ -122,9 +122,13 @@ impl RunSummary {
             None
         };
         let used = match (self.memory_peak, self.memory_limit) {
-            (Some(peak), Some(limit)) => Some(format!("memory peak {} of {}", size(peak), size(limit))),
-            (Some(peak), None) => Some(format!("memory peak {}, no limit", size(peak))),
-            (None, Some(limit)) => Some(format!("memory limit {}, peak not measured", size(limit))),
+            (Some(peak), Some(limit)) => Some(format!(
+                "memory peak {} of {}",
+                format_size(peak),
+                format_size(limit)
+            )),
+            (Some(peak), None) => Some(format!("memory peak {}, no limit", format_size(peak))),
+            (None, Some(limit)) => Some(format!("memory limit {}, peak not measured", format_size(limit))),
             (None, None) => None,
         };
         let parts: Vec<String> = verdict.map(str::to_owned).into_iter().chain(used).collect();
@@ -144,7 +148,7 @@ impl RunSummary {
 }
 
 /// Summaries of the failed runs in the details of an error, oldest first.
-pub(crate) fn summaries_of(error: &StructuredError) -> Vec<RunSummary> {
+pub(crate) fn summaries_in_error(error: &StructuredError) -> Vec<RunSummary> {
     let details = serde_json::Value::Object(error.details.clone());
     let one = |value: &serde_json::Value| {
         value["run"].as_u64()?;
@@ -157,7 +161,7 @@ pub(crate) fn summaries_of(error: &StructuredError) -> Vec<RunSummary> {
 }
 
 /// Summaries of the known failed runs of a service, by number.
-pub(crate) fn known(
+pub(crate) fn known_summaries(
     state: &StateDir,
     status: Option<&EnvironmentStatus>,
     env: &str,
@@ -178,13 +182,13 @@ pub(crate) fn known(
     // The status also contains effects of engine outages on the run, so it replaces the saved state.
     let endings = failures.unwrap_or_default().iter().map(RunSummary::from);
     endings
-        .chain(error.map(summaries_of).unwrap_or_default())
+        .chain(error.map(summaries_in_error).unwrap_or_default())
         .map(|ending| (ending.run, ending))
         .collect()
 }
 
 /// Size with a unit, such as `63.4 MiB`.
-pub(crate) fn size(bytes: u64) -> String {
+pub(crate) fn format_size(bytes: u64) -> String {
     let units = [(1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB")];
     let Some((unit, name)) = units.into_iter().find(|(unit, _)| bytes >= *unit) else {
         return format!("{bytes} B");
@@ -209,7 +213,7 @@ mod tests {
             (66_412_544, "63.3 MiB"),
             (3 << 29, "1.5 GiB"),
         ] {
-            assert_eq!(size(bytes), text);
+            assert_eq!(format_size(bytes), text);
         }
     }
 
@@ -226,14 +230,17 @@ mod tests {
             oom_suspected: true,
             ..RunSummary::default()
         };
-        assert_eq!(ending.words(), "killed by SIGKILL (exit code 137) after 1m 7s");
         assert_eq!(
-            ending.memory().unwrap(),
+            ending.format_end(),
+            "killed by SIGKILL (exit code 137) after 1m 7s"
+        );
+        assert_eq!(
+            ending.format_memory().unwrap(),
             "out of memory is suspected, not proven; memory peak 64 MiB of 64 MiB"
         );
         let nothing = RunSummary::default();
         assert_eq!(
-            (nothing.words().as_str(), nothing.memory()),
+            (nothing.format_end().as_str(), nothing.format_memory()),
             ("unknown exit code", None)
         );
     }

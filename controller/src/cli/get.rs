@@ -34,7 +34,7 @@ pub(crate) struct Get {
 }
 
 impl Get {
-    pub(crate) fn carry_out(self, options: &Options) -> Result<Exit, Failure> {
+    pub(crate) fn execute(self, options: &Options) -> Result<Exit, Failure> {
         let settings = Settings::resolve(options, &SpecOptions::default())?;
         let state = StateDir::at(settings.state);
         status::note_if_not_running(&state);
@@ -46,12 +46,12 @@ impl Get {
     }
 
     async fn follow(&self, state: &StateDir) -> Result<(), Failure> {
-        let mut shown = stamp(state);
+        let mut previous = status_file_stamps(state);
         loop {
             tokio::time::sleep(POLL_INTERVAL).await;
-            let now = stamp(state);
-            if now != shown {
-                shown = now;
+            let now = status_file_stamps(state);
+            if now != previous {
+                previous = now;
                 self.show(state)?;
             }
         }
@@ -60,46 +60,48 @@ impl Get {
     fn show(&self, state: &StateDir) -> Result<(), Failure> {
         let format = self.output.unwrap_or(Format::Table);
         match &self.environment {
-            Some(env) => self.show_one(&status::existing(state, env)?, format),
-            None => self.show_all(&status::all(state)?, format),
+            Some(env) => self.show_one(&status::find_environment(state, env)?, format),
+            None => self.show_all(&status::read_environments(state)?, format),
         }
     }
 
     fn show_one(&self, status: &EnvironmentStatus, format: Format) -> Result<(), Failure> {
         match format {
-            Format::Json => output::json(status),
-            Format::Yaml => output::yaml(status),
+            Format::Json => output::print_json(status),
+            Format::Yaml => output::print_yaml(status),
             Format::Name => {
                 let names = status
                     .services
                     .iter()
                     .map(|row| format!("{}/{}", status.environment, row.name));
-                output::data(&output::lines(names))
+                output::print(&output::join_lines(names))
             }
-            Format::Table => self.print(SERVICES, &services(status, false)),
-            Format::Wide => self.print(SERVICES_WIDE, &services(status, true)),
+            Format::Table => self.print(SERVICES, &service_rows(status, false)),
+            Format::Wide => self.print(SERVICES_WIDE, &service_rows(status, true)),
         }
     }
 
     fn show_all(&self, all: &[EnvironmentStatus], format: Format) -> Result<(), Failure> {
         match format {
-            Format::Json => output::json(&json!({ "items": all })),
-            Format::Yaml => output::yaml(&json!({ "items": all })),
-            Format::Name => output::data(&output::lines(all.iter().map(|status| &status.environment))),
+            Format::Json => output::print_json(&json!({ "items": all })),
+            Format::Yaml => output::print_yaml(&json!({ "items": all })),
+            Format::Name => output::print(&output::join_lines(all.iter().map(|status| &status.environment))),
             Format::Table | Format::Wide if all.is_empty() => {
-                output::note("no environments");
+                output::print_note("no environments");
                 Ok(())
             }
-            Format::Table => self.print(ENVIRONMENTS, &environments(all, false)),
-            Format::Wide => self.print(ENVIRONMENTS_WIDE, &environments(all, true)),
+            Format::Table => self.print(ENVIRONMENTS, &environment_rows(all, false)),
+            Format::Wide => self.print(ENVIRONMENTS_WIDE, &environment_rows(all, true)),
         }
     }
 
     fn print(&self, head: &[&str], rows: &[Vec<String>]) -> Result<(), Failure> {
         let skip = usize::from(self.no_headers);
         // Wide tables are not wrapped, as in `kubectl`.
-        let width = output::width().filter(|_| self.output != Some(Format::Wide));
-        output::data(&output::lines(table::fitted(head, rows, width).iter().skip(skip)))
+        let width = output::terminal_width().filter(|_| self.output != Some(Format::Wide));
+        output::print(&output::join_lines(
+            table::format_fitted(head, rows, width).iter().skip(skip),
+        ))
     }
 }
 
@@ -128,22 +130,22 @@ const SERVICES_WIDE: &[&str] = &[
     "CONTAINER",
 ];
 
-fn environments(all: &[EnvironmentStatus], wide: bool) -> Vec<Vec<String>> {
+fn environment_rows(all: &[EnvironmentStatus], wide: bool) -> Vec<Vec<String>> {
     let row = |status: &EnvironmentStatus| {
         let good = |state| matches!(state, ServiceState::Ready | ServiceState::Completed);
         let ready = status.services.iter().filter(|row| good(row.state)).count();
         let restarts: u32 = status.services.iter().map(|row| row.restarts).sum();
         let mut cells = vec![
             status.environment.clone(),
-            output::phase(status.phase),
+            output::format_phase(status.phase),
             format!("{ready}/{}", status.services.len()),
             restarts.to_string(),
-            ports(&status.port_mappings),
-            waits(status),
+            format_ports(&status.port_mappings),
+            format_waits(status),
         ];
         if wide {
             let revision = status.revision.as_deref().unwrap_or_default();
-            cells.push(used_by(status));
+            cells.push(format_users(status));
             cells.push(revision.chars().take(12).collect());
             cells.push(status.spec_path.clone());
             cells.push(status.as_of.clone());
@@ -153,14 +155,14 @@ fn environments(all: &[EnvironmentStatus], wide: bool) -> Vec<Vec<String>> {
     all.iter().map(row).collect()
 }
 
-fn services(status: &EnvironmentStatus, wide: bool) -> Vec<Vec<String>> {
+fn service_rows(status: &EnvironmentStatus, wide: bool) -> Vec<Vec<String>> {
     let row = |row: &argus_crds::status::ServiceStatus| {
         let mut cells = vec![
             row.name.clone(),
-            output::state(row.state),
-            output::health(row.health),
+            output::format_state(row.state),
+            output::format_health(row.health),
             row.restarts.to_string(),
-            ports(&row.ports),
+            format_ports(&row.ports),
             row.waiting_on
                 .as_ref()
                 .map(|on| on.message.clone())
@@ -183,7 +185,7 @@ fn services(status: &EnvironmentStatus, wide: bool) -> Vec<Vec<String>> {
 }
 
 /// Holders of running tests and holds. Without a holder, the test case or the reason of the hold.
-fn used_by(status: &EnvironmentStatus) -> String {
+fn format_users(status: &EnvironmentStatus) -> String {
     let tests = status
         .tests
         .iter()
@@ -201,7 +203,7 @@ fn used_by(status: &EnvironmentStatus) -> String {
 }
 
 /// Description of a running test.
-pub(crate) fn running(test: &RunningTest) -> String {
+pub(crate) fn format_running_test(test: &RunningTest) -> String {
     let owner = test.holder.as_ref().map(|holder| format!(" of {holder}"));
     let purpose = test.purpose.as_ref().map(|purpose| format!(": {purpose}"));
     format!(
@@ -214,17 +216,17 @@ pub(crate) fn running(test: &RunningTest) -> String {
 }
 
 /// Description of a hold.
-pub(crate) fn holding(hold: &ActiveHold) -> String {
+pub(crate) fn format_hold(hold: &ActiveHold) -> String {
     hold.sentence("all of it")
 }
 
 /// Summary of the waits of an environment: a rejected file, then the reason why it is not ready. A Ready environment
 /// contributes the message of its `Degraded` condition, such as a given-up service.
-pub(crate) fn waits(status: &EnvironmentStatus) -> String {
+pub(crate) fn format_waits(status: &EnvironmentStatus) -> String {
     let of = |kind: &str| status.conditions.iter().find(|it| it.kind == kind);
     let rejected = of("SpecAccepted").is_some_and(|accepted| accepted.status == Truth::False);
     let errors = status.diagnostics.iter().filter(|it| it.is_error()).count();
-    let rejected = rejected.then(|| format!("file rejected: {}", output::count(errors, "error")));
+    let rejected = rejected.then(|| format!("file rejected: {}", output::format_count(errors, "error")));
     let ready = of("Ready").filter(|ready| ready.status != Truth::True);
     // Without an accepted revision, the file is the only cause.
     let ready = ready.filter(|_| rejected.is_none() || status.revision.is_some());
@@ -236,7 +238,7 @@ pub(crate) fn waits(status: &EnvironmentStatus) -> String {
 }
 
 /// Port mappings in the form of `docker ps`: `127.0.0.1:8080->80/tcp`.
-pub(crate) fn ports(mappings: &[PortMapping]) -> String {
+pub(crate) fn format_ports(mappings: &[PortMapping]) -> String {
     let one = |mapping: &PortMapping| {
         let host = mapping.host.as_deref().unwrap_or("127.0.0.1");
         let host = if host.contains(':') {
@@ -258,9 +260,9 @@ pub(crate) fn ports(mappings: &[PortMapping]) -> String {
 }
 
 /// Name, modification time and inode of each status file. A change of the result means a changed status.
-pub(crate) fn stamp(state: &StateDir) -> Vec<(String, Option<std::time::SystemTime>, u64)> {
+pub(crate) fn status_file_stamps(state: &StateDir) -> Vec<(String, Option<std::time::SystemTime>, u64)> {
     let of = |path: &Path| std::fs::metadata(path).ok();
-    let names = status::names(state).unwrap_or_default();
+    let names = status::list_names(state).unwrap_or_default();
     let one = |name: String| {
         let meta = of(&state.environments().join(format!("{name}.json")));
         let inode = meta.as_ref().map_or(0, std::os::unix::fs::MetadataExt::ino);

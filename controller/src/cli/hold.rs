@@ -17,7 +17,7 @@ pub(crate) struct Hold {
     /// Environment, or ENVIRONMENT/SERVICE
     target: String,
     /// Duration of the hold [default: until `argus resume`]
-    #[arg(long = "for", value_name = "TIME", value_parser = crate::settings::span)]
+    #[arg(long = "for", value_name = "TIME", value_parser = crate::settings::parse_duration)]
     span: Option<Duration>,
     /// Reason, shown in the status
     #[arg(long, default_value = "", hide_default_value = true)]
@@ -32,7 +32,7 @@ pub(crate) struct Hold {
 
 #[derive(Debug, Args)]
 pub(crate) struct Resume {
-    /// Environment, or ENVIRONMENT/SERVICE [default: the controller, in mode Safe]
+    /// Environment, or ENVIRONMENT/SERVICE [default: the controller, in safe mode]
     target: Option<String>,
     /// Output format [default: table]
     #[arg(short, long, value_enum)]
@@ -49,8 +49,8 @@ pub(crate) struct Cancel {
 }
 
 impl Hold {
-    pub(crate) fn carry_out(self, options: &Options) -> Result<Exit, Failure> {
-        let (environment, service) = named(&self.target)?;
+    pub(crate) fn execute(self, options: &Options) -> Result<Exit, Failure> {
+        let (environment, service) = parse_target(&self.target)?;
         let command = Command::Hold {
             environment,
             service,
@@ -59,7 +59,7 @@ impl Hold {
             holder: self.holder,
         };
         let (target, span) = (self.target, self.span);
-        client::one(options, &command, self.output, |_| match span {
+        client::execute_command(options, &command, self.output, |_| match span {
             Some(span) => format!("{target} is held for {}\n", humantime::format_duration(span)),
             None => format!("{target} is held until `argus resume {target}`\n"),
         })
@@ -67,34 +67,34 @@ impl Hold {
 }
 
 impl Resume {
-    pub(crate) fn carry_out(self, options: &Options) -> Result<Exit, Failure> {
+    pub(crate) fn execute(self, options: &Options) -> Result<Exit, Failure> {
         let Some(target) = self.target else {
             let message = |_: &CommandReply| "controller resumed\n".to_owned();
-            return client::one(options, &Command::ResumeController, self.output, message);
+            return client::execute_command(options, &Command::ResumeController, self.output, message);
         };
-        let (environment, service) = named(&target)?;
+        let (environment, service) = parse_target(&target)?;
         let command = Command::Resume { environment, service };
-        client::one(options, &command, self.output, |_| format!("{target} resumed\n"))
+        client::execute_command(options, &command, self.output, |_| format!("{target} resumed\n"))
     }
 }
 
 impl Cancel {
-    pub(crate) fn carry_out(self, options: &Options) -> Result<Exit, Failure> {
-        let environment = status::named(&self.environment)?;
+    pub(crate) fn execute(self, options: &Options) -> Result<Exit, Failure> {
+        let environment = status::parse_environment(&self.environment)?;
         let name = self.environment;
         let message =
             |_: &CommandReply| format!("{name} is cancelled and held until `argus resume {name}`\n");
-        client::one(options, &Command::Cancel { environment }, self.output, message)
+        client::execute_command(options, &Command::Cancel { environment }, self.output, message)
     }
 }
 
 /// Parses `ENVIRONMENT` or `ENVIRONMENT/SERVICE`.
-fn named(text: &str) -> Result<(EnvName, Option<ServiceName>), Failure> {
+fn parse_target(text: &str) -> Result<(EnvName, Option<ServiceName>), Failure> {
     match text.split_once('/') {
-        None => Ok((status::named(text)?, None)),
+        None => Ok((status::parse_environment(text)?, None)),
         Some((env, service)) => {
             let named = ServiceName::new(service).map_err(|error| Failure::usage(error.to_string()))?;
-            Ok((status::named(env)?, Some(named)))
+            Ok((status::parse_environment(env)?, Some(named)))
         }
     }
 }

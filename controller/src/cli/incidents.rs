@@ -27,14 +27,14 @@ pub(crate) struct Incidents {
 }
 
 impl Incidents {
-    pub(crate) fn carry_out(self, options: &Options) -> Result<Exit, Failure> {
+    pub(crate) fn execute(self, options: &Options) -> Result<Exit, Failure> {
         let settings = Settings::resolve(options, &SpecOptions::default())?;
         let state = StateDir::at(settings.state);
-        let all = read(&state)?;
+        let all = read_incidents(&state)?;
         match &self.id {
-            None => list(&all, self.output)?,
+            None => print_list(&all, self.output)?,
             Some(id) => {
-                show(&chosen(all, id)?, self.output)?;
+                print_incident(&find_incident(all, id)?, self.output)?;
             }
         }
         Ok(Exit::Done)
@@ -42,7 +42,7 @@ impl Incidents {
 }
 
 /// Reads all incidents, oldest first. Files that are not incidents are ignored.
-pub(crate) fn read(state: &StateDir) -> Result<Vec<Incident>, Failure> {
+pub(crate) fn read_incidents(state: &StateDir) -> Result<Vec<Incident>, Failure> {
     let folder = state.incidents();
     let entries = match std::fs::read_dir(&folder) {
         Ok(entries) => entries,
@@ -65,7 +65,7 @@ pub(crate) fn read(state: &StateDir) -> Result<Vec<Incident>, Failure> {
 }
 
 /// Returns the incident whose id begins with `id`. It is an error if there is none, or more than one.
-pub(crate) fn chosen(mut all: Vec<Incident>, id: &str) -> Result<Incident, Failure> {
+pub(crate) fn find_incident(mut all: Vec<Incident>, id: &str) -> Result<Incident, Failure> {
     all.retain(|incident| incident.id.starts_with(id));
     match (all.pop(), all.len()) {
         (Some(one), 0) => Ok(one),
@@ -75,19 +75,19 @@ pub(crate) fn chosen(mut all: Vec<Incident>, id: &str) -> Result<Incident, Failu
                 Some(_) => format!("{} incidents begin with `{id}`", more + 1),
             };
             Err(Failure::with_reason(Reason::NotFound, message)
-                .exit(Exit::Unexpected)
-                .hint("list all incidents with `argus incidents`"))
+                .with_exit(Exit::Unexpected)
+                .with_hint("list all incidents with `argus incidents`"))
         }
     }
 }
 
-fn list(all: &[Incident], format: Option<Format>) -> Result<(), Failure> {
+fn print_list(all: &[Incident], format: Option<Format>) -> Result<(), Failure> {
     match format.unwrap_or(Format::Table) {
-        Format::Json => output::json(&json!({ "items": all })),
-        Format::Yaml => output::yaml(&json!({ "items": all })),
-        Format::Name => output::data(&output::lines(all.iter().map(|incident| &incident.id))),
+        Format::Json => output::print_json(&json!({ "items": all })),
+        Format::Yaml => output::print_yaml(&json!({ "items": all })),
+        Format::Name => output::print(&output::join_lines(all.iter().map(|incident| &incident.id))),
         Format::Table | Format::Wide if all.is_empty() => {
-            output::note("no incidents");
+            output::print_note("no incidents");
             Ok(())
         }
         Format::Table | Format::Wide => {
@@ -102,22 +102,26 @@ fn list(all: &[Incident], format: Option<Format>) -> Result<(), Failure> {
                 ]
             };
             let rows: Vec<_> = all.iter().map(row).collect();
-            output::data(&output::lines(table::fitted(HEAD, &rows, output::width())))
+            output::print(&output::join_lines(table::format_fitted(
+                HEAD,
+                &rows,
+                output::terminal_width(),
+            )))
         }
     }
 }
 
-fn show(incident: &Incident, format: Option<Format>) -> Result<(), Failure> {
+fn print_incident(incident: &Incident, format: Option<Format>) -> Result<(), Failure> {
     match format.unwrap_or(Format::Table) {
-        Format::Json => output::json(incident),
-        Format::Yaml => output::yaml(incident),
-        Format::Name => output::data(&format!("{}\n", incident.id)),
-        Format::Table | Format::Wide => output::data(&text(incident)),
+        Format::Json => output::print_json(incident),
+        Format::Yaml => output::print_yaml(incident),
+        Format::Name => output::print(&format!("{}\n", incident.id)),
+        Format::Table | Format::Wide => output::print(&format_incident(incident)),
     }
 }
 
 /// Text of an incident for people.
-pub(crate) fn text(incident: &Incident) -> String {
+pub(crate) fn format_incident(incident: &Incident) -> String {
     let mut text = String::new();
     let mut line = |name: &str, value: &str| {
         // Writing to a string cannot fail.
@@ -171,6 +175,10 @@ pub(crate) fn text(incident: &Incident) -> String {
     };
     let rows: Vec<_> = incident.open_intents.iter().map(row).collect();
     text.push('\n');
-    text.push_str(&output::lines(table::fitted(INTENTS, &rows, output::width())));
+    text.push_str(&output::join_lines(table::format_fitted(
+        INTENTS,
+        &rows,
+        output::terminal_width(),
+    )));
     text
 }

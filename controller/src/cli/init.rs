@@ -65,20 +65,20 @@ struct Draft {
 }
 
 impl Init {
-    pub(crate) fn carry_out(self, options: &Options) -> Result<Exit, Failure> {
+    pub(crate) fn execute(self, options: &Options) -> Result<Exit, Failure> {
         let settings = Settings::resolve(options, &self.specs)?;
         let target = settings.specs.join(NAME);
         if !self.force && fs::symlink_metadata(&target).is_ok() {
-            return Err(already_exists(&target));
+            return Err(already_exists_failure(&target));
         }
-        let dir = folder(&self.dir)?;
+        let dir = resolve_folder(&self.dir)?;
         fs::create_dir_all(&settings.specs).map_err(|error| {
             Failure::operation_failed(&format!("cannot create `{}`", settings.specs.display()), &error)
         })?;
-        let (name, draft) = draft(&dir, &folder(&settings.specs)?)?;
-        let text = file_text(&name, &draft)?;
+        let (name, draft) = create_draft(&dir, &resolve_folder(&settings.specs)?)?;
+        let text = format_file(&name, &draft)?;
         self.write(&target, &text)?;
-        let checked = spec_files::file(&settings, &target);
+        let checked = spec_files::read_file(&settings, &target);
         let rejected = checked.desired.is_none() || checked.diagnostics.iter().any(Diagnostic::is_error);
         let services: Vec<&Value> = draft.services.iter().map(|service| &service["name"]).collect();
         let report = json!({
@@ -92,22 +92,22 @@ impl Init {
             "diagnostics": checked.diagnostics,
         });
         match self.output.unwrap_or(Format::Table) {
-            Format::Json => output::json(&report)?,
-            Format::Yaml => output::yaml(&report)?,
-            Format::Name => output::data(&format!("{}\n", target.display()))?,
+            Format::Json => output::print_json(&report)?,
+            Format::Yaml => output::print_yaml(&report)?,
+            Format::Name => output::print(&format!("{}\n", target.display()))?,
             Format::Table | Format::Wide => {
                 let from = draft.from.as_ref().map(|from| format!(" from `{from}`"));
-                let services = output::count(services.len(), "service");
+                let services = output::format_count(services.len(), "service");
                 let from = from.unwrap_or_default();
-                output::data(&format!("wrote `{}`{from}: {services}\n", target.display()))?;
+                output::print(&format!("wrote `{}`{from}: {services}\n", target.display()))?;
             }
         }
         for note in &draft.notes {
-            output::note(&format!("note: {note}"));
+            output::print_note(&format!("note: {note}"));
         }
         if !checked.diagnostics.is_empty() {
             let name = target.display().to_string();
-            output::note(&diagnostic::render(&name, &checked.text, &checked.diagnostics));
+            output::print_note(&diagnostic::render(&name, &checked.text, &checked.diagnostics));
         }
         let specs = match &self.specs.specs {
             Some(specs) => format!(" --specs {}", specs.display()),
@@ -125,7 +125,7 @@ impl Init {
             ]
         };
         for next in next {
-            output::note(&format!("{} {next}", output::cyan("hint:")));
+            output::print_note(&format!("{} {next}", output::cyan("hint:")));
         }
         Ok(if rejected { Exit::SpecRejected } else { Exit::Done })
     }
@@ -142,19 +142,19 @@ impl Init {
             .open(target)
             .and_then(|mut file| file.write_all(text.as_bytes()));
         written.map_err(|error| match error.kind() {
-            ErrorKind::AlreadyExists => already_exists(target),
+            ErrorKind::AlreadyExists => already_exists_failure(target),
             _ => Failure::operation_failed(&format!("cannot write `{}`", target.display()), &error),
         })
     }
 }
 
-fn already_exists(target: &Path) -> Failure {
+fn already_exists_failure(target: &Path) -> Failure {
     Failure::with_reason(Reason::Exists, format!("`{}` already exists", target.display()))
-        .exit(Exit::Usage)
-        .hint("overwrite it with `--force`, or choose another folder with `--specs`")
+        .with_exit(Exit::Usage)
+        .with_hint("overwrite it with `--force`, or choose another folder with `--specs`")
 }
 
-fn folder(path: &Path) -> Result<PathBuf, Failure> {
+fn resolve_folder(path: &Path) -> Result<PathBuf, Failure> {
     let found = fs::canonicalize(path).and_then(|path| {
         fs::read_dir(&path)?;
         Ok(path)
@@ -162,41 +162,41 @@ fn folder(path: &Path) -> Result<PathBuf, Failure> {
     found.map_err(|error| {
         let message = format!("cannot read the folder `{}`: {error}", path.display());
         Failure::with_reason(Reason::Unreadable, message)
-            .exit(Exit::Usage)
-            .hint("pass the folder of the project as the argument")
+            .with_exit(Exit::Usage)
+            .with_hint("pass the folder of the project as the argument")
     })
 }
 
 /// Name of the project and content of its spec file. A compose file takes precedence over a Dockerfile.
-fn draft(dir: &Path, specs: &Path) -> Result<(String, Draft), Failure> {
+fn create_draft(dir: &Path, specs: &Path) -> Result<(String, Draft), Failure> {
     let compose = COMPOSE
         .iter()
         .map(|name| dir.join(name))
         .find(|path| path.is_file());
-    let document = compose.as_deref().map(compose::read).transpose()?;
+    let document = compose.as_deref().map(compose::read_document).transpose()?;
     let named = document.as_ref().and_then(|document| document["name"].as_str());
-    let name = named.map_or_else(|| project::name(dir), str::to_owned);
+    let name = named.map_or_else(|| project::find_name(dir), str::to_owned);
     let slug = EnvName::slug(&name).map_or_else(|_| "project".to_owned(), String::from);
     let project = ProjectInfo {
         dir,
-        back: relative(specs, dir),
+        back: relative_path(specs, dir),
         slug: &slug,
     };
     let mut draft = match (&document, compose) {
         (Some(document), Some(path)) => {
-            let mut draft = compose::draft(document, &project);
+            let mut draft = compose::create_draft(document, &project);
             draft.from = path.file_name().map(|name| name.to_string_lossy().into_owned());
             draft
         }
-        _ if dir.join("Dockerfile").is_file() => dockerfile::draft(&project)?,
-        _ => nothing(&project),
+        _ if dir.join("Dockerfile").is_file() => dockerfile::create_draft(&project)?,
+        _ => example_draft(&project),
     };
     let state_inside = draft
         .services
         .iter()
         .any(|service| service.get("build").is_some())
         && specs.starts_with(dir);
-    if state_inside && !ignores_us(dir) {
+    if state_inside && !is_argus_ignored(dir) {
         draft.notes.push(
             "Argus rebuilds the image when its build context changes, so `.dockerignore` should contain `.argus`"
                 .to_owned(),
@@ -207,7 +207,7 @@ fn draft(dir: &Path, specs: &Path) -> Result<(String, Draft), Failure> {
     Ok((name, draft))
 }
 
-fn ignores_us(dir: &Path) -> bool {
+fn is_argus_ignored(dir: &Path) -> bool {
     let ignored = fs::read_to_string(dir.join(".dockerignore")).unwrap_or_default();
     let ours = |line: &str| {
         matches!(
@@ -219,7 +219,7 @@ fn ignores_us(dir: &Path) -> bool {
 }
 
 /// A working example for projects without a compose file and a Dockerfile.
-fn nothing(project: &ProjectInfo<'_>) -> Draft {
+fn example_draft(project: &ProjectInfo<'_>) -> Draft {
     let service = json!({
         "name": "web",
         "image": "nginx:1-alpine",
@@ -237,7 +237,7 @@ fn nothing(project: &ProjectInfo<'_>) -> Draft {
     }
 }
 
-fn file_text(name: &str, draft: &Draft) -> Result<String, Failure> {
+fn format_file(name: &str, draft: &Draft) -> Result<String, Failure> {
     let value = json!({ "version": "1", "project": { "name": name }, "services": draft.services });
     let yaml = argus_crds::yaml::to_yaml(&value)
         .map_err(|error| Failure::operation_failed("cannot write YAML", &error))?;
@@ -255,7 +255,7 @@ fn file_text(name: &str, draft: &Draft) -> Result<String, Failure> {
 }
 
 /// Relative path between two canonical folders.
-fn relative(from: &Path, to: &Path) -> PathBuf {
+fn relative_path(from: &Path, to: &Path) -> PathBuf {
     let (mut from, mut to) = (from.components().peekable(), to.components().peekable());
     while from.peek().is_some() && from.peek() == to.peek() {
         from.next();
@@ -282,7 +282,7 @@ mod tests {
             ("/a", "/a/b/c", "b/c"),
             ("/specs/x", "/src/app", "../../src/app"),
         ] {
-            assert_eq!(relative(Path::new(from), Path::new(to)), Path::new(path));
+            assert_eq!(relative_path(Path::new(from), Path::new(to)), Path::new(path));
         }
     }
 }

@@ -10,19 +10,19 @@ use serde_json::{Map, Value};
 use crate::call_trace;
 
 /// The invoked subcommands with the arguments that came from flags, positionals or variables.
-pub(super) fn command(matches: &ArgMatches, all: &Command) -> Call {
-    let groups = groups(all);
-    let (mut verbs, mut arguments) = ("argus".to_owned(), given(matches, &groups));
+pub(super) fn describe_command(matches: &ArgMatches, all: &Command) -> Call {
+    let groups = list_groups(all);
+    let (mut verbs, mut arguments) = ("argus".to_owned(), given_arguments(matches, &groups));
     let mut inside = matches.subcommand();
     while let Some((verb, matches)) = inside {
         verbs = format!("{verbs} {verb}");
-        arguments.extend(given(matches, &groups));
+        arguments.extend(given_arguments(matches, &groups));
         inside = matches.subcommand();
     }
     Call::new(verbs, call_trace::sanitize(arguments))
 }
 
-fn given(matches: &ArgMatches, groups: &BTreeSet<String>) -> Map<String, Value> {
+fn given_arguments(matches: &ArgMatches, groups: &BTreeSet<String>) -> Map<String, Value> {
     let is_given = |id: &&clap::Id| {
         let source = matches.value_source(id.as_str());
         matches!(source, Some(ValueSource::CommandLine | ValueSource::EnvVariable))
@@ -30,7 +30,7 @@ fn given(matches: &ArgMatches, groups: &BTreeSet<String>) -> Map<String, Value> 
     };
     let given = |id: &clap::Id| {
         let raw = matches.get_raw(id.as_str()).into_iter().flatten();
-        let mut words = raw.map(|word| value(&word.to_string_lossy()));
+        let mut words = raw.map(|word| word_to_json(&word.to_string_lossy()));
         match (words.next(), words.next()) {
             (None, _) => Value::from(true),
             (Some(one), None) => one,
@@ -42,7 +42,7 @@ fn given(matches: &ArgMatches, groups: &BTreeSet<String>) -> Map<String, Value> 
 }
 
 /// Parses numbers and booleans; other words are texts.
-fn value(word: &str) -> Value {
+fn word_to_json(word: &str) -> Value {
     match serde_json::from_str(word) {
         Ok(plain @ (Value::Number(_) | Value::Bool(_))) => plain,
         Ok(_) | Err(_) => Value::from(word),
@@ -50,9 +50,9 @@ fn value(word: &str) -> Value {
 }
 
 /// Ids of argument groups. `ArgMatches` lists them although they are not arguments.
-fn groups(command: &Command) -> BTreeSet<String> {
+fn list_groups(command: &Command) -> BTreeSet<String> {
     let own = command.get_groups().map(|group| group.get_id().to_string());
-    let inside = command.get_subcommands().flat_map(groups);
+    let inside = command.get_subcommands().flat_map(list_groups);
     own.chain(inside).collect()
 }
 
@@ -70,7 +70,7 @@ mod tests {
         let command_line = ["argus", "logs", "shop", "api", "--tail", "3", "--debug"];
         let all = crate::cli::Cli::command();
         let matches = all.clone().try_get_matches_from(command_line).unwrap();
-        let call = command(&matches, &all);
+        let call = describe_command(&matches, &all);
         assert_eq!(call.operation, "argus logs");
         let given: BTreeMap<String, Value> = call.arguments.into_iter().collect();
         let wanted = json!({ "target": "shop", "service": "api", "tail": 3, "debug": true });

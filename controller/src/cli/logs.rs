@@ -88,44 +88,46 @@ struct Sources {
 }
 
 impl Sources {
-    fn redacted(&self, mut line: LogLine) -> LogLine {
+    fn redact(&self, mut line: LogLine) -> LogLine {
         line.text = self.secrets.redacted(&line.text);
         line
     }
 }
 
 impl Logs {
-    pub(crate) fn carry_out(self, options: &Options) -> Result<Exit, Failure> {
+    pub(crate) fn execute(self, options: &Options) -> Result<Exit, Failure> {
         let settings = Settings::resolve(options, &SpecOptions::default())?;
-        let (env, service) = self.target.parts()?;
+        let (env, service) = self.target.parse()?;
         if self.previous || self.run.is_some() {
             let Some(service) = service else {
                 let failure = Failure::usage("failed runs are numbered per service, but no service is given");
-                return Err(failure.hint(format!("list the stored runs with `argus evidence {env} --list`")));
+                return Err(
+                    failure.with_hint(format!("list the stored runs with `argus evidence {env} --list`"))
+                );
             };
             self.replay(&StateDir::at(settings.state), &env, &service)?;
         } else {
-            let shown = super::block_on(self.show(&settings, &env, service.as_deref()));
-            if let (Err(Failure::Error { .. }), Some(service)) = (&shown, &service) {
+            let result = super::block_on(self.show(&settings, &env, service.as_deref()));
+            if let (Err(Failure::Error { .. }), Some(service)) = (&result, &service) {
                 mention_stored_run(&StateDir::at(settings.state), &env, service, None);
             }
-            shown?;
+            result?;
         }
         Ok(Exit::Done)
     }
 
     /// Prints the stored logs of a failed run. It needs neither the engine nor the container.
     fn replay(&self, state: &StateDir, env: &str, service: &str) -> Result<(), Failure> {
-        let run = evidence_store::chosen(state, env, service, self.run)?;
+        let run = evidence_store::select_run(state, env, service, self.run)?;
         for missing in &run.facts.missing {
-            output::note(&format!("note: not stored: {missing}"));
+            output::print_note(&format!("note: not stored: {missing}"));
         }
-        let lines = run.transcript()?;
+        let lines = run.read_lines()?;
         let tail = self.tail.and_then(|tail| usize::try_from(tail).ok());
         let skipped = tail.map_or(0, |tail| lines.len().saturating_sub(tail));
         let lines = lines[skipped..].iter().map(|line| LogLine {
             stderr: line.stderr,
-            text: line.shown(self.timestamps),
+            text: line.format(self.timestamps),
         });
         let Some(format) = self.output.filter(is_for_programs) else {
             return lines.into_iter().try_for_each(|line| print("", &line));
@@ -148,8 +150,8 @@ impl Logs {
                 .print(format);
         }
         let state = StateDir::at(settings.state.clone());
-        let docker = app::docker(settings)?;
-        let sources = sources(&docker, &state, env, service).await?;
+        let docker = app::connect_docker(settings)?;
+        let sources = find_sources(&docker, &state, env, service).await?;
         if let (Some(service), [(_, id)]) = (service, sources.all.as_slice()) {
             mention_stored_run(&state, env, service, Some(id));
         }
@@ -163,9 +165,9 @@ impl Logs {
         let mut lines = select_all(sources.all.iter().map(stream));
         while let Some((name, line)) = lines.next().await {
             let line = line.map_err(|error| app::engine_failure("cannot read logs", &error))?;
-            let line = sources.redacted(line);
+            let line = sources.redact(line);
             if format.is_some() {
-                output::data(&format!("{}\n", json!(Written::new(&name, line))))?;
+                output::print(&format!("{}\n", json!(Written::new(&name, line))))?;
                 continue;
             }
             let prefix = if many {
@@ -195,23 +197,23 @@ fn is_for_programs(format: &Format) -> bool {
 fn print(prefix: &str, line: &LogLine) -> Result<(), Failure> {
     let text = format!("{prefix}{}", line.text);
     if line.stderr {
-        output::note(&text);
+        output::print_note(&text);
         return Ok(());
     }
-    output::data(&format!("{text}\n"))
+    output::print(&format!("{text}\n"))
 }
 
 impl LogsResponse {
     fn print(&self, format: Format) -> Result<(), Failure> {
         match format {
-            Format::Yaml => output::yaml(self),
-            Format::Json | Format::Table | Format::Wide | Format::Name => output::json(self),
+            Format::Yaml => output::print_yaml(self),
+            Format::Json | Format::Table | Format::Wide | Format::Name => output::print_json(self),
         }
     }
 }
 
 /// Last lines of the logs of an environment or of one service, each with its service.
-pub(crate) async fn tail(
+pub(crate) async fn read_tail(
     settings: &Settings,
     env: &str,
     service: Option<&str>,
@@ -231,21 +233,21 @@ async fn read_lines(
     query: LogQuery,
 ) -> Result<LogsResponse, Failure> {
     let state = StateDir::at(settings.state.clone());
-    let docker = app::docker(settings)?;
+    let docker = app::connect_docker(settings)?;
     let mut items = Vec::new();
-    let sources = sources(&docker, &state, env, service).await?;
+    let sources = find_sources(&docker, &state, env, service).await?;
     for (name, id) in &sources.all {
         let mut lines = docker.logs(id, query.clone());
         while let Some(line) = lines.next().await {
             let line = line.map_err(|error| app::engine_failure("cannot read logs", &error))?;
-            items.push(Written::new(name, sources.redacted(line)));
+            items.push(Written::new(name, sources.redact(line)));
         }
     }
     Ok(LogsResponse { items })
 }
 
 /// Containers to read: from the status file, else by their labels on the engine.
-async fn sources(
+async fn find_sources(
     docker: &Docker,
     state: &StateDir,
     env: &str,
@@ -253,20 +255,20 @@ async fn sources(
 ) -> Result<Sources, Failure> {
     let (there, of, only) = (state.clone(), env.to_owned(), service.map(str::to_owned));
     let mut sources = blocking_io::read(move || {
-        breaker::guard(&there)?;
+        breaker::check_engine_breaker(&there)?;
         Ok(Sources {
-            all: known(&there, &of, only.as_deref())?,
-            secrets: secrets(&there, &of),
+            all: sources_from_status(&there, &of, only.as_deref())?,
+            secrets: read_secrets(&there, &of),
         })
     })
     .await?;
     if sources.all.is_empty() {
-        sources.all = labelled(&EngineObserver::open(docker, None).await?.store, env, service);
+        sources.all = sources_from_labels(&EngineObserver::open(docker, None).await?.store, env, service);
     }
     if sources.all.is_empty() {
         let of = service.map_or_else(|| env.to_owned(), |service| format!("{env}/{service}"));
         let (there, named) = (state.clone(), env.to_owned());
-        let hint = if blocking_io::read(move || status::one(&there, &named))
+        let hint = if blocking_io::read(move || status::read_environment(&there, &named))
             .await?
             .is_some()
         {
@@ -276,15 +278,15 @@ async fn sources(
         };
         return Err(
             Failure::with_reason(Reason::NotFound, format!("`{of}` has no container"))
-                .exit(Exit::Unexpected)
-                .hint(hint),
+                .with_exit(Exit::Unexpected)
+                .with_hint(hint),
         );
     }
     Ok(sources)
 }
 
 /// Secrets of an environment, as far as the user may read the saved specs.
-pub(crate) fn secrets(state: &StateDir, env: &str) -> Secrets {
+pub(crate) fn read_secrets(state: &StateDir, env: &str) -> Secrets {
     let stored: PersistedSpecs = status::read_or_default(&state.specs_json());
     let mut all = Secrets::default();
     let accepted = stored.accepted.values();
@@ -295,27 +297,27 @@ pub(crate) fn secrets(state: &StateDir, env: &str) -> Secrets {
 }
 
 /// Prints a note about the stored logs of a failed run, because the logs of a recreated container do not contain them.
-fn mention_stored_run(state: &StateDir, env: &str, service: &str, shown: Option<&ContainerId>) {
-    let row = status::one(state, env)
+fn mention_stored_run(state: &StateDir, env: &str, service: &str, current: Option<&ContainerId>) {
+    let row = status::read_environment(state, env)
         .ok()
         .flatten()
         .and_then(|status| status.services.into_iter().find(|row| row.name == service));
     let good = row.is_some_and(|row| matches!(row.state, ServiceState::Ready | ServiceState::Completed));
-    let newest = evidence_store::chosen(state, env, service, None).ok();
+    let newest = evidence_store::select_run(state, env, service, None).ok();
     let Some(run) =
-        newest.filter(|run| !good && shown.is_none_or(|id| id.as_str() != run.facts.container_id))
+        newest.filter(|run| !good && current.is_none_or(|id| id.as_str() != run.facts.container_id))
     else {
         return;
     };
-    output::note(&format!(
+    output::print_note(&format!(
         "note: run {} failed, see its logs with `argus logs {env} {service} --previous`",
         run.facts.run
     ));
 }
 
 /// Containers in the status file.
-fn known(state: &StateDir, env: &str, service: Option<&str>) -> Result<Vec<Source>, Failure> {
-    let Some(status) = status::one(state, env)? else {
+fn sources_from_status(state: &StateDir, env: &str, service: Option<&str>) -> Result<Vec<Source>, Failure> {
+    let Some(status) = status::read_environment(state, env)? else {
         return Ok(Vec::new());
     };
     let wanted = status
@@ -330,7 +332,7 @@ fn known(state: &StateDir, env: &str, service: Option<&str>) -> Result<Vec<Sourc
 }
 
 /// Containers with matching labels on the engine.
-fn labelled(store: &Store, env: &str, service: Option<&str>) -> Vec<Source> {
+fn sources_from_labels(store: &Store, env: &str, service: Option<&str>) -> Vec<Source> {
     let source = |container: &std::sync::Arc<argus_core::observed::Container>| {
         let owner = container
             .owner()

@@ -16,11 +16,11 @@ pub(crate) struct Man {
 }
 
 impl Man {
-    pub(crate) fn carry_out(self) -> Result<Exit, Failure> {
-        let pages = pages()?;
+    pub(crate) fn execute(self) -> Result<Exit, Failure> {
+        let pages = render_pages()?;
         let Some(dir) = self.dir else {
             if let Some((_, first)) = pages.first() {
-                output::data(first)?;
+                output::print(first)?;
             }
             return Ok(Exit::Done);
         };
@@ -29,23 +29,23 @@ impl Man {
         for (name, page) in pages {
             let path = dir.join(name);
             fs::write(&path, page).map_err(|error| Failure::operation_failed(&doing(&path), &error))?;
-            output::data(&format!("{}\n", path.display()))?;
+            output::print(&format!("{}\n", path.display()))?;
         }
         Ok(Exit::Done)
     }
 }
 
 /// All pages with their file names. The page of `argus` comes first.
-fn pages() -> Result<Vec<(String, String)>, Failure> {
+fn render_pages() -> Result<Vec<(String, String)>, Failure> {
     let mut command = super::Cli::command().disable_help_subcommand(true);
     command.build();
     let mut pages = Vec::new();
-    add(&command, "argus", &mut pages)
+    add_pages(&command, "argus", &mut pages)
         .map_err(|error| Failure::operation_failed("cannot generate manual pages", &error))?;
     Ok(pages)
 }
 
-fn add(command: &Command, name: &str, pages: &mut Vec<(String, String)>) -> std::io::Result<()> {
+fn add_pages(command: &Command, name: &str, pages: &mut Vec<(String, String)>) -> std::io::Result<()> {
     let page = Page::new(command.clone().display_name(name.to_owned()))
         .title(name.to_uppercase())
         .source(concat!("argus ", env!("CARGO_PKG_VERSION")))
@@ -53,9 +53,9 @@ fn add(command: &Command, name: &str, pages: &mut Vec<(String, String)>) -> std:
     let mut text = Vec::new();
     page.render(&mut text)?;
     pages.push((format!("{name}.1"), String::from_utf8_lossy(&text).into_owned()));
-    let shown = command.get_subcommands().filter(|verb| !verb.is_hide_set());
-    for verb in shown {
-        add(verb, &format!("{name}-{}", verb.get_name()), pages)?;
+    let visible = command.get_subcommands().filter(|verb| !verb.is_hide_set());
+    for verb in visible {
+        add_pages(verb, &format!("{name}-{}", verb.get_name()), pages)?;
     }
     Ok(())
 }
@@ -66,13 +66,13 @@ mod tests {
 
     #[test]
     fn every_visible_command_has_a_manual_page() {
-        let pages = pages().unwrap();
+        let pages = render_pages().unwrap();
         let page = |name: &str| {
             let found = pages.iter().find(|(file, _)| file == name);
             found.map(|(_, text)| text.replace('\\', ""))
         };
-        let shown = super::super::Cli::command();
-        for verb in shown.get_subcommands().filter(|verb| !verb.is_hide_set()) {
+        let visible = super::super::Cli::command();
+        for verb in visible.get_subcommands().filter(|verb| !verb.is_hide_set()) {
             let name = verb.get_name();
             let text = page(&format!("argus-{name}.1")).unwrap_or_else(|| panic!("no page of `{name}`"));
             assert!(

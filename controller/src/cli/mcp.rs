@@ -14,11 +14,11 @@ pub(crate) struct Mcp {
 }
 
 impl Mcp {
-    pub(crate) fn carry_out(self, options: &Options) -> Result<Exit, Failure> {
+    pub(crate) fn execute(self, options: &Options) -> Result<Exit, Failure> {
         let settings = Settings::resolve(options, &self.specs)?;
         // Stdout belongs to the protocol. MCP clients show stderr as the server's log.
         crate::telemetry::start(settings.log_format, "warn", None);
-        super::block_on(mcp::stdio(ControllerClient::remote(settings)))?;
+        super::block_on(mcp::serve_stdio(ControllerClient::remote(settings)))?;
         Ok(Exit::Done)
     }
 }

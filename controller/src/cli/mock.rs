@@ -23,11 +23,11 @@ const HEAD: &[&str] = &["AT", "METHOD", "PATH", "STATUS", "MS", "ROUTE"];
 #[derive(Debug, Args)]
 pub(crate) struct Mock {
     #[command(subcommand)]
-    verb: Verb,
+    command: MockCommand,
 }
 
 #[derive(Debug, Subcommand)]
-enum Verb {
+enum MockCommand {
     /// Serve one mock from its file until stopped (used by mock containers)
     Serve(Serve),
     /// Show the requests of a mock, and the route that matched each
@@ -59,21 +59,21 @@ struct Requests {
 }
 
 impl Mock {
-    pub(crate) fn carry_out(self, options: &Options) -> Result<Exit, Failure> {
-        match self.verb {
-            Verb::Serve(serve) => {
+    pub(crate) fn execute(self, options: &Options) -> Result<Exit, Failure> {
+        match self.command {
+            MockCommand::Serve(serve) => {
                 telemetry::start(options.log_format.unwrap_or(LogFormat::Human), "info", None);
                 super::block_on(mock::run(serve.config, serve.listen))
             }
-            Verb::Requests(requests) => requests.carry_out(options),
+            MockCommand::Requests(requests) => requests.execute(options),
         }
     }
 
     /// Requested output format.
     pub(crate) fn output(&self) -> Option<Format> {
-        match &self.verb {
-            Verb::Serve(_) => None,
-            Verb::Requests(requests) => requests.output,
+        match &self.command {
+            MockCommand::Serve(_) => None,
+            MockCommand::Requests(requests) => requests.output,
         }
     }
 }
@@ -113,56 +113,58 @@ pub(crate) struct Request {
 }
 
 impl Requests {
-    fn carry_out(self, options: &Options) -> Result<Exit, Failure> {
+    fn execute(self, options: &Options) -> Result<Exit, Failure> {
         let settings = Settings::resolve(options, &SpecOptions::default())?;
-        let status = status::existing(&StateDir::at(settings.state), &self.environment)?;
-        let page = super::block_on(requests(&status, &self.mock, self.tail))?;
+        let status = status::find_environment(&StateDir::at(settings.state), &self.environment)?;
+        let page = super::block_on(read_requests(&status, &self.mock, self.tail))?;
         match self.output {
-            Some(Format::Json) => output::json(&page)?,
-            Some(Format::Yaml) => output::yaml(&page)?,
-            Some(Format::Table | Format::Wide | Format::Name) | None => output::data(&text(&page))?,
+            Some(Format::Json) => output::print_json(&page)?,
+            Some(Format::Yaml) => output::print_yaml(&page)?,
+            Some(Format::Table | Format::Wide | Format::Name) | None => {
+                output::print(&format_requests(&page))?
+            }
         }
         Ok(Exit::Done)
     }
 }
 
 /// Newest requests of a mock, as reported by the mock itself.
-pub(crate) async fn requests(
+pub(crate) async fn read_requests(
     status: &EnvironmentStatus,
     mock: &str,
     tail: usize,
 ) -> Result<MockRequestsPage, Failure> {
-    requests_after(status, mock, 0, tail).await
+    read_requests_after(status, mock, 0, tail).await
 }
 
 /// Newest requests of a mock after the given number.
-pub(crate) async fn requests_after(
+pub(crate) async fn read_requests_after(
     status: &EnvironmentStatus,
     mock: &str,
     after: u64,
     tail: usize,
 ) -> Result<MockRequestsPage, Failure> {
-    let at = place(status, mock)?;
+    let at = find_address(status, mock)?;
     let path = format!("{RESERVED}/requests?after={after}&limit={tail}");
     let response = client::get_from(at, &path)
         .await
-        .map_err(|error| unavailable(at, &error))?;
+        .map_err(|error| unavailable_failure(at, &error))?;
     serde_json::from_slice(&response).map_err(|error| {
         let error = client::ClientError::InvalidResponse(error.to_string());
-        unavailable(at, &error)
+        unavailable_failure(at, &error)
     })
 }
 
 /// Published address of a mock.
-fn place(status: &EnvironmentStatus, mock: &str) -> Result<SocketAddr, Failure> {
+fn find_address(status: &EnvironmentStatus, mock: &str) -> Result<SocketAddr, Failure> {
     let row = status.services.iter().find(|row| row.name == mock);
-    let row = row.ok_or_else(|| evidence_store::no_service(status, mock))?;
+    let row = row.ok_or_else(|| evidence_store::no_service_failure(status, mock))?;
     let env = &status.environment;
     if row.role != ServiceRole::Mock {
         let message = format!("`{mock}` is a service, not a mock");
         return Err(Failure::with_reason(Reason::NotPossible, message)
-            .exit(Exit::Usage)
-            .hint(format!(
+            .with_exit(Exit::Usage)
+            .with_hint(format!(
                 "read the logs of a service with `argus logs {env} {mock}`"
             )));
     }
@@ -170,8 +172,8 @@ fn place(status: &EnvironmentStatus, mock: &str) -> Result<SocketAddr, Failure> 
     let port = port.ok_or_else(|| {
         let message = format!("cannot reach mock `{mock}`: it has no host port yet");
         Failure::with_reason(Reason::NotReady, message)
-            .exit(Exit::Unexpected)
-            .hint(format!("wait for the environment with `argus wait {env}`"))
+            .with_exit(Exit::Unexpected)
+            .with_hint(format!("wait for the environment with `argus wait {env}`"))
     })?;
     let host = port.host.as_deref().and_then(|host| host.parse::<IpAddr>().ok());
     let host = host.filter(|ip| !ip.is_unspecified());
@@ -181,15 +183,15 @@ fn place(status: &EnvironmentStatus, mock: &str) -> Result<SocketAddr, Failure> 
     ))
 }
 
-fn unavailable(at: SocketAddr, error: &client::ClientError) -> Failure {
+fn unavailable_failure(at: SocketAddr, error: &client::ClientError) -> Failure {
     let message = format!("cannot read the requests of the mock at {at}: {error}");
-    Failure::of(Code::ConnectionLost, message)
+    Failure::with_code(Code::ConnectionLost, message)
         .with_details(serde_json::json!({ "address": at.to_string(), "reason": error.to_string() }))
-        .exit(Exit::Unexpected)
-        .hint("define `routes` or `openapi`, only such mocks record requests")
+        .with_exit(Exit::Unexpected)
+        .with_hint("define `routes` or `openapi`, only such mocks record requests")
 }
 
-fn text(page: &MockRequestsPage) -> String {
+fn format_requests(page: &MockRequestsPage) -> String {
     let rows: Vec<Vec<String>> = page
         .requests
         .iter()
@@ -204,5 +206,5 @@ fn text(page: &MockRequestsPage) -> String {
             ]
         })
         .collect();
-    table::text(HEAD, &rows, output::width())
+    table::format_table(HEAD, &rows, output::terminal_width())
 }

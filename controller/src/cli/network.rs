@@ -53,34 +53,34 @@ pub(crate) struct NetworkReport {
 }
 
 impl Network {
-    pub(crate) fn carry_out(self, options: &Options) -> Result<Exit, Failure> {
+    pub(crate) fn execute(self, options: &Options) -> Result<Exit, Failure> {
         let settings = Settings::resolve(options, &self.specs)?;
-        let env = status::named(&self.environment)?;
+        let env = status::parse_environment(&self.environment)?;
         let report = if self.verify {
-            super::block_on(Box::pin(now(&settings, &env)))?
+            super::block_on(Box::pin(check_now(&settings, &env)))?
         } else {
             let state = StateDir::at(settings.state);
             status::note_if_not_running(&state);
-            last(status::existing(&state, env.as_str())?)
+            last_report(status::find_environment(&state, env.as_str())?)
         };
         match self.output.unwrap_or(Format::Table) {
-            Format::Json => output::json(&report)?,
-            Format::Yaml => output::yaml(&report)?,
+            Format::Json => output::print_json(&report)?,
+            Format::Yaml => output::print_yaml(&report)?,
             Format::Name => {
                 let links = report.connectivity.iter().flat_map(|matrix| &matrix.links);
                 let broken = links.filter(|link| link.error.is_some());
-                output::data(&output::lines(
+                output::print(&output::join_lines(
                     broken.map(|link| format!("{}/{}", link.from, link.to)),
                 ))?;
             }
-            Format::Table | Format::Wide => output::data(&text(&report))?,
+            Format::Table | Format::Wide => output::print(&format_report(&report))?,
         }
-        Ok(exit(&report))
+        Ok(exit_for_report(&report))
     }
 }
 
 /// Last results of the controller.
-pub(crate) fn last(status: EnvironmentStatus) -> NetworkReport {
+pub(crate) fn last_report(status: EnvironmentStatus) -> NetworkReport {
     let of_a_link =
         |error: &StructuredError| matches!(error.code, Code::DnsResolutionFailed | Code::NetworkUnreachable);
     let condition = status
@@ -99,17 +99,17 @@ pub(crate) fn last(status: EnvironmentStatus) -> NetworkReport {
 }
 
 /// Checks the connectivity now, without a controller.
-pub(crate) async fn now(settings: &Settings, env: &EnvName) -> Result<NetworkReport, Failure> {
+pub(crate) async fn check_now(settings: &Settings, env: &EnvName) -> Result<NetworkReport, Failure> {
     let collector = FactCollector::of(settings)?;
     let wanted = collector.wanted().await;
-    let wanted =
-        wanted.map_err(|cause| Failure::with_reason(Reason::Unreadable, cause).exit(Exit::Unexpected))?;
+    let wanted = wanted
+        .map_err(|cause| Failure::with_reason(Reason::Unreadable, cause).with_exit(Exit::Unexpected))?;
     let Some(accepted) = wanted.get(env) else {
         let names: Vec<&EnvName> = wanted.keys().collect();
-        let message = format!("no environment `{env}`; {}", status::listed(&names));
+        let message = format!("no environment `{env}`; {}", status::format_known(&names));
         return Err(Failure::with_reason(Reason::NotFound, message)
-            .exit(Exit::Usage)
-            .hint(status::LIST));
+            .with_exit(Exit::Usage)
+            .with_hint(status::LIST));
     };
     let mut observer = EngineObserver::open(collector.docker(), Some([env.clone()].into())).await?;
     observer.inspect().await?;
@@ -137,16 +137,16 @@ pub(crate) async fn now(settings: &Settings, env: &EnvName) -> Result<NetworkRep
 }
 
 /// A broken link ends with the exit code of its error. An incomplete check without broken links ends with [`Exit::TimedOut`].
-fn exit(report: &NetworkReport) -> Exit {
+fn exit_for_report(report: &NetworkReport) -> Exit {
     match report.errors.first() {
-        Some(error) => Exit::of(error.code),
+        Some(error) => Exit::from_code(error.code),
         None if report.verified => Exit::Done,
         None => Exit::TimedOut,
     }
 }
 
 /// Report as text for people.
-pub(crate) fn text(report: &NetworkReport) -> String {
+pub(crate) fn format_report(report: &NetworkReport) -> String {
     let mut text = Vec::new();
     let links = report.connectivity.as_ref().map(|matrix| matrix.links.as_slice());
     let links = links.unwrap_or_default();
@@ -183,7 +183,7 @@ pub(crate) fn text(report: &NetworkReport) -> String {
                 ]
             })
             .collect();
-        text.extend(table::lines(
+        text.extend(table::format_lines(
             &["FROM", "TO", "HOST", "PORT", "DNS", "TCP", "ERROR"],
             &rows,
         ));
@@ -197,14 +197,14 @@ pub(crate) fn text(report: &NetworkReport) -> String {
     );
     text.push(match (&report.condition, report.verified) {
         (_, true) if links.is_empty() => "no service refers to another".to_owned(),
-        (_, true) => output::green(format!("{} verified", output::count(links.len(), "link"))),
+        (_, true) => output::green(format!("{} verified", output::format_count(links.len(), "link"))),
         (Some(condition), false) => output::yellow(format!(
             "not verified, {}: {}",
             condition.reason, condition.message
         )),
         (None, false) => output::yellow("not verified"),
     });
-    let mut hints: Vec<String> = report.errors.iter().flat_map(output::hints).collect();
+    let mut hints: Vec<String> = report.errors.iter().flat_map(output::format_hints).collect();
     hints.sort();
     hints.dedup();
     text.extend(
@@ -212,5 +212,5 @@ pub(crate) fn text(report: &NetworkReport) -> String {
             .into_iter()
             .map(|hint| format!("{} {hint}", output::cyan("hint:"))),
     );
-    output::lines(text)
+    output::join_lines(text)
 }

@@ -25,7 +25,7 @@ use crate::exit::Failure;
 const LIST_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Runs one action with its deadline.
-pub(crate) async fn execute(docker: Docker, step: Step) -> (Step, Result<Done, ActionError>) {
+pub(crate) async fn execute_step(docker: Docker, step: Step) -> (Step, Result<Done, ActionError>) {
     let limit = Deadlines::default()
         .of(&step.action)
         .unwrap_or(argus_backend::PROGRESS_TIMEOUT);
@@ -40,7 +40,7 @@ pub(crate) async fn execute(docker: Docker, step: Step) -> (Step, Result<Done, A
 }
 
 /// Reads the leases of other controllers. The command itself holds no lease.
-pub(crate) async fn leases(
+pub(crate) async fn read_leases(
     docker: &Docker,
     identity: &ControllerIdentity,
     state: &StateDir,

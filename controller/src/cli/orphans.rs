@@ -9,7 +9,7 @@ use argus_reconciler::state_dir::StateDir;
 use argus_reconciler::{Command, clock};
 use clap::Args;
 
-use super::client::{failure, send};
+use super::client::{command_failure, send};
 use super::output::{self, Format};
 use super::{status, table};
 use crate::blocking_io;
@@ -33,7 +33,7 @@ pub(crate) struct Orphans {
     #[arg(long, value_name = "NAME")]
     project: Vec<String>,
     /// Maximum time until the orphans are gone
-    #[arg(long, default_value = "60s", value_parser = crate::settings::span)]
+    #[arg(long, default_value = "60s", value_parser = crate::settings::parse_duration)]
     timeout: Duration,
     /// Output format [default: table]
     #[arg(short, long, value_enum)]
@@ -41,15 +41,18 @@ pub(crate) struct Orphans {
 }
 
 impl Orphans {
-    pub(crate) fn carry_out(self, options: &Options) -> Result<Exit, Failure> {
+    pub(crate) fn execute(self, options: &Options) -> Result<Exit, Failure> {
         let settings = Settings::resolve(options, &SpecOptions::default())?;
         let clean = self.clean.then_some(self.timeout);
-        let mut found = super::block_on(of(&settings, &self.project, clean))?;
-        found.retain(|orphan| self.concerns(orphan));
-        show(&found, self.output)?;
-        let remaining: Vec<&Orphan> = found.iter().filter(|orphan| stays(orphan)).collect();
+        let mut found = super::block_on(list_or_clean(&settings, &self.project, clean))?;
+        found.retain(|orphan| self.selects(orphan));
+        print_orphans(&found, self.output)?;
+        let remaining: Vec<&Orphan> = found.iter().filter(|orphan| is_removal_pending(orphan)).collect();
         if self.clean && !remaining.is_empty() {
-            let message = format!("cannot remove {}", output::count(remaining.len(), "orphan"));
+            let message = format!(
+                "cannot remove {}",
+                output::format_count(remaining.len(), "orphan")
+            );
             let error = StructuredError::new(Code::CleanupFailed, message);
             return Err(Failure::new(
                 error.details(serde_json::json!({ "orphans": remaining })),
@@ -58,7 +61,7 @@ impl Orphans {
         Ok(Exit::Done)
     }
 
-    fn concerns(&self, orphan: &Orphan) -> bool {
+    fn selects(&self, orphan: &Orphan) -> bool {
         self.project.is_empty()
             || orphan
                 .project
@@ -68,7 +71,7 @@ impl Orphans {
 }
 
 /// Lists the orphans, from the controller's status or from the engine. With `clean`, removes them within this time.
-pub(crate) async fn of(
+pub(crate) async fn list_or_clean(
     settings: &Settings,
     projects: &[String],
     clean: Option<Duration>,
@@ -79,30 +82,34 @@ pub(crate) async fn of(
         blocking_io::read(move || Ok(status::is_alive(&there))).await?,
         clean,
     ) {
-        (true, None) => listed(&state).await,
-        (true, Some(limit)) => through(&state, projects, limit).await,
+        (true, None) => read_orphans(&state).await,
+        (true, Some(limit)) => remove_orphans(&state, projects, limit).await,
         (false, clean) => offline::list_or_clean(settings, projects, clean).await,
     }
 }
 
 /// Returns true if the removal of an orphan was requested and is not complete.
-pub(crate) fn stays(orphan: &Orphan) -> bool {
+pub(crate) fn is_removal_pending(orphan: &Orphan) -> bool {
     matches!(orphan.result.as_str(), "failed" | "removing" | "waiting")
 }
 
 /// Orphans in the controller's status.
-async fn listed(state: &StateDir) -> Result<Vec<Orphan>, Failure> {
+async fn read_orphans(state: &StateDir) -> Result<Vec<Orphan>, Failure> {
     let state = state.clone();
-    let status = blocking_io::read(move || status::controller(&state)).await?;
+    let status = blocking_io::read(move || status::read_controller(&state)).await?;
     Ok(status.map(|status| status.orphans).unwrap_or_default())
 }
 
 /// Removes orphans through the running controller.
-async fn through(state: &StateDir, projects: &[String], timeout: Duration) -> Result<Vec<Orphan>, Failure> {
-    let before = listed(state).await?;
+async fn remove_orphans(
+    state: &StateDir,
+    projects: &[String],
+    timeout: Duration,
+) -> Result<Vec<Orphan>, Failure> {
+    let before = read_orphans(state).await?;
     let there = state.clone();
     let requested: BTreeSet<String> = if projects.is_empty() {
-        blocking_io::read(move || status::all(&there))
+        blocking_io::read(move || status::read_environments(&there))
             .await?
             .into_iter()
             .map(|status| status.project)
@@ -114,13 +121,13 @@ async fn through(state: &StateDir, projects: &[String], timeout: Duration) -> Re
     let command = Command::CleanOrphans {
         projects: projects.to_vec(),
     };
-    send(state, &command).await.map_err(failure)?;
+    send(state, &command).await.map_err(command_failure)?;
     let deadline = clock::now() + timeout;
     loop {
-        let now = listed(state).await?;
+        let now = read_orphans(state).await?;
         let mut open = now.iter().filter(|orphan| is_requested(orphan));
         if open.all(is_decided) || clock::now() >= deadline {
-            return Ok(outcome(before, now));
+            return Ok(removal_results(before, now));
         }
         tokio::time::sleep(POLL_INTERVAL).await;
     }
@@ -136,7 +143,7 @@ fn is_decided(orphan: &Orphan) -> bool {
 }
 
 /// Orphans that disappeared get the result `removed`. The others have their current result.
-fn outcome(before: Vec<Orphan>, now: Vec<Orphan>) -> Vec<Orphan> {
+fn removal_results(before: Vec<Orphan>, now: Vec<Orphan>) -> Vec<Orphan> {
     let there: BTreeSet<(String, String)> = now.iter().map(|o| (o.kind.clone(), o.id.clone())).collect();
     let mut all: Vec<Orphan> = before
         .into_iter()
@@ -151,13 +158,13 @@ fn outcome(before: Vec<Orphan>, now: Vec<Orphan>) -> Vec<Orphan> {
     all
 }
 
-fn show(found: &[Orphan], format: Option<Format>) -> Result<(), Failure> {
+fn print_orphans(found: &[Orphan], format: Option<Format>) -> Result<(), Failure> {
     match format {
-        Some(Format::Json) => output::json(&serde_json::json!({ "items": found })),
-        Some(Format::Yaml) => output::yaml(&serde_json::json!({ "items": found })),
-        Some(Format::Name) => output::data(&output::lines(found.iter().map(|orphan| &orphan.name))),
+        Some(Format::Json) => output::print_json(&serde_json::json!({ "items": found })),
+        Some(Format::Yaml) => output::print_yaml(&serde_json::json!({ "items": found })),
+        Some(Format::Name) => output::print(&output::join_lines(found.iter().map(|orphan| &orphan.name))),
         Some(Format::Table | Format::Wide) | None if found.is_empty() => {
-            output::note("no orphans");
+            output::print_note("no orphans");
             Ok(())
         }
         Some(Format::Table | Format::Wide) | None => {
@@ -170,8 +177,8 @@ fn show(found: &[Orphan], format: Option<Format>) -> Result<(), Failure> {
                 cells
             };
             let rows: Vec<_> = found.iter().map(row).collect();
-            let width = output::width().filter(|_| !wide);
-            output::data(&table::text(if wide { WIDE } else { HEAD }, &rows, width))
+            let width = output::terminal_width().filter(|_| !wide);
+            output::print(&table::format_table(if wide { WIDE } else { HEAD }, &rows, width))
         }
     }
 }

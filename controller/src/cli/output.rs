@@ -28,7 +28,7 @@ pub(crate) enum Format {
 }
 
 /// Writes data to stdout. A closed pipe is [`Failure::BrokenPipe`], which ends a command successfully.
-pub(crate) fn data(text: &str) -> Result<(), Failure> {
+pub(crate) fn print(text: &str) -> Result<(), Failure> {
     let mut out = anstream::stdout().lock();
     let written = out.write_all(text.as_bytes()).and_then(|()| out.flush());
     written.map_err(|error| match error.kind() {
@@ -38,63 +38,63 @@ pub(crate) fn data(text: &str) -> Result<(), Failure> {
 }
 
 /// Writes a value as JSON to stdout.
-pub(crate) fn json<T: Serialize>(value: &T) -> Result<(), Failure> {
+pub(crate) fn print_json<T: Serialize>(value: &T) -> Result<(), Failure> {
     let unwritten = |error| Failure::operation_failed("cannot write JSON", &error);
     let value = serde_json::to_value(value).map_err(unwritten)?;
-    let text = serde_json::to_string_pretty(&call_trace::with_traces(value)).map_err(unwritten)?;
-    data(&format!("{text}\n"))
+    let text = serde_json::to_string_pretty(&call_trace::add_traces(value)).map_err(unwritten)?;
+    print(&format!("{text}\n"))
 }
 
 /// Writes a value as YAML to stdout.
-pub(crate) fn yaml<T: Serialize>(value: &T) -> Result<(), Failure> {
+pub(crate) fn print_yaml<T: Serialize>(value: &T) -> Result<(), Failure> {
     let unwritten = |error: &dyn std::error::Error| Failure::operation_failed("cannot write YAML", error);
     let value = serde_json::to_value(value).map_err(|error| unwritten(&error))?;
     let text =
-        argus_crds::yaml::to_yaml(&call_trace::with_traces(value)).map_err(|error| unwritten(&error))?;
-    data(&text)
+        argus_crds::yaml::to_yaml(&call_trace::add_traces(value)).map_err(|error| unwritten(&error))?;
+    print(&text)
 }
 
 /// Writes a line to stderr.
-pub(crate) fn note(text: &str) {
+pub(crate) fn print_note(text: &str) {
     // A closed stderr is ignored.
     drop(writeln!(anstream::stderr().lock(), "{text}"));
 }
 
 /// Prints a failure to stderr and returns its exit code.
-pub(crate) fn fail(failure: Failure, as_json: bool) -> Exit {
+pub(crate) fn print_failure(failure: Failure, as_json: bool) -> Exit {
     let (error, exit, hint) = match failure {
         Failure::BrokenPipe => return Exit::Done,
         Failure::Error { exit, .. } if as_json => {
-            note(&as_text(failure));
+            print_note(&failure_to_json(failure));
             return exit;
         }
         Failure::Error { error, exit, hint } => (error, exit, hint),
     };
-    note(&format!("{} {}", red("error:"), error.message));
-    for hint in hint.into_iter().chain(hints(&error)).take(3) {
-        note(&format!("{} {hint}", cyan("hint:")));
+    print_note(&format!("{} {}", red("error:"), error.message));
+    for hint in hint.into_iter().chain(format_hints(&error)).take(3) {
+        print_note(&format!("{} {hint}", cyan("hint:")));
     }
-    for call in call_trace::calls_of(&error) {
-        note(&format!("{} {}", cyan("called:"), call_trace::line(&call)));
+    for call in call_trace::error_calls(&error) {
+        print_note(&format!("{} {}", cyan("called:"), call_trace::format_call(&call)));
     }
     exit
 }
 
 /// JSON text of a failure: a [`StructuredError`] with its call trace.
-pub(crate) fn as_text(failure: Failure) -> String {
+pub(crate) fn failure_to_json(failure: Failure) -> String {
     let error = failure.into_error();
-    let debug = call_trace::calls_of(&error);
+    let debug = call_trace::error_calls(&error);
     let error = StructuredError { debug, ..error };
     serde_json::to_string_pretty(&error).unwrap_or_else(|_| error.to_string())
 }
 
 /// Hints of an error: its remedies in words, with their commands.
-pub(crate) fn hints(error: &argus_crds::error::StructuredError) -> Vec<String> {
-    remedies(&error.remedies)
+pub(crate) fn format_hints(error: &argus_crds::error::StructuredError) -> Vec<String> {
+    format_remedies(&error.remedies)
 }
 
 /// Remedies in words, with their commands.
-pub(crate) fn remedies(remedies: &[argus_crds::error::Remedy]) -> Vec<String> {
+pub(crate) fn format_remedies(remedies: &[argus_crds::error::Remedy]) -> Vec<String> {
     let words = |remedy: &argus_crds::error::Remedy| match &remedy.command {
         Some(command) => format!("{}: `{command}`", remedy.summary),
         None => remedy.summary.clone(),
@@ -102,13 +102,13 @@ pub(crate) fn remedies(remedies: &[argus_crds::error::Remedy]) -> Vec<String> {
     remedies.iter().map(words).collect()
 }
 
-fn styled(colour: AnsiColor, text: impl Display) -> String {
+fn style(colour: AnsiColor, text: impl Display) -> String {
     let style = Style::new().fg_color(Some(colour.into()));
     format!("{style}{text}{style:#}")
 }
 
 /// Columns of the terminal on stdout. `None` without a terminal: lines may have any length.
-pub(crate) fn width() -> Option<usize> {
+pub(crate) fn terminal_width() -> Option<usize> {
     let term = console::Term::stdout();
     // A terminal of unknown size reports 0 columns.
     let columns = term.is_term().then(|| usize::from(term.size().1));
@@ -116,38 +116,38 @@ pub(crate) fn width() -> Option<usize> {
 }
 
 /// Joins items into lines.
-pub(crate) fn lines<T: Display>(items: impl IntoIterator<Item = T>) -> String {
+pub(crate) fn join_lines<T: Display>(items: impl IntoIterator<Item = T>) -> String {
     let lines: Vec<String> = items.into_iter().map(|item| item.to_string() + "\n").collect();
     lines.concat()
 }
 
 /// Number with a noun, such as `1 service` or `2 services`.
-pub(crate) fn count(number: usize, thing: &str) -> String {
+pub(crate) fn format_count(number: usize, thing: &str) -> String {
     format!("{number} {thing}{}", if number == 1 { "" } else { "s" })
 }
 
 /// Styles a text red.
 pub(crate) fn red(text: impl Display) -> String {
-    styled(AnsiColor::Red, text)
+    style(AnsiColor::Red, text)
 }
 
 /// Styles a text cyan.
 pub(crate) fn cyan(text: impl Display) -> String {
-    styled(AnsiColor::Cyan, text)
+    style(AnsiColor::Cyan, text)
 }
 
 /// Styles a text green.
 pub(crate) fn green(text: impl Display) -> String {
-    styled(AnsiColor::Green, text)
+    style(AnsiColor::Green, text)
 }
 
 /// Styles a text yellow.
 pub(crate) fn yellow(text: impl Display) -> String {
-    styled(AnsiColor::Yellow, text)
+    style(AnsiColor::Yellow, text)
 }
 
 /// Phase of an environment with its colour.
-pub(crate) fn phase(phase: Phase) -> String {
+pub(crate) fn format_phase(phase: Phase) -> String {
     let word = format!("{phase:?}");
     match phase {
         Phase::Ready => green(word),
@@ -158,7 +158,7 @@ pub(crate) fn phase(phase: Phase) -> String {
 }
 
 /// State of a service with its colour.
-pub(crate) fn state(state: ServiceState) -> String {
+pub(crate) fn format_state(state: ServiceState) -> String {
     let word = format!("{state:?}");
     match state {
         ServiceState::Ready | ServiceState::Completed => green(word),
@@ -175,7 +175,7 @@ pub(crate) fn state(state: ServiceState) -> String {
 }
 
 /// Health of a service with its colour.
-pub(crate) fn health(health: Health) -> String {
+pub(crate) fn format_health(health: Health) -> String {
     match health {
         Health::Healthy => green("Healthy"),
         Health::Unhealthy => red("Unhealthy"),
@@ -186,6 +186,6 @@ pub(crate) fn health(health: Health) -> String {
 }
 
 /// Status of a condition.
-pub(crate) fn truth(truth: Truth) -> String {
+pub(crate) fn format_truth(truth: Truth) -> String {
     format!("{truth:?}")
 }

@@ -9,7 +9,7 @@ use super::Cli;
 mod commands;
 
 /// Markdown pages with their paths.
-fn pages() -> Vec<(String, String)> {
+fn read_pages() -> Vec<(String, String)> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
     let docs = std::fs::read_dir(root.join("docs"))
         .unwrap()
@@ -28,7 +28,7 @@ fn pages() -> Vec<(String, String)> {
 }
 
 /// Command lines in shell blocks, and commands between backticks in sentences.
-fn command_lines(page: &str) -> (Vec<String>, Vec<String>) {
+fn parse_command_lines(page: &str) -> (Vec<String>, Vec<String>) {
     let (mut lines, mut words) = (Vec::new(), Vec::new());
     let mut block = None;
     for line in page.lines() {
@@ -70,8 +70,8 @@ fn command_lines(page: &str) -> (Vec<String>, Vec<String>) {
 #[test]
 fn command_lines_in_shell_blocks_are_valid() {
     let mut valid = 0;
-    for (page, text) in pages() {
-        for line in command_lines(&text).0 {
+    for (page, text) in read_pages() {
+        for line in parse_command_lines(&text).0 {
             if let Err(error) = Cli::try_parse_from(line.split_whitespace()) {
                 panic!("{page}: `{line}`: {error}");
             }
@@ -85,8 +85,8 @@ fn command_lines_in_shell_blocks_are_valid() {
 #[test]
 fn commands_named_in_sentences_exist_with_their_flags() {
     let (mut named, command) = (0, Cli::command());
-    for (page, text) in pages() {
-        for call in command_lines(&text).1 {
+    for (page, text) in read_pages() {
+        for call in parse_command_lines(&text).1 {
             let mut at = &command;
             for word in call.replace(['[', ']', '(', ')'], " ").split_whitespace().skip(1) {
                 if let Some(below) = at.find_subcommand(word) {

@@ -24,7 +24,7 @@ use clap::Args;
 mod health;
 mod report;
 
-pub(crate) use report::{EnvironmentPlan, PlanReport, plan_report};
+pub(crate) use report::{EnvironmentPlan, PlanReport, create_report};
 
 use super::offline::{self, EngineObserver};
 use super::output::{self, Format};
@@ -65,42 +65,45 @@ struct Forecast {
 type Forecasts = BTreeMap<EnvName, Forecast>;
 
 impl Plan {
-    pub(crate) fn carry_out(self, options: &Options) -> Result<Exit, Failure> {
+    pub(crate) fn execute(self, options: &Options) -> Result<Exit, Failure> {
         let settings = Settings::resolve(options, &self.specs)?;
         if let Some(wanted) = &self.environment {
-            status::named(wanted)?;
+            status::parse_environment(wanted)?;
         }
-        let (registry, rejected) = folder(&settings)?;
+        let (registry, rejected) = read_folder(&settings)?;
         print_rejected(&registry);
-        let forecasts = super::block_on(forecasts_for(
+        let forecasts = super::block_on(create_forecasts_for(
             &settings,
             &registry,
             self.environment.as_deref(),
             rejected,
         ))?;
         match self.output.unwrap_or(Format::Table) {
-            Format::Json => output::json(&report::to_report(&forecasts))?,
-            Format::Yaml => output::yaml(&report::to_report(&forecasts))?,
-            Format::Name => output::data(&output::lines(forecasts.keys()))?,
-            Format::Table | Format::Wide => output::data(&table::prose(&text(&forecasts), output::width()))?,
+            Format::Json => output::print_json(&report::convert_forecasts(&forecasts))?,
+            Format::Yaml => output::print_yaml(&report::convert_forecasts(&forecasts))?,
+            Format::Name => output::print(&output::join_lines(forecasts.keys()))?,
+            Format::Table | Format::Wide => output::print(&table::format_prose(
+                &format_forecasts(&forecasts),
+                output::terminal_width(),
+            ))?,
         }
         Ok(if rejected { Exit::SpecRejected } else { Exit::Done })
     }
 }
 
 /// Reads the specs folder as a controller would. The flag is true if a file is rejected.
-fn folder(settings: &Settings) -> Result<(SpecRegistry, bool), Failure> {
+fn read_folder(settings: &Settings) -> Result<(SpecRegistry, bool), Failure> {
     let state = StateDir::at(settings.state.clone());
     let stored: PersistedSpecs = read_or_default(&state.specs_json());
-    let registry = spec_files::folder(
+    let registry = spec_files::read_folder(
         settings,
         &settings.specs,
-        &identity(settings, &state).controller,
+        &read_identity(settings, &state).controller,
         stored,
     )?;
     if let Some(cause) = &registry.unavailable {
         let details = serde_json::json!({ "path": settings.specs, "reason": cause });
-        return Err(Failure::of(Code::SpecInvalid, cause.clone()).with_details(details));
+        return Err(Failure::with_code(Code::SpecInvalid, cause.clone()).with_details(details));
     }
     let is_rejected = |entry: &FileEntry| entry.diagnostics.iter().any(argus_crds::Diagnostic::is_error);
     let rejected = registry.files.values().any(is_rejected);
@@ -108,7 +111,7 @@ fn folder(settings: &Settings) -> Result<(SpecRegistry, bool), Failure> {
 }
 
 /// Forecasts of the given environment, which must exist, or of all environments.
-async fn forecasts_for(
+async fn create_forecasts_for(
     settings: &Settings,
     registry: &SpecRegistry,
     wanted: Option<&str>,
@@ -117,14 +120,21 @@ async fn forecasts_for(
     let (own, named) = (settings.clone(), wanted.map(str::to_owned));
     let (identity, persisted, known) = blocking_io::read(move || {
         let state = StateDir::at(own.state.clone());
-        let known = named.map(|env| status::one(&state, &env)).transpose()?.flatten();
-        Ok((identity(&own, &state), persisted(&state), known.is_some()))
+        let known = named
+            .map(|env| status::read_environment(&state, &env))
+            .transpose()?
+            .flatten();
+        Ok((
+            read_identity(&own, &state),
+            read_persisted(&state),
+            known.is_some(),
+        ))
     })
     .await?;
-    let mut forecasts = forecasts(settings, registry, identity, persisted).await?;
+    let mut forecasts = create_forecasts(settings, registry, identity, persisted).await?;
     if let Some(wanted) = wanted {
         if !known && !forecasts.keys().any(|env| env.as_str() == wanted) {
-            return Err(unknown(wanted, &forecasts, rejected));
+            return Err(unknown_environment(wanted, &forecasts, rejected));
         }
         forecasts.retain(|env, _| env.as_str() == wanted);
     }
@@ -132,14 +142,17 @@ async fn forecasts_for(
 }
 
 /// Forecasts of all environments as text.
-pub(super) async fn as_text(settings: &Settings, registry: &SpecRegistry) -> Result<String, Failure> {
+pub(super) async fn format_forecasts_for(
+    settings: &Settings,
+    registry: &SpecRegistry,
+) -> Result<String, Failure> {
     let state = StateDir::at(settings.state.clone());
-    let identity = identity(settings, &state);
-    let forecasts = forecasts(settings, registry, identity, persisted(&state)).await?;
-    Ok(text(&forecasts))
+    let identity = read_identity(settings, &state);
+    let forecasts = create_forecasts(settings, registry, identity, read_persisted(&state)).await?;
+    Ok(format_forecasts(&forecasts))
 }
 
-fn identity(settings: &Settings, state: &StateDir) -> ControllerIdentity {
+fn read_identity(settings: &Settings, state: &StateDir) -> ControllerIdentity {
     ControllerIdentity {
         controller: argus_reconciler::identity::peek(&state.identity()).unwrap_or_default(),
         run: String::new(),
@@ -148,31 +161,34 @@ fn identity(settings: &Settings, state: &StateDir) -> ControllerIdentity {
 }
 
 /// Saved state of the controller. It is empty for other users, because the file is private.
-fn persisted(state: &StateDir) -> PersistedState {
+fn read_persisted(state: &StateDir) -> PersistedState {
     read_or_default(&state.state_json())
 }
 
-fn unknown(wanted: &str, forecasts: &Forecasts, rejected: bool) -> Failure {
+fn unknown_environment(wanted: &str, forecasts: &Forecasts, rejected: bool) -> Failure {
     let known: Vec<_> = forecasts.keys().collect();
     let suffix = if rejected { "; some files are rejected" } else { "" };
-    let message = format!("no environment `{wanted}`; {}{suffix}", status::listed(&known));
+    let message = format!(
+        "no environment `{wanted}`; {}{suffix}",
+        status::format_known(&known)
+    );
     Failure::with_reason(Reason::NotFound, message)
-        .exit(Exit::Usage)
-        .hint("pass the name of an environment instead of a file, or plan all with `argus plan`")
+        .with_exit(Exit::Usage)
+        .with_hint("pass the name of an environment instead of a file, or plan all with `argus plan`")
 }
 
-async fn forecasts(
+async fn create_forecasts(
     settings: &Settings,
     registry: &SpecRegistry,
     identity: ControllerIdentity,
     persisted: PersistedState,
 ) -> Result<Forecasts, Failure> {
-    let docker = app::docker(settings)?;
+    let docker = app::connect_docker(settings)?;
     let mut observer = EngineObserver::open(&docker, None).await?;
     // A list does not contain exit codes, but plans depend on them.
     observer.inspect().await?;
     let store = observer.store;
-    let leases = offline::leases(&docker, &identity, &StateDir::at(settings.state.clone())).await?;
+    let leases = offline::read_leases(&docker, &identity, &StateDir::at(settings.state.clone())).await?;
     let preflight = PreflightSnapshot {
         host: docker.host_facts().await,
         at: Some(clock::now()),
@@ -188,7 +204,7 @@ async fn forecasts(
     };
     specs.retain(|env, accepted| !is_down(env, accepted));
     let (planner, now) = (Planner::new(identity, planner_state), clock::now());
-    let health = health::states(settings, &store, now).await?;
+    let health = health::read_probe_states(settings, &store, now).await?;
     let inputs = Inputs {
         requests: &persisted.overrides.requests,
         leases: &leases,
@@ -215,7 +231,7 @@ async fn forecasts(
     // Environments of other controllers are not planned.
     forecasts.retain(|env, forecast| specs.contains_key(env) || !forecast.plan.is_settled());
     for step in core::forecast::forecast(planner, &specs, &store, &health, &leases, now) {
-        if let Some(env) = environment_of(&step.subject, &specs, &store) {
+        if let Some(env) = find_environment(&step.subject, &specs, &store) {
             forecasts.entry(env).or_default().steps.push(step);
         }
     }
@@ -229,7 +245,7 @@ async fn forecasts(
 }
 
 /// Environment of a subject. For a shared image, the first environment that uses it.
-fn environment_of(
+fn find_environment(
     subject: &Subject,
     specs: &BTreeMap<EnvName, Arc<Accepted>>,
     store: &Store,
@@ -257,7 +273,7 @@ fn print_rejected(registry: &SpecRegistry) {
                 .as_ref()
                 .map(|text| String::from_utf8_lossy(&text.bytes).into_owned());
             let name = path.display().to_string();
-            output::note(&diagnostic::render(
+            output::print_note(&diagnostic::render(
                 &name,
                 &text.unwrap_or_default(),
                 &entry.diagnostics,
@@ -266,7 +282,7 @@ fn print_rejected(registry: &SpecRegistry) {
     }
 }
 
-fn text(forecasts: &Forecasts) -> String {
+fn format_forecasts(forecasts: &Forecasts) -> String {
     let mut lines = Vec::new();
     for (
         env,
@@ -297,7 +313,7 @@ fn text(forecasts: &Forecasts) -> String {
             lines.push(format!("{env}: nothing to do"));
             continue;
         }
-        lines.push(format!("{env}: {}", output::count(steps.len(), "step")));
+        lines.push(format!("{env}: {}", output::format_count(steps.len(), "step")));
         for step in steps {
             lines.push(format!(
                 "  {} {} ({})",
@@ -319,7 +335,7 @@ fn text(forecasts: &Forecasts) -> String {
     if forecasts.is_empty() {
         lines.push("nothing to do".to_owned());
     }
-    output::lines(lines)
+    output::join_lines(lines)
 }
 
 #[cfg(test)]
@@ -334,7 +350,7 @@ mod tests {
         };
         let forecasts = Forecasts::from([(EnvName::new("shop").unwrap(), forecast)]);
         assert_eq!(
-            text(&forecasts),
+            format_forecasts(&forecasts),
             "shop: removed by `argus down`; start it again by editing its file or with `argus retry shop`\n"
         );
         let forecast = Forecast {
@@ -343,10 +359,10 @@ mod tests {
             ..Forecast::default()
         };
         assert_eq!(
-            text(&Forecasts::from([(EnvName::new("shop").unwrap(), forecast)])),
+            format_forecasts(&Forecasts::from([(EnvName::new("shop").unwrap(), forecast)])),
             "shop: expired after its `argus.ttl`; start it again by editing its file or with `argus retry shop`\n"
         );
-        let Failure::Error { error, exit, hint } = unknown("shpo", &forecasts, false) else {
+        let Failure::Error { error, exit, hint } = unknown_environment("shpo", &forecasts, false) else {
             panic!("no error")
         };
         assert_eq!(

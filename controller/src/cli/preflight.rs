@@ -27,7 +27,7 @@ pub(crate) struct Preflight {
     #[arg(long)]
     fix: bool,
     /// Skip checks: engine, api, disk, orphans, ports, networks, images, journal, clock
-    #[arg(long, value_name = "CHECK", value_delimiter = ',', value_parser = check_name)]
+    #[arg(long, value_name = "CHECK", value_delimiter = ',', value_parser = parse_check_name)]
     skip: Vec<CheckName>,
     /// Output format [default: table]
     #[arg(short, long, value_enum)]
@@ -35,16 +35,21 @@ pub(crate) struct Preflight {
 }
 
 impl Preflight {
-    pub(crate) fn carry_out(self, options: &Options) -> Result<Exit, Failure> {
+    pub(crate) fn execute(self, options: &Options) -> Result<Exit, Failure> {
         let settings = Settings::resolve(options, &self.specs)?;
         let found = super::block_on(run_checks(&settings, &self.skip, self.fix))?;
         match self.output.unwrap_or(Format::Table) {
-            Format::Json => output::json(&found)?,
-            Format::Yaml => output::yaml(&found)?,
-            Format::Name => output::data(&output::lines(failed(&found.checks).map(|check| check.name)))?,
-            Format::Table | Format::Wide => output::data(&table::prose(&text(&found), output::width()))?,
+            Format::Json => output::print_json(&found)?,
+            Format::Yaml => output::print_yaml(&found)?,
+            Format::Name => output::print(&output::join_lines(
+                failed_checks(&found.checks).map(|check| check.name),
+            ))?,
+            Format::Table | Format::Wide => output::print(&table::format_prose(
+                &format_report(&found),
+                output::terminal_width(),
+            ))?,
         }
-        Ok(exit(&found))
+        Ok(exit_for_report(&found))
     }
 }
 
@@ -61,12 +66,12 @@ pub(crate) async fn run_checks(
         let now = clock::now();
         report(evaluate(facts, policy, skip, now), now)
     };
-    let (facts, policy) = Box::pin(collector.facts()).await;
+    let (facts, policy) = Box::pin(collector.gather_facts()).await;
     let mut found = run_checks(&facts, &policy);
     if fix && !skip.contains(&CheckName::Orphans) {
-        let fixed = fix::orphans(settings, &facts).await?;
+        let fixed = fix::remove_orphans(settings, &facts).await?;
         if !fixed.is_empty() {
-            let (facts, policy) = Box::pin(collector.facts()).await;
+            let (facts, policy) = Box::pin(collector.gather_facts()).await;
             let before = found;
             found = PreflightReport {
                 before: Some(PreflightBefore {
@@ -84,7 +89,7 @@ pub(crate) async fn run_checks(
 }
 
 /// Parses the name of a check.
-pub(crate) fn check_name(text: &str) -> Result<CheckName, String> {
+pub(crate) fn parse_check_name(text: &str) -> Result<CheckName, String> {
     let found = CheckName::ALL.iter().find(|name| name.as_str() == text);
     found.copied().ok_or_else(|| {
         let names: Vec<&str> = CheckName::ALL.iter().map(|name| name.as_str()).collect();
@@ -92,33 +97,36 @@ pub(crate) fn check_name(text: &str) -> Result<CheckName, String> {
     })
 }
 
-fn failed(checks: &[PreflightCheck]) -> impl Iterator<Item = &PreflightCheck> {
+fn failed_checks(checks: &[PreflightCheck]) -> impl Iterator<Item = &PreflightCheck> {
     checks.iter().filter(|check| check.result == CheckResult::Fail)
 }
 
 /// Healthy and degraded reports are a success. An unhealthy report ends with the exit code of its first failed check.
-fn exit(found: &PreflightReport) -> Exit {
-    match failed(&found.checks).next() {
+fn exit_for_report(found: &PreflightReport) -> Exit {
+    match failed_checks(&found.checks).next() {
         None => Exit::Done,
-        Some(check) => check.code.map_or(Exit::Unexpected, Exit::of),
+        Some(check) => check.code.map_or(Exit::Unexpected, Exit::from_code),
     }
 }
 
-fn text(found: &PreflightReport) -> String {
+fn format_report(found: &PreflightReport) -> String {
     let mut lines = Vec::new();
     if let Some(before) = &found.before {
-        lines.extend(rows(&before.checks));
-        lines.extend([String::new(), format!("before: {}", overall(before.overall))]);
-        lines.extend(found.fixed.iter().map(fix_line));
+        lines.extend(format_rows(&before.checks));
+        lines.extend([
+            String::new(),
+            format!("before: {}", format_overall(before.overall)),
+        ]);
+        lines.extend(found.fixed.iter().map(format_fix));
         lines.push(String::new());
     }
-    lines.extend(rows(&found.checks));
-    lines.extend([String::new(), overall(found.overall)]);
-    let mut hints: Vec<String> = failed(&found.checks)
+    lines.extend(format_rows(&found.checks));
+    lines.extend([String::new(), format_overall(found.overall)]);
+    let mut hints: Vec<String> = failed_checks(&found.checks)
         .filter_map(|check| check.code)
-        .flat_map(|code| output::hints(&StructuredError::new(code, "")))
+        .flat_map(|code| output::format_hints(&StructuredError::new(code, "")))
         .collect();
-    if found.fixed.is_empty() && warns_of_orphans(&found.checks) {
+    if found.fixed.is_empty() && has_orphan_warning(&found.checks) {
         hints.push(
             "remove orphans of the projects in the specs folder with `argus preflight --fix`".to_owned(),
         );
@@ -128,33 +136,33 @@ fn text(found: &PreflightReport) -> String {
             .into_iter()
             .map(|hint| format!("{} {hint}", output::cyan("hint:"))),
     );
-    output::lines(lines)
+    output::join_lines(lines)
 }
 
-fn rows(checks: &[PreflightCheck]) -> Vec<String> {
+fn format_rows(checks: &[PreflightCheck]) -> Vec<String> {
     let row = |check: &PreflightCheck| {
         let code = check.code.map(|code| code.to_string()).unwrap_or_default();
         vec![
             check.name.to_string(),
-            result(check.result),
+            format_result(check.result),
             code,
             check.message.clone(),
         ]
     };
-    table::fitted(
+    table::format_fitted(
         &["CHECK", "RESULT", "CODE", "DETAILS"],
         &checks.iter().map(row).collect::<Vec<_>>(),
-        output::width(),
+        output::terminal_width(),
     )
 }
 
-fn warns_of_orphans(checks: &[PreflightCheck]) -> bool {
+fn has_orphan_warning(checks: &[PreflightCheck]) -> bool {
     checks
         .iter()
         .any(|check| check.code == Some(Code::OrphanDetected))
 }
 
-fn fix_line(fix: &PreflightFix) -> String {
+fn format_fix(fix: &PreflightFix) -> String {
     match (&fix.message, fix.removed) {
         (_, true) => format!("removed {} `{}`", fix.kind, fix.name),
         (message, false) => {
@@ -169,7 +177,7 @@ fn fix_line(fix: &PreflightFix) -> String {
     }
 }
 
-fn result(result: CheckResult) -> String {
+fn format_result(result: CheckResult) -> String {
     match result {
         CheckResult::Pass => output::green("pass"),
         CheckResult::Warn => output::yellow("warn"),
@@ -178,7 +186,7 @@ fn result(result: CheckResult) -> String {
     }
 }
 
-fn overall(overall: PreflightOverall) -> String {
+fn format_overall(overall: PreflightOverall) -> String {
     match overall {
         PreflightOverall::Healthy => output::green("healthy"),
         PreflightOverall::Degraded => output::yellow("degraded"),

@@ -11,11 +11,11 @@ mod links;
 #[derive(Debug, Args)]
 pub(crate) struct Probe {
     #[command(subcommand)]
-    verb: Verb,
+    command: ProbeCommand,
 }
 
 #[derive(Debug, Subcommand)]
-enum Verb {
+enum ProbeCommand {
     /// Free space of the file system of a path, such as the engine's data root
     Disk {
         /// Path inside the container
@@ -31,13 +31,13 @@ enum Verb {
 }
 
 impl Probe {
-    pub(crate) fn carry_out(self) -> Result<Exit, Failure> {
-        match self.verb {
-            Verb::Disk { path } => {
+    pub(crate) fn execute(self) -> Result<Exit, Failure> {
+        match self.command {
+            ProbeCommand::Disk { path } => {
                 let found = rustix::fs::statvfs(path.as_str()).map_err(|error| {
                     Failure::operation_failed(&format!("cannot read the file system of `{path}`"), &error)
                 })?;
-                output::json(&DiskFact {
+                output::print_json(&DiskFact {
                     free: found.f_bavail * found.f_frsize,
                     total: found.f_blocks * found.f_frsize,
                     files_free: (found.f_files > 0).then_some(found.f_favail),
@@ -45,7 +45,7 @@ impl Probe {
                     reclaimable: None,
                 })?;
             }
-            Verb::Links { targets } => output::json(&links::check(&targets)?)?,
+            ProbeCommand::Links { targets } => output::print_json(&links::check_targets(&targets)?)?,
         }
         Ok(Exit::Done)
     }

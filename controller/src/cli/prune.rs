@@ -63,33 +63,35 @@ struct Row {
 }
 
 impl Prune {
-    pub(crate) fn carry_out(self, options: &Options) -> Result<Exit, Failure> {
+    pub(crate) fn execute(self, options: &Options) -> Result<Exit, Failure> {
         let settings = Settings::resolve(options, &self.specs)?;
-        let mut found = super::block_on(find(&settings, self.images_only))?;
+        let mut found = super::block_on(create_report(&settings, self.images_only))?;
         let is_text = matches!(self.output, None | Some(Format::Table | Format::Wide));
         if is_text {
-            output::data(&text(&found))?;
+            output::print(&format_report(&found))?;
         }
         let anything = !found.images.is_empty() || found.build_cache_bytes > 0;
-        if anything && (self.yes || (is_text && !self.dry_run && confirm()?)) {
-            super::block_on(remove(&settings, self.images_only, &mut found))?;
+        if anything && (self.yes || (is_text && !self.dry_run && ask_confirmation()?)) {
+            super::block_on(remove_images(&settings, self.images_only, &mut found))?;
         } else if anything && is_text {
-            output::note("nothing was removed; remove without a prompt with `argus prune --yes`");
+            output::print_note("nothing was removed; remove without a prompt with `argus prune --yes`");
         }
         let failed = found.applied && found.images.iter().any(|row| !row.removed);
         match self.output {
-            Some(Format::Json) => output::json(&found)?,
-            Some(Format::Yaml) => output::yaml(&found)?,
-            Some(Format::Name) => output::data(&output::lines(found.images.iter().map(|row| &row.id)))?,
-            Some(Format::Table | Format::Wide) | None if found.applied => output::data(&result(&found))?,
+            Some(Format::Json) => output::print_json(&found)?,
+            Some(Format::Yaml) => output::print_yaml(&found)?,
+            Some(Format::Name) => output::print(&output::join_lines(found.images.iter().map(|row| &row.id)))?,
+            Some(Format::Table | Format::Wide) | None if found.applied => {
+                output::print(&format_result(&found))?
+            }
             Some(Format::Table | Format::Wide) | None => {}
         }
         Ok(if failed { Exit::Unexpected } else { Exit::Done })
     }
 }
 
-/// Finds superseded images and measures the build cache.
-pub(crate) async fn find(settings: &Settings, images_only: bool) -> Result<PruneReport, Failure> {
+/// Finds replaced images and measures the build cache.
+pub(crate) async fn create_report(settings: &Settings, images_only: bool) -> Result<PruneReport, Failure> {
     let own = settings.clone();
     let collector = blocking_io::read(move || FactCollector::of(&own)).await?;
     let docker = collector.docker();
@@ -105,13 +107,13 @@ pub(crate) async fn find(settings: &Settings, images_only: bool) -> Result<Prune
             .await
             .map_err(|error| engine_failure("cannot measure the build cache", &error))?
     };
-    let (wanted, known) = wanted(&collector, settings).await?;
+    let (wanted, known) = list_used_images(&collector, settings).await?;
     let mut dead = unused_images(&images, &wanted);
     // An unreadable spec may use any tagged image, so only untagged images are removed.
     dead.retain(|image| known || image.tags.is_empty());
     let freed = freed_bytes(&images, &dead);
     Ok(PruneReport {
-        images: dead.into_iter().map(row).collect(),
+        images: dead.into_iter().map(create_row).collect(),
         images_bytes: freed,
         build_cache_bytes: cache,
         total_bytes: freed.saturating_add(cache),
@@ -120,12 +122,12 @@ pub(crate) async fn find(settings: &Settings, images_only: bool) -> Result<Prune
 }
 
 /// Removes the images and the build cache of a report, and records the results in it.
-pub(crate) async fn remove(
+pub(crate) async fn remove_images(
     settings: &Settings,
     images_only: bool,
     found: &mut PruneReport,
 ) -> Result<(), Failure> {
-    let docker = app::docker(settings)?;
+    let docker = app::connect_docker(settings)?;
     // Newest first, because layers are removed together with the last image that contains them.
     for row in &mut found.images {
         row.message = docker
@@ -145,7 +147,10 @@ pub(crate) async fn remove(
 }
 
 /// References of all images in accepted specs and in rollback revisions. The flag is true if the specs are readable.
-async fn wanted(collector: &FactCollector, settings: &Settings) -> Result<(BTreeSet<String>, bool), Failure> {
+async fn list_used_images(
+    collector: &FactCollector,
+    settings: &Settings,
+) -> Result<(BTreeSet<String>, bool), Failure> {
     let path = StateDir::at(settings.state.clone()).state_json();
     let persisted: PersistedState = blocking_io::read(move || Ok(read_or_default(&path))).await?;
     let desired = collector.wanted().await;
@@ -166,7 +171,7 @@ async fn wanted(collector: &FactCollector, settings: &Settings) -> Result<(BTree
     Ok((wanted.collect(), known))
 }
 
-fn row(image: &BuiltImage) -> Row {
+fn create_row(image: &BuiltImage) -> Row {
     Row {
         id: image.id.clone(),
         built_as: image.built_as.clone(),
@@ -176,7 +181,7 @@ fn row(image: &BuiltImage) -> Row {
     }
 }
 
-fn text(found: &PruneReport) -> String {
+fn format_report(found: &PruneReport) -> String {
     let rows: Vec<Vec<String>> = found
         .images
         .iter()
@@ -188,17 +193,17 @@ fn text(found: &PruneReport) -> String {
     let images = if rows.is_empty() {
         String::new()
     } else {
-        table::text(&["IMAGE", "BUILT AS", "CREATED"], &rows, output::width()) + "\n"
+        table::format_table(&["IMAGE", "BUILT AS", "CREATED"], &rows, output::terminal_width()) + "\n"
     };
     format!(
-        "{images}{} superseded by newer builds: {}\nunused build cache: {}\n",
-        output::count(found.images.len(), "image"),
+        "{images}{} replaced by newer builds: {}\nunused build cache: {}\n",
+        output::format_count(found.images.len(), "image"),
         size(found.images_bytes),
         size(found.build_cache_bytes)
     )
 }
 
-fn result(found: &PruneReport) -> String {
+fn format_result(found: &PruneReport) -> String {
     let gone = found.images.iter().filter(|row| row.removed).count();
     let failed = found
         .images
@@ -207,18 +212,18 @@ fn result(found: &PruneReport) -> String {
     let failed = failed.map(|(row, error)| format!("{} {}: {error}", output::red("not removed:"), row.id));
     format!(
         "{}removed {} and {} of build cache\n",
-        output::lines(failed),
-        output::count(gone, "image"),
+        output::join_lines(failed),
+        output::format_count(gone, "image"),
         size(found.build_cache_bytes)
     )
 }
 
 /// Prompts for confirmation on a terminal. Without a terminal the answer is no.
-fn confirm() -> Result<bool, Failure> {
+fn ask_confirmation() -> Result<bool, Failure> {
     if !std::io::stdin().is_terminal() {
         return Ok(false);
     }
-    output::note("remove this? [y/N]");
+    output::print_note("remove this? [y/N]");
     let mut answer = String::new();
     let read = std::io::stdin().lock().read_line(&mut answer);
     read.map_err(|error| Failure::operation_failed("cannot read the answer", &error))?;

@@ -4,7 +4,7 @@ use argus_reconciler::Command;
 use argus_reconciler::state_dir::StateDir;
 use clap::Args;
 
-use super::client::{failure, send, show};
+use super::client::{command_failure, print_reply, send};
 use super::output::Format;
 use super::status;
 use crate::command_reply::CommandReply;
@@ -22,15 +22,15 @@ pub(crate) struct Retry {
 }
 
 impl Retry {
-    pub(crate) fn carry_out(self, options: &Options) -> Result<Exit, Failure> {
+    pub(crate) fn execute(self, options: &Options) -> Result<Exit, Failure> {
         let settings = Settings::resolve(options, &SpecOptions::default())?;
         let state = StateDir::at(settings.state);
         for env in &self.environments {
-            let environment = status::named(env)?;
+            let environment = status::parse_environment(env)?;
             let command = Command::Retry { environment };
-            let reply = super::block_on(async { send(&state, &command).await.map_err(failure) })?;
+            let reply = super::block_on(async { send(&state, &command).await.map_err(command_failure) })?;
             let message = |_: &CommandReply| format!("{env} is retried\n");
-            show(&command, &reply, self.output, message)?;
+            print_reply(&command, &reply, self.output, message)?;
         }
         Ok(Exit::Done)
     }

@@ -30,28 +30,28 @@ pub(crate) struct Fork {
 }
 
 impl Rollback {
-    pub(crate) fn carry_out(self, options: &Options) -> Result<Exit, Failure> {
-        let environment = status::named(&self.environment)?;
+    pub(crate) fn execute(self, options: &Options) -> Result<Exit, Failure> {
+        let environment = status::parse_environment(&self.environment)?;
         let name = self.environment;
         let message = |reply: &CommandReply| {
             let revision = reply.value.as_ref().and_then(|value| value.as_str());
             let revision = revision.unwrap_or_default();
             format!("{name} returns to revision {revision}, until its file changes\n")
         };
-        client::one(options, &Command::Rollback { environment }, self.output, message)
+        client::execute_command(options, &Command::Rollback { environment }, self.output, message)
     }
 }
 
 impl Fork {
-    pub(crate) fn carry_out(self, options: &Options) -> Result<Exit, Failure> {
+    pub(crate) fn execute(self, options: &Options) -> Result<Exit, Failure> {
         let to = self.to.unwrap_or_else(|| format!("{}-fork", self.environment));
         let command = Command::Fork {
-            environment: status::named(&self.environment)?,
-            to: status::named(&to)?,
+            environment: status::parse_environment(&self.environment)?,
+            to: status::parse_environment(&to)?,
         };
         let name = self.environment;
         let message =
             |_: &CommandReply| format!("{to} is a copy of {name}; remove it with `argus down {to}`\n");
-        client::one(options, &command, self.output, message)
+        client::execute_command(options, &command, self.output, message)
     }
 }

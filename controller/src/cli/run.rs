@@ -20,16 +20,16 @@ pub(crate) struct Run {
 }
 
 impl Run {
-    pub(crate) fn carry_out(self, options: &Options) -> Result<Exit, Failure> {
+    pub(crate) fn execute(self, options: &Options) -> Result<Exit, Failure> {
         let mut settings = Settings::resolve(options, &self.specs)?;
         if let Some(listen) = self.listen {
             settings.listen = listen.address();
         }
         settings.times = settings.times.under(&self.times);
-        let screen = LiveBlock::of_terminal();
+        let screen = LiveBlock::for_terminal();
         // The live table shows progress already, so the log contains only warnings.
-        let usual = if screen.is_some() { "warn" } else { "info" };
-        telemetry::start(settings.log_format, usual, screen.as_ref());
+        let default_filter = if screen.is_some() { "warn" } else { "info" };
+        telemetry::start(settings.log_format, default_filter, screen.as_ref());
         super::block_on(app::run(settings, screen))
     }
 }

@@ -30,14 +30,14 @@ enum Which {
 }
 
 impl Schema {
-    pub(crate) fn carry_out(self) -> Result<Exit, Failure> {
+    pub(crate) fn execute(self) -> Result<Exit, Failure> {
         match self.which {
-            Which::E2e => output::json(&schema::e2e_schema())?,
-            Which::Status => output::json(&schema::status_schema())?,
-            Which::Error => output::json(&schema::error_schema())?,
-            Which::Incident => output::json(&schema::incident_schema())?,
-            Which::Preflight => output::json(&schema::preflight_schema())?,
-            Which::Crd => output::yaml(&schema::crd())?,
+            Which::E2e => output::print_json(&schema::e2e_schema())?,
+            Which::Status => output::print_json(&schema::status_schema())?,
+            Which::Error => output::print_json(&schema::error_schema())?,
+            Which::Incident => output::print_json(&schema::incident_schema())?,
+            Which::Preflight => output::print_json(&schema::preflight_schema())?,
+            Which::Crd => output::print_yaml(&schema::crd())?,
         }
         Ok(Exit::Done)
     }

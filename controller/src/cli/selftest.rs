@@ -48,7 +48,7 @@ pub(crate) struct Selftest {
 }
 
 impl Selftest {
-    pub(crate) fn carry_out(self, options: &Options) -> Result<Exit, Failure> {
+    pub(crate) fn execute(self, options: &Options) -> Result<Exit, Failure> {
         let settings = Settings::resolve(options, &SpecOptions::default())?;
         super::block_on(self.run(&settings))
     }
@@ -59,21 +59,28 @@ impl Selftest {
         let stop = CancellationToken::new();
         let test_env = TestEnvironment::create(settings)?;
         tokio::select! {
-            ended = self.work(&test_env, &stop) => ended,
+            ended = self.execute_rounds(&test_env, &stop) => ended,
             () = signals.wait_for_second(stop.clone()) => {
                 let name = test_env.env();
-                output::note(&format!("not cleaned up; remove the rest with `argus orphans --project {name} --clean`"));
+                output::print_note(&format!("not cleaned up; remove the rest with `argus orphans --project {name} --clean`"));
                 Ok(Exit::Interrupted)
             }
         }
     }
 
     /// Runs all rounds. Removes the environment at the end, also after an error.
-    async fn work(&self, test_env: &TestEnvironment, stop: &CancellationToken) -> Result<Exit, Failure> {
-        let docker = app::docker(test_env.settings())?;
+    async fn execute_rounds(
+        &self,
+        test_env: &TestEnvironment,
+        stop: &CancellationToken,
+    ) -> Result<Exit, Failure> {
+        let docker = app::connect_docker(test_env.settings())?;
         // The observer opens before anything is created, so that an unreachable engine is reported immediately.
-        let observer =
-            EngineObserver::open(&docker, Some([test_env.env().clone(), test_env.foreign()].into())).await?;
+        let observer = EngineObserver::open(
+            &docker,
+            Some([test_env.env().clone(), test_env.foreign_env()].into()),
+        )
+        .await?;
         let (handle, running) = app::run_offline(test_env.settings()).await?;
         let mut report = Report::new(self.rounds);
         let result = {
@@ -86,8 +93,8 @@ impl Selftest {
             };
             self.run_rounds(&mut fixture, &mut report).await
         };
-        output::note("cleaning up");
-        let remaining = clean(test_env, docker, handle, running).await;
+        output::print_note("cleaning up");
+        let remaining = remove_environment(test_env, docker, handle, running).await;
         test_env.remove();
         match result {
             Ok(()) => {}
@@ -97,23 +104,23 @@ impl Selftest {
             }
             Err(RoundEnd::Failed(failure)) => {
                 if let Err(cleanup) = check_cleanup(&remaining) {
-                    output::fail(cleanup, self.output == Some(Format::Json));
+                    output::print_failure(cleanup, self.output == Some(Format::Json));
                 }
                 return Err(failure);
             }
         }
-        report.show(self.output)?;
+        report.print(self.output)?;
         check_cleanup(&remaining)?;
-        report.outcome()
+        report.exit()
     }
 
     async fn run_rounds(&self, fixture: &mut Fixture<'_>, report: &mut Report) -> Result<(), RoundEnd> {
-        output::note(&format!(
+        output::print_note(&format!(
             "creating temporary environment `{}`; it is removed at the end, everything else stays unchanged",
             fixture.test_env.env()
         ));
         fixture
-            .until(READY_TIMEOUT, Fixture::is_healthy)
+            .wait_until(READY_TIMEOUT, Fixture::is_healthy)
             .await?
             .ok_or_else(|| fixture.timed_out("environment", READY_TIMEOUT))?;
         for fault in Fault::all() {
@@ -121,24 +128,26 @@ impl Selftest {
                 continue;
             }
             for round in 1..=self.rounds {
-                let took = fault::round(fault, round, fixture, RECOVERY_TIMEOUT).await?;
+                let took = fault::run_round(fault, round, fixture, RECOVERY_TIMEOUT).await?;
                 let name = fault.name();
                 match &took {
-                    Ok(took) => output::note(&format!("{name}: recovered after {:.1} s", took.as_secs_f64())),
+                    Ok(took) => {
+                        output::print_note(&format!("{name}: recovered after {:.1} s", took.as_secs_f64()))
+                    }
                     Err(reason) => {
-                        output::note(&format!("{name}: {} {reason}", output::red("not recovered:")));
+                        output::print_note(&format!("{name}: {} {reason}", output::red("not recovered:")));
                     }
                 }
                 let missed = took.is_err();
-                report.add(fault, took);
+                report.add_round(fault, took);
                 // Each round begins with a healthy environment.
                 if missed
                     && fixture
-                        .until(RECOVERY_TIMEOUT, Fixture::is_healthy)
+                        .wait_until(RECOVERY_TIMEOUT, Fixture::is_healthy)
                         .await?
                         .is_none()
                 {
-                    report.give_up(fault);
+                    report.set_given_up(fault);
                     return Ok(());
                 }
             }
@@ -152,7 +161,10 @@ fn check_cleanup(remaining: &[String]) -> Result<(), Failure> {
     if remaining.is_empty() {
         return Ok(());
     }
-    let message = format!("cannot remove {}", output::count(remaining.len(), "resource"));
+    let message = format!(
+        "cannot remove {}",
+        output::format_count(remaining.len(), "resource")
+    );
     let error = StructuredError::new(Code::CleanupFailed, message);
     Err(Failure::new(
         error.details(serde_json::json!({ "left": remaining })),
@@ -161,18 +173,23 @@ fn check_cleanup(remaining: &[String]) -> Result<(), Failure> {
 
 /// Removes all resources of the selftest: first through the controller, then directly. Returns the remaining resources,
 /// each with the error.
-async fn clean(test_env: &TestEnvironment, docker: Docker, handle: Handle, running: Running) -> Vec<String> {
+async fn remove_environment(
+    test_env: &TestEnvironment,
+    docker: Docker,
+    handle: Handle,
+    running: Running,
+) -> Vec<String> {
     let environment = test_env.env().clone();
     let accepted = handle.send(Command::Down { environment }).await.is_ok();
-    let both = || [test_env.env().clone(), test_env.foreign()].into();
+    let both = || [test_env.env().clone(), test_env.foreign_env()].into();
     let mut remaining = Vec::new();
-    match app::docker(test_env.settings()) {
+    match app::connect_docker(test_env.settings()) {
         Ok(own) if accepted => {
             if let Ok(mut observer) = EngineObserver::open(&own, Some(both())).await {
                 let gone = async {
-                    while fixture::has(&observer.store, test_env.env()) && observer.next_event().await.is_ok()
-                    {
-                    }
+                    while fixture::has_containers(&observer.store, test_env.env())
+                        && observer.next_event().await.is_ok()
+                    {}
                 };
                 // Resources that remain after the timeout are removed below.
                 drop(tokio::time::timeout(CLEANUP_TIMEOUT, gone).await);
@@ -185,10 +202,10 @@ async fn clean(test_env: &TestEnvironment, docker: Docker, handle: Handle, runni
     if let Err(error) = running.ended().await {
         remaining.push(format!("the controller of the selftest: {error}"));
     }
-    match app::docker(test_env.settings()) {
+    match app::connect_docker(test_env.settings()) {
         Ok(own) => match EngineObserver::open(&own, Some(both())).await {
             Ok(observer) => {
-                for action in remaining_actions(&observer, test_env) {
+                for action in list_remaining_actions(&observer, test_env) {
                     let done =
                         tokio::time::timeout(CLEANUP_TIMEOUT, Box::pin(docker.execute(&action, &()))).await;
                     match done {
@@ -211,8 +228,8 @@ async fn clean(test_env: &TestEnvironment, docker: Docker, handle: Handle, runni
 }
 
 /// Actions that remove the remaining resources: containers first, then networks.
-fn remaining_actions(observer: &EngineObserver, test_env: &TestEnvironment) -> Vec<Action> {
-    let names = [test_env.env().clone(), test_env.foreign()];
+fn list_remaining_actions(observer: &EngineObserver, test_env: &TestEnvironment) -> Vec<Action> {
+    let names = [test_env.env().clone(), test_env.foreign_env()];
     let ours = |owner: Option<argus_core::labels::Owner>| {
         owner.is_some_and(|owner| names.contains(&owner.environment))
     };

@@ -37,28 +37,28 @@ pub(crate) struct SpecFile {
 }
 
 /// Rules with which a controller reads this folder.
-pub(crate) fn rules(settings: &Settings, folder: &Path, controller: &str) -> Result<Rules, Failure> {
+pub(crate) fn create_rules(settings: &Settings, folder: &Path, controller: &str) -> Result<Rules, Failure> {
     let folder = std::path::absolute(folder)
         .map_err(|error| Failure::operation_failed(&format!("cannot find `{}`", folder.display()), &error))?;
     Ok(Rules {
         folder,
         strict: settings.strict,
         env_allow: settings.env_allow.clone(),
-        process_env: process_env(),
+        process_env: read_process_env(),
         controller: controller.to_owned(),
-        own_image: own_image(settings),
-        admitter: Arc::new(admitter(settings)),
+        own_image: build_own_image(settings),
+        admitter: Arc::new(create_admitter(settings)),
     })
 }
 
 /// Reads a folder like a starting controller, and returns its registry.
-pub(crate) fn folder(
+pub(crate) fn read_folder(
     settings: &Settings,
     folder: &Path,
     controller: &str,
     stored: PersistedSpecs,
 ) -> Result<SpecRegistry, Failure> {
-    let mut loader = SpecLoader::new(rules(settings, folder, controller)?, stored);
+    let mut loader = SpecLoader::new(create_rules(settings, folder, controller)?, stored);
     let mut now = clock::now();
     // The loader accepts a file after two equal reads with time between them. This loop passes a later time instead of
     // waiting.
@@ -73,7 +73,7 @@ pub(crate) fn folder(
 }
 
 /// Reads and checks one file with any name.
-pub(crate) fn file(settings: &Settings, path: &Path) -> SpecFile {
+pub(crate) fn read_file(settings: &Settings, path: &Path) -> SpecFile {
     let rejected = |message: String| SpecFile {
         path: path.to_owned(),
         text: String::new(),
@@ -81,23 +81,23 @@ pub(crate) fn file(settings: &Settings, path: &Path) -> SpecFile {
         desired: None,
     };
     match read_bounded(path, MAX_FILE_BYTES) {
-        Ok(Some(bytes)) => text(settings, path, &bytes),
+        Ok(Some(bytes)) => parse_text(settings, path, &bytes),
         Ok(None) => rejected(format!("the file is larger than {MAX_FILE_BYTES} bytes")),
         Err(error) => rejected(format!("cannot read the file: {error}")),
     }
 }
 
 /// Checks the content of a file as if it were stored at this path.
-pub(crate) fn text(settings: &Settings, path: &Path, bytes: &[u8]) -> SpecFile {
-    let admitter = admitter(settings);
+pub(crate) fn parse_text(settings: &Settings, path: &Path, bytes: &[u8]) -> SpecFile {
+    let admitter = create_admitter(settings);
     let absolute = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
     let mut location = admitter.locate(&host_path::real(&absolute));
     location.resolve(&admitter.host_paths(&location.file, bytes));
     let (variables, warning) = env_vars::dotenv(&location);
     let mut digests = Digests::default();
-    let variables = env_vars::passed(variables, &process_env(), &settings.env_allow);
+    let variables = env_vars::passed(variables, &read_process_env(), &settings.env_allow);
     let needs = admitter.required_files(&location.file, bytes, &variables, &location.host);
-    let own = own_image(settings);
+    let own = build_own_image(settings);
     let digests = needs.builds.into_iter().filter_map(|build| {
         let digest = own.digest(&build, &mut digests)?;
         Some((build.service, digest))
@@ -139,32 +139,32 @@ pub(crate) fn text(settings: &Settings, path: &Path, bytes: &[u8]) -> SpecFile {
 
 /// Image of this program for mocks. Its folder is not filled here: it is missing before the first controller run, and mocks
 /// are still validated.
-fn own_image(settings: &Settings) -> OwnImage {
+fn build_own_image(settings: &Settings) -> OwnImage {
     OwnImage {
-        folder: own_image::folder(&StateDir::at(settings.state.clone())),
+        folder: own_image::context_folder(&StateDir::at(settings.state.clone())),
         write_context: None,
     }
 }
 
-fn admitter(settings: &Settings) -> SpecAdmitter {
+fn create_admitter(settings: &Settings) -> SpecAdmitter {
     SpecAdmitter {
-        own_image: own_image::folder(&StateDir::at(settings.state.clone())),
+        own_image: own_image::context_folder(&StateDir::at(settings.state.clone())),
         access: HostAccess {
-            allow_mounts: allow_mounts(settings),
+            allow_mounts: allowed_mounts(settings),
             state: std::path::absolute(&settings.state).unwrap_or_else(|_| settings.state.clone()),
-            engine: engine_socket(settings),
+            engine: find_engine_socket(settings),
         },
     }
 }
 
 /// Path of the engine's socket. `None` for engines over TCP and for invalid settings.
-pub(crate) fn engine_socket(settings: &Settings) -> Option<PathBuf> {
+pub(crate) fn find_engine_socket(settings: &Settings) -> Option<PathBuf> {
     let endpoint = Endpoint::discover(settings.docker_host.as_deref()).ok()?;
     endpoint.socket().map(Path::to_path_buf)
 }
 
 /// Absolute paths of the folders outside a file's own that it may mount.
-pub(crate) fn allow_mounts(settings: &Settings) -> Vec<String> {
+pub(crate) fn allowed_mounts(settings: &Settings) -> Vec<String> {
     // A missing folder cannot be made absolute. Its name as written still identifies it in messages.
     let absolute = |path: &PathBuf| {
         std::path::absolute(path)
@@ -176,7 +176,7 @@ pub(crate) fn allow_mounts(settings: &Settings) -> Vec<String> {
 }
 
 /// Environment variables of this process that are valid text.
-pub(crate) fn process_env() -> BTreeMap<String, String> {
+pub(crate) fn read_process_env() -> BTreeMap<String, String> {
     let text = |(name, value): (std::ffi::OsString, std::ffi::OsString)| {
         Some((name.into_string().ok()?, value.into_string().ok()?))
     };

@@ -12,7 +12,7 @@ use argus_reconciler::state_dir::StateDir;
 use serde::de::DeserializeOwned;
 use serde_json::json;
 
-use super::output::note;
+use super::output::print_note;
 use crate::exit::{Exit, Failure};
 use crate::http::client;
 
@@ -22,7 +22,7 @@ const MAX_FILE_BYTES: u64 = 256 << 20;
 pub(crate) const LIST: &str = "list the environments with `argus get`";
 
 /// Names of the environments with a status file, sorted.
-pub(crate) fn names(state: &StateDir) -> Result<Vec<String>, Failure> {
+pub(crate) fn list_names(state: &StateDir) -> Result<Vec<String>, Failure> {
     let folder = state.environments();
     let entries = match std::fs::read_dir(&folder) {
         Ok(entries) => entries,
@@ -45,26 +45,26 @@ pub(crate) fn names(state: &StateDir) -> Result<Vec<String>, Failure> {
 }
 
 /// Parses the name of an environment.
-pub(crate) fn named(env: &str) -> Result<EnvName, Failure> {
-    EnvName::new(env).map_err(|error| Failure::usage(error.to_string()).hint(LIST))
+pub(crate) fn parse_environment(env: &str) -> Result<EnvName, Failure> {
+    EnvName::new(env).map_err(|error| Failure::usage(error.to_string()).with_hint(LIST))
 }
 
 /// Status of one environment. `None` without a status file.
-pub(crate) fn one(state: &StateDir, env: &str) -> Result<Option<EnvironmentStatus>, Failure> {
+pub(crate) fn read_environment(state: &StateDir, env: &str) -> Result<Option<EnvironmentStatus>, Failure> {
     // The name is validated before it becomes a path.
-    named(env)?;
+    parse_environment(env)?;
     let path = state.environments().join(format!("{env}.json"));
-    read(&path).map_err(|failure| failure.environment(env))
+    read_status_file(&path).map_err(|failure| failure.with_environment(env))
 }
 
 /// Status of one environment. It is an error if it has no status file.
-pub(crate) fn existing(state: &StateDir, env: &str) -> Result<EnvironmentStatus, Failure> {
-    if let Some(status) = one(state, env)? {
+pub(crate) fn find_environment(state: &StateDir, env: &str) -> Result<EnvironmentStatus, Failure> {
+    if let Some(status) = read_environment(state, env)? {
         return Ok(status);
     }
     let back = format!("start it again by editing its file or with `argus retry {env}`");
     let persisted: PersistedState = read_or_default(&state.state_json());
-    let known = names(state)?;
+    let known = list_names(state)?;
     let (message, hint) = if persisted
         .overrides
         .expired
@@ -79,19 +79,19 @@ pub(crate) fn existing(state: &StateDir, env: &str) -> Result<EnvironmentStatus,
         (
             format!(
                 "environment `{env}` has no status in `{root}`; {}",
-                listed(&known)
+                format_known(&known)
             ),
             format!("{LIST}, or start a removed one again with `argus retry {env}`"),
         )
     };
     Err(Failure::with_reason(Reason::NotFound, message)
         .with_details(json!({ "environment": env, "known": known }))
-        .exit(Exit::Unexpected)
-        .hint(hint))
+        .with_exit(Exit::Unexpected)
+        .with_hint(hint))
 }
 
 /// List of the known environments in words.
-pub(crate) fn listed<T: std::fmt::Display>(names: &[T]) -> String {
+pub(crate) fn format_known<T: std::fmt::Display>(names: &[T]) -> String {
     let names: Vec<String> = names.iter().map(ToString::to_string).collect();
     if names.is_empty() {
         "no environments exist".to_owned()
@@ -113,49 +113,49 @@ pub(crate) fn read_or_default<T: Default + DeserializeOwned>(path: &Path) -> T {
 }
 
 /// Truncates a timestamp to seconds, such as `2026-01-01T00:00:00Z`, for tables.
-pub(crate) fn to_the_second(at: &str) -> String {
+pub(crate) fn truncate_to_second(at: &str) -> String {
     const SECOND: usize = "2026-01-01T00:00:00".len();
     at.get(..SECOND)
         .map_or_else(|| at.to_owned(), |at| format!("{at}Z"))
 }
 
 /// Statuses of all environments.
-pub(crate) fn all(state: &StateDir) -> Result<Vec<EnvironmentStatus>, Failure> {
+pub(crate) fn read_environments(state: &StateDir) -> Result<Vec<EnvironmentStatus>, Failure> {
     let mut statuses = Vec::new();
-    for name in names(state)? {
+    for name in list_names(state)? {
         // A status file may disappear between the two reads.
-        statuses.extend(one(state, &name)?);
+        statuses.extend(read_environment(state, &name)?);
     }
     Ok(statuses)
 }
 
 /// Status of the controller. `None` if no controller ever ran.
-pub(crate) fn controller(state: &StateDir) -> Result<Option<ControllerStatus>, Failure> {
-    read(&state.controller_json())
+pub(crate) fn read_controller(state: &StateDir) -> Result<Option<ControllerStatus>, Failure> {
+    read_status_file(&state.controller_json())
 }
 
-/// Prints a note if no controller runs, because then the files are not updated, or if it is in mode Safe.
+/// Prints a note if no controller runs, because then the files are not updated, or if it is in safe mode.
 pub(crate) fn note_if_not_running(state: &StateDir) {
     if is_alive(state) {
         note_if_safe(state);
         return;
     }
-    match controller(state) {
+    match read_controller(state) {
         Ok(Some(status)) if !status.as_of.is_empty() => {
-            note(&format!(
+            print_note(&format!(
                 "note: controller is not running since {}",
-                last_sign(&status)
+                last_seen(&status)
             ));
         }
-        _ => note("note: controller is not running"),
+        _ => print_note("note: controller is not running"),
     }
 }
 
-/// Prints a note if the controller is in mode Safe. It asks the controller over HTTP, because a full disk may prevent the
+/// Prints a note if the controller is in safe mode. It asks the controller over HTTP, because a full disk may prevent the
 /// update of its status file.
 fn note_if_safe(state: &StateDir) {
     let health = super::block_on(async {
-        let response = client::get(&crate::client::socket(state), crate::http::HEALTH).await;
+        let response = client::get(&crate::client::socket_path(state), crate::http::HEALTH).await;
         Ok(response.ok())
     });
     let Ok(Some(response)) = health else { return };
@@ -164,20 +164,20 @@ fn note_if_safe(state: &StateDir) {
     };
     if health.mode == Mode::Safe {
         let reason = health.mode_reason.unwrap_or_default();
-        note(&format!(
-            "note: controller is in mode Safe and performs no actions: {reason}"
+        print_note(&format!(
+            "note: controller is in safe mode and performs no actions: {reason}"
         ));
-        note("hint: fix the cause, then run `argus resume`");
+        print_note("hint: fix the cause, then run `argus resume`");
     }
 }
 
 /// Returns true if a controller listens on the socket of this state directory.
 pub(crate) fn is_alive(state: &StateDir) -> bool {
-    match UnixStream::connect(crate::client::socket(state)) {
+    match UnixStream::connect(crate::client::socket_path(state)) {
         Ok(_) => true,
         // The socket belongs to another user. The controller's process shows that it runs.
         Err(error) if error.kind() == ErrorKind::PermissionDenied => {
-            let pid = controller(state).ok().flatten().map(|status| status.pid);
+            let pid = read_controller(state).ok().flatten().map(|status| status.pid);
             pid.is_some_and(|pid| Path::new(&format!("/proc/{pid}")).exists())
         }
         Err(_) => false,
@@ -185,11 +185,11 @@ pub(crate) fn is_alive(state: &StateDir) -> bool {
 }
 
 /// Time of the stop. For a killed controller, the time of its last status.
-fn last_sign(status: &ControllerStatus) -> &str {
+fn last_seen(status: &ControllerStatus) -> &str {
     status.stopped_at.as_deref().unwrap_or(&status.as_of)
 }
 
-fn read<T: DeserializeOwned>(path: &Path) -> Result<Option<T>, Failure> {
+fn read_status_file<T: DeserializeOwned>(path: &Path) -> Result<Option<T>, Failure> {
     let bytes = match std::fs::read(path) {
         Ok(bytes) => bytes,
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),

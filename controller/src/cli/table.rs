@@ -11,29 +11,29 @@ const SMALL_GAP: usize = 2;
 const NARROW: usize = 12;
 
 /// Lines of aligned columns. Empty cells are shown as `-`.
-pub(crate) fn lines(head: &[&str], rows: &[Vec<String>]) -> Vec<String> {
-    fitted(head, rows, None)
+pub(crate) fn format_lines(head: &[&str], rows: &[Vec<String>]) -> Vec<String> {
+    format_fitted(head, rows, None)
 }
 
 /// Lines of at most `width` columns: cells wrap within their column, and lines that are still too long are truncated.
-pub(crate) fn fitted(head: &[&str], rows: &[Vec<String>], width: Option<usize>) -> Vec<String> {
+pub(crate) fn format_fitted(head: &[&str], rows: &[Vec<String>], width: Option<usize>) -> Vec<String> {
     let head: Vec<String> = head.iter().map(|&text| text.to_owned()).collect();
-    let layout = Layout::of(&head, rows, width);
+    let layout = Layout::fit(&head, rows, width);
     let all = std::iter::once(&head).chain(rows);
-    all.flat_map(|row| layout.wrapped_row(row, width)).collect()
+    all.flat_map(|row| layout.wrap_row(row, width)).collect()
 }
 
 /// Table as one text.
-pub(crate) fn text(head: &[&str], rows: &[Vec<String>], width: Option<usize>) -> String {
-    crate::cli::output::lines(fitted(head, rows, width))
+pub(crate) fn format_table(head: &[&str], rows: &[Vec<String>], width: Option<usize>) -> String {
+    crate::cli::output::join_lines(format_fitted(head, rows, width))
 }
 
 /// Wraps the lines of a text to `width`. Lines with commands to copy stay whole.
-pub(crate) fn prose(text: &str, width: Option<usize>) -> String {
+pub(crate) fn format_prose(text: &str, width: Option<usize>) -> String {
     let Some(width) = width else {
         return text.to_owned();
     };
-    crate::cli::output::lines(text.lines().flat_map(|line| wrap::hanging(line, width)))
+    crate::cli::output::join_lines(text.lines().flat_map(|line| wrap::wrap_hanging(line, width)))
 }
 
 /// Column widths of a table whose rows arrive over time. Widths never shrink.
@@ -44,7 +44,7 @@ pub(crate) struct Columns {
 
 impl Columns {
     /// Formats rows, aligned with earlier rows where possible. The last column gets the rest of `width`.
-    pub(crate) fn lines(&mut self, rows: &[Vec<String>], width: Option<usize>) -> Vec<String> {
+    pub(crate) fn format_rows(&mut self, rows: &[Vec<String>], width: Option<usize>) -> Vec<String> {
         for row in rows {
             self.widths.resize(self.widths.len().max(row.len()), 0);
             for (cell, width) in row.iter().zip(&mut self.widths) {
@@ -59,9 +59,7 @@ impl Columns {
             let used: usize = others.iter().map(|width| width + GAP).sum();
             *last = (*last).min(width.saturating_sub(used).max(NARROW));
         }
-        rows.iter()
-            .flat_map(|row| layout.wrapped_row(row, width))
-            .collect()
+        rows.iter().flat_map(|row| layout.wrap_row(row, width)).collect()
     }
 }
 
@@ -73,7 +71,7 @@ struct Layout {
 
 impl Layout {
     /// Each column has the width of its widest cell. If the table is too wide, columns shrink.
-    fn of(head: &[String], rows: &[Vec<String>], width: Option<usize>) -> Self {
+    fn fit(head: &[String], rows: &[Vec<String>], width: Option<usize>) -> Self {
         let widest = |column: usize, of: fn(&str) -> usize| {
             let cells = rows.iter().filter_map(|row| row.get(column));
             cells.map(|cell| of(cell)).max().unwrap_or(0)
@@ -89,27 +87,27 @@ impl Layout {
             gap: GAP,
         };
         let Some(width) = width else { return layout };
-        if layout.total() > width {
+        if layout.total_width() > width {
             layout.gap = SMALL_GAP;
         }
         // First without breaking words, then at joints of names, then anywhere. Timestamps stay whole.
         for of in [
             |cell: &str| wrap::longest_piece(cell).max(NARROW),
-            |cell: &str| wrap::longest_part(cell).max(wrap::time(cell)),
-            wrap::time,
+            |cell: &str| wrap::longest_part(cell).max(wrap::time_width(cell)),
+            wrap::time_width,
         ] {
             layout.shrink(&minimums(of), width);
         }
         layout
     }
 
-    fn total(&self) -> usize {
+    fn total_width(&self) -> usize {
         self.widths.iter().sum::<usize>() + self.gap * self.widths.len().saturating_sub(1)
     }
 
     /// Shrinks the widest column until the table fits or all columns have their minimum width.
     fn shrink(&mut self, minimums: &[usize], width: usize) {
-        while self.total() > width {
+        while self.total_width() > width {
             let able = self
                 .widths
                 .iter_mut()
@@ -123,15 +121,15 @@ impl Layout {
     }
 
     /// Lines of one row.
-    fn wrapped_row(&self, row: &[String], width: Option<usize>) -> Vec<String> {
+    fn wrap_row(&self, row: &[String], width: Option<usize>) -> Vec<String> {
         let wrapped = |(cell, width): (&String, &usize)| {
             let cell = if cell.is_empty() { "-" } else { cell };
-            wrap::wrapped(cell, *width)
+            wrap::wrap_cell(cell, *width)
         };
         let cells: Vec<Vec<String>> = row.iter().zip(&self.widths).map(wrapped).collect();
         let height = cells.iter().map(Vec::len).max().unwrap_or(0);
         let one = |index: usize| {
-            let text = self.line(
+            let text = self.format_line(
                 cells
                     .iter()
                     .map(|cell| cell.get(index).map_or("", String::as_str)),
@@ -144,7 +142,7 @@ impl Layout {
         (0..height).map(one).collect()
     }
 
-    fn line<'a>(&self, cells: impl Iterator<Item = &'a str>) -> String {
+    fn format_line<'a>(&self, cells: impl Iterator<Item = &'a str>) -> String {
         let mut text = String::new();
         for (cell, width) in cells.zip(&self.widths) {
             text.push_str(cell);
@@ -171,7 +169,7 @@ mod tests {
             vec!["a".to_owned(), String::new(), String::new()],
         ];
         let expected = "NAME   PHASE   N\nshop   \u{1b}[32mReady\u{1b}[0m   1\na      -       -\n";
-        assert_eq!(text(&["NAME", "PHASE", "N"], &rows, None), expected);
+        assert_eq!(format_table(&["NAME", "PHASE", "N"], &rows, None), expected);
     }
 
     #[test]
@@ -181,7 +179,7 @@ mod tests {
             "127.0.0.1:18080->8080/tcp,127.0.0.1:18081->9090/tcp".to_owned(),
             "`db` to be healthy, then for its own first answer".to_owned(),
         ]];
-        let table = text(&["SERVICE", "PORTS", "WAITS FOR"], &rows, Some(60));
+        let table = format_table(&["SERVICE", "PORTS", "WAITS FOR"], &rows, Some(60));
         assert_eq!(
             table,
             "SERVICE  PORTS                       WAITS FOR\n\
@@ -189,7 +187,7 @@ mod tests {
              127.0.0.1:18081->9090/tcp   then for its own first\n                                     answer\n"
         );
         for width in 1..120 {
-            let lines = fitted(&["SERVICE", "PORTS", "WAITS FOR"], &rows, Some(width));
+            let lines = format_fitted(&["SERVICE", "PORTS", "WAITS FOR"], &rows, Some(width));
             let wide = lines.iter().find(|line| measure_text_width(line) > width);
             assert_eq!(wide, None, "{width}");
         }
@@ -199,9 +197,9 @@ mod tests {
     fn later_rows_wrap_in_the_last_column() {
         let mut columns = Columns::default();
         let row = |what: &str| vec!["shop".to_owned(), what.to_owned()];
-        assert_eq!(columns.lines(&[row("create")], Some(20)), ["shop   create"]);
+        assert_eq!(columns.format_rows(&[row("create")], Some(20)), ["shop   create"]);
         assert_eq!(
-            columns.lines(&[row("the container is gone")], Some(20)),
+            columns.format_rows(&[row("the container is gone")], Some(20)),
             ["shop   the container", "       is gone"]
         );
     }

@@ -17,25 +17,25 @@ pub(crate) struct Target {
 
 impl Target {
     /// Returns validated names of the environment and the service. They are safe as parts of a path.
-    pub(crate) fn parts(&self) -> Result<(String, Option<String>), Failure> {
-        parts(&self.target, self.service.as_deref())
+    pub(crate) fn parse(&self) -> Result<(String, Option<String>), Failure> {
+        parse_target(&self.target, self.service.as_deref())
     }
 }
 
 /// Splits and validates the two words of a target.
-pub(crate) fn parts(target: &str, service: Option<&str>) -> Result<(String, Option<String>), Failure> {
+pub(crate) fn parse_target(target: &str, service: Option<&str>) -> Result<(String, Option<String>), Failure> {
     let (env, service) = match (target.split_once('/'), service) {
         (Some((env, first)), Some(second)) => {
             let message = format!("expected one service, but two are given: `{first}` and `{second}`");
-            return Err(Failure::usage(message).hint(format!("pass only `{env}/{first}`")));
+            return Err(Failure::usage(message).with_hint(format!("pass only `{env}/{first}`")));
         }
         (Some((env, service)), None) => (env, Some(service)),
         (None, service) => (target, service),
     };
-    status::named(env)?;
+    status::parse_environment(env)?;
     if let Some(service) = service {
         let hint = format!("list its services with `argus get {env}`");
-        ServiceName::new(service).map_err(|error| Failure::usage(error.to_string()).hint(hint))?;
+        ServiceName::new(service).map_err(|error| Failure::usage(error.to_string()).with_hint(hint))?;
     }
     Ok((env.to_owned(), service.map(str::to_owned)))
 }
@@ -46,7 +46,7 @@ mod tests {
 
     #[test]
     fn target_is_one_word_or_two() {
-        let of = |target, service| parts(target, service).ok();
+        let of = |target, service| parse_target(target, service).ok();
         let shop = |service: Option<&str>| Some(("shop".to_owned(), service.map(str::to_owned)));
         assert_eq!(of("shop", None), shop(None));
         assert_eq!(of("shop", Some("web")), shop(Some("web")));

@@ -21,11 +21,11 @@ mod suite;
 #[derive(Debug, Args)]
 pub(crate) struct Test {
     #[command(subcommand)]
-    verb: Verb,
+    command: TestCommand,
 }
 
 #[derive(Debug, Subcommand)]
-enum Verb {
+enum TestCommand {
     /// Register a running test, which defers restarts of running containers
     Begin(Begin),
     /// End a test and show the failures of services during it
@@ -42,7 +42,7 @@ struct Begin {
     #[arg(long, value_name = "NAME")]
     case: String,
     /// Maximum duration; afterwards the lease expires
-    #[arg(long, value_name = "TIME", default_value = "10m", value_parser = crate::settings::span)]
+    #[arg(long, value_name = "TIME", default_value = "10m", value_parser = crate::settings::parse_duration)]
     ttl: Duration,
     /// Name of the holder, shown to other users
     #[arg(long, env = "ARGUS_HOLDER", value_name = "NAME")]
@@ -68,9 +68,9 @@ struct End {
 }
 
 impl Test {
-    pub(crate) fn carry_out(self, options: &Options) -> Result<Exit, Failure> {
-        match self.verb {
-            Verb::Begin(Begin {
+    pub(crate) fn execute(self, options: &Options) -> Result<Exit, Failure> {
+        match self.command {
+            TestCommand::Begin(Begin {
                 environment,
                 case,
                 ttl,
@@ -79,7 +79,7 @@ impl Test {
                 output,
             }) => {
                 let command = Command::BeginTest {
-                    environment: status::named(&environment)?,
+                    environment: status::parse_environment(&environment)?,
                     case: case.clone(),
                     ttl,
                     holder,
@@ -89,53 +89,55 @@ impl Test {
                     let ttl = humantime::format_duration(ttl);
                     format!("test `{case}` runs on {environment} for at most {ttl}\n")
                 };
-                client::one(options, &command, output, message)
+                client::execute_command(options, &command, output, message)
             }
-            Verb::End(End {
+            TestCommand::End(End {
                 environment,
                 case,
                 output,
             }) => {
                 let command = Command::EndTest {
-                    environment: status::named(&environment)?,
+                    environment: status::parse_environment(&environment)?,
                     case,
                 };
-                let message = |reply: &CommandReply| report(reply).as_ref().map(text).unwrap_or_default();
-                client::one(options, &command, output, message)
+                let message =
+                    |reply: &CommandReply| find_report(reply).as_ref().map(format_report).unwrap_or_default();
+                client::execute_command(options, &command, output, message)
             }
-            Verb::Run(run) => run.carry_out(options),
+            TestCommand::Run(run) => run.execute(options),
         }
     }
 
     /// Requested output format.
     pub(crate) fn output(&self) -> Option<Format> {
-        match &self.verb {
-            Verb::Begin(begin) => begin.output,
-            Verb::End(end) => end.output,
-            Verb::Run(run) => run.output,
+        match &self.command {
+            TestCommand::Begin(begin) => begin.output,
+            TestCommand::End(end) => end.output,
+            TestCommand::Run(run) => run.output,
         }
     }
 }
 
 /// Report in the reply to the end of a test.
-pub(crate) fn report(reply: &CommandReply) -> Option<TestReport> {
+pub(crate) fn find_report(reply: &CommandReply) -> Option<TestReport> {
     serde_json::from_value(reply.value.clone()?).ok()
 }
 
 /// Report in words.
-pub(crate) fn text(report: &TestReport) -> String {
+pub(crate) fn format_report(report: &TestReport) -> String {
     let TestReport {
         environment,
         case,
         restarts_during_run: count,
         ..
     } = report;
-    let failures = output::count(*count, "failure");
-    format!("test `{case}` on {environment} ended with {failures} of services\n") + &disruptions(report)
+    let failures = output::format_count(*count, "failure");
+    format!("test `{case}` on {environment} ended with {failures} of services\n")
+        + &format_disruptions(report)
 }
 
 /// Failures during a test, one line each.
-fn disruptions(report: &TestReport) -> String {
+fn format_disruptions(report: &TestReport) -> String {
     let TestReport {
         environment,
         disruptions,
@@ -183,7 +185,11 @@ mod tests {
                 restarts_during_run: count,
                 disruptions: Vec::new(),
             };
-            assert!(text(&report).contains(expected), "{}", text(&report));
+            assert!(
+                format_report(&report).contains(expected),
+                "{}",
+                format_report(&report)
+            );
         }
     }
 }

@@ -35,18 +35,18 @@ pub(crate) struct Top {
 }
 
 impl Top {
-    pub(crate) fn carry_out(self, options: &Options) -> Result<Exit, Failure> {
+    pub(crate) fn execute(self, options: &Options) -> Result<Exit, Failure> {
         let settings = Settings::resolve(options, &SpecOptions::default())?;
         let state = StateDir::at(settings.state);
         if let Some(env) = &self.environment {
-            status::existing(&state, env)?;
+            status::find_environment(&state, env)?;
         }
-        match LiveBlock::of_terminal().filter(|_| !self.once) {
+        match LiveBlock::for_terminal().filter(|_| !self.once) {
             None => {
                 status::note_if_not_running(&state);
-                output::data(&table::prose(
-                    &output::lines(self.overview(&state, output::width())?),
-                    output::width(),
+                output::print(&table::format_prose(
+                    &output::join_lines(self.format_overview(&state, output::terminal_width())?),
+                    output::terminal_width(),
                 ))?;
                 Ok(Exit::Done)
             }
@@ -54,31 +54,36 @@ impl Top {
                 loop {
                     let width = screen.width();
                     let cut = |line: String| console::truncate_str(&line, width, "…").into_owned();
-                    screen.draw(self.overview(&state, None)?.into_iter().map(cut).collect());
+                    screen.draw(self.format_overview(&state, None)?.into_iter().map(cut).collect());
                     tokio::time::sleep(REDRAW_INTERVAL).await;
                 }
             }),
         }
     }
 
-    fn overview(&self, state: &StateDir, width: Option<usize>) -> Result<Vec<String>, Failure> {
-        let controller = status::controller(state)?;
+    fn format_overview(&self, state: &StateDir, width: Option<usize>) -> Result<Vec<String>, Failure> {
+        let controller = status::read_controller(state)?;
         let all = match &self.environment {
             // The environment may be removed while the overview is shown.
-            Some(env) => status::one(state, env)?.into_iter().collect(),
-            None => status::all(state)?,
+            Some(env) => status::read_environment(state, env)?.into_iter().collect(),
+            None => status::read_environments(state)?,
         };
-        Ok(lines(controller.as_ref(), status::is_alive(state), &all, width))
+        Ok(format_lines(
+            controller.as_ref(),
+            status::is_alive(state),
+            &all,
+            width,
+        ))
     }
 }
 
-fn lines(
+fn format_lines(
     controller: Option<&ControllerStatus>,
     alive: bool,
     all: &[EnvironmentStatus],
     width: Option<usize>,
 ) -> Vec<String> {
-    let mut lines = vec![head(controller, alive, all)];
+    let mut lines = vec![format_head(controller, alive, all)];
     let errors = controller
         .map(|controller| controller.errors.as_slice())
         .unwrap_or_default();
@@ -100,7 +105,7 @@ fn lines(
         rows.push(vec![
             status.environment.clone(),
             String::new(),
-            output::phase(status.phase),
+            output::format_phase(status.phase),
             String::new(),
             status
                 .services
@@ -108,7 +113,7 @@ fn lines(
                 .map(|row| row.restarts)
                 .sum::<u32>()
                 .to_string(),
-            own.map(breaker).unwrap_or_default(),
+            own.map(format_breaker).unwrap_or_default(),
             waits,
         ]);
         rows.extend(status.services.iter().map(|row| {
@@ -116,8 +121,8 @@ fn lines(
             vec![
                 " ".to_owned(),
                 row.name.clone(),
-                output::state(row.state),
-                output::health(row.health),
+                output::format_state(row.state),
+                output::format_health(row.health),
                 row.restarts.to_string(),
                 " ".to_owned(),
                 waits.unwrap_or_default(),
@@ -128,13 +133,13 @@ fn lines(
         lines.push("no environments".to_owned());
     } else {
         lines.push(String::new());
-        lines.extend(table::fitted(HEAD, &rows, width));
+        lines.extend(table::format_fitted(HEAD, &rows, width));
     }
     lines
 }
 
 /// Header such as `mode Full, engine unix:///… 29.1, breaker closed; 2 environments, 1 ready, 4 restarts`.
-fn head(controller: Option<&ControllerStatus>, alive: bool, all: &[EnvironmentStatus]) -> String {
+fn format_head(controller: Option<&ControllerStatus>, alive: bool, all: &[EnvironmentStatus]) -> String {
     let mut words = Vec::new();
     match controller.filter(|_| alive) {
         None => words.push(output::yellow("controller is not running")),
@@ -158,7 +163,7 @@ fn head(controller: Option<&ControllerStatus>, alive: bool, all: &[EnvironmentSt
             let closed = BreakerStatus::default();
             words.push(format!(
                 "breaker {}",
-                breaker(controller.breaker.as_ref().unwrap_or(&closed))
+                format_breaker(controller.breaker.as_ref().unwrap_or(&closed))
             ));
         }
     }
@@ -173,15 +178,15 @@ fn head(controller: Option<&ControllerStatus>, alive: bool, all: &[EnvironmentSt
     format!(
         "{}; {}, {ready} ready, {}",
         words.join(", "),
-        output::count(all.len(), "environment"),
-        output::count(
+        output::format_count(all.len(), "environment"),
+        output::format_count(
             usize::try_from(restarts.sum::<u32>()).unwrap_or(usize::MAX),
             "restart"
         )
     )
 }
 
-fn breaker(breaker: &BreakerStatus) -> String {
+fn format_breaker(breaker: &BreakerStatus) -> String {
     match breaker.state {
         BreakerState::Closed => output::green("closed"),
         BreakerState::HalfOpen => output::yellow("half-open"),
@@ -219,7 +224,7 @@ mod tests {
             ..EnvironmentStatus::default()
         };
         let controller = ControllerStatus::default();
-        let lines: Vec<String> = lines(Some(&controller), true, &[shop], None)
+        let lines: Vec<String> = format_lines(Some(&controller), true, &[shop], None)
             .iter()
             .map(|line| console::strip_ansi_codes(line).into_owned())
             .collect();
@@ -233,7 +238,7 @@ mod tests {
                 "              web       Ready   Healthy   2                    -",
             ]
         );
-        let none = super::lines(None, false, &[], None);
+        let none = super::format_lines(None, false, &[], None);
         assert_eq!(
             console::strip_ansi_codes(&none.join("\n")),
             "controller is not running; 0 environments, 0 ready, 0 restarts\nno environments"

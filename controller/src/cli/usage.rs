@@ -11,11 +11,11 @@ use crate::settings::Colour;
 const MAX_DISTANCE: usize = 3;
 
 /// Prints the error, or the requested help or version, and returns the exit code.
-pub(crate) fn end(error: &Error, command: &Command) -> Exit {
+pub(crate) fn print_error(error: &Error, command: &Command) -> Exit {
     let words: Vec<String> = std::env::args().skip(1).collect();
-    colour(&words);
-    if let Some(failure) = failure_of(error, command, &words) {
-        return output::fail(failure, wants_json(&words));
+    select_colour(&words);
+    if let Some(failure) = convert_error(error, command, &words) {
+        return output::print_failure(failure, wants_json(&words));
     }
     // Help and version go to stdout. A closed pipe is ignored.
     drop(error.print());
@@ -34,7 +34,7 @@ fn wants_json(words: &[String]) -> bool {
 }
 
 /// Sets the use of colour from the raw arguments, or from its variable.
-fn colour(words: &[String]) {
+fn select_colour(words: &[String]) {
     let flag = words
         .iter()
         .position(|word| word == "--color" || word.starts_with("--color="));
@@ -44,34 +44,37 @@ fn colour(words: &[String]) {
     });
     let given = given.or_else(|| std::env::var("ARGUS_COLOR").ok());
     if let Some(choice) = given.and_then(|given| Colour::from_str(&given, true).ok()) {
-        choice.choose();
+        choice.apply();
     }
 }
 
-fn failure_of(error: &Error, command: &Command, words: &[String]) -> Option<Failure> {
-    let usage = text(error, ContextKind::Usage);
+fn convert_error(error: &Error, command: &Command, words: &[String]) -> Option<Failure> {
+    let usage = context_text(error, ContextKind::Usage);
     let usage = usage.map(|usage| usage.trim_start_matches("Usage:").trim().to_owned());
-    let path = path(command, words);
-    let of = |kind| text(error, kind).unwrap_or_default();
+    let path = command_path(command, words);
+    let of = |kind| context_text(error, kind).unwrap_or_default();
     let (arg, value) = (of(ContextKind::InvalidArg), of(ContextKind::InvalidValue));
     let flag = arg.split([' ', '[', '=']).next().unwrap_or_default();
     let message = match error.kind() {
         ErrorKind::InvalidSubcommand => {
             let word = of(ContextKind::InvalidSubcommand);
-            let nearest = nearest(&word, command, &path);
+            let nearest = find_nearest(&word, command, &path);
             format!(
                 "`{path}` has no command `{word}`{}",
-                suggestion(nearest.as_deref())
+                format_suggestion(nearest.as_deref())
             )
         }
         ErrorKind::UnknownArgument if arg.starts_with('-') => {
-            let nearest = text(error, ContextKind::SuggestedArg);
-            format!("`{path}` has no flag `{arg}`{}", suggestion(nearest.as_deref()))
+            let nearest = context_text(error, ContextKind::SuggestedArg);
+            format!(
+                "`{path}` has no flag `{arg}`{}",
+                format_suggestion(nearest.as_deref())
+            )
         }
         ErrorKind::UnknownArgument => format!("unexpected argument `{arg}` for `{path}`"),
         ErrorKind::InvalidValue if value.is_empty() => format!("`{flag}` has no value"),
         ErrorKind::InvalidValue => {
-            let valid = list(error, ContextKind::ValidValue).join(", ");
+            let valid = context_list(error, ContextKind::ValidValue).join(", ");
             format!("`{value}` is not a valid value for `{flag}`; expected one of {valid}")
         }
         ErrorKind::ValueValidation => {
@@ -79,25 +82,25 @@ fn failure_of(error: &Error, command: &Command, words: &[String]) -> Option<Fail
             format!("`{value}` is not a valid value for `{flag}`: {cause}")
         }
         ErrorKind::MissingRequiredArgument => {
-            let missing = list(error, ContextKind::InvalidArg).join(" ");
+            let missing = context_list(error, ContextKind::InvalidArg).join(" ");
             format!("`{path}` needs {missing}")
         }
         ErrorKind::ArgumentConflict => {
-            let other = list(error, ContextKind::PriorArg).join(", ");
+            let other = context_list(error, ContextKind::PriorArg).join(", ");
             format!("`{arg}` cannot be used with `{other}`")
         }
         _ => return None,
     };
     let usage = usage.map_or_else(String::new, |usage| format!("usage is `{usage}`; "));
-    Some(Failure::usage(message).hint(format!("{usage}see all options with `{path} --help`")))
+    Some(Failure::usage(message).with_hint(format!("{usage}see all options with `{path} --help`")))
 }
 
-fn suggestion(nearest: Option<&str>) -> String {
+fn format_suggestion(nearest: Option<&str>) -> String {
     nearest.map_or_else(String::new, |name| format!("; the nearest is `{name}`"))
 }
 
 /// The recognized subcommands, such as `argus breaker`.
-fn path(command: &Command, words: &[String]) -> String {
+fn command_path(command: &Command, words: &[String]) -> String {
     let (mut at, mut path) = (command, vec![command.get_name()]);
     for word in words {
         if let Some(below) = at.find_subcommand(word) {
@@ -109,7 +112,7 @@ fn path(command: &Command, words: &[String]) -> String {
 }
 
 /// The most similar subcommand. A transposition of two letters counts as one edit.
-fn nearest(word: &str, command: &Command, path: &str) -> Option<String> {
+fn find_nearest(word: &str, command: &Command, path: &str) -> Option<String> {
     let mut names = path.split(' ').skip(1);
     let at = names.try_fold(command, |at, name| at.find_subcommand(name))?;
     let visible = at.get_subcommands().filter(|command| !command.is_hide_set());
@@ -125,11 +128,11 @@ fn nearest(word: &str, command: &Command, path: &str) -> Option<String> {
         .map(|(_, name)| name)
 }
 
-fn text(error: &Error, kind: ContextKind) -> Option<String> {
-    list(error, kind).into_iter().next()
+fn context_text(error: &Error, kind: ContextKind) -> Option<String> {
+    context_list(error, kind).into_iter().next()
 }
 
-fn list(error: &Error, kind: ContextKind) -> Vec<String> {
+fn context_list(error: &Error, kind: ContextKind) -> Vec<String> {
     match error.get(kind) {
         Some(ContextValue::String(text)) => vec![text.clone()],
         Some(ContextValue::Strings(texts)) => texts.clone(),
@@ -148,7 +151,7 @@ mod tests {
     fn message(words: &[&str]) -> String {
         let error = Cli::try_parse_from(std::iter::once(&"argus").chain(words)).unwrap_err();
         let words: Vec<String> = words.iter().map(|&word| word.to_owned()).collect();
-        let failure = failure_of(&error, &Cli::command(), &words).expect("a failure");
+        let failure = convert_error(&error, &Cli::command(), &words).expect("a failure");
         failure.message().to_owned()
     }
 

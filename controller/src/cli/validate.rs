@@ -26,26 +26,26 @@ pub(crate) struct Validate {
 }
 
 impl Validate {
-    pub(crate) fn carry_out(self, options: &Options) -> Result<Exit, Failure> {
+    pub(crate) fn execute(self, options: &Options) -> Result<Exit, Failure> {
         let settings = Settings::resolve(options, &self.specs)?;
         let paths = if self.paths.is_empty() {
             vec![settings.specs.clone()]
         } else {
             self.paths
         };
-        let all = check(&settings, &paths)?;
+        let all = check_paths(&settings, &paths)?;
         let rejected = all.iter().filter(|file| is_rejected(file)).count();
         match self.output.unwrap_or(Format::Table) {
-            Format::Json => output::json(&report(&all))?,
-            Format::Yaml => output::yaml(&report(&all))?,
+            Format::Json => output::print_json(&create_report(&all))?,
+            Format::Yaml => output::print_yaml(&create_report(&all))?,
             Format::Name => {
                 let good = all.iter().filter_map(|file| file.desired.as_ref());
-                output::data(&output::lines(good.map(|desired| &desired.env)))?;
+                output::print(&output::join_lines(good.map(|desired| &desired.env)))?;
             }
-            Format::Table | Format::Wide => show(&all)?,
+            Format::Table | Format::Wide => print_files(&all)?,
         }
         if all.is_empty() {
-            output::note("no spec files; their names are `e2e.yaml` or `NAME.e2e.yaml`");
+            output::print_note("no spec files; their names are `e2e.yaml` or `NAME.e2e.yaml`");
         }
         Ok(if rejected > 0 {
             Exit::SpecRejected
@@ -56,13 +56,13 @@ impl Validate {
 }
 
 /// Checks files, and all spec files of folders.
-pub(crate) fn check(settings: &Settings, paths: &[PathBuf]) -> Result<Vec<SpecFile>, Failure> {
+pub(crate) fn check_paths(settings: &Settings, paths: &[PathBuf]) -> Result<Vec<SpecFile>, Failure> {
     let mut all = Vec::new();
     for path in paths {
         if path.is_dir() {
-            all.extend(folder(settings, path)?);
+            all.extend(check_folder(settings, path)?);
         } else {
-            all.push(spec_files::file(settings, path));
+            all.push(spec_files::read_file(settings, path));
         }
     }
     Ok(all)
@@ -73,16 +73,16 @@ pub(crate) fn is_rejected(file: &SpecFile) -> bool {
     file.desired.is_none() || file.diagnostics.iter().any(Diagnostic::is_error)
 }
 
-fn folder(settings: &Settings, path: &Path) -> Result<Vec<SpecFile>, Failure> {
-    let registry = spec_files::folder(settings, path, "", PersistedSpecs::default())?;
+fn check_folder(settings: &Settings, path: &Path) -> Result<Vec<SpecFile>, Failure> {
+    let registry = spec_files::read_folder(settings, path, "", PersistedSpecs::default())?;
     if let Some(cause) = registry.unavailable {
         let details = serde_json::json!({ "path": path, "reason": cause });
-        return Err(Failure::of(argus_crds::error::Code::SpecInvalid, cause).with_details(details));
+        return Err(Failure::with_code(argus_crds::error::Code::SpecInvalid, cause).with_details(details));
     }
     registry
         .notes
         .iter()
-        .for_each(|note| output::note(&format!("note: {note}")));
+        .for_each(|note| output::print_note(&format!("note: {note}")));
     let file = |(name, entry): (PathBuf, argus_reconciler::specs::FileEntry)| SpecFile {
         path: path.join(name),
         text: entry
@@ -98,14 +98,14 @@ fn folder(settings: &Settings, path: &Path) -> Result<Vec<SpecFile>, Failure> {
     Ok(registry.files.into_iter().map(file).collect())
 }
 
-fn show(all: &[SpecFile]) -> Result<(), Failure> {
+fn print_files(all: &[SpecFile]) -> Result<(), Failure> {
     for file in all {
         let name = file.path.display().to_string();
         if !file.diagnostics.is_empty() {
-            output::note(&diagnostic::render(&name, &file.text, &file.diagnostics));
+            output::print_note(&diagnostic::render(&name, &file.text, &file.diagnostics));
         }
         let line = if let Some(desired) = &file.desired {
-            let services = output::count(desired.services.len(), "service");
+            let services = output::format_count(desired.services.len(), "service");
             let revision: String = desired.revision.as_str().chars().take(12).collect();
             let ok = output::green("ok");
             format!(
@@ -121,10 +121,10 @@ fn show(all: &[SpecFile]) -> Result<(), Failure> {
             format!(
                 "{name}: {} ({})\n",
                 output::red("rejected"),
-                output::count(errors, "error")
+                output::format_count(errors, "error")
             )
         };
-        output::data(&table::prose(&line, output::width()))?;
+        output::print(&table::format_prose(&line, output::terminal_width()))?;
     }
     Ok(())
 }
@@ -153,7 +153,7 @@ pub(crate) struct File {
 }
 
 /// Report about checked files.
-pub(crate) fn report(all: &[SpecFile]) -> ValidationReport {
+pub(crate) fn create_report(all: &[SpecFile]) -> ValidationReport {
     let one = |file: &SpecFile| {
         let desired = file.desired.as_ref();
         File {

@@ -8,7 +8,7 @@ use argus_reconciler::state_dir::StateDir;
 use argus_reconciler::{Command, clock};
 use clap::{Args, ValueEnum};
 
-use super::get::{stamp, waits};
+use super::get::{format_waits, status_file_stamps};
 use super::output::{self, Format};
 use super::{client, status};
 use crate::blocking_io;
@@ -37,7 +37,7 @@ pub(crate) struct Wait {
     #[arg(long = "for", value_enum, default_value = "ready")]
     goal: WaitGoal,
     /// Maximum time to wait
-    #[arg(long, default_value = "120s", value_parser = crate::settings::span)]
+    #[arg(long, default_value = "120s", value_parser = crate::settings::parse_duration)]
     timeout: Duration,
     /// Output format [default: table]
     #[arg(short, long, value_enum)]
@@ -54,7 +54,7 @@ pub(crate) enum WaitGoal {
 }
 
 impl Wait {
-    pub(crate) fn carry_out(self, options: &Options) -> Result<Exit, Failure> {
+    pub(crate) fn execute(self, options: &Options) -> Result<Exit, Failure> {
         let settings = Settings::resolve(options, &SpecOptions::default())?;
         let state = StateDir::at(settings.state);
         status::note_if_not_running(&state);
@@ -63,15 +63,15 @@ impl Wait {
         } else {
             Some(self.environments.as_slice())
         };
-        let (screen, mut paced) = (LiveBlock::of_terminal(), ProgressThrottle::default());
+        let (screen, mut paced) = (LiveBlock::for_terminal(), ProgressThrottle::default());
         let show = |all: &[Seen]| {
-            let works = image_progress::of(all.iter().filter_map(|(_, status)| status.as_ref()));
+            let works = image_progress::list_progress(all.iter().filter_map(|(_, status)| status.as_ref()));
             match &screen {
-                Some(screen) => screen.draw(image_progress::bars(&works, screen.width())),
+                Some(screen) => screen.draw(image_progress::format_bars(&works, screen.width())),
                 None => paced
-                    .news(&works, clock::now())
+                    .select_lines(&works, clock::now())
                     .iter()
-                    .for_each(|line| output::note(line)),
+                    .for_each(|line| output::print_note(line)),
             }
         };
         let result = super::block_on(async {
@@ -79,7 +79,7 @@ impl Wait {
                 // The sync makes earlier edits effective. Without permission to use the socket, only the files are used.
                 drop(client::send(&state, &Command::Sync).await);
             }
-            until(&state, which, self.goal, self.timeout, show).await
+            wait_until(&state, which, self.goal, self.timeout, show).await
         });
         // Clears the progress bars.
         if let Some(screen) = &screen {
@@ -88,20 +88,20 @@ impl Wait {
         let result = result?;
         for status in result {
             match self.output {
-                Some(Format::Json) => output::json(&status)?,
-                Some(Format::Yaml) => output::yaml(&status)?,
-                Some(Format::Name) => output::data(&format!("{}\n", status.environment))?,
+                Some(Format::Json) => output::print_json(&status)?,
+                Some(Format::Yaml) => output::print_yaml(&status)?,
+                Some(Format::Name) => output::print(&format!("{}\n", status.environment))?,
                 Some(Format::Table | Format::Wide) | None => {
-                    output::data(&format!(
+                    output::print(&format!(
                         "{} {}\n",
                         status.environment,
-                        output::phase(status.phase)
+                        output::format_phase(status.phase)
                     ))?;
                 }
             }
         }
         if self.goal == WaitGoal::Gone && self.output.is_none() {
-            output::data("gone\n")?;
+            output::print("gone\n")?;
         }
         Ok(Exit::Done)
     }
@@ -111,7 +111,7 @@ impl Wait {
 pub(crate) type Seen = (String, Option<EnvironmentStatus>);
 
 /// Waits until all of `which`, or all environments, reach the goal. Fails early after a give-up. Calls `show` on changes.
-pub(crate) async fn until(
+pub(crate) async fn wait_until(
     state: &StateDir,
     which: Option<&[String]>,
     goal: WaitGoal,
@@ -131,7 +131,7 @@ pub(crate) async fn until(
                 statuses
                     .iter()
                     .filter_map(|(_, status)| status.as_ref())
-                    .try_for_each(given_up)?;
+                    .try_for_each(check_given_up)?;
             }
             pending = statuses
                 .iter()
@@ -146,7 +146,7 @@ pub(crate) async fn until(
             seen = Some(stamp);
         }
         if clock::now() >= deadline {
-            return Err(late(&pending, goal, timeout));
+            return Err(timeout_failure(&pending, goal, timeout));
         }
         tokio::time::sleep(POLL_INTERVAL).await;
     }
@@ -158,15 +158,15 @@ fn read_changed(
     which: Option<Vec<String>>,
     before: Option<&Stamp>,
 ) -> Result<Option<Changed>, Failure> {
-    let stamp = stamp(state);
+    let stamp = status_file_stamps(state);
     if before == Some(&stamp) {
         return Ok(None);
     }
-    let names = which.map_or_else(|| status::names(state), Ok)?;
+    let names = which.map_or_else(|| status::list_names(state), Ok)?;
     let statuses = names
         .into_iter()
         .map(|name| {
-            let status = status::one(state, &name)?;
+            let status = status::read_environment(state, &name)?;
             Ok((name, status))
         })
         .collect::<Result<Vec<_>, Failure>>()?;
@@ -183,18 +183,19 @@ fn is_reached(status: Option<&EnvironmentStatus>, goal: WaitGoal) -> bool {
 }
 
 /// Fails for an environment that will not become ready without an intervention.
-fn given_up(status: &EnvironmentStatus) -> Result<(), Failure> {
+fn check_given_up(status: &EnvironmentStatus) -> Result<(), Failure> {
     let worst = status.errors.first().cloned();
     let rejected = status.revision.is_none()
         && worst
             .as_ref()
-            .is_some_and(|error| Exit::of(error.code) == Exit::SpecRejected);
-    if let Some(error) = leased(status).filter(|error| is_live(error) && !status.stale) {
+            .is_some_and(|error| Exit::from_code(error.code) == Exit::SpecRejected);
+    if let Some(error) = find_lease_error(status).filter(|error| is_holder_alive(error) && !status.stale) {
         return Err(Failure::new(error.clone()));
     }
     // With a stale status, only errors of the file are certainly current.
-    let lost = status.phase == Phase::Failed || (status.phase == Phase::Degraded && has_lost(status));
-    if !lost || (status.stale && !rejected) {
+    let is_failed =
+        status.phase == Phase::Failed || (status.phase == Phase::Degraded && has_given_up_service(status));
+    if !is_failed || (status.stale && !rejected) {
         return Ok(());
     }
     let exit = if rejected {
@@ -212,31 +213,31 @@ fn given_up(status: &EnvironmentStatus) -> Result<(), Failure> {
                 "environment `{}` failed: {}{of}: {}",
                 status.environment, status.environment, error.message
             );
-            Failure::new(error).exit(exit)
+            Failure::new(error).with_exit(exit)
         }
-        None => Failure::of(
+        None => Failure::with_code(
             Code::Internal,
             format!("environment `{}` failed", status.environment),
         )
         .with_details(serde_json::json!({ "phase": status.phase }))
-        .environment(&status.environment)
-        .exit(exit),
+        .with_environment(&status.environment)
+        .with_exit(exit),
     })
 }
 
 /// Error of an environment that another controller manages.
-pub(crate) fn leased(status: &EnvironmentStatus) -> Option<&StructuredError> {
+pub(crate) fn find_lease_error(status: &EnvironmentStatus) -> Option<&StructuredError> {
     status.errors.iter().find(|error| error.code == Code::LeaseHeld)
 }
 
 /// Returns true if the other controller is certainly alive, so that waiting does not help.
-fn is_live(leased: &StructuredError) -> bool {
-    let holder = leased.details.get("holder");
+fn is_holder_alive(lease_error: &StructuredError) -> bool {
+    let holder = lease_error.details.get("holder");
     holder.is_some_and(|holder| holder["renews"] == true)
 }
 
 /// Returns true if a required service is given up. A service with criticality warn is not required.
-fn has_lost(status: &EnvironmentStatus) -> bool {
+fn has_given_up_service(status: &EnvironmentStatus) -> bool {
     let blocked = status
         .conditions
         .iter()
@@ -254,18 +255,22 @@ fn is_warning(row: &ServiceStatus) -> bool {
         .is_some_and(|error| error.severity == Severity::Warning)
 }
 
-fn late(pending: &[(String, Option<EnvironmentStatus>)], goal: WaitGoal, timeout: Duration) -> Failure {
-    let word = match goal {
+fn timeout_failure(
+    pending: &[(String, Option<EnvironmentStatus>)],
+    goal: WaitGoal,
+    timeout: Duration,
+) -> Failure {
+    let goal_name = match goal {
         WaitGoal::Ready => "ready",
         WaitGoal::Gone => "gone",
     };
     let one = |(name, status): &(String, Option<EnvironmentStatus>)| match status {
         None => format!("`{name}` has no status"),
         Some(status) if goal == WaitGoal::Gone => format!("`{name}` is {:?}", status.phase),
-        Some(status) => format!("`{name}` is {:?}: {}", status.phase, waits(status)),
+        Some(status) => format!("`{name}` is {:?}: {}", status.phase, format_waits(status)),
     };
     let states = if pending.is_empty() {
-        "there are no environments".to_owned()
+        "no environments exist".to_owned()
     } else {
         pending.iter().map(one).collect::<Vec<_>>().join("; ")
     };
@@ -275,19 +280,24 @@ fn late(pending: &[(String, Option<EnvironmentStatus>)], goal: WaitGoal, timeout
         |(name, _)| format!("argus describe {name}"),
     );
     let details = serde_json::json!({
-        "for": word,
+        "for": goal_name,
         "waitedSeconds": timeout.as_secs(),
         "environments": pending.iter().map(|(name, _)| name).collect::<Vec<_>>(),
     });
-    let error =
-        Failure::of(Code::Timeout, format!("not {word} within {waited}: {states}")).with_details(details);
-    let mut held = pending.iter().filter_map(|(_, status)| leased(status.as_ref()?));
+    let error = Failure::with_code(
+        Code::Timeout,
+        format!("not {goal_name} within {waited}: {states}"),
+    )
+    .with_details(details);
+    let mut held = pending
+        .iter()
+        .filter_map(|(_, status)| find_lease_error(status.as_ref()?));
     if let Some(held) = held.next() {
         return Failure::new(held.clone());
     }
     error
-        .exit(Exit::TimedOut)
-        .hint(format!("see details with `{command}`"))
+        .with_exit(Exit::TimedOut)
+        .with_hint(format!("see details with `{command}`"))
 }
 
 #[cfg(test)]
@@ -307,7 +317,7 @@ mod tests {
 
     #[test]
     fn wait_continues_while_required_services_may_recover() {
-        let lost = |severity| {
+        let is_failed = |severity| {
             let spent = StructuredError::new(Code::ContainerRestartExhausted, "gave up").service("side");
             let crash = StructuredError::new(Code::ContainerCrash, "exited with 1").service("api");
             let status = EnvironmentStatus {
@@ -328,9 +338,9 @@ mod tests {
                 errors: vec![crash],
                 ..EnvironmentStatus::default()
             };
-            given_up(&status).is_err()
+            check_given_up(&status).is_err()
         };
-        assert!(lost(Severity::Fatal));
-        assert!(!lost(Severity::Warning));
+        assert!(is_failed(Severity::Fatal));
+        assert!(!is_failed(Severity::Warning));
     }
 }

@@ -62,21 +62,24 @@ struct Restarted {
 }
 
 impl Why {
-    pub(crate) fn carry_out(self, options: &Options) -> Result<Exit, Failure> {
-        let (env, service) = self.target.parts()?;
+    pub(crate) fn execute(self, options: &Options) -> Result<Exit, Failure> {
+        let (env, service) = self.target.parse()?;
         let settings = Settings::resolve(options, &SpecOptions::default())?;
         let state = StateDir::at(settings.state);
         status::note_if_not_running(&state);
-        let status = status::existing(&state, &env)?;
+        let status = status::find_environment(&state, &env)?;
         let report = explain(&state, &status, service.as_deref())?;
         match self.output.unwrap_or(Format::Table) {
-            Format::Json => output::json(&report)?,
-            Format::Yaml => output::yaml(&report)?,
+            Format::Json => output::print_json(&report)?,
+            Format::Yaml => output::print_yaml(&report)?,
             Format::Name => {
                 let names = report.chains.iter().filter_map(|chain| chain.service.as_ref());
-                output::data(&output::lines(names.map(|name| format!("{env}/{name}"))))?;
+                output::print(&output::join_lines(names.map(|name| format!("{env}/{name}"))))?;
             }
-            Format::Table | Format::Wide => output::data(&table::prose(&text(&report), output::width()))?,
+            Format::Table | Format::Wide => output::print(&table::format_prose(
+                &format_report(&report),
+                output::terminal_width(),
+            ))?,
         }
         Ok(Exit::Done)
     }
@@ -91,16 +94,16 @@ pub(crate) fn explain(
     let chains = match service {
         Some(name) => {
             let row = status.services.iter().find(|row| row.name == *name);
-            let row = row.ok_or_else(|| evidence_store::no_service(status, name))?;
-            vec![chain::of(state, status, row)]
+            let row = row.ok_or_else(|| evidence_store::no_service_failure(status, name))?;
+            vec![chain::create_chain(state, status, row)]
         }
-        None => of_all(state, status),
+        None => create_chains(state, status),
     };
     Ok(WhyReport {
         environment: status.environment.clone(),
         phase: status.phase,
         as_of: status.as_of.clone(),
-        restarts: restarts(status, service),
+        restarts: list_restarts(status, service),
         chains,
     })
 }
@@ -123,19 +126,21 @@ impl WhyReport {
 
 /// Chain of the environment, then those of its services. Services without dependencies come first, so that later chains
 /// can refer to them.
-fn of_all(state: &StateDir, status: &EnvironmentStatus) -> Vec<Chain> {
+fn create_chains(state: &StateDir, status: &EnvironmentStatus) -> Vec<Chain> {
     let unhealthy = status.services.iter().filter(|row| !chain::is_good(row));
-    let mut chains: Vec<Chain> = unhealthy.map(|row| chain::of(state, status, row)).collect();
-    chains.sort_by_key(|chain| states(chain).count());
-    chains.insert(0, chain::of_environment(status, &chains));
+    let mut chains: Vec<Chain> = unhealthy
+        .map(|row| chain::create_chain(state, status, row))
+        .collect();
+    chains.sort_by_key(|chain| state_links(chain).count());
+    chains.insert(0, chain::create_environment_chain(status, &chains));
     chains
 }
 
-fn states(chain: &Chain) -> impl Iterator<Item = &Link> {
+fn state_links(chain: &Chain) -> impl Iterator<Item = &Link> {
     chain.links.iter().filter(|link| link.kind == Kind::State)
 }
 
-fn restarts(status: &EnvironmentStatus, service: Option<&str>) -> Vec<Restarted> {
+fn list_restarts(status: &EnvironmentStatus, service: Option<&str>) -> Vec<Restarted> {
     let rows = status.services.iter().filter(|row| row.restarts > 0);
     let rows = rows.filter(|row| service.is_none_or(|name| name == row.name));
     rows.map(|row| {
@@ -152,15 +157,15 @@ fn restarts(status: &EnvironmentStatus, service: Option<&str>) -> Vec<Restarted>
 }
 
 /// Report as text for people.
-pub(crate) fn text(report: &WhyReport) -> String {
+pub(crate) fn format_report(report: &WhyReport) -> String {
     let mut text = String::new();
-    let mut shown: Vec<&str> = Vec::new();
+    let mut explained: Vec<&str> = Vec::new();
     for chain in &report.chains {
-        write_chain(&mut text, &report.environment, chain, &shown);
+        write_chain(&mut text, &report.environment, chain, &explained);
         if chain.service.is_none() {
             write_restarts(&mut text, report);
         }
-        shown.extend(chain.service.as_deref());
+        explained.extend(chain.service.as_deref());
     }
     text
 }
@@ -174,9 +179,9 @@ fn write_restarts(text: &mut String, report: &WhyReport) {
             .any(|chain| chain.service.as_deref() == Some(name))
     };
     for row in report.restarts.iter().filter(|row| !has_chain(&row.service)) {
-        let times = output::count(usize::try_from(row.restarts).unwrap_or(usize::MAX), "restart");
+        let times = output::format_count(usize::try_from(row.restarts).unwrap_or(usize::MAX), "restart");
         let last = match (row.code, &row.what) {
-            (Some(code), Some(what)) => format!(", last {code}: {what}{}", stamp(row.at.as_deref())),
+            (Some(code), Some(what)) => format!(", last {code}: {what}{}", format_time(row.at.as_deref())),
             _ => String::new(),
         };
         // Writing into a String cannot fail.
@@ -184,10 +189,10 @@ fn write_restarts(text: &mut String, report: &WhyReport) {
     }
 }
 
-fn write_chain(text: &mut String, env: &str, chain: &Chain, shown: &[&str]) {
+fn write_chain(text: &mut String, env: &str, chain: &Chain, explained: &[&str]) {
     for (index, link) in chain.links.iter().enumerate() {
         let other = link.service.as_deref().filter(|_| link.kind == Kind::State);
-        if other.is_some_and(|name| index > 0 && shown.contains(&name)) {
+        if other.is_some_and(|name| index > 0 && explained.contains(&name)) {
             let _ = writeln!(text, "  <- {}: see above", link.what);
             return;
         }
@@ -195,23 +200,27 @@ fn write_chain(text: &mut String, env: &str, chain: &Chain, shown: &[&str]) {
             let _ = writeln!(text, "{}", link.what);
             continue;
         }
-        for (line, lead) in words(link).lines().zip(LEADS) {
+        for (line, lead) in format_link(link).lines().zip(LEADS) {
             let _ = writeln!(text, "  {lead} {line}");
         }
-        let (shown, rest) = link.before.split_at(link.before.len().min(MAX_EARLIER_RUNS));
-        for run in shown {
-            let _ = writeln!(text, "     earlier run {}: {}", run.run, run.words());
+        let (first, rest) = link.before.split_at(link.before.len().min(MAX_EARLIER_RUNS));
+        for run in first {
+            let _ = writeln!(text, "     earlier run {}: {}", run.run, run.format_end());
         }
         if !rest.is_empty() {
-            let _ = writeln!(text, "     and {} earlier", output::count(rest.len(), "run"));
+            let _ = writeln!(
+                text,
+                "     and {} earlier",
+                output::format_count(rest.len(), "run")
+            );
         }
     }
-    for hint in hints(env, chain) {
+    for hint in list_hints(env, chain) {
         let _ = writeln!(text, "  {} {hint}", output::cyan("hint:"));
     }
 }
 
-fn words(link: &Link) -> String {
+fn format_link(link: &Link) -> String {
     let what = &link.what;
     match link.kind {
         Kind::State | Kind::Run | Kind::Cycle => what.clone(),
@@ -221,7 +230,7 @@ fn words(link: &Link) -> String {
         },
         Kind::Failure => {
             let code = link.code.map(output::red).unwrap_or_default();
-            format!("failed: {code} {what}{}", stamp(link.at.as_deref()))
+            format!("failed: {code} {what}{}", format_time(link.at.as_deref()))
         }
         Kind::Evidence => match &link.evidence {
             Some(path) => format!("evidence: {what} (in {path})"),
@@ -230,12 +239,12 @@ fn words(link: &Link) -> String {
     }
 }
 
-fn stamp(at: Option<&str>) -> String {
+fn format_time(at: Option<&str>) -> String {
     at.map_or_else(String::new, |at| format!(" (at {at})"))
 }
 
 /// Remedies of the root cause, and commands for details.
-fn hints(env: &str, chain: &Chain) -> Vec<String> {
+fn list_hints(env: &str, chain: &Chain) -> Vec<String> {
     let evidence = chain.links.iter().find(|link| link.evidence.is_some());
     let run = chain.links.iter().find_map(|link| link.ending.as_ref());
     let read = |link: &Link, run: &RunSummary| {
@@ -247,6 +256,6 @@ fn hints(env: &str, chain: &Chain) -> Vec<String> {
     };
     let read = evidence.zip(run).and_then(|(link, run)| read(link, run));
     read.into_iter()
-        .chain(output::remedies(&chain.remedies))
+        .chain(output::format_remedies(&chain.remedies))
         .collect()
 }

@@ -8,7 +8,7 @@ use argus_reconciler::Handle;
 use serde_json::json;
 use tokio::sync::Semaphore;
 
-use super::{ControllerClient, Transport, socket};
+use super::{ControllerClient, Transport, socket_path};
 use crate::cli::{client as commands, preflight};
 use crate::exit::Failure;
 use crate::http::client::{self, ClientError};
@@ -22,31 +22,36 @@ static CHECK_RUNS: Semaphore = Semaphore::const_new(1);
 
 impl ControllerClient {
     /// Runs all checks except the skipped ones. With `fix`, it repairs safe problems and checks again.
-    pub(crate) async fn preflight(&self, skip: &[CheckName], fix: bool) -> Result<PreflightReport, Failure> {
+    pub(crate) async fn run_preflight(
+        &self,
+        skip: &[CheckName],
+        fix: bool,
+    ) -> Result<PreflightReport, Failure> {
         match &self.transport {
             Transport::InProcess(own) => {
                 // The semaphore is never closed.
                 let _turn = CHECK_RUNS.acquire().await;
                 let mut run = RunningPreflight::start(&own.handle, skip);
-                let report = self.check(skip, fix).await?;
+                let report = self.run_checks(skip, fix).await?;
                 run.finish(&report);
                 Ok(report)
             }
             Transport::Remote => {
                 let body = json!({ "skip": skip, "fix": fix });
-                match client::post_within(TIMEOUT, &socket(&self.state), PREFLIGHT, &body).await {
-                    Ok(report) => serde_json::from_slice(&report)
-                        .map_err(|error| commands::failure(ClientError::InvalidResponse(error.to_string()))),
+                match client::post_within(TIMEOUT, &socket_path(&self.state), PREFLIGHT, &body).await {
+                    Ok(report) => serde_json::from_slice(&report).map_err(|error| {
+                        commands::command_failure(ClientError::InvalidResponse(error.to_string()))
+                    }),
                     // The checks work without a controller.
-                    Err(ClientError::Unreachable(_)) => self.check(skip, fix).await,
-                    Err(error) => Err(commands::failure(error)),
+                    Err(ClientError::Unreachable(_)) => self.run_checks(skip, fix).await,
+                    Err(error) => Err(commands::command_failure(error)),
                 }
             }
         }
     }
 
-    async fn check(&self, skip: &[CheckName], fix: bool) -> Result<PreflightReport, Failure> {
-        let settings = self.read(|client| Ok(client.query_settings())).await?;
+    async fn run_checks(&self, skip: &[CheckName], fix: bool) -> Result<PreflightReport, Failure> {
+        let settings = self.run_blocking(|client| Ok(client.query_settings())).await?;
         Box::pin(preflight::run_checks(&settings, skip, fix)).await
     }
 }

@@ -97,7 +97,7 @@ pub(crate) fn assert_valid(schema: &str, value: &Value) {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../crds").join(schema);
     let text = std::fs::read_to_string(path).unwrap();
     let schema: Value = serde_json::from_str(&text).unwrap();
-    jsonschema::validate(&schema, value).unwrap_or_else(|why| panic!("{why}: {value:#}"));
+    jsonschema::validate(&schema, value).unwrap_or_else(|reason| panic!("{reason}: {value:#}"));
 }
 
 /// Creates a state directory with this status, without a controller.
@@ -167,7 +167,7 @@ async fn http_serves_status_errors_with_all_fields() {
 #[tokio::test]
 async fn http_problem_has_all_error_fields() {
     for code in Code::ALL {
-        let problem = crate::http::problem(Failure::new(raised(*code)));
+        let problem = crate::http::failure_response(Failure::new(raised(*code)));
         let (status, headers) = (problem.status(), problem.headers().clone());
         assert!(
             status.is_client_error() || status.is_server_error(),
@@ -187,23 +187,23 @@ async fn http_problem_has_all_error_fields() {
 #[test]
 fn command_failure_as_json_has_all_fields() {
     for code in Code::ALL {
-        let failure = Failure::new(raised(*code)).exit(Exit::Unexpected);
-        let value: Value = serde_json::from_str(&output::as_text(failure)).unwrap();
+        let failure = Failure::new(raised(*code)).with_exit(Exit::Unexpected);
+        let value: Value = serde_json::from_str(&output::failure_to_json(failure)).unwrap();
         assert_complete(*code, &value);
     }
     // Hints for people appear in the JSON as well.
-    let failure = Failure::of(Code::PrereqMissing, "x").hint("do this");
-    let value: Value = serde_json::from_str(&output::as_text(failure)).unwrap();
+    let failure = Failure::with_code(Code::PrereqMissing, "x").with_hint("do this");
+    let value: Value = serde_json::from_str(&output::failure_to_json(failure)).unwrap();
     assert_eq!(value["details"]["hint"], "do this");
-    let failure = Failure::new(raised(Code::SpecInvalid)).hint("do this");
-    let value: Value = serde_json::from_str(&output::as_text(failure)).unwrap();
+    let failure = Failure::new(raised(Code::SpecInvalid)).with_hint("do this");
+    let value: Value = serde_json::from_str(&output::failure_to_json(failure)).unwrap();
     assert_eq!(value["details"], json!({ "evidence": "x", "hint": "do this" }));
 }
 
 #[test]
 fn stamped_error_keeps_its_identity() {
     static ONE: OnceLock<StructuredError> = OnceLock::new();
-    let error = ONE.get_or_init(|| crate::exit::stamped(raised(Code::Timeout)));
+    let error = ONE.get_or_init(|| crate::exit::add_time(raised(Code::Timeout)));
     let again = Failure::new(error.clone()).into_error();
     assert_eq!(*error, again, "an existing identity stays");
 }

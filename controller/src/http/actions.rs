@@ -20,7 +20,7 @@ const DEFAULT_TEST_TTL: Duration = Duration::from_secs(600);
 
 /// Runs a command whose verb is in the body.
 pub(super) async fn run_command(State(app): State<AppState>, request: Request) -> Result<Response, Problem> {
-    let body = body(request).await?;
+    let body = read_body(request).await?;
     post_command(&app, body).await
 }
 
@@ -30,13 +30,13 @@ pub(super) async fn run_named_command(
     Path(verb): Path<String>,
     request: Request,
 ) -> Result<Response, Problem> {
-    let mut body = body(request).await?;
+    let mut body = read_body(request).await?;
     body.insert("verb".to_owned(), Value::String(verb));
     post_command(&app, body).await
 }
 
 async fn post_command(app: &AppState, mut body: Map<String, Value>) -> Result<Response, Problem> {
-    normalize(&mut body)?;
+    normalize_body(&mut body)?;
     let command: Command = serde_json::from_value(Value::Object(body)).map_err(|error| {
         Problem::new(
             StatusCode::BAD_REQUEST,
@@ -49,20 +49,20 @@ async fn post_command(app: &AppState, mut body: Map<String, Value>) -> Result<Re
     };
     match app.client.send(command).await {
         Ok(reply) => Ok((StatusCode::ACCEPTED, Json(reply)).into_response()),
-        Err(failure) if is_unknown => Err(Problem::from(failure).status(StatusCode::NOT_FOUND)),
+        Err(failure) if is_unknown => Err(Problem::from(failure).with_status(StatusCode::NOT_FOUND)),
         Err(failure) => Err(Problem::from(failure)),
     }
 }
 
 /// Converts CLI and MCP fields into those of [`Command`]: durations become times, and missing fields get their defaults.
-fn normalize(body: &mut Map<String, Value>) -> Result<(), Problem> {
+fn normalize_body(body: &mut Map<String, Value>) -> Result<(), Problem> {
     match body.get("verb").and_then(Value::as_str) {
         Some("hold") => {
-            let span = seconds(body, "forSeconds")?;
+            let span = take_seconds(body, "forSeconds")?;
             body.extend(span.map(|span| ("until".to_owned(), json!(clock::now() + span))));
         }
         Some("beginTest") => {
-            let span = seconds(body, "ttlSeconds")?.unwrap_or(DEFAULT_TEST_TTL);
+            let span = take_seconds(body, "ttlSeconds")?.unwrap_or(DEFAULT_TEST_TTL);
             body.entry("ttl").or_insert_with(|| json!(span));
         }
         Some("fork") => {
@@ -75,7 +75,7 @@ fn normalize(body: &mut Map<String, Value>) -> Result<(), Problem> {
     Ok(())
 }
 
-fn seconds(body: &mut Map<String, Value>, name: &str) -> Result<Option<Duration>, Problem> {
+fn take_seconds(body: &mut Map<String, Value>, name: &str) -> Result<Option<Duration>, Problem> {
     let Some(span) = body.remove(name) else {
         return Ok(None);
     };
@@ -90,7 +90,7 @@ fn seconds(body: &mut Map<String, Value>, name: &str) -> Result<Option<Duration>
 }
 
 /// Reads the JSON object of the body within [`BODY_TIMEOUT`]; an empty body is an empty object.
-pub(super) async fn body(request: Request) -> Result<Map<String, Value>, Problem> {
+pub(super) async fn read_body(request: Request) -> Result<Map<String, Value>, Problem> {
     let read = tokio::time::timeout(BODY_TIMEOUT, Bytes::from_request(request, &())).await;
     let bytes = match read {
         Ok(Ok(bytes)) => bytes,

@@ -33,7 +33,11 @@ pub(super) async fn strip_parameter(mut request: Request, next: Next) -> Respons
 }
 
 /// Adds call traces to the response, also to errors of the guard, which runs after this layer.
-pub(super) async fn add(State(client): State<ControllerClient>, request: Request, next: Next) -> Response {
+pub(super) async fn add_traces(
+    State(client): State<ControllerClient>,
+    request: Request,
+    next: Next,
+) -> Response {
     // `strip_parameter` rejects an invalid value.
     let (debug, uri) = parse_parameter(request.uri()).unwrap_or((None, request.uri().clone()));
     let debug = debug.unwrap_or(client.settings().debug) && uri.path() != MCP_PATH;
@@ -118,7 +122,7 @@ async fn add_to_response(client: &ControllerClient, response: Response, call: Ca
     let Ok(value) = serde_json::from_slice::<Value>(&body) else {
         return Response::from_parts(parts, Body::from(body));
     };
-    let (filled, _) = client.with_calls(value).await;
+    let (filled, _) = client.add_calls(value).await;
     let value = if parts.status.is_success() {
         filled
     } else {

@@ -37,7 +37,7 @@ pub(crate) enum ClientError {
 
 /// Sends a GET request.
 pub(crate) async fn get(socket: &Path, path: &str) -> Result<Bytes, ClientError> {
-    exchange_in_time(socket, Method::GET, path, Bytes::new()).await
+    exchange_with_timeout(socket, Method::GET, path, Bytes::new()).await
 }
 
 /// Sends a POST request with a JSON body.
@@ -57,19 +57,19 @@ pub(crate) async fn post_within(
     body: &impl serde::Serialize,
 ) -> Result<Bytes, ClientError> {
     let body = serde_json::to_vec(body).map_err(|error| ClientError::InvalidResponse(error.to_string()))?;
-    within(limit, exchange(socket, Method::POST, path, body.into())).await
+    run_within(limit, exchange(socket, Method::POST, path, body.into())).await
 }
 
-async fn exchange_in_time(
+async fn exchange_with_timeout(
     socket: &Path,
     method: Method,
     path: &str,
     body: Bytes,
 ) -> Result<Bytes, ClientError> {
-    within(DEADLINE, exchange(socket, method, path, body)).await
+    run_within(DEADLINE, exchange(socket, method, path, body)).await
 }
 
-async fn within(
+async fn run_within(
     limit: Duration,
     exchange: impl Future<Output = Result<Bytes, ClientError>>,
 ) -> Result<Bytes, ClientError> {
@@ -92,7 +92,7 @@ pub(crate) async fn get_from(at: SocketAddr, path: &str) -> Result<Bytes, Client
         let stream = TcpStream::connect(at).await.map_err(ClientError::Unreachable)?;
         send_over(stream, &at.to_string(), Method::GET, path, Bytes::new()).await
     };
-    within(DEADLINE, exchange).await
+    run_within(DEADLINE, exchange).await
 }
 
 async fn send_over<S>(
@@ -105,7 +105,8 @@ async fn send_over<S>(
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
-    let broken = |error: &dyn std::error::Error| ClientError::InvalidResponse(crate::exit::chain(error));
+    let broken =
+        |error: &dyn std::error::Error| ClientError::InvalidResponse(crate::exit::format_chain(error));
     let (mut sender, connection) = hyper::client::conn::http1::handshake(TokioIo::new(stream))
         .await
         .map_err(|error| broken(&error))?;

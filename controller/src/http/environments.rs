@@ -18,7 +18,7 @@ use crate::cli::{
     breaker as cli_breaker, evidence as cli_evidence, evidence_store, logs as cli_logs, why as cli_why,
 };
 use crate::client::ControllerClient;
-use crate::view::StatusDocuments;
+use crate::view::Statuses;
 
 /// Query of the list of environments.
 #[derive(Debug, Default, Deserialize)]
@@ -52,7 +52,7 @@ const LINES: u32 = 100;
 const MAX_LINES: u32 = 10_000;
 
 pub(super) async fn controller(State(app): State<AppState>) -> Result<Response, Problem> {
-    let statuses = statuses(&app).await?;
+    let statuses = read_statuses(&app).await?;
     Ok(Json(&statuses.controller).into_response())
 }
 
@@ -60,7 +60,7 @@ pub(super) async fn list(
     State(app): State<AppState>,
     Query(wanted): Query<Detail>,
 ) -> Result<Response, Problem> {
-    let statuses = statuses(&app).await?;
+    let statuses = read_statuses(&app).await?;
     let is_wanted = |status: &&EnvironmentStatus| {
         let phase = format!("{:?}", status.phase);
         wanted
@@ -71,7 +71,7 @@ pub(super) async fn list(
     let all = statuses.environments.values().filter(is_wanted);
     let items: Vec<Value> = match wanted.detail.as_deref() {
         Some("full") => all.map(|status| json!(status)).collect(),
-        Some("summary") | None => all.map(summary).collect(),
+        Some("summary") | None => all.map(summarize).collect(),
         Some(other) => {
             let message = format!("`detail` must be `full` or `summary`, not `{other}`");
             return Err(Problem::new(StatusCode::BAD_REQUEST, message));
@@ -81,7 +81,7 @@ pub(super) async fn list(
 }
 
 /// Summarizes the status of an environment.
-pub(crate) fn summary(status: &EnvironmentStatus) -> Value {
+pub(crate) fn summarize(status: &EnvironmentStatus) -> Value {
     let good = |row: &&ServiceStatus| matches!(row.state, ServiceState::Ready | ServiceState::Completed);
     let ready = status.services.iter().filter(good).count();
     let mut value = json!({
@@ -112,15 +112,18 @@ pub(crate) fn summary(status: &EnvironmentStatus) -> Value {
     value
 }
 
-pub(super) async fn one(State(app): State<AppState>, Path(env): Path<String>) -> Result<Response, Problem> {
-    Ok(Json(environment(&app, &env).await?).into_response())
+pub(super) async fn environment(
+    State(app): State<AppState>,
+    Path(env): Path<String>,
+) -> Result<Response, Problem> {
+    Ok(Json(find_environment(&app, &env).await?).into_response())
 }
 
 pub(super) async fn why(State(app): State<AppState>, Path(env): Path<String>) -> Result<Response, Problem> {
-    let status = environment(&app, &env).await?;
+    let status = find_environment(&app, &env).await?;
     let read = app
         .client
-        .read(move |client| cli_why::explain(client.state(), &status, None));
+        .run_blocking(move |client| cli_why::explain(client.state(), &status, None));
     Ok(Json(read.await?).into_response())
 }
 
@@ -128,11 +131,11 @@ pub(super) async fn why_service(
     State(app): State<AppState>,
     Path((env, name)): Path<(String, String)>,
 ) -> Result<Response, Problem> {
-    row(&app, &env, &name).await?;
-    let status = environment(&app, &env).await?;
+    find_service(&app, &env, &name).await?;
+    let status = find_environment(&app, &env).await?;
     let read = app
         .client
-        .read(move |client| cli_why::explain(client.state(), &status, Some(&name)));
+        .run_blocking(move |client| cli_why::explain(client.state(), &status, Some(&name)));
     Ok(Json(read.await?).into_response())
 }
 
@@ -140,7 +143,7 @@ pub(super) async fn service(
     State(app): State<AppState>,
     Path((env, name)): Path<(String, String)>,
 ) -> Result<Response, Problem> {
-    Ok(Json(row(&app, &env, &name).await?).into_response())
+    Ok(Json(find_service(&app, &env, &name).await?).into_response())
 }
 
 pub(super) async fn logs(
@@ -148,7 +151,7 @@ pub(super) async fn logs(
     Path((env, name)): Path<(String, String)>,
     Query(lines): Query<Lines>,
 ) -> Result<Response, Problem> {
-    row(&app, &env, &name).await?;
+    find_service(&app, &env, &name).await?;
     if lines.run.is_some() {
         let message = "the output of failed runs is at `…/evidence?run=N`";
         return Err(Problem::new(StatusCode::BAD_REQUEST, message));
@@ -161,7 +164,7 @@ pub(super) async fn all_logs(
     Path(env): Path<String>,
     Query(tail): Query<Tail>,
 ) -> Result<Response, Problem> {
-    environment(&app, &env).await?;
+    find_environment(&app, &env).await?;
     logs_response(&app, &env, None, tail.tail).await
 }
 
@@ -172,7 +175,7 @@ async fn logs_response(
     tail: Option<u32>,
 ) -> Result<Response, Problem> {
     let tail = tail.unwrap_or(LINES).min(MAX_LINES);
-    let output = Box::pin(cli_logs::tail(app.client.settings(), env, service, tail)).await?;
+    let output = Box::pin(cli_logs::read_tail(app.client.settings(), env, service, tail)).await?;
     Ok(Json(output).into_response())
 }
 
@@ -181,22 +184,22 @@ pub(super) async fn evidence(
     Path((env, name)): Path<(String, String)>,
     Query(lines): Query<Lines>,
 ) -> Result<Response, Problem> {
-    row(&app, &env, &name).await?;
+    find_service(&app, &env, &name).await?;
     let tail = lines.tail.unwrap_or(LINES).min(MAX_LINES);
     let tail = usize::try_from(tail).unwrap_or(usize::MAX);
-    let read = app.client.read(move |client| {
+    let read = app.client.run_blocking(move |client| {
         let state = client.state();
-        match evidence_store::chosen(state, &env, &name, lines.run) {
-            Ok(run) => cli_evidence::report(state, &run, tail).map(Ok),
+        match evidence_store::select_run(state, &env, &name, lines.run) {
+            Ok(run) => cli_evidence::create_report(state, &run, tail).map(Ok),
             Err(missing) => Ok(Err(missing)),
         }
     });
-    let missing = |failure| Problem::from(failure).status(StatusCode::NOT_FOUND);
+    let missing = |failure| Problem::from(failure).with_status(StatusCode::NOT_FOUND);
     Ok(Json(read.await?.map_err(missing)?).into_response())
 }
 
 pub(super) async fn breakers(State(app): State<AppState>) -> Result<Response, Problem> {
-    let statuses = statuses(&app).await?;
+    let statuses = read_statuses(&app).await?;
     let engine = statuses.controller.breaker.clone();
     Ok(Json(cli_breaker::BreakerReport::of(
         engine,
@@ -206,32 +209,32 @@ pub(super) async fn breakers(State(app): State<AppState>) -> Result<Response, Pr
 }
 
 pub(super) async fn orphans(State(app): State<AppState>) -> Result<Response, Problem> {
-    let statuses = statuses(&app).await?;
+    let statuses = read_statuses(&app).await?;
     Ok(Json(json!({ "items": statuses.controller.orphans })).into_response())
 }
 
 /// Returns the statuses. Those of a controller in this process are in memory, others are read from files.
-async fn statuses(app: &AppState) -> Result<Arc<StatusDocuments>, Problem> {
+async fn read_statuses(app: &AppState) -> Result<Arc<Statuses>, Problem> {
     if app.client.in_process_parts().is_some() {
-        return Ok(app.client.shown()?);
+        return Ok(app.client.read_statuses()?);
     }
-    Ok(app.client.read(ControllerClient::shown).await?)
+    Ok(app.client.run_blocking(ControllerClient::read_statuses).await?)
 }
 
 /// Returns the status of an existing environment.
-pub(super) async fn environment(app: &AppState, env: &str) -> Result<EnvironmentStatus, Problem> {
+pub(super) async fn find_environment(app: &AppState, env: &str) -> Result<EnvironmentStatus, Problem> {
     let found = app.client.find_environment(env).await;
     found.map_err(|failure| match Problem::from(failure) {
         // After a timeout, the environment can still exist.
         problem if problem.is_of(Code::Timeout) => problem,
-        problem => problem.status(StatusCode::NOT_FOUND),
+        problem => problem.with_status(StatusCode::NOT_FOUND),
     })
 }
 
-async fn row(app: &AppState, env: &str, name: &str) -> Result<ServiceStatus, Problem> {
-    let status = environment(app, env).await?;
+async fn find_service(app: &AppState, env: &str, name: &str) -> Result<ServiceStatus, Problem> {
+    let status = find_environment(app, env).await?;
     let found = status.services.iter().find(|row| row.name == name);
-    found
-        .cloned()
-        .ok_or_else(|| Problem::from(evidence_store::no_service(&status, name)).status(StatusCode::NOT_FOUND))
+    found.cloned().ok_or_else(|| {
+        Problem::from(evidence_store::no_service_failure(&status, name)).with_status(StatusCode::NOT_FOUND)
+    })
 }

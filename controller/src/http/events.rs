@@ -20,12 +20,12 @@ use serde_json::{Value, json};
 use tokio::sync::watch;
 
 use super::AppState;
-use super::environments::summary;
+use super::environments::summarize;
 use super::guard::Trust;
 use super::params::Query;
 use super::problem::Problem;
 use crate::metrics::OpenStreamGuard;
-use crate::view::StatusDocuments;
+use crate::view::Statuses;
 
 /// Maximum number of records per read. Argus buffers nothing else for a client, so one that never reads costs no more than this.
 const PAGE_SIZE: usize = 64;
@@ -54,9 +54,9 @@ struct Client {
     filter: EventFilter,
     feed: Feed,
     newest: watch::Receiver<u64>,
-    shown: watch::Receiver<Arc<StatusDocuments>>,
+    statuses: watch::Receiver<Arc<Statuses>>,
     last: u64,
-    known: Arc<StatusDocuments>,
+    known: Arc<Statuses>,
     /// True until the client has received a snapshot.
     fresh: bool,
     trust: Trust,
@@ -79,19 +79,19 @@ pub(super) async fn events(
     let newest = parts.feed.newest();
     let now = *newest.borrow();
     let client = Client {
-        filter: filter(&query)?,
+        filter: parse_filter(&query)?,
         trust,
         // A larger number belongs to a lost journal.
         last: last.filter(|last| *last <= now).unwrap_or(now),
         fresh: true,
         feed: parts.feed.clone(),
         newest,
-        shown: parts.shown.clone(),
+        statuses: parts.statuses.clone(),
         known: Arc::default(),
-        _listening: parts.metrics.http().listening(),
+        _listening: parts.metrics.http().count_open_stream(),
     };
     let stopped = app.stop.clone().cancelled_owned();
-    let events = stream_of(client).take_until(stopped);
+    let events = event_stream(client).take_until(stopped);
     let alive = KeepAlive::new().interval(HEARTBEAT).text("alive");
     Ok(Sse::new(events).keep_alive(alive).into_response())
 }
@@ -110,7 +110,7 @@ pub(super) fn last_event_id(headers: &HeaderMap, query: Option<&str>) -> Result<
 }
 
 /// Returns the events of a client as a stream. The next events are read only after the client has taken the previous ones.
-fn stream_of(client: Client) -> impl Stream<Item = Result<Event, Infallible>> {
+fn event_stream(client: Client) -> impl Stream<Item = Result<Event, Infallible>> {
     stream::unfold(client, |mut client| async move {
         let events = client.next().await?;
         Some((stream::iter(events.into_iter().map(Ok)), client))
@@ -124,19 +124,23 @@ impl Client {
         loop {
             let mut events = Vec::new();
             if std::mem::take(&mut self.fresh) {
-                events.extend(self.snapshot());
+                events.extend(self.snapshot_events());
             } else {
                 let page = self.feed.after(self.last, PAGE_SIZE).await;
                 if page.missed > 0 {
                     let lagged = json!({ "missed": page.missed });
                     events.push(Event::default().event("lagged").data(lagged.to_string()));
-                    events.extend(self.snapshot());
+                    events.extend(self.snapshot_events());
                 }
                 for record in &page.records {
                     self.last = record.seq;
-                    events.extend(self.filter.matches(record).then(|| event(record, self.trust)));
+                    events.extend(
+                        self.filter
+                            .matches(record)
+                            .then(|| record_event(record, self.trust)),
+                    );
                 }
-                events.extend(self.changes());
+                events.extend(self.change_events());
                 if !page.records.is_empty() && events.is_empty() {
                     // The filter rejected all records.
                     continue;
@@ -148,33 +152,33 @@ impl Client {
             let last = self.last;
             tokio::select! {
                 newer = self.newest.wait_for(|newest| *newest > last) => drop(newer.ok()?),
-                changed = self.shown.changed() => changed.ok()?,
+                changed = self.statuses.changed() => changed.ok()?,
             }
         }
     }
 
     /// Returns the current state of everything, with all errors. Records continue from here.
-    fn snapshot(&mut self) -> Vec<Event> {
-        let shown = self.shown.borrow_and_update().clone();
-        self.known = shown.clone();
+    fn snapshot_events(&mut self) -> Vec<Event> {
+        let statuses = self.statuses.borrow_and_update().clone();
+        self.known = statuses.clone();
         let filter = |(name, _): &(&String, &EnvironmentStatus)| self.filter.matches_environment(Some(name));
-        let environments = shown.environments.iter().filter(filter);
+        let environments = statuses.environments.iter().filter(filter);
         let value = json!({
-            "mode": shown.controller.mode,
-            "modeReason": shown.controller.mode_reason,
-            "environments": environments.map(|(_, status)| summary(status)).collect::<Vec<_>>(),
+            "mode": statuses.controller.mode,
+            "modeReason": statuses.controller.mode_reason,
+            "environments": environments.map(|(_, status)| summarize(status)).collect::<Vec<_>>(),
             "lastEventId": self.last.to_string(),
         });
         let event = Event::default().event("snapshot").data(value.to_string());
         // A client that reconnects resumes from this id.
         let event = Some(event.id(self.last.to_string())).filter(|_| self.filter.matches_name("snapshot"));
-        let problems = problems(&self.filter, &StatusDocuments::default(), &shown);
+        let problems = error_events(&self.filter, &Statuses::default(), &statuses);
         event.into_iter().chain(problems).collect()
     }
 
     /// Returns the changes of environments since the last call.
-    fn changes(&mut self) -> Vec<Event> {
-        let now = self.shown.borrow_and_update().clone();
+    fn change_events(&mut self) -> Vec<Event> {
+        let now = self.statuses.borrow_and_update().clone();
         let before = std::mem::replace(&mut self.known, now.clone());
         if Arc::ptr_eq(&before, &now) {
             return Vec::new();
@@ -186,8 +190,8 @@ impl Client {
         for (name, status) in &now.environments {
             let old = before.environments.get(name);
             if old != Some(status) && self.filter.matches_environment(Some(name)) {
-                let value = summary(status);
-                if old.map(summary).as_ref() != Some(&value) {
+                let value = summarize(status);
+                if old.map(summarize).as_ref() != Some(&value) {
                     push(&value);
                 }
             }
@@ -200,13 +204,13 @@ impl Client {
         if !self.filter.matches_name("environment") {
             events.clear();
         }
-        events.extend(problems(&self.filter, &before, &now));
+        events.extend(error_events(&self.filter, &before, &now));
         events
     }
 }
 
 /// Returns the errors that did not exist before, with all fields, so that a listener needs no further request.
-fn problems(filter: &EventFilter, before: &StatusDocuments, now: &StatusDocuments) -> Vec<Event> {
+fn error_events(filter: &EventFilter, before: &Statuses, now: &Statuses) -> Vec<Event> {
     if !filter.matches_name("problem") {
         return Vec::new();
     }
@@ -214,11 +218,11 @@ fn problems(filter: &EventFilter, before: &StatusDocuments, now: &StatusDocument
         let known = before.environments.get(name);
         let known = known.map_or(&[][..], |status| &status.errors);
         let is_wanted = filter.matches_environment(Some(name));
-        let news: Vec<_> = fresh(known, &status.errors).cloned().collect();
+        let news: Vec<_> = new_errors(known, &status.errors).cloned().collect();
         is_wanted.then_some(news)
     };
     let of_environments = now.environments.iter().filter_map(named).flatten();
-    let of_controller = fresh(&before.controller.errors, &now.controller.errors).cloned();
+    let of_controller = new_errors(&before.controller.errors, &now.controller.errors).cloned();
     let of_controller = of_controller.filter(|_| filter.matches_environment(None));
     of_controller
         .chain(of_environments)
@@ -227,7 +231,7 @@ fn problems(filter: &EventFilter, before: &StatusDocuments, now: &StatusDocument
 }
 
 /// Returns the errors of `now` that are not in `known`. An occurrence is reported once, even if its message changes.
-fn fresh<'a>(
+fn new_errors<'a>(
     known: &'a [StructuredError],
     now: &'a [StructuredError],
 ) -> impl Iterator<Item = &'a StructuredError> {
@@ -239,27 +243,27 @@ fn fresh<'a>(
 }
 
 /// Builds the filter of a query; its names are separated by commas.
-fn filter(query: &EventsQuery) -> Result<EventFilter, Problem> {
+fn parse_filter(query: &EventsQuery) -> Result<EventFilter, Problem> {
     let filter = EventFilter {
-        environments: names(query.environment.as_deref()),
-        names: names(query.kind.as_deref()),
+        environments: split_names(query.environment.as_deref()),
+        names: split_names(query.kind.as_deref()),
     };
-    known(&filter.names, &OTHER_EVENTS)?;
+    check_names(&filter.names, &OTHER_EVENTS)?;
     Ok(filter)
 }
 
 /// Splits a list at its commas.
-pub(super) fn names(list: Option<&str>) -> BTreeSet<String> {
+pub(super) fn split_names(list: Option<&str>) -> BTreeSet<String> {
     let words = list.unwrap_or_default().split(',').map(str::trim);
     words.filter(|word| !word.is_empty()).map(str::to_owned).collect()
 }
 
 /// Checks that all names are names of records or in `others`.
-pub(super) fn known(names: &BTreeSet<String>, others: &[&str]) -> Result<(), Problem> {
+pub(super) fn check_names(names: &BTreeSet<String>, others: &[&str]) -> Result<(), Problem> {
     let records = names.iter().filter(|name| !others.contains(&name.as_str()));
     for name in records {
-        Record::known_name(name).map_err(|why| {
-            let message = [&[why.as_str()], others].concat().join(", ");
+        Record::known_name(name).map_err(|reason| {
+            let message = [&[reason.as_str()], others].concat().join(", ");
             Problem::new(StatusCode::BAD_REQUEST, message)
         })?;
     }
@@ -268,7 +272,7 @@ pub(super) fn known(names: &BTreeSet<String>, others: &[&str]) -> Result<(), Pro
 
 /// Converts a record to JSON. Names and images can contain values of environment variables, so only the controller's user sees
 /// the details of actions.
-pub(super) fn shown(record: &Record, trust: Trust) -> Value {
+pub(super) fn record_to_json(record: &Record, trust: Trust) -> Value {
     let mut value = json!(record);
     if trust == Trust::Anyone && matches!(record.entry, Entry::Intent(_)) {
         let verb = value["action"]["verb"].clone();
@@ -280,11 +284,11 @@ pub(super) fn shown(record: &Record, trust: Trust) -> Value {
     value
 }
 
-fn event(record: &Record, trust: Trust) -> Event {
+fn record_event(record: &Record, trust: Trust) -> Event {
     Event::default()
         .id(record.seq.to_string())
         .event(record.name())
-        .data(shown(record, trust).to_string())
+        .data(record_to_json(record, trust).to_string())
 }
 
 #[cfg(test)]

@@ -39,7 +39,7 @@ pub(super) enum Trust {
 }
 
 /// Returns the token of a state directory; creates it if it does not exist.
-pub(crate) fn token(state: &StateDir) -> io::Result<Arc<str>> {
+pub(crate) fn load_token(state: &StateDir) -> io::Result<Arc<str>> {
     let path = state.private().join("token");
     if let Some(token) = read_token(&path) {
         return Ok(token);
@@ -60,7 +60,11 @@ fn read_token(path: &Path) -> Option<Arc<str>> {
 }
 
 /// Passes an allowed request on, or responds with an error.
-pub(super) async fn check(State(guard): State<Guard>, mut request: Request, next: Next) -> Response {
+pub(super) async fn authorize_request(
+    State(guard): State<Guard>,
+    mut request: Request,
+    next: Next,
+) -> Response {
     match guard.authorize(request.method(), request.uri().path(), request.headers()) {
         Ok(trust) => {
             request.extensions_mut().insert(trust);
@@ -266,13 +270,17 @@ mod tests {
         use std::os::unix::fs::PermissionsExt as _;
         let dir = tempfile::tempdir().unwrap();
         let state = StateDir::prepare(&dir.path().join("state"), &dir.path().join("specs")).unwrap();
-        let first = token(&state).unwrap();
+        let first = load_token(&state).unwrap();
         assert_eq!(first.len(), 64);
-        assert_eq!(token(&state).unwrap(), first);
+        assert_eq!(load_token(&state).unwrap(), first);
         let path = state.private().join("token");
         let mode = std::fs::metadata(&path).unwrap().permissions().mode();
         assert_eq!(mode & 0o777, 0o600);
         std::fs::write(&path, "").unwrap();
-        assert_ne!(token(&state).unwrap(), first, "an incomplete token is replaced");
+        assert_ne!(
+            load_token(&state).unwrap(),
+            first,
+            "an incomplete token is replaced"
+        );
     }
 }

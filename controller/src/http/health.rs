@@ -23,7 +23,7 @@ pub(crate) struct Health {
 }
 
 pub(super) async fn healthz(State(app): State<AppState>) -> Json<Health> {
-    let (mode, mode_reason) = mode(&app);
+    let (mode, mode_reason) = current_mode(&app);
     Json(Health {
         status: "ok".to_owned(),
         mode,
@@ -62,7 +62,7 @@ pub(super) async fn readyz(State(app): State<AppState>) -> Response {
 }
 
 /// Returns the mode from memory, not from the status files, which stay outdated on a full disk.
-fn mode(app: &AppState) -> (Mode, Option<String>) {
+fn current_mode(app: &AppState) -> (Mode, Option<String>) {
     match app.client.in_process_parts() {
         Some(parts) => {
             let snapshot = parts.handle.snapshot();

@@ -10,12 +10,12 @@ use serde_json::json;
 use tokio::sync::Semaphore;
 
 use super::AppState;
-use super::environments::environment;
-use super::events::{names, shown};
+use super::environments::find_environment;
+use super::events::{record_to_json, split_names};
 use super::guard::Trust;
 use super::params::{Path, Query};
 use super::problem::Problem;
-use crate::cli::events::page::{EventsPage, page};
+use crate::cli::events::page::{EventsPage, read_page, set_public_name};
 use crate::cli::{evidence, evidence_store, incidents as cli_incidents};
 
 /// Default and maximum number of records.
@@ -54,17 +54,17 @@ pub(super) async fn events(
     Extension(trust): Extension<Trust>,
 ) -> Result<Response, Problem> {
     let filter = EventFilter {
-        environments: names(query.environment.as_deref()),
-        names: names(query.kind.as_deref()),
+        environments: split_names(query.environment.as_deref()),
+        names: split_names(query.kind.as_deref()),
     };
-    super::events::known(&filter.names, &[])?;
+    super::events::check_names(&filter.names, &[])?;
     let most = query.tail.unwrap_or(DEFAULT_EVENTS).clamp(1, MAX_EVENTS);
     // The semaphore is never closed.
     let _turn = PAGES.acquire().await;
-    let page = page(&app.client.feed(), &filter, query.after, most).await;
+    let page = read_page(&app.client.open_feed(), &filter, query.after, most).await;
     let to_json = |record: &std::sync::Arc<argus_core::journal::Record>| {
-        let mut value = shown(record, trust);
-        value["event"] = json!(record.name());
+        let mut value = record_to_json(record, trust);
+        set_public_name(&mut value, record);
         value
     };
     let response = EventsPage {
@@ -76,7 +76,9 @@ pub(super) async fn events(
 }
 
 pub(super) async fn incidents(State(app): State<AppState>) -> Result<Response, Problem> {
-    let read = app.client.read(|client| cli_incidents::read(client.state()));
+    let read = app
+        .client
+        .run_blocking(|client| cli_incidents::read_incidents(client.state()));
     Ok(Json(json!({ "items": read.await? })).into_response())
 }
 
@@ -84,9 +86,11 @@ pub(super) async fn incident(
     State(app): State<AppState>,
     Path(id): Path<String>,
 ) -> Result<Response, Problem> {
-    let all = app.client.read(|client| cli_incidents::read(client.state()));
-    let one = cli_incidents::chosen(all.await?, &id);
-    let one = one.map_err(|unknown_id| Problem::from(unknown_id).status(StatusCode::NOT_FOUND))?;
+    let all = app
+        .client
+        .run_blocking(|client| cli_incidents::read_incidents(client.state()));
+    let one = cli_incidents::find_incident(all.await?, &id);
+    let one = one.map_err(|unknown_id| Problem::from(unknown_id).with_status(StatusCode::NOT_FOUND))?;
     Ok(Json(one).into_response())
 }
 
@@ -95,16 +99,17 @@ pub(super) async fn evidence(
     Path(env): Path<String>,
     Query(query): Query<ServiceQuery>,
 ) -> Result<Response, Problem> {
-    let status = environment(&app, &env).await?;
+    let status = find_environment(&app, &env).await?;
     // A name becomes part of a path, so only existing names are allowed.
     let unknown = |name: &&String| !status.services.iter().any(|row| row.name == **name);
     if let Some(name) = query.service.as_ref().filter(unknown) {
-        return Err(Problem::from(evidence_store::no_service(&status, name)).status(StatusCode::NOT_FOUND));
+        return Err(Problem::from(evidence_store::no_service_failure(&status, name))
+            .with_status(StatusCode::NOT_FOUND));
     }
-    let read = app.client.read(move |client| {
+    let read = app.client.run_blocking(move |client| {
         let service = query.service.as_deref();
-        Ok(evidence::listed(client.state(), &env, service))
+        Ok(evidence::list_runs(client.state(), &env, service))
     });
-    let missing = |failure| Problem::from(failure).status(StatusCode::NOT_FOUND);
+    let missing = |failure| Problem::from(failure).with_status(StatusCode::NOT_FOUND);
     Ok(Json(read.await?.map_err(missing)?).into_response())
 }

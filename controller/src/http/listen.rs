@@ -33,7 +33,7 @@ const GRACE: Duration = Duration::from_secs(2);
 const RETRY_DELAY: Duration = Duration::from_secs(5);
 
 /// Serves on a unix socket until `stop`.
-pub(crate) async fn socket(path: PathBuf, app: Router, stop: CancellationToken) -> io::Result<()> {
+pub(crate) async fn listen_on_socket(path: PathBuf, app: Router, stop: CancellationToken) -> io::Result<()> {
     let listener = bind(&path)?;
     serve(listener, app, stop).await;
     // A missing socket shows clients that no controller runs.
@@ -42,7 +42,7 @@ pub(crate) async fn socket(path: PathBuf, app: Router, stop: CancellationToken) 
 }
 
 /// Serves on an address until `stop`; `bound` contains the address during that time.
-pub(crate) async fn address(
+pub(crate) async fn listen_on_address(
     wanted: SocketAddr,
     app: impl Fn(SocketAddr) -> Router,
     bound: watch::Sender<Option<SocketAddr>>,

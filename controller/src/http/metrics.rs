@@ -18,7 +18,7 @@ pub(super) async fn metrics(State(app): State<AppState>) -> Result<Response, Pro
     };
     let metrics = parts.metrics.clone();
     // Hundreds of environments are tens of thousands of lines, so the text is written on another thread.
-    let text = tokio::task::spawn_blocking(move || metrics.text()).await;
+    let text = tokio::task::spawn_blocking(move || metrics.render()).await;
     let failed = |error: &dyn std::error::Error| {
         Problem::from(Failure::operation_failed("cannot write the metrics", error))
     };

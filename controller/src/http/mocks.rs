@@ -51,10 +51,10 @@ pub(super) async fn requests(
     Query(query): Query<Tail>,
     headers: HeaderMap,
 ) -> Result<Response, Problem> {
-    let not_found = |failure| Problem::from(failure).status(StatusCode::NOT_FOUND);
+    let not_found = |failure| Problem::from(failure).with_status(StatusCode::NOT_FOUND);
     let status = app.client.find_environment(&env).await.map_err(not_found)?;
     if !status.services.iter().any(|row| row.name == name) {
-        return Err(not_found(evidence_store::no_service(&status, &name)));
+        return Err(not_found(evidence_store::no_service_failure(&status, &name)));
     }
     let tail = query.tail.unwrap_or(DEFAULT_REQUESTS).min(MAX_REQUESTS);
     let last_event = if query.follow {
@@ -63,7 +63,7 @@ pub(super) async fn requests(
         None
     };
     let (after, tail) = last_event.map_or((0, tail), |last_event| (last_event, MAX_REQUESTS));
-    let page = Box::pin(mock::requests_after(&status, &name, after, tail)).await?;
+    let page = Box::pin(mock::read_requests_after(&status, &name, after, tail)).await?;
     if !query.follow {
         return Ok(Json(page).into_response());
     }
@@ -97,7 +97,7 @@ impl Listener {
             } else {
                 let status = self.app.client.find_environment(&self.env).await.ok()?;
                 // A mock that restarts or moves to another port responds later.
-                mock::requests_after(&status, &self.mock, self.after, MAX_REQUESTS)
+                mock::read_requests_after(&status, &self.mock, self.after, MAX_REQUESTS)
                     .await
                     .ok()
             };
@@ -116,7 +116,7 @@ impl Listener {
                 });
                 let events: Vec<Event> = lagged
                     .into_iter()
-                    .chain(page.requests.iter().map(event))
+                    .chain(page.requests.iter().map(request_event))
                     .collect();
                 self.after = page.total;
                 if !events.is_empty() {
@@ -128,7 +128,7 @@ impl Listener {
     }
 }
 
-fn event(request: &mock::Request) -> Event {
+fn request_event(request: &mock::Request) -> Event {
     let event = Event::default().event("request").id(request.number.to_string());
     // Our own type has only text keys, so it always serializes.
     event.data(serde_json::to_string(request).unwrap_or_default())

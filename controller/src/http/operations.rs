@@ -49,7 +49,7 @@ async fn respond(
     let route = &entry.routes[index];
     let body = match route.method {
         Method::Get => arguments::Object::new(),
-        Method::Post => actions::body(request).await?,
+        Method::Post => actions::read_body(request).await?,
     };
     let variables = variables
         .iter()
@@ -83,7 +83,7 @@ async fn respond(
 fn problem(failure: Failure, route: &Route) -> Problem {
     let problem = Problem::from(failure);
     if problem.is_invalid_name() && route.variables().next().is_some() {
-        return problem.status(StatusCode::NOT_FOUND);
+        return problem.with_status(StatusCode::NOT_FOUND);
     }
     problem
 }

@@ -39,25 +39,25 @@ pub(super) async fn preflight(
 ) -> Result<Response, Problem> {
     let skip = skip.skip.unwrap_or_default();
     let names = skip.split(',').filter(|name| !name.is_empty());
-    run_preflight(&app, checks(names)?, false).await
+    run_preflight(&app, parse_checks(names)?, false).await
 }
 
 pub(super) async fn fix(State(app): State<AppState>, request: Request) -> Result<Response, Problem> {
-    let body = Value::Object(actions::body(request).await?);
+    let body = Value::Object(actions::read_body(request).await?);
     let body: FixRequest = serde_json::from_value(body)
         .map_err(|error| Problem::new(StatusCode::BAD_REQUEST, error.to_string().to_lowercase()))?;
-    let skip = checks(body.skip.iter().map(String::as_str))?;
+    let skip = parse_checks(body.skip.iter().map(String::as_str))?;
     run_preflight(&app, skip, body.fix).await
 }
 
-fn checks<'a>(names: impl Iterator<Item = &'a str>) -> Result<Vec<CheckName>, Problem> {
+fn parse_checks<'a>(names: impl Iterator<Item = &'a str>) -> Result<Vec<CheckName>, Problem> {
     names
-        .map(|name| cli_preflight::check_name(name.trim()))
+        .map(|name| cli_preflight::parse_check_name(name.trim()))
         .collect::<Result<_, _>>()
-        .map_err(|why| Problem::new(StatusCode::BAD_REQUEST, format!("unknown check; {why}")))
+        .map_err(|reason| Problem::new(StatusCode::BAD_REQUEST, format!("unknown check; {reason}")))
 }
 
 async fn run_preflight(app: &AppState, skip: Vec<CheckName>, fix: bool) -> Result<Response, Problem> {
-    let report = app.client.preflight(&skip, fix).await?;
+    let report = app.client.run_preflight(&skip, fix).await?;
     Ok(Json(report).into_response())
 }

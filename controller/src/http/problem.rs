@@ -5,7 +5,7 @@ use axum::http::{HeaderValue, StatusCode, Uri, header};
 use axum::response::{IntoResponse, Response};
 use serde::Serialize;
 
-use crate::exit::{Failure, stamped};
+use crate::exit::{Failure, add_time};
 
 /// Error response.
 #[derive(Debug)]
@@ -28,9 +28,9 @@ struct Body<'a> {
 
 impl Problem {
     /// Creates a problem with the status of its error code.
-    pub(crate) fn of(error: StructuredError) -> Self {
+    pub(crate) fn from_error(error: StructuredError) -> Self {
         Self {
-            status: status(&error),
+            status: status_of_error(&error),
             error: Box::new(error),
         }
     }
@@ -39,7 +39,7 @@ impl Problem {
     pub(crate) fn new(status: StatusCode, message: impl Into<String>) -> Self {
         Self {
             status,
-            error: Box::new(StructuredError::missing(reason(status), message)),
+            error: Box::new(StructuredError::missing(reason_of_status(status), message)),
         }
     }
 
@@ -54,25 +54,25 @@ impl Problem {
     }
 
     /// Sets the status.
-    pub(crate) fn status(self, status: StatusCode) -> Self {
+    pub(crate) fn with_status(self, status: StatusCode) -> Self {
         Self { status, ..self }
     }
 }
 
 impl From<StructuredError> for Problem {
     fn from(error: StructuredError) -> Self {
-        Self::of(error)
+        Self::from_error(error)
     }
 }
 
 impl From<Failure> for Problem {
     fn from(failure: Failure) -> Self {
-        Self::of(failure.into_error())
+        Self::from_error(failure.into_error())
     }
 }
 
 /// Returns the reason for a status, for programs that read only the body.
-fn reason(status: StatusCode) -> Reason {
+fn reason_of_status(status: StatusCode) -> Reason {
     match status {
         StatusCode::UNAUTHORIZED => Reason::Unauthorized,
         StatusCode::FORBIDDEN => Reason::Forbidden,
@@ -92,7 +92,7 @@ fn has_reason(error: &StructuredError, reason: Reason) -> bool {
 }
 
 /// Returns the status of an error, by its reason if it has one, else by its code.
-fn status(error: &StructuredError) -> StatusCode {
+fn status_of_error(error: &StructuredError) -> StatusCode {
     if has_reason(error, Reason::NotFound) {
         return StatusCode::NOT_FOUND;
     }
@@ -145,7 +145,7 @@ fn status(error: &StructuredError) -> StatusCode {
 
 impl IntoResponse for Problem {
     fn into_response(self) -> Response {
-        let error = stamped(*self.error);
+        let error = add_time(*self.error);
         let body = Body {
             kind: format!("urn:argus:error:{}", error.code),
             title: error.code.about().summary,

@@ -48,34 +48,38 @@ pub(super) struct PruneOptions {
 
 /// Reads the body as `T`.
 async fn read_body<T: DeserializeOwned>(request: Request) -> Result<T, Problem> {
-    let body = Value::Object(actions::body(request).await?);
+    let body = Value::Object(actions::read_body(request).await?);
     serde_json::from_value(body)
         .map_err(|error| Problem::new(StatusCode::BAD_REQUEST, error.to_string().to_lowercase()))
 }
 
 pub(super) async fn validate_folder(State(app): State<AppState>) -> Result<Response, Problem> {
-    let read = |client: &ControllerClient| cli_validate::check(client.settings(), &[client.specs()]);
-    let files = app.client.read(read).await?;
-    Ok(Json(cli_validate::report(&files)).into_response())
+    let read =
+        |client: &ControllerClient| cli_validate::check_paths(client.settings(), &[client.specs_folder()]);
+    let files = app.client.run_blocking(read).await?;
+    Ok(Json(cli_validate::create_report(&files)).into_response())
 }
 
 pub(super) async fn validate(State(app): State<AppState>, request: Request) -> Result<Response, Problem> {
     let spec: Spec = read_body(request).await?;
-    let files = app.client.read(move |client| {
-        let place = client.specs().join("e2e.yaml");
-        Ok(spec_files::text(
+    let files = app.client.run_blocking(move |client| {
+        let place = client.specs_folder().join("e2e.yaml");
+        Ok(spec_files::parse_text(
             client.settings(),
             &place,
             spec.content.as_bytes(),
         ))
     });
-    Ok(Json(cli_validate::report(&[files.await?])).into_response())
+    Ok(Json(cli_validate::create_report(&[files.await?])).into_response())
 }
 
 pub(super) async fn doctor(State(app): State<AppState>) -> Result<Response, Problem> {
     let _turn = DOCTORS.acquire().await;
-    let settings = app.client.read(|client| Ok(client.query_settings())).await?;
-    Ok(Json(Box::pin(doctor::report(settings)).await?).into_response())
+    let settings = app
+        .client
+        .run_blocking(|client| Ok(client.query_settings()))
+        .await?;
+    Ok(Json(Box::pin(doctor::create_report(settings)).await?).into_response())
 }
 
 pub(super) async fn prune_report(
@@ -91,10 +95,13 @@ pub(super) async fn prune(State(app): State<AppState>, request: Request) -> Resu
 
 async fn prune_with(app: &AppState, options: &PruneOptions, remove: bool) -> Result<Response, Problem> {
     let _turn = PRUNES.acquire().await;
-    let settings = app.client.read(|client| Ok(client.query_settings())).await?;
-    let mut report = Box::pin(cli_prune::find(&settings, options.images_only)).await?;
+    let settings = app
+        .client
+        .run_blocking(|client| Ok(client.query_settings()))
+        .await?;
+    let mut report = Box::pin(cli_prune::create_report(&settings, options.images_only)).await?;
     if remove {
-        cli_prune::remove(&settings, options.images_only, &mut report).await?;
+        cli_prune::remove_images(&settings, options.images_only, &mut report).await?;
     }
     Ok(Json(report).into_response())
 }

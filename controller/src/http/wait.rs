@@ -16,7 +16,7 @@ use super::guard::Trust;
 use super::params::{Path, Query};
 use super::problem::Problem;
 use crate::cli::status;
-use crate::cli::wait::{WaitGoal, until};
+use crate::cli::wait::{WaitGoal, wait_until};
 
 /// Limits concurrent waits, because each one polls the status files.
 static WAITS: Semaphore = Semaphore::const_new(64);
@@ -38,11 +38,11 @@ enum WaitFor {
 pub(super) struct WaitQuery {
     #[serde(default, rename = "for")]
     goal: WaitFor,
-    #[serde(default = "timeout")]
+    #[serde(default = "default_timeout")]
     timeout_seconds: u64,
 }
 
-fn timeout() -> u64 {
+fn default_timeout() -> u64 {
     120
 }
 
@@ -52,8 +52,8 @@ pub(super) async fn wait(
     Query(query): Query<WaitQuery>,
     Extension(trust): Extension<Trust>,
 ) -> Result<Response, Problem> {
-    let not_found = |failure| Problem::from(failure).status(StatusCode::NOT_FOUND);
-    status::named(&env).map_err(not_found)?;
+    let not_found = |failure| Problem::from(failure).with_status(StatusCode::NOT_FOUND);
+    status::parse_environment(&env).map_err(not_found)?;
     let Ok(_permit) = WAITS.try_acquire() else {
         let message = "too many waiting requests; use `/events` instead";
         return Err(Problem::new(StatusCode::SERVICE_UNAVAILABLE, message));
@@ -69,7 +69,7 @@ pub(super) async fn wait(
     let limit = Duration::from_secs(query.timeout_seconds.min(MAX_TIMEOUT));
     let names = [env.clone()];
     let reached = tokio::select! {
-        reached = until(app.client.state(), Some(&names), goal, limit, |_| {}) => reached,
+        reached = wait_until(app.client.state(), Some(&names), goal, limit, |_| {}) => reached,
         () = app.stop.cancelled() => {
             let message = "the controller is stopping";
             return Err(Problem::new(StatusCode::SERVICE_UNAVAILABLE, message));

@@ -28,7 +28,7 @@ impl<S> WriteTimeout<S> {
     }
 
     /// Passes the result of a write on, or fails after the timeout.
-    fn check<T>(&mut self, cx: &mut Context<'_>, result: Poll<io::Result<T>>) -> Poll<io::Result<T>> {
+    fn check_timeout<T>(&mut self, cx: &mut Context<'_>, result: Poll<io::Result<T>>) -> Poll<io::Result<T>> {
         if result.is_ready() {
             self.timer = None;
             return result;
@@ -36,8 +36,8 @@ impl<S> WriteTimeout<S> {
         let limit = self.limit;
         let timer = self.timer.get_or_insert_with(|| Box::pin(sleep(limit)));
         ready!(timer.as_mut().poll(cx));
-        let why = format!("the client read nothing for {} s", limit.as_secs());
-        Poll::Ready(Err(io::Error::new(io::ErrorKind::TimedOut, why)))
+        let reason = format!("the client read nothing for {} s", limit.as_secs());
+        Poll::Ready(Err(io::Error::new(io::ErrorKind::TimedOut, reason)))
     }
 }
 
@@ -54,7 +54,7 @@ impl<S: AsyncRead + Unpin> AsyncRead for WriteTimeout<S> {
 impl<S: AsyncWrite + Unpin> AsyncWrite for WriteTimeout<S> {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         let result = Pin::new(&mut self.stream).poll_write(cx, bytes);
-        self.check(cx, result)
+        self.check_timeout(cx, result)
     }
 
     fn poll_write_vectored(
@@ -63,7 +63,7 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for WriteTimeout<S> {
         parts: &[IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
         let result = Pin::new(&mut self.stream).poll_write_vectored(cx, parts);
-        self.check(cx, result)
+        self.check_timeout(cx, result)
     }
 
     fn is_write_vectored(&self) -> bool {
@@ -72,12 +72,12 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for WriteTimeout<S> {
 
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         let flushed = Pin::new(&mut self.stream).poll_flush(cx);
-        self.check(cx, flushed)
+        self.check_timeout(cx, flushed)
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         let ended = Pin::new(&mut self.stream).poll_shutdown(cx);
-        self.check(cx, ended)
+        self.check_timeout(cx, ended)
     }
 }
 

@@ -17,56 +17,63 @@ const NAME: usize = 32;
 pub(crate) struct ImageProgress {
     image: String,
     /// `pulled` or `built`.
-    becomes: String,
+    completed: String,
     /// Last reported progress.
     progress: String,
 }
 
 /// Images in progress, sorted by name. Services that wait for the same image share one entry.
-pub(crate) fn of<'a>(all: impl IntoIterator<Item = &'a EnvironmentStatus>) -> Vec<ImageProgress> {
+pub(crate) fn list_progress<'a>(all: impl IntoIterator<Item = &'a EnvironmentStatus>) -> Vec<ImageProgress> {
     let rows = all.into_iter().flat_map(|status| &status.services);
     let by_image: BTreeMap<String, ImageProgress> = rows
-        .filter_map(work)
-        .map(|work| (work.image.clone(), work))
+        .filter_map(parse_progress)
+        .map(|progress| (progress.image.clone(), progress))
         .collect();
     by_image.into_values().collect()
 }
 
-fn work(row: &ServiceStatus) -> Option<ImageProgress> {
+fn parse_progress(row: &ServiceStatus) -> Option<ImageProgress> {
     if !matches!(row.state, ServiceState::Pulling | ServiceState::Building) {
         return None;
     }
     let message = row.waiting_on.as_ref()?.message.strip_prefix("image `")?;
     let (image, rest) = message.split_once("` is being ")?;
-    let (becomes, progress) = rest.split_once(": ").unwrap_or((rest, ""));
+    let (completed, progress) = rest.split_once(": ").unwrap_or((rest, ""));
     Some(ImageProgress {
         image: image.to_owned(),
-        becomes: becomes.to_owned(),
+        completed: completed.to_owned(),
         progress: progress.to_owned(),
     })
 }
 
 /// One line with a bar per image, truncated to `width`.
-pub(crate) fn bars(works: &[ImageProgress], width: usize) -> Vec<String> {
-    let names = works.iter().map(|work| console::measure_text_width(&work.image));
+pub(crate) fn format_bars(images: &[ImageProgress], width: usize) -> Vec<String> {
+    let names = images
+        .iter()
+        .map(|image| console::measure_text_width(&image.image));
     let name = names.max().unwrap_or(0).min(NAME);
-    let one = |work: &ImageProgress| {
-        let image = console::pad_str(&work.image, name, console::Alignment::Left, Some("…"));
-        let line = format!("{image}  {:<6}  [{}]  {}", work.becomes, work.bar(), work.words());
+    let format_line = |item: &ImageProgress| {
+        let image = console::pad_str(&item.image, name, console::Alignment::Left, Some("…"));
+        let line = format!(
+            "{image}  {:<6}  [{}]  {}",
+            item.completed,
+            item.format_bar(),
+            item.format_text()
+        );
         console::truncate_str(line.trim_end(), width, "…").into_owned()
     };
-    works.iter().map(one).collect()
+    images.iter().map(format_line).collect()
 }
 
 impl ImageProgress {
-    fn bar(&self) -> String {
-        let full = self.share().map_or(0, |(done, all)| share_of(done, all));
+    fn format_bar(&self) -> String {
+        let full = self.amounts().map_or(0, |(done, all)| bar_width(done, all));
         let head = if full < BAR { ">" } else { "" };
         format!("{:<BAR$}", "=".repeat(full) + head)
     }
 
     /// Progress with the amount first, because narrow terminals truncate the end.
-    fn words(&self) -> String {
+    fn format_text(&self) -> String {
         let words: Vec<&str> = self.progress.split(' ').collect();
         match words.as_slice() {
             ["layer", layers, done, "MB", "of", all, "MB"] => format!("{done} of {all} MB, layer {layers}"),
@@ -75,31 +82,31 @@ impl ImageProgress {
     }
 
     /// Completed and total amount: bytes if known, else layers or steps.
-    fn share(&self) -> Option<(u64, u64)> {
+    fn amounts(&self) -> Option<(u64, u64)> {
         let words: Vec<&str> = self.progress.split(' ').collect();
         match words.as_slice() {
-            ["layer", _, done, "MB", "of", all, "MB"] => Some((tenths(done)?, tenths(all)?)),
-            ["layer", layers, ..] => numbers(layers),
+            ["layer", _, done, "MB", "of", all, "MB"] => Some((parse_tenths(done)?, parse_tenths(all)?)),
+            ["layer", layers, ..] => parse_amounts(layers),
             // The reported step is in progress, so it is not counted.
-            ["Step", steps, ..] => numbers(steps).map(|(step, all)| (step.saturating_sub(1), all)),
+            ["Step", steps, ..] => parse_amounts(steps).map(|(step, all)| (step.saturating_sub(1), all)),
             _ => None,
         }
     }
 }
 
-fn share_of(done: u64, all: u64) -> usize {
+fn bar_width(done: u64, all: u64) -> usize {
     let columns = u64::try_from(BAR).unwrap_or(0);
     let full = (done.min(all) * columns).checked_div(all).unwrap_or(0);
     usize::try_from(full).unwrap_or(0)
 }
 
-fn numbers(text: &str) -> Option<(u64, u64)> {
+fn parse_amounts(text: &str) -> Option<(u64, u64)> {
     let (done, all) = text.split_once('/')?;
     Some((done.parse().ok()?, all.parse().ok()?))
 }
 
 /// Parses `12.1` as 121. Megabytes have one decimal.
-fn tenths(text: &str) -> Option<u64> {
+fn parse_tenths(text: &str) -> Option<u64> {
     text.replace('.', "").parse().ok()
 }
 
@@ -111,18 +118,18 @@ pub(crate) struct ProgressThrottle {
 
 impl ProgressThrottle {
     /// Lines about progress since the last line. The start of an image is reported by its service.
-    pub(crate) fn news(&mut self, works: &[ImageProgress], now: Timestamp) -> Vec<String> {
+    pub(crate) fn select_lines(&mut self, images: &[ImageProgress], now: Timestamp) -> Vec<String> {
         self.printed
-            .retain(|image, _| works.iter().any(|work| work.image == *image));
+            .retain(|image, _| images.iter().any(|item| item.image == *image));
         let mut lines = Vec::new();
-        for work in works {
-            let current = || (now, work.progress.clone());
-            let (at, progress) = self.printed.entry(work.image.clone()).or_insert_with(current);
-            if *progress != work.progress && now.since(*at) >= LINE_INTERVAL {
+        for item in images {
+            let current = || (now, item.progress.clone());
+            let (at, progress) = self.printed.entry(item.image.clone()).or_insert_with(current);
+            if *progress != item.progress && now.since(*at) >= LINE_INTERVAL {
                 (*at, *progress) = current();
                 lines.push(format!(
                     "image `{}` is being {}: {}",
-                    work.image, work.becomes, work.progress
+                    item.image, item.completed, item.progress
                 ));
             }
         }
@@ -136,7 +143,7 @@ mod tests {
 
     use super::*;
 
-    fn works(messages: &[&str]) -> Vec<ImageProgress> {
+    fn create_progress(messages: &[&str]) -> Vec<ImageProgress> {
         let row = |message: &&str| ServiceStatus {
             state: ServiceState::Building,
             waiting_on: Some(WaitingOn {
@@ -149,12 +156,12 @@ mod tests {
             services: messages.iter().map(row).collect(),
             ..EnvironmentStatus::default()
         };
-        of([&status])
+        list_progress([&status])
     }
 
     #[test]
     fn bar_shows_bytes_layers_or_steps() {
-        let works = works(&[
+        let images = create_progress(&[
             "image `db:1` is being pulled: layer 1/2 12.1 MB of 40.0 MB",
             "image `api:test` is being built: Step 3/4 : RUN make",
             "image `api:test` is being built: Step 3/4 : RUN make",
@@ -162,7 +169,7 @@ mod tests {
             "image `x:1` is being pulled: layer 2/2",
         ]);
         assert_eq!(
-            bars(&works, 60),
+            format_bars(&images, 60),
             [
                 "api:test  built   [==========>         ]  Step 3/4 : RUN make",
                 "db:1      pulled  [======>             ]  12.1 of 40.0 MB, layer 1/2",
@@ -177,14 +184,14 @@ mod tests {
     fn lines_about_an_image_are_paced() {
         let mut paced = ProgressThrottle::default();
         let at = |seconds: i64| Timestamp(seconds * 1000);
-        let step = |step: u8| works(&[&format!("image `a` is being built: Step {step}/9 : RUN x")]);
-        assert!(paced.news(&step(1), at(0)).is_empty());
-        assert!(paced.news(&step(2), at(4)).is_empty());
+        let step = |step: u8| create_progress(&[&format!("image `a` is being built: Step {step}/9 : RUN x")]);
+        assert!(paced.select_lines(&step(1), at(0)).is_empty());
+        assert!(paced.select_lines(&step(2), at(4)).is_empty());
         assert_eq!(
-            paced.news(&step(3), at(5)),
+            paced.select_lines(&step(3), at(5)),
             ["image `a` is being built: Step 3/9 : RUN x"]
         );
-        assert!(paced.news(&step(3), at(60)).is_empty(), "no progress");
-        assert!(paced.news(&step(4), at(60)).len() == 1);
+        assert!(paced.select_lines(&step(3), at(60)).is_empty(), "no progress");
+        assert!(paced.select_lines(&step(4), at(60)).len() == 1);
     }
 }

@@ -7,7 +7,7 @@ use argus_crds::status::{
     ControllerStatus, EnvironmentStatus, PortMapping, ServiceState, ServiceStatus, Truth,
 };
 
-use crate::view::StatusDocuments;
+use crate::view::Statuses;
 
 /// Last printed state of each environment and service.
 #[derive(Debug, Default)]
@@ -17,16 +17,16 @@ pub(crate) struct Lines {
 
 impl Lines {
     /// Lines for changed states. Progress alone is not a change.
-    pub(crate) fn news(&mut self, shown: &StatusDocuments) -> Vec<String> {
+    pub(crate) fn changed_lines(&mut self, statuses: &Statuses) -> Vec<String> {
         let mut now = BTreeMap::new();
         let mut lines = Vec::new();
-        for (subject, line) in of_controller(&shown.controller) {
+        for (subject, line) in controller_lines(&statuses.controller) {
             if self.printed.get(&subject) != Some(&line) {
                 lines.push(line.clone());
             }
             now.insert(subject, line);
         }
-        for status in shown.environments.values() {
+        for status in statuses.environments.values() {
             for row in &status.services {
                 let subject = format!("{}/{}", status.environment, row.name);
                 let reason = row
@@ -34,9 +34,9 @@ impl Lines {
                     .as_ref()
                     .map(|on| on.reason.as_str())
                     .unwrap_or_default();
-                let key = format!("{:?} {reason} {}", row.state, addresses(row));
+                let key = format!("{:?} {reason} {}", row.state, format_addresses(row));
                 if self.printed.get(&subject) != Some(&key) {
-                    lines.push(format!("{subject} {}", of_service(row)));
+                    lines.push(format!("{subject} {}", format_service(row)));
                 }
                 now.insert(subject, key);
             }
@@ -46,7 +46,7 @@ impl Lines {
                 status.errors.iter().map(|e| e.code).collect::<Vec<_>>()
             );
             if self.printed.get(&status.environment) != Some(&key) {
-                lines.push(of_environment(status));
+                lines.push(format_environment(status));
             }
             now.insert(status.environment.clone(), key);
         }
@@ -61,7 +61,7 @@ impl Lines {
 }
 
 /// Conditions and errors of the controller itself. Their subjects contain a blank, which names never do.
-fn of_controller(status: &ControllerStatus) -> Vec<(String, String)> {
+fn controller_lines(status: &ControllerStatus) -> Vec<(String, String)> {
     let conditions = status
         .conditions
         .iter()
@@ -83,24 +83,24 @@ fn of_controller(status: &ControllerStatus) -> Vec<(String, String)> {
     conditions.chain(errors).collect()
 }
 
-fn of_service(row: &ServiceStatus) -> String {
+fn format_service(row: &ServiceStatus) -> String {
     let good = matches!(row.state, ServiceState::Ready | ServiceState::Completed);
     let tail = match &row.waiting_on {
         Some(on) => format!(": {}", on.message),
-        None if good && !row.ports.is_empty() => format!(" {}", addresses(row)),
+        None if good && !row.ports.is_empty() => format!(" {}", format_addresses(row)),
         None => String::new(),
     };
     format!("{:?}{tail}", row.state)
 }
 
-fn of_environment(status: &EnvironmentStatus) -> String {
+fn format_environment(status: &EnvironmentStatus) -> String {
     let error = status.errors.first();
     let tail = error.map_or_else(String::new, |error| format!(" {}: {}", error.code, error.message));
     format!("{} {:?}{tail}", status.environment, status.phase)
 }
 
 /// Addresses of a service, such as `http 127.0.0.1:8080, udp 127.0.0.1:53`.
-fn addresses(row: &ServiceStatus) -> String {
+fn format_addresses(row: &ServiceStatus) -> String {
     let one = |mapping: &PortMapping| {
         let host = mapping.host.as_deref().unwrap_or("127.0.0.1");
         let host = if host.contains(':') {
@@ -150,9 +150,9 @@ mod tests {
                 services: vec![web.clone()],
                 ..EnvironmentStatus::default()
             };
-            lines.news(&StatusDocuments {
+            lines.changed_lines(&Statuses {
                 environments: BTreeMap::from([("shop".to_owned(), status)]),
-                ..StatusDocuments::default()
+                ..Statuses::default()
             })
         };
         assert_eq!(
@@ -168,7 +168,7 @@ mod tests {
             ["shop/web Ready tcp 127.0.0.1:8080", "shop Ready"]
         );
         assert_eq!(
-            lines.news(&StatusDocuments::default()),
+            lines.changed_lines(&Statuses::default()),
             ["shop Gone", "shop/web Gone"]
         );
     }

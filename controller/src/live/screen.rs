@@ -16,19 +16,19 @@ struct Inner {
     term: Term,
     coloured: bool,
     /// Currently drawn lines.
-    shown: Vec<String>,
+    lines: Vec<String>,
 }
 
 impl LiveBlock {
     /// Block on the terminal of this process. `None` if stdout or stderr is not a terminal.
-    pub(crate) fn of_terminal() -> Option<Self> {
+    pub(crate) fn for_terminal() -> Option<Self> {
         let term = Term::stderr();
         let both = term.is_term() && Term::stdout().is_term();
         both.then(|| Self {
             inner: Arc::new(Mutex::new(Inner {
                 coloured: anstream::AutoStream::choice(&std::io::stderr()) != anstream::ColorChoice::Never,
                 term,
-                shown: Vec::new(),
+                lines: Vec::new(),
             })),
         })
     }
@@ -42,16 +42,16 @@ impl LiveBlock {
     /// Replaces the drawn lines.
     pub(crate) fn draw(&self, lines: Vec<String>) {
         let mut inner = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
-        if inner.shown == lines {
+        if inner.lines == lines {
             return;
         }
         inner.clear();
-        inner.shown = lines;
+        inner.lines = lines;
         inner.show();
     }
 
     /// Writes text above the block.
-    pub(crate) fn above(&self, bytes: &[u8]) {
+    pub(crate) fn print_above(&self, bytes: &[u8]) {
         let mut inner = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
         inner.clear();
         // Errors of a closed terminal are ignored.
@@ -66,7 +66,7 @@ impl Inner {
     }
 
     fn show(&mut self) {
-        let text = crate::cli::output::lines(self.visible());
+        let text = crate::cli::output::join_lines(self.visible());
         let text = if self.coloured {
             text.into()
         } else {
@@ -79,6 +79,6 @@ impl Inner {
     /// Lines that fit into the window. Lines that scrolled out cannot be redrawn.
     fn visible(&self) -> &[String] {
         let rows = usize::from(self.term.size().0).saturating_sub(1).max(1);
-        &self.shown[..self.shown.len().min(rows)]
+        &self.lines[..self.lines.len().min(rows)]
     }
 }

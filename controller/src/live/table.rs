@@ -3,29 +3,29 @@
 use argus_crds::status::{EnvironmentStatus, ServiceStatus};
 
 use super::image_progress;
-use crate::cli::{output, ports, table};
-use crate::view::StatusDocuments;
+use crate::cli::{format_ports, output, table};
+use crate::view::Statuses;
 
 const HEAD: &[&str] = &["ENVIRONMENT", "SERVICE", "STATE", "WAITS FOR", "PORTS"];
 
 /// Lines of the table, truncated to `width`.
-pub(crate) fn draw(shown: &StatusDocuments, note: &str, width: usize) -> Vec<String> {
+pub(crate) fn draw(statuses: &Statuses, note: &str, width: usize) -> Vec<String> {
     let mut rows = Vec::new();
-    for status in shown.environments.values() {
-        rows.push(of_environment(status));
-        rows.extend(status.services.iter().map(of_service));
+    for status in statuses.environments.values() {
+        rows.push(environment_lines(status));
+        rows.extend(status.services.iter().map(service_lines));
     }
     let mut lines = if rows.is_empty() {
         Vec::new()
     } else {
-        table::lines(HEAD, &rows)
+        table::format_lines(HEAD, &rows)
     };
-    lines.extend(image_progress::bars(
-        &image_progress::of(shown.environments.values()),
+    lines.extend(image_progress::format_bars(
+        &image_progress::list_progress(statuses.environments.values()),
         width,
     ));
     lines.extend(
-        shown
+        statuses
             .controller
             .errors
             .iter()
@@ -38,13 +38,13 @@ pub(crate) fn draw(shown: &StatusDocuments, note: &str, width: usize) -> Vec<Str
         .collect()
 }
 
-fn of_environment(status: &EnvironmentStatus) -> Vec<String> {
+fn environment_lines(status: &EnvironmentStatus) -> Vec<String> {
     let error = status.errors.first();
     let error = error.map(|error| output::red(format!("{}: {}", error.code, error.message)));
     // Services have their own waits. The row of an environment shows an error, or its wait if it has no services.
     let waits = error.unwrap_or_else(|| {
         if status.services.is_empty() {
-            crate::cli::waits(status)
+            crate::cli::format_waits(status)
         } else {
             " ".to_owned()
         }
@@ -52,24 +52,24 @@ fn of_environment(status: &EnvironmentStatus) -> Vec<String> {
     vec![
         status.environment.clone(),
         " ".to_owned(),
-        output::phase(status.phase),
+        output::format_phase(status.phase),
         waits,
         " ".to_owned(),
     ]
 }
 
-fn of_service(row: &ServiceStatus) -> Vec<String> {
+fn service_lines(row: &ServiceStatus) -> Vec<String> {
     vec![
         " ".to_owned(),
         row.name.clone(),
-        output::state(row.state),
+        output::format_state(row.state),
         row.waiting_on
             .as_ref()
             .map_or_else(|| " ".to_owned(), |on| on.message.clone()),
         if row.ports.is_empty() {
             " ".to_owned()
         } else {
-            ports(&row.ports)
+            format_ports(&row.ports)
         },
     ]
 }
@@ -95,11 +95,11 @@ mod tests {
             services: vec![web],
             ..EnvironmentStatus::default()
         };
-        let shown = StatusDocuments {
+        let statuses = Statuses {
             environments: BTreeMap::from([("shop".to_owned(), status)]),
-            ..StatusDocuments::default()
+            ..Statuses::default()
         };
-        let lines = draw(&shown, "watching ./environments", 60);
+        let lines = draw(&statuses, "watching ./environments", 60);
         assert_eq!(lines.len(), 4);
         assert!(
             lines.iter().all(|line| console::measure_text_width(line) <= 60),

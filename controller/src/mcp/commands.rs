@@ -14,7 +14,7 @@ use serde_json::json;
 use super::context::Call;
 use super::reply::{NextStep, Output};
 use super::tool::{Effect, Tool};
-use crate::cli::{running, status, target, test, wait};
+use crate::cli::{format_running_test, status, target, test, wait};
 use crate::command_reply::CommandReply;
 use crate::exit::Failure;
 
@@ -39,7 +39,7 @@ pub(super) async fn wait_for_status(
     };
     let deadline = clock::now() + STATUS_TIMEOUT;
     while clock::now() < deadline {
-        let now = call.status(env).await?;
+        let now = call.read_status(env).await?;
         if now.is_none_or(|now| (now.phase, &now.errors) != (before.phase, &before.errors)) {
             break;
         }
@@ -48,12 +48,12 @@ pub(super) async fn wait_for_status(
     Ok(())
 }
 
-fn wait_for(env: &str) -> NextStep {
+fn wait_step(env: &str) -> NextStep {
     let env = json!({ "environment": env });
     NextStep::new("wait until it is ready or fails", "argus_wait", env)
 }
 
-fn named_service(service: Option<String>) -> Result<Option<ServiceName>, Failure> {
+fn parse_service(service: Option<String>) -> Result<Option<ServiceName>, Failure> {
     let named = service.map(ServiceName::new).transpose();
     named.map_err(|error| Failure::with_reason(Reason::BadRequest, error.to_string()).without_suggestions())
 }
@@ -74,13 +74,13 @@ impl Tool for Retry {
     type Output = CommandReply;
 
     async fn call(self, call: Call) -> Result<Output<CommandReply>, Failure> {
-        let environment = status::named(&self.environment)?;
+        let environment = status::parse_environment(&self.environment)?;
         let env = self.environment;
-        let before = call.status(&env).await?;
+        let before = call.read_status(&env).await?;
         let text = format!("{env} is retried");
         let output = send_command(&call, Command::Retry { environment }, text).await?;
         wait_for_status(&call, &env, before.as_ref()).await?;
-        Ok(output.then(wait_for(&env)))
+        Ok(output.with_next(wait_step(&env)))
     }
 }
 
@@ -110,15 +110,15 @@ impl Tool for Hold {
     type Output = CommandReply;
 
     async fn call(self, call: Call) -> Result<Output<CommandReply>, Failure> {
-        let (env, service) = target::parts(&self.environment, self.service.as_deref())?;
+        let (env, service) = target::parse_target(&self.environment, self.service.as_deref())?;
         let mut resume = json!({ "environment": env });
         if let Some(service) = &service {
             resume["service"] = json!(service);
         }
         let span = self.for_seconds.map(u64::from).map(Duration::from_secs);
         let command = Command::Hold {
-            environment: status::named(&env)?,
-            service: named_service(service)?,
+            environment: status::parse_environment(&env)?,
+            service: parse_service(service)?,
             until: span.map(|span| clock::now() + span),
             reason: self.reason,
             holder: self.holder,
@@ -128,7 +128,7 @@ impl Tool for Hold {
             None => format!("{} is held until argus_resume", self.environment),
         };
         let output = send_command(&call, command, text).await?;
-        Ok(output.then(NextStep::new("end the hold", "argus_resume", resume)))
+        Ok(output.with_next(NextStep::new("end the hold", "argus_resume", resume)))
     }
 }
 
@@ -154,13 +154,13 @@ after its cause (a journal that cannot be written) is fixed.";
             let text = "the controller resumes".to_owned();
             return send_command(&call, Command::ResumeController, text).await;
         };
-        let (env, service) = target::parts(&environment, self.service.as_deref())?;
+        let (env, service) = target::parse_target(&environment, self.service.as_deref())?;
         let command = Command::Resume {
-            environment: status::named(&env)?,
-            service: named_service(service)?,
+            environment: status::parse_environment(&env)?,
+            service: parse_service(service)?,
         };
         let output = send_command(&call, command, format!("{environment} resumes")).await?;
-        Ok(output.then(wait_for(&env)))
+        Ok(output.with_next(wait_step(&env)))
     }
 }
 
@@ -180,12 +180,12 @@ impl Tool for Cancel {
     type Output = CommandReply;
 
     async fn call(self, call: Call) -> Result<Output<CommandReply>, Failure> {
-        let environment = status::named(&self.environment)?;
+        let environment = status::parse_environment(&self.environment)?;
         let env = self.environment;
         let text = format!("{env} is cancelled and held until argus_resume");
         let output = send_command(&call, Command::Cancel { environment }, text).await?;
         let resume = json!({ "environment": env });
-        Ok(output.then(NextStep::new("end the hold", "argus_resume", resume)))
+        Ok(output.with_next(NextStep::new("end the hold", "argus_resume", resume)))
     }
 }
 
@@ -205,13 +205,13 @@ impl Tool for Rollback {
     type Output = CommandReply;
 
     async fn call(self, call: Call) -> Result<Output<CommandReply>, Failure> {
-        let environment = status::named(&self.environment)?;
+        let environment = status::parse_environment(&self.environment)?;
         let env = self.environment;
         let text = format!("{env} returns to its last other revision that was ready, until its file changes");
-        let before = call.status(&env).await?;
+        let before = call.read_status(&env).await?;
         let output = send_command(&call, Command::Rollback { environment }, text).await?;
         wait_for_status(&call, &env, before.as_ref()).await?;
-        Ok(output.then(wait_for(&env)))
+        Ok(output.with_next(wait_step(&env)))
     }
 }
 
@@ -236,8 +236,8 @@ Use it for experiments without effects on other users.";
         let env = self.environment;
         let to = self.to.unwrap_or_else(|| format!("{env}-fork"));
         let command = Command::Fork {
-            environment: status::named(&env)?,
-            to: status::named(&to)?,
+            environment: status::parse_environment(&env)?,
+            to: status::parse_environment(&to)?,
         };
         let output = send_command(
             &call,
@@ -245,7 +245,7 @@ Use it for experiments without effects on other users.";
             format!("{to} is a copy of {env}, until argus_down {to}"),
         )
         .await?;
-        Ok(output.then(wait_for(&to)))
+        Ok(output.with_next(wait_step(&to)))
     }
 }
 
@@ -267,7 +267,7 @@ pub(super) struct Test {
     /// Name of the test case; the same for begin and end
     case: String,
     /// Maximum duration; afterwards the test counts as ended
-    #[serde(default = "ttl")]
+    #[serde(default = "default_ttl")]
     #[schemars(range(min = 1))]
     ttl_seconds: u32,
     /// For `begin`: your name, for other users of the environment
@@ -276,7 +276,7 @@ pub(super) struct Test {
     purpose: Option<String>,
 }
 
-fn ttl() -> u32 {
+fn default_ttl() -> u32 {
     600
 }
 
@@ -290,7 +290,7 @@ the infrastructure caused it; in that case, a failed test proves nothing about t
     type Output = CommandReply;
 
     async fn call(self, call: Call) -> Result<Output<CommandReply>, Failure> {
-        let environment = status::named(&self.environment)?;
+        let environment = status::parse_environment(&self.environment)?;
         let (env, case) = (self.environment, self.case);
         match self.action {
             TestAction::Begin => {
@@ -301,22 +301,22 @@ the infrastructure caused it; in that case, a failed test proves nothing about t
                     holder: self.holder,
                     purpose: self.purpose,
                 };
-                let before = call.status(&env).await?;
+                let before = call.read_status(&env).await?;
                 let mut text = format!("test `{case}` runs on {env}, for {} s at most", self.ttl_seconds);
                 let others = before.map(|status| status.tests).unwrap_or_default();
                 for other in others.iter().filter(|other| other.case != case) {
                     // Writing to a string cannot fail.
-                    let _ = write!(text, "\nalso: {}", running(other));
+                    let _ = write!(text, "\nalso: {}", format_running_test(other));
                 }
                 let end = json!({ "action": "end", "environment": env, "case": case });
                 let output = send_command(&call, command, text).await?;
-                Ok(output.then(NextStep::new("end the test after the run", Self::NAME, end)))
+                Ok(output.with_next(NextStep::new("end the test after the run", Self::NAME, end)))
             }
             TestAction::End => {
                 let mut output =
                     send_command(&call, Command::EndTest { environment, case }, String::new()).await?;
-                if let Some(report) = test::report(&output.data) {
-                    output.text = test::text(&report);
+                if let Some(report) = test::find_report(&output.data) {
+                    output.text = test::format_report(&report);
                     let first = report.disruptions.first();
                     output.next.extend(first.map(|found| {
                         let run =
@@ -346,10 +346,10 @@ An edit of the file or `argus_retry` restores it. Call it when you no longer nee
     type Output = CommandReply;
 
     async fn call(self, call: Call) -> Result<Output<CommandReply>, Failure> {
-        let environment = status::named(&self.environment)?;
+        let environment = status::parse_environment(&self.environment)?;
         let env = self.environment;
-        let current = call.status(&env).await?;
-        if let Some(held) = current.as_ref().and_then(wait::leased) {
+        let current = call.read_status(&env).await?;
+        if let Some(held) = current.as_ref().and_then(wait::find_lease_error) {
             // An environment of another controller must not be removed.
             return Err(Failure::new(held.clone()));
         }
@@ -360,6 +360,6 @@ An edit of the file or `argus_retry` restores it. Call it when you no longer nee
         )
         .await?;
         let gone = json!({ "environment": env, "for": "gone" });
-        Ok(output.then(NextStep::new("wait until it is removed", "argus_wait", gone)))
+        Ok(output.with_next(NextStep::new("wait until it is removed", "argus_wait", gone)))
     }
 }

@@ -37,10 +37,10 @@ impl Call {
     }
 
     /// Returns the status of an environment; `None` if it has none.
-    pub(super) async fn status(&self, env: &str) -> Result<Option<EnvironmentStatus>, Failure> {
+    pub(super) async fn read_status(&self, env: &str) -> Result<Option<EnvironmentStatus>, Failure> {
         let env = env.to_owned();
         self.client
-            .read(move |client| status::one(client.state(), &env))
+            .run_blocking(move |client| status::read_environment(client.state(), &env))
             .await
     }
 
@@ -50,7 +50,7 @@ impl Call {
     }
 
     /// Sends a progress notification; `done` must increase with each one.
-    pub(super) async fn progress(&self, done: u32, message: String) {
+    pub(super) async fn report_progress(&self, done: u32, message: String) {
         let Some((token, peer)) = &self.listener else {
             return;
         };

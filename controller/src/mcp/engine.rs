@@ -62,7 +62,7 @@ nothing starts, or before the first environment.";
                 .into_iter()
                 .filter_map(|(flag, check)| flag.then_some(check)),
         );
-        let report = call.client.preflight(&skip, self.auto_fix).await?;
+        let report = call.client.run_preflight(&skip, self.auto_fix).await?;
         let mut text = format!("preflight: {:?}\n", report.overall).to_lowercase();
         for check in &report.checks {
             if check.result != CheckResult::Pass {
@@ -96,7 +96,7 @@ nothing starts, or before the first environment.";
             .collect();
         let mut output = Output::new(report, text);
         if orphaned && !self.auto_fix {
-            output = output.then(NextStep::new(
+            output = output.with_next(NextStep::new(
                 "remove them and check again",
                 Self::NAME,
                 json!({ "autoFix": true }),
@@ -110,7 +110,7 @@ nothing starts, or before the first environment.";
 
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub(super) struct ResetCircuit {
+pub(super) struct ResetBreaker {
     /// Environment name [default: the engine and all environments]
     environment: Option<String>,
 }
@@ -130,7 +130,7 @@ pub(super) struct BreakerResetOutput {
     value: BreakerReset,
 }
 
-impl Tool for ResetCircuit {
+impl Tool for ResetBreaker {
     const NAME: &'static str = "argus_reset_circuit";
     const TITLE: &'static str = "Test the engine immediately";
     const ABOUT: &'static str = "Ends the pause of an open circuit breaker: the controller tests the engine immediately with a full list and \
@@ -141,12 +141,12 @@ and returns its state and history.";
 
     async fn call(self, call: Call) -> Result<Output<BreakerResetOutput>, Failure> {
         let env = self.environment.as_deref();
-        let environment = env.map(status::named).transpose()?;
+        let environment = env.map(status::parse_environment).transpose()?;
         let reply = call
             .client
             .send_if_running(Command::ResetBreaker { environment })
             .await?;
-        let reset = reply.circuit();
+        let reset = reply.breaker_reset();
         let (owner, state) = (&reset.breaker, reset.current.as_ref().map(|now| now.state));
         let state = state.unwrap_or_default();
         let text = if reset.was_closed() {
@@ -163,7 +163,7 @@ and returns its state and history.";
             value: reset,
         };
         let arguments = env.map_or_else(|| json!({}), |env| json!({ "environment": env }));
-        Ok(Output::new(output, text).then(NextStep::new("current status", "argus_status", arguments)))
+        Ok(Output::new(output, text).with_next(NextStep::new("current status", "argus_status", arguments)))
     }
 }
 
@@ -177,12 +177,12 @@ pub(super) struct Orphans {
     #[serde(default)]
     projects: Vec<String>,
     /// Maximum wait for the removal
-    #[serde(default = "limit")]
+    #[serde(default = "default_limit")]
     #[schemars(range(min = 1, max = 600))]
     timeout_seconds: u64,
 }
 
-fn limit() -> u64 {
+fn default_limit() -> u64 {
     60
 }
 
@@ -205,7 +205,7 @@ impl Tool for Orphans {
         let clean = self
             .clean
             .then(|| Duration::from_secs(self.timeout_seconds.clamp(1, 600)));
-        let mut found = orphans::of(call.client.settings(), &self.projects, clean).await?;
+        let mut found = orphans::list_or_clean(call.client.settings(), &self.projects, clean).await?;
         let wanted = |orphan: &Orphan| {
             orphan
                 .project
@@ -213,19 +213,22 @@ impl Tool for Orphans {
                 .is_some_and(|of| self.projects.contains(of))
         };
         found.retain(|orphan| self.projects.is_empty() || wanted(orphan));
-        let remaining = found.iter().filter(|orphan| orphans::stays(orphan)).count();
+        let remaining = found
+            .iter()
+            .filter(|orphan| orphans::is_removal_pending(orphan))
+            .count();
         if self.clean && remaining > 0 {
-            let message = format!("cannot remove {}", output::count(remaining, "orphan"));
+            let message = format!("cannot remove {}", output::format_count(remaining, "orphan"));
             let error = StructuredError::new(Code::CleanupFailed, message);
             return Err(Failure::new(error.details(json!({ "orphans": found }))));
         }
         let one = |orphan: &Orphan| {
-            let why = orphan
+            let reason = orphan
                 .message
                 .as_deref()
-                .map(|why| format!(": {why}"))
+                .map(|reason| format!(": {reason}"))
                 .unwrap_or_default();
-            format!("{} {} {}{why}\n", orphan.result, orphan.kind, orphan.name)
+            format!("{} {} {}{reason}\n", orphan.result, orphan.kind, orphan.name)
         };
         let mut text: String = found.iter().map(one).collect();
         if found.is_empty() {
@@ -238,7 +241,7 @@ impl Tool for Orphans {
             if !self.projects.is_empty() {
                 arguments["projects"] = json!(self.projects);
             }
-            return Ok(output.then(NextStep::new(
+            return Ok(output.with_next(NextStep::new(
                 "remove those of this controller's projects",
                 Self::NAME,
                 arguments,

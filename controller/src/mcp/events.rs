@@ -10,7 +10,7 @@ use serde_json::{Map, Value, json};
 use super::context::Call;
 use super::reply::{NextStep, Output};
 use super::tool::{Effect, Tool};
-use crate::cli::events::page::page;
+use crate::cli::events::page::read_page;
 use crate::cli::status;
 use crate::exit::Failure;
 
@@ -29,12 +29,12 @@ pub(super) struct Events {
     /// Only events after this number, oldest first [default: the newest events]
     after: Option<u64>,
     /// Maximum number of events, up to 200
-    #[serde(default = "limit")]
+    #[serde(default = "default_limit")]
     #[schemars(range(min = 1, max = 200))]
     limit: usize,
 }
 
-fn limit() -> usize {
+fn default_limit() -> usize {
     DEFAULT_EVENTS
 }
 
@@ -62,6 +62,9 @@ pub(super) struct Event {
     /// Name of the event.
     #[serde(rename = "event")]
     name: &'static str,
+    /// Name of the event in the journal. Absent for an intent and a result.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    journal_event: Option<String>,
     /// Fields of the event.
     #[serde(flatten)]
     rest: Map<String, Value>,
@@ -78,7 +81,7 @@ reads the journal files.";
 
     async fn call(self, call: Call) -> Result<Output<EventsOutput>, Failure> {
         if let Some(env) = &self.environment {
-            status::named(env)?;
+            status::parse_environment(env)?;
         }
         for name in &self.types {
             Record::known_name(name).map_err(Failure::usage)?;
@@ -88,10 +91,14 @@ reads the journal files.";
             names: self.types.clone(),
         };
         let most = self.limit.clamp(1, MAX_EVENTS);
-        let page = page(&call.client.feed(), &filter, self.after, most).await;
+        let page = read_page(&call.client.open_feed(), &filter, self.after, most).await;
         let (last, missed) = (page.last, page.missed);
-        let events: Vec<Event> = page.records.iter().map(|record| Event::of(record)).collect();
-        let mut text: String = events.iter().map(Event::line).collect();
+        let events: Vec<Event> = page
+            .records
+            .iter()
+            .map(|record| Event::from_record(record))
+            .collect();
+        let mut text: String = events.iter().map(Event::format_line).collect();
         if events.is_empty() {
             "no events\n".clone_into(&mut text);
         }
@@ -107,28 +114,32 @@ reads the journal files.";
             last,
             missed,
         };
-        Ok(Output::new(output, text).then(NextStep::new("later events", Self::NAME, arguments)))
+        Ok(Output::new(output, text).with_next(NextStep::new("later events", Self::NAME, arguments)))
     }
 }
 
 impl Event {
-    fn of(record: &Record) -> Self {
+    fn from_record(record: &Record) -> Self {
         let mut rest = match serde_json::to_value(record) {
             Ok(Value::Object(rest)) => rest,
             Ok(_) | Err(_) => Map::new(),
         };
-        for shown in ["v", "seq", "at", "run", "kind", "event"] {
-            rest.remove(shown);
+        let journal_event = rest
+            .remove("event")
+            .and_then(|name| name.as_str().map(str::to_owned));
+        for name in ["v", "seq", "at", "run", "kind"] {
+            rest.remove(name);
         }
         Self {
             seq: record.seq,
             at: record.at.clone(),
             name: record.name(),
+            journal_event,
             rest,
         }
     }
 
-    fn line(&self) -> String {
+    fn format_line(&self) -> String {
         let one = |(name, value): (&String, &Value)| match value {
             Value::String(text) => format!(" {name}={text}"),
             other => format!(" {name}={other}"),

@@ -67,16 +67,16 @@ or after an unexpected change of a service.";
     type Output = IncidentsOutput;
 
     async fn call(self, call: Call) -> Result<Output<IncidentsOutput>, Failure> {
-        call.client.read(move |client| self.load(client)).await
+        call.client.run_blocking(move |client| self.load(client)).await
     }
 }
 
 impl Incidents {
     fn load(&self, client: &ControllerClient) -> Result<Output<IncidentsOutput>, Failure> {
-        let mut all = incidents::read(client.state())?;
+        let mut all = incidents::read_incidents(client.state())?;
         if let Some(id) = &self.id {
-            let one = incidents::chosen(all, id)?;
-            let text = incidents::text(&one);
+            let one = incidents::find_incident(all, id)?;
+            let text = incidents::format_incident(&one);
             let output = IncidentsOutput {
                 items: None,
                 more: None,
@@ -86,8 +86,8 @@ impl Incidents {
         }
         all.reverse();
         let more = all.len().saturating_sub(MAX_INCIDENTS);
-        let rows: Vec<Row> = all.iter().take(MAX_INCIDENTS).map(Row::of).collect();
-        let mut text: String = rows.iter().map(Row::line).collect();
+        let rows: Vec<Row> = all.iter().take(MAX_INCIDENTS).map(Row::from_incident).collect();
+        let mut text: String = rows.iter().map(Row::format_line).collect();
         if rows.is_empty() {
             "no incidents: every run stopped cleanly\n".clone_into(&mut text);
         }
@@ -102,14 +102,14 @@ impl Incidents {
         };
         let output = Output::new(output, text);
         Ok(match newest {
-            Some(newest) => output.then(newest),
+            Some(newest) => output.with_next(newest),
             None => output,
         })
     }
 }
 
 impl Row {
-    fn of(incident: &Incident) -> Self {
+    fn from_incident(incident: &Incident) -> Self {
         Self {
             id: incident.id.clone(),
             at: incident.at.clone(),
@@ -120,7 +120,7 @@ impl Row {
         }
     }
 
-    fn line(&self) -> String {
+    fn format_line(&self) -> String {
         format!(
             "{} {}: {} open, {} adopted, {} quarantined\n",
             self.id, self.at, self.open_intents, self.adopted, self.quarantined

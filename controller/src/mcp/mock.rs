@@ -6,7 +6,7 @@ use serde_json::json;
 
 use super::context::Call;
 use super::reply::{NextStep, Output};
-use super::summary::clipped;
+use super::summary::clip;
 use super::tool::{Effect, Tool};
 use crate::cli::{mock, target};
 use crate::exit::Failure;
@@ -18,7 +18,7 @@ const MAX_REQUESTS: usize = 200;
 const MAX_PATH: usize = 300;
 const MAX_BODY: usize = 500;
 
-fn tail() -> usize {
+fn default_tail() -> usize {
     DEFAULT_REQUESTS
 }
 
@@ -30,7 +30,7 @@ pub(super) struct MockRequests {
     /// Mock name
     mock: String,
     /// Number of latest requests, at most 200
-    #[serde(default = "tail")]
+    #[serde(default = "default_tail")]
     #[schemars(range(max = 200))]
     tail: usize,
     /// Include the headers
@@ -85,12 +85,17 @@ published port.";
     type Output = MockRequestsOutput;
 
     async fn call(self, call: Call) -> Result<Output<MockRequestsOutput>, Failure> {
-        let (env, _) = target::parts(&self.environment, None)?;
+        let (env, _) = target::parse_target(&self.environment, None)?;
         let status = call.client.find_environment(&env).await?;
-        let page = Box::pin(mock::requests(&status, &self.mock, self.tail.min(MAX_REQUESTS))).await?;
-        let rows = page.requests.into_iter().map(|request| self.row(request));
+        let page = Box::pin(mock::read_requests(
+            &status,
+            &self.mock,
+            self.tail.min(MAX_REQUESTS),
+        ))
+        .await?;
+        let rows = page.requests.into_iter().map(|request| self.create_row(request));
         let rows: Vec<Row> = rows.collect();
-        let mut text: String = rows.iter().map(Row::line).collect();
+        let mut text: String = rows.iter().map(Row::format_line).collect();
         if rows.is_empty() {
             "no requests\n".clone_into(&mut text);
         }
@@ -104,23 +109,23 @@ published port.";
         let output = Output::new(output, text);
         if unanswered {
             let code = json!({ "code": "MOCK_NO_ROUTE" });
-            let why = "remedies for unmatched requests";
-            return Ok(output.then(NextStep::new(why, "argus_explain", code)));
+            let reason = "remedies for unmatched requests";
+            return Ok(output.with_next(NextStep::new(reason, "argus_explain", code)));
         }
         Ok(output)
     }
 }
 
 impl MockRequests {
-    fn row(&self, request: mock::Request) -> Row {
+    fn create_row(&self, request: mock::Request) -> Row {
         Row {
             number: request.number,
             time: request.time,
             method: request.method,
-            path: clipped(&request.path, MAX_PATH),
+            path: clip(&request.path, MAX_PATH),
             query: request.query,
             headers: if self.headers { request.headers } else { Vec::new() },
-            body: request.body.map(|body| clipped(&body, MAX_BODY)),
+            body: request.body.map(|body| clip(&body, MAX_BODY)),
             matched: request.matched,
             status: request.status,
             duration_ms: request.duration_ms,
@@ -129,7 +134,7 @@ impl MockRequests {
 }
 
 impl Row {
-    fn line(&self) -> String {
+    fn format_line(&self) -> String {
         let by = self.matched.as_deref().unwrap_or("nothing matched");
         let body = self.body.as_ref().map(|body| format!(" {body}"));
         format!(

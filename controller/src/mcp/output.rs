@@ -6,7 +6,7 @@ use serde_json::json;
 
 use super::context::Call;
 use super::reply::{NextStep, Output};
-use super::summary::clipped;
+use super::summary::clip;
 use super::tool::{Effect, Tool};
 use crate::cli::{evidence, evidence_store, logs, target};
 use crate::exit::Failure;
@@ -17,7 +17,7 @@ const MAX_LINES: u32 = 1_000;
 /// Maximum length of a line, in characters.
 const MAX_LINE: usize = 2_000;
 
-fn tail() -> u32 {
+fn default_tail() -> u32 {
     DEFAULT_LINES
 }
 
@@ -31,7 +31,7 @@ pub(super) struct Evidence {
     /// Number of the failed run [default: the newest]
     run: Option<u64>,
     /// Number of last lines per stream, at most 1000
-    #[serde(default = "tail")]
+    #[serde(default = "default_tail")]
     #[schemars(range(max = 1000))]
     tail: u32,
 }
@@ -45,17 +45,17 @@ removal: exit code, signal, memory, health checks, last lines of stderr and stdo
     type Output = EvidenceOutput;
 
     async fn call(self, call: Call) -> Result<Output<EvidenceOutput>, Failure> {
-        let (env, service) = target::parts(&self.environment, self.service.as_deref())?;
+        let (env, service) = target::parse_target(&self.environment, self.service.as_deref())?;
         let Some(service) = service else {
             return list_runs(&call, env).await;
         };
         let tail = usize::try_from(self.tail.min(MAX_LINES)).unwrap_or(usize::MAX);
         let again = json!({ "environment": env });
-        let read = call.client.read(move |client| {
+        let read = call.client.run_blocking(move |client| {
             let state = client.state();
-            let run = evidence_store::chosen(state, &env, &service, self.run)?;
-            let report = evidence::report(state, &run, tail)?;
-            let text = evidence::words(state, &run, &report)?;
+            let run = evidence_store::select_run(state, &env, &service, self.run)?;
+            let report = evidence::create_report(state, &run, tail)?;
+            let text = evidence::format_evidence(state, &run, &report)?;
             Ok((report, text))
         });
         let (report, text) = read.await?;
@@ -68,7 +68,7 @@ removal: exit code, signal, memory, health checks, last lines of stderr and stdo
             items: None,
             run: Some(report),
         };
-        Ok(Output::new(output, text).then(step))
+        Ok(Output::new(output, text).with_next(step))
     }
 }
 
@@ -88,14 +88,14 @@ async fn list_runs(call: &Call, env: String) -> Result<Output<EvidenceOutput>, F
     let named = env.clone();
     let read = call
         .client
-        .read(move |client| evidence::listed(client.state(), &named, None));
+        .run_blocking(move |client| evidence::list_runs(client.state(), &named, None));
     let found = read.await?;
     let newest = found.items.last();
     let next = newest.map(|run| {
         let of = json!({ "environment": env, "service": run.service, "run": run.run });
         NextStep::new("evidence of this run", Evidence::NAME, of)
     });
-    let text: String = found.items.iter().map(evidence::Run::line).collect();
+    let text: String = found.items.iter().map(evidence::Run::format_line).collect();
     let output = EvidenceOutput {
         items: Some(found.items),
         run: None,
@@ -113,7 +113,7 @@ pub(super) struct Logs {
     /// Service name [default: all]
     service: Option<String>,
     /// Number of last lines per container, at most 1000
-    #[serde(default = "tail")]
+    #[serde(default = "default_tail")]
     #[schemars(range(max = 1000))]
     tail: u32,
 }
@@ -127,39 +127,40 @@ of a recreated container do not contain the failed run; use `argus_evidence` for
     type Output = logs::LogsResponse;
 
     async fn call(self, call: Call) -> Result<Output<logs::LogsResponse>, Failure> {
-        let (env, service) = target::parts(&self.environment, self.service.as_deref())?;
+        let (env, service) = target::parse_target(&self.environment, self.service.as_deref())?;
         let client = &call.client;
         if let Ok(status) = client.find_environment(&env).await
             && let Some(name) = &service
             && !status.services.iter().any(|row| row.name == *name)
         {
-            return Err(evidence_store::no_service(&status, name));
+            return Err(evidence_store::no_service_failure(&status, name));
         }
         let tail = self.tail.min(MAX_LINES);
-        let mut output = Box::pin(logs::tail(client.settings(), &env, service.as_deref(), tail)).await?;
+        let mut output = Box::pin(logs::read_tail(client.settings(), &env, service.as_deref(), tail)).await?;
         for line in &mut output.items {
-            line.text = clipped(&line.text, MAX_LINE);
+            line.text = clip(&line.text, MAX_LINE);
         }
         let many = service.is_none();
-        let shown = |line: &logs::Written| {
+        let format = |line: &logs::Written| {
             if many {
                 format!("{} | {}\n", line.service, line.text)
             } else {
                 format!("{}\n", line.text)
             }
         };
-        let mut text: String = output.items.iter().map(shown).collect();
+        let mut text: String = output.items.iter().map(format).collect();
         if output.items.is_empty() {
             "no output\n".clone_into(&mut text);
         }
         let mut output = Output::new(output, text);
         let Some(service) = service else { return Ok(output) };
         let (of_env, of_service) = (env.clone(), service.clone());
-        let read =
-            client.read(move |client| evidence_store::chosen(client.state(), &of_env, &of_service, None));
+        let read = client.run_blocking(move |client| {
+            evidence_store::select_run(client.state(), &of_env, &of_service, None)
+        });
         if read.await.is_ok() {
             let of = json!({ "environment": env, "service": service });
-            output = output.then(NextStep::new(
+            output = output.with_next(NextStep::new(
                 "evidence of its last failed run",
                 Evidence::NAME,
                 of,

@@ -45,7 +45,7 @@ pub(super) fn error_result(failure: Failure) -> CallToolResult {
         // Writing to a string cannot fail.
         let _ = writeln!(text, "hint: {hint}");
     }
-    let tail = summary::tail(&error);
+    let tail = summary::output_tail(&error);
     for line in tail.iter().flat_map(|tail| tail.lines()) {
         let _ = writeln!(text, "  | {line}");
     }
@@ -54,7 +54,7 @@ pub(super) fn error_result(failure: Failure) -> CallToolResult {
     }
     for remedy in &error.remedies {
         match &remedy.mcp {
-            Some(call) => text.push_str(&line(&NextStep::of(&remedy.summary, call))),
+            Some(call) => text.push_str(&line(&NextStep::from_tool_call(&remedy.summary, call))),
             None => {
                 let _ = writeln!(text, "do: {}", remedy.summary);
             }
@@ -66,7 +66,7 @@ pub(super) fn error_result(failure: Failure) -> CallToolResult {
 }
 
 /// Adds call traces to every error of a result. An error result also gets the tool call itself, `made`.
-pub(super) async fn with_calls(
+pub(super) async fn add_calls(
     mut result: CallToolResult,
     client: &ControllerClient,
     made: Made,
@@ -74,7 +74,7 @@ pub(super) async fn with_calls(
     let Some(content) = result.structured_content.take() else {
         return result;
     };
-    let (mut content, mut calls) = client.with_calls(content).await;
+    let (mut content, mut calls) = client.add_calls(content).await;
     if result.is_error == Some(true) {
         let led_to = content["debug"].as_array().cloned().unwrap_or_default();
         calls.insert(0, made.clone());
@@ -82,8 +82,8 @@ pub(super) async fn with_calls(
     }
     let lines = calls
         .iter()
-        .map(|call| format!("called: {}", call_trace::line(call)));
-    let lines = output::lines(lines);
+        .map(|call| format!("called: {}", call_trace::format_call(call)));
+    let lines = output::join_lines(lines);
     if !lines.is_empty() {
         result.content.push(ContentBlock::text(lines));
     }
@@ -92,7 +92,7 @@ pub(super) async fn with_calls(
 }
 
 /// Creates the result for invalid arguments, with the valid ones.
-pub(super) fn invalid_arguments(tool: &str, why: &str, schema: &Value) -> CallToolResult {
+pub(super) fn invalid_arguments(tool: &str, cause: &str, schema: &Value) -> CallToolResult {
     let names: Vec<&str> = schema["properties"]
         .as_object()
         .map(|all| all.keys().map(String::as_str).collect())
@@ -115,7 +115,7 @@ pub(super) fn invalid_arguments(tool: &str, why: &str, schema: &Value) -> CallTo
     } else {
         expected
     };
-    let message = format!("invalid arguments for `{tool}`: {why}; expected {expected}");
+    let message = format!("invalid arguments for `{tool}`: {cause}; expected {expected}");
     let error = StructuredError::missing(Reason::BadRequest, message);
     error_result(Failure::new(
         error.details(json!({ "tool": tool, "validArguments": names })),

@@ -17,7 +17,7 @@ const MAX_LINES: usize = 1_000;
 
 /// Lists all existing resources.
 pub(super) async fn list(client: &ControllerClient) -> Result<Vec<Resource>, ErrorData> {
-    client.read(list_all).await.map_err(internal_error)
+    client.run_blocking(list_all).await.map_err(internal_error)
 }
 
 fn list_all(client: &ControllerClient) -> Result<Vec<Resource>, Failure> {
@@ -31,15 +31,15 @@ fn list_all(client: &ControllerClient) -> Result<Vec<Resource>, Failure> {
         "controller".to_owned(),
         "Status of the controller: mode, engine, breaker, orphans, rejected files",
     )];
-    let shown = client.shown()?;
-    for env in shown.environments.keys() {
+    let statuses = client.read_statuses()?;
+    for env in statuses.environments.keys() {
         all.push(one(
             format!("{ENVIRONMENT}{env}"),
             env.clone(),
             "Status of the environment: phase, conditions, services, ports, errors",
         ));
-        for service in evidence_store::services(client.state(), env).unwrap_or_default() {
-            for run in evidence_store::numbers(client.state(), env, &service).unwrap_or_default() {
+        for service in evidence_store::list_services(client.state(), env).unwrap_or_default() {
+            for run in evidence_store::list_run_numbers(client.state(), env, &service).unwrap_or_default() {
                 all.push(one(
                     format!("{EVIDENCE}{env}/{service}/{run}"),
                     format!("{env}/{service} run {run}"),
@@ -52,7 +52,7 @@ fn list_all(client: &ControllerClient) -> Result<Vec<Resource>, Failure> {
 }
 
 /// Lists the URI templates.
-pub(super) fn templates() -> Vec<ResourceTemplate> {
+pub(super) fn list_templates() -> Vec<ResourceTemplate> {
     let one = |uri: String, name: &str, about: &str| {
         ResourceTemplate::new(uri, name)
             .with_description(about)
@@ -75,17 +75,17 @@ pub(super) fn templates() -> Vec<ResourceTemplate> {
 /// Reads a resource.
 pub(super) async fn read(client: &ControllerClient, uri: &str) -> Result<ReadResourceResult, ErrorData> {
     let uri = uri.to_owned();
-    let contents = client.read(move |client| Ok(read_uri(client, &uri)));
+    let contents = client.run_blocking(move |client| Ok(read_uri(client, &uri)));
     contents.await.map_err(internal_error)?
 }
 
 fn read_uri(client: &ControllerClient, uri: &str) -> Result<ReadResourceResult, ErrorData> {
-    let shown = || client.shown().map_err(internal_error);
+    let statuses = || client.read_statuses().map_err(internal_error);
     if uri == CONTROLLER {
-        return Ok(to_result(uri, &shown()?.controller));
+        return Ok(to_result(uri, &statuses()?.controller));
     }
     if let Some(env) = uri.strip_prefix(ENVIRONMENT) {
-        let status = client.environment(env).map_err(not_found_error)?;
+        let status = client.read_environment(env).map_err(not_found_error)?;
         return Ok(to_result(uri, &status));
     }
     let parts = uri
@@ -94,13 +94,13 @@ fn read_uri(client: &ControllerClient, uri: &str) -> Result<ReadResourceResult, 
     if let Some([env, service, run]) = parts.as_deref()
         && let Ok(run) = run.parse()
     {
-        let (env, service) = target::parts(env, Some(service)).map_err(not_found_error)?;
+        let (env, service) = target::parse_target(env, Some(service)).map_err(not_found_error)?;
         let service = service.unwrap_or_default();
         let state = client.state();
-        let run = evidence_store::chosen(state, &env, &service, Some(run)).map_err(not_found_error)?;
+        let run = evidence_store::select_run(state, &env, &service, Some(run)).map_err(not_found_error)?;
         return Ok(to_result(
             uri,
-            &evidence::report(state, &run, MAX_LINES).map_err(internal_error)?,
+            &evidence::create_report(state, &run, MAX_LINES).map_err(internal_error)?,
         ));
     }
     let message = format!(

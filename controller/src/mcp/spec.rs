@@ -20,7 +20,7 @@ use crate::exit::Failure;
 
 mod place;
 
-use place::{conflict, held, safe, write};
+use place::{check_file_name, conflict_failure, find_current_file, write_file};
 
 /// Maximum time until the controller has read a file. A stable file is read twice within this time.
 const READ_TIMEOUT: Duration = Duration::from_secs(5);
@@ -55,22 +55,24 @@ with line, column and hint. Needs no engine and changes nothing. `argus_apply` v
     type Output = validate::ValidationReport;
 
     async fn call(self, call: Call) -> Result<Output<validate::ValidationReport>, Failure> {
-        call.client.read(move |client| self.validate(client)).await
+        call.client
+            .run_blocking(move |client| self.validate(client))
+            .await
     }
 }
 
 impl Validate {
     fn validate(&self, client: &ControllerClient) -> Result<Output<validate::ValidationReport>, Failure> {
-        let (settings, specs) = (client.settings(), client.specs());
+        let (settings, specs) = (client.settings(), client.specs_folder());
         let parsed = match &self.content {
-            Some(content) => vec![spec_files::text(
+            Some(content) => vec![spec_files::parse_text(
                 settings,
                 &specs.join("e2e.yaml"),
                 content.as_bytes(),
             )],
-            None => validate::check(settings, &[specs])?,
+            None => validate::check_paths(settings, &[specs])?,
         };
-        let output = validate::report(&parsed);
+        let output = validate::create_report(&parsed);
         let mut text = String::new();
         for file in &output.files {
             let name = self
@@ -83,7 +85,7 @@ impl Validate {
                 .as_deref()
                 .map(|env| format!(", environment `{env}`"));
             text.extend([format!("{name}: {word}{}\n", env.unwrap_or_default())]);
-            text.extend(file.diagnostics.iter().map(line));
+            text.extend(file.diagnostics.iter().map(format_diagnostic));
         }
         if output.files.is_empty() {
             text.push_str("no spec files; argus_apply writes one\n");
@@ -93,7 +95,7 @@ impl Validate {
 }
 
 /// Formats a diagnostic as one line.
-fn line(diagnostic: &Diagnostic) -> String {
+fn format_diagnostic(diagnostic: &Diagnostic) -> String {
     let place = diagnostic
         .location
         .map(|place| format!("{}:{}: ", place.line, place.column));
@@ -146,10 +148,10 @@ call `argus_wait`. A small example:\n\n",
 
     async fn call(self, call: Call) -> Result<Output<Applied>, Failure> {
         let client = &call.client;
-        let written = client.read(move |client| self.write(client)).await?;
+        let written = client.run_blocking(move |client| self.write(client)).await?;
         let revision = wait_until_read(&call, &written).await?;
         let (alive, start) = client
-            .read(|client| Ok((client.is_alive(), client.start_command())))
+            .run_blocking(|client| Ok((client.is_alive(), client.start_command())))
             .await?;
         let WrittenSpec {
             env,
@@ -171,7 +173,7 @@ call `argus_wait`. A small example:\n\n",
             }
         };
         text.push_str(&outcome);
-        text.extend(warnings.iter().map(line));
+        text.extend(warnings.iter().map(format_diagnostic));
         let step = NextStep::new(
             "wait until it is ready or fails",
             "argus_wait",
@@ -186,7 +188,7 @@ call `argus_wait`. A small example:\n\n",
             warnings,
         };
         let output = Output::new(output, text);
-        Ok(if alive { output.then(step) } else { output })
+        Ok(if alive { output.with_next(step) } else { output })
     }
 }
 
@@ -208,28 +210,28 @@ impl Apply {
         if self.content.len() as u64 > MAX_FILE_BYTES {
             let message = format!("the file exceeds the limit of {MAX_FILE_BYTES} bytes");
             let details = json!({ "bytes": self.content.len(), "most": MAX_FILE_BYTES });
-            return Err(Failure::of(Code::SpecInvalid, message).with_details(details));
+            return Err(Failure::with_code(Code::SpecInvalid, message).with_details(details));
         }
-        let specs = client.specs();
+        let specs = client.specs_folder();
         let guess = specs.join("e2e.yaml");
-        let parsed = spec_files::text(client.settings(), &guess, self.content.as_bytes());
+        let parsed = spec_files::parse_text(client.settings(), &guess, self.content.as_bytes());
         let Some(desired) = parsed
             .desired
             .as_ref()
             .filter(|_| !validate::is_rejected(&parsed))
         else {
-            return Err(rejection(&parsed.diagnostics));
+            return Err(rejection_failure(&parsed.diagnostics));
         };
         let env = desired.env.to_string();
-        let before = status::one(client.state(), &env)?;
-        let holder = held(&specs, before.as_ref().map(|status| status.spec_path.as_str()));
+        let before = status::read_environment(client.state(), &env)?;
+        let holder = find_current_file(&specs, before.as_ref().map(|status| status.spec_path.as_str()));
         let path = match &self.name {
-            Some(name) => specs.join(safe(name)?),
+            Some(name) => specs.join(check_file_name(name)?),
             None => holder
                 .clone()
                 .unwrap_or_else(|| specs.join(format!("{env}.e2e.yaml"))),
         };
-        if let Some(why) = conflict(client, &env, &path, holder.as_deref()) {
+        if let Some(why) = conflict_failure(client, &env, &path, holder.as_deref()) {
             return Err(Failure::new(
                 StructuredError::new(Code::SpecConflict, why)
                     .details(json!({ "specPath": path, "holder": holder }))
@@ -237,11 +239,11 @@ impl Apply {
             ));
         }
         // The paths of mounts and build contexts depend on the folder of the file.
-        let parsed = spec_files::text(client.settings(), &path, self.content.as_bytes());
+        let parsed = spec_files::parse_text(client.settings(), &path, self.content.as_bytes());
         if validate::is_rejected(&parsed) {
-            return Err(rejection(&parsed.diagnostics));
+            return Err(rejection_failure(&parsed.diagnostics));
         }
-        let changed = write(&specs, &path, self.content.as_bytes()).map_err(|error| {
+        let changed = write_file(&specs, &path, self.content.as_bytes()).map_err(|error| {
             Failure::operation_failed(&format!("cannot write `{}`", path.display()), &error)
         })?;
         let expected_revision = parsed.desired.as_ref();
@@ -266,8 +268,8 @@ async fn wait_until_read(call: &Call, written: &WrittenSpec) -> Result<Option<St
         ..
     } = written;
     let deadline = clock::now() + READ_TIMEOUT;
-    while call.client.read(|client| Ok(client.is_alive())).await? {
-        let Ok(now) = call.status(env).await else {
+    while call.client.run_blocking(|client| Ok(client.is_alive())).await? {
+        let Ok(now) = call.read_status(env).await else {
             return Ok(None);
         };
         let now = now.and_then(|status| status.revision);
@@ -284,15 +286,15 @@ async fn wait_until_read(call: &Call, written: &WrittenSpec) -> Result<Option<St
     Ok(None)
 }
 
-fn rejection(diagnostics: &[Diagnostic]) -> Failure {
+fn rejection_failure(diagnostics: &[Diagnostic]) -> Failure {
     let mistakes: Vec<&Diagnostic> = diagnostics.iter().filter(|it| it.is_error()).collect();
     let mut message = format!(
         "cannot write the file: {} in it",
-        crate::cli::output::count(mistakes.len(), "mistake")
+        crate::cli::output::format_count(mistakes.len(), "mistake")
     );
     for mistake in mistakes.iter().take(20) {
         message.push('\n');
-        message.push_str(line(mistake).trim_end());
+        message.push_str(format_diagnostic(mistake).trim_end());
     }
     let error =
         StructuredError::new(Code::SpecInvalid, message).details(json!({ "diagnostics": diagnostics }));

@@ -7,7 +7,7 @@ use serde_json::json;
 
 use super::context::Call;
 use super::reply::{NextStep, Output};
-use super::summary::{Summary, clipped};
+use super::summary::{Summary, clip};
 use super::tool::{Effect, Tool};
 use crate::client::ControllerClient;
 use crate::exit::Failure;
@@ -85,26 +85,31 @@ returns the last known state and marks it.";
     type Output = StatusOutput;
 
     async fn call(self, call: Call) -> Result<Output<StatusOutput>, Failure> {
-        call.client.read(move |client| self.summarize(client)).await
+        call.client
+            .run_blocking(move |client| self.summarize(client))
+            .await
     }
 }
 
 impl Status {
     fn summarize(&self, client: &ControllerClient) -> Result<Output<StatusOutput>, Failure> {
-        let controller = controller(client)?;
+        let controller = read_controller(client)?;
         let statuses = match &self.environment {
-            Some(env) => vec![client.environment(env)?],
-            None => client.shown()?.environments.values().cloned().collect(),
+            Some(env) => vec![client.read_environment(env)?],
+            None => client.read_statuses()?.environments.values().cloned().collect(),
         };
         let one = self.environment.is_some() || statuses.len() == 1;
         let mut text = controller.text();
-        let mut environments: Vec<Summary> =
-            statuses.iter().take(MAX_ENVIRONMENTS).map(Summary::of).collect();
+        let mut environments: Vec<Summary> = statuses
+            .iter()
+            .take(MAX_ENVIRONMENTS)
+            .map(Summary::from_status)
+            .collect();
         let mut next = Vec::new();
         if one {
-            next.extend(environments.iter().flat_map(Summary::next));
+            next.extend(environments.iter().flat_map(Summary::next_steps));
         } else {
-            environments = environments.into_iter().map(Summary::in_short).collect();
+            environments = environments.into_iter().map(Summary::shorten).collect();
             let unhealthy = environments.iter().filter(|summary| summary.error.is_some());
             next.extend(unhealthy.take(3).map(|summary| {
                 let env = json!({ "environment": summary.environment });
@@ -115,7 +120,7 @@ impl Status {
             // Without a controller, other calls change nothing.
             next.retain(|step| matches!(step.tool.as_str(), "argus_why" | "argus_evidence" | Self::NAME));
         }
-        text.extend(environments.iter().map(Summary::text));
+        text.extend(environments.iter().map(Summary::format_text));
         if environments.is_empty() {
             text.push_str("no environments; argus_apply creates one from an e2e.yaml\n");
         }
@@ -134,16 +139,16 @@ impl Status {
     }
 }
 
-fn controller(client: &ControllerClient) -> Result<Controller, Failure> {
-    let shown = client.shown()?;
-    let status = &shown.controller;
-    let (alive, specs) = (client.is_alive(), client.specs());
+fn read_controller(client: &ControllerClient) -> Result<Controller, Failure> {
+    let statuses = client.read_statuses()?;
+    let status = &statuses.controller;
+    let (alive, specs) = (client.is_alive(), client.specs_folder());
     let start = client.start_command();
     let orphans = status.orphans.len();
     Ok(Controller {
         alive,
         mode: status.mode,
-        mode_reason: status.mode_reason.as_deref().map(|why| clipped(why, 200)),
+        mode_reason: status.mode_reason.as_deref().map(|reason| clip(reason, 200)),
         engine_reachable: status.engine.as_ref().map(|engine| engine.reachable),
         specs: specs.display().to_string(),
         rejected: status
@@ -165,8 +170,8 @@ impl Controller {
                 "no controller is running, so this is the last known state and nothing is repaired; start one with `{start}`"
             ));
         } else if self.mode != Mode::Full {
-            let why = self.mode_reason.as_deref().unwrap_or_default();
-            lines.push(format!("the controller is in mode {:?}: {why}", self.mode));
+            let reason = self.mode_reason.as_deref().unwrap_or_default();
+            lines.push(format!("the controller is in mode {:?}: {reason}", self.mode));
         }
         if !self.rejected.is_empty() {
             lines.push(format!(

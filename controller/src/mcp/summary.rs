@@ -12,7 +12,7 @@ use serde::Serialize;
 use serde_json::json;
 
 use super::reply::NextStep;
-use crate::cli::{holding, output, ports, running, waits};
+use crate::cli::{format_hold, format_ports, format_running_test, format_waits, output};
 
 /// Maximum number of listed unhealthy services; the rest is counted.
 const MAX_UNHEALTHY: usize = 8;
@@ -115,7 +115,7 @@ pub(super) struct ErrorSummary {
 
 impl Summary {
     /// Creates the summary of a status.
-    pub(super) fn of(status: &EnvironmentStatus) -> Self {
+    pub(super) fn from_status(status: &EnvironmentStatus) -> Self {
         let unhealthy: Vec<&ServiceStatus> = status.services.iter().filter(|row| !is_good(row)).collect();
         let moved = status.port_mappings.iter().filter(|mapping| mapping.reassigned);
         Self {
@@ -132,18 +132,18 @@ impl Summary {
                 .port_mappings
                 .iter()
                 .take(MAX_ENDPOINTS)
-                .map(endpoint)
+                .map(format_endpoint)
                 .collect(),
-            moved: moved.take(MAX_ENDPOINTS).map(moved_words).collect(),
-            waiting_for: clipped(&waits(status), MAX_MESSAGE),
+            moved: moved.take(MAX_ENDPOINTS).map(format_moved_port).collect(),
+            waiting_for: clip(&format_waits(status), MAX_MESSAGE),
             unhealthy_services: unhealthy
                 .into_iter()
                 .take(MAX_UNHEALTHY)
-                .map(UnhealthyService::of)
+                .map(UnhealthyService::from_status)
                 .collect(),
             tests: status.tests.iter().take(MAX_CLAIMS).cloned().collect(),
             holds: status.holds.iter().take(MAX_CLAIMS).cloned().collect(),
-            error: status.errors.first().map(ErrorSummary::of),
+            error: status.errors.first().map(ErrorSummary::from_error),
             more_errors: status.errors.len().saturating_sub(1),
             stale: status.stale,
             as_of: status.as_of.clone(),
@@ -151,9 +151,9 @@ impl Summary {
     }
 
     /// Shortens the summary for a list of environments.
-    pub(super) fn in_short(self) -> Self {
+    pub(super) fn shorten(self) -> Self {
         let error = self.error.map(|error| ErrorSummary {
-            message: clipped(&error.message, MAX_SHORT_MESSAGE),
+            message: clip(&error.message, MAX_SHORT_MESSAGE),
             tail: None,
             remedies: Vec::new(),
             ..error
@@ -161,7 +161,7 @@ impl Summary {
         Self {
             endpoints: BTreeMap::new(),
             moved: Vec::new(),
-            waiting_for: clipped(&self.waiting_for, MAX_SHORT_MESSAGE),
+            waiting_for: clip(&self.waiting_for, MAX_SHORT_MESSAGE),
             unhealthy_services: Vec::new(),
             error,
             ..self
@@ -169,7 +169,7 @@ impl Summary {
     }
 
     /// Formats the summary as text.
-    pub(super) fn text(&self) -> String {
+    pub(super) fn format_text(&self) -> String {
         let mut text = format!(
             "{} is {:?}: {}/{} services ready",
             self.environment, self.phase, self.ready, self.services
@@ -177,7 +177,7 @@ impl Summary {
         if self.restarts > 0 {
             // Writing to a string cannot fail.
             let many = usize::try_from(self.restarts).unwrap_or(usize::MAX);
-            let _ = write!(text, ", {}", output::count(many, "restart"));
+            let _ = write!(text, ", {}", output::format_count(many, "restart"));
         }
         if self.stale {
             let _ = write!(text, "; last known state, as of {}", self.as_of);
@@ -194,8 +194,8 @@ impl Summary {
         for claim in self
             .tests
             .iter()
-            .map(running)
-            .chain(self.holds.iter().map(holding))
+            .map(format_running_test)
+            .chain(self.holds.iter().map(format_hold))
         {
             let _ = write!(text, "\n{claim}");
         }
@@ -214,10 +214,10 @@ impl Summary {
     }
 
     /// Returns the next steps.
-    pub(super) fn next(&self) -> Vec<NextStep> {
+    pub(super) fn next_steps(&self) -> Vec<NextStep> {
         let env = json!({ "environment": self.environment });
         let wait = || NextStep::new("wait until it is ready or fails", "argus_wait", env.clone());
-        let why = || NextStep::new("the chain of causes", "argus_why", env.clone());
+        let explain = || NextStep::new("the chain of causes", "argus_why", env.clone());
         match self.phase {
             Phase::Terminating => Vec::new(),
             Phase::Ready if self.error.is_none() => Vec::new(),
@@ -225,10 +225,10 @@ impl Summary {
             Phase::Pending | Phase::Progressing if self.error.is_none() => vec![wait()],
             Phase::Ready | Phase::Pending | Phase::Progressing | Phase::Degraded | Phase::Failed => {
                 let remedies = self.error.iter().flat_map(|error| &error.remedies);
-                let mut steps = vec![why()];
-                steps.extend(
-                    remedies.filter_map(|remedy| Some(NextStep::of(&remedy.summary, remedy.mcp.as_ref()?))),
-                );
+                let mut steps = vec![explain()];
+                steps.extend(remedies.filter_map(|remedy| {
+                    Some(NextStep::from_tool_call(&remedy.summary, remedy.mcp.as_ref()?))
+                }));
                 steps
             }
         }
@@ -236,7 +236,7 @@ impl Summary {
 }
 
 impl UnhealthyService {
-    fn of(row: &ServiceStatus) -> Self {
+    fn from_status(row: &ServiceStatus) -> Self {
         Self {
             service: row.name.clone(),
             state: row.state,
@@ -244,22 +244,22 @@ impl UnhealthyService {
             waiting_for: row
                 .waiting_on
                 .as_ref()
-                .map(|on| clipped(&on.message, MAX_SHORT_MESSAGE)),
+                .map(|on| clip(&on.message, MAX_SHORT_MESSAGE)),
         }
     }
 }
 
 impl ErrorSummary {
-    fn of(error: &StructuredError) -> Self {
+    fn from_error(error: &StructuredError) -> Self {
         Self {
             code: error.code,
             error_id: error.error_id.clone(),
             service: error.service.clone(),
-            message: clipped(&error.message, MAX_MESSAGE),
+            message: clip(&error.message, MAX_MESSAGE),
             retryable: error.retryable,
             retry_after: error.retry_after,
             exit_code: error.exit_code,
-            tail: tail(error),
+            tail: output_tail(error),
             remedies: error.remedies.iter().take(MAX_REMEDIES).cloned().collect(),
         }
     }
@@ -269,8 +269,8 @@ fn is_good(row: &ServiceStatus) -> bool {
     matches!(row.state, ServiceState::Ready | ServiceState::Completed)
 }
 
-fn endpoint(mapping: &PortMapping) -> (String, String) {
-    let words = ports(std::slice::from_ref(mapping));
+fn format_endpoint(mapping: &PortMapping) -> (String, String) {
+    let words = format_ports(std::slice::from_ref(mapping));
     let place = words.split("->").next().unwrap_or_default().to_owned();
     let protocol = match mapping.protocol.as_str() {
         "tcp" => String::new(),
@@ -282,7 +282,7 @@ fn endpoint(mapping: &PortMapping) -> (String, String) {
     )
 }
 
-fn moved_words(mapping: &PortMapping) -> String {
+fn format_moved_port(mapping: &PortMapping) -> String {
     format!(
         "{}:{} wanted {}, has {}",
         mapping.service, mapping.container_port, mapping.original_port, mapping.actual_port
@@ -290,7 +290,7 @@ fn moved_words(mapping: &PortMapping) -> String {
 }
 
 /// Returns the last output lines of an error's container: of stderr, or of stdout if stderr is empty.
-pub(super) fn tail(error: &StructuredError) -> Option<String> {
+pub(super) fn output_tail(error: &StructuredError) -> Option<String> {
     let written = error.stderr_tail.as_deref();
     let written = written.filter(|tail| !tail.trim().is_empty());
     let written = written.or(error.stdout_tail.as_deref());
@@ -306,7 +306,7 @@ fn last_lines(text: &str) -> String {
 }
 
 /// Returns the beginning of a text.
-pub(super) fn clipped(text: &str, most: usize) -> String {
+pub(super) fn clip(text: &str, most: usize) -> String {
     if text.chars().count() <= most {
         return text.to_owned();
     }

@@ -215,7 +215,7 @@ async fn next_steps_are_valid_calls() {
                     .environment("shop")
                     .service("api"),
             ];
-            let steps = summary::Summary::of(&status).next();
+            let steps = summary::Summary::from_status(&status).next_steps();
             for step in steps {
                 check_arguments(&step.tool, &step.arguments)
                     .unwrap_or_else(|error| panic!("{step:?}: {error}"));
@@ -514,7 +514,7 @@ async fn apply_writes_only_valid_files() {
 #[test]
 fn example_of_apply_is_valid() {
     let fixture = Fixture::new(&[]);
-    let parsed = spec_files::text(
+    let parsed = spec_files::parse_text(
         fixture.client().settings(),
         std::path::Path::new("e2e.yaml"),
         spec::SMALL.as_bytes(),
@@ -528,7 +528,7 @@ fn example_of_apply_is_valid() {
 #[tokio::test]
 async fn examples_of_the_page_are_valid() {
     let page = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/mcp.md")).unwrap();
-    let mut shown = 0;
+    let mut checked = 0;
     for block in page.split("```json").skip(1) {
         let (head, rest) = block.split_once('\n').unwrap();
         let body: Value = serde_json::from_str(rest.split("```").next().unwrap()).unwrap();
@@ -542,7 +542,7 @@ async fn examples_of_the_page_are_valid() {
             );
             continue;
         }
-        shown += 1;
+        checked += 1;
         if let Some(arguments) = body.get("arguments").filter(|_| body.get("nextSteps").is_none()) {
             check_arguments(tool, arguments.as_object().unwrap())
                 .unwrap_or_else(|error| panic!("{body}: {error}"));
@@ -560,7 +560,7 @@ async fn examples_of_the_page_are_valid() {
             validate_output(tool, &body).unwrap_or_else(|error| panic!("{body}: {error}"));
         }
     }
-    assert!(shown > 3, "{shown}");
+    assert!(checked > 3, "{checked}");
     for entry in tools() {
         assert!(
             page.contains(&format!("`{}`", entry.described.name)),

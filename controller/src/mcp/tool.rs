@@ -4,8 +4,8 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use argus_crds::error::Call as Made;
-use rmcp::model::{CallToolResult, JsonObject, Tool as Described, ToolAnnotations};
+use argus_crds::error::Call as TracedCall;
+use rmcp::model::{CallToolResult, JsonObject, Tool as ToolDescription, ToolAnnotations};
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -45,44 +45,44 @@ type Work = Pin<Box<dyn Future<Output = CallToolResult> + Send>>;
 /// A tool of the server.
 pub(super) struct Entry {
     /// Description for clients.
-    pub(super) described: Described,
+    pub(super) described: ToolDescription,
     /// Parses the arguments, runs the tool and returns its result.
     pub(super) call: Box<dyn Fn(JsonObject, Call) -> Work + Send + Sync>,
 }
 
 /// Returns all tools, the most important first.
-pub(super) fn all() -> Vec<Entry> {
+pub(super) fn list_tools() -> Vec<Entry> {
     vec![
-        entry::<status::Status>(),
-        entry::<wait::Wait>(),
-        entry::<spec::Apply>(),
-        entry::<spec::Validate>(),
-        entry::<why::Why>(),
-        entry::<output::Evidence>(),
-        entry::<output::Logs>(),
-        entry::<events::Events>(),
+        create_entry::<status::Status>(),
+        create_entry::<wait::Wait>(),
+        create_entry::<spec::Apply>(),
+        create_entry::<spec::Validate>(),
+        create_entry::<why::Why>(),
+        create_entry::<output::Evidence>(),
+        create_entry::<output::Logs>(),
+        create_entry::<events::Events>(),
         operation("argus_plan"),
         operation("argus_network"),
-        entry::<mock::MockRequests>(),
-        entry::<incidents::Incidents>(),
+        create_entry::<mock::MockRequests>(),
+        create_entry::<incidents::Incidents>(),
         operation("argus_explain"),
-        entry::<engine::Preflight>(),
-        entry::<commands::Retry>(),
-        entry::<engine::ResetCircuit>(),
-        entry::<engine::Orphans>(),
-        entry::<commands::Test>(),
-        entry::<commands::Hold>(),
-        entry::<commands::Resume>(),
-        entry::<commands::Cancel>(),
-        entry::<commands::Rollback>(),
-        entry::<commands::Fork>(),
-        entry::<commands::Down>(),
+        create_entry::<engine::Preflight>(),
+        create_entry::<commands::Retry>(),
+        create_entry::<engine::ResetBreaker>(),
+        create_entry::<engine::Orphans>(),
+        create_entry::<commands::Test>(),
+        create_entry::<commands::Hold>(),
+        create_entry::<commands::Resume>(),
+        create_entry::<commands::Cancel>(),
+        create_entry::<commands::Rollback>(),
+        create_entry::<commands::Fork>(),
+        create_entry::<commands::Down>(),
     ]
 }
 
-fn entry<T: Tool>() -> Entry {
+fn create_entry<T: Tool>() -> Entry {
     let schema_of_arguments = input_schema::<T>();
-    let described = Described::new(T::NAME, T::ABOUT, schema_of_arguments)
+    let described = ToolDescription::new(T::NAME, T::ABOUT, schema_of_arguments)
         .with_title(T::TITLE)
         .with_raw_output_schema(output_schema::<T>())
         .with_annotations(annotations(T::EFFECT));
@@ -101,7 +101,7 @@ fn operation(name: &str) -> Entry {
     #[allow(clippy::expect_used, reason = "the names are constants")]
     let (entry, tool) = found.expect("a known tool");
     let schema = with_debug(entry.arguments.clone());
-    let described = Described::new(tool.name, tool.about, Arc::new(schema))
+    let described = ToolDescription::new(tool.name, tool.about, Arc::new(schema))
         .with_title(tool.title)
         .with_raw_output_schema(or_error((tool.schema)()))
         .with_annotations(annotations(entry.effect));
@@ -143,7 +143,7 @@ async fn run_operation(
         Err(CallError::Failed(failure)) => reply::error_result(failure),
     };
     match trace {
-        Some(trace) => reply::with_calls(result, &client, trace).await,
+        Some(trace) => reply::add_calls(result, &client, trace).await,
         None => result,
     }
 }
@@ -206,13 +206,13 @@ async fn run_with_debug<T: Tool>(mut arguments: JsonObject, call: Call) -> CallT
         return run::<T>(arguments, call).await;
     }
     let (client, trace) = (call.client.clone(), trace_call(T::NAME, &arguments));
-    reply::with_calls(run::<T>(arguments, call).await, &client, trace).await
+    reply::add_calls(run::<T>(arguments, call).await, &client, trace).await
 }
 
 /// Describes the tool call for a call trace.
-fn trace_call(tool: &str, arguments: &JsonObject) -> Made {
+fn trace_call(tool: &str, arguments: &JsonObject) -> TracedCall {
     let seconds = arguments.get("timeoutSeconds").and_then(Value::as_u64);
-    Made::new(tool, call_trace::sanitize(arguments.clone())).within(seconds.map(Duration::from_secs))
+    TracedCall::new(tool, call_trace::sanitize(arguments.clone())).within(seconds.map(Duration::from_secs))
 }
 
 async fn run<T: Tool>(arguments: JsonObject, call: Call) -> CallToolResult {

@@ -12,7 +12,7 @@ use super::context::Call;
 use super::reply::Output;
 use super::summary::Summary;
 use super::tool::{Effect, Tool};
-use crate::cli::{status, wait, waits};
+use crate::cli::{format_waits, status, wait};
 use crate::client::ControllerClient;
 use crate::exit::Failure;
 
@@ -39,12 +39,12 @@ pub(super) struct Wait {
     #[serde(default, rename = "for")]
     goal: WaitGoal,
     /// Maximum wait
-    #[serde(default = "timeout")]
+    #[serde(default = "default_timeout")]
     #[schemars(range(max = 3600))]
     timeout_seconds: u64,
 }
 
-fn timeout() -> u64 {
+fn default_timeout() -> u64 {
     120
 }
 
@@ -69,13 +69,13 @@ longer. Use it instead of repeated calls of `argus_status`.";
         let client = &call.client;
         let start_if_stopped =
             |client: &ControllerClient| Ok((!client.is_alive()).then(|| client.start_command()));
-        if let Some(start) = client.read(start_if_stopped).await? {
+        if let Some(start) = client.run_blocking(start_if_stopped).await? {
             let message = "no controller is running, so waiting has no effect";
-            return Err(Failure::with_reason(Reason::NotRunning, message).hint(start));
+            return Err(Failure::with_reason(Reason::NotRunning, message).with_hint(start));
         }
         let names = match &self.environment {
             Some(env) => {
-                status::named(env)?;
+                status::parse_environment(env)?;
                 Some(vec![env.clone()])
             }
             None => None,
@@ -89,16 +89,16 @@ longer. Use it instead of repeated calls of `argus_status`.";
         drop(client.send(Command::Sync).await);
         let limit = Duration::from_secs(self.timeout_seconds.min(MAX_TIMEOUT));
         let reached = tokio::select! {
-            reached = wait::until(client.state(), names.as_deref(), goal, limit, |_| {}) => reached?,
+            reached = wait::wait_until(client.state(), names.as_deref(), goal, limit, |_| {}) => reached?,
             () = report_progress(&call, names.as_deref()), if call.has_listener() => Vec::new(),
         };
-        let environments: Vec<Summary> = reached.iter().map(Summary::of).collect();
+        let environments: Vec<Summary> = reached.iter().map(Summary::from_status).collect();
         let many = environments.len() > 1;
         let environments: Vec<Summary> = environments
             .into_iter()
-            .map(|summary| if many { summary.in_short() } else { summary })
+            .map(|summary| if many { summary.shorten() } else { summary })
             .collect();
-        let mut text: String = environments.iter().map(Summary::text).collect();
+        let mut text: String = environments.iter().map(Summary::format_text).collect();
         if self.goal == WaitGoal::Gone {
             "gone\n".clone_into(&mut text);
         }
@@ -118,14 +118,16 @@ async fn report_progress(call: &Call, names: Option<&[String]>) {
     let mut known: BTreeMap<String, String> = BTreeMap::new();
     let mut sent = 0;
     loop {
-        let all = call.client.read(|client| status::all(client.state()));
+        let all = call
+            .client
+            .run_blocking(|client| status::read_environments(client.state()));
         let all = all.await.unwrap_or_default();
         for status in all {
             let name = &status.environment;
             if names.is_some_and(|names| !names.contains(name)) {
                 continue;
             }
-            let waits = waits(&status);
+            let waits = format_waits(&status);
             let mut message = format!("{name} is {:?}", status.phase);
             if !waits.is_empty() {
                 message.push_str(": ");
@@ -133,7 +135,7 @@ async fn report_progress(call: &Call, names: Option<&[String]>) {
             }
             if known.get(name) != Some(&message) {
                 sent += 1;
-                call.progress(sent, message.clone()).await;
+                call.report_progress(sent, message.clone()).await;
                 known.insert(name.clone(), message);
             }
         }

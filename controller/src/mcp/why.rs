@@ -30,18 +30,18 @@ phase other than Ready.";
     type Output = why::WhyReport;
 
     async fn call(self, call: Call) -> Result<Output<why::WhyReport>, Failure> {
-        let (env, service) = target::parts(&self.environment, self.service.as_deref())?;
+        let (env, service) = target::parse_target(&self.environment, self.service.as_deref())?;
         let named = env.clone();
-        let read = call.client.read(move |client| {
-            let status = client.environment(&named)?;
+        let read = call.client.run_blocking(move |client| {
+            let status = client.read_environment(&named)?;
             why::explain(client.state(), &status, service.as_deref())
         });
         let report = read.await?;
-        let text = anstream::adapter::strip_str(&why::text(&report)).to_string();
+        let text = anstream::adapter::strip_str(&why::format_report(&report)).to_string();
         // The calls of hints are in `nextSteps`, so their commands are omitted.
         let is_command = |line: &&str| line.trim_start().starts_with("hint:") && line.contains("`argus ");
         let lines = text.lines().filter(|line| !is_command(line));
-        let text = output::lines(lines);
+        let text = output::join_lines(lines);
         let mut next: Vec<NextStep> = Vec::new();
         if let Some((service, run)) = report.run() {
             let run = json!({ "environment": env, "service": service, "run": run });
@@ -49,7 +49,7 @@ phase other than Ready.";
         }
         for remedy in report.remedies() {
             let Some(mcp) = &remedy.mcp else { continue };
-            let step = NextStep::of(&remedy.summary, mcp);
+            let step = NextStep::from_tool_call(&remedy.summary, mcp);
             if next.len() < 5 && !next.contains(&step) {
                 next.push(step);
             }

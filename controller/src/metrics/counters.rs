@@ -12,8 +12,8 @@ use argus_reconciler::metrics::make;
 use prometheus::core::Collector;
 use prometheus::{Histogram, HistogramVec, IntCounter, IntCounterVec};
 
-use super::gauges::{KINDS, word};
-use crate::view::StatusDocuments;
+use super::gauges::{KINDS, enum_label};
+use crate::view::Statuses;
 
 mod record;
 
@@ -206,7 +206,7 @@ impl Counters {
         for verb in VERBS {
             self.action_seconds.with_label_values(&[verb]);
             for result in [Outcome::Done, Outcome::Failed, Outcome::Unknown] {
-                self.actions.with_label_values(&[verb, &word(result)]);
+                self.actions.with_label_values(&[verb, &enum_label(result)]);
             }
         }
         for kind in ["intent", "result", "event"] {
@@ -221,7 +221,8 @@ impl Counters {
         }
         for scope in BreakerScope::ALL {
             for state in BreakerState::ALL {
-                self.breakers.with_label_values(&[&word(scope), &word(state)]);
+                self.breakers
+                    .with_label_values(&[&enum_label(scope), &enum_label(state)]);
             }
         }
         for verb in COMMANDS {
@@ -235,21 +236,21 @@ impl Counters {
         }
     }
 
-    pub(super) fn begin_after(&self, seq: u64) {
-        self.history().last = seq;
+    pub(super) fn start_after(&self, seq: u64) {
+        self.lock_history().last = seq;
     }
 
-    pub(super) fn last(&self) -> u64 {
-        self.history().last
+    pub(super) fn last_seq(&self) -> u64 {
+        self.lock_history().last
     }
 
     /// Removes the series and the state of services that no longer exist.
-    pub(super) fn retain_existing(&self, shown: &StatusDocuments) {
+    pub(super) fn retain_existing(&self, statuses: &Statuses) {
         let exists = |env: &str, service: &str| {
-            let status = shown.environments.get(env);
+            let status = statuses.environments.get(env);
             status.is_some_and(|status| status.services.iter().any(|row| row.name == service))
         };
-        let mut history = self.history();
+        let mut history = self.lock_history();
         history.restarts.retain(|labels| {
             let is_existing = exists(&labels[0], &labels[1]);
             if !is_existing {
@@ -263,15 +264,15 @@ impl Counters {
             .retain(|(env, service), _| exists(env.as_str(), service));
         history
             .ready
-            .retain(|env, _| shown.environments.contains_key(env.as_str()));
+            .retain(|env, _| statuses.environments.contains_key(env.as_str()));
     }
 
     #[cfg(test)]
-    pub(super) fn records_of(&self, kind: &str) -> u64 {
+    pub(super) fn records_counter(&self, kind: &str) -> u64 {
         self.records.with_label_values(&[kind]).get()
     }
 
-    fn history(&self) -> MutexGuard<'_, History> {
+    fn lock_history(&self) -> MutexGuard<'_, History> {
         self.history.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

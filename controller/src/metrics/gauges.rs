@@ -17,7 +17,7 @@ use prometheus::proto::MetricFamily;
 use serde::Serialize;
 use tokio::sync::watch;
 
-use crate::view::StatusDocuments;
+use crate::view::Statuses;
 
 /// Kinds of orphans.
 pub(super) const KINDS: [&str; 3] = ["container", "network", "volume"];
@@ -30,7 +30,7 @@ const FILE_STATES: [&str; 4] = ["unread", "accepted", "rejected", "conflict"];
 #[derive(Debug)]
 pub(super) struct Gauges {
     snapshots: watch::Receiver<Arc<Snapshot>>,
-    shown: watch::Receiver<Arc<StatusDocuments>>,
+    statuses: watch::Receiver<Arc<Statuses>>,
     /// Gauges without series, for the descriptions.
     blank: GaugeSet,
 }
@@ -38,11 +38,11 @@ pub(super) struct Gauges {
 impl Gauges {
     pub(super) fn new(
         snapshots: watch::Receiver<Arc<Snapshot>>,
-        shown: watch::Receiver<Arc<StatusDocuments>>,
+        statuses: watch::Receiver<Arc<Statuses>>,
     ) -> Self {
         Self {
             snapshots,
-            shown,
+            statuses,
             blank: GaugeSet::default(),
         }
     }
@@ -54,12 +54,12 @@ impl Collector for Gauges {
     }
 
     fn collect(&self) -> Vec<MetricFamily> {
-        let (snapshot, shown) = (self.snapshots.borrow().clone(), self.shown.borrow().clone());
+        let (snapshot, statuses) = (self.snapshots.borrow().clone(), self.statuses.borrow().clone());
         let set = GaugeSet::default();
-        set.controller(&snapshot, &shown.controller);
-        set.plans(&snapshot);
-        set.specs(&snapshot);
-        set.environments(&shown);
+        set.set_controller(&snapshot, &statuses.controller);
+        set.set_plans(&snapshot);
+        set.set_specs(&snapshot);
+        set.set_environments(&statuses);
         set.all().into_iter().flat_map(Collector::collect).collect()
     }
 }
@@ -124,23 +124,25 @@ gauge_set! {
 }
 
 impl GaugeSet {
-    fn controller(&self, snapshot: &Snapshot, controller: &ControllerStatus) {
+    fn set_controller(&self, snapshot: &Snapshot, controller: &ControllerStatus) {
         self.build.with_label_values(&[env!("CARGO_PKG_VERSION")]).set(1);
         if let Some(engine) = &controller.engine
             && let (Some(version), Some(api)) = (&engine.version, &engine.api_version)
         {
             self.engine_info.with_label_values(&[version, api]).set(1);
         }
-        one(&self.engine, snapshot.store.is_reachable());
-        one(&self.writable, snapshot.problems.unwritable.is_none());
+        set_bool(&self.engine, snapshot.store.is_reachable());
+        set_bool(&self.writable, snapshot.problems.unwritable.is_none());
         for mode in Mode::ALL {
-            let series = self.mode.with_label_values(&[word(mode)]);
+            let series = self.mode.with_label_values(&[enum_label(mode)]);
             series.set(i64::from(*mode == snapshot.mode));
         }
-        self.breaker(BreakerScope::Engine, "", controller.breaker.as_ref());
+        self.set_breaker(BreakerScope::Engine, "", controller.breaker.as_ref());
         for check in controller.preflight.iter().flat_map(|report| &report.checks) {
             for result in CheckResult::ALL {
-                let series = self.checks.with_label_values(&[word(check.name), word(result)]);
+                let series = self
+                    .checks
+                    .with_label_values(&[enum_label(check.name), enum_label(result)]);
                 series.set(i64::from(*result == check.result));
             }
         }
@@ -155,7 +157,7 @@ impl GaugeSet {
         }
     }
 
-    fn plans(&self, snapshot: &Snapshot) {
+    fn set_plans(&self, snapshot: &Snapshot) {
         for verb in super::counters::VERBS {
             self.in_flight.with_label_values(&[verb]);
         }
@@ -170,8 +172,8 @@ impl GaugeSet {
         }
     }
 
-    fn specs(&self, snapshot: &Snapshot) {
-        one(&self.specs_available, snapshot.specs.unavailable.is_none());
+    fn set_specs(&self, snapshot: &Snapshot) {
+        set_bool(&self.specs_available, snapshot.specs.unavailable.is_none());
         for state in FILE_STATES {
             self.spec_files.with_label_values(&[state]);
         }
@@ -186,35 +188,35 @@ impl GaugeSet {
         }
     }
 
-    fn environments(&self, shown: &StatusDocuments) {
+    fn set_environments(&self, statuses: &Statuses) {
         let mut phases: BTreeMap<Phase, i64> = Phase::ALL.iter().map(|phase| (*phase, 0)).collect();
-        for (name, status) in &shown.environments {
+        for (name, status) in &statuses.environments {
             *phases.entry(status.phase).or_default() += 1;
-            self.environment(name, status);
+            self.set_environment(name, status);
         }
         for (phase, number) in phases {
-            self.phases.with_label_values(&[word(phase)]).set(number);
+            self.phases.with_label_values(&[enum_label(phase)]).set(number);
         }
     }
 
-    fn environment(&self, name: &str, status: &EnvironmentStatus) {
+    fn set_environment(&self, name: &str, status: &EnvironmentStatus) {
         for phase in Phase::ALL {
-            let series = self.phase.with_label_values(&[name, &word(phase)]);
+            let series = self.phase.with_label_values(&[name, &enum_label(phase)]);
             series.set(i64::from(*phase == status.phase));
         }
         for condition in &status.conditions {
             for truth in Truth::ALL {
-                let labels = [name, &condition.kind, &word(truth)];
+                let labels = [name, &condition.kind, &enum_label(truth)];
                 let series = self.conditions.with_label_values(&labels);
                 series.set(i64::from(*truth == condition.status));
             }
         }
         for state in ServiceState::ALL {
-            self.services.with_label_values(&[name, &word(state)]);
+            self.services.with_label_values(&[name, &enum_label(state)]);
         }
         for service in &status.services {
             self.services
-                .with_label_values(&[name, &word(service.state)])
+                .with_label_values(&[name, &enum_label(service.state)])
                 .inc();
             let ready = matches!(service.state, ServiceState::Ready | ServiceState::Completed);
             let series = self.ready.with_label_values(&[name, &service.name]);
@@ -230,7 +232,7 @@ impl GaugeSet {
             }
         }
         let own = |breaker: &&BreakerStatus| breaker.scope == BreakerScope::Environment;
-        self.breaker(
+        self.set_breaker(
             BreakerScope::Environment,
             name,
             status.breaker.as_ref().filter(own),
@@ -238,22 +240,22 @@ impl GaugeSet {
     }
 
     /// Sets the series of a breaker. A missing breaker is closed.
-    fn breaker(&self, scope: BreakerScope, name: &str, breaker: Option<&BreakerStatus>) {
+    fn set_breaker(&self, scope: BreakerScope, name: &str, breaker: Option<&BreakerStatus>) {
         let now = breaker.map_or(BreakerState::Closed, |breaker| breaker.state);
         for state in BreakerState::ALL {
-            let labels = [&word(scope), name, &word(state)];
+            let labels = [&enum_label(scope), name, &enum_label(state)];
             let series = self.breakers.with_label_values(&labels);
             series.set(i64::from(*state == now));
         }
     }
 }
 
-fn one(gauge: &IntGaugeVec, holds: bool) {
+fn set_bool(gauge: &IntGaugeVec, holds: bool) {
     gauge.with_label_values::<&str>(&[]).set(i64::from(holds));
 }
 
 /// Returns the same word as the status files.
-pub(super) fn word(value: impl Serialize) -> String {
+pub(super) fn enum_label(value: impl Serialize) -> String {
     let value = serde_json::to_value(value).unwrap_or_default();
     value.as_str().unwrap_or("unknown").to_owned()
 }

@@ -58,13 +58,13 @@ impl HttpMetrics {
     }
 
     /// Counts a new event stream.
-    pub(crate) fn listening(&self) -> OpenStreamGuard {
+    pub(crate) fn count_open_stream(&self) -> OpenStreamGuard {
         self.streams.inc();
         OpenStreamGuard(self.streams.clone())
     }
 
     /// Middleware that counts a request. All unknown paths share one label value, because their number is unlimited.
-    pub(crate) async fn count(State(metrics): State<Self>, request: Request, next: Next) -> Response {
+    pub(crate) async fn count_request(State(metrics): State<Self>, request: Request, next: Next) -> Response {
         let path = request.extensions().get::<MatchedPath>();
         let path = path.map_or_else(|| "other".to_owned(), |path| path.as_str().to_owned());
         let method = match *request.method() {

@@ -18,7 +18,7 @@ pub(crate) struct JournalConsumer {
 impl JournalConsumer {
     /// Creates a consumer that starts after record `previous_newest`.
     pub(super) fn new(feed: Feed, previous_newest: u64, counters: Counters) -> Self {
-        counters.begin_after(previous_newest);
+        counters.start_after(previous_newest);
         Self { feed, counters }
     }
 
@@ -26,10 +26,10 @@ impl JournalConsumer {
     pub(crate) async fn run(self, stop: CancellationToken) {
         let mut newest = self.feed.newest();
         loop {
-            let last = self.counters.last();
+            let last = self.counters.last_seq();
             let page = self.feed.after(last, PAGE_SIZE).await;
             for record in &page.records {
-                self.counters.enter(record);
+                self.counters.count_record(record);
             }
             if !page.records.is_empty() {
                 continue;

@@ -30,7 +30,7 @@ struct Fixture {
     metrics: Metrics,
     task_metrics: TaskMetrics,
     snapshots: watch::Receiver<Arc<Snapshot>>,
-    statuses: watch::Sender<Arc<StatusDocuments>>,
+    statuses: watch::Sender<Arc<Statuses>>,
 }
 
 fn fixture() -> Fixture {
@@ -41,7 +41,7 @@ fn fixture() -> Fixture {
     };
     let blank = Snapshot::blank(identity, PlannerState::default(), Timestamp(0));
     let snapshots = watch::channel(Arc::new(blank)).1;
-    let (statuses, status_receiver) = watch::channel(Arc::<StatusDocuments>::default());
+    let (statuses, status_receiver) = watch::channel(Arc::<Statuses>::default());
     let task_metrics = TaskMetrics::default();
     Fixture {
         metrics: Metrics::new(&task_metrics, snapshots.clone(), status_receiver),
@@ -308,7 +308,7 @@ impl RecordWriter<'_> {
 
     fn write(&mut self, seconds: i64, entry: Entry) {
         self.seq += 1;
-        self.counters.enter(&Record {
+        self.counters.count_record(&Record {
             v: JOURNAL_VERSION,
             seq: self.seq,
             at: Timestamp(seconds * 1_000).to_string(),
@@ -407,7 +407,7 @@ fn records_are_counted_until_the_environment_is_gone() {
             ms: 250,
         },
     );
-    let text = fixture.metrics.text().unwrap();
+    let text = fixture.metrics.render().unwrap();
     for line in [
         r#"argus_container_restarts_total{environment="shop",reason="CONTAINER_CRASH",service="api"} 2"#,
         r#"argus_errors_total{code="CONTAINER_CRASH"} 2"#,
@@ -433,7 +433,7 @@ fn records_are_counted_until_the_environment_is_gone() {
         assert!(text.lines().any(|found| found == line), "no `{line}` in\n{text}");
     }
     fixture.statuses.send_replace(Arc::default());
-    let text = fixture.metrics.text().unwrap();
+    let text = fixture.metrics.render().unwrap();
     assert!(!text.contains("shop"), "{text}");
 }
 
@@ -458,7 +458,7 @@ fn ready_environment_resolves_earlier_failures() {
     );
     writer.write_event(300, crashed(&env, 0));
     writer.write_event(305, recovered(&env));
-    let text = fixture.metrics.text().unwrap();
+    let text = fixture.metrics.render().unwrap();
     let line = "argus_time_to_recover_seconds_sum{reason=\"CONTAINER_CRASH\"} 5\n";
     assert!(text.contains(line), "{text}");
 }
@@ -474,7 +474,7 @@ fn recovery_is_counted_by_its_first_failure() {
     writer.write_event(100, failed(&env, Code::HealthCheckTimeout, 20_000));
     writer.write_event(110, failed(&env, Code::ContainerCrash, 500));
     writer.write_event(120, recovered(&env));
-    let text = fixture.metrics.text().unwrap();
+    let text = fixture.metrics.render().unwrap();
     for line in [
         r#"argus_time_to_detect_seconds_sum{reason="HEALTH_CHECK_TIMEOUT"} 20"#,
         r#"argus_time_to_detect_seconds_sum{reason="CONTAINER_CRASH"} 0.5"#,

@@ -17,11 +17,11 @@ pub(super) async fn respond(request: &Request, shared: &Shared) -> MockReply {
         .strip_prefix(RESERVED)
         .unwrap_or_default();
     match (request.method.as_str(), page) {
-        ("GET" | "HEAD", "/health") => health(shared, 200),
+        ("GET" | "HEAD", "/health") => health_reply(shared, 200),
         ("POST", "/reload") => {
             shared.reload(true).await;
             let is_valid = shared.current().problem.is_none();
-            health(shared, if is_valid { 200 } else { 422 })
+            health_reply(shared, if is_valid { 200 } else { 422 })
         }
         ("GET" | "HEAD", "/requests") => {
             let number = |name: &str| {
@@ -31,16 +31,16 @@ pub(super) async fn respond(request: &Request, shared: &Shared) -> MockReply {
                     .and_then(|text| text.parse().ok())
             };
             let limit = number("limit").and_then(|limit: u64| usize::try_from(limit).ok());
-            json(
+            json_reply(
                 200,
                 &shared
-                    .journal()
+                    .lock_journal()
                     .page(number("after").unwrap_or(0), limit.unwrap_or(usize::MAX)),
             )
         }
         ("DELETE", "/requests") => {
-            shared.journal().clear();
-            json(200, &json!({}))
+            shared.lock_journal().clear();
+            json_reply(200, &json!({}))
         }
         (method, _) => {
             let pages = ["GET /health", "POST /reload", "GET /requests", "DELETE /requests"];
@@ -54,18 +54,18 @@ pub(super) async fn respond(request: &Request, shared: &Shared) -> MockReply {
     }
 }
 
-fn health(shared: &Shared, status: u16) -> MockReply {
+fn health_reply(shared: &Shared, status: u16) -> MockReply {
     let current = shared.current();
     let config = json!({
         "sha256": current.hash, "servedSince": current.since.to_string(), "problem": current.problem,
     });
-    json(
+    json_reply(
         status,
         &json!({ "status": "ok", "mock": shared.name(), "config": config }),
     )
 }
 
-fn json<T: Serialize>(status: u16, value: &T) -> MockReply {
+fn json_reply<T: Serialize>(status: u16, value: &T) -> MockReply {
     MockReply {
         status,
         headers: vec![("content-type".to_owned(), "application/json".to_owned())],

@@ -83,18 +83,18 @@ async fn respond(request: hyper::Request<Incoming>, shared: &Shared) -> Response
     let request = Request::new(head.method.as_str(), target, headers.collect(), body);
     shared.reload(false).await;
     let reply = match refusal {
-        Some((status, why)) => {
-            let mut reply = MockReply::refusal(status, Code::MockNoAnswer, why, &json!({}));
+        Some((status, reason)) => {
+            let mut reply = MockReply::refusal(status, Code::MockNoAnswer, reason, &json!({}));
             // The rest of the body is not read.
             reply
                 .headers
                 .push((CONNECTION.as_str().to_owned(), "close".to_owned()));
             reply
         }
-        None if is_reserved(&request) => return response(admin::respond(&request, shared).await),
+        None if is_reserved(&request) => return convert_reply(admin::respond(&request, shared).await),
         None => {
             let current = shared.current();
-            match current.served.decide(&request, shared.moment()) {
+            match current.served.decide(&request, shared.current_moment()) {
                 Decision::Reply(reply) => reply,
                 Decision::Forward(to) => proxy::forward(&request, target, to, &current.folder).await,
             }
@@ -105,12 +105,12 @@ async fn respond(request: hyper::Request<Incoming>, shared: &Shared) -> Response
     }
     let now = clock::now();
     shared
-        .journal()
+        .lock_journal()
         .record(&request, &reply, started, now.since(started));
-    response(reply)
+    convert_reply(reply)
 }
 
-fn response(reply: MockReply) -> Response<Full<Bytes>> {
+fn convert_reply(reply: MockReply) -> Response<Full<Bytes>> {
     let mut response = Response::new(Full::new(reply.body));
     *response.status_mut() = StatusCode::from_u16(reply.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
     for (name, value) in reply.headers {

@@ -38,7 +38,7 @@ pub(super) async fn forward(request: &Request, path: &str, to: &Target, folder: 
             }
         };
     let pair = Recording::new(request, &reply, clock::now());
-    if let Err(error) = recordings::write(folder, &pair).await {
+    if let Err(error) = recordings::write_recording(folder, &pair).await {
         tracing::error!(folder = %folder.display(), %error, "cannot record a response");
     }
     reply

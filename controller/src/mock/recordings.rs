@@ -11,7 +11,7 @@ const MAX_FILES: usize = 10_000;
 const MAX_BYTES: u64 = 64 << 20;
 
 /// Reads all recordings of a folder. Files without a valid recording are skipped with a warning.
-pub(super) async fn read(folder: &Path) -> Vec<Recording> {
+pub(super) async fn read_recordings(folder: &Path) -> Vec<Recording> {
     let mut found = Vec::new();
     // A missing folder has no recordings.
     let Ok(mut entries) = tokio::fs::read_dir(folder).await else {
@@ -38,7 +38,7 @@ pub(super) async fn read(folder: &Path) -> Vec<Recording> {
 }
 
 /// Writes a recording atomically: a concurrent reader finds the old or the new one.
-pub(super) async fn write(folder: &Path, pair: &Recording) -> io::Result<()> {
+pub(super) async fn write_recording(folder: &Path, pair: &Recording) -> io::Result<()> {
     tokio::fs::create_dir_all(folder).await?;
     let name = pair.file_name();
     let temporary = folder.join(format!(".{name}.new"));

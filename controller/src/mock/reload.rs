@@ -10,7 +10,7 @@ use argus_mock::{CompiledMock, MockConfig};
 use sha2::{Digest, Sha256};
 
 use super::recordings;
-use crate::exit::{Failure, chain};
+use crate::exit::{Failure, format_chain};
 
 /// Maximum size of the file, in bytes: documents of at most 1 MiB, which grow in JSON by escaped quotes and line ends.
 const MAX_FILE: u64 = argus_crds::mock::config::MAX_CONFIG_BYTES as u64;
@@ -42,7 +42,7 @@ pub(super) struct Loaded {
 #[derive(Debug)]
 pub(super) struct LoadError {
     file: PathBuf,
-    why: Cause,
+    cause: Cause,
 }
 
 #[derive(Debug)]
@@ -61,17 +61,17 @@ impl ConfigReloader {
     }
 
     /// True if the file changed since the last read.
-    pub(super) fn changed(&self) -> bool {
-        self.fingerprint() != self.last_read
+    pub(super) fn has_changed(&self) -> bool {
+        self.read_fingerprint() != self.last_read
     }
 
     /// Reads the current file.
     pub(super) async fn read(&mut self) -> Result<Loaded, LoadError> {
         // Taken before the content, so that a write during the read is noticed at the next check.
-        self.last_read = self.fingerprint();
-        let load_error = |why| LoadError {
+        self.last_read = self.read_fingerprint();
+        let load_error = |cause| LoadError {
             file: self.file.clone(),
-            why,
+            cause,
         };
         if self
             .last_read
@@ -86,8 +86,8 @@ impl ConfigReloader {
         let bytes = tokio::fs::read(&self.file)
             .await
             .map_err(|error| load_error(Cause::Unreadable(error)))?;
-        let config = MockConfig::parse(&bytes).map_err(|why| load_error(Cause::NotAConfig(why)))?;
-        let recordings = recordings::read(&self.folder(&config)).await;
+        let config = MockConfig::parse(&bytes).map_err(|cause| load_error(Cause::NotAConfig(cause)))?;
+        let recordings = recordings::read_recordings(&self.recordings_folder(&config)).await;
         let (served, diagnostics) = CompiledMock::new(&config, recordings);
         let Some(served) = served else {
             return Err(load_error(Cause::Invalid(diagnostics)));
@@ -101,7 +101,7 @@ impl ConfigReloader {
             let _infallible = write!(hash, "{byte:02x}");
         }
         let port = config.mock.container_port.unwrap_or(config.mock.port);
-        let folder = self.folder(&config);
+        let folder = self.recordings_folder(&config);
         Ok(Loaded {
             served,
             name: config.name,
@@ -112,12 +112,12 @@ impl ConfigReloader {
     }
 
     /// Returns the folder of the recordings; a relative path is relative to the file.
-    fn folder(&self, config: &MockConfig) -> PathBuf {
+    fn recordings_folder(&self, config: &MockConfig) -> PathBuf {
         let parent = self.file.parent().unwrap_or(Path::new("."));
         parent.join(&config.mock.recordings_dir)
     }
 
-    fn fingerprint(&self) -> Option<Fingerprint> {
+    fn read_fingerprint(&self) -> Option<Fingerprint> {
         // This call takes some microseconds. Another thread would cost ten times as much, and every response waits for it.
         let metadata = std::fs::metadata(&self.file).ok()?;
         // The change time cannot be set from outside, unlike the modification time.
@@ -131,9 +131,14 @@ impl ConfigReloader {
 
 impl fmt::Display for LoadError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match &self.why {
-            Cause::Unreadable(error) => write!(f, "cannot read `{}`: {}", self.file.display(), chain(error)),
-            Cause::NotAConfig(why) => write!(f, "`{}` is not a valid mock: {why}", self.file.display()),
+        match &self.cause {
+            Cause::Unreadable(error) => write!(
+                f,
+                "cannot read `{}`: {}",
+                self.file.display(),
+                format_chain(error)
+            ),
+            Cause::NotAConfig(cause) => write!(f, "`{}` is not a valid mock: {cause}", self.file.display()),
             Cause::Invalid(diagnostics) => {
                 let errors = diagnostics.iter().filter(|diagnostic| diagnostic.is_error());
                 let messages: Vec<String> = errors
@@ -147,9 +152,11 @@ impl fmt::Display for LoadError {
 
 impl LoadError {
     pub(super) fn into_failure(self) -> Failure {
-        match &self.why {
+        match &self.cause {
             Cause::Unreadable(_) => Failure::with_reason(Reason::Unreadable, self.to_string()),
-            Cause::NotAConfig(_) | Cause::Invalid(_) => Failure::of(Code::SpecInvalid, self.to_string()),
+            Cause::NotAConfig(_) | Cause::Invalid(_) => {
+                Failure::with_code(Code::SpecInvalid, self.to_string())
+            }
         }
     }
 }

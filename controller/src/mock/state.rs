@@ -67,12 +67,12 @@ impl Shared {
         self.current.borrow().clone()
     }
 
-    pub(super) fn journal(&self) -> MutexGuard<'_, Journal> {
+    pub(super) fn lock_journal(&self) -> MutexGuard<'_, Journal> {
         self.journal.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Returns the time and the random number for one request.
-    pub(super) fn moment(&self) -> Moment {
+    pub(super) fn current_moment(&self) -> Moment {
         let number = self.request_number.fetch_add(1, Ordering::Relaxed);
         let half = |part: u8| u128::from(self.seed.hash_one((part, number)));
         Moment {
@@ -84,7 +84,7 @@ impl Shared {
     /// Loads the file if it changed or if `force` is set; keeps the current mock if the file is invalid.
     pub(super) async fn reload(&self, force: bool) {
         let mut reloader = self.reloader.lock().await;
-        if !force && !reloader.changed() {
+        if !force && !reloader.has_changed() {
             return;
         }
         match reloader.read().await {

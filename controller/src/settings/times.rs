@@ -6,28 +6,28 @@ use argus_core::state::breaker::BreakerSettings as Breaker;
 use argus_reconciler::Deadlines;
 use clap::Args;
 
-use super::span;
+use super::parse_duration;
 
 /// Time options of commands that run a controller.
 #[derive(Debug, Clone, Default, Args)]
 pub(crate) struct TimeOptions {
     /// Deadline of short engine calls, at most 60s [default: 10s]
-    #[arg(long, env = "ARGUS_TIMEOUT_SHORT", value_name = "TIME", value_parser = short)]
+    #[arg(long, env = "ARGUS_TIMEOUT_SHORT", value_name = "TIME", value_parser = parse_short)]
     timeout_short: Option<Duration>,
     /// Deadline of long calls; pulls and builds: time without progress [default: 120s]
-    #[arg(long, env = "ARGUS_TIMEOUT_LONG", value_name = "TIME", value_parser = bounded)]
+    #[arg(long, env = "ARGUS_TIMEOUT_LONG", value_name = "TIME", value_parser = parse_interval)]
     timeout_long: Option<Duration>,
     /// Maximum time to wait for running engine calls when the controller stops [default: 30s]
-    #[arg(long, env = "ARGUS_STOP_GRACE", value_name = "TIME", value_parser = bounded)]
+    #[arg(long, env = "ARGUS_STOP_GRACE", value_name = "TIME", value_parser = parse_interval)]
     stop_grace: Option<Duration>,
     /// Failed calls in a row that open the engine's breaker [default: 5]
     #[arg(long, env = "ARGUS_BREAKER_THRESHOLD", value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
     breaker_threshold: Option<u32>,
     /// Initial cooldown of the engine's breaker [default: 30s]
-    #[arg(long, env = "ARGUS_BREAKER_COOLDOWN", value_name = "TIME", value_parser = cooldown)]
+    #[arg(long, env = "ARGUS_BREAKER_COOLDOWN", value_name = "TIME", value_parser = parse_cooldown)]
     breaker_cooldown: Option<Duration>,
     /// Time without a renewal until the lease expires [default: 90s]
-    #[arg(long, env = "ARGUS_LEASE_TTL", value_parser = lease, hide = true)]
+    #[arg(long, env = "ARGUS_LEASE_TTL", value_parser = parse_lease, hide = true)]
     lease_ttl: Option<Duration>,
 }
 
@@ -63,9 +63,9 @@ impl Default for Times {
 
 impl FileTimes {
     /// Merges the file with the defaults. The error names the setting that is out of bounds.
-    pub(super) fn read(&self) -> Result<Times, String> {
-        let usual = Times::default();
-        let threshold = self.breaker_threshold.unwrap_or(usual.breaker.threshold);
+    pub(super) fn parse(&self) -> Result<Times, String> {
+        let default = Times::default();
+        let threshold = self.breaker_threshold.unwrap_or(default.breaker.threshold);
         if !(1..=1000).contains(&threshold) {
             return Err("`breaker-threshold` must be between 1 and 1000".to_owned());
         }
@@ -75,20 +75,30 @@ impl FileTimes {
         };
         Ok(Times {
             deadlines: Deadlines {
-                short: span("timeout-short", &self.timeout_short, short, usual.deadlines.short)?,
-                long: span("timeout-long", &self.timeout_long, bounded, usual.deadlines.long)?,
+                short: span(
+                    "timeout-short",
+                    &self.timeout_short,
+                    parse_short,
+                    default.deadlines.short,
+                )?,
+                long: span(
+                    "timeout-long",
+                    &self.timeout_long,
+                    parse_interval,
+                    default.deadlines.long,
+                )?,
             },
-            stop_grace: span("stop-grace", &self.stop_grace, bounded, usual.stop_grace)?,
+            stop_grace: span("stop-grace", &self.stop_grace, parse_interval, default.stop_grace)?,
             breaker: Breaker {
                 threshold,
                 cooldown: span(
                     "breaker-cooldown",
                     &self.breaker_cooldown,
-                    cooldown,
-                    usual.breaker.cooldown,
+                    parse_cooldown,
+                    default.breaker.cooldown,
                 )?,
             },
-            lease_ttl: usual.lease_ttl,
+            lease_ttl: default.lease_ttl,
         })
     }
 }
@@ -114,10 +124,10 @@ impl Times {
     }
 }
 
-fn bounded(text: &str) -> Result<Duration, String> {
+fn parse_interval(text: &str) -> Result<Duration, String> {
     // A bare number means seconds, because variables often omit the unit.
     let seconds = text.parse().map(Duration::from_secs).ok();
-    let span = seconds.map_or_else(|| span(text), Ok)?;
+    let span = seconds.map_or_else(|| parse_duration(text), Ok)?;
     let good = span > Duration::ZERO && span <= Duration::from_secs(24 * 3600);
     if good {
         Ok(span)
@@ -126,8 +136,8 @@ fn bounded(text: &str) -> Result<Duration, String> {
     }
 }
 
-fn lease(text: &str) -> Result<Duration, String> {
-    let span = bounded(text)?;
+fn parse_lease(text: &str) -> Result<Duration, String> {
+    let span = parse_interval(text)?;
     if span >= Duration::from_secs(5) {
         Ok(span)
     } else {
@@ -135,17 +145,17 @@ fn lease(text: &str) -> Result<Duration, String> {
     }
 }
 
-fn short(text: &str) -> Result<Duration, String> {
-    at_most(text, Duration::from_secs(60))
+fn parse_short(text: &str) -> Result<Duration, String> {
+    parse_at_most(text, Duration::from_secs(60))
 }
 
 /// Initial cooldown. It doubles after each failed test call, up to five minutes.
-fn cooldown(text: &str) -> Result<Duration, String> {
-    at_most(text, Duration::from_secs(300))
+fn parse_cooldown(text: &str) -> Result<Duration, String> {
+    parse_at_most(text, Duration::from_secs(300))
 }
 
-fn at_most(text: &str, most: Duration) -> Result<Duration, String> {
-    let span = bounded(text)?;
+fn parse_at_most(text: &str, most: Duration) -> Result<Duration, String> {
+    let span = parse_interval(text)?;
     if span <= most {
         Ok(span)
     } else {
@@ -159,13 +169,13 @@ mod tests {
 
     #[test]
     fn times_have_units_and_bounds() {
-        assert_eq!(bounded("90"), Ok(Duration::from_secs(90)));
-        assert_eq!(bounded("2m"), Ok(Duration::from_secs(120)));
-        assert_eq!(short("60s"), Ok(Duration::from_secs(60)));
+        assert_eq!(parse_interval("90"), Ok(Duration::from_secs(90)));
+        assert_eq!(parse_interval("2m"), Ok(Duration::from_secs(120)));
+        assert_eq!(parse_short("60s"), Ok(Duration::from_secs(60)));
         for bad in ["0", "25h", "x", "-1s"] {
-            assert!(bounded(bad).is_err(), "{bad}");
+            assert!(parse_interval(bad).is_err(), "{bad}");
         }
-        assert!(short("61s").is_err() && cooldown("6m").is_err() && lease("4s").is_err());
+        assert!(parse_short("61s").is_err() && parse_cooldown("6m").is_err() && parse_lease("4s").is_err());
     }
 
     #[test]
@@ -175,7 +185,7 @@ mod tests {
             breaker_threshold: Some(9),
             ..FileTimes::default()
         };
-        let read = file.read().unwrap();
+        let read = file.parse().unwrap();
         assert_eq!(read.deadlines.long, Duration::from_secs(300));
         assert_eq!(
             (read.breaker.threshold, read.stop_grace),
@@ -191,11 +201,11 @@ mod tests {
             timeout_short: Some("2m".to_owned()),
             ..FileTimes::default()
         };
-        assert_eq!(bad.read().unwrap_err(), "`timeout-short`: must be at most 60s");
+        assert_eq!(bad.parse().unwrap_err(), "`timeout-short`: must be at most 60s");
         let none = FileTimes {
             breaker_threshold: Some(0),
             ..FileTimes::default()
         };
-        assert!(none.read().unwrap_err().contains("breaker-threshold"));
+        assert!(none.parse().unwrap_err().contains("breaker-threshold"));
     }
 }

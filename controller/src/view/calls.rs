@@ -7,7 +7,7 @@ use argus_crds::status::{Calls, Phase};
 const EARLIER: usize = 16;
 
 /// Adds the newest earlier calls to the current ones. A ready environment without errors has none.
-pub(super) fn with_earlier(now: Calls, before: Option<&Calls>, phase: Phase) -> Calls {
+pub(super) fn merge_calls(now: Calls, before: Option<&Calls>, phase: Phase) -> Calls {
     if now.is_empty() && phase == Phase::Ready {
         return now;
     }
@@ -26,25 +26,28 @@ mod tests {
 
     use super::*;
 
-    fn calls(ids: impl IntoIterator<Item = u32>) -> Calls {
+    fn create_calls(ids: impl IntoIterator<Item = u32>) -> Calls {
         let call = |id: u32| (format!("{id:03}"), vec![Call::new("probe", Map::new())]);
         ids.into_iter().map(call).collect()
     }
 
     #[test]
     fn earlier_calls_are_kept_up_to_a_limit() {
-        let before = calls(0..40);
-        let merged = with_earlier(calls([40]), Some(&before), Phase::Degraded);
-        assert_eq!(merged, calls(24..=40));
+        let before = create_calls(0..40);
+        let merged = merge_calls(create_calls([40]), Some(&before), Phase::Degraded);
+        assert_eq!(merged, create_calls(24..=40));
         assert_eq!(
-            with_earlier(calls([40]), Some(&merged), Phase::Degraded),
+            merge_calls(create_calls([40]), Some(&merged), Phase::Degraded),
             merged,
             "the file stays unchanged"
         );
         assert_eq!(
-            with_earlier(calls([]), Some(&merged), Phase::Progressing),
-            calls(25..=40)
+            merge_calls(create_calls([]), Some(&merged), Phase::Progressing),
+            create_calls(25..=40)
         );
-        assert_eq!(with_earlier(calls([]), Some(&merged), Phase::Ready), calls([]));
+        assert_eq!(
+            merge_calls(create_calls([]), Some(&merged), Phase::Ready),
+            create_calls([])
+        );
     }
 }

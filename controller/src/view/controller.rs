@@ -36,7 +36,7 @@ pub(crate) struct About {
 }
 
 /// Builds the controller's status.
-pub(super) fn status(
+pub(super) fn create_status(
     snapshot: &Snapshot,
     environments: &BTreeMap<String, EnvironmentStatus>,
     about: &About,
@@ -58,7 +58,7 @@ pub(super) fn status(
         mode: snapshot.mode,
         mode_reason: snapshot.mode_reason(),
         specs: about.specs.display().to_string(),
-        conditions: conditions(snapshot, previous),
+        conditions: create_conditions(snapshot, previous),
         engine: Some(EngineStatus {
             endpoint: about.endpoint.clone(),
             reachable: snapshot.store.is_reachable(),
@@ -80,8 +80,8 @@ pub(super) fn status(
             previous.and_then(|previous| previous.preflight.as_ref()),
             snapshot.as_of,
         ),
-        rejected: rejected(snapshot),
-        errors: errors(snapshot, about, &orphans, previous),
+        rejected: list_rejected(snapshot),
+        errors: list_errors(snapshot, about, &orphans, previous),
         orphans,
         http: about.http.borrow().map(|at| format!("http://{at}")),
         ..ControllerStatus::default()
@@ -99,7 +99,7 @@ pub(super) fn status(
     status
 }
 
-fn conditions(snapshot: &Snapshot, previous: Option<&ControllerStatus>) -> Vec<Condition> {
+fn create_conditions(snapshot: &Snapshot, previous: Option<&ControllerStatus>) -> Vec<Condition> {
     let engine = if snapshot.store.is_synced() {
         (Truth::True, "Reachable", "the engine answers".to_owned())
     } else if snapshot.store.is_reachable() || snapshot.store.unreachable_reason().is_empty() {
@@ -141,10 +141,10 @@ fn conditions(snapshot: &Snapshot, previous: Option<&ControllerStatus>) -> Vec<C
     vec![dated("EngineReachable", engine), dated("SpecsAvailable", specs)]
 }
 
-fn rejected(snapshot: &Snapshot) -> Vec<RejectedSpec> {
+fn list_rejected(snapshot: &Snapshot) -> Vec<RejectedSpec> {
     let one = |(path, entry): (&PathBuf, &argus_reconciler::specs::FileEntry)| {
         let path = path.display().to_string();
-        super::rejection(&path, entry)?;
+        super::create_rejection(&path, entry)?;
         let held = entry.accepted.as_ref().map(|held| held.desired.env.to_string());
         Some(RejectedSpec {
             environment: held.or_else(|| super::claimed_environment(entry).map(Into::into)),
@@ -157,7 +157,7 @@ fn rejected(snapshot: &Snapshot) -> Vec<RejectedSpec> {
 
 /// Returns errors of the engine, of the journal, of orphans, and of rejected files of unknown environments.
 /// The statuses of the environments contain all other errors.
-fn errors(
+fn list_errors(
     snapshot: &Snapshot,
     about: &About,
     orphans: &[Orphan],
@@ -166,7 +166,7 @@ fn errors(
     let previous_errors = previous.map_or(&[][..], |previous| &previous.errors);
     let mut errors = Vec::new();
     if !snapshot.store.is_reachable() && !snapshot.store.unreachable_reason().is_empty() {
-        let engine = super::engine(snapshot, about);
+        let engine = super::engine_view(snapshot, about);
         let error = lasting(
             unavailable(&engine, snapshot.engine_problem(), snapshot.as_of),
             previous_errors,
@@ -182,7 +182,7 @@ fn errors(
     }
     for (path, entry) in &snapshot.specs.files {
         let path = path.display().to_string();
-        if let Some(rejection) = super::rejection(&path, entry)
+        if let Some(rejection) = super::create_rejection(&path, entry)
             && entry.accepted.is_none()
             && super::claimed_environment(entry).is_none()
         {

@@ -82,9 +82,9 @@ fn full_disk_stops_actions_until_a_resume() {
     let ballast = state.join("ballast");
     fill(&ballast);
     argus.write_spec("b.e2e.yaml", &many("fullb", 24));
-    argus.wait_until(LIMIT, "commands report mode Safe", || {
+    argus.wait_until(LIMIT, "commands report safe mode", || {
         let (_, text) = run_command(&argus, &["get"]);
-        (text.contains("mode Safe") && text.contains("No space left")).then_some(())
+        (text.contains("safe mode") && text.contains("No space left")).then_some(())
     });
     assert!(
         argus.logs().contains("cannot write the journal"),
@@ -108,7 +108,7 @@ fn full_disk_stops_actions_until_a_resume() {
     assert!(!resumed && text.contains("JOURNAL_UNWRITABLE"), "{text}");
 
     std::fs::remove_file(&ballast).expect("the ballast exists");
-    let status = argus.wait_status("fulla", LIMIT, "reports mode Safe", |now| {
+    let status = argus.wait_status("fulla", LIMIT, "reports safe mode", |now| {
         now["mode"] == "Safe" && now["errors"].to_string().contains("JOURNAL_UNWRITABLE")
     });
     assert_eq!(condition(&status, "Blocked")["status"], "True", "{status:#}");

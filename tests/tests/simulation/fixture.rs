@@ -125,7 +125,7 @@ impl SimFixture {
         self.probes.clear();
         self.waiting.clear();
         self.last = ReconcileResult::default();
-        // A new controller starts without mode Safe; a disk that is still full brings it back at the first action.
+        // A new controller starts without safe mode; a disk that is still full brings it back at the first action.
         self.requests.restrictions.safe_mode_reason = None;
         self.away_until = Some(self.now + away);
     }

@@ -39,7 +39,7 @@ plan.txt           planned actions
 ";
 
 /// Writes the bundle to a new file with mode 0600.
-pub(super) fn write(
+pub(super) fn write_bundle(
     out: &Path,
     inputs: &DoctorInputs,
     other: &OtherInputs,
@@ -54,45 +54,50 @@ pub(super) fn write(
     let file = opened.map_err(|error| match error.kind() {
         io::ErrorKind::AlreadyExists => {
             Failure::with_reason(Reason::Exists, format!("`{name}` already exists"))
-                .exit(Exit::Usage)
-                .hint("give `--out` another file name")
+                .with_exit(Exit::Usage)
+                .with_hint("give `--out` another file name")
         }
         _ => Failure::operation_failed(&format!("cannot write `{name}`"), &error),
     })?;
-    fill(file, inputs, other, findings).map_err(|error| {
+    fill_bundle(file, inputs, other, findings).map_err(|error| {
         // Removes the incomplete bundle.
         drop(fs::remove_file(out));
         Failure::operation_failed(&format!("cannot write `{name}`"), &error)
     })
 }
 
-fn fill(file: File, inputs: &DoctorInputs, other: &OtherInputs, findings: &[Finding]) -> io::Result<()> {
+fn fill_bundle(
+    file: File,
+    inputs: &DoctorInputs,
+    other: &OtherInputs,
+    findings: &[Finding],
+) -> io::Result<()> {
     let mut bundle = Bundle {
         tar: tar::Builder::new(file),
         inputs,
         at: u64::try_from(clock::now().0 / 1_000).unwrap_or_default(),
     };
-    bundle.add("README", README.as_bytes())?;
-    bundle.json("findings.json", &findings)?;
-    bundle.json("about.json", &about(inputs, other))?;
-    bundle.json("machine.json", &machine::facts(inputs))?;
-    bundle.json("preflight.json", &inputs.preflight)?;
-    bundle.json("controller.json", &inputs.controller)?;
+    bundle.add_file("README", README.as_bytes())?;
+    bundle.add_json("findings.json", &findings)?;
+    bundle.add_json("about.json", &describe_controller(inputs, other))?;
+    bundle.add_json("machine.json", &machine::gather_facts(inputs))?;
+    bundle.add_json("preflight.json", &inputs.preflight)?;
+    bundle.add_json("controller.json", &inputs.controller)?;
     for status in &inputs.environments {
         let mut status = status.clone();
         status.put_calls(&read_or_default(&inputs.state.debug(&status.environment)));
-        bundle.json(&format!("environments/{}.json", status.environment), &status)?;
+        bundle.add_json(&format!("environments/{}.json", status.environment), &status)?;
     }
     for (number, incident) in inputs.incidents.iter().enumerate() {
-        bundle.json(&format!("incidents/{:04}.json", number + 1), incident)?;
+        bundle.add_json(&format!("incidents/{:04}.json", number + 1), incident)?;
     }
-    bundle.journal()?;
-    bundle.json("specs.json", &specs(inputs))?;
+    bundle.add_journal()?;
+    bundle.add_json("specs.json", &describe_specs(inputs))?;
     let plan = match &other.plan {
         Ok(plan) => console::strip_ansi_codes(plan).into_owned(),
-        Err(why) => format!("no plan: {why}\n"),
+        Err(reason) => format!("no plan: {reason}\n"),
     };
-    bundle.text("plan.txt", &plan)?;
+    bundle.add_text("plan.txt", &plan)?;
     bundle.tar.into_inner()?.sync_all()
 }
 
@@ -103,24 +108,24 @@ struct Bundle<'a> {
 }
 
 impl Bundle<'_> {
-    fn json(&mut self, name: &str, value: &impl Serialize) -> io::Result<()> {
+    fn add_json(&mut self, name: &str, value: &impl Serialize) -> io::Result<()> {
         let value = self
             .inputs
             .secrets
             .redacted_json(serde_json::to_value(value)?, &[]);
-        self.add(name, (serde_json::to_string_pretty(&value)? + "\n").as_bytes())
+        self.add_file(name, (serde_json::to_string_pretty(&value)? + "\n").as_bytes())
     }
 
-    fn text(&mut self, name: &str, text: &str) -> io::Result<()> {
-        self.add(name, self.inputs.secrets.redacted(text).as_bytes())
+    fn add_text(&mut self, name: &str, text: &str) -> io::Result<()> {
+        self.add_file(name, self.inputs.secrets.redacted(text).as_bytes())
     }
 
-    fn journal(&mut self) -> io::Result<()> {
+    fn add_journal(&mut self) -> io::Result<()> {
         let mut tail = Tail::new(self.inputs.state.journal());
         let records = match tail.read_new() {
             Ok(records) => records,
             Err(error) => {
-                return self.text(
+                return self.add_text(
                     "journal.jsonl",
                     &format!("{}\n", json!({ "unread": error.to_string() })),
                 );
@@ -134,10 +139,10 @@ impl Bundle<'_> {
                 .redacted_json(serde_json::to_value(record)?, &[]);
             writeln!(text, "{value}")?;
         }
-        self.add("journal.jsonl", &text)
+        self.add_file("journal.jsonl", &text)
     }
 
-    fn add(&mut self, name: &str, bytes: &[u8]) -> io::Result<()> {
+    fn add_file(&mut self, name: &str, bytes: &[u8]) -> io::Result<()> {
         let mut header = tar::Header::new_gnu();
         header.set_size(bytes.len() as u64);
         header.set_mode(0o600);
@@ -147,11 +152,11 @@ impl Bundle<'_> {
     }
 }
 
-fn about(inputs: &DoctorInputs, other: &OtherInputs) -> Value {
+fn describe_controller(inputs: &DoctorInputs, other: &OtherInputs) -> Value {
     let settings = &inputs.settings;
-    let (engine, why) = match &other.engine {
+    let (engine, reason) = match &other.engine {
         Ok(engine) => (Some(engine), None),
-        Err(why) => (None, Some(why)),
+        Err(reason) => (None, Some(reason)),
     };
     json!({
         "version": env!("CARGO_PKG_VERSION"),
@@ -167,18 +172,18 @@ fn about(inputs: &DoctorInputs, other: &OtherInputs) -> Value {
             "listen": settings.listen,
         },
         "engine": engine,
-        "engineUnknown": why,
+        "engineUnknown": reason,
     })
 }
 
-fn specs(inputs: &DoctorInputs) -> Value {
+fn describe_specs(inputs: &DoctorInputs) -> Value {
     let one = |(path, entry): (&std::path::PathBuf, &FileEntry)| {
         json!({
             "path": inputs.settings.specs.join(path),
             "bytes": entry.text.as_ref().map(|text| text.bytes.len()),
             "state": entry.state,
             "diagnostics": entry.diagnostics,
-            "counts": entry.accepted.as_ref().map(|held| shape(&held.desired)),
+            "counts": entry.accepted.as_ref().map(|held| describe_spec(&held.desired)),
         })
     };
     json!({
@@ -190,7 +195,7 @@ fn specs(inputs: &DoctorInputs) -> Value {
 }
 
 /// Contents of a spec as names, without values and commands.
-fn shape(desired: &Desired) -> Value {
+fn describe_spec(desired: &Desired) -> Value {
     let service = |service: &argus_core::desired::Service| {
         json!({
             "name": service.name,

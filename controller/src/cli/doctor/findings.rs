@@ -39,12 +39,12 @@ pub(super) struct Finding {
 
 /// Collects all findings, sorted by severity. Within a severity, causes come first: preflight, controller, specs,
 /// environments, incidents.
-pub(super) fn of(inputs: &DoctorInputs) -> Vec<Finding> {
-    let mut all = preflight(inputs);
-    all.extend(controller(inputs));
-    all.extend(specs(inputs));
-    all.extend(inputs.environments.iter().filter_map(environment));
-    all.extend(incidents(inputs));
+pub(super) fn collect_findings(inputs: &DoctorInputs) -> Vec<Finding> {
+    let mut all = check_preflight(inputs);
+    all.extend(check_controller(inputs));
+    all.extend(check_specs(inputs));
+    all.extend(inputs.environments.iter().filter_map(check_environment));
+    all.extend(check_incidents(inputs));
     for one in &mut all {
         one.message = inputs.secrets.redacted(&one.message);
         one.remedies
@@ -66,22 +66,22 @@ impl Finding {
         }
     }
 
-    fn code(mut self, code: Option<Code>) -> Self {
+    fn with_code(mut self, code: Option<Code>) -> Self {
         self.remedies.extend(
             code.into_iter()
-                .flat_map(|code| output::hints(&StructuredError::new(code, ""))),
+                .flat_map(|code| output::format_hints(&StructuredError::new(code, ""))),
         );
         self.code = code;
         self
     }
 
-    fn remedy(mut self, remedy: impl Into<String>) -> Self {
+    fn with_remedy(mut self, remedy: impl Into<String>) -> Self {
         self.remedies.push(remedy.into());
         self
     }
 }
 
-fn preflight(inputs: &DoctorInputs) -> Vec<Finding> {
+fn check_preflight(inputs: &DoctorInputs) -> Vec<Finding> {
     let checks = inputs.preflight.checks.iter();
     let one = |check: &argus_crds::status::PreflightCheck| {
         let severity = match check.result {
@@ -90,36 +90,36 @@ fn preflight(inputs: &DoctorInputs) -> Vec<Finding> {
             CheckResult::Pass | CheckResult::Skipped => return None,
         };
         let place = format!("preflight/{}", check.name);
-        Some(Finding::new(severity, place, &check.message).code(check.code))
+        Some(Finding::new(severity, place, &check.message).with_code(check.code))
     };
     checks.filter_map(one).collect()
 }
 
-fn controller(inputs: &DoctorInputs) -> Vec<Finding> {
+fn check_controller(inputs: &DoctorInputs) -> Vec<Finding> {
     let mut found = Vec::new();
     let finding = |severity, message: String| Finding::new(severity, "controller", message);
     if !inputs.alive {
         let root = inputs.state.root().display();
         let message = format!("no controller is running on `{root}`");
-        found.push(finding(FindingSeverity::Warn, message).remedy("start one with `argus run`"));
+        found.push(finding(FindingSeverity::Warn, message).with_remedy("start one with `argus run`"));
         return found;
     }
     let Some(status) = &inputs.controller else {
         return found;
     };
-    let why = status.mode_reason.as_deref().unwrap_or("unknown reason");
+    let reason = status.mode_reason.as_deref().unwrap_or("unknown reason");
     match status.mode {
         Mode::Full | Mode::Recovery => {}
         Mode::Safe => {
-            let message = format!("mode Safe, no actions: {why}");
+            let message = format!("safe mode, no actions: {reason}");
             found.push(
-                finding(FindingSeverity::Fail, message).remedy("fix the cause, then run `argus resume`"),
+                finding(FindingSeverity::Fail, message).with_remedy("fix the cause, then run `argus resume`"),
             );
         }
         Mode::Limited | Mode::Reduced | Mode::Minimal => {
             found.push(finding(
                 FindingSeverity::Warn,
-                format!("mode {:?}: {why}", status.mode),
+                format!("mode {:?}: {reason}", status.mode),
             ));
         }
     }
@@ -137,25 +137,25 @@ fn controller(inputs: &DoctorInputs) -> Vec<Finding> {
         .filter(|it| it.state != BreakerState::Closed)
     {
         let message = format!("the engine's circuit breaker is {:?}", breaker.state).to_lowercase();
-        found.push(finding(FindingSeverity::Fail, message).code(Some(Code::CircuitOpen)));
+        found.push(finding(FindingSeverity::Fail, message).with_code(Some(Code::CircuitOpen)));
     }
     for error in &status.errors {
         let mut one = finding(FindingSeverity::Fail, error.message.clone());
         one.code = Some(error.code);
-        one.remedies = output::hints(error);
+        one.remedies = output::format_hints(error);
         found.push(one);
     }
     found
 }
 
-fn specs(inputs: &DoctorInputs) -> Vec<Finding> {
+fn check_specs(inputs: &DoctorInputs) -> Vec<Finding> {
     let folder = &inputs.settings.specs;
-    if let Some(why) = &inputs.book.unavailable {
+    if let Some(reason) = &inputs.book.unavailable {
         let hint = "set the folder with `--specs`, or write a first file with `argus init`";
         return vec![
-            Finding::new(FindingSeverity::Fail, "specs", why)
-                .code(Some(Code::PrereqMissing))
-                .remedy(hint),
+            Finding::new(FindingSeverity::Fail, "specs", reason)
+                .with_code(Some(Code::PrereqMissing))
+                .with_remedy(hint),
         ];
     }
     let mut found = Vec::new();
@@ -165,14 +165,14 @@ fn specs(inputs: &DoctorInputs) -> Vec<Finding> {
             "check the file with `argus validate {}`",
             folder.join(path).display()
         );
-        found.extend(file(entry, &place).map(|one| one.remedy(hint)));
+        found.extend(check_file(entry, &place).map(|one| one.with_remedy(hint)));
     }
     let notes = inputs.book.notes.iter();
     found.extend(notes.map(|note| Finding::new(FindingSeverity::Warn, "specs", note)));
     found
 }
 
-fn file(entry: &FileEntry, place: &str) -> Option<Finding> {
+fn check_file(entry: &FileEntry, place: &str) -> Option<Finding> {
     let first = |all: &[Diagnostic], error: bool| {
         let mut some = all.iter().filter(|one| one.is_error() == error);
         let first = some.next()?;
@@ -188,30 +188,32 @@ fn file(entry: &FileEntry, place: &str) -> Option<Finding> {
     };
     let refused = match &entry.state {
         FileState::Rejected | FileState::Unread => {
-            let why = first(&entry.diagnostics, true);
+            let reason = first(&entry.diagnostics, true);
             Some((
                 Code::SpecInvalid,
-                why.unwrap_or_else(|| "it was not read".to_owned()),
+                reason.unwrap_or_else(|| "it was not read".to_owned()),
             ))
         }
         FileState::Conflict { holder } => {
-            let why = first(&entry.diagnostics, true);
+            let reason = first(&entry.diagnostics, true);
             let conflict = || format!("`{}` claims the same names", holder.display());
-            Some((Code::SpecConflict, why.unwrap_or_else(conflict)))
+            Some((Code::SpecConflict, reason.unwrap_or_else(conflict)))
         }
         FileState::Accepted => None,
     };
     match refused {
-        Some((code, why)) => {
-            let mut one = Finding::new(FindingSeverity::Fail, place, format!("file rejected: {why}"));
+        Some((code, reason)) => {
+            let mut one = Finding::new(FindingSeverity::Fail, place, format!("file rejected: {reason}"));
             one.code = Some(code);
             Some(one)
         }
-        None => first(&entry.diagnostics, false).map(|why| Finding::new(FindingSeverity::Warn, place, why)),
+        None => {
+            first(&entry.diagnostics, false).map(|reason| Finding::new(FindingSeverity::Warn, place, reason))
+        }
     }
 }
 
-fn environment(status: &EnvironmentStatus) -> Option<Finding> {
+fn check_environment(status: &EnvironmentStatus) -> Option<Finding> {
     let env = &status.environment;
     let severity = match status.phase {
         Phase::Ready if status.errors.is_empty() => return None,
@@ -222,24 +224,24 @@ fn environment(status: &EnvironmentStatus) -> Option<Finding> {
     };
     let of_services = status.services.iter().filter_map(|row| row.last_error.as_ref());
     let error = status.errors.iter().chain(of_services).next();
-    let why = match error {
+    let reason = match error {
         Some(error) => error.message.clone(),
-        None => crate::cli::waits(status),
+        None => crate::cli::format_waits(status),
     };
-    let message = format!("{:?}: {why}", status.phase);
+    let message = format!("{:?}: {reason}", status.phase);
     let mut one = Finding::new(severity, format!("environment/{env}"), message);
     one.code = error.map(|error| error.code);
-    one.remedies = error.map(output::hints).unwrap_or_default();
-    Some(one.remedy(format!("see the causes with `argus why {env}`")))
+    one.remedies = error.map(output::format_hints).unwrap_or_default();
+    Some(one.with_remedy(format!("see the causes with `argus why {env}`")))
 }
 
-fn incidents(inputs: &DoctorInputs) -> Option<Finding> {
+fn check_incidents(inputs: &DoctorInputs) -> Option<Finding> {
     let newest = inputs.incidents.last()?;
     let message = format!(
         "{}, the newest at {}",
-        output::count(inputs.incidents.len(), "run") + " of the controller ended uncleanly",
+        output::format_count(inputs.incidents.len(), "run") + " of the controller ended uncleanly",
         newest.at
     );
     let hint = format!("see the report with `argus incidents {}`", newest.id);
-    Some(Finding::new(FindingSeverity::Warn, "incidents", message).remedy(hint))
+    Some(Finding::new(FindingSeverity::Warn, "incidents", message).with_remedy(hint))
 }

@@ -24,13 +24,13 @@ use futures::stream::{FuturesUnordered, StreamExt as _};
 use serde_json::json;
 
 use crate::app;
-use crate::cli::offline::{self, EngineObserver, execute};
+use crate::cli::offline::{self, EngineObserver, execute_step};
 use crate::cli::{output, status};
 use crate::exit::{Exit, Failure};
 use crate::settings::Settings;
 
 /// Removes the given environments, or all environments of this controller if `envs` is empty.
-pub(super) async fn take_down(
+pub(super) async fn remove_environments(
     settings: &Settings,
     envs: Vec<EnvName>,
     timeout: Duration,
@@ -47,21 +47,21 @@ pub(super) async fn take_down(
     };
     let lock = Lock::acquire(&state.lock(), &me).map_err(|error| app::state_failure(&error.into()))?;
     let (controller, _) = identity::read_or_create(&state.identity(), &settings.specs, None, now);
-    let docker = app::docker(settings)?;
+    let docker = app::connect_docker(settings)?;
     let identity = ControllerIdentity {
         controller,
         run,
         publish_address: settings.publish_address,
     };
     let envs = if envs.is_empty() {
-        all(&docker, &state, &identity.controller).await?
+        list_environments(&docker, &state, &identity.controller).await?
     } else {
         envs.into_iter().collect()
     };
-    let leases = offline::leases(&docker, &identity, &state).await?;
+    let leases = offline::read_leases(&docker, &identity, &state).await?;
     for env in &envs {
         if let Ownership::HeldByOther(lease) = leases.ownership(env, true, now) {
-            return Err(lease_held(env, lease));
+            return Err(lease_held_failure(env, lease));
         }
     }
     // Adopted containers carry the labels of a dead controller: only the saved state proves that they are ours.
@@ -78,22 +78,22 @@ pub(super) async fn take_down(
         docker,
         planner: Planner::new(identity, planner_state),
     };
-    let done = tokio::time::timeout(timeout, work.until_gone(&envs)).await;
+    let done = tokio::time::timeout(timeout, work.remove_all(&envs)).await;
     done.unwrap_or_else(|_| {
         let waited = humantime::format_duration(timeout);
         Err(
-            Failure::of(Code::Timeout, format!("environments not removed within {waited}"))
+            Failure::with_code(Code::Timeout, format!("environments not removed within {waited}"))
                 .with_details(json!({ "environments": envs, "waitedSeconds": timeout.as_secs() }))
-                .exit(Exit::TimedOut),
+                .with_exit(Exit::TimedOut),
         )
     })?;
-    forget(&state, &envs)?;
+    remove_state(&state, &envs)?;
     drop(lock);
     Ok(())
 }
 
 /// Error: another live controller claims the environment.
-fn lease_held(env: &EnvName, lease: &ControllerLease) -> Failure {
+fn lease_held_failure(env: &EnvName, lease: &ControllerLease) -> Failure {
     let spec = &lease.spec;
     let message = format!(
         "controller {} (pid {} on `{}`) manages `{env}`",
@@ -106,8 +106,12 @@ fn lease_held(env: &EnvName, lease: &ControllerLease) -> Failure {
 }
 
 /// All environments that have a status file here or a container with this controller's label.
-async fn all(docker: &Docker, state: &StateDir, controller: &str) -> Result<BTreeSet<EnvName>, Failure> {
-    let names = status::names(state)?
+async fn list_environments(
+    docker: &Docker,
+    state: &StateDir,
+    controller: &str,
+) -> Result<BTreeSet<EnvName>, Failure> {
+    let names = status::list_names(state)?
         .into_iter()
         .filter_map(|name| EnvName::new(name).ok());
     let observer = EngineObserver::open(docker, None).await?;
@@ -129,26 +133,26 @@ struct OfflineDown {
 }
 
 impl OfflineDown {
-    async fn until_gone(mut self, envs: &BTreeSet<EnvName>) -> Result<(), Failure> {
+    async fn remove_all(mut self, envs: &BTreeSet<EnvName>) -> Result<(), Failure> {
         let clock = Clock::system();
         let mut running = FuturesUnordered::new();
         loop {
             let pass = self.reconcile();
             for step in pass.actions {
-                output::note(&format!(
+                output::print_note(&format!(
                     "{} {} ({})",
                     step.action.verb(),
-                    name(&step.subject, &self.observer.store),
+                    find_name(&step.subject, &self.observer.store),
                     step.cause
                 ));
-                running.push(execute(self.docker.clone(), step));
+                running.push(execute_step(self.docker.clone(), step));
             }
             if pass.relist {
                 self.docker.request_relist();
             }
             if running.is_empty() {
                 if pass.plans.values().all(|plan| plan.is_settled())
-                    && nothing_left(&self.observer.store, envs)
+                    && are_all_removed(&self.observer.store, envs)
                 {
                     return Ok(());
                 }
@@ -157,17 +161,18 @@ impl OfflineDown {
                     .clone()
                     .find(|wait| matches!(wait.on, WaitingOn::Failed { .. }))
                 {
-                    let why = argus_core::status::describe_wait(&failed.on).message;
-                    return Err(
-                        Failure::of(Code::CleanupFailed, format!("{}: {why}", failed.subject))
-                            .with_details(json!({ "subject": failed.subject.to_string(), "reason": why })),
-                    );
+                    let reason = argus_core::status::describe_wait(&failed.on).message;
+                    return Err(Failure::with_code(
+                        Code::CleanupFailed,
+                        format!("{}: {reason}", failed.subject),
+                    )
+                    .with_details(json!({ "subject": failed.subject.to_string(), "reason": reason })));
                 }
             }
             tokio::select! {
                 Some((step, outcome)) = running.next() => {
                     if let Err(error) = &outcome {
-                        output::note(&format!("{} {}: {error}", step.action.verb(), name(&step.subject, &self.observer.store)));
+                        output::print_note(&format!("{} {}: {error}", step.action.verb(), find_name(&step.subject, &self.observer.store)));
                     }
                     self.planner.finished(&step, &outcome, &self.observer.store, clock.now());
                 }
@@ -192,7 +197,7 @@ impl OfflineDown {
 }
 
 /// Name of a subject. Objects that are only known by id get the name that the engine reports.
-fn name(subject: &Subject, store: &Store) -> String {
+fn find_name(subject: &Subject, store: &Store) -> String {
     let named = match subject {
         Subject::ExtraContainer { id } => store
             .container(id)
@@ -209,7 +214,7 @@ fn name(subject: &Subject, store: &Store) -> String {
 }
 
 /// Returns true if no containers and networks remain. Named volumes may stay: the planner has decided about them.
-fn nothing_left(store: &Store, envs: &BTreeSet<EnvName>) -> bool {
+fn are_all_removed(store: &Store, envs: &BTreeSet<EnvName>) -> bool {
     let gone = |env| {
         store
             .of(env)
@@ -220,7 +225,7 @@ fn nothing_left(store: &Store, envs: &BTreeSet<EnvName>) -> bool {
 
 /// Removes the status files, and records in the saved state that a user removed the environments at their last accepted
 /// revision.
-fn forget(state: &StateDir, envs: &BTreeSet<EnvName>) -> Result<(), Failure> {
+fn remove_state(state: &StateDir, envs: &BTreeSet<EnvName>) -> Result<(), Failure> {
     let fault = |error: std::io::Error| Failure::operation_failed("cannot save the removal", &error);
     let now = clock::now();
     let stored: PersistedSpecs = persisted::read(&state.specs_json(), now)
@@ -279,7 +284,7 @@ mod tests {
             persisted.overrides.forks.insert(env(name), accepted.clone());
         }
         persisted::write(&state.state_json(), &persisted).unwrap();
-        forget(&state, &BTreeSet::from([env("one")])).unwrap();
+        remove_state(&state, &BTreeSet::from([env("one")])).unwrap();
         let stored: PersistedState = persisted::read(&state.state_json(), Timestamp(1)).value.unwrap();
         assert_eq!(
             stored.overrides.forks.into_keys().collect::<Vec<_>>(),

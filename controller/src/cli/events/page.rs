@@ -15,7 +15,7 @@ const PAGE: usize = 1_000;
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct EventsPage {
-    /// Records of the journal, oldest first. Each has its name as `event`.
+    /// Records of the journal, oldest first. Each has its public name as `event`. A `journalEvent` is its name in the journal.
     pub(crate) items: Vec<Value>,
     /// Sequence number to continue after.
     pub(crate) last: u64,
@@ -36,7 +36,7 @@ pub(crate) struct Page {
 }
 
 /// Returns the newest `most` matching records, or with `after` the first `most` after that number.
-pub(crate) async fn page(feed: &Feed, wanted: &EventFilter, after: Option<u64>, most: usize) -> Page {
+pub(crate) async fn read_page(feed: &Feed, wanted: &EventFilter, after: Option<u64>, most: usize) -> Page {
     let mut records: VecDeque<Arc<Record>> = VecDeque::new();
     let (mut last, mut missed) = (after.unwrap_or(0), 0);
     loop {
@@ -67,12 +67,19 @@ pub(crate) async fn page(feed: &Feed, wanted: &EventFilter, after: Option<u64>, 
     }
 }
 
-/// Record of the journal as JSON, with its name as `event`.
-pub(crate) fn value(record: &Record) -> Value {
+/// Converts a record of the journal to JSON with its public name.
+pub(crate) fn record_to_json(record: &Record) -> Value {
     // The types of a record have text keys and no fallible serializers.
     let mut value = serde_json::to_value(record).unwrap_or_default();
-    if let Value::Object(fields) = &mut value {
-        fields.insert("event".to_owned(), json!(record.name()));
-    }
+    set_public_name(&mut value, record);
     value
+}
+
+/// Sets the record's public name as `event`. An event keeps its name in the journal as `journalEvent`.
+pub(crate) fn set_public_name(value: &mut Value, record: &Record) {
+    if let Value::Object(fields) = value
+        && let Some(name) = fields.insert("event".to_owned(), json!(record.name()))
+    {
+        fields.insert("journalEvent".to_owned(), name);
+    }
 }

@@ -20,7 +20,7 @@ impl Words {
     pub(super) fn of(&mut self, record: &Record) -> (String, String) {
         match &record.entry {
             Entry::Intent(intent) => {
-                let subject = subject(&intent.subject);
+                let subject = format_subject(&intent.subject);
                 self.intents
                     .insert(record.seq, (subject.clone(), intent.action.verb.clone()));
                 let action = describe_action(&intent.action);
@@ -41,7 +41,7 @@ impl Words {
                     Outcome::Failed => "failed",
                     Outcome::Unknown => "outcome unknown",
                 };
-                let words = format!("{verb} {end} after {ms} ms{}", with(*code));
+                let words = format!("{verb} {end} after {ms} ms{}", format_code(*code));
                 (subject.unwrap_or_default(), words)
             }
             Entry::Event(Event::IntentResolved {
@@ -64,7 +64,7 @@ impl Words {
 }
 
 /// Prefix with the previous value, if there is one.
-fn before(from: &str) -> String {
+fn format_previous(from: &str) -> String {
     if from.is_empty() {
         String::new()
     } else {
@@ -84,9 +84,12 @@ fn describe_event(event: &Event) -> (String, String) {
             )
         }
         Event::Stop => (controller(), "stopping; containers keep running".to_owned()),
-        Event::Mode { from, to, why } => {
-            let reason = why.as_ref().map(|why| format!(": {why}")).unwrap_or_default();
-            (controller(), format!("{}{to}{reason}", before(from)))
+        Event::Mode { from, to, why: cause } => {
+            let reason = cause
+                .as_ref()
+                .map(|cause| format!(": {cause}"))
+                .unwrap_or_default();
+            (controller(), format!("{}{to}{reason}", format_previous(from)))
         }
         Event::Phase {
             environment,
@@ -96,7 +99,10 @@ fn describe_event(event: &Event) -> (String, String) {
             ..
         } => {
             let after = after_ms.map(|ms| format!(" after {ms} ms")).unwrap_or_default();
-            (environment.to_string(), format!("{}{to}{after}", before(from)))
+            (
+                environment.to_string(),
+                format!("{}{to}{after}", format_previous(from)),
+            )
         }
         Event::Error {
             environment,
@@ -119,7 +125,7 @@ fn describe_event(event: &Event) -> (String, String) {
             code,
             ..
         } => {
-            let words = format!("restarted{}; {restarts} in total", with(*code));
+            let words = format!("restarted{}; {restarts} in total", format_code(*code));
             (format!("{environment}/{service}"), words)
         }
         Event::Recovered { environment, service } => {
@@ -131,7 +137,7 @@ fn describe_event(event: &Event) -> (String, String) {
             code,
         } => (
             format!("{environment}/{service}"),
-            format!("given up{}", with(*code)),
+            format!("given up{}", format_code(*code)),
         ),
         Event::PortMoved {
             environment,
@@ -151,7 +157,7 @@ fn describe_event(event: &Event) -> (String, String) {
             let of = environment.as_ref().map_or("engine", |env| env.as_str());
             let words = match to {
                 BreakerState::Closed => "breaker closed".to_owned(),
-                BreakerState::Open => format!("breaker open, {} so far", times(*times_opened, "time")),
+                BreakerState::Open => format!("breaker open, {} so far", format_count(*times_opened, "time")),
                 BreakerState::HalfOpen => "breaker half-open: one test call is allowed".to_owned(),
             };
             (of.to_owned(), words)
@@ -168,7 +174,7 @@ fn describe_event(event: &Event) -> (String, String) {
         }
         Event::Cleanup { begins, orphans } => {
             let words = if *begins {
-                format!("removing {}", times(*orphans, "orphan"))
+                format!("removing {}", format_count(*orphans, "orphan"))
             } else {
                 "removal of orphans ended".to_owned()
             };
@@ -183,7 +189,9 @@ fn describe_event(event: &Event) -> (String, String) {
             };
             ("preflight".to_owned(), format!("{cause}{without}"))
         }
-        Event::PreflightCheck { check, result } => (check.to_string(), checked(*result).to_owned()),
+        Event::PreflightCheck { check, result } => {
+            (check.to_string(), format_check_result(*result).to_owned())
+        }
         Event::PreflightEnd { overall } => {
             let words = match overall {
                 PreflightOverall::Healthy => "healthy",
@@ -217,12 +225,12 @@ fn describe_event(event: &Event) -> (String, String) {
         // The description of the intent contains the resolution.
         Event::IntentResolved { of, .. } => (of.to_string(), "resolved".to_owned()),
         Event::Writable => (controller(), "journal is writable again".to_owned()),
-        Event::Resumed => (controller(), "a user ended mode Safe".to_owned()),
+        Event::Resumed => (controller(), "a user ended safe mode".to_owned()),
     }
 }
 
 /// Name of a record, coloured by its meaning.
-pub(super) fn coloured(record: &Record) -> String {
+pub(super) fn color_name(record: &Record) -> String {
     let name = record.name();
     match name {
         "error" | "restart_exhausted" | "port_conflict" | "circuit_open" => output::red(name),
@@ -232,10 +240,10 @@ pub(super) fn coloured(record: &Record) -> String {
     }
 }
 
-fn subject(subject: &Subject) -> String {
+fn format_subject(subject: &Subject) -> String {
     match subject {
-        Subject::ExtraContainer { id } => format!("extra container {}", short(id.as_str())),
-        Subject::ExtraNetwork { id } => format!("extra network {}", short(id.as_str())),
+        Subject::ExtraContainer { id } => format!("extra container {}", shorten_id(id.as_str())),
+        Subject::ExtraNetwork { id } => format!("extra network {}", shorten_id(id.as_str())),
         known @ (Subject::Service { .. }
         | Subject::Network { .. }
         | Subject::Volume { .. }
@@ -244,7 +252,7 @@ fn subject(subject: &Subject) -> String {
 }
 
 fn describe_action(action: &ActionRecord) -> String {
-    let id = action.id.as_deref().map(short);
+    let id = action.id.as_deref().map(shorten_id);
     let name = action
         .name
         .as_deref()
@@ -256,15 +264,15 @@ fn describe_action(action: &ActionRecord) -> String {
     }
 }
 
-fn short(id: &str) -> String {
+fn shorten_id(id: &str) -> String {
     id.chars().take(12).collect()
 }
 
-fn with(code: Option<Code>) -> String {
+fn format_code(code: Option<Code>) -> String {
     code.map(|code| format!(": {code}")).unwrap_or_default()
 }
 
-fn checked(result: CheckResult) -> &'static str {
+fn format_check_result(result: CheckResult) -> &'static str {
     match result {
         CheckResult::Skipped => "skipped",
         CheckResult::Pass => "pass",
@@ -273,6 +281,6 @@ fn checked(result: CheckResult) -> &'static str {
     }
 }
 
-fn times(number: u64, thing: &str) -> String {
-    output::count(usize::try_from(number).unwrap_or(usize::MAX), thing)
+fn format_count(number: u64, thing: &str) -> String {
+    output::format_count(usize::try_from(number).unwrap_or(usize::MAX), thing)
 }

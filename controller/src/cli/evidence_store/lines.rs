@@ -23,7 +23,7 @@ pub(crate) struct Line {
 
 impl Line {
     /// Text of the line, with or without its timestamp.
-    pub(crate) fn shown(&self, timestamps: bool) -> String {
+    pub(crate) fn format(&self, timestamps: bool) -> String {
         match &self.at {
             Some(at) if timestamps => format!("{at} {}", self.text),
             Some(_) | None => self.text.clone(),
@@ -32,13 +32,13 @@ impl Line {
 }
 
 /// Parses the stored file of one stream.
-pub(super) fn parse(file: &str, stderr: bool) -> Vec<Line> {
+pub(super) fn parse_lines(file: &str, stderr: bool) -> Vec<Line> {
     let mut place = String::new();
     let line = |line: &str| {
         let (stamp, text) = line.split_once(' ').unwrap_or((line, ""));
         let known = Timestamp::parse(stamp).is_some();
         if known {
-            place = whole(stamp);
+            place = pad_timestamp(stamp);
         }
         Line {
             at: known.then(|| stamp.to_owned()),
@@ -53,14 +53,14 @@ pub(super) fn parse(file: &str, stderr: bool) -> Vec<Line> {
 
 /// Pads the fraction of a timestamp to nine digits, because the engine omits trailing zeros. Padded timestamps compare
 /// as text.
-fn whole(stamp: &str) -> String {
+fn pad_timestamp(stamp: &str) -> String {
     let stamp = stamp.trim_end_matches('Z');
     let (seconds, fraction) = stamp.split_once('.').unwrap_or((stamp, ""));
     format!("{seconds}.{fraction:0<9}")
 }
 
 /// Merges both streams by timestamp. The order within a stream never changes, even if its clock went back.
-pub(super) fn merged(stdout: Vec<Line>, stderr: Vec<Line>) -> Vec<Line> {
+pub(super) fn merge_streams(stdout: Vec<Line>, stderr: Vec<Line>) -> Vec<Line> {
     let mut all = Vec::with_capacity(stdout.len() + stderr.len());
     let (mut stdout, mut stderr) = (stdout.into_iter().peekable(), stderr.into_iter().peekable());
     while let (Some(out), Some(err)) = (stdout.peek(), stderr.peek()) {
@@ -80,7 +80,7 @@ mod tests {
     use super::*;
 
     fn check(stdout: &str, stderr: &str, expected: &[&str]) {
-        let all = merged(parse(stdout, false), parse(stderr, true));
+        let all = merge_streams(parse_lines(stdout, false), parse_lines(stderr, true));
         let texts: Vec<_> = all.iter().map(|line| line.text.as_str()).collect();
         assert_eq!(texts, expected);
     }
@@ -105,14 +105,14 @@ mod tests {
 
     #[test]
     fn timestamp_is_shown_on_request_if_present() {
-        let lines = parse(
+        let lines = parse_lines(
             "2026-11-21T10:00:00Z a b\n2026-11-21T10:00:00Z\nplain text\n",
             false,
         );
-        let shown = |timestamps| -> Vec<_> { lines.iter().map(|line| line.shown(timestamps)).collect() };
-        assert_eq!(shown(false), ["a b", "", "plain text"]);
+        let format = |timestamps| -> Vec<_> { lines.iter().map(|line| line.format(timestamps)).collect() };
+        assert_eq!(format(false), ["a b", "", "plain text"]);
         assert_eq!(
-            shown(true),
+            format(true),
             ["2026-11-21T10:00:00Z a b", "2026-11-21T10:00:00Z ", "plain text"]
         );
     }

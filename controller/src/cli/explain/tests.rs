@@ -20,7 +20,7 @@ fn table() -> String {
     let mut text =
         "\n| code | means | category | severity | class | retryable | exit code |\n|---|---|---|---|---|---|---|\n".to_owned();
     for code in Code::ALL {
-        let is = meaning(*code);
+        let is = explain_code(*code);
         writeln!(
             text,
             "| [`{code}`](#{}) | {} | {} | {} | {} | {} | {} |",
@@ -38,9 +38,9 @@ fn table() -> String {
 }
 
 fn section(code: Code) -> String {
-    let is = meaning(code);
+    let is = explain_code(code);
     let mut text = format!("\n## {code}\n\n{}. {}\n", capital(is.summary), is.explanation);
-    for (index, todo) in output::remedies(&is.remedies).iter().enumerate() {
+    for (index, todo) in output::format_remedies(&is.remedies).iter().enumerate() {
         let gap = if index == 0 { "\n" } else { "" };
         writeln!(text, "{gap}- {todo}").unwrap();
     }
@@ -101,7 +101,7 @@ fn words(text: &str) -> String {
 #[test]
 fn explain_prints_the_text_of_the_errors_page() {
     for code in Code::ALL {
-        let (is, printed) = (meaning(*code), words(&page(*code)));
+        let (is, printed) = (explain_code(*code), words(&format_page(*code)));
         let section = section(*code);
         let actions = section.lines().filter_map(|line| line.strip_prefix("- "));
         let facts = [
@@ -125,7 +125,7 @@ fn explain_prints_the_text_of_the_errors_page() {
 #[test]
 fn suggested_actions_have_a_command_and_an_mcp_call() {
     for code in Code::ALL {
-        let meaning = value(*code);
+        let meaning = code_to_json(*code);
         let actions = meaning["suggestedActions"].as_array().unwrap();
         let remedies = meaning["remedies"].as_array().unwrap();
         assert!(!actions.is_empty(), "{code}");

@@ -26,7 +26,7 @@ const IGNORED: &[&str] = &[
 ];
 
 /// Reads a compose file and resolves its `<<` merges.
-pub(super) fn read(path: &Path) -> Result<Value, Failure> {
+pub(super) fn read_document(path: &Path) -> Result<Value, Failure> {
     let name = path.display().to_string();
     let bytes = fs::read(path)
         .map_err(|error| Failure::operation_failed(&format!("cannot read `{name}`"), &error))?;
@@ -35,25 +35,25 @@ pub(super) fn read(path: &Path) -> Result<Value, Failure> {
             .location
             .map(|location| format!(":{}", location.line))
             .unwrap_or_default();
-        Failure::of(
+        Failure::with_code(
             Code::SpecInvalid,
             format!("`{name}`{line}: {}", diagnostic.message),
         )
         .with_details(serde_json::json!({ "path": path, "reason": diagnostic.message }))
-        .exit(Exit::SpecRejected)
-        .hint("fix the file or move it away")
+        .with_exit(Exit::SpecRejected)
+        .with_hint("fix the file or move it away")
     })?;
-    Ok(merged(read.value))
+    Ok(apply_merge_keys(read.value))
 }
 
 /// Merges the maps under `<<` into the map that contains them. Existing keys win.
-fn merged(value: Value) -> Value {
+fn apply_merge_keys(value: Value) -> Value {
     match value {
-        Value::Array(items) => items.into_iter().map(merged).collect(),
+        Value::Array(items) => items.into_iter().map(apply_merge_keys).collect(),
         Value::Object(fields) => {
             let mut fields: Map<String, Value> = fields
                 .into_iter()
-                .map(|(key, value)| (key, merged(value)))
+                .map(|(key, value)| (key, apply_merge_keys(value)))
                 .collect();
             let others = match fields.shift_remove("<<") {
                 Some(Value::Array(others)) => others,
@@ -72,13 +72,13 @@ fn merged(value: Value) -> Value {
 }
 
 /// Translates all services of a document.
-pub(super) fn draft(document: &Value, project: &ProjectInfo<'_>) -> Draft {
+pub(super) fn create_draft(document: &Value, project: &ProjectInfo<'_>) -> Draft {
     let mut read = BTreeSet::new();
-    let document = filled(document, &mut read);
+    let document = replace_variables(document, &mut read);
     let mut notes = Vec::new();
     let nothing = Map::new();
     let services = document["services"].as_object().unwrap_or(&nothing);
-    let one_shots = one_shots(services);
+    let one_shots = find_one_shots(services);
     let mut found = Vec::new();
     for (name, service) in services {
         let mut one = Service {
@@ -86,7 +86,7 @@ pub(super) fn draft(document: &Value, project: &ProjectInfo<'_>) -> Draft {
             project,
             notes: &mut notes,
         };
-        found.extend(one.translated(service, one_shots.contains(name.as_str())));
+        found.extend(one.translate(service, one_shots.contains(name.as_str())));
     }
     for key in ["configs", "include", "secrets"] {
         if document.get(key).is_some() {
@@ -111,20 +111,20 @@ pub(super) fn draft(document: &Value, project: &ProjectInfo<'_>) -> Draft {
 }
 
 /// Replaces the variables in all texts of a document.
-fn filled(value: &Value, read: &mut BTreeSet<String>) -> Value {
+fn replace_variables(value: &Value, read: &mut BTreeSet<String>) -> Value {
     match value {
-        Value::String(text) => Value::String(variables::filled(text, read)),
-        Value::Array(items) => items.iter().map(|item| filled(item, read)).collect(),
+        Value::String(text) => Value::String(variables::replace_variables(text, read)),
+        Value::Array(items) => items.iter().map(|item| replace_variables(item, read)).collect(),
         Value::Object(fields) => fields
             .iter()
-            .map(|(key, value)| (key.clone(), filled(value, read)))
+            .map(|(key, value)| (key.clone(), replace_variables(value, read)))
             .collect(),
         plain @ (Value::Null | Value::Bool(_) | Value::Number(_)) => plain.clone(),
     }
 }
 
 /// Services on whose completion other services wait.
-fn one_shots(services: &Map<String, Value>) -> BTreeSet<&str> {
+fn find_one_shots(services: &Map<String, Value>) -> BTreeSet<&str> {
     let waits = services
         .values()
         .filter_map(|service| service["depends_on"].as_object());
@@ -143,7 +143,7 @@ struct Service<'a> {
 }
 
 impl Service<'_> {
-    fn translated(&mut self, written: &Value, one_shot: bool) -> Option<Value> {
+    fn translate(&mut self, written: &Value, one_shot: bool) -> Option<Value> {
         let mut service = Map::from_iter([("name".to_owned(), json!(self.name))]);
         let mut container = Map::new();
         let own = written["container_name"].as_str().map(str::to_owned);
@@ -153,39 +153,43 @@ impl Service<'_> {
         for (key, value) in written.as_object().unwrap_or(&nothing) {
             let (to, name, value) = match key.as_str() {
                 "image" => (&mut service, "image", Some(value.clone())),
-                "build" => (&mut service, "build", self.build(value)),
+                "build" => (&mut service, "build", self.translate_build(value)),
                 "command" | "entrypoint" => (&mut service, key.as_str(), Some(value.clone())),
-                "user" => (&mut service, "user", parts::text(value).map(Value::String)),
+                "user" => (
+                    &mut service,
+                    "user",
+                    parts::scalar_to_text(value).map(Value::String),
+                ),
                 "working_dir" => (&mut service, "workingDir", Some(value.clone())),
-                "tmpfs" => (&mut service, "tmpfs", Some(parts::list(value))),
-                "extra_hosts" => (&mut service, "extraHosts", Some(parts::pairs(value, ':'))),
+                "tmpfs" => (&mut service, "tmpfs", Some(parts::to_list(value))),
+                "extra_hosts" => (&mut service, "extraHosts", Some(parts::join_pairs(value, ':'))),
                 "cpus" => (&mut service, "cpus", Some(value.clone())),
-                "mem_limit" => (&mut service, "memory", parts::size(value)),
+                "mem_limit" => (&mut service, "memory", parts::translate_size(value)),
                 "deploy" => {
                     let limits = &value["resources"]["limits"];
                     if let Some(cpus) = limits.get("cpus") {
                         service.insert("cpus".to_owned(), cpus.clone());
                     }
-                    (&mut service, "memory", parts::size(&limits["memory"]))
+                    (&mut service, "memory", parts::translate_size(&limits["memory"]))
                 }
-                "stop_grace_period" => (&mut service, "stopGrace", parts::span(value)),
-                "depends_on" => (&mut service, "dependsOn", Some(dependencies(value))),
-                "ports" => (&mut container, "ports", self.ports(value)),
-                "environment" => (&mut container, "environment", Some(environment(value))),
-                "volumes" => (&mut container, "volumes", self.volumes(value)),
-                "healthcheck" => (&mut container, "healthcheck", self.healthcheck(value)),
+                "stop_grace_period" => (&mut service, "stopGrace", parts::translate_duration(value)),
+                "depends_on" => (&mut service, "dependsOn", Some(translate_dependencies(value))),
+                "ports" => (&mut container, "ports", self.translate_ports(value)),
+                "environment" => (&mut container, "environment", Some(translate_environment(value))),
+                "volumes" => (&mut container, "volumes", self.translate_volumes(value)),
+                "healthcheck" => (&mut container, "healthcheck", self.translate_healthcheck(value)),
                 "networks" if parts::has_no_alias(value) => continue,
                 "profiles" => {
-                    self.note(&format!("`{key}`: the service always runs"));
+                    self.add_note(&format!("`{key}`: the service always runs"));
                     continue;
                 }
                 "env_file" => {
-                    self.note("`env_file`: move its variables to `container.environment`");
+                    self.add_note("`env_file`: move its variables to `container.environment`");
                     continue;
                 }
                 key if IGNORED.contains(&key) || key.starts_with("x-") => continue,
                 other => {
-                    self.note(&format!("`{other}`"));
+                    self.add_note(&format!("`{other}`"));
                     continue;
                 }
             };
@@ -195,7 +199,7 @@ impl Service<'_> {
             service.insert("oneShot".to_owned(), json!(true));
         } else if !container.contains_key("healthcheck") && written.get("healthcheck").is_none() {
             let ports = container.get("ports").and_then(Value::as_array);
-            if let Some(port) = ports.and_then(|ports| dockerfile::first_tcp(ports)) {
+            if let Some(port) = ports.and_then(|ports| dockerfile::find_first_tcp(ports)) {
                 container.insert("healthcheck".to_owned(), json!({ "type": "tcp", "port": port }));
             }
         }
@@ -205,67 +209,67 @@ impl Service<'_> {
             service["build"]["image"] = json!(image);
         }
         if !service.contains_key("image") && !service.contains_key("build") {
-            self.note("the whole service, which has neither `image` nor `build`");
+            self.add_note("the whole service, which has neither `image` nor `build`");
             return None;
         }
         service.insert("container".to_owned(), Value::Object(container));
         Some(Value::Object(service))
     }
 
-    fn note(&mut self, what: &str) {
+    fn add_note(&mut self, what: &str) {
         self.notes.push(format!("left out of `{}`: {what}", self.name));
     }
 
-    fn build(&mut self, value: &Value) -> Option<Value> {
+    fn translate_build(&mut self, value: &Value) -> Option<Value> {
         let context = value
             .as_str()
             .or_else(|| value["context"].as_str())
             .unwrap_or(".");
         if context.contains("://") {
-            self.note("`build`: its context is not a folder");
+            self.add_note("`build`: its context is not a folder");
             return None;
         }
-        let folder = parts::joined(&self.project.back, context);
+        let folder = parts::join_paths(&self.project.back, context);
         let mut build = json!({ "context": folder });
         if let Some(file) = value["dockerfile"].as_str() {
-            build["dockerfile"] = json!(parts::joined(&folder, file));
+            build["dockerfile"] = json!(parts::join_paths(&folder, file));
         }
-        let args = environment(&value["args"]);
+        let args = translate_environment(&value["args"]);
         if args.as_object().is_some_and(|args| !args.is_empty()) {
             build["args"] = args;
         }
         let known = ["context", "dockerfile", "args"];
         for key in value.as_object().into_iter().flat_map(Map::keys) {
             if !known.contains(&key.as_str()) {
-                self.note(&format!("`build.{key}`"));
+                self.add_note(&format!("`build.{key}`"));
             }
         }
         Some(build)
     }
 
-    fn ports(&mut self, value: &Value) -> Option<Value> {
+    fn translate_ports(&mut self, value: &Value) -> Option<Value> {
         let mut ports = Vec::new();
         for port in value.as_array()? {
-            match parts::port(port) {
+            match parts::translate_port(port) {
                 Some(port) => ports.push(json!(port)),
-                None => self.note(&format!("port `{port}`")),
+                None => self.add_note(&format!("port `{port}`")),
             }
         }
         Some(Value::Array(ports))
     }
 
-    fn volumes(&mut self, value: &Value) -> Option<Value> {
+    fn translate_volumes(&mut self, value: &Value) -> Option<Value> {
         let mut volumes = Vec::new();
         for volume in value.as_array()? {
-            match parts::volume(volume, &self.project.back) {
+            match parts::translate_volume(volume, &self.project.back) {
                 Ok(volume) => volumes.push(json!(volume)),
-                Err(reason) => self.note(&reason),
+                Err(reason) => self.add_note(&reason),
             }
         }
         (!volumes.is_empty()).then_some(Value::Array(volumes))
     }
 
-    fn healthcheck(&mut self, value: &Value) -> Option<Value> {
+    fn translate_healthcheck(&mut self, value: &Value) -> Option<Value> {
         let command = match &value["test"] {
             _ if value["disable"] == true => return None,
             Value::String(shell) => json!(["sh", "-c", shell]),
@@ -274,7 +278,7 @@ impl Service<'_> {
                 Some("CMD-SHELL") => json!(["sh", "-c", words.get(1)]),
                 Some("NONE") => return None,
                 Some(_) | None => {
-                    self.note("`healthcheck.test`");
+                    self.add_note("`healthcheck.test`");
                     return None;
                 }
             },
@@ -291,7 +295,7 @@ impl Service<'_> {
             ("timeout", "timeout"),
             ("start_period", "startPeriod"),
         ] {
-            if let Some(span) = parts::span(&value[from]) {
+            if let Some(span) = parts::translate_duration(&value[from]) {
                 check[to] = span;
             }
         }
@@ -299,13 +303,13 @@ impl Service<'_> {
             check["retries"] = retries.clone();
         }
         if value.get("start_interval").is_some() {
-            self.note("`healthcheck.start_interval`");
+            self.add_note("`healthcheck.start_interval`");
         }
         Some(check)
     }
 }
 
-fn dependencies(value: &Value) -> Value {
+fn translate_dependencies(value: &Value) -> Value {
     let long = |(name, on): (&String, &Value)| {
         let condition = match on["condition"].as_str() {
             Some("service_healthy") => "healthy",
@@ -321,12 +325,17 @@ fn dependencies(value: &Value) -> Value {
 }
 
 /// Variables as a map, from a map or a list of `NAME=value`. Variables without a value become `{{env.NAME}}`.
-fn environment(value: &Value) -> Value {
+fn translate_environment(value: &Value) -> Value {
     let outside = |name: &str| format!("{{{{env.{name}}}}}");
     let all: BTreeMap<String, String> = match value {
         Value::Object(map) => map
             .iter()
-            .map(|(name, value)| (name.clone(), parts::text(value).unwrap_or_else(|| outside(name))))
+            .map(|(name, value)| {
+                (
+                    name.clone(),
+                    parts::scalar_to_text(value).unwrap_or_else(|| outside(name)),
+                )
+            })
             .collect(),
         Value::Array(list) => list
             .iter()

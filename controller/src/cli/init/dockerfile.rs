@@ -8,13 +8,13 @@ use super::{Draft, ProjectInfo};
 use crate::exit::Failure;
 
 /// A service that builds the Dockerfile and publishes its exposed ports.
-pub(super) fn draft(project: &ProjectInfo<'_>) -> Result<Draft, Failure> {
+pub(super) fn create_draft(project: &ProjectInfo<'_>) -> Result<Draft, Failure> {
     let text = fs::read_to_string(project.dir.join("Dockerfile"))
         .map_err(|error| Failure::operation_failed("cannot read `Dockerfile`", &error))?;
-    let stage = parse(&text);
+    let stage = parse_final_stage(&text);
     let mut notes = Vec::new();
     let mut container = json!({ "name": format!("{}-app", project.slug) });
-    let ports: Vec<String> = stage.ports.iter().map(|port| port.published()).collect();
+    let ports: Vec<String> = stage.ports.iter().map(|port| port.publish()).collect();
     if ports.is_empty() {
         notes.push(
             "the Dockerfile exposes no port; publish ports in `container.ports`, such as `8080:80`"
@@ -62,7 +62,7 @@ struct Port {
 
 impl Port {
     /// Published form. Host ports below 1024 need privileges, so these get 8000 added.
-    fn published(self) -> String {
+    fn publish(self) -> String {
         let host = if self.number < 1024 {
             8000 + self.number
         } else {
@@ -74,7 +74,7 @@ impl Port {
 }
 
 /// Parses the instructions of the last stage, which is the one that runs.
-fn parse(text: &str) -> FinalStage {
+fn parse_final_stage(text: &str) -> FinalStage {
     let mut stage = FinalStage::default();
     let joined = text.replace("\\\r\n", " ").replace("\\\n", " ");
     for line in joined.lines() {
@@ -82,7 +82,7 @@ fn parse(text: &str) -> FinalStage {
         let Some(instruction) = words.next() else { continue };
         match instruction.to_ascii_uppercase().as_str() {
             "FROM" => stage = FinalStage::default(),
-            "EXPOSE" => stage.ports.extend(words.filter_map(port)),
+            "EXPOSE" => stage.ports.extend(words.filter_map(parse_port)),
             "HEALTHCHECK" => {
                 stage.checks_itself = !words.next().is_some_and(|word| word.eq_ignore_ascii_case("none"));
             }
@@ -92,7 +92,7 @@ fn parse(text: &str) -> FinalStage {
     stage
 }
 
-fn port(word: &str) -> Option<Port> {
+fn parse_port(word: &str) -> Option<Port> {
     let (number, protocol) = word.split_once('/').unwrap_or((word, "tcp"));
     let number = number.parse().ok().filter(|number| *number > 0)?;
     Some(Port {
@@ -102,7 +102,7 @@ fn port(word: &str) -> Option<Port> {
 }
 
 /// Container port of the first TCP port, for a health check that opens a connection.
-pub(super) fn first_tcp(ports: &[Value]) -> Option<u16> {
+pub(super) fn find_first_tcp(ports: &[Value]) -> Option<u16> {
     let text = ports
         .iter()
         .filter_map(Value::as_str)
@@ -117,13 +117,13 @@ mod tests {
 
     #[test]
     fn ports_and_healthcheck_are_those_of_the_last_stage() {
-        let stage = parse(
+        let stage = parse_final_stage(
             "FROM a AS b\nEXPOSE 1\nHEALTHCHECK CMD x\nFROM c\nexpose 80 \\\n  9000/tcp\nEXPOSE 53/udp $PORT\n",
         );
-        let published: Vec<String> = stage.ports.iter().map(|port| port.published()).collect();
+        let published: Vec<String> = stage.ports.iter().map(|port| port.publish()).collect();
         assert_eq!(published, ["8080:80", "9000:9000", "8053:53/udp"]);
         assert!(!stage.checks_itself);
-        assert!(parse("FROM a\nHEALTHCHECK --interval=5s CMD true").checks_itself);
-        assert!(!parse("FROM a\nHEALTHCHECK NONE").checks_itself);
+        assert!(parse_final_stage("FROM a\nHEALTHCHECK --interval=5s CMD true").checks_itself);
+        assert!(!parse_final_stage("FROM a\nHEALTHCHECK NONE").checks_itself);
     }
 }

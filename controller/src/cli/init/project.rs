@@ -6,7 +6,7 @@ use std::path::Path;
 use argus_crds::yaml::document;
 
 /// Name in the project's own files (package.json, Cargo.toml, go.mod, pyproject.toml), else the name of its folder.
-pub(super) fn name(dir: &Path) -> String {
+pub(super) fn find_name(dir: &Path) -> String {
     let text = |file: &str| fs::read_to_string(dir.join(file)).ok();
     let package = || {
         let read = document("package.json", text("package.json")?.as_bytes()).ok()?;
@@ -26,10 +26,11 @@ pub(super) fn name(dir: &Path) -> String {
             .is_some_and(|rest| rest.parse::<u32>().is_ok());
         Some(if is_version { parts.next()? } else { last }.to_owned())
     };
-    let cargo = || toml_name(&text("Cargo.toml")?, &["package", "name"]);
+    let cargo = || read_toml_name(&text("Cargo.toml")?, &["package", "name"]);
     let python = || {
         let text = text("pyproject.toml")?;
-        toml_name(&text, &["project", "name"]).or_else(|| toml_name(&text, &["tool", "poetry", "name"]))
+        read_toml_name(&text, &["project", "name"])
+            .or_else(|| read_toml_name(&text, &["tool", "poetry", "name"]))
     };
     let folder = || Some(dir.file_name()?.to_string_lossy().into_owned());
     let named = package().or_else(cargo).or_else(go).or_else(python);
@@ -37,7 +38,7 @@ pub(super) fn name(dir: &Path) -> String {
     named.unwrap_or_else(|| "project".to_owned())
 }
 
-fn toml_name(text: &str, path: &[&str]) -> Option<String> {
+fn read_toml_name(text: &str, path: &[&str]) -> Option<String> {
     let table: toml::Table = text.parse().ok()?;
     let (last, tables) = path.split_last()?;
     let inner = tables
@@ -55,7 +56,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let home = dir.path().join("my-folder");
         fs::create_dir(&home).unwrap();
-        assert_eq!(name(&home), "my-folder");
+        assert_eq!(find_name(&home), "my-folder");
         for (file, text, expected) in [
             ("package.json", r#"{ "name": "@acme/shop" }"#, "shop"),
             ("Cargo.toml", "[package]\nname = \"crab\"\n", "crab"),
@@ -70,7 +71,7 @@ mod tests {
             ("pyproject.toml", "not toml", "my-folder"),
         ] {
             fs::write(home.join(file), text).unwrap();
-            assert_eq!(name(&home), expected, "{file}: {text}");
+            assert_eq!(find_name(&home), expected, "{file}: {text}");
             fs::remove_file(home.join(file)).unwrap();
         }
     }

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 /// Replaces the variables in a text. Names of variables without a default are added to `read`, because the spec file reads
 /// them from the `.env` next to it.
-pub(super) fn filled(text: &str, read: &mut BTreeSet<String>) -> String {
+pub(super) fn replace_variables(text: &str, read: &mut BTreeSet<String>) -> String {
     let mut out = String::new();
     let mut rest = text;
     while let Some(at) = rest.find('$') {
@@ -17,9 +17,9 @@ pub(super) fn filled(text: &str, read: &mut BTreeSet<String>) -> String {
         }
         let braced = rest
             .strip_prefix('{')
-            .and_then(|inner| Some((inner, closing(inner)?)));
+            .and_then(|inner| Some((inner, find_closing_brace(inner)?)));
         if let Some((inner, end)) = braced {
-            out.push_str(&value(&inner[..end], read));
+            out.push_str(&resolve_variable(&inner[..end], read));
             rest = &inner[end + 1..];
             continue;
         }
@@ -27,7 +27,7 @@ pub(super) fn filled(text: &str, read: &mut BTreeSet<String>) -> String {
         if end == 0 {
             out.push('$');
         } else {
-            out.push_str(&value(&rest[..end], read));
+            out.push_str(&resolve_variable(&rest[..end], read));
         }
         rest = &rest[end..];
     }
@@ -35,7 +35,7 @@ pub(super) fn filled(text: &str, read: &mut BTreeSet<String>) -> String {
 }
 
 /// Position of the closing brace. Defaults may contain pairs of braces.
-fn closing(inner: &str) -> Option<usize> {
+fn find_closing_brace(inner: &str) -> Option<usize> {
     let mut depth = 0_u32;
     for (at, c) in inner.char_indices() {
         match c {
@@ -48,12 +48,12 @@ fn closing(inner: &str) -> Option<usize> {
     None
 }
 
-fn value(inner: &str, read: &mut BTreeSet<String>) -> String {
+fn resolve_variable(inner: &str, read: &mut BTreeSet<String>) -> String {
     let end = inner.find(|c: char| !is_name_char(c)).unwrap_or(inner.len());
     let (name, rest) = inner.split_at(end);
     let rest = rest.strip_prefix(':').unwrap_or(rest);
     if let Some(default) = rest.strip_prefix('-') {
-        return filled(default, read);
+        return replace_variables(default, read);
     }
     read.insert(name.to_owned());
     format!("{{{{env.{name}}}}}")
@@ -80,10 +80,10 @@ mod tests {
             ),
             ("${open", "${open"),
         ] {
-            assert_eq!(filled(text, &mut BTreeSet::new()), expected, "{text}");
+            assert_eq!(replace_variables(text, &mut BTreeSet::new()), expected, "{text}");
         }
         let mut read = BTreeSet::new();
-        filled("${B} $A ${C:-1}", &mut read);
+        replace_variables("${B} $A ${C:-1}", &mut read);
         assert_eq!(read, BTreeSet::from(["A".to_owned(), "B".to_owned()]));
     }
 }

@@ -25,7 +25,7 @@ use futures::stream::{FuturesUnordered, StreamExt as _};
 
 use crate::app;
 use crate::blocking_io;
-use crate::cli::offline::{self, EngineObserver, execute};
+use crate::cli::offline::{self, EngineObserver, execute_step};
 use crate::cli::preflight::{Wanted, wanted};
 use crate::cli::{output, status};
 use crate::exit::Failure;
@@ -45,7 +45,7 @@ pub(super) async fn list_or_clean(
     let (controller, _held, persisted): (String, Option<Lock>, PersistedState) =
         blocking_io::read(move || {
             let (controller, held) = match clean {
-                Some(_) => take(&own, &me).map(|(controller, lock)| (controller, Some(lock)))?,
+                Some(_) => lock_state(&own, &me).map(|(controller, lock)| (controller, Some(lock)))?,
                 None => (identity::peek(&there.identity()).unwrap_or_default(), None),
             };
             Ok((controller, held, status::read_or_default(&there.state_json())))
@@ -57,8 +57,8 @@ pub(super) async fn list_or_clean(
         run,
         publish_address: settings.publish_address,
     };
-    let docker = app::docker(settings)?;
-    let leases = offline::leases(&docker, &identity, &state).await?;
+    let docker = app::connect_docker(settings)?;
+    let leases = offline::read_leases(&docker, &identity, &state).await?;
     let mut requests = UserRequests::default();
     if let Some(limit) = clean {
         let ours = wanted
@@ -92,14 +92,14 @@ pub(super) async fn list_or_clean(
     match clean {
         None => {
             let pass = work.reconcile();
-            Ok(work.found(&pass).into_iter().map(not_yet).collect())
+            Ok(work.find_orphans(&pass).into_iter().map(as_reported).collect())
         }
         Some(limit) => work.clean(limit).await,
     }
 }
 
 /// Takes the lock of the state directory, so that no controller can start, and reads its identity.
-fn take(settings: &Settings, run: &str) -> Result<(String, Lock), Failure> {
+fn lock_state(settings: &Settings, run: &str) -> Result<(String, Lock), Failure> {
     let refused = |error: StateError| app::state_failure(&error);
     let state = StateDir::prepare(&settings.state, &settings.specs).map_err(refused)?;
     let me = LockHolder {
@@ -130,24 +130,24 @@ impl OfflineClean {
         let mut before: BTreeMap<(String, String), Orphan> = BTreeMap::new();
         loop {
             let pass = self.reconcile();
-            let now = self.found(&pass);
+            let now = self.find_orphans(&pass);
             for orphan in &now {
                 before.insert((orphan.kind.clone(), orphan.id.clone()), orphan.clone());
             }
             for step in pass.actions.into_iter().filter(|step| is_about(step, &now)) {
-                output::note(&format!(
+                output::print_note(&format!(
                     "{} {} ({})",
                     step.action.verb(),
                     step.subject,
                     step.cause
                 ));
-                running.push(execute(self.docker.clone(), step));
+                running.push(execute_step(self.docker.clone(), step));
             }
             let all_decided = now
                 .iter()
                 .all(|orphan| matches!(orphan.result.as_str(), "failed" | "reported"));
             if (running.is_empty() && all_decided) || clock.now() >= deadline {
-                return Ok(super::outcome(before.into_values().collect(), now));
+                return Ok(super::removal_results(before.into_values().collect(), now));
             }
             if pass.relist {
                 self.docker.request_relist();
@@ -156,7 +156,7 @@ impl OfflineClean {
             tokio::select! {
                 Some((step, outcome)) = running.next() => {
                     if let Err(error) = &outcome {
-                        output::note(&format!("{} {}: {error}", step.action.verb(), step.subject));
+                        output::print_note(&format!("{} {}: {error}", step.action.verb(), step.subject));
                     }
                     self.planner.finished(&step, &outcome, &self.observer.store, clock.now());
                 }
@@ -181,7 +181,7 @@ impl OfflineClean {
     }
 
     /// Orphans of dead controllers. If the specs are readable, also leftovers of this controller.
-    fn found(&self, pass: &ReconcileResult) -> Vec<Orphan> {
+    fn find_orphans(&self, pass: &ReconcileResult) -> Vec<Orphan> {
         let of = |(env, plan): (&EnvName, &Arc<Plan>)| match &self.wanted {
             Ok(wanted) if !wanted.contains_key(env) => leftovers(env, plan, &self.observer.store),
             // Without readable specs, the environment may still be declared.
@@ -192,7 +192,7 @@ impl OfflineClean {
 }
 
 /// Without a running controller, `removing` becomes `reported`.
-fn not_yet(orphan: Orphan) -> Orphan {
+fn as_reported(orphan: Orphan) -> Orphan {
     if orphan.result != "removing" {
         return orphan;
     }

@@ -14,15 +14,15 @@ const END: &str = "<!-- end -->\n";
 const PAGE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/cli.md");
 
 /// Visible commands without subcommands, by their words.
-fn commands() -> Vec<(String, Command)> {
-    fn add(command: &Command, words: &str, all: &mut Vec<(String, Command)>) {
+fn list_commands() -> Vec<(String, Command)> {
+    fn add_commands(command: &Command, words: &str, all: &mut Vec<(String, Command)>) {
         let below = command.get_subcommands().filter(|it| !it.is_hide_set());
         let below: Vec<_> = below.filter(|it| it.get_name() != "help").collect();
         if below.is_empty() {
             all.push((words.to_owned(), command.clone()));
         }
         for command in below {
-            add(
+            add_commands(
                 command,
                 format!("{words} {}", command.get_name()).trim_start(),
                 all,
@@ -30,14 +30,14 @@ fn commands() -> Vec<(String, Command)> {
         }
     }
     let mut all = Vec::new();
-    add(&Cli::command(), "", &mut all);
+    add_commands(&Cli::command(), "", &mut all);
     all
 }
 
 /// Visible flags of a command, without `--help` and `--version`.
-fn flags(command: &Command) -> Vec<&Arg> {
-    let shown = command.get_arguments().filter(|it| !it.is_hide_set());
-    shown
+fn list_flags(command: &Command) -> Vec<&Arg> {
+    let visible = command.get_arguments().filter(|it| !it.is_hide_set());
+    visible
         .filter(|it| {
             it.get_long()
                 .is_some_and(|long| !["help", "version"].contains(&long))
@@ -46,7 +46,7 @@ fn flags(command: &Command) -> Vec<&Arg> {
 }
 
 /// Flag as typed on the command line, with the name of its value.
-fn typed(flag: &Arg) -> String {
+fn format_flag(flag: &Arg) -> String {
     let long = flag.get_long().unwrap_or_default();
     let short = flag
         .get_short()
@@ -64,7 +64,7 @@ fn typed(flag: &Arg) -> String {
 }
 
 /// Rows of the table of commands, by the command at their beginning.
-fn rows(page: &str) -> BTreeMap<String, String> {
+fn parse_rows(page: &str) -> BTreeMap<String, String> {
     let (_, table) = page.split_once("| command | does |\n|---|---|\n").unwrap();
     let rows = table.lines().map_while(|line| line.strip_prefix("| `argus "));
     let is_verb = |word: &&str| word.starts_with(|letter: char| letter.is_ascii_lowercase());
@@ -79,18 +79,18 @@ fn rows(page: &str) -> BTreeMap<String, String> {
 #[test]
 fn page_has_one_row_per_command() {
     let page = std::fs::read_to_string(PAGE).unwrap();
-    let documented: BTreeSet<String> = rows(&page).into_keys().collect();
-    let ours: BTreeSet<String> = commands().into_iter().map(|(words, _)| words).collect();
+    let documented: BTreeSet<String> = parse_rows(&page).into_keys().collect();
+    let ours: BTreeSet<String> = list_commands().into_iter().map(|(words, _)| words).collect();
     assert_eq!(documented, ours);
 }
 
 #[test]
 fn flags_named_in_rows_exist() {
     let page = std::fs::read_to_string(PAGE).unwrap();
-    let ours: BTreeMap<String, Command> = commands().into_iter().collect();
+    let ours: BTreeMap<String, Command> = list_commands().into_iter().collect();
     let (mut named, whole) = (0, Cli::command());
-    for (verb, row) in rows(&page) {
-        let all = flags(&ours[&verb]).into_iter().chain(flags(&whole));
+    for (verb, row) in parse_rows(&page) {
+        let all = list_flags(&ours[&verb]).into_iter().chain(list_flags(&whole));
         let known: Vec<_> = all.filter_map(Arg::get_long).collect();
         for call in row.split('`').step_by(2) {
             let Some(flag) = call.strip_prefix("--") else {
@@ -110,14 +110,14 @@ fn flags_named_in_rows_exist() {
 #[test]
 fn page_lists_all_flags_of_every_command() {
     let row = |words: &str, flags: Vec<&Arg>| {
-        let typed: Vec<_> = flags.into_iter().map(typed).collect();
+        let typed: Vec<_> = flags.into_iter().map(format_flag).collect();
         (!typed.is_empty()).then(|| format!("| {words} | {} |\n", typed.join(", ")))
     };
     let whole = Cli::command();
     let mut wanted = "\n| command | flags |\n|---|---|\n".to_owned();
-    wanted.extend(row("all", flags(&whole)));
-    for (words, command) in commands() {
-        wanted.extend(row(&format!("`argus {words}`"), flags(&command)));
+    wanted.extend(row("all", list_flags(&whole)));
+    for (words, command) in list_commands() {
+        wanted.extend(row(&format!("`argus {words}`"), list_flags(&command)));
     }
     wanted.push('\n');
     let page = std::fs::read_to_string(PAGE).unwrap();

@@ -8,18 +8,18 @@ use argus_crds::status;
 use argus_reconciler::state_dir::StateDir;
 
 use crate::blocking_io;
-use crate::cli::status::{all, is_alive};
+use crate::cli::status::{is_alive, read_environments};
 use crate::exit::Failure;
 use crate::settings::Settings;
 
 /// Healthy containers of the status files. All others stay undecided until the controller has probed them.
-pub(super) async fn states(
+pub(super) async fn read_probe_states(
     settings: &Settings,
     store: &Store,
     now: Timestamp,
 ) -> Result<HealthStates, Failure> {
     let state = StateDir::at(settings.state.clone());
-    let healthy = blocking_io::read(move || Ok(healthy_containers(&state))).await?;
+    let healthy = blocking_io::read(move || Ok(list_healthy_containers(&state))).await?;
     let of_this_run = |id: ContainerId| {
         let facts = store.container(&id)?.inspect.as_ref();
         let health = Health {
@@ -33,11 +33,11 @@ pub(super) async fn states(
     Ok(healthy.into_iter().filter_map(of_this_run).collect())
 }
 
-fn healthy_containers(state: &StateDir) -> Vec<ContainerId> {
+fn list_healthy_containers(state: &StateDir) -> Vec<ContainerId> {
     if !is_alive(state) {
         return Vec::new();
     }
-    let fresh = all(state).unwrap_or_default().into_iter();
+    let fresh = read_environments(state).unwrap_or_default().into_iter();
     let rows = fresh
         .filter(|status| !status.stale)
         .flat_map(|status| status.services);

@@ -7,7 +7,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use super::{Forecast, Forecasts, folder, forecasts_for};
+use super::{Forecast, Forecasts, create_forecasts_for, read_folder};
 use crate::blocking_io;
 use crate::cli::status;
 use crate::exit::Failure;
@@ -79,17 +79,19 @@ pub(crate) struct Wait {
 }
 
 /// Plans the given environment, or all environments.
-pub(crate) async fn plan_report(settings: &Settings, wanted: Option<&str>) -> Result<PlanReport, Failure> {
-    wanted.map(status::named).transpose()?;
+pub(crate) async fn create_report(settings: &Settings, wanted: Option<&str>) -> Result<PlanReport, Failure> {
+    wanted.map(status::parse_environment).transpose()?;
     let own = settings.clone();
-    let (registry, rejected) = blocking_io::read(move || folder(&own)).await?;
-    let forecasts: Forecasts = Box::pin(forecasts_for(settings, &registry, wanted, rejected)).await?;
-    Ok(to_report(&forecasts))
+    let (registry, rejected) = blocking_io::read(move || read_folder(&own)).await?;
+    let forecasts: Forecasts = Box::pin(create_forecasts_for(settings, &registry, wanted, rejected)).await?;
+    Ok(convert_forecasts(&forecasts))
 }
 
 /// Converts forecasts to a report.
-pub(super) fn to_report(forecasts: &Forecasts) -> PlanReport {
-    let one = |(env, forecast): (&argus_core::ident::EnvName, &Forecast)| of(env.to_string(), forecast);
+pub(super) fn convert_forecasts(forecasts: &Forecasts) -> PlanReport {
+    let one = |(env, forecast): (&argus_core::ident::EnvName, &Forecast)| {
+        convert_forecast(env.to_string(), forecast)
+    };
     PlanReport {
         environments: forecasts.iter().map(one).collect(),
     }
@@ -97,7 +99,7 @@ pub(super) fn to_report(forecasts: &Forecasts) -> PlanReport {
 
 impl EnvironmentPlan {
     /// Truncates steps and waits to `most` entries each, and counts the omitted ones.
-    pub(crate) fn cut(mut self, most: usize) -> Self {
+    pub(crate) fn truncate(mut self, most: usize) -> Self {
         let more = |all: usize| Some(all.saturating_sub(most)).filter(|more| *more > 0);
         self.more_steps = more(self.steps.len());
         self.more_waits = more(self.waits.len());
@@ -107,7 +109,7 @@ impl EnvironmentPlan {
     }
 }
 
-fn of(environment: String, forecast: &Forecast) -> EnvironmentPlan {
+fn convert_forecast(environment: String, forecast: &Forecast) -> EnvironmentPlan {
     let Forecast {
         plan,
         steps,

@@ -13,14 +13,14 @@ use crate::settings::Settings;
 const LIMIT: Duration = Duration::from_secs(60);
 
 /// Removes the orphans of this controller's projects. Each has its own result.
-pub(super) async fn orphans(
+pub(super) async fn remove_orphans(
     settings: &Settings,
     facts: &PreflightFacts,
 ) -> Result<Vec<PreflightFix>, Failure> {
     if facts.orphans.known().is_none_or(Vec::is_empty) {
         return Ok(Vec::new());
     }
-    let orphans = orphans::of(settings, &[], Some(LIMIT)).await?;
+    let orphans = orphans::list_or_clean(settings, &[], Some(LIMIT)).await?;
     let fixed = orphans.into_iter().map(|orphan| PreflightFix {
         removed: orphan.result == "removed",
         kind: orphan.kind,

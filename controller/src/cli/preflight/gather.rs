@@ -49,7 +49,7 @@ impl FactCollector {
         let identity = identity::peek(&state.identity()).unwrap_or_default();
         Ok(Self {
             settings: settings.clone(),
-            docker: app::docker(settings)?,
+            docker: app::connect_docker(settings)?,
             identity,
             state,
         })
@@ -60,9 +60,10 @@ impl FactCollector {
     }
 
     /// All facts, and the strictest policy of all environments.
-    pub(super) async fn facts(&self) -> (PreflightFacts, PreflightSettings) {
-        let (ground, wanted, journal) = tokio::join!(self.docker.host_facts(), self.wanted(), self.journal());
-        let policy = wanted.as_ref().map(strictest).unwrap_or_default();
+    pub(super) async fn gather_facts(&self) -> (PreflightFacts, PreflightSettings) {
+        let (ground, wanted, journal) =
+            tokio::join!(self.docker.host_facts(), self.wanted(), self.check_journal());
+        let policy = wanted.as_ref().map(strictest_policy).unwrap_or_default();
         let (orphans, ports, images) = if let Fact::Unknown(_) = ground.engine {
             let reason = || "the engine does not answer".to_owned();
             (
@@ -72,9 +73,9 @@ impl FactCollector {
             )
         } else {
             tokio::join!(
-                within(self.orphans()),
-                within(self.ports(&wanted)),
-                within(self.images(&wanted)),
+                run_within(self.find_orphans()),
+                run_within(self.list_ports(&wanted)),
+                run_within(self.list_images(&wanted)),
             )
         };
         let facts = PreflightFacts {
@@ -93,7 +94,7 @@ impl FactCollector {
         wanted(&self.settings, &self.state, &self.identity).await
     }
 
-    async fn journal(&self) -> Fact<Result<(), String>> {
+    async fn check_journal(&self) -> Fact<Result<(), String>> {
         if !self.state.private().exists() {
             let root = self.state.root().display();
             return Fact::NotApplicable(format!("no controller has used `{root}` yet"));
@@ -107,19 +108,22 @@ impl FactCollector {
         }
     }
 
-    async fn orphans(&self) -> Fact<Vec<Orphan>> {
-        match orphans::of(&self.settings, &[], None).await {
+    async fn find_orphans(&self) -> Fact<Vec<Orphan>> {
+        match orphans::list_or_clean(&self.settings, &[], None).await {
             Ok(orphans) => Fact::Known(orphans),
             Err(failure) => Fact::Unknown(failure.message().to_owned()),
         }
     }
 
-    async fn ports(&self, wanted: &Wanted) -> Fact<Vec<PortFact>> {
+    async fn list_ports(&self, wanted: &Wanted) -> Fact<Vec<PortFact>> {
         let wanted = match wanted {
             Ok(wanted) => wanted,
             Err(reason) => return Fact::NotApplicable(reason.clone()),
         };
-        let mut ports: Vec<PortFact> = wanted.values().flat_map(|one| ports_of(&one.desired)).collect();
+        let mut ports: Vec<PortFact> = wanted
+            .values()
+            .flat_map(|one| list_ports_of(&one.desired))
+            .collect();
         let numbers = ports.iter().map(|port| port.port).collect();
         let holders = self.docker.port_holders(&numbers).await;
         for port in &mut ports {
@@ -127,7 +131,7 @@ impl FactCollector {
                 .holders
                 .get(&port.port)
                 .cloned()
-                .filter(|holder| !is_itself(holder, port));
+                .filter(|holder| !is_own_port(holder, port));
         }
         let is_taken = ports.iter().any(|port| port.holder.is_some());
         if holders.complete || is_taken || ports.is_empty() {
@@ -138,7 +142,7 @@ impl FactCollector {
         )
     }
 
-    async fn images(&self, wanted: &Wanted) -> Fact<Vec<ImageFact>> {
+    async fn list_images(&self, wanted: &Wanted) -> Fact<Vec<ImageFact>> {
         use futures::StreamExt as _;
         let wanted = match wanted {
             Ok(wanted) => wanted,
@@ -178,7 +182,7 @@ pub(in crate::cli) async fn wanted(settings: &Settings, state: &StateDir, identi
     let read = blocking_io::read(move || {
         let persisted: PersistedState = read_or_default(&there.state_json());
         let stored: PersistedSpecs = read_or_default(&there.specs_json());
-        let registry = spec_files::folder(&own, &own.specs, &identity, stored)?;
+        let registry = spec_files::read_folder(&own, &own.specs, &identity, stored)?;
         Ok((persisted, registry, is_alive(&there)))
     });
     let (persisted, registry, alive): (PersistedState, SpecRegistry, bool) =
@@ -209,12 +213,12 @@ pub(in crate::cli) async fn wanted(settings: &Settings, state: &StateDir, identi
 }
 
 /// A port held by the same service is not a conflict.
-fn is_itself(holder: &PortOwner, port: &PortFact) -> bool {
+fn is_own_port(holder: &PortOwner, port: &PortFact) -> bool {
     matches!(holder, PortOwner::Environment { environment, service }
         if *environment == port.environment && *service == port.service)
 }
 
-fn ports_of(desired: &Desired) -> Vec<PortFact> {
+fn list_ports_of(desired: &Desired) -> Vec<PortFact> {
     let may_move = match desired.ports.strategy {
         PortStrategy::Auto => true,
         PortStrategy::Fail => false,
@@ -233,7 +237,7 @@ fn ports_of(desired: &Desired) -> Vec<PortFact> {
     all.collect()
 }
 
-fn strictest(wanted: &DesiredState) -> PreflightSettings {
+fn strictest_policy(wanted: &DesiredState) -> PreflightSettings {
     let policies = wanted.values().map(|one| one.desired.preflight);
     policies
         .filter(|policy| policy.enabled)
@@ -241,7 +245,7 @@ fn strictest(wanted: &DesiredState) -> PreflightSettings {
         .unwrap_or_default()
 }
 
-async fn within<T>(check: impl Future<Output = Fact<T>>) -> Fact<T> {
+async fn run_within<T>(check: impl Future<Output = Fact<T>>) -> Fact<T> {
     let late = |_| Fact::Unknown(format!("timed out after {} s", HOST_FACTS_TIMEOUT.as_secs()));
     tokio::time::timeout(HOST_FACTS_TIMEOUT, check)
         .await

@@ -16,18 +16,18 @@ const LOOKUP_TIMEOUT: Duration = Duration::from_secs(4);
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// Checks all targets in parallel. The results have the order of the targets.
-pub(super) fn check(targets: &[String]) -> Result<Vec<TargetResult>, Failure> {
+pub(super) fn check_targets(targets: &[String]) -> Result<Vec<TargetResult>, Failure> {
     let parsed: Vec<_> = targets
         .iter()
-        .map(|target| parse(target))
+        .map(|target| parse_target(target))
         .collect::<Result<_, _>>()?;
     super::super::block_on(async {
-        let checks = parsed.into_iter().map(|(host, port)| reach(host, port));
+        let checks = parsed.into_iter().map(|(host, port)| check_target(host, port));
         Ok(futures::future::join_all(checks).await)
     })
 }
 
-fn parse(target: &str) -> Result<(String, Option<u16>), Failure> {
+fn parse_target(target: &str) -> Result<(String, Option<u16>), Failure> {
     match target.rsplit_once(':') {
         None => Ok((target.to_owned(), None)),
         Some((host, port)) => match port.parse() {
@@ -37,8 +37,8 @@ fn parse(target: &str) -> Result<(String, Option<u16>), Failure> {
     }
 }
 
-async fn reach(host: String, port: Option<u16>) -> TargetResult {
-    let addresses = match resolve(host).await {
+async fn check_target(host: String, port: Option<u16>) -> TargetResult {
+    let addresses = match resolve_host(host).await {
         Ok(addresses) => addresses,
         Err(error) => {
             return TargetResult {
@@ -55,7 +55,7 @@ async fn reach(host: String, port: Option<u16>) -> TargetResult {
 }
 
 /// Resolves a name with the resolver of this container, as any program in it would.
-async fn resolve(host: String) -> Result<Vec<IpAddr>, LinkError> {
+async fn resolve_host(host: String) -> Result<Vec<IpAddr>, LinkError> {
     let lookup = tokio::task::spawn_blocking(move || {
         let hints = AddrInfoHints {
             socktype: SockType::Stream.into(),
@@ -123,7 +123,7 @@ mod tests {
             format!("localhost:{closed}"),
             "localhost".to_owned(),
         ];
-        let results = check(&targets).unwrap();
+        let results = check_targets(&targets).unwrap();
         assert_eq!(results[0].error, None);
         assert!(
             matches!(results[1].error, Some(LinkError::Refused(_))),
@@ -131,6 +131,6 @@ mod tests {
         );
         assert_eq!(results[2].error, None);
         assert!(results.iter().all(|result| !result.addresses.is_empty()));
-        assert!(check(&["a:b".to_owned()]).is_err());
+        assert!(check_targets(&["a:b".to_owned()]).is_err());
     }
 }

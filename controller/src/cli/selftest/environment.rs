@@ -30,8 +30,10 @@ impl TestEnvironment {
             let message =
                 "cannot run the selftest: its image is built from this program, which must be a Linux binary";
             return Err(Failure::with_reason(Reason::MissingPrerequisite, message)
-                .exit(Exit::Unexpected)
-                .hint("run `argus selftest` on a Linux host, or in a container with the engine's socket"));
+                .with_exit(Exit::Unexpected)
+                .with_hint(
+                    "run `argus selftest` on a Linux host, or in a container with the engine's socket",
+                ));
         }
         let fresh = identity::new_ulid(clock::now()).to_lowercase();
         let name = format!("argus-selftest-{}", &fresh[fresh.len() - 6..]);
@@ -67,7 +69,7 @@ impl TestEnvironment {
     }
 
     /// Environment of the foreign container that takes the host port.
-    pub(super) fn foreign(&self) -> EnvName {
+    pub(super) fn foreign_env(&self) -> EnvName {
         EnvName::slug(&format!("{}-foreign", self.env)).unwrap_or_else(|_| self.env.clone())
     }
 
@@ -91,7 +93,7 @@ impl TestEnvironment {
         DirBuilder::new().mode(0o700).create(&self.folder)?;
         let home = self.settings.specs.join("selftest");
         let image = home.join("image");
-        own_image::fill(&image)?;
+        own_image::fill_context(&image)?;
         fs::write(home.join("e2e.yaml"), self.spec())
     }
 
@@ -156,6 +158,6 @@ mod tests {
         let read = argus_crds::yaml::read("e2e.yaml", test_env.spec().as_bytes());
         assert!(read.diagnostics.is_empty(), "{:?}", read.diagnostics);
         assert!(read.spec.is_some());
-        assert_eq!(test_env.foreign().as_str(), "argus-selftest-abc123-foreign");
+        assert_eq!(test_env.foreign_env().as_str(), "argus-selftest-abc123-foreign");
     }
 }

@@ -61,7 +61,7 @@ impl Fault {
     }
 
     /// Returns true if the recovery includes a new run of `web`.
-    fn restarts(self) -> bool {
+    fn restarts_container(self) -> bool {
         match self {
             Self::ExitCrash | Self::OomCrash | Self::Stopped | Self::Removed | Self::PortConflict => true,
             Self::Paused | Self::Detached | Self::StaleNetwork | Self::Orphan => false,
@@ -70,7 +70,7 @@ impl Fault {
 }
 
 /// Injects a fault once. Returns the time until the environment was healthy again, or the reason of the failure.
-pub(super) async fn round(
+pub(super) async fn run_round(
     fault: Fault,
     round: u32,
     fixture: &mut Fixture<'_>,
@@ -82,18 +82,18 @@ pub(super) async fn round(
     let other_run = |fixture: &Fixture<'_>| fixture.run().is_some_and(|now| Some(now) != run);
     let broken = |fixture: &Fixture<'_>| !fixture.is_healthy() || other_run(fixture);
     fixture
-        .until(EFFECT_TIMEOUT, broken)
+        .wait_until(EFFECT_TIMEOUT, broken)
         .await?
         .ok_or_else(|| fixture.timed_out(&format!("fault `{}`", fault.name()), EFFECT_TIMEOUT))?;
     let recovered = fixture
-        .until(limit, |fixture| {
-            fixture.is_healthy() && (!fault.restarts() || other_run(fixture))
+        .wait_until(limit, |fixture| {
+            fixture.is_healthy() && (!fault.restarts_container() || other_run(fixture))
         })
         .await?;
     let took = clock::now().since(started);
     let moved = fault != Fault::PortConflict || fixture.port() != port;
     if let Some(id) = foreign {
-        remove(fixture, id).await?;
+        remove_container(fixture, id).await?;
     }
     Ok(match recovered {
         None => Err(format!(
@@ -122,22 +122,24 @@ async fn inject(
     match fault {
         Fault::ExitCrash => send_request(fixture, &id, "crash").await.map(none),
         Fault::OomCrash => send_request(fixture, &id, "fill").await.map(none),
-        Fault::Stopped => execute(fixture, stop(id)).await.map(|_| None),
-        Fault::Paused => finish(fixture.docker.pause(&id)).await.map(|_| None),
+        Fault::Stopped => execute(fixture, stop_action(id)).await.map(|_| None),
+        Fault::Paused => await_action(fixture.docker.pause(&id)).await.map(|_| None),
         Fault::Removed => execute(fixture, Action::RemoveContainer { id, name })
             .await
             .map(|_| None),
         Fault::Detached => {
-            let network = network(fixture)?.1;
-            execute(fixture, disconnect(&network, &name)).await.map(|_| None)
+            let network = find_network(fixture)?.1;
+            execute(fixture, disconnect_action(&network, &name))
+                .await
+                .map(|_| None)
         }
         Fault::StaleNetwork => {
-            let (id, network) = network(fixture)?;
+            let (id, network) = find_network(fixture)?;
             hold(fixture).await?;
             for service in ["db", "web"] {
                 execute(
                     fixture,
-                    disconnect(&network, &format!("{}-{service}", fixture.test_env.env())),
+                    disconnect_action(&network, &format!("{}-{service}", fixture.test_env.env())),
                 )
                 .await?;
             }
@@ -150,7 +152,7 @@ async fn inject(
             };
             hold(fixture).await?;
             execute(fixture, Action::RemoveContainer { id, name }).await?;
-            let env = fixture.test_env.foreign();
+            let env = fixture.test_env.foreign_env();
             // The labels name a controller that does not exist. The selftest's controller would remove its own extra container,
             // and other controllers grant orphans a grace period.
             let controller = identity::new_ulid(clock::now());
@@ -162,7 +164,7 @@ async fn inject(
                     _ => (key, value),
                 })
                 .collect();
-            let stranger = start(fixture, &format!("{env}-{round}"), own, Some(port)).await?;
+            let stranger = start_container(fixture, &format!("{env}-{round}"), own, Some(port)).await?;
             resume(fixture).await?;
             Ok(Some(stranger))
         }
@@ -170,19 +172,19 @@ async fn inject(
             let mut labels = labels;
             labels.insert(labels::SERVICE.to_owned(), "ghost".to_owned());
             let name = format!("{}-ghost-{round}", fixture.test_env.env());
-            start(fixture, &name, labels, None).await.map(|_| None)
+            start_container(fixture, &name, labels, None).await.map(|_| None)
         }
     }
 }
 
-fn stop(id: ContainerId) -> Action {
+fn stop_action(id: ContainerId) -> Action {
     Action::StopContainer {
         id,
         grace: Duration::ZERO,
     }
 }
 
-fn disconnect(network: &str, container: &str) -> Action {
+fn disconnect_action(network: &str, container: &str) -> Action {
     Action::DisconnectNetwork {
         network: network.to_owned(),
         container: container.to_owned(),
@@ -190,7 +192,7 @@ fn disconnect(network: &str, container: &str) -> Action {
 }
 
 /// Network of the environment: id and name.
-fn network(fixture: &Fixture<'_>) -> Result<(argus_core::ident::NetworkId, String), RoundEnd> {
+fn find_network(fixture: &Fixture<'_>) -> Result<(argus_core::ident::NetworkId, String), RoundEnd> {
     let observed = fixture.observer.store.of(fixture.test_env.env());
     let found = observed.and_then(|observed| observed.networks.values().next());
     found
@@ -199,7 +201,7 @@ fn network(fixture: &Fixture<'_>) -> Result<(argus_core::ident::NetworkId, Strin
 }
 
 /// Creates and starts a container with these labels, and with the host port if one is given.
-async fn start(
+async fn start_container(
     fixture: &Fixture<'_>,
     name: &str,
     labels: BTreeMap<String, String>,
@@ -241,7 +243,7 @@ async fn start(
         spec: Box::new(spec),
     };
     let Done::Container(id) = execute(fixture, create).await? else {
-        return Err(Failure::of(
+        return Err(Failure::with_code(
             Code::Internal,
             "cannot start a container: the engine returned no id",
         )
@@ -252,10 +254,10 @@ async fn start(
 }
 
 fn network_name(fixture: &Fixture<'_>) -> String {
-    network(fixture).map_or_else(|_| "bridge".to_owned(), |(_, name)| name)
+    find_network(fixture).map_or_else(|_| "bridge".to_owned(), |(_, name)| name)
 }
 
-async fn remove(fixture: &Fixture<'_>, id: ContainerId) -> Result<(), RoundEnd> {
+async fn remove_container(fixture: &Fixture<'_>, id: ContainerId) -> Result<(), RoundEnd> {
     let name = id.to_string();
     execute(fixture, Action::RemoveContainer { id, name })
         .await
@@ -299,10 +301,10 @@ async fn send_command(fixture: &Fixture<'_>, command: Command) -> Result<(), Rou
 }
 
 async fn execute(fixture: &Fixture<'_>, action: Action) -> Result<Done, RoundEnd> {
-    finish(Box::pin(fixture.docker.execute(&action, &()))).await
+    await_action(Box::pin(fixture.docker.execute(&action, &()))).await
 }
 
-async fn finish(action: impl Future<Output = Result<Done, ActionError>>) -> Result<Done, RoundEnd> {
+async fn await_action(action: impl Future<Output = Result<Done, ActionError>>) -> Result<Done, RoundEnd> {
     let finished = tokio::time::timeout(ACTION_TIMEOUT, action).await;
     let outcome = finished.unwrap_or_else(|_| Err(ActionError::TimedOut("timed out".to_owned())));
     outcome.map_err(|error| crate::app::engine_failure("cannot inject a fault", &error).into())

@@ -50,7 +50,7 @@ pub(super) struct Fixture<'h> {
 
 impl Fixture<'_> {
     /// Waits until the condition is true. `None` after the timeout.
-    pub(super) async fn until(
+    pub(super) async fn wait_until(
         &mut self,
         limit: Duration,
         condition: impl Fn(&Self) -> bool,
@@ -85,7 +85,7 @@ impl Fixture<'_> {
                 && container.inspect.is_some()
                 && ids.any(|id| networks.as_ref().is_some_and(|all| all.contains(id)))
         };
-        let all: Vec<_> = of(store, self.test_env.env()).collect();
+        let all: Vec<_> = containers_of(store, self.test_env.env()).collect();
         let names = ["db", "web"].map(|service| format!("{}-{service}", self.test_env.env()));
         all.len() == names.len()
             && all
@@ -99,7 +99,7 @@ impl Fixture<'_> {
     /// Container of `web`, the target of most faults.
     pub(super) fn web(&self) -> Option<&Container> {
         let name = format!("{}-web", self.test_env.env());
-        of(&self.observer.store, self.test_env.env()).find(|found| found.name == name)
+        containers_of(&self.observer.store, self.test_env.env()).find(|found| found.name == name)
     }
 
     /// Current run of `web`.
@@ -135,7 +135,7 @@ impl Fixture<'_> {
     /// Timeout error of the selftest.
     pub(super) fn timed_out(&self, what: &str, limit: Duration) -> Failure {
         let waited = humantime::format_duration(limit);
-        Failure::of(
+        Failure::with_code(
             Code::Timeout,
             format!(
                 "timed out after {waited} waiting for the selftest's {what}: {}",
@@ -147,12 +147,14 @@ impl Fixture<'_> {
 
     fn status(&self) -> Option<EnvironmentStatus> {
         let state = StateDir::at(self.test_env.settings().state.clone());
-        status::one(&state, self.test_env.env().as_str()).ok().flatten()
+        status::read_environment(&state, self.test_env.env().as_str())
+            .ok()
+            .flatten()
     }
 }
 
 /// Containers of an environment.
-fn of<'w>(store: &'w Store, env: &'w EnvName) -> impl Iterator<Item = &'w Container> {
+fn containers_of<'w>(store: &'w Store, env: &'w EnvName) -> impl Iterator<Item = &'w Container> {
     let ours = |found: &Container| found.owner().is_some_and(|owner| owner.environment == *env);
     store
         .containers()
@@ -161,8 +163,8 @@ fn of<'w>(store: &'w Store, env: &'w EnvName) -> impl Iterator<Item = &'w Contai
 }
 
 /// Returns true if the engine has containers or networks of an environment.
-pub(super) fn has(store: &Store, env: &EnvName) -> bool {
+pub(super) fn has_containers(store: &Store, env: &EnvName) -> bool {
     store
         .of(env)
-        .is_some_and(|observed| !observed.networks.is_empty() || of(store, env).next().is_some())
+        .is_some_and(|observed| !observed.networks.is_empty() || containers_of(store, env).next().is_some())
 }

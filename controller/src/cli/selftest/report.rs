@@ -51,7 +51,7 @@ impl Report {
     }
 
     /// Adds the result of one round.
-    pub(super) fn add(&mut self, fault: Fault, took: Result<Duration, String>) {
+    pub(super) fn add_round(&mut self, fault: Fault, took: Result<Duration, String>) {
         let name = fault.name();
         if self.faults.last().is_none_or(|row| row.name != name) {
             self.faults.push(Row {
@@ -78,22 +78,22 @@ impl Report {
     }
 
     /// Records that later faults were not injected.
-    pub(super) fn give_up(&mut self, fault: Fault) {
+    pub(super) fn set_given_up(&mut self, fault: Fault) {
         self.given_up_at = Some(fault.name());
     }
 
-    pub(super) fn show(&self, format: Option<Format>) -> Result<(), Failure> {
+    pub(super) fn print(&self, format: Option<Format>) -> Result<(), Failure> {
         match format.unwrap_or(Format::Table) {
-            Format::Json => output::json(self),
-            Format::Yaml => output::yaml(self),
+            Format::Json => output::print_json(self),
+            Format::Yaml => output::print_yaml(self),
             Format::Name => {
                 let missed = self.faults.iter().filter(|row| row.recovered < row.total);
-                output::data(&output::lines(missed.map(|row| &row.name)))
+                output::print(&output::join_lines(missed.map(|row| &row.name)))
             }
             Format::Table | Format::Wide => {
-                output::data(&self.text())?;
+                output::print(&self.format_text())?;
                 let left_out = self.left_out.join(", ");
-                output::note(&format!(
+                output::print_note(&format!(
                     "not injected, because these faults affect all containers of the engine: {left_out}"
                 ));
                 Ok(())
@@ -101,7 +101,7 @@ impl Report {
         }
     }
 
-    fn text(&self) -> String {
+    fn format_text(&self) -> String {
         let seconds = |time: Option<&f64>| time.map_or_else(|| "-".to_owned(), |time| format!("{time:.1} s"));
         let mut rows: Vec<Vec<String>> = Vec::new();
         for row in &self.faults {
@@ -116,25 +116,25 @@ impl Report {
         }
         let all = format!("{}/{}", self.recovered, self.total);
         rows.push(vec!["all".to_owned(), all, String::new(), String::new()]);
-        table::text(
+        table::format_table(
             &["FAULT", "RECOVERED", "MEDIAN", "LONGEST"],
             &rows,
-            output::width(),
+            output::terminal_width(),
         )
     }
 
     /// Exit code of the selftest. It succeeds only if the environment recovered from every fault.
-    pub(super) fn outcome(&self) -> Result<Exit, Failure> {
+    pub(super) fn exit(&self) -> Result<Exit, Failure> {
         let missed = self.total - self.recovered;
         if missed == 0 && self.total > 0 && self.given_up_at.is_none() {
             return Ok(Exit::Done);
         }
         let message = format!("no recovery after {missed} of {} faults", self.total);
         let details = serde_json::json!({ "missed": missed, "total": self.total });
-        Err(Failure::of(Code::Timeout, message)
+        Err(Failure::with_code(Code::Timeout, message)
             .with_details(details)
-            .exit(Exit::TimedOut)
-            .hint(
+            .with_exit(Exit::TimedOut)
+            .with_hint(
                 "check the engine with `argus preflight`, or see each reason with `argus selftest -o json`",
             ))
     }
@@ -147,12 +147,12 @@ mod tests {
     #[test]
     fn one_failed_recovery_fails_the_selftest() {
         let mut report = Report::new(2);
-        report.add(Fault::Paused, Ok(Duration::from_millis(10_840)));
-        report.add(Fault::Paused, Ok(Duration::from_millis(9_100)));
-        assert_eq!(report.outcome().unwrap(), Exit::Done);
-        report.add(Fault::StaleNetwork, Err("not whole".to_owned()));
+        report.add_round(Fault::Paused, Ok(Duration::from_millis(10_840)));
+        report.add_round(Fault::Paused, Ok(Duration::from_millis(9_100)));
+        assert_eq!(report.exit().unwrap(), Exit::Done);
+        report.add_round(Fault::StaleNetwork, Err("not whole".to_owned()));
         assert!(matches!(
-            report.outcome(),
+            report.exit(),
             Err(Failure::Error {
                 exit: Exit::TimedOut,
                 ..
@@ -162,13 +162,13 @@ mod tests {
         assert_eq!((&json["recovered"], &json["total"]), (&2.into(), &3.into()));
         assert_eq!(json["faults"][0]["seconds"], serde_json::json!([10.8, 9.1]));
         assert_eq!(json["faults"][1]["misses"][0], "not whole");
-        let text = report.text();
+        let text = report.format_text();
         assert!(text.contains("paused") && text.contains("2/2"), "{text}");
         assert!(text.contains("stale-network") && text.contains("0/1"), "{text}");
     }
 
     #[test]
     fn selftest_without_rounds_fails() {
-        assert!(Report::new(1).outcome().is_err());
+        assert!(Report::new(1).exit().is_err());
     }
 }

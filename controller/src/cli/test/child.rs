@@ -34,7 +34,7 @@ pub(super) enum Output {
 }
 
 /// Runs a command until it ends, times out after `ttl`, or `stop` is cancelled.
-pub(super) async fn run(
+pub(super) async fn run_child(
     case: &Case,
     variables: &BTreeMap<String, String>,
     ttl: Duration,
@@ -57,13 +57,13 @@ pub(super) async fn run(
         .process_group(0)
         .kill_on_drop(true)
         .spawn()?;
-    let group = Group::of(child.id());
+    let group = Group::with_leader(child.id());
     let tails = (RefCell::default(), RefCell::default());
     let (out, err) = (child.stdout.take(), child.stderr.take());
     let forward_output = async {
         tokio::join!(
-            forward(out, output == Output::Aside, &tails.0),
-            forward(err, true, &tails.1)
+            forward_output(out, output == Output::Aside, &tails.0),
+            forward_output(err, true, &tails.1)
         )
     };
     let mut forward_output = pin!(forward_output);
@@ -89,7 +89,7 @@ pub(super) async fn run(
             }
         }
     };
-    group.ended(ending);
+    group.mark_ended(ending);
     if !quiet {
         // Background processes may keep the output open. They are not waited for.
         drop(tokio::time::timeout(OUTPUT_GRACE, forward_output).await);
@@ -106,7 +106,7 @@ pub(super) async fn run(
 }
 
 /// Forwards a stream, and keeps its end in `tail`.
-async fn forward(from: Option<impl AsyncRead + Unpin>, to_stderr: bool, tail: &RefCell<Vec<u8>>) {
+async fn forward_output(from: Option<impl AsyncRead + Unpin>, to_stderr: bool, tail: &RefCell<Vec<u8>>) {
     let Some(mut from) = from else { return };
     let mut buffer = [0; 4096];
     while let Ok(read @ 1..) = from.read(&mut buffer).await {
@@ -129,7 +129,7 @@ async fn forward(from: Option<impl AsyncRead + Unpin>, to_stderr: bool, tail: &R
 struct Group(std::cell::Cell<Option<Pid>>);
 
 impl Group {
-    fn of(leader: Option<u32>) -> Self {
+    fn with_leader(leader: Option<u32>) -> Self {
         let leader = leader.and_then(|id| i32::try_from(id).ok());
         Self(std::cell::Cell::new(leader.and_then(Pid::from_raw)))
     }
@@ -142,7 +142,7 @@ impl Group {
     }
 
     /// Handles the end of the leader. Background processes continue, unless the command was terminated.
-    fn ended(&self, was_terminated: bool) {
+    fn mark_ended(&self, was_terminated: bool) {
         if was_terminated {
             self.signal(Signal::KILL);
         }

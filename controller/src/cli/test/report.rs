@@ -73,7 +73,7 @@ fn milliseconds<S: serde::Serializer>(took: &Duration, to: S) -> Result<S::Ok, S
 }
 
 impl Attempt {
-    pub(super) fn passed(&self) -> bool {
+    pub(super) fn has_passed(&self) -> bool {
         self.exit_code == Some(0) && !self.timed_out
     }
 
@@ -85,7 +85,7 @@ impl Attempt {
             .any(|found| found.attribution == Attribution::Infrastructure)
     }
 
-    fn ended(&self) -> String {
+    fn format_end(&self) -> String {
         match (self.timed_out, self.exit_code, self.signal) {
             (true, _, _) => "timed out".to_owned(),
             (false, Some(code), _) => format!("exit code {code}"),
@@ -107,8 +107,8 @@ impl Outcome {
         }
     }
 
-    pub(super) fn of(name: String, attempts: Vec<Attempt>) -> Self {
-        let passed = attempts.last().is_some_and(Attempt::passed);
+    pub(super) fn from_attempts(name: String, attempts: Vec<Attempt>) -> Self {
+        let passed = attempts.last().is_some_and(Attempt::has_passed);
         let own = attempts.iter().filter(|attempt| !attempt.was_disrupted());
         Self {
             name,
@@ -117,13 +117,13 @@ impl Outcome {
             } else {
                 SuiteResult::Failed
             },
-            flaky: passed && own.into_iter().any(|attempt| !attempt.passed()),
+            flaky: passed && own.into_iter().any(|attempt| !attempt.has_passed()),
             reason: None,
             attempts,
         }
     }
 
-    fn restarts(&self) -> usize {
+    fn count_restarts(&self) -> usize {
         let during = self.attempts.iter().filter_map(|attempt| attempt.during.as_ref());
         during.map(|during| during.restarts_during_run).sum()
     }
@@ -131,13 +131,13 @@ impl Outcome {
 
 impl Report {
     /// Text with one line per suite, and one per failure of a service.
-    pub(super) fn summary(&self) -> String {
+    pub(super) fn format_summary(&self) -> String {
         let mut text = String::new();
         for suite in &self.suites {
             let took: Duration = suite.attempts.iter().map(|attempt| attempt.duration).sum();
             let took = format!("{:.1} s", took.as_secs_f64());
-            let tries = output::count(suite.attempts.len(), "attempt");
-            let ended = suite.attempts.last().map(Attempt::ended).unwrap_or_default();
+            let tries = output::format_count(suite.attempts.len(), "attempt");
+            let ended = suite.attempts.last().map(Attempt::format_end).unwrap_or_default();
             // Writing into a String cannot fail.
             let _ = match suite.result {
                 SuiteResult::Passed if suite.flaky => {
@@ -168,14 +168,14 @@ impl Report {
                 .iter()
                 .filter_map(|attempt| attempt.during.as_ref())
             {
-                text.push_str(&super::disruptions(during));
+                text.push_str(&super::format_disruptions(during));
             }
         }
         text
     }
 
     /// Error for the failed suites, with the last output of the last failure. `None` if no suite failed.
-    pub(super) fn error(&self) -> Option<StructuredError> {
+    pub(super) fn to_error(&self) -> Option<StructuredError> {
         let failed: Vec<_> = self
             .suites
             .iter()
@@ -187,14 +187,14 @@ impl Report {
             .suites
             .iter()
             .filter(|suite| suite.result != SuiteResult::Skipped);
-        let restarts: usize = self.suites.iter().map(Outcome::restarts).sum();
+        let restarts: usize = self.suites.iter().map(Outcome::count_restarts).sum();
         let message = format!(
             "{} of {} failed on `{}`: {} ({})",
             failed.len(),
-            output::count(ran.count(), "suite"),
+            output::format_count(ran.count(), "suite"),
             self.environment,
             names.join(", "),
-            last.ended(),
+            last.format_end(),
         );
         let error = StructuredError::new(Code::TestsFailed, message)
             .environment(&self.environment)
@@ -272,7 +272,7 @@ pub(super) mod tests {
     #[test]
     fn late_pass_is_flaky_unless_disrupted() {
         let of = |attempts: &[Attempt]| {
-            let outcome = Outcome::of("smoke".to_owned(), attempts.to_vec());
+            let outcome = Outcome::from_attempts("smoke".to_owned(), attempts.to_vec());
             (outcome.result, outcome.flaky)
         };
         assert_eq!(of(&[attempt(0, false)]), (SuiteResult::Passed, false));
@@ -290,14 +290,14 @@ pub(super) mod tests {
 
     #[test]
     fn failed_suites_give_one_error_with_output() {
-        let good = Outcome::of("unit".to_owned(), vec![attempt(0, false)]);
-        assert!(report(vec![good]).error().is_none());
+        let good = Outcome::from_attempts("unit".to_owned(), vec![attempt(0, false)]);
+        assert!(report(vec![good]).to_error().is_none());
         let failing = report(vec![
-            Outcome::of("unit".to_owned(), vec![attempt(0, false)]),
-            Outcome::of("smoke".to_owned(), vec![attempt(3, true), attempt(3, false)]),
+            Outcome::from_attempts("unit".to_owned(), vec![attempt(0, false)]),
+            Outcome::from_attempts("smoke".to_owned(), vec![attempt(3, true), attempt(3, false)]),
             Outcome::skipped("old", "it has no `command`".to_owned()),
         ]);
-        let error = failing.error().unwrap();
+        let error = failing.to_error().unwrap();
         assert_eq!(error.code, Code::TestsFailed);
         assert_eq!(
             error.message,

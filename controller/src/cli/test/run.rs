@@ -19,7 +19,7 @@ use super::report::{Attempt, Outcome, Report, SuiteResult};
 use super::suite::{self, Case, next_delay};
 use crate::blocking_io;
 use crate::cli::output::{self, Format};
-use crate::cli::wait::{WaitGoal, until};
+use crate::cli::wait::{WaitGoal, wait_until};
 use crate::cli::{client, logs, status};
 use crate::exit::{Exit, Failure};
 use crate::settings::{Options, Settings, SpecOptions};
@@ -35,10 +35,10 @@ pub(super) struct Run {
     #[arg(long = "suite", value_name = "ID", conflicts_with = "command")]
     suites: Vec<String>,
     /// Maximum time until the environment is ready
-    #[arg(long, value_name = "TIME", default_value = "120s", value_parser = crate::settings::span)]
+    #[arg(long, value_name = "TIME", default_value = "120s", value_parser = crate::settings::parse_duration)]
     timeout: Duration,
     /// Maximum duration of an attempt
-    #[arg(long, value_name = "TIME", default_value = "10m", value_parser = crate::settings::span)]
+    #[arg(long, value_name = "TIME", default_value = "10m", value_parser = crate::settings::parse_duration)]
     ttl: Duration,
     /// Name of the holder, shown to other users
     #[arg(long, env = "ARGUS_HOLDER", value_name = "NAME")]
@@ -55,27 +55,27 @@ pub(super) struct Run {
 }
 
 impl Run {
-    pub(super) fn carry_out(self, options: &Options) -> Result<Exit, Failure> {
+    pub(super) fn execute(self, options: &Options) -> Result<Exit, Failure> {
         let settings = Settings::resolve(options, &SpecOptions::default())?;
         let state = StateDir::at(settings.state);
-        status::named(&self.environment)?;
+        status::parse_environment(&self.environment)?;
         crate::cli::block_on(async {
             let signals = Signals::subscribe()
                 .map_err(|error| Failure::operation_failed("cannot take signals", &error))?;
             let stop = CancellationToken::new();
             tokio::select! {
-                ended = self.all(&state, &stop) => ended,
+                ended = self.run_suites(&state, &stop) => ended,
                 () = signals.wait_for_second(stop.clone()) => Ok(Exit::Interrupted),
             }
         })
     }
 
-    async fn all(&self, state: &StateDir, stop: &CancellationToken) -> Result<Exit, Failure> {
-        let Some(initial) = self.ready(state, stop).await? else {
+    async fn run_suites(&self, state: &StateDir, stop: &CancellationToken) -> Result<Exit, Failure> {
+        let Some(initial) = self.wait_until_ready(state, stop).await? else {
             return Ok(Exit::Interrupted);
         };
         let (mut cases, mut suites) = (Vec::new(), Vec::new());
-        for chosen in self.chosen(state, &initial).await? {
+        for chosen in self.select_cases(state, &initial).await? {
             match chosen {
                 Ok(case) => cases.push(case),
                 Err(skipped) => suites.push(skipped),
@@ -97,13 +97,15 @@ impl Run {
                 self.environment,
                 reasons.join("; ")
             );
-            return Err(Failure::of(Code::PrereqMissing, message).hint(format!(
-                "run a command with `argus test run {} -- COMMAND`",
-                self.environment
-            )));
+            return Err(
+                Failure::with_code(Code::PrereqMissing, message).with_hint(format!(
+                    "run a command with `argus test run {} -- COMMAND`",
+                    self.environment
+                )),
+            );
         }
         for case in cases {
-            match self.outcome(state, &case, stop).await? {
+            match self.run_case(state, &case, stop).await? {
                 Some(outcome) => suites.push(outcome),
                 None => return Ok(Exit::Interrupted),
             }
@@ -114,15 +116,15 @@ impl Run {
             port_mappings: initial.port_mappings,
             suites,
         };
-        self.show(&report)?;
-        match report.error() {
+        self.print_report(&report)?;
+        match report.to_error() {
             None => Ok(Exit::Done),
-            Some(error) => Err(Failure::new(self.redacted(state, error).await)),
+            Some(error) => Err(Failure::new(self.redact_error(state, error).await)),
         }
     }
 
     /// Runs a case until its last attempt. `None` if stopped.
-    async fn outcome(
+    async fn run_case(
         &self,
         state: &StateDir,
         case: &Case,
@@ -130,15 +132,15 @@ impl Run {
     ) -> Result<Option<Outcome>, Failure> {
         let mut attempts = Vec::new();
         loop {
-            if self.ready(state, stop).await?.is_none() {
+            if self.wait_until_ready(state, stop).await?.is_none() {
                 return Ok(None);
             }
-            attempts.push(self.attempt(state, case, stop).await?);
+            attempts.push(self.run_attempt(state, case, stop).await?);
             if stop.is_cancelled() {
                 return Ok(None);
             }
             let Some(delay) = next_delay(&attempts, &case.retry) else {
-                return Ok(Some(Outcome::of(case.name.clone(), attempts)));
+                return Ok(Some(Outcome::from_attempts(case.name.clone(), attempts)));
             };
             tokio::select! {
                 () = tokio::time::sleep(delay) => {}
@@ -148,13 +150,13 @@ impl Run {
     }
 
     /// Runs one attempt with a test lease, which ends together with it.
-    async fn attempt(
+    async fn run_attempt(
         &self,
         state: &StateDir,
         case: &Case,
         stop: &CancellationToken,
     ) -> Result<Attempt, Failure> {
-        let environment = status::named(&self.environment)?;
+        let environment = status::parse_environment(&self.environment)?;
         let begin = Command::BeginTest {
             environment: environment.clone(),
             case: case.name.clone(),
@@ -162,23 +164,25 @@ impl Run {
             holder: self.holder.clone(),
             purpose: None,
         };
-        client::send(state, &begin).await.map_err(client::failure)?;
-        let variables = variables(state, &self.environment).await?;
+        client::send(state, &begin)
+            .await
+            .map_err(client::command_failure)?;
+        let variables = read_variables(state, &self.environment).await?;
         let output = if self.is_for_programs() {
             Output::Aside
         } else {
             Output::AsWritten
         };
-        let ran = child::run(case, &variables, self.ttl, output, stop).await;
+        let ran = child::run_child(case, &variables, self.ttl, output, stop).await;
         let end = Command::EndTest {
             environment,
             case: case.name.clone(),
         };
         let during = match client::send(state, &end).await {
-            Ok(reply) => super::report(&reply),
+            Ok(reply) => super::find_report(&reply),
             Err(error) => {
-                let error = client::failure(error);
-                output::note(&format!(
+                let error = client::command_failure(error);
+                output::print_note(&format!(
                     "note: failures of services during the test are unknown: {}",
                     error.message()
                 ));
@@ -190,14 +194,14 @@ impl Run {
             Err(error) => {
                 let program = case.words.first().map_or("", String::as_str);
                 let message = format!("cannot start `{program}` in `{}`: {error}", case.folder.display());
-                Err(Failure::of(Code::PrereqMissing, message)
-                    .hint("install the program, or set the `command` of the suite"))
+                Err(Failure::with_code(Code::PrereqMissing, message)
+                    .with_hint("install the program, or set the `command` of the suite"))
             }
         }
     }
 
     /// Waits until the environment is Ready. `None` if stopped.
-    async fn ready(
+    async fn wait_until_ready(
         &self,
         state: &StateDir,
         stop: &CancellationToken,
@@ -205,16 +209,16 @@ impl Run {
         // The sync makes earlier edits effective. Without a controller it fails immediately, because leases need one.
         client::send(state, &Command::Sync)
             .await
-            .map_err(client::failure)?;
+            .map_err(client::command_failure)?;
         let names = [self.environment.clone()];
         tokio::select! {
-            ready = until(state, Some(&names), WaitGoal::Ready, self.timeout, |_| {}) => Ok(ready?.pop()),
+            ready = wait_until(state, Some(&names), WaitGoal::Ready, self.timeout, |_| {}) => Ok(ready?.pop()),
             () = stop.cancelled() => Ok(None),
         }
     }
 
     /// Cases to run, in the order of the file. Suites that cannot run are skipped with their reason.
-    async fn chosen(
+    async fn select_cases(
         &self,
         state: &StateDir,
         status: &EnvironmentStatus,
@@ -237,55 +241,61 @@ impl Run {
         }
         let (there, named) = (state.clone(), status.spec_path.clone());
         let (file, tests) = blocking_io::read(move || {
-            let specs = status::controller(&there)?.map(|controller| controller.specs);
+            let specs = status::read_controller(&there)?.map(|controller| controller.specs);
             let path = PathBuf::from(specs.unwrap_or_default()).join(named);
-            tests(&path).map(|tests| (path, tests))
+            read_tests(&path).map(|tests| (path, tests))
         })
         .await?;
         let folder = file.parent().unwrap_or(Path::new("."));
-        let known: Vec<_> = tests.suites.iter().map(suite::id).collect();
+        let known: Vec<_> = tests.suites.iter().map(suite::suite_id).collect();
         if known.is_empty() {
             let message = format!("`{}` has no suites under `tests`", file.display());
-            return Err(Failure::of(Code::PrereqMissing, message).hint(format!(
-                "run a command with `argus test run {} -- COMMAND`",
-                self.environment
-            )));
+            return Err(
+                Failure::with_code(Code::PrereqMissing, message).with_hint(format!(
+                    "run a command with `argus test run {} -- COMMAND`",
+                    self.environment
+                )),
+            );
         }
         if let Some(unknown) = self.suites.iter().find(|id| !known.contains(&id.as_str())) {
             let message = format!("`{}` has no suite `{unknown}`", self.environment);
-            return Err(Failure::usage(message).hint(format!("suites: {}", known.join(", "))));
+            return Err(Failure::usage(message).with_hint(format!("suites: {}", known.join(", "))));
         }
         let chosen = |id: &str| self.suites.is_empty() || self.suites.iter().any(|wanted| wanted == id);
-        let all = tests.suites.iter().filter(|it| chosen(suite::id(it)));
+        let all = tests.suites.iter().filter(|it| chosen(suite::suite_id(it)));
         Ok(all
             .map(|it| {
-                suite::case(it, &tests, folder).map_err(|reason| Outcome::skipped(suite::id(it), reason))
+                suite::create_case(it, &tests, folder)
+                    .map_err(|reason| Outcome::skipped(suite::suite_id(it), reason))
             })
             .collect())
     }
 
-    fn show(&self, report: &Report) -> Result<(), Failure> {
+    fn print_report(&self, report: &Report) -> Result<(), Failure> {
         match self.output {
-            Some(Format::Json) => output::json(report),
-            Some(Format::Yaml) => output::yaml(report),
+            Some(Format::Json) => output::print_json(report),
+            Some(Format::Yaml) => output::print_yaml(report),
             Some(Format::Name) => {
                 let ran = report
                     .suites
                     .iter()
                     .filter(|suite| suite.result != SuiteResult::Skipped);
-                output::data(&output::lines(ran.map(|suite| suite.name.as_str())))
+                output::print(&output::join_lines(ran.map(|suite| suite.name.as_str())))
             }
-            Some(Format::Table | Format::Wide) | None => output::data(&report.summary()),
+            Some(Format::Table | Format::Wide) | None => output::print(&report.format_summary()),
         }
     }
 
     /// The error without secrets in its output.
-    async fn redacted(&self, state: &StateDir, error: StructuredError) -> StructuredError {
+    async fn redact_error(&self, state: &StateDir, error: StructuredError) -> StructuredError {
         let (there, env) = (state.clone(), self.environment.clone());
-        let read = blocking_io::read(move || Ok(logs::secrets(&there, &env))).await;
+        let read = blocking_io::read(move || Ok(logs::read_secrets(&there, &env))).await;
         let secrets: Secrets = read.unwrap_or_default();
-        let shown = |tail: Option<String>| secrets.redacted(&tail.unwrap_or_default());
-        let (out, err) = (shown(error.stdout_tail.clone()), shown(error.stderr_tail.clone()));
+        let redact = |tail: Option<String>| secrets.redacted(&tail.unwrap_or_default());
+        let (out, err) = (
+            redact(error.stdout_tail.clone()),
+            redact(error.stderr_tail.clone()),
+        );
         error.tails(&out, &err)
     }
 
@@ -295,21 +305,21 @@ impl Run {
 }
 
 /// Suites of a file. Other errors in the file are ignored.
-fn tests(path: &Path) -> Result<Tests, Failure> {
+fn read_tests(path: &Path) -> Result<Tests, Failure> {
     let bytes = std::fs::read(path)
         .map_err(|error| Failure::operation_failed(&format!("cannot read `{}`", path.display()), &error))?;
     let read = argus_crds::yaml::read(&path.display().to_string(), &bytes);
     match read.spec {
         Some(spec) => Ok(spec.tests.unwrap_or_default()),
         None => Err(
-            Failure::of(Code::SpecInvalid, format!("cannot parse `{}`", path.display()))
-                .hint(format!("check the file with `argus validate {}`", path.display())),
+            Failure::with_code(Code::SpecInvalid, format!("cannot parse `{}`", path.display()))
+                .with_hint(format!("check the file with `argus validate {}`", path.display())),
         ),
     }
 }
 
 /// Environment variables of tests: the addresses in `environments/ENV.env`, and the name of the environment.
-async fn variables(state: &StateDir, env: &str) -> Result<BTreeMap<String, String>, Failure> {
+async fn read_variables(state: &StateDir, env: &str) -> Result<BTreeMap<String, String>, Failure> {
     let path = state.environments().join(format!("{env}.env"));
     let text = blocking_io::read(move || match std::fs::read_to_string(&path) {
         Ok(text) => Ok(text),

@@ -20,12 +20,12 @@ pub(super) struct Case {
 }
 
 /// Id of a suite on the command line.
-pub(super) fn id(suite: &Suite) -> &str {
+pub(super) fn suite_id(suite: &Suite) -> &str {
     suite.id.as_deref().unwrap_or(&suite.name)
 }
 
 /// Case of a suite, to be run in the folder of its file. The error is the reason of a skip.
-pub(super) fn case(suite: &Suite, tests: &Tests, folder: &Path) -> Result<Case, String> {
+pub(super) fn create_case(suite: &Suite, tests: &Tests, folder: &Path) -> Result<Case, String> {
     let Suite {
         name: _,
         id: _,
@@ -58,7 +58,7 @@ pub(super) fn case(suite: &Suite, tests: &Tests, folder: &Path) -> Result<Case, 
         (Runner::Playwright, None) => tool(&["npx", "playwright", "test"], "--config"),
     };
     Ok(Case {
-        name: id(suite).to_owned(),
+        name: suite_id(suite).to_owned(),
         words,
         folder: folder.to_owned(),
         retry: retry.or(tests.retry).unwrap_or_default(),
@@ -72,7 +72,7 @@ pub(super) fn next_delay(attempts: &[Attempt], retry: &TestRetry) -> Option<Dura
     let last = attempts.last()?;
     let excused = attempts.iter().position(Attempt::was_disrupted);
     let counted = attempts.len() - usize::from(excused.is_some());
-    if last.passed() {
+    if last.has_passed() {
         return None;
     }
     if excused == Some(attempts.len() - 1) {
@@ -131,9 +131,9 @@ mod tests {
         let cases: Vec<_> = tests
             .suites
             .iter()
-            .map(|suite| match case(suite, &tests, Path::new("/spec")) {
+            .map(|suite| match create_case(suite, &tests, Path::new("/spec")) {
                 Ok(case) => format!("{} {:?} {}", case.name, case.words, case.retry.max_attempts),
-                Err(reason) => format!("{}: {reason}", id(suite)),
+                Err(reason) => format!("{}: {reason}", suite_id(suite)),
             })
             .collect();
         assert_eq!(

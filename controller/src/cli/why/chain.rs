@@ -84,7 +84,7 @@ pub(super) fn is_good(row: &ServiceStatus) -> bool {
 }
 
 /// Chain of a service.
-pub(super) fn of(state: &StateDir, status: &EnvironmentStatus, service: &ServiceStatus) -> Chain {
+pub(super) fn create_chain(state: &StateDir, status: &EnvironmentStatus, service: &ServiceStatus) -> Chain {
     let mut chain = Chain {
         service: Some(service.name.clone()),
         links: Vec::new(),
@@ -94,55 +94,55 @@ pub(super) fn of(state: &StateDir, status: &EnvironmentStatus, service: &Service
     let mut visited: Vec<&str> = Vec::new();
     loop {
         visited.push(&row.name);
-        chain.links.push(state_of(status, row));
+        chain.links.push(state_link(status, row));
         chain
             .links
-            .extend(row.waiting_on.as_ref().map(|on| wait(row, on)));
+            .extend(row.waiting_on.as_ref().map(|on| wait_link(row, on)));
         let on = row.waiting_on.as_ref().and_then(|on| on.service.as_deref());
         let Some(next) = on.and_then(|name| status.services.iter().find(|row| row.name == name)) else {
             // Earlier failures of a good dependency explain nothing.
             if visited.len() == 1 || !is_good(row) {
-                failure(state, status, row, &mut chain);
+                add_failure(state, status, row, &mut chain);
             }
             break;
         };
         if visited.contains(&next.name.as_str()) {
             let what = format!("`{}` again: circular wait", next.name);
-            chain.links.push(link(Kind::Cycle, Some(next), what));
+            chain.links.push(create_link(Kind::Cycle, Some(next), what));
             break;
         }
         row = next;
     }
-    with_causes(chain)
+    fill_causes(chain)
 }
 
 /// Chain of an environment: its file, the engine, and errors of services without their own chain.
-pub(super) fn of_environment(status: &EnvironmentStatus, chains: &[Chain]) -> Chain {
+pub(super) fn create_environment_chain(status: &EnvironmentStatus, chains: &[Chain]) -> Chain {
     let ready = status.services.iter().filter(|row| is_good(row)).count();
     let what = format!(
         "environment `{}` is {:?}, {ready} of {} ready",
         status.environment,
         status.phase,
-        output::count(status.services.len(), "service")
+        output::format_count(status.services.len(), "service")
     );
     let mut links = vec![Link {
         at: Some(status.as_of.clone()),
-        ..link(Kind::State, None, what)
+        ..create_link(Kind::State, None, what)
     }];
     let has_chain = |error: &StructuredError| chains.iter().any(|chain| chain.service == error.service);
     let errors: Vec<&StructuredError> = status.errors.iter().filter(|error| !has_chain(error)).collect();
-    let waits = get::waits(status);
+    let waits = get::format_waits(status);
     if chains.is_empty() && !waits.is_empty() {
-        links.push(link(Kind::Wait, None, waits));
+        links.push(create_link(Kind::Wait, None, waits));
     }
-    links.extend(errors.iter().map(|error| of_error(None, error)));
+    links.extend(errors.iter().map(|error| error_link(None, error)));
     let mut remedies: Vec<Remedy> = Vec::new();
     for remedy in errors.iter().flat_map(|error| &error.remedies) {
         if !remedies.contains(remedy) {
             remedies.push(remedy.clone());
         }
     }
-    with_causes(Chain {
+    fill_causes(Chain {
         service: None,
         links,
         remedies,
@@ -150,7 +150,7 @@ pub(super) fn of_environment(status: &EnvironmentStatus, chains: &[Chain]) -> Ch
 }
 
 /// Sets the cause of each link to the statement of the next one. Two failures in a row do not explain each other.
-fn with_causes(mut chain: Chain) -> Chain {
+fn fill_causes(mut chain: Chain) -> Chain {
     let next = |pair: &[Link]| {
         let apart = pair[0].kind == Kind::Failure && pair[1].kind == Kind::Failure;
         (!apart).then(|| pair[1].what.clone())
@@ -162,7 +162,7 @@ fn with_causes(mut chain: Chain) -> Chain {
     chain
 }
 
-fn link(kind: Kind, row: Option<&ServiceStatus>, what: String) -> Link {
+fn create_link(kind: Kind, row: Option<&ServiceStatus>, what: String) -> Link {
     Link {
         kind,
         service: row.map(|row| row.name.clone()),
@@ -178,7 +178,7 @@ fn link(kind: Kind, row: Option<&ServiceStatus>, what: String) -> Link {
     }
 }
 
-fn state_of(status: &EnvironmentStatus, row: &ServiceStatus) -> Link {
+fn state_link(status: &EnvironmentStatus, row: &ServiceStatus) -> Link {
     let mut what = format!("`{}` is {:?}", row.name, row.state);
     match row.health {
         Health::None => {}
@@ -190,23 +190,23 @@ fn state_of(status: &EnvironmentStatus, row: &ServiceStatus) -> Link {
     }
     if row.restarts > 0 {
         let times = usize::try_from(row.restarts).unwrap_or(usize::MAX);
-        let _ = write!(what, ", {}", output::count(times, "restart"));
+        let _ = write!(what, ", {}", output::format_count(times, "restart"));
     }
     Link {
         at: Some(status.as_of.clone()),
-        ..link(Kind::State, Some(row), what)
+        ..create_link(Kind::State, Some(row), what)
     }
 }
 
-fn wait(row: &ServiceStatus, on: &WaitingOn) -> Link {
+fn wait_link(row: &ServiceStatus, on: &WaitingOn) -> Link {
     Link {
         until: on.until.clone(),
         code: on.error,
-        ..link(Kind::Wait, Some(row), on.message.clone())
+        ..create_link(Kind::Wait, Some(row), on.message.clone())
     }
 }
 
-fn of_error(row: Option<&ServiceStatus>, error: &StructuredError) -> Link {
+fn error_link(row: Option<&ServiceStatus>, error: &StructuredError) -> Link {
     let what = match (&error.service, row) {
         (Some(service), None) => format!("`{service}`: {}", error.message),
         (Some(_) | None, _) => error.message.clone(),
@@ -215,28 +215,28 @@ fn of_error(row: Option<&ServiceStatus>, error: &StructuredError) -> Link {
         at: error.timestamp.clone(),
         code: Some(error.code),
         error_id: error.error_id.clone(),
-        ..link(Kind::Failure, row, what)
+        ..create_link(Kind::Failure, row, what)
     }
 }
 
 /// Adds the last failure, the end of its run, and its evidence.
-fn failure(state: &StateDir, status: &EnvironmentStatus, row: &ServiceStatus, chain: &mut Chain) {
+fn add_failure(state: &StateDir, status: &EnvironmentStatus, row: &ServiceStatus, chain: &mut Chain) {
     let Some(error) = &row.last_error else {
         return;
     };
-    chain.links.push(of_error(Some(row), error));
+    chain.links.push(error_link(Some(row), error));
     if !is_good(row) {
         chain.remedies.clone_from(&error.remedies);
     }
-    let mut endings = failure::summaries_of(error);
+    let mut endings = failure::summaries_in_error(error);
     let Some(last) = endings.pop() else {
         return;
     };
     endings.reverse();
-    let mut what = format!("run {}: {}", last.run, last.words());
+    let mut what = format!("run {}: {}", last.run, last.format_end());
     let answers = last.probe_answers.iter();
     for more in last
-        .memory()
+        .format_memory()
         .into_iter()
         .chain(answers.map(|(question, answer)| format!("{question}: {answer}")))
     {
@@ -247,19 +247,21 @@ fn failure(state: &StateDir, status: &EnvironmentStatus, row: &ServiceStatus, ch
         at: last.ended_at.clone(),
         ending: Some(last.clone()),
         before: endings,
-        ..link(Kind::Run, Some(row), what)
+        ..create_link(Kind::Run, Some(row), what)
     });
-    chain.links.push(evidence(state, &status.environment, row, &last));
+    chain
+        .links
+        .push(evidence_link(state, &status.environment, row, &last));
 }
 
-fn evidence(state: &StateDir, env: &str, row: &ServiceStatus, last: &RunSummary) -> Link {
+fn evidence_link(state: &StateDir, env: &str, row: &ServiceStatus, last: &RunSummary) -> Link {
     let folder = state.evidence_run(env, &row.name, last.run);
     let words = |stream: &str, line: &str| format!("last line on {stream}: {line}");
     let last_line = last.last_line.as_ref().map(|line| words("stderr", line));
-    match evidence_store::one(state, env, &row.name, last.run) {
+    match evidence_store::find_run(state, env, &row.name, last.run) {
         Ok(Some(stored)) => {
             let last = |stderr| {
-                let lines = stored.lines(stderr).ok()?;
+                let lines = stored.read_stream(stderr).ok()?;
                 let mut lines = lines.into_iter().rev();
                 lines.find(|line| !line.text.trim().is_empty())
             };
@@ -274,17 +276,17 @@ fn evidence(state: &StateDir, env: &str, row: &ServiceStatus, last: &RunSummary)
             Link {
                 at: Some(stored.facts.taken_at.clone()),
                 evidence: Some(stored.folder.display().to_string()),
-                ..link(Kind::Evidence, Some(row), what)
+                ..create_link(Kind::Evidence, Some(row), what)
             }
         }
         Ok(None) => {
             let what = last_line.unwrap_or_else(|| format!("no evidence of run {}", last.run));
-            link(Kind::Evidence, Some(row), what)
+            create_link(Kind::Evidence, Some(row), what)
         }
         // The evidence is private to the controller's user. The status contains its last line.
         Err(_) => Link {
             evidence: Some(folder.display().to_string()),
-            ..link(
+            ..create_link(
                 Kind::Evidence,
                 Some(row),
                 last_line.unwrap_or_else(|| "private to the controller's user".to_owned()),

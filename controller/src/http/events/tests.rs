@@ -6,8 +6,8 @@ use super::*;
 use crate::client::tests::{assert_complete, full_of_errors};
 use crate::metrics::HttpMetrics;
 
-/// Creates a client of a controller with the statuses in `shown`.
-fn client(shown: &watch::Sender<Arc<StatusDocuments>>, kind: &str) -> Client {
+/// Creates a client of a controller with the statuses in `statuses`.
+fn client(statuses: &watch::Sender<Arc<Statuses>>, kind: &str) -> Client {
     let dir = tempfile::tempdir().unwrap();
     let feed = Feed::from_files(dir.path().join("journal.jsonl"));
     let query = EventsQuery {
@@ -15,15 +15,15 @@ fn client(shown: &watch::Sender<Arc<StatusDocuments>>, kind: &str) -> Client {
         ..EventsQuery::default()
     };
     Client {
-        filter: filter(&query).unwrap(),
+        filter: parse_filter(&query).unwrap(),
         newest: watch::Sender::new(0).subscribe(),
         feed,
-        shown: shown.subscribe(),
+        statuses: statuses.subscribe(),
         last: 0,
         known: Arc::default(),
         fresh: true,
         trust: Trust::Anyone,
-        _listening: HttpMetrics::default().listening(),
+        _listening: HttpMetrics::default().count_open_stream(),
     }
 }
 
@@ -39,16 +39,16 @@ async fn first_events(
     data.map(|data| serde_json::from_str(data).unwrap()).collect()
 }
 
-fn shown(status: EnvironmentStatus) -> Arc<StatusDocuments> {
-    let mut shown = StatusDocuments::default();
-    shown.environments.insert(status.environment.clone(), status);
-    Arc::new(shown)
+fn record_to_json(status: EnvironmentStatus) -> Arc<Statuses> {
+    let mut statuses = Statuses::default();
+    statuses.environments.insert(status.environment.clone(), status);
+    Arc::new(statuses)
 }
 
 #[tokio::test]
 async fn new_listener_receives_every_current_error() {
-    let sender = watch::Sender::new(shown(full_of_errors()));
-    let value = first_events(stream_of(client(&sender, "problem")), Code::ALL.len()).await;
+    let sender = watch::Sender::new(record_to_json(full_of_errors()));
+    let value = first_events(event_stream(client(&sender, "problem")), Code::ALL.len()).await;
     for (code, value) in Code::ALL.iter().zip(&value) {
         assert_complete(*code, value);
     }
@@ -61,25 +61,25 @@ async fn rephrased_error_is_not_sent_again() {
         let mut status = all.clone();
         status.errors = vec![all.errors[index].clone()];
         message.clone_into(&mut status.errors[0].message);
-        shown(status)
+        record_to_json(status)
     };
     let sender = watch::Sender::new(one(0, "first"));
     let mut client = client(&sender, "problem");
     assert_eq!(client.next().await.unwrap().len(), 1);
     sender.send_replace(one(0, "the same, again"));
-    assert!(client.changes().is_empty());
+    assert!(client.change_events().is_empty());
     sender.send_replace(one(1, "another"));
     assert_eq!(client.next().await.unwrap().len(), 1);
 }
 
 #[tokio::test]
 async fn controller_errors_go_to_unfiltered_listeners() {
-    let mut shown = StatusDocuments::default();
-    shown.controller.errors = full_of_errors().errors;
-    let sender = watch::Sender::new(Arc::new(shown));
+    let mut statuses = Statuses::default();
+    statuses.controller.errors = full_of_errors().errors;
+    let sender = watch::Sender::new(Arc::new(statuses));
     let mut everything = client(&sender, "problem");
-    assert_eq!(everything.snapshot().len(), Code::ALL.len());
+    assert_eq!(everything.snapshot_events().len(), Code::ALL.len());
     let mut of_one = client(&sender, "problem");
     of_one.filter.environments.insert("shop".to_owned());
-    assert!(of_one.snapshot().is_empty());
+    assert!(of_one.snapshot_events().is_empty());
 }

@@ -14,7 +14,7 @@ use crate::exit::Failure;
 const SUFFIXES: [&str; 2] = [".e2e.yaml", ".e2e.yml"];
 
 /// Returns the current file of an environment, if it is in the specs folder.
-pub(super) fn held(specs: &Path, spec_path: Option<&str>) -> Option<PathBuf> {
+pub(super) fn find_current_file(specs: &Path, spec_path: Option<&str>) -> Option<PathBuf> {
     let spec_path = Path::new(spec_path.filter(|spec_path| !spec_path.is_empty())?);
     let path = if spec_path.is_absolute() {
         spec_path.to_path_buf()
@@ -22,11 +22,11 @@ pub(super) fn held(specs: &Path, spec_path: Option<&str>) -> Option<PathBuf> {
         specs.join(spec_path)
     };
     let inside = path.strip_prefix(specs).ok()?.to_str()?.to_owned();
-    (safe(&inside).is_ok() && path.exists()).then_some(path)
+    (check_file_name(&inside).is_ok() && path.exists()).then_some(path)
 }
 
 /// Returns a message if the file cannot be written there: another file or another environment is in the way.
-pub(super) fn conflict(
+pub(super) fn conflict_failure(
     client: &ControllerClient,
     env: &str,
     path: &Path,
@@ -38,14 +38,17 @@ pub(super) fn conflict(
             "environment `{env}` is already in `{holder}`; omit `name`, or choose another `isolation.namespace`"
         ));
     }
-    let there = path.exists().then(|| spec_files::file(client.settings(), path))?;
+    let there = path
+        .exists()
+        .then(|| spec_files::read_file(client.settings(), path))?;
     let written = there.desired.map(|desired| desired.env.to_string());
     // A file with mistakes still holds its last environment.
     let holds = || {
-        let shown = client.shown().ok()?;
+        let statuses = client.read_statuses().ok()?;
         let specs = client.settings().specs.as_path();
-        let mut all = shown.environments.values();
-        let it = all.find(|status| held(specs, Some(&status.spec_path)).as_deref() == Some(path))?;
+        let mut all = statuses.environments.values();
+        let it =
+            all.find(|status| find_current_file(specs, Some(&status.spec_path)).as_deref() == Some(path))?;
         Some(it.environment.clone())
     };
     let other = written.or_else(holds).filter(|other| other != env)?;
@@ -56,7 +59,7 @@ pub(super) fn conflict(
 }
 
 /// Checks that the controller reads a file of this name: in the specs folder or directly in one of its folders.
-pub(super) fn safe(name: &str) -> Result<PathBuf, Failure> {
+pub(super) fn check_file_name(name: &str) -> Result<PathBuf, Failure> {
     let parts: Vec<&str> = name.split('/').collect();
     let plain = |part: &&str| {
         let fits = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
@@ -74,7 +77,7 @@ pub(super) fn safe(name: &str) -> Result<PathBuf, Failure> {
 }
 
 /// Writes a file atomically: a temporary file is renamed. Returns false if the content is already the same.
-pub(super) fn write(specs: &Path, path: &Path, bytes: &[u8]) -> io::Result<bool> {
+pub(super) fn write_file(specs: &Path, path: &Path, bytes: &[u8]) -> io::Result<bool> {
     if std::fs::read(path).is_ok_and(|there| there == bytes) {
         return Ok(false);
     }
@@ -108,7 +111,7 @@ mod tests {
     #[test]
     fn invalid_spec_file_names_are_rejected() {
         for good in ["e2e.yaml", "shop.e2e.yaml", "team/e2e.yml", "a_b-1.e2e.yml"] {
-            assert!(safe(good).is_ok(), "{good}");
+            assert!(check_file_name(good).is_ok(), "{good}");
         }
         for bad in [
             "",
@@ -124,7 +127,7 @@ mod tests {
             "./e2e.yaml",
             "..e2e.yaml",
         ] {
-            assert!(safe(bad).is_err(), "{bad}");
+            assert!(check_file_name(bad).is_err(), "{bad}");
         }
     }
 
@@ -136,12 +139,12 @@ mod tests {
         std::fs::create_dir_all(&outside).unwrap();
         std::os::unix::fs::symlink(&outside, specs.join("team")).unwrap();
         std::os::unix::fs::symlink(outside.join("x"), specs.join("e2e.yaml")).unwrap();
-        assert!(write(&specs, &specs.join("team/e2e.yaml"), b"x").is_err());
-        assert!(write(&specs, &specs.join("e2e.yaml"), b"x").is_err());
+        assert!(write_file(&specs, &specs.join("team/e2e.yaml"), b"x").is_err());
+        assert!(write_file(&specs, &specs.join("e2e.yaml"), b"x").is_err());
         assert_eq!(std::fs::read_dir(&outside).unwrap().count(), 0);
-        assert!(write(&specs, &specs.join("new/e2e.yaml"), b"x").unwrap());
+        assert!(write_file(&specs, &specs.join("new/e2e.yaml"), b"x").unwrap());
         assert!(
-            !write(&specs, &specs.join("new/e2e.yaml"), b"x").unwrap(),
+            !write_file(&specs, &specs.join("new/e2e.yaml"), b"x").unwrap(),
             "the content is the same"
         );
     }

@@ -8,22 +8,24 @@ use argus_core::time::Timestamp;
 use argus_crds::error::Code;
 use argus_crds::status::{BreakerScope, Phase};
 
-use super::super::gauges::word;
+use super::super::gauges::enum_label;
 use super::{Counters, History};
 
 impl Counters {
     /// Counts a record.
-    pub(in crate::metrics) fn enter(&self, record: &Record) {
-        self.history().last = record.seq;
+    pub(in crate::metrics) fn count_record(&self, record: &Record) {
+        self.lock_history().last = record.seq;
         let kind = match &record.entry {
             Entry::Intent(_) => "intent",
             Entry::Result {
                 verb, outcome, ms, ..
             } => {
-                self.actions.with_label_values(&[verb, &word(outcome)]).inc();
+                self.actions
+                    .with_label_values(&[verb, &enum_label(outcome)])
+                    .inc();
                 self.action_seconds
                     .with_label_values(&[verb])
-                    .observe(seconds(*ms));
+                    .observe(to_seconds(*ms));
                 "result"
             }
             Entry::Event(event) => {
@@ -47,10 +49,10 @@ impl Counters {
                 let Some(after) = after_ms else { return };
                 self.detect_seconds
                     .with_label_values(&[code.as_str()])
-                    .observe(seconds(*after));
+                    .observe(to_seconds(*after));
                 if let (Some(env), Some(service)) = (environment, service) {
                     let since = at - Duration::from_millis(*after);
-                    self.history().record_failure(env, service, (since, *code));
+                    self.lock_history().record_failure(env, service, (since, *code));
                 }
             }
             Event::Restart {
@@ -64,12 +66,12 @@ impl Counters {
                 let labels = [environment.to_string(), service.clone(), reason];
                 let count = self.restarts.with_label_values(&labels);
                 count.inc_by(u64::from(*times));
-                self.history().restarts.insert(labels);
+                self.lock_history().restarts.insert(labels);
             }
             Event::Recovered { environment, service } => {
                 self.recovered.inc();
                 let since = self
-                    .history()
+                    .lock_history()
                     .unhealthy
                     .remove(&(environment.clone(), service.clone()));
                 if let Some((since, code)) = since {
@@ -83,7 +85,7 @@ impl Counters {
             } => {
                 self.given_up.inc();
                 // The recovery then depends on a person, so its time is not measured.
-                self.history()
+                self.lock_history()
                     .unhealthy
                     .remove(&(environment.clone(), service.clone()));
             }
@@ -93,11 +95,11 @@ impl Counters {
                 after_ms,
                 ..
             } => {
-                if *to == word(Phase::Ready) {
-                    self.history().ready.insert(environment.clone(), at);
+                if *to == enum_label(Phase::Ready) {
+                    self.lock_history().ready.insert(environment.clone(), at);
                 }
                 if let Some(after) = after_ms {
-                    self.ready_seconds.observe(seconds(*after));
+                    self.ready_seconds.observe(to_seconds(*after));
                 }
             }
             Event::PortMoved { .. } => self.ports.inc(),
@@ -106,7 +108,9 @@ impl Counters {
                     Some(_) => BreakerScope::Environment,
                     None => BreakerScope::Engine,
                 };
-                self.breakers.with_label_values(&[&word(scope), &word(to)]).inc();
+                self.breakers
+                    .with_label_values(&[&enum_label(scope), &enum_label(to)])
+                    .inc();
             }
             Event::OrphanFound { what, .. } => self.orphans_found.with_label_values(&[what]).inc(),
             Event::OrphanRemoved { what, .. } => self.orphans_removed.with_label_values(&[what]).inc(),
@@ -144,6 +148,6 @@ impl History {
 }
 
 #[allow(clippy::cast_precision_loss, reason = "nothing takes 285,000 years")]
-fn seconds(ms: u64) -> f64 {
+fn to_seconds(ms: u64) -> f64 {
     ms as f64 / 1_000.0
 }

@@ -29,7 +29,7 @@ fn before(action: ActionId) -> Option<&'static [&'static str]> {
 /// Expected exit code and text of a command that cannot succeed here.
 fn excuse(action: ActionId) -> Option<(i32, &'static str)> {
     if action == ActionId::ResumeController {
-        // Another test ends mode Safe, with a full disk of the state directory.
+        // Another test ends safe mode, with a full disk of the state directory.
         return Some((1, "not in mode `Safe`"));
     }
     if action == ActionId::ReportBug {

@@ -5,7 +5,7 @@ use std::path::{Component, Path, PathBuf};
 use serde_json::{Value, json};
 
 /// Scalar as text. `None` for other values.
-pub(super) fn text(value: &Value) -> Option<String> {
+pub(super) fn scalar_to_text(value: &Value) -> Option<String> {
     match value {
         Value::String(text) => Some(text.clone()),
         Value::Number(_) | Value::Bool(_) => Some(value.to_string()),
@@ -14,7 +14,7 @@ pub(super) fn text(value: &Value) -> Option<String> {
 }
 
 /// Wraps a single value into a list.
-pub(super) fn list(value: &Value) -> Value {
+pub(super) fn to_list(value: &Value) -> Value {
     match value {
         Value::Array(_) => value.clone(),
         one => json!([one]),
@@ -22,28 +22,33 @@ pub(super) fn list(value: &Value) -> Value {
 }
 
 /// List of `a:b` from a list or a map.
-pub(super) fn pairs(value: &Value, between: char) -> Value {
+pub(super) fn join_pairs(value: &Value, between: char) -> Value {
     match value {
         Value::Object(map) => map
             .iter()
-            .map(|(name, value)| json!(format!("{name}{between}{}", text(value).unwrap_or_default())))
+            .map(|(name, value)| {
+                json!(format!(
+                    "{name}{between}{}",
+                    scalar_to_text(value).unwrap_or_default()
+                ))
+            })
             .collect(),
         Value::Array(all) => {
             let one = |one: &Value| {
                 json!(
-                    text(one)
+                    scalar_to_text(one)
                         .unwrap_or_default()
                         .replacen('=', &between.to_string(), 1)
                 )
             };
             all.iter().map(one).collect()
         }
-        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => list(value),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => to_list(value),
     }
 }
 
 /// Translates a duration such as `1m30s` to seconds or milliseconds.
-pub(super) fn span(value: &Value) -> Option<Value> {
+pub(super) fn translate_duration(value: &Value) -> Option<Value> {
     let span = humantime::parse_duration(value.as_str()?).ok()?;
     let millis = span.as_millis();
     Some(if millis % 1_000 == 0 {
@@ -54,8 +59,8 @@ pub(super) fn span(value: &Value) -> Option<Value> {
 }
 
 /// Translates a size such as `512m`, `1gb` or a number of bytes.
-pub(super) fn size(value: &Value) -> Option<Value> {
-    let text = text(value)?;
+pub(super) fn translate_size(value: &Value) -> Option<Value> {
+    let text = scalar_to_text(value)?;
     let at = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
     let number: u64 = text[..at].parse().ok()?;
     let unit = match text[at..].to_ascii_lowercase().as_str() {
@@ -69,15 +74,15 @@ pub(super) fn size(value: &Value) -> Option<Value> {
 }
 
 /// Translates a port in either form to `[ip:]host:container[/udp]`.
-pub(super) fn port(value: &Value) -> Option<String> {
+pub(super) fn translate_port(value: &Value) -> Option<String> {
     if !value.is_object() {
-        return text(value);
+        return scalar_to_text(value);
     }
-    let target = text(&value["target"])?;
-    let host = text(&value["host_ip"])
+    let target = scalar_to_text(&value["target"])?;
+    let host = scalar_to_text(&value["host_ip"])
         .map(|ip| format!("{ip}:"))
         .unwrap_or_default();
-    let published = text(&value["published"])
+    let published = scalar_to_text(&value["published"])
         .map(|port| format!("{port}:"))
         .unwrap_or_default();
     let udp = if value["protocol"] == "udp" { "/udp" } else { "" };
@@ -87,17 +92,17 @@ pub(super) fn port(value: &Value) -> Option<String> {
 }
 
 /// Translates a volume to the short form. The error is the text of a note.
-pub(super) fn volume(value: &Value, back: &Path) -> Result<String, String> {
-    let shown = || text(value).unwrap_or_else(|| value.to_string());
+pub(super) fn translate_volume(value: &Value, back: &Path) -> Result<String, String> {
+    let written = || scalar_to_text(value).unwrap_or_else(|| value.to_string());
     let (source, target, mode) = if let Some(text) = value.as_str() {
         let mut parts = text.splitn(3, ':');
         match (parts.next(), parts.next(), parts.next()) {
             (Some(source), Some(target), mode) => (source, target, mode.map(str::to_owned)),
-            (_, _, _) => return Err(format!("volume `{}`: it has no name or no target", shown())),
+            (_, _, _) => return Err(format!("volume `{}`: it has no name or no target", written())),
         }
     } else {
         let (Some(source), Some(target)) = (value["source"].as_str(), value["target"].as_str()) else {
-            return Err(format!("volume `{}`", shown()));
+            return Err(format!("volume `{}`", written()));
         };
         let mode = (value["read_only"] == true).then(|| "ro".to_owned());
         (source, target, mode)
@@ -106,18 +111,18 @@ pub(super) fn volume(value: &Value, back: &Path) -> Result<String, String> {
     if !source.starts_with(['.', '/', '~']) {
         return Ok(format!("{source}:{target}{mode}"));
     }
-    let inside = joined(back, source);
+    let inside = join_paths(back, source);
     if source.starts_with(['/', '~']) || inside.starts_with("..") {
         return Err(format!(
             "volume `{}`: outside the folder of this file, which needs `--allow-mount`",
-            shown()
+            written()
         ));
     }
     Ok(format!("./{}:{target}{mode}", inside.display()))
 }
 
 /// Joins two paths without `.` components.
-pub(super) fn joined(folder: &Path, path: &str) -> PathBuf {
+pub(super) fn join_paths(folder: &Path, path: &str) -> PathBuf {
     let joined: PathBuf = folder
         .join(path)
         .components()
@@ -144,13 +149,13 @@ mod tests {
 
     #[test]
     fn compose_values_are_translated() {
-        assert_eq!(span(&json!("1m30s")), Some(json!("90s")));
+        assert_eq!(translate_duration(&json!("1m30s")), Some(json!("90s")));
         assert_eq!(
-            span(&json!("1.5s")).or(span(&json!("1500ms"))),
+            translate_duration(&json!("1.5s")).or(translate_duration(&json!("1500ms"))),
             Some(json!("1500ms"))
         );
-        assert_eq!(size(&json!("512m")), Some(json!("512MB")));
-        assert_eq!(size(&json!(1024)), Some(json!(1024)));
+        assert_eq!(translate_size(&json!("512m")), Some(json!("512MB")));
+        assert_eq!(translate_size(&json!(1024)), Some(json!(1024)));
         for (written, expected) in [
             (json!("127.0.0.1:80:80"), "127.0.0.1:80:80"),
             (json!(80), "80"),
@@ -160,9 +165,9 @@ mod tests {
             ),
             (json!({ "target": 53, "host_ip": "127.0.0.1" }), "53"),
         ] {
-            assert_eq!(port(&written).unwrap(), expected);
+            assert_eq!(translate_port(&written).unwrap(), expected);
         }
-        assert_eq!(pairs(&json!({ "a": "1.2.3.4" }), ':'), json!(["a:1.2.3.4"]));
+        assert_eq!(join_pairs(&json!({ "a": "1.2.3.4" }), ':'), json!(["a:1.2.3.4"]));
     }
 
     #[test]
@@ -180,7 +185,11 @@ mod tests {
                 Some("data:/data:ro"),
             ),
         ] {
-            assert_eq!(volume(&written, back).ok().as_deref(), expected, "{written}");
+            assert_eq!(
+                translate_volume(&written, back).ok().as_deref(),
+                expected,
+                "{written}"
+            );
         }
     }
 }
