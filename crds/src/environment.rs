@@ -69,7 +69,7 @@ pub struct E2eSpec {
 
 /// Service of a file with its effective name and its path.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Declared<'a> {
+pub struct DeclaredService<'a> {
     /// Name of the service, otherwise of its container, otherwise of the project.
     pub name: &'a str,
     /// Path of the service in the file, such as `services[2]` or `service`.
@@ -80,8 +80,8 @@ pub struct Declared<'a> {
 
 impl E2eSpec {
     /// Returns the effective services in the order of the file: those of `services`, otherwise the one of `service`.
-    pub fn declared(&self) -> Vec<Declared<'_>> {
-        let declared = |path: String, service| Declared {
+    pub fn declared_services(&self) -> Vec<DeclaredService<'_>> {
+        let declared = |path: String, service| DeclaredService {
             name: self.name_of(service),
             path,
             service,

@@ -109,7 +109,7 @@ impl StructuredError {
     /// assert_eq!(retry.command.as_deref(), Some("argus retry shop"));
     /// ```
     pub fn new(code: Code, message: impl Into<String>) -> Self {
-        let entry = code.about();
+        let entry = code.explanation();
         Self {
             code,
             category: entry.category,

@@ -7,7 +7,7 @@
 //! - [`E2eSpec`] is the root of a spec file. Its parts are in [`service`], [`mock`], [`suite`], [`resilience`] and
 //!   [`probe`].
 //! - [`HumanDuration`], [`ByteSize`] and [`CpuCount`] in [`quantity`] parse and print values with units.
-//! - [`StructuredError`] is the only error type of the public interfaces. [`Code::about`] returns the table entry of
+//! - [`StructuredError`] is the only error type of the public interfaces. [`Code::explanation`] returns the table entry of
 //!   a code, and [`Remedy`] is a suggested action.
 //! - [`status`] and [`incident`] hold the documents that Argus writes to its state directory.
 //! - [`schema`] generates the JSON Schemas and the CRD from these types. Doc comments on serialized types become
@@ -35,7 +35,7 @@ pub mod yaml;
 
 pub use diagnostic::{Diagnostic, DiagnosticSeverity, Location, render};
 pub use environment::{
-    Argus, Declared, Deletion, E2eSpec, Isolation, Network, Policy, PortRange, Project, RestartMode,
+    Argus, DeclaredService, Deletion, E2eSpec, Isolation, Network, Policy, PortRange, Project, RestartMode,
     RestartPolicy, Rollback, VolumeDeletion,
 };
 pub use error::{ActionId, Call, Category, Class, Code, Explanation, Remedy, Severity, StructuredError};
@@ -51,4 +51,4 @@ pub use suite::{
     History, HistoryStorage, Parallel, Retention, RetryBackoff, Runner, Suite, TestRetry, Tests,
 };
 pub use text::{Command, PortText};
-pub use yaml::{ParsedSpec, SourceMap, Span, read, to_yaml};
+pub use yaml::{ParsedSpec, SourceMap, read, to_yaml};

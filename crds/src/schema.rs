@@ -93,7 +93,7 @@ pub fn crd() -> Value {
 }
 
 /// Generated file in `crds/`.
-pub struct Generated {
+pub struct GeneratedFile {
     /// Name of the file.
     pub name: &'static str,
     /// Content of the file.
@@ -101,32 +101,32 @@ pub struct Generated {
 }
 
 /// Returns all generated files. `cargo run -p argus-crds --example generate` writes them.
-pub fn generated() -> Result<Vec<Generated>, YamlError> {
+pub fn generated_files() -> Result<Vec<GeneratedFile>, YamlError> {
     let pretty = |value: &Value| format!("{value:#}\n");
     let comment =
         "# Generated from the types in crds/src; written by `cargo run -p argus-crds --example generate`.\n";
     Ok(vec![
-        Generated {
+        GeneratedFile {
             name: "e2e.schema.json",
             content: pretty(&e2e_schema()),
         },
-        Generated {
+        GeneratedFile {
             name: "status.schema.json",
             content: pretty(&status_schema()),
         },
-        Generated {
+        GeneratedFile {
             name: "error.schema.json",
             content: pretty(&error_schema()),
         },
-        Generated {
+        GeneratedFile {
             name: "incident.schema.json",
             content: pretty(&incident_schema()),
         },
-        Generated {
+        GeneratedFile {
             name: "preflight.schema.json",
             content: pretty(&preflight_schema()),
         },
-        Generated {
+        GeneratedFile {
             name: "environment.yaml",
             content: format!("{comment}{}", to_yaml(&crd())?),
         },

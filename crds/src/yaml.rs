@@ -44,9 +44,6 @@ pub const MAX_ALIASES: usize = 256;
 /// Maximum number of services in an environment.
 pub const MAX_SERVICES: usize = 500;
 
-/// Alias of [`Location`].
-pub type Span = Location;
-
 /// Result of [`read`].
 #[derive(Clone, Debug)]
 pub struct ParsedSpec {

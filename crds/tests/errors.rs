@@ -12,7 +12,7 @@ fn every_code_has_a_complete_table_entry() {
     let mut seen = BTreeSet::new();
     assert_eq!(Code::ALL.len(), 42);
     for code in Code::ALL {
-        let entry = code.about();
+        let entry = code.explanation();
         assert!(
             seen.insert(entry.summary),
             "{code} has the summary of another code"
@@ -62,7 +62,7 @@ fn port_codes_share_one_category() {
         Code::PortExhaustion,
         Code::PortStaleAllocation,
     ] {
-        assert_eq!(code.about().category, Category::Network, "{code}");
+        assert_eq!(code.explanation().category, Category::Network, "{code}");
     }
 }
 
@@ -88,7 +88,9 @@ fn remedies_contain_no_placeholders() {
             assert!(remedy.command.is_some() && remedy.mcp.is_some(), "{text}");
         }
         assert!(
-            Code::ALL.iter().any(|code| code.about().actions.contains(action)),
+            Code::ALL
+                .iter()
+                .any(|code| code.explanation().actions.contains(action)),
             "no code suggests {action:?}"
         );
     }

@@ -146,7 +146,7 @@ fn services_in_a_map_keep_order_and_take_their_keys() {
         .spec
         .unwrap();
     let names: Vec<_> = spec
-        .declared()
+        .declared_services()
         .into_iter()
         .map(|declared| declared.name.to_owned())
         .collect();
@@ -155,7 +155,10 @@ fn services_in_a_map_keep_order_and_take_their_keys() {
         .spec
         .unwrap();
     assert_eq!(
-        (short.declared()[0].name, short.declared()[0].path.as_str()),
+        (
+            short.declared_services()[0].name,
+            short.declared_services()[0].path.as_str()
+        ),
         ("demo-e2e", "service")
     );
     assert_eq!(

@@ -12,7 +12,7 @@ use crate::path;
 use crate::record::{Recording, Recordings};
 use crate::request::Request;
 use crate::route::{Nearest, Table};
-use argus_crds::mock::config::{MockConfig, RESERVED};
+use argus_crds::mock::config::{MockConfig, RESERVED_PATH};
 
 /// Mock that is ready to respond.
 #[derive(Debug)]
@@ -198,7 +198,7 @@ fn unrecorded(request: &Request, recordings: usize) -> MockReply {
 pub fn is_reserved(request: &Request) -> bool {
     path::segments(&request.path)
         .first()
-        .is_some_and(|first| format!("/{first}") == RESERVED)
+        .is_some_and(|first| format!("/{first}") == RESERVED_PATH)
 }
 
 fn unmatched(request: &Request, mut nearest: Vec<Nearest>) -> MockReply {

@@ -6,7 +6,7 @@
 //!
 //! - [`CompiledMock::new`] compiles a [`MockConfig`] and returns diagnostics about it. [`CompiledMock::decide`] finds the
 //!   response to a request.
-//! - [`check`] returns diagnostics about an `OpenAPI` document.
+//! - [`check_openapi`] returns diagnostics about an `OpenAPI` document.
 //! - [`Target`] describes the real service of a mock in mode `record`.
 //! - [`journal`] keeps the latest requests of a mock, without secrets.
 //!
@@ -26,10 +26,10 @@ mod secret;
 mod when;
 
 pub use answer::MockReply;
-pub use argus_crds::mock::config::{MockConfig, RESERVED, VERSION};
+pub use argus_crds::mock::config::{MockConfig, RESERVED_PATH, VERSION};
 pub use compiled::{CompiledMock, Decision, is_reserved};
 pub use fill::Moment;
 pub use forward::{Target, end_to_end_headers};
-pub use openapi::check;
+pub use openapi::check_openapi;
 pub use record::Recording;
 pub use request::{Content, Request};

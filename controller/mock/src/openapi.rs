@@ -61,11 +61,11 @@ pub(crate) struct Operation {
 ///
 /// ```rust
 /// let text = "openapi: 3.1.0\ninfo: { title: shop, version: '1' }\npaths: { users: {} }\n";
-/// let diagnostics = argus_mock::check(text);
+/// let diagnostics = argus_mock::check_openapi(text);
 /// assert_eq!(diagnostics[0].message, "the path `users` does not start with `/`");
 /// assert_eq!(diagnostics[0].hint.as_deref(), Some("write `/users`"));
 /// ```
-pub fn check(text: &str) -> Vec<Diagnostic> {
+pub fn check_openapi(text: &str) -> Vec<Diagnostic> {
     Document::read(text, 3).1
 }
 

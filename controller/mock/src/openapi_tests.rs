@@ -287,7 +287,7 @@ fn document_errors_are_reported_with_their_line() {
         ),
     ];
     for (text, line, message) in cases {
-        let diagnostics = check(&text);
+        let diagnostics = check_openapi(&text);
         let found: Vec<_> = diagnostics
             .iter()
             .map(|found| (found.location.map(|place| place.line), found.message.as_str()))
@@ -310,10 +310,10 @@ fn document_errors_are_reported_with_their_line() {
 fn unusual_documents_never_panic() {
     let document = SHOP.as_bytes();
     for end in (0..document.len()).step_by(7) {
-        let _ = check(&String::from_utf8_lossy(&document[..end]));
+        let _ = check_openapi(&String::from_utf8_lossy(&document[..end]));
     }
     let deep = format!("openapi: 3.1.0\npaths: {}{}\n", "{a: ".repeat(40), "}".repeat(40));
-    assert!(check(&deep)[0].message.contains("nests deeper"));
+    assert!(check_openapi(&deep)[0].message.contains("nests deeper"));
     // A schema that only refers to itself, and an infinitely nested one.
     for schema in [
         "{ $ref: \"#/components/schemas/A\" }",

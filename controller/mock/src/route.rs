@@ -9,7 +9,7 @@ use crate::fill::{Moment, TemplateContext, unresolvable_hint};
 use crate::path::Pattern;
 use crate::request::Request;
 use crate::when;
-use argus_crds::mock::config::RESERVED;
+use argus_crds::mock::config::RESERVED_PATH;
 
 /// Routes in order of precedence.
 #[derive(Clone, Debug, Default)]
@@ -153,10 +153,10 @@ fn check_route(route: &MockRoute, at: &str, diagnostics: &mut Vec<Diagnostic>) {
     let segments = crate::path::segments(&route.path);
     if segments
         .first()
-        .is_some_and(|first| format!("/{first}") == RESERVED)
+        .is_some_and(|first| format!("/{first}") == RESERVED_PATH)
     {
         let message = format!(
-            "the path `{}` is below `{RESERVED}`, which is reserved for the mock server",
+            "the path `{}` is below `{RESERVED_PATH}`, which is reserved for the mock server",
             route.path
         );
         diagnostics.push(Diagnostic::error(format!("{at}.path"), message).hint("choose another path"));

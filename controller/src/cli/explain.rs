@@ -41,7 +41,7 @@ impl Explain {
                 Format::Yaml => output::print_yaml(&explain_all())?,
                 Format::Name => output::print(&output::join_lines(Code::ALL))?,
                 Format::Table | Format::Wide => {
-                    let row = |code: &Code| vec![code.to_string(), code.about().summary.to_owned()];
+                    let row = |code: &Code| vec![code.to_string(), code.explanation().summary.to_owned()];
                     let rows: Vec<_> = Code::ALL.iter().map(row).collect();
                     output::print(&table::format_table(
                         &["CODE", "MEANING"],
@@ -86,7 +86,7 @@ const SERVICE: &str = "SERVICE";
 
 /// Returns the meaning of a code.
 pub(crate) fn explain_code(code: Code) -> Meaning {
-    let about = code.about();
+    let about = code.explanation();
     Meaning {
         code,
         category: about.category,

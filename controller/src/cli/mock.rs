@@ -4,7 +4,7 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 
 use argus_crds::error::{Code, Reason};
-use argus_crds::mock::config::RESERVED;
+use argus_crds::mock::config::RESERVED_PATH;
 use argus_crds::status::{EnvironmentStatus, ServiceRole};
 use argus_reconciler::state_dir::StateDir;
 use clap::{Args, Subcommand};
@@ -145,7 +145,7 @@ pub(crate) async fn read_requests_after(
     tail: usize,
 ) -> Result<MockRequestsPage, Failure> {
     let at = find_address(status, mock)?;
-    let path = format!("{RESERVED}/requests?after={after}&limit={tail}");
+    let path = format!("{RESERVED_PATH}/requests?after={after}&limit={tail}");
     let response = client::get_from(at, &path)
         .await
         .map_err(|error| unavailable_failure(at, &error))?;

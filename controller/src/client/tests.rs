@@ -58,7 +58,7 @@ pub(crate) fn full_of_errors() -> EnvironmentStatus {
 /// Checks all fields of an error that every interface must contain.
 pub(crate) fn assert_complete(code: Code, value: &Value) {
     assert_valid("error.schema.json", value);
-    let about = code.about();
+    let about = code.explanation();
     assert_eq!(value["code"], code.as_str(), "{value:#}");
     assert_eq!(value["category"], json!(about.category), "{value:#}");
     assert_eq!(value["severity"], json!(about.severity), "{value:#}");
@@ -180,7 +180,7 @@ async fn http_problem_has_all_error_fields() {
         assert_eq!(value["type"], format!("urn:argus:error:{code}"));
         assert_eq!(value["status"], status.as_u16());
         assert_eq!(value["detail"], value["message"]);
-        assert_eq!(value["title"], code.about().summary);
+        assert_eq!(value["title"], code.explanation().summary);
     }
 }
 

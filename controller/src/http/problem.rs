@@ -148,7 +148,7 @@ impl IntoResponse for Problem {
         let error = add_time(*self.error);
         let body = Body {
             kind: format!("urn:argus:error:{}", error.code),
-            title: error.code.about().summary,
+            title: error.code.explanation().summary,
             status: self.status.as_u16(),
             detail: &error.message,
             error: &error,

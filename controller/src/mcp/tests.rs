@@ -346,7 +346,7 @@ async fn every_error_code_reaches_results_statuses_and_resources() {
             words.contains(code.as_str()) && words.contains("try again in 7 s"),
             "{words}"
         );
-        for action in code.about().actions {
+        for action in code.explanation().actions {
             let remedy = action.remedy(Some("shop"), Some("api"));
             let call = remedy.mcp.as_ref().map(|call| call.tool.clone());
             assert!(words.contains(&remedy.summary), "{words}");

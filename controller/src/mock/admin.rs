@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use argus_crds::error::Code;
-use argus_mock::{MockReply, RESERVED, Request};
+use argus_mock::{MockReply, RESERVED_PATH, Request};
 use bytes::Bytes;
 use serde::Serialize;
 use serde_json::json;
@@ -14,7 +14,7 @@ pub(super) async fn respond(request: &Request, shared: &Shared) -> MockReply {
     let page = request
         .path
         .trim_end_matches('/')
-        .strip_prefix(RESERVED)
+        .strip_prefix(RESERVED_PATH)
         .unwrap_or_default();
     match (request.method.as_str(), page) {
         ("GET" | "HEAD", "/health") => health_reply(shared, 200),
@@ -46,7 +46,7 @@ pub(super) async fn respond(request: &Request, shared: &Shared) -> MockReply {
             let pages = ["GET /health", "POST /reload", "GET /requests", "DELETE /requests"];
             let pages: Vec<String> = pages
                 .iter()
-                .map(|page| page.replace(" /", &format!(" {RESERVED}/")))
+                .map(|page| page.replace(" /", &format!(" {RESERVED_PATH}/")))
                 .collect();
             let message = format!("unknown admin request `{method} {}`", request.path);
             MockReply::refusal(404, Code::MockNoRoute, &message, &json!({ "available": pages }))

@@ -30,12 +30,12 @@ impl Code {
     /// ```rust
     /// use argus_crds::{ActionId, Code};
     ///
-    /// let entry = Code::PortConflict.about();
+    /// let entry = Code::PortConflict.explanation();
     /// assert!(entry.retryable);
     /// assert_eq!(entry.actions.first(), Some(&ActionId::FreePort));
     /// ```
     #[allow(clippy::too_many_lines, reason = "one table shows that no code is missing")]
-    pub const fn about(self) -> Explanation {
+    pub const fn explanation(self) -> Explanation {
         match self {
             Self::DockerUnavailable => Explanation {
                 category: Category::Infrastructure,

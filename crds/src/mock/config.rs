@@ -4,7 +4,7 @@ use super::Mock;
 use serde::{Deserialize, Serialize};
 
 /// Path prefix of the mock server's own endpoints.
-pub const RESERVED: &str = "/__argus";
+pub const RESERVED_PATH: &str = "/__argus";
 /// Maximum size of the configuration file, in bytes.
 pub const MAX_CONFIG_BYTES: usize = 8 * 1024 * 1024;
 /// Version of the file format.

@@ -159,7 +159,7 @@ fn placeholder_identity() -> Option<Identity> {
 /// Collects the properties that services can reference in each other; reports invalid ports and duplicate names.
 fn collect_peers(spec: &E2eSpec, diagnostics: &mut Vec<Diagnostic>) -> Peers {
     let mut peers = Peers::default();
-    let declared = spec.declared();
+    let declared = spec.declared_services();
     let count = declared.len() + spec.mocks.len();
     if count > MAX_SERVICES {
         let message =
@@ -206,7 +206,7 @@ fn services(
     peers: &Peers,
     diagnostics: &mut Vec<Diagnostic>,
 ) -> Vec<(String, Service)> {
-    let declared = spec.declared();
+    let declared = spec.declared_services();
     let mut explicit = BTreeSet::new();
     let mut services = Vec::new();
     for declared in &declared {

@@ -4,7 +4,7 @@ use core::net::IpAddr;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use argus_crds::{Container, Declared, Diagnostic, PortText, Service as ServiceSpec};
+use argus_crds::{Container, DeclaredService, Diagnostic, PortText, Service as ServiceSpec};
 
 use crate::desired::admit::SpecContext;
 use crate::desired::identity::{self, Identity, shown};
@@ -26,8 +26,8 @@ const MAX_STOP_GRACE: Duration = Duration::from_secs(600);
 const MAX_ENVIRONMENT: usize = 256 * 1024;
 
 /// Returns the valid name of a service; `None` if the name is invalid or missing.
-fn service_name(declared: &Declared<'_>, diagnostics: &mut Vec<Diagnostic>) -> Option<ServiceName> {
-    let Declared { name, path, service } = declared;
+fn service_name(declared: &DeclaredService<'_>, diagnostics: &mut Vec<Diagnostic>) -> Option<ServiceName> {
+    let DeclaredService { name, path, service } = declared;
     let key = match (&service.name, &service.container) {
         (Some(_), _) => format!("{path}.name"),
         // The container names the service, and its invalid name is reported there.
@@ -40,13 +40,13 @@ fn service_name(declared: &Declared<'_>, diagnostics: &mut Vec<Diagnostic>) -> O
 
 /// Converts a service; returns `None` if a diagnostic rejects it.
 pub(super) fn admit_service(
-    declared: &Declared<'_>,
+    declared: &DeclaredService<'_>,
     identity: &Identity,
     context: &SpecContext,
     peers: &Peers,
     diagnostics: &mut Vec<Diagnostic>,
 ) -> Option<Service> {
-    let Declared {
+    let DeclaredService {
         path, service: spec, ..
     } = declared;
     let container = spec.container.as_ref();

@@ -28,7 +28,7 @@ pub struct HostPaths {
 pub fn host_paths_in(spec: &E2eSpec, directory: &str) -> BTreeSet<String> {
     let mut texts: Vec<&str> = Vec::new();
     let mut files = Vec::new();
-    for declared in spec.declared() {
+    for declared in spec.declared_services() {
         let volumes = declared.service.container.iter().flat_map(|it| &it.volumes);
         texts.extend(volumes.filter_map(|text| bind_source(text)));
         if let Some(build) = &declared.service.build {

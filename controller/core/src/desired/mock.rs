@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use argus_crds::mock::config::{MockConfig, RESERVED};
+use argus_crds::mock::config::{MockConfig, RESERVED_PATH};
 use argus_crds::{Command, Diagnostic, Mock, MockMode};
 
 use crate::desired::admit::SpecContext;
@@ -208,7 +208,7 @@ fn from_own_image(
         mounts,
         probe: Some(Probe {
             kind: ProbeKind::Http {
-                path: format!("{RESERVED}/health"),
+                path: format!("{RESERVED_PATH}/health"),
                 port,
             },
             interval: Duration::from_secs(5),

@@ -84,8 +84,8 @@ impl PlannerState {
         port_labels::restore_ports(history, desired, observed);
         let mut by_service: BTreeMap<&str, Vec<&Container>> = BTreeMap::new();
         for container in observed.containers.values() {
-            if let Some(unknown @ None) = self.stopped_by_us.get_mut(&container.id) {
-                *unknown = container.inspect.as_ref().and_then(|info| info.started_at);
+            if let Some(started_at @ None) = self.stopped_by_us.get_mut(&container.id) {
+                *started_at = container.inspect.as_ref().and_then(|info| info.started_at);
             }
             if let Some(name) = container.labels.get(labels::SERVICE)
                 && !self.not_owned.contains(&container.id)
@@ -123,9 +123,9 @@ pub(super) struct RunObserver<'a> {
 
 impl RunObserver<'_> {
     fn observe_container(&self, history: &mut EnvHistory, containers: &[&Container]) {
-        let known = {
+        let failures_before = {
             let runs = history.services.entry(self.service.name.clone()).or_default();
-            let known = runs.failure_count;
+            let failures_before = runs.failure_count;
             self.record_external_stop(runs, containers);
             for container in containers {
                 self.record_restart(runs, container);
@@ -133,9 +133,9 @@ impl RunObserver<'_> {
                 self.record_exit(runs, container);
                 image_retagged::record(runs, container, self);
             }
-            known
+            failures_before
         };
-        self.record_disruption(history, known);
+        self.record_disruption(history, failures_before);
     }
 
     fn is_stopped_externally(&self, container: &Container) -> bool {
@@ -191,20 +191,25 @@ impl RunObserver<'_> {
         }
         runs.health = Some(status);
         let started_at = container.inspect.as_ref().and_then(|info| info.started_at);
-        let open = runs.failures.last_mut().filter(|last| {
+        let current_failure = runs.failures.last_mut().filter(|last| {
             last.cause == FailureCause::Unhealthy
                 && !last.followed_by_run
                 && last.container == container.id
                 && last.started_at == started_at
         });
-        match (status, open) {
+        match (status, current_failure) {
             // It recovered without a restart.
-            (ProbeStatus::Healthy, Some(open)) => {
-                (open.followed_by_run, open.recovered_at) = (true, Some(self.context.now));
+            (ProbeStatus::Healthy, Some(current_failure)) => {
+                (current_failure.followed_by_run, current_failure.recovered_at) =
+                    (true, Some(self.context.now));
             }
             (ProbeStatus::Unhealthy, None) => {
                 self.push_failure(runs, container, self.context.now, FailureCause::Unhealthy);
-                if let Some(failed_run) = runs.failures.iter_mut().find(|d| d.number == runs.failure_count) {
+                if let Some(failed_run) = runs
+                    .failures
+                    .iter_mut()
+                    .find(|failed_run| failed_run.number == runs.failure_count)
+                {
                     failed_run.probe_output = self.probe_output(container);
                     failed_run.failing_since = health.get(&container.id).and_then(|seen| seen.failing_since);
                 }
@@ -216,12 +221,12 @@ impl RunObserver<'_> {
 
     /// Last outputs of Argus' probe, or of the engine's health check.
     fn probe_output(&self, container: &Container) -> Vec<String> {
-        let ours = self.context.health.get(&container.id);
-        let engines = container.inspect.as_ref().and_then(|info| info.health.as_ref());
-        match (ours, engines) {
-            (Some(ours), _) if !ours.recent.is_empty() => ours.recent.clone(),
-            (Some(ours), _) => vec![ours.output.clone()],
-            (None, Some(engines)) => vec![engines.output.clone()],
+        let probed = self.context.health.get(&container.id);
+        let reported = container.inspect.as_ref().and_then(|info| info.health.as_ref());
+        match (probed, reported) {
+            (Some(probed), _) if !probed.recent.is_empty() => probed.recent.clone(),
+            (Some(probed), _) => vec![probed.output.clone()],
+            (None, Some(reported)) => vec![reported.output.clone()],
             (None, None) => Vec::new(),
         }
     }
@@ -240,23 +245,23 @@ impl RunObserver<'_> {
             return;
         }
         let at = info.finished_at.unwrap_or(self.context.now);
-        let known = runs.failures.iter_mut().find(|failed_run| {
+        let recorded = runs.failures.iter_mut().find(|failed_run| {
             let same_run = failed_run.container == container.id && failed_run.started_at == info.started_at;
             (failed_run.container == container.id && failed_run.at == at)
                 || (same_run && (failed_run.cause == FailureCause::Exited || !failed_run.followed_by_run))
         });
-        if let Some(known) = known {
-            if known.cause == FailureCause::Unhealthy {
+        if let Some(recorded) = recorded {
+            if recorded.cause == FailureCause::Unhealthy {
                 // It ended before its restart: the end says more than the failed probe.
-                known.cause = FailureCause::Exited;
-                (known.at, known.observed_at) = (at, Some(self.context.now));
-                known.exit_code = info.exit_code;
-                known.error.clone_from(&info.error);
-                known.evidence = None;
+                recorded.cause = FailureCause::Exited;
+                (recorded.at, recorded.observed_at) = (at, Some(self.context.now));
+                recorded.exit_code = info.exit_code;
+                recorded.error.clone_from(&info.error);
+                recorded.evidence = None;
             }
             // The engine may set the flag, and send the event, after it reported the end.
-            known.oom_killed |= info.oom_killed;
-            known.oom_event |= container.oom_at.is_some();
+            recorded.oom_killed |= info.oom_killed;
+            recorded.oom_event |= container.oom_at.is_some();
             return;
         }
         if !is_forgiven(runs, container) {
@@ -307,7 +312,7 @@ impl RunObserver<'_> {
     }
 
     /// Records failures during a test in the report of the test.
-    fn record_disruption(&self, history: &mut EnvHistory, known: u64) {
+    fn record_disruption(&self, history: &mut EnvHistory, failures_before: u64) {
         let context = self.context;
         let Some(lease) = context.requests.lease(self.env, context.now) else {
             return;
@@ -318,7 +323,7 @@ impl RunObserver<'_> {
         let new_failures = runs
             .failures
             .iter()
-            .filter(|failed_run| failed_run.number > known);
+            .filter(|failed_run| failed_run.number > failures_before);
         let found: Vec<Disruption> = new_failures
             .map(|failed_run| Disruption {
                 case: lease.case.clone(),

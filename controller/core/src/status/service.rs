@@ -113,7 +113,7 @@ fn severity(input: &StatusInput<'_>, code: Code, desired: Option<&Service>) -> S
     let is_lost = |service: &&Service| input.plan.is_some_and(|plan| plan.gives_up(service));
     match desired.filter(is_lost) {
         Some(service) if !service.criticality.is_required(true) => Severity::Warning,
-        Some(_) | None => code.about().severity,
+        Some(_) | None => code.explanation().severity,
     }
 }
 

@@ -10,7 +10,7 @@ use super::recursion_check::Search;
 use super::schemas::Schemas;
 use super::{METHODS, examples, schema_conversion};
 use crate::path::Pattern;
-use argus_crds::mock::config::RESERVED;
+use argus_crds::mock::config::RESERVED_PATH;
 
 /// JSON pointer to a part of the document, and the diagnostic about it.
 pub(super) type Problems = (String, Diagnostic);
@@ -134,10 +134,10 @@ fn path(path: &str, item: &Cursor<'_>, problems: &mut Vec<Problems>) {
     }
     if crate::path::segments(path)
         .first()
-        .is_some_and(|first| format!("/{first}") == RESERVED)
+        .is_some_and(|first| format!("/{first}") == RESERVED_PATH)
     {
         let message =
-            format!("the path `{path}` is below `{RESERVED}`, which is reserved for the mock server");
+            format!("the path `{path}` is below `{RESERVED_PATH}`, which is reserved for the mock server");
         problems.push((item.pointer.clone(), Diagnostic::error("", message)));
     }
     if !item.value.is_object() {

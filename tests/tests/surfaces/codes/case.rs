@@ -55,7 +55,7 @@ impl Case {
     pub(crate) fn is_whole(&self, error: &Value) {
         let read: Result<StructuredError, _> = serde_json::from_value(error.clone());
         let read = read.unwrap_or_else(|why| panic!("{}: {why}: {error:#}", self.code));
-        let about = read.code.about();
+        let about = read.code.explanation();
         let shown = format!("{}: {error:#}", self.code);
         assert_eq!(read.code.as_str(), self.code, "{shown}");
         assert!(read.message.contains(self.text), "{shown}");

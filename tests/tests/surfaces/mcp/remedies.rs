@@ -180,7 +180,7 @@ fn every_remedy_runs_as_command_and_tool_call() {
         }
     }
     // The table is complete.
-    for action in Code::ALL.iter().flat_map(|code| code.about().actions) {
+    for action in Code::ALL.iter().flat_map(|code| code.explanation().actions) {
         assert!(ActionId::ALL.contains(action), "{action:?}");
     }
     assert!(ran.len() >= 19 && called.len() >= 19, "{ran:#?} {called:#?}");

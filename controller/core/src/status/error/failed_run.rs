@@ -163,7 +163,7 @@ pub(super) fn exhausted(
             "attempts": attempts(context, failures),
             "crashLoop": is_crash_loop(failures),
         }));
-    let actions = Code::ContainerRestartExhausted.about().actions;
+    let actions = Code::ContainerRestartExhausted.explanation().actions;
     let possible = |action: &ActionId| context.can_roll_back || *action != ActionId::Rollback;
     let actions: Vec<ActionId> = actions.iter().copied().filter(possible).collect();
     let error = error.suggest(&actions);
