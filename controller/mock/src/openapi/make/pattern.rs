@@ -127,7 +127,7 @@ fn one_of(class: &Class, draw: &mut Draw) -> Option<char> {
 
 /// Returns true if a match must end with this assertion.
 fn ends_with(hir: &Hir, assertion: Look) -> bool {
-    hir.properties().set_suffix().contains(assertion)
+    hir.properties().look_set_suffix().contains(assertion)
 }
 
 #[cfg(test)]
