@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 use argus_crds::{Command, Diagnostic, Location, ParsedSpec, read};
 use proptest::prelude::*;
 
-const WHOLE: &str = include_str!("corpus/good/whole-format.yaml");
-const ADDITIONS: &str = include_str!("corpus/good/additions.yaml");
+const WHOLE: &str = include_str!("../corpus/good/whole-format.yaml");
+const ADDITIONS: &str = include_str!("../corpus/good/additions.yaml");
 
 #[allow(clippy::disallowed_methods, reason = "a bound on real time is what is tested")]
 /// Reads bytes that must be rejected quickly, and returns their only diagnostic.
@@ -142,7 +142,7 @@ fn scalars_keep_their_spelling() {
 
 #[test]
 fn services_in_a_map_keep_order_and_take_their_keys() {
-    let spec = read("e2e.yaml", include_bytes!("corpus/good/services-map.yaml"))
+    let spec = read("e2e.yaml", include_bytes!("../corpus/good/services-map.yaml"))
         .spec
         .unwrap();
     let names: Vec<_> = spec
@@ -151,7 +151,7 @@ fn services_in_a_map_keep_order_and_take_their_keys() {
         .map(|declared| declared.name.to_owned())
         .collect();
     assert_eq!(names, ["zebra", "apple"]);
-    let short = read("e2e.yaml", include_bytes!("corpus/good/wild.yaml"))
+    let short = read("e2e.yaml", include_bytes!("../corpus/good/wild.yaml"))
         .spec
         .unwrap();
     assert_eq!(
@@ -217,7 +217,7 @@ fn paths_resolve_to_their_locations() {
     assert_eq!(text("services[9].container"), "services");
     assert_eq!(at("nowhere"), Some((1, 1)));
     assert_eq!(at(""), Some((1, 1)));
-    let map = read("e2e.yaml", include_bytes!("corpus/good/services-map.yaml")).source;
+    let map = read("e2e.yaml", include_bytes!("../corpus/good/services-map.yaml")).source;
     assert_eq!(
         map.locate("services[1].image"),
         map.locate("services.apple.image")

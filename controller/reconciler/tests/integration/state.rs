@@ -5,9 +5,7 @@
     reason = "a test that cannot continue fails"
 )]
 
-#[path = "state/damage.rs"]
 mod damage;
-#[path = "state/fixture.rs"]
 mod fixture;
 
 use argus_backend::sim::{Engine, FaultProfile};

@@ -11,7 +11,7 @@ const DOCUMENT: &str = "openapi: 3.1.0\ninfo: { title: t, version: '1' }\npaths:
 
 #[test]
 fn snippets_of_the_mocks_page_compile() {
-    let page = include_str!("../../../docs/mocks.md");
+    let page = include_str!("../../../../docs/mocks.md");
     let snippets = page
         .split("```yaml\n")
         .skip(1)

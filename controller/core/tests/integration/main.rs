@@ -1,0 +1,8 @@
+//! Admission and decisions over several inputs.
+
+mod actions_before_observation;
+mod admit;
+mod admit_corpus;
+mod admit_properties;
+mod failures;
+mod orphan_reports;

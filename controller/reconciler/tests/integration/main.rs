@@ -1,0 +1,3 @@
+//! The reconciler with state directories in any condition.
+
+mod state;

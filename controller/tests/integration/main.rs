@@ -1,0 +1,8 @@
+//! The binary without an engine and mostly without a controller: commands on prepared state directories.
+
+mod cli;
+mod doctor;
+mod errors;
+mod events;
+mod init;
+mod why;
