@@ -22,8 +22,8 @@ mod tree;
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use granit_parser::{self as granit, Event, Parser, ScalarStyle, ScanError};
 use serde::{Deserialize, Serialize};
-use serde_yaml::granit_parser::{self as granit, Event, Parser, ScalarStyle, ScanError};
 
 use crate::diagnostic::{Diagnostic, Location};
 use crate::environment::E2eSpec;
