@@ -25,10 +25,9 @@ lint:
     cargo fmt --all
     cargo clippy --workspace --all-targets -- -D warnings
 
-# run the quick tests, without an engine
-quick:
-    cargo test --workspace --lib
-    cargo test -p argus-tests --test tidy
+# run the checks before a push: format, lints and the tests without an engine
+fast:
+    ./scripts/test fast
 
 # measure Argus and a baseline of raw API calls; writes docs/performance.md and docs/performance.json
 bench *args:

@@ -4,11 +4,14 @@ use std::collections::BTreeSet;
 use std::sync::LazyLock;
 
 use crate::random_runs::{Outcome, random_run};
-use crate::{all, none, seeds};
+use crate::{all, none, number, seeds};
 
 /// The random runs, shared by all properties that must hold in each of them. Each run goes through faults until it has
-/// settled, and beyond.
-static RUNS: LazyLock<Vec<Outcome>> = LazyLock::new(|| all(&seeds(10_000), random_run));
+/// settled, and beyond. `ARGUS_RANDOM_RUNS=n` sets their number, without an effect on other properties.
+static RUNS: LazyLock<Vec<Outcome>> = LazyLock::new(|| {
+    let usual = number("ARGUS_RANDOM_RUNS").unwrap_or(1_000);
+    all(&seeds(usual), random_run)
+});
 
 #[track_caller]
 fn in_every_run(test: &str, offence: impl Fn(&Outcome) -> Option<String>) {

@@ -23,9 +23,13 @@ mod spec_edits;
 
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
+/// A number from the environment.
+fn number(name: &str) -> Option<u64> {
+    std::env::var(name).ok().and_then(|text| text.parse().ok())
+}
+
 /// Seeds to run: `ARGUS_SEED=n` replays one, `ARGUS_SEEDS=n` sets their number, `ARGUS_FROM=n` sets the first.
 fn seeds(usual: u64) -> Vec<u64> {
-    let number = |name| std::env::var(name).ok().and_then(|text| text.parse().ok());
     let from = number("ARGUS_FROM").unwrap_or(0);
     match number("ARGUS_SEED") {
         Some(one) => vec![one],
