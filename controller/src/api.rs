@@ -8,16 +8,36 @@
 //! To add an operation, write one file in this folder with a type that implements [`Operation`] (and [`Tool`], if
 //! agents may call it), and add one line to [`registry::all`].
 
+pub(crate) mod apply;
 pub(crate) mod arguments;
+pub(crate) mod breaker;
+pub(crate) mod commands;
 mod context;
+mod doctor;
+pub(crate) mod environment_summary;
+pub(crate) mod environments;
+pub(crate) mod events;
+mod evidence;
 mod explain;
+mod incidents;
+mod logs;
+mod mock_requests;
 mod network;
 mod operation;
+pub(crate) mod orphans;
 mod plan;
+mod preflight;
+mod prune;
 pub(crate) mod registry;
+mod status;
 mod summary;
+mod test;
+mod validate;
+mod wait;
+mod why;
 
 pub(crate) use context::Context;
+pub(crate) use environment_summary::output_tail;
 pub(crate) use operation::{Effect, Method, Operation, Route, Tool};
 pub(crate) use registry::{CallError, Entry, ToolEntry};
 pub(crate) use summary::{NextStep, Summary, ToolOutput};

@@ -24,6 +24,7 @@ use crate::settings::Settings;
 use crate::view::Statuses;
 
 mod preflight;
+mod status_changes;
 
 pub(crate) use preflight::PREFLIGHT;
 
@@ -151,9 +152,9 @@ impl ControllerClient {
                 };
                 let response = parts.handle.send(command.clone()).await;
                 let response = response.map_err(|error| Failure::new(refusal_error(&error, &self.state)))?;
-                let reply = CommandReply::new(&command, &response);
+                let reply = CommandReply::new(&command, response);
                 Ok(match before {
-                    Some(before) => reply.with_reset(&before.wait_for_reset(parts.statuses.clone()).await),
+                    Some(before) => reply.with_reset(before.wait_for_reset(parts.statuses.clone()).await),
                     None => reply,
                 })
             }
@@ -174,13 +175,54 @@ impl ControllerClient {
 
     /// Sends a command like [`send`](Self::send). Without a controller, the error contains the command that starts one.
     pub(crate) async fn send_if_running(&self, command: Command) -> Result<CommandReply, Failure> {
-        let start_if_stopped = |client: &Self| Ok((!client.is_alive()).then(|| client.start_command()));
-        if let Some(start) = self.run_blocking(start_if_stopped).await? {
+        if let Some(start) = self.missing_controller().await? {
             let message = "no controller is running";
             return Err(Failure::with_reason(Reason::NotRunning, message)
                 .with_hint(format!("start one with `{start}`")));
         }
         self.send(command).await
+    }
+
+    /// Returns the command that starts a controller, if none runs.
+    pub(crate) async fn missing_controller(&self) -> Result<Option<String>, Failure> {
+        if self.in_process_parts().is_some() {
+            return Ok(None);
+        }
+        let start_if_stopped = |client: &Self| Ok((!client.is_alive()).then(|| client.start_command()));
+        self.run_blocking(start_if_stopped).await
+    }
+
+    /// Returns all statuses: of the controller in this process, or from its files.
+    pub(crate) async fn statuses(&self) -> Result<Arc<Statuses>, Failure> {
+        if self.in_process_parts().is_some() {
+            return self.read_statuses();
+        }
+        self.run_blocking(Self::read_statuses).await
+    }
+
+    /// Returns the statuses of the given environments, or of all. An environment without a status has `None`.
+    pub(crate) async fn select_statuses(
+        &self,
+        names: Option<&[String]>,
+    ) -> Result<Vec<(String, Option<EnvironmentStatus>)>, Failure> {
+        let Some(names) = names else {
+            let statuses = self.statuses().await?;
+            let all = statuses.environments.iter();
+            return Ok(all
+                .map(|(name, status)| (name.clone(), Some(status.clone())))
+                .collect());
+        };
+        if let Some(parts) = self.in_process_parts() {
+            let statuses = parts.statuses.borrow();
+            let find = |name: &String| (name.clone(), statuses.environments.get(name).cloned());
+            return Ok(names.iter().map(find).collect());
+        }
+        let names = names.to_vec();
+        self.run_blocking(move |client| {
+            let read = |name: String| Ok((name.clone(), status::read_environment(client.state(), &name)?));
+            names.into_iter().map(read).collect()
+        })
+        .await
     }
 
     /// Returns all statuses. For a controller in another process, it reads files.

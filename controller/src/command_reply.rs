@@ -1,9 +1,8 @@
 //! Reply to a command, on every interface.
 
-use argus_reconciler::{Command, Reply};
+use argus_reconciler::{Command, Reply, TestReport};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use serde_json::{Value, json};
 
 use crate::breaker_reset::BreakerReset;
 
@@ -16,55 +15,77 @@ pub(crate) struct CommandReply {
     /// Affected environment; absent for the whole controller.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) environment: Option<String>,
-    /// Kind of the value: `done`, `lease`, `test`, `revision`, `forked` or `circuit`.
-    pub(crate) kind: String,
-    /// Result of the command, for commands that return one.
+    /// Result of the command.
+    #[serde(flatten)]
+    pub(crate) result: CommandResult,
+}
+
+/// Result of a command.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(tag = "kind", content = "value", rename_all = "camelCase")]
+pub(crate) enum CommandResult {
+    /// The command was accepted.
+    Done,
+    /// A test began.
+    Lease(Lease),
+    /// A test ended: its failures with their attributions.
+    Test(#[schemars(with = "serde_json::Map<String, serde_json::Value>")] TestReport),
+    /// This revision is desired now.
+    Revision(String),
+    /// This environment is desired now.
+    Forked(String),
+    /// A circuit breaker was reset.
+    Circuit(Box<BreakerReset>),
+}
+
+/// Lease of a test.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Lease {
+    environment: String,
+    /// Name of the test case.
+    case: String,
+    /// Start time (RFC 3339).
+    since: String,
+    /// End time (RFC 3339), unless the test ends earlier.
+    until: String,
+    /// Runner of the test, as it named itself.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(crate) value: Option<Value>,
+    holder: Option<String>,
+    /// Purpose of the test.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    purpose: Option<String>,
 }
 
 impl CommandReply {
     /// Creates the reply from a command and the controller's result.
-    pub(crate) fn new(command: &Command, result: &Reply) -> Self {
-        let (kind, value) = match result {
-            Reply::Done => ("done", None),
-            // The controller's files store times as numbers.
-            Reply::TestLease(lease) => {
-                let (since, until) = (lease.since.to_string(), lease.until.to_string());
-                let mut lease_json = json!({
-                    "environment": lease.environment, "case": lease.case, "since": since, "until": until,
-                });
-                for (name, text) in [("holder", &lease.holder), ("purpose", &lease.purpose)] {
-                    if let Some(text) = text {
-                        lease_json[name] = json!(text);
-                    }
-                }
-                ("lease", Some(lease_json))
-            }
-            Reply::Test(report) => ("test", Some(json!(report))),
-            Reply::Revision(revision) => ("revision", Some(json!(revision))),
-            Reply::Forked(copy) => ("forked", Some(json!(copy))),
+    pub(crate) fn new(command: &Command, result: Reply) -> Self {
+        let result = match result {
+            Reply::Done => CommandResult::Done,
+            Reply::TestLease(lease) => CommandResult::Lease(Lease {
+                environment: lease.environment.to_string(),
+                case: lease.case,
+                since: lease.since.to_string(),
+                until: lease.until.to_string(),
+                holder: lease.holder,
+                purpose: lease.purpose,
+            }),
+            Reply::Test(report) => CommandResult::Test(report),
+            Reply::Revision(revision) => CommandResult::Revision(revision.to_string()),
+            Reply::Forked(copy) => CommandResult::Forked(copy.to_string()),
         };
         Self {
             verb: command.verb().to_owned(),
             environment: command.environment().map(ToString::to_string),
-            kind: kind.to_owned(),
-            value,
+            result,
         }
     }
 
     /// Adds the result of a breaker reset.
-    pub(crate) fn with_reset(self, reset: &BreakerReset) -> Self {
+    pub(crate) fn with_reset(self, reset: BreakerReset) -> Self {
         Self {
-            kind: "circuit".to_owned(),
-            value: Some(json!(reset)),
+            result: CommandResult::Circuit(Box::new(reset)),
             ..self
         }
-    }
-
-    /// Returns the result of a breaker reset.
-    pub(crate) fn breaker_reset(&self) -> BreakerReset {
-        let value = self.value.clone().map(serde_json::from_value);
-        value.and_then(Result::ok).unwrap_or_default()
     }
 }

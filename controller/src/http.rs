@@ -9,7 +9,7 @@ use axum::response::Response;
 use axum::routing::{any, get, post};
 use tokio_util::sync::CancellationToken;
 
-use crate::client::{ControllerClient, PREFLIGHT};
+use crate::client::ControllerClient;
 use crate::metrics::HttpMetrics;
 
 mod actions;
@@ -17,21 +17,16 @@ mod call_trace;
 pub(crate) mod client;
 #[cfg(test)]
 mod docs_test;
-mod environments;
 mod events;
 mod guard;
 mod health;
-mod history;
 pub(crate) mod listen;
 mod metrics;
 mod mocks;
 mod openapi;
 mod operations;
 mod params;
-mod preflight;
 mod problem;
-mod queries;
-mod wait;
 mod write_timeout;
 
 pub(crate) use guard::{Guard, load_token};
@@ -74,56 +69,10 @@ pub(crate) fn routes(client: ControllerClient, guard: Guard, stop: CancellationT
         .route("/readyz", get(health::readyz))
         .route("/metrics", get(metrics::metrics))
         .route("/events", get(events::events))
-        .route("/api/v1/controller", get(environments::controller))
-        .route("/api/v1/environments", get(environments::list))
-        .route(
-            "/api/v1/environments/{environment}",
-            get(environments::environment),
-        )
-        .route("/api/v1/environments/{environment}/why", get(environments::why))
-        .route("/api/v1/environments/{environment}/wait", get(wait::wait))
-        .route(
-            "/api/v1/environments/{environment}/logs",
-            get(environments::all_logs),
-        )
-        .route(
-            "/api/v1/environments/{environment}/evidence",
-            get(history::evidence),
-        )
-        .route(
-            "/api/v1/environments/{environment}/services/{service}",
-            get(environments::service),
-        )
-        .route(
-            "/api/v1/environments/{environment}/services/{service}/why",
-            get(environments::why_service),
-        )
-        .route(
-            "/api/v1/environments/{environment}/services/{service}/logs",
-            get(environments::logs),
-        )
-        .route(
-            "/api/v1/environments/{environment}/services/{service}/evidence",
-            get(environments::evidence),
-        )
         .route(
             "/api/v1/environments/{environment}/mocks/{mock}/requests",
             get(mocks::requests),
         )
-        .route("/api/v1/breaker", get(environments::breakers))
-        .route("/api/v1/orphans", get(environments::orphans))
-        .route(PREFLIGHT, get(preflight::preflight).post(preflight::fix))
-        .route(
-            "/api/v1/validate",
-            get(queries::validate_folder)
-                .post(queries::validate)
-                .layer(queries::spec_body_limit()),
-        )
-        .route("/api/v1/doctor", get(queries::doctor))
-        .route("/api/v1/prune", get(queries::prune_report).post(queries::prune))
-        .route("/api/v1/events", get(history::events))
-        .route("/api/v1/incidents", get(history::incidents))
-        .route("/api/v1/incidents/{id}", get(history::incident))
         .route("/api/v1/openapi.json", get(openapi::document))
         .route(ACTIONS, post(actions::run_command))
         .route("/api/v1/actions/{verb}", post(actions::run_named_command))

@@ -18,27 +18,14 @@ use rmcp::service::{RequestContext, RoleServer, ServiceExt as _};
 use crate::client::ControllerClient;
 use crate::exit::Failure;
 
-mod commands;
-mod context;
-mod engine;
-mod events;
 mod http;
-mod incidents;
-mod mock;
-mod output;
 mod reply;
 mod resources;
-mod spec;
-mod status;
-mod summary;
 mod tool;
-mod wait;
-mod why;
 
 pub(crate) use http::serve;
 
-use context::Call;
-use tool::Entry;
+use tool::ServerTool;
 
 /// Instructions that a model reads before the tools.
 const INSTRUCTIONS: &str = "Argus runs Docker test environments as described in e2e.yaml files: it pulls, builds, starts, probes, \
@@ -76,8 +63,8 @@ pub(crate) async fn serve_stdio(client: ControllerClient) -> Result<(), Failure>
 }
 
 /// Returns the tools, which are created once.
-fn tools() -> &'static [Entry] {
-    static TOOLS: OnceLock<Vec<Entry>> = OnceLock::new();
+fn tools() -> &'static [ServerTool] {
+    static TOOLS: OnceLock<Vec<ServerTool>> = OnceLock::new();
     TOOLS.get_or_init(tool::list_tools)
 }
 
@@ -94,8 +81,8 @@ impl ServerHandler for Server {
     }
 
     fn get_tool(&self, name: &str) -> Option<ToolDescription> {
-        let entry = tools().iter().find(|entry| entry.described.name == name)?;
-        Some(entry.described.clone())
+        let entry = tools().iter().find(|entry| entry.description.name == name)?;
+        Some(entry.description.clone())
     }
 
     async fn list_tools(
@@ -103,7 +90,7 @@ impl ServerHandler for Server {
         _page: Option<PaginatedRequestParams>,
         _context: RequestContext<RoleServer>,
     ) -> Result<ListToolsResult, ErrorData> {
-        let all = tools().iter().map(|entry| entry.described.clone()).collect();
+        let all = tools().iter().map(|entry| entry.description.clone()).collect();
         Ok(ListToolsResult::with_all_items(all))
     }
 
@@ -112,10 +99,13 @@ impl ServerHandler for Server {
         request: CallToolRequestParams,
         context: RequestContext<RoleServer>,
     ) -> Result<CallToolResponse, ErrorData> {
-        let Some(entry) = tools().iter().find(|entry| entry.described.name == request.name) else {
+        let Some(entry) = tools()
+            .iter()
+            .find(|entry| entry.description.name == request.name)
+        else {
             let names: Vec<&str> = tools()
                 .iter()
-                .map(|entry| entry.described.name.as_ref())
+                .map(|entry| entry.description.name.as_ref())
                 .collect();
             let message = format!(
                 "unknown tool `{}`; available tools: {}",
@@ -124,8 +114,13 @@ impl ServerHandler for Server {
             );
             return Err(ErrorData::invalid_params(message, None));
         };
-        let call = Call::new(self.client.clone(), &context);
-        let work = (entry.call)(request.arguments.unwrap_or_default(), call);
+        let token = context.meta.get_progress_token();
+        let listener = token.map(|token| (token, context.peer.clone()));
+        let work = entry.call(
+            request.arguments.unwrap_or_default(),
+            self.client.clone(),
+            listener,
+        );
         tokio::select! {
             result = work => Ok(result.into()),
             // The client does not wait for a response any more.
@@ -164,10 +159,10 @@ impl ServerHandler for Server {
 /// Validates arguments against the schema of a tool, for tests that printed calls are valid.
 #[cfg(test)]
 pub(crate) fn check_arguments(tool: &str, arguments: &rmcp::model::JsonObject) -> Result<(), String> {
-    let entry = tools().iter().find(|entry| entry.described.name == tool);
+    let entry = tools().iter().find(|entry| entry.description.name == tool);
     let entry = entry.ok_or_else(|| format!("no tool `{tool}`"))?;
     let schema = serde_json::Value::Object(std::sync::Arc::unwrap_or_clone(
-        entry.described.input_schema.clone(),
+        entry.description.input_schema.clone(),
     ));
     let given = serde_json::Value::Object(arguments.clone());
     jsonschema::validate(&schema, &given).map_err(|error| error.to_string())

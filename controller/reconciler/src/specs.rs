@@ -14,12 +14,11 @@ use tokio_util::sync::CancellationToken;
 use crate::clock::Clock;
 
 pub mod admission;
-pub mod build_context;
+pub mod admitter;
 mod clash;
 pub mod debounce;
 pub mod digest;
 pub mod env_vars;
-pub mod evaluation;
 pub mod folder_watcher;
 mod incomplete;
 mod links;

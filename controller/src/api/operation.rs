@@ -111,6 +111,14 @@ impl Route {
         }
     }
 
+    /// Creates the route of a command: a POST route that responds with the status 202.
+    pub(crate) const fn command(path: &'static str, summary: &'static str) -> Self {
+        Self {
+            is_accepted: true,
+            ..Self::post(path, summary)
+        }
+    }
+
     /// Fixes the values of arguments.
     pub(crate) const fn fixed(self, fixed: &'static [(&'static str, &'static str)]) -> Self {
         Self { fixed, ..self }
@@ -130,14 +138,6 @@ impl Route {
     pub(crate) const fn serial(self) -> Self {
         Self {
             is_serial: true,
-            ..self
-        }
-    }
-
-    /// Responds with the status 202.
-    pub(crate) const fn accepted(self) -> Self {
-        Self {
-            is_accepted: true,
             ..self
         }
     }

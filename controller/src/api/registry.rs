@@ -11,7 +11,10 @@ use super::arguments::{self, Object};
 use super::context::Context;
 use super::operation::{Effect, Operation, Route, Tool};
 use super::summary::{Summary, ToolOutput};
-use super::{explain, network, plan};
+use super::{
+    apply, breaker, commands, doctor, environments, events, evidence, explain, incidents, logs,
+    mock_requests, network, orphans, plan, preflight, prune, status, test, validate, wait, why,
+};
 use crate::exit::Failure;
 
 /// An operation of the list.
@@ -70,9 +73,37 @@ impl From<Failure> for CallError {
 pub(crate) fn all() -> &'static [Entry] {
     static ALL: LazyLock<Vec<Entry>> = LazyLock::new(|| {
         vec![
+            tool::<status::Status>(),
+            tool::<wait::Wait>(),
+            tool::<apply::Apply>(),
+            tool::<validate::Validate>(),
+            tool::<why::Why>(),
+            tool::<evidence::Evidence>(),
+            tool::<logs::Logs>(),
+            tool::<events::Events>(),
             tool::<plan::Plan>(),
             tool::<network::Network>(),
+            tool::<mock_requests::MockRequests>(),
+            tool::<incidents::Incidents>(),
             tool::<explain::Explain>(),
+            tool::<preflight::Preflight>(),
+            tool::<commands::Retry>(),
+            tool::<breaker::ResetBreaker>(),
+            tool::<orphans::Orphans>(),
+            tool::<test::Test>(),
+            tool::<commands::Hold>(),
+            tool::<commands::Resume>(),
+            tool::<commands::Cancel>(),
+            tool::<commands::Rollback>(),
+            tool::<commands::Fork>(),
+            tool::<commands::Down>(),
+            operation::<environments::Controller>(),
+            operation::<environments::Environments>(),
+            operation::<environments::Environment>(),
+            operation::<environments::Service>(),
+            operation::<breaker::Breakers>(),
+            operation::<doctor::Doctor>(),
+            operation::<prune::Prune>(),
         ]
     });
     &ALL

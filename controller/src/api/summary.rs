@@ -78,3 +78,11 @@ impl NextStep {
         }
     }
 }
+
+/// Returns the beginning of a text, with `…` if it is longer.
+pub(crate) fn clip(text: &str, most: usize) -> String {
+    if text.chars().count() <= most {
+        return text.to_owned();
+    }
+    text.chars().take(most).chain("…".chars()).collect()
+}

@@ -3,16 +3,16 @@
 use std::collections::BTreeMap;
 
 use argus_crds::error::{Code, StructuredError};
-use argus_crds::status::{BreakerScope, BreakerState, BreakerStatus, EnvironmentStatus};
+use argus_crds::status::{BreakerScope, BreakerState, BreakerStatus};
 use argus_reconciler::Command;
 use argus_reconciler::state_dir::StateDir;
 use clap::{Args, Subcommand};
-use serde::Serialize;
 use serde_json::json;
 
 use super::output::{self, Format};
 use super::{client, status, table};
-use crate::command_reply::CommandReply;
+use crate::api::breaker::BreakerReport;
+use crate::command_reply::{CommandReply, CommandResult};
 use crate::exit::{Exit, Failure};
 use crate::settings::{Options, Settings, SpecOptions};
 
@@ -119,7 +119,9 @@ impl BreakerArgs {
         );
         let command = Command::ResetBreaker { environment };
         let message = |reply: &CommandReply| {
-            let reset = reply.breaker_reset();
+            let CommandResult::Circuit(reset) = &reply.result else {
+                return String::new();
+            };
             if reset.was_closed() {
                 format!("{name} is already closed\n")
             } else if reset.changed {
@@ -132,42 +134,6 @@ impl BreakerArgs {
             }
         };
         client::execute_command(options, &command, self.output, message)
-    }
-}
-
-/// States of the breakers, for `-o json` and `-o yaml`.
-#[derive(Debug, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub(crate) struct BreakerReport {
-    /// Breaker of the engine. `None` if not requested, or if no controller ever ran.
-    engine: Option<BreakerStatus>,
-    /// Breakers of the environments that ever counted a call, by environment name.
-    environments: BTreeMap<String, BreakerStatus>,
-}
-
-impl BreakerReport {
-    /// Collects the engine's breaker and those of the environments.
-    pub(crate) fn of<'a>(
-        engine: Option<BreakerStatus>,
-        statuses: impl IntoIterator<Item = &'a EnvironmentStatus>,
-    ) -> Self {
-        let own = |status: &EnvironmentStatus| {
-            let own = status.breaker.clone();
-            let own = own.filter(|own| own.scope == BreakerScope::Environment);
-            Some((status.environment.clone(), own?))
-        };
-        Self {
-            engine,
-            environments: statuses.into_iter().filter_map(own).collect(),
-        }
-    }
-
-    /// All breakers with their names; the engine's comes first.
-    fn rows(&self) -> Vec<(&str, &BreakerStatus)> {
-        let engine = self.engine.iter().map(|engine| ("engine", engine));
-        let environments = self.environments.iter();
-        let environments = environments.map(|(name, breaker)| (name.as_str(), breaker));
-        engine.chain(environments).collect()
     }
 }
 

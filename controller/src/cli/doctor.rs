@@ -9,6 +9,7 @@ use argus_reconciler::identity;
 use argus_reconciler::specs::{PersistedSpecs, SpecRegistry};
 use argus_reconciler::state_dir::StateDir;
 use clap::Args;
+use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::Value;
 
@@ -60,7 +61,7 @@ struct OtherInputs {
 }
 
 /// Report for `-o json`, `-o yaml` and HTTP.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct DoctorReport {
     healthy: bool,

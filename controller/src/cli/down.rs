@@ -4,13 +4,13 @@ use std::time::Duration;
 
 use argus_crds::error::{Code, StructuredError};
 use argus_reconciler::Command;
-use argus_reconciler::state_dir::StateDir;
 use clap::Args;
 
 use super::client::{command_failure, send};
 use super::output::{self, Format};
 use super::status;
 use super::wait::{self, WaitGoal};
+use crate::client::ControllerClient;
 use crate::exit::{Exit, Failure};
 use crate::http::client::ClientError;
 use crate::settings::{Options, Settings, SpecOptions};
@@ -36,9 +36,10 @@ pub(crate) struct Down {
 impl Down {
     pub(crate) fn execute(self, options: &Options) -> Result<Exit, Failure> {
         let settings = Settings::resolve(options, &SpecOptions::default())?;
-        let state = StateDir::at(settings.state.clone());
+        let client = ControllerClient::remote(settings);
+        let state = client.state();
         let names = if self.all {
-            status::list_names(&state)?
+            status::list_names(state)?
         } else {
             self.environments.clone()
         };
@@ -47,11 +48,11 @@ impl Down {
             .map(|name| status::parse_environment(name))
             .collect::<Result<Vec<_>, _>>()?;
         super::block_on(async {
-            if status::is_alive(&state) {
-                remove_environments(&state, &names, self.timeout).await
+            if client.is_alive() {
+                remove_environments(&client, &names, self.timeout).await
             } else {
                 offline::remove_environments(
-                    &settings,
+                    client.settings(),
                     if self.all { Vec::new() } else { envs },
                     self.timeout,
                 )
@@ -73,7 +74,12 @@ impl Down {
 }
 
 /// Removes environments through the running controller.
-async fn remove_environments(state: &StateDir, names: &[String], timeout: Duration) -> Result<(), Failure> {
+async fn remove_environments(
+    client: &ControllerClient,
+    names: &[String],
+    timeout: Duration,
+) -> Result<(), Failure> {
+    let state = client.state();
     for name in names {
         let environment = status::parse_environment(name)?;
         let status = status::read_environment(state, name)?;
@@ -100,7 +106,7 @@ async fn remove_environments(state: &StateDir, names: &[String], timeout: Durati
             ..outage.unwrap_or_else(|| StructuredError::new(Code::DockerUnavailable, message))
         }));
     }
-    wait::wait_until(state, Some(names), WaitGoal::Gone, timeout, |_| {})
+    wait::wait_until(client, Some(names), WaitGoal::Gone, timeout, |_| {})
         .await
         .map(drop)
 }

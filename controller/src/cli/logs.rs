@@ -1,5 +1,7 @@
 //! `argus logs`: prints the logs of the containers of an environment.
 
+use std::collections::BTreeMap;
+
 use argus_backend::{Backend as _, LogLine, LogQuery};
 use argus_core::ident::ContainerId;
 use argus_core::observed::Store;
@@ -204,6 +206,18 @@ fn print(prefix: &str, line: &LogLine) -> Result<(), Failure> {
 }
 
 impl LogsResponse {
+    /// Keeps the last lines of each service.
+    pub(crate) fn keep_last(&mut self, most: usize) {
+        let mut counts: BTreeMap<String, usize> = BTreeMap::new();
+        self.items.reverse();
+        self.items.retain(|line| {
+            let count = counts.entry(line.service.clone()).or_default();
+            *count += 1;
+            *count <= most
+        });
+        self.items.reverse();
+    }
+
     fn print(&self, format: Format) -> Result<(), Failure> {
         match format {
             Format::Yaml => output::print_yaml(self),

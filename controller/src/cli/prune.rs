@@ -8,6 +8,7 @@ use argus_core::prune::{BuiltImage, freed_bytes, unused_images};
 use argus_reconciler::reconciler::PersistedState;
 use argus_reconciler::state_dir::StateDir;
 use clap::Args;
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::output::{self, Format};
@@ -38,7 +39,7 @@ pub(crate) struct Prune {
 }
 
 /// Removable images and cache, and the result of the removal.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct PruneReport {
     images: Vec<Row>,
@@ -49,7 +50,7 @@ pub(crate) struct PruneReport {
     applied: bool,
 }
 
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 struct Row {
     id: String,

@@ -5,7 +5,7 @@ use clap::Args;
 
 use super::output::Format;
 use super::{client, status};
-use crate::command_reply::CommandReply;
+use crate::command_reply::{CommandReply, CommandResult};
 use crate::exit::{Exit, Failure};
 use crate::settings::Options;
 
@@ -34,8 +34,10 @@ impl Rollback {
         let environment = status::parse_environment(&self.environment)?;
         let name = self.environment;
         let message = |reply: &CommandReply| {
-            let revision = reply.value.as_ref().and_then(|value| value.as_str());
-            let revision = revision.unwrap_or_default();
+            let revision = match &reply.result {
+                CommandResult::Revision(revision) => revision,
+                _ => "",
+            };
             format!("{name} returns to revision {revision}, until its file changes\n")
         };
         client::execute_command(options, &Command::Rollback { environment }, self.output, message)

@@ -9,7 +9,7 @@ use clap::{Args, Subcommand};
 
 use super::output::{self, Format};
 use super::{client, status};
-use crate::command_reply::CommandReply;
+use crate::command_reply::{CommandReply, CommandResult};
 use crate::exit::{Exit, Failure};
 use crate::settings::Options;
 
@@ -100,8 +100,10 @@ impl Test {
                     environment: status::parse_environment(&environment)?,
                     case,
                 };
-                let message =
-                    |reply: &CommandReply| find_report(reply).as_ref().map(format_report).unwrap_or_default();
+                let message = |reply: &CommandReply| match &reply.result {
+                    CommandResult::Test(report) => format_report(report),
+                    _ => String::new(),
+                };
                 client::execute_command(options, &command, output, message)
             }
             TestCommand::Run(run) => run.execute(options),
@@ -116,11 +118,6 @@ impl Test {
             TestCommand::Run(run) => run.output,
         }
     }
-}
-
-/// Report in the reply to the end of a test.
-pub(crate) fn find_report(reply: &CommandReply) -> Option<TestReport> {
-    serde_json::from_value(reply.value.clone()?).ok()
 }
 
 /// Report in words.

@@ -4,26 +4,18 @@ use std::time::Duration;
 
 use argus_crds::error::{Code, Severity, StructuredError};
 use argus_crds::status::{EnvironmentStatus, Phase, ServiceState, ServiceStatus, Truth};
-use argus_reconciler::state_dir::StateDir;
 use argus_reconciler::{Command, clock};
 use clap::{Args, ValueEnum};
+use tokio::time::Instant;
 
-use super::get::{format_waits, status_file_stamps};
+use super::get::format_waits;
 use super::output::{self, Format};
-use super::{client, status};
-use crate::blocking_io;
+use super::status;
+use crate::client::ControllerClient;
 use crate::exit::{Exit, Failure};
 use crate::live::image_progress::{self, ProgressThrottle};
 use crate::live::screen::LiveBlock;
 use crate::settings::{Options, Settings, SpecOptions};
-
-/// Fingerprint of the status files.
-type Stamp = Vec<(String, Option<std::time::SystemTime>, u64)>;
-/// Fingerprint and statuses by environment name, after a change.
-type Changed = (Stamp, Vec<Seen>);
-
-/// Interval of checks for changes. A check is one `stat` per status file.
-const POLL_INTERVAL: Duration = Duration::from_millis(50);
 
 #[derive(Debug, Args)]
 pub(crate) struct Wait {
@@ -56,8 +48,8 @@ pub(crate) enum WaitGoal {
 impl Wait {
     pub(crate) fn execute(self, options: &Options) -> Result<Exit, Failure> {
         let settings = Settings::resolve(options, &SpecOptions::default())?;
-        let state = StateDir::at(settings.state);
-        status::note_if_not_running(&state);
+        let client = ControllerClient::remote(settings);
+        status::note_if_not_running(client.state());
         let which = if self.all {
             None
         } else {
@@ -75,11 +67,11 @@ impl Wait {
             }
         };
         let result = super::block_on(async {
-            if status::is_alive(&state) {
+            if client.is_alive() {
                 // The sync makes earlier edits effective. Without permission to use the socket, only the files are used.
-                drop(client::send(&state, &Command::Sync).await);
+                drop(client.send(Command::Sync).await);
             }
-            wait_until(&state, which, self.goal, self.timeout, show).await
+            wait_until(&client, which, self.goal, self.timeout, show).await
         });
         // Clears the progress bars.
         if let Some(screen) = &screen {
@@ -112,65 +104,35 @@ pub(crate) type Seen = (String, Option<EnvironmentStatus>);
 
 /// Waits until all of `which`, or all environments, reach the goal. Fails early after a give-up. Calls `show` on changes.
 pub(crate) async fn wait_until(
-    state: &StateDir,
+    client: &ControllerClient,
     which: Option<&[String]>,
     goal: WaitGoal,
     timeout: Duration,
     mut show: impl FnMut(&[Seen]),
 ) -> Result<Vec<EnvironmentStatus>, Failure> {
-    let deadline = clock::now() + timeout;
-    let mut seen = None;
-    let mut pending = Vec::new();
+    let deadline = Instant::now() + timeout;
+    let mut changes = client.watch_statuses();
     loop {
-        let (there, which, before) = (state.clone(), which.map(<[String]>::to_vec), seen.clone());
-        if let Some((stamp, statuses)) =
-            blocking_io::read(move || read_changed(&there, which, before.as_ref())).await?
-        {
-            show(&statuses);
-            if goal == WaitGoal::Ready {
-                statuses
-                    .iter()
-                    .filter_map(|(_, status)| status.as_ref())
-                    .try_for_each(check_given_up)?;
-            }
-            pending = statuses
-                .iter()
-                .filter(|(_, status)| !is_reached(status.as_ref(), goal))
-                .cloned()
-                .collect();
-            // Without any environment, the goal Ready waits for the first one.
-            let nothing = statuses.is_empty() && goal == WaitGoal::Ready;
-            if pending.is_empty() && !nothing {
-                return Ok(statuses.into_iter().filter_map(|(_, status)| status).collect());
-            }
-            seen = Some(stamp);
+        let statuses = client.select_statuses(which).await?;
+        show(&statuses);
+        if goal == WaitGoal::Ready {
+            let existing = statuses.iter().filter_map(|(_, status)| status.as_ref());
+            existing.into_iter().try_for_each(check_given_up)?;
         }
-        if clock::now() >= deadline {
+        let is_pending = |(_, status): &&Seen| !is_reached(status.as_ref(), goal);
+        // Without any environment, the goal Ready waits for the first one.
+        let nothing = statuses.is_empty() && goal == WaitGoal::Ready;
+        if !nothing && !statuses.iter().any(|seen| is_pending(&seen)) {
+            return Ok(statuses.into_iter().filter_map(|(_, status)| status).collect());
+        }
+        if tokio::time::timeout_at(deadline, changes.changed())
+            .await
+            .is_err()
+        {
+            let pending: Vec<Seen> = statuses.iter().filter(is_pending).cloned().collect();
             return Err(timeout_failure(&pending, goal, timeout));
         }
-        tokio::time::sleep(POLL_INTERVAL).await;
     }
-}
-
-/// Statuses of `which`, or of all environments. `None` if nothing changed since `before`.
-fn read_changed(
-    state: &StateDir,
-    which: Option<Vec<String>>,
-    before: Option<&Stamp>,
-) -> Result<Option<Changed>, Failure> {
-    let stamp = status_file_stamps(state);
-    if before == Some(&stamp) {
-        return Ok(None);
-    }
-    let names = which.map_or_else(|| status::list_names(state), Ok)?;
-    let statuses = names
-        .into_iter()
-        .map(|name| {
-            let status = status::read_environment(state, &name)?;
-            Ok((name, status))
-        })
-        .collect::<Result<Vec<_>, Failure>>()?;
-    Ok(Some((stamp, statuses)))
 }
 
 fn is_reached(status: Option<&EnvironmentStatus>, goal: WaitGoal) -> bool {

@@ -38,7 +38,7 @@ pub(crate) struct Why {
 #[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct WhyReport {
-    environment: String,
+    pub(crate) environment: String,
     phase: argus_crds::status::Phase,
     /// Time of the status (RFC 3339).
     as_of: String,

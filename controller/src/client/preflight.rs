@@ -37,7 +37,7 @@ impl ControllerClient {
                 Ok(report)
             }
             Transport::Remote => {
-                let body = json!({ "skip": skip, "fix": fix });
+                let body = json!({ "skip": skip, "autoFix": fix });
                 match client::post_within(TIMEOUT, &socket_path(&self.state), PREFLIGHT, &body).await {
                     Ok(report) => serde_json::from_slice(&report).map_err(|error| {
                         commands::command_failure(ClientError::InvalidResponse(error.to_string()))

@@ -81,7 +81,9 @@ fn operations() -> PageOperations {
         let query = operation.query.iter().map(|name| (*name).to_owned());
         ((operation.method, operation.path.to_owned()), query.collect())
     });
-    let routes = routes().map(|(entry, route)| {
+    // The page has one row for all commands.
+    let routes = routes().filter(|(_, route)| !route.path.starts_with("/api/v1/actions/"));
+    let routes = routes.map(|(entry, route)| {
         let query = arguments::parameters(&entry.arguments, route)
             .filter(|_| route.method == Method::Get)
             .map(|(name, _)| name.clone());

@@ -5,7 +5,7 @@ use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
 
-use argus_core::journal::{Entry, EventFilter, Record};
+use argus_core::journal::{EventFilter, Record};
 use argus_crds::error::StructuredError;
 use argus_crds::status::EnvironmentStatus;
 use argus_reconciler::journal::Feed;
@@ -20,10 +20,11 @@ use serde_json::{Value, json};
 use tokio::sync::watch;
 
 use super::AppState;
-use super::environments::summarize;
 use super::guard::Trust;
 use super::params::Query;
 use super::problem::Problem;
+use crate::api::environments::summarize;
+use crate::api::events::record_to_json;
 use crate::metrics::OpenStreamGuard;
 use crate::view::Statuses;
 
@@ -270,25 +271,11 @@ pub(super) fn check_names(names: &BTreeSet<String>, others: &[&str]) -> Result<(
     Ok(())
 }
 
-/// Converts a record to JSON. Names and images can contain values of environment variables, so only the controller's user sees
-/// the details of actions.
-pub(super) fn record_to_json(record: &Record, trust: Trust) -> Value {
-    let mut value = json!(record);
-    if trust == Trust::Anyone && matches!(record.entry, Entry::Intent(_)) {
-        let verb = value["action"]["verb"].clone();
-        value["action"] = json!({ "verb": verb });
-        for private in ["subject", "cause"] {
-            value.as_object_mut().and_then(|value| value.remove(private));
-        }
-    }
-    value
-}
-
 fn record_event(record: &Record, trust: Trust) -> Event {
     Event::default()
         .id(record.seq.to_string())
         .event(record.name())
-        .data(record_to_json(record, trust).to_string())
+        .data(record_to_json(record, trust == Trust::User).to_string())
 }
 
 #[cfg(test)]

@@ -112,19 +112,11 @@ impl Guard {
 /// True for paths with output of containers, whose files are private as well.
 pub(super) fn is_private(path: &str) -> bool {
     let parts: Vec<&str> = path.trim_matches('/').split('/').collect();
-    matches!(
+    let is_mock = matches!(
         parts.as_slice(),
-        [
-            "api",
-            "v1",
-            "environments",
-            _,
-            "services",
-            _,
-            "logs" | "evidence" | "why"
-        ] | ["api", "v1", "environments", _, "mocks", _, "requests"]
-            | ["api", "v1", "environments", _, "logs" | "evidence" | "why"]
-    ) || registry::is_private(path)
+        ["api", "v1", "environments", _, "mocks", _, "requests"]
+    );
+    is_mock || registry::is_private(path)
 }
 
 /// True for the listen address itself, and for `localhost` on a loopback address.

@@ -43,11 +43,6 @@ impl Problem {
         }
     }
 
-    /// True if the error has this code.
-    pub(super) fn is_of(&self, code: Code) -> bool {
-        self.error.code == code
-    }
-
     /// True if the request names an object with an invalid name.
     pub(super) fn is_invalid_name(&self) -> bool {
         has_reason(&self.error, Reason::Usage)

@@ -7,9 +7,7 @@ use rmcp::model::{CallToolResult, ContentBlock};
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use super::summary;
-use crate::api::ToolOutput;
-pub(super) use crate::api::{NextStep, Summary as Output};
+use crate::api::{NextStep, Summary, ToolOutput, output_tail};
 use crate::call_trace;
 use crate::cli::output;
 use crate::client::ControllerClient;
@@ -22,8 +20,8 @@ fn line(step: &NextStep) -> String {
 }
 
 /// Converts an output into a result.
-pub(super) fn success_result<T: Serialize>(output: Output<T>) -> CallToolResult {
-    let Output { data, text, next } = output;
+pub(super) fn success_result<T: Serialize>(summary: Summary<T>) -> CallToolResult {
+    let Summary { data, text, next } = summary;
     let mut text = text.trim_end().to_owned() + "\n";
     text.extend(next.iter().map(line));
     let reply = ToolOutput {
@@ -45,7 +43,7 @@ pub(super) fn error_result(failure: Failure) -> CallToolResult {
         // Writing to a string cannot fail.
         let _ = writeln!(text, "hint: {hint}");
     }
-    let tail = summary::output_tail(&error);
+    let tail = output_tail(&error);
     for line in tail.iter().flat_map(|tail| tail.lines()) {
         let _ = writeln!(text, "  | {line}");
     }

@@ -13,6 +13,9 @@ use rmcp::model::CallToolResult;
 use serde_json::{Value, json};
 
 use super::*;
+use crate::api::apply::SMALL;
+use crate::api::commands::wait_for_change;
+use crate::api::environment_summary::EnvironmentSummary;
 use crate::cli::spec_files;
 use crate::client::tests::{assert_complete, assert_valid, full_of_errors, raised};
 use crate::settings::{Options, Settings, SpecOptions};
@@ -53,9 +56,12 @@ impl Fixture {
 
     /// Calls a tool, and checks the result against its schema.
     async fn call(&self, tool: &str, arguments: Value) -> CallToolResult {
-        let entry = tools().iter().find(|entry| entry.described.name == tool).unwrap();
+        let entry = tools()
+            .iter()
+            .find(|entry| entry.description.name == tool)
+            .unwrap();
         let arguments = arguments.as_object().cloned().unwrap();
-        let result = (entry.call)(arguments, Call::without_progress(self.client())).await;
+        let result = entry.call(arguments, self.client(), None).await;
         let content = result.structured_content.clone().unwrap();
         validate_output(tool, &content).unwrap();
         if result.is_error == Some(true) {
@@ -66,9 +72,9 @@ impl Fixture {
 }
 
 fn validate_output(tool: &str, content: &Value) -> Result<(), String> {
-    let entry = tools().iter().find(|entry| entry.described.name == tool);
+    let entry = tools().iter().find(|entry| entry.description.name == tool);
     let entry = entry.ok_or_else(|| format!("no tool `{tool}`"))?;
-    let schema = entry.described.output_schema.clone().unwrap();
+    let schema = entry.description.output_schema.clone().unwrap();
     let schema = Value::Object(Arc::unwrap_or_clone(schema));
     jsonschema::validate(&schema, content).map_err(|error| error.to_string())
 }
@@ -215,7 +221,7 @@ async fn next_steps_are_valid_calls() {
                     .environment("shop")
                     .service("api"),
             ];
-            let steps = summary::Summary::from_status(&status).next_steps();
+            let steps = EnvironmentSummary::from_status(&status).next_steps();
             for step in steps {
                 check_arguments(&step.tool, &step.arguments)
                     .unwrap_or_else(|error| panic!("{step:?}: {error}"));
@@ -228,7 +234,7 @@ async fn next_steps_are_valid_calls() {
         ("argus_why", json!({ "environment": "shop" })),
         (
             "argus_events",
-            json!({ "environment": "shop", "types": ["restart_attempt"] }),
+            json!({ "environment": "shop", "type": ["restart_attempt"] }),
         ),
     ] {
         let result = fixture.call(tool, arguments).await;
@@ -246,7 +252,7 @@ async fn next_steps_are_valid_calls() {
 fn every_tool_has_a_description_and_schemas() {
     let names: Vec<&str> = tools()
         .iter()
-        .map(|entry| entry.described.name.as_ref())
+        .map(|entry| entry.description.name.as_ref())
         .collect();
     for named in [
         "preflight_check",
@@ -269,7 +275,7 @@ fn every_tool_has_a_description_and_schemas() {
     }
     let mut words = INSTRUCTIONS.to_owned();
     for entry in tools() {
-        let tool = json!(entry.described);
+        let tool = json!(entry.description);
         let about = tool["description"].as_str().unwrap();
         assert!(about.len() > 80 && about.len() < 1_000, "{about}");
         words.push_str(about);
@@ -297,8 +303,8 @@ fn every_tool_has_a_description_and_schemas() {
         assert!(names.contains(&word), "unknown tool `{word}`");
     }
     // Only descriptions and input schemas count: a model reads them before it acts.
-    let read = |entry: &Entry| {
-        let tool = json!(entry.described);
+    let read = |entry: &ServerTool| {
+        let tool = json!(entry.description);
         tool["description"].to_string().len() + tool["inputSchema"].to_string().len()
     };
     let all: usize = tools().iter().map(read).sum();
@@ -324,12 +330,12 @@ fn every_error_matches_every_output_schema() {
             .retry_after(1)
             .with_call(argus_crds::error::Call::new("x", serde_json::Map::new()));
         for entry in tools() {
-            validate_output(&entry.described.name, &json!(error)).unwrap();
+            validate_output(&entry.description.name, &json!(error)).unwrap();
         }
     }
     for entry in tools() {
         assert!(
-            validate_output(&entry.described.name, &json!({})).is_err(),
+            validate_output(&entry.description.name, &json!({})).is_err(),
             "an empty object is invalid"
         );
     }
@@ -413,12 +419,10 @@ async fn retry_returns_after_the_old_failure_is_gone() {
     let failed = environment(Phase::Failed, vec![row("api", ServiceState::Failed)]);
     let fixture = Fixture::new(std::slice::from_ref(&failed));
     let path = fixture.dir.path().join("state/environments/shop.json");
-    let call = Call::without_progress(fixture.client());
+    let client = fixture.client();
     let replaced = std::cell::Cell::new(false);
     let waiting = async {
-        commands::wait_for_status(&call, "shop", Some(&failed))
-            .await
-            .unwrap();
+        wait_for_change(&client, Some(failed.clone())).await.unwrap();
         assert!(replaced.get(), "the wait ended before the status changed");
     };
     let changing = async {
@@ -484,24 +488,20 @@ async fn apply_writes_only_valid_files() {
         "a/b/e2e.yaml",
     ] {
         let result = fixture
-            .call("argus_apply", json!({ "content": spec::SMALL, "name": name }))
+            .call("argus_apply", json!({ "content": SMALL, "name": name }))
             .await;
         assert_eq!(result.is_error, Some(true), "{name}");
     }
     assert_eq!(std::fs::read_dir(&specs).unwrap().count(), 0);
-    let result = fixture
-        .call("argus_apply", json!({ "content": spec::SMALL }))
-        .await;
+    let result = fixture.call("argus_apply", json!({ "content": SMALL })).await;
     assert_eq!(result.is_error, Some(false), "{result:?}");
     assert_eq!(
         std::fs::read_to_string(specs.join("shop.e2e.yaml")).unwrap(),
-        spec::SMALL
+        SMALL
     );
-    let again = fixture
-        .call("argus_apply", json!({ "content": spec::SMALL }))
-        .await;
+    let again = fixture.call("argus_apply", json!({ "content": SMALL })).await;
     assert_eq!(again.structured_content.unwrap()["changed"], false);
-    let other = spec::SMALL.replace("name: shop}", "name: other}");
+    let other = SMALL.replace("name: shop}", "name: other}");
     let onto = json!({ "content": other, "name": "shop.e2e.yaml" });
     let result = fixture.call("argus_apply", onto).await;
     assert_eq!(
@@ -517,7 +517,7 @@ fn example_of_apply_is_valid() {
     let parsed = spec_files::parse_text(
         fixture.client().settings(),
         std::path::Path::new("e2e.yaml"),
-        spec::SMALL.as_bytes(),
+        SMALL.as_bytes(),
     );
     assert!(
         parsed.desired.is_some() && parsed.diagnostics.is_empty(),
@@ -563,16 +563,16 @@ async fn examples_of_the_page_are_valid() {
     assert!(checked > 3, "{checked}");
     for entry in tools() {
         assert!(
-            page.contains(&format!("`{}`", entry.described.name)),
+            page.contains(&format!("`{}`", entry.description.name)),
             "{}",
-            entry.described.name
+            entry.description.name
         );
     }
 }
 
 /// Returns arguments for a call of a tool that reads the status of `hung`.
-fn arguments(entry: &Entry) -> Value {
-    let schema = json!(entry.described)["inputSchema"].clone();
+fn arguments(entry: &ServerTool) -> Value {
+    let schema = json!(entry.description)["inputSchema"].clone();
     let fits = |(name, value): (&str, Value)| {
         let is_there = schema["properties"].get(name).is_some();
         is_there.then(|| (name.to_owned(), value))
@@ -585,10 +585,10 @@ fn arguments(entry: &Entry) -> Value {
         ("case", json!("x")),
     ];
     let mut all: serde_json::Map<String, Value> = all.into_iter().filter_map(fits).collect();
-    if entry.described.name == "argus_apply" {
+    if entry.description.name == "argus_apply" {
         all.insert(
             "content".to_owned(),
-            json!(spec::SMALL.replace("name: shop", "name: hung")),
+            json!(SMALL.replace("name: shop", "name: hung")),
         );
     }
     Value::Object(all)
@@ -635,7 +635,7 @@ async fn hanging_file_delays_only_its_own_tool() {
     };
     for entry in tools() {
         let fixture = Fixture::new(&[]);
-        let name = entry.described.name.as_ref();
+        let name = entry.description.name.as_ref();
         let path = fixture.dir.path().join("state/environments/hung.json");
         let made = std::process::Command::new("mkfifo").arg(&path).status().unwrap();
         assert!(made.success());
@@ -646,7 +646,7 @@ async fn hanging_file_delays_only_its_own_tool() {
             move || serve_pipe(&path, &bytes, &may, &done)
         });
         let arguments = arguments(entry).as_object().cloned().unwrap();
-        let slow = (entry.call)(arguments, Call::without_progress(fixture.client()));
+        let slow = entry.call(arguments, fixture.client(), None);
         // The runtime has one thread: a tool that reads on it would delay the code after it.
         let (result, ()) = tokio::join!(slow, async { may.set() });
         assert!(result.structured_content.is_some(), "{name}");

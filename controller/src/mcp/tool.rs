@@ -1,113 +1,51 @@
 //! List of the tools, and the code that runs a tool call and builds its result.
 
-use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
 use argus_crds::error::Call as TracedCall;
-use rmcp::model::{CallToolResult, JsonObject, Tool as ToolDescription, ToolAnnotations};
-use schemars::JsonSchema;
-use serde::Serialize;
-use serde::de::DeserializeOwned;
+use rmcp::model::{
+    CallToolResult, JsonObject, ProgressNotificationParam, ProgressToken, Tool as ToolDescription,
+    ToolAnnotations,
+};
+use rmcp::service::{Peer, RoleServer};
 use serde_json::{Value, json};
+use tokio::sync::mpsc;
 
-use super::context::Call;
-use super::reply::{self, Output};
-use super::{commands, engine, events, incidents, mock, output, spec, status, wait, why};
-pub(super) use crate::api::Effect;
-use crate::api::arguments::{output_schema_of, schema_of};
-use crate::api::{self, CallError, Context, ToolOutput, registry};
+use super::reply;
+use crate::api::{CallError, Context, Effect, Entry, ToolEntry, registry};
 use crate::call_trace;
-use crate::exit::Failure;
+use crate::client::ControllerClient;
 
 /// Argument that every tool accepts.
 const DEBUG: &str = "debug";
 
-/// A tool: the type of its arguments, with its implementation.
-pub(super) trait Tool: DeserializeOwned + JsonSchema + Send + 'static {
-    /// Name of the tool.
-    const NAME: &'static str;
-    /// Title for people.
-    const TITLE: &'static str;
-    /// Description for the model: purpose and occasion of a call.
-    const ABOUT: &'static str;
-    /// Effect of a call.
-    const EFFECT: Effect;
-    /// Structured data of the output.
-    type Output: Serialize + JsonSchema + 'static;
-
-    /// Runs the tool.
-    fn call(self, call: Call) -> impl Future<Output = Result<Output<Self::Output>, Failure>> + Send;
-}
-
-type Work = Pin<Box<dyn Future<Output = CallToolResult> + Send>>;
-
 /// A tool of the server.
-pub(super) struct Entry {
+pub(super) struct ServerTool {
     /// Description for clients.
-    pub(super) described: ToolDescription,
-    /// Parses the arguments, runs the tool and returns its result.
-    pub(super) call: Box<dyn Fn(JsonObject, Call) -> Work + Send + Sync>,
+    pub(super) description: ToolDescription,
+    entry: &'static Entry,
+    tool: &'static ToolEntry,
 }
 
 /// Returns all tools, the most important first.
-pub(super) fn list_tools() -> Vec<Entry> {
-    vec![
-        create_entry::<status::Status>(),
-        create_entry::<wait::Wait>(),
-        create_entry::<spec::Apply>(),
-        create_entry::<spec::Validate>(),
-        create_entry::<why::Why>(),
-        create_entry::<output::Evidence>(),
-        create_entry::<output::Logs>(),
-        create_entry::<events::Events>(),
-        operation("argus_plan"),
-        operation("argus_network"),
-        create_entry::<mock::MockRequests>(),
-        create_entry::<incidents::Incidents>(),
-        operation("argus_explain"),
-        create_entry::<engine::Preflight>(),
-        create_entry::<commands::Retry>(),
-        create_entry::<engine::ResetBreaker>(),
-        create_entry::<engine::Orphans>(),
-        create_entry::<commands::Test>(),
-        create_entry::<commands::Hold>(),
-        create_entry::<commands::Resume>(),
-        create_entry::<commands::Cancel>(),
-        create_entry::<commands::Rollback>(),
-        create_entry::<commands::Fork>(),
-        create_entry::<commands::Down>(),
-    ]
+pub(super) fn list_tools() -> Vec<ServerTool> {
+    let tools = registry::all().iter();
+    tools
+        .filter_map(|entry| Some(create_tool(entry, entry.tool.as_ref()?)))
+        .collect()
 }
 
-fn create_entry<T: Tool>() -> Entry {
-    let schema_of_arguments = input_schema::<T>();
-    let described = ToolDescription::new(T::NAME, T::ABOUT, schema_of_arguments)
-        .with_title(T::TITLE)
-        .with_raw_output_schema(output_schema::<T>())
-        .with_annotations(annotations(T::EFFECT));
-    Entry {
-        described,
-        call: Box::new(|arguments, call| Box::pin(run_with_debug::<T>(arguments, call))),
-    }
-}
-
-/// Creates the tool of an operation.
-fn operation(name: &str) -> Entry {
-    let found = registry::all().iter().find_map(|entry| {
-        let tool = entry.tool.as_ref().filter(|tool| tool.name == name)?;
-        Some((entry, tool))
-    });
-    #[allow(clippy::expect_used, reason = "the names are constants")]
-    let (entry, tool) = found.expect("a known tool");
+fn create_tool(entry: &'static Entry, tool: &'static ToolEntry) -> ServerTool {
     let schema = with_debug(entry.arguments.clone());
-    let described = ToolDescription::new(tool.name, tool.about, Arc::new(schema))
+    let description = ToolDescription::new(tool.name, tool.about, Arc::new(schema))
         .with_title(tool.title)
         .with_raw_output_schema(or_error((tool.schema)()))
         .with_annotations(annotations(entry.effect));
-    Entry {
-        described,
-        call: Box::new(move |arguments, call| Box::pin(run_operation(entry, tool, arguments, call))),
+    ServerTool {
+        description,
+        entry,
+        tool,
     }
 }
 
@@ -120,47 +58,74 @@ fn with_debug(mut schema: JsonObject) -> JsonObject {
     schema
 }
 
-async fn run_operation(
-    entry: &'static api::Entry,
-    tool: &'static api::ToolEntry,
-    mut arguments: JsonObject,
-    call: Call,
-) -> CallToolResult {
-    let invalid = |cause: &str| {
-        let schema = Value::Object(with_debug(entry.arguments.clone()));
-        reply::invalid_arguments(tool.name, cause, &schema)
-    };
-    let debug = match arguments.remove(DEBUG) {
-        None | Some(Value::Null) => call.client.settings().debug,
-        Some(Value::Bool(debug)) => debug,
-        Some(other) => return invalid(&format!("`debug` must be true or false, not {other}")),
-    };
-    let client = call.client.clone();
-    let trace = debug.then(|| trace_call(tool.name, &arguments));
-    let result = match (tool.run)(arguments, Context::new(call.client)).await {
-        Ok(summary) => reply::success_result(summary),
-        Err(CallError::Arguments(cause)) => invalid(&cause),
-        Err(CallError::Failed(failure)) => reply::error_result(failure),
-    };
-    match trace {
-        Some(trace) => reply::add_calls(result, &client, trace).await,
-        None => result,
+/// Receiver of progress notifications, if the client requested them.
+pub(super) type Listener = Option<(ProgressToken, Peer<RoleServer>)>;
+
+impl ServerTool {
+    /// Runs the tool and builds its result.
+    pub(super) async fn call(
+        &self,
+        mut arguments: JsonObject,
+        client: ControllerClient,
+        listener: Listener,
+    ) -> CallToolResult {
+        let debug = match arguments.remove(DEBUG) {
+            None | Some(Value::Null) => client.settings().debug,
+            Some(Value::Bool(debug)) => debug,
+            Some(other) => return self.reject(&format!("`debug` must be true or false, not {other}")),
+        };
+        let trace = debug.then(|| trace_call(self.tool.name, &arguments));
+        let (sender, progress) = mpsc::unbounded_channel();
+        let mut context = Context::new(client.clone());
+        if listener.is_some() {
+            context = context.with_progress(sender);
+        }
+        let result = tokio::select! {
+            result = (self.tool.run)(arguments, context) => match result {
+                Ok(summary) => reply::success_result(summary),
+                Err(CallError::Arguments(cause)) => self.reject(&cause),
+                Err(CallError::Failed(failure)) => reply::error_result(failure),
+            },
+            never = forward_progress(listener, progress) => match never {},
+        };
+        match trace {
+            Some(trace) => reply::add_calls(result, &client, trace).await,
+            None => result,
+        }
+    }
+
+    /// Creates the result for invalid arguments.
+    fn reject(&self, cause: &str) -> CallToolResult {
+        let schema = Value::Object(with_debug(self.entry.arguments.clone()));
+        reply::invalid_arguments(self.tool.name, cause, &schema)
     }
 }
 
-/// Creates the schema of the arguments.
-fn input_schema<T: Tool>() -> Arc<JsonObject> {
-    Arc::new(with_debug(schema_of::<T>()))
-}
-
-/// Creates the schema of the result: the output or the error, because clients validate errors against it as well.
-fn output_schema<T: Tool>() -> Arc<JsonObject> {
-    or_error(output_schema_of::<ToolOutput<T::Output>>())
+/// Sends progress messages to the client; never returns.
+async fn forward_progress(
+    listener: Listener,
+    mut messages: mpsc::UnboundedReceiver<String>,
+) -> std::convert::Infallible {
+    let mut sent = 0;
+    if let Some((token, peer)) = listener {
+        while let Some(message) = messages.recv().await {
+            sent += 1;
+            let notification =
+                ProgressNotificationParam::new(token.clone(), f64::from(sent)).with_message(message);
+            // A disconnected client receives nothing.
+            drop(peer.notify_progress(notification).await);
+        }
+    }
+    std::future::pending().await
 }
 
 /// Adds the error to the schema of an output, because clients validate errors against it as well.
 fn or_error(mut schema: JsonObject) -> Arc<JsonObject> {
     let required = schema.remove("required").unwrap_or_default();
+    let mut output = json!({ "required": required });
+    if let Some(variants) = schema.remove("oneOf") {
+        output["oneOf"] = variants;
+    }
     let text = json!({ "type": "string" });
     let error = json!({
         "title": "error",
@@ -174,7 +139,7 @@ fn or_error(mut schema: JsonObject) -> Arc<JsonObject> {
         },
         "required": ["code", "category", "severity", "class", "message", "suggestedActions", "remedies", "retryable"],
     });
-    schema.insert("anyOf".to_owned(), json!([{ "required": required }, error]));
+    schema.insert("anyOf".to_owned(), json!([output, error]));
     Arc::new(schema)
 }
 
@@ -189,42 +154,8 @@ fn annotations(effect: Effect) -> ToolAnnotations {
     }
 }
 
-async fn run_with_debug<T: Tool>(mut arguments: JsonObject, call: Call) -> CallToolResult {
-    let debug = match arguments.remove(DEBUG) {
-        None | Some(Value::Null) => call.client.settings().debug,
-        Some(Value::Bool(debug)) => debug,
-        Some(other) => {
-            let schema_of_arguments = Value::Object(Arc::unwrap_or_clone(input_schema::<T>()));
-            return reply::invalid_arguments(
-                T::NAME,
-                &format!("`debug` must be true or false, not {other}"),
-                &schema_of_arguments,
-            );
-        }
-    };
-    if !debug {
-        return run::<T>(arguments, call).await;
-    }
-    let (client, trace) = (call.client.clone(), trace_call(T::NAME, &arguments));
-    reply::add_calls(run::<T>(arguments, call).await, &client, trace).await
-}
-
 /// Describes the tool call for a call trace.
 fn trace_call(tool: &str, arguments: &JsonObject) -> TracedCall {
     let seconds = arguments.get("timeoutSeconds").and_then(Value::as_u64);
     TracedCall::new(tool, call_trace::sanitize(arguments.clone())).within(seconds.map(Duration::from_secs))
-}
-
-async fn run<T: Tool>(arguments: JsonObject, call: Call) -> CallToolResult {
-    let read: T = match serde_json::from_value(Value::Object(arguments)) {
-        Ok(read) => read,
-        Err(error) => {
-            let schema_of_arguments = Value::Object(Arc::unwrap_or_clone(input_schema::<T>()));
-            return reply::invalid_arguments(T::NAME, &error.to_string(), &schema_of_arguments);
-        }
-    };
-    match Box::pin(read.call(call)).await {
-        Ok(output) => reply::success_result(output),
-        Err(failure) => reply::error_result(failure),
-    }
 }

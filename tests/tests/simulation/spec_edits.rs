@@ -1,11 +1,13 @@
 //! From files to the engine: a rejected file changes nothing that runs.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::Duration;
 
 use argus_backend::sim::FaultProfile;
 use argus_reconciler::specs::SpecRegistry;
-use argus_reconciler::specs::admission::{AdmissionInput, SpecAdmitter};
+use argus_reconciler::specs::admission::SpecAdmitter;
+use argus_reconciler::specs::admitter::{AdmissionInput, Admitter};
 
 use crate::fixture::{START, SimFixture};
 use crate::specs::PRESENT;
@@ -19,12 +21,19 @@ service:
 "#;
 
 fn judge(book: &mut SpecRegistry, bytes: &[u8], fixture: &SimFixture) {
-    let parsed = argus_crds::yaml::read("shop.yaml", bytes);
-    let input = AdmissionInput {
+    let path = Path::new("/specs/shop.yaml");
+    let reading = AdmissionInput {
+        path,
+        name: "shop.yaml",
+        bytes,
+        variables: BTreeMap::new(),
+        digests: BTreeMap::new(),
+        documents: std::collections::BTreeMap::new(),
+        host: argus_core::desired::host::HostPaths::default(),
+        uuid: String::new(),
         first_seen: START,
-        ..AdmissionInput::new(Path::new("/specs/shop.yaml"))
     };
-    let judged = SpecAdmitter::default().admit(&parsed, &input, &mut |_| None);
+    let judged = SpecAdmitter::default().admit(&reading);
     book.on_admitted(Path::new("shop.yaml"), None, judged, fixture.now);
 }
 

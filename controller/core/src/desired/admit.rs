@@ -9,11 +9,10 @@ use crate::desired::excluded::Excluded;
 use crate::desired::hash::{hash_of, revision_of};
 use crate::desired::host::HostPaths;
 use crate::desired::identity::{Identity, shown};
-use crate::desired::image::build_digest;
 use crate::desired::peers::{Peer, Peers};
 use crate::desired::{
-    Build, Criticality, Desired, Image, Mount, Service, confinement, container, duplicates, ignored, mock,
-    needs, own_image_tag, settings,
+    Criticality, Desired, Image, Mount, Service, confinement, container, duplicates, ignored, mock, needs,
+    settings,
 };
 use crate::ident::{EnvName, Hash, ResourceName};
 use crate::secrets::Secrets;
@@ -36,6 +35,8 @@ pub struct SpecContext {
     pub now: Timestamp,
     /// Value of every `{{uuid}}` in the file.
     pub uuid: String,
+    /// Digest of build context and Dockerfile by service. Without one, only a change of the `build` section counts.
+    pub build_digests: BTreeMap<String, Hash>,
     /// Additional folders that containers may mount.
     pub allow_mounts: Vec<String>,
     /// Absolute path of the build context for the image of this program, which runs the mocks.
@@ -71,18 +72,6 @@ pub struct Admission {
 /// assert!(admission.diagnostics.is_empty());
 /// ```
 pub fn admit(spec: &E2eSpec, context: &SpecContext) -> Admission {
-    admit_with_digests(spec, context, &mut |_, _| None)
-}
-
-/// Admits a spec file like [`admit`], with the contents of its build contexts.
-///
-/// `digest` returns the digest of build context and Dockerfile. It is called once per build, and only if no diagnostic
-/// rejects the file. Without a digest, only a change of the `build` section counts.
-pub fn admit_with_digests(
-    spec: &E2eSpec,
-    context: &SpecContext,
-    digest: &mut dyn FnMut(&Service, &Build) -> Option<Hash>,
-) -> Admission {
     let mut diagnostics = Vec::new();
     let identity = Identity::from_spec(spec, &mut diagnostics);
     // A placeholder name lets the remaining checks run, so that an invalid name is not the only diagnostic.
@@ -107,7 +96,6 @@ pub fn admit_with_digests(
     let secrets = Secrets::read_by(spec, &context.env_vars);
     let refused = diagnostics.iter().any(Diagnostic::is_error);
     let desired = network.filter(|_| has_identity && !refused).map(|network| {
-        set_digests(&mut services, digest);
         let mut desired = Desired {
             env: identity.env,
             project: spec.project.name.clone(),
@@ -262,28 +250,6 @@ fn exclude(services: &mut [(String, Service)], context: &SpecContext) {
         if let Image::Built(build) = &mut service.image {
             let writable = writable.iter().map(String::as_str);
             build.excluded = Excluded::of(&build.context, &context.host.state, writable);
-        }
-    }
-}
-
-/// Sets the digest of each build whose contents are known.
-fn set_digests(services: &mut [(String, Service)], digest: &mut dyn FnMut(&Service, &Build) -> Option<Hash>) {
-    for (_, service) in services {
-        let Image::Built(build) = &service.image else {
-            continue;
-        };
-        let Some(contents) = digest(service, build) else {
-            continue;
-        };
-        let is_own_image = service.file.is_some();
-        let Image::Built(build) = &mut service.image else {
-            continue;
-        };
-        if is_own_image {
-            build.tag = own_image_tag(&contents);
-            build.digest = contents;
-        } else {
-            build.digest = build_digest(&contents, &build.dockerfile, &build.args);
         }
     }
 }

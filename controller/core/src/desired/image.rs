@@ -1,7 +1,5 @@
 //! Image of a service: a reference to pull, or a build.
 
-use std::collections::BTreeMap;
-
 use argus_crds::{Build as BuildSpec, Diagnostic};
 
 use crate::desired::admit::SpecContext;
@@ -71,8 +69,16 @@ pub(super) fn resolve_image(
                 (None, Some(tag)) => resolve_reference(tag, &format!("{path}.image"), filler, diagnostics),
                 (None, None) => Some(default_tag(identity, service)),
             };
-            resolve_build(build, tag, &format!("{path}.build"), context, filler, diagnostics)
-                .map(Image::Built)
+            resolve_build(
+                build,
+                tag,
+                &format!("{path}.build"),
+                service,
+                context,
+                filler,
+                diagnostics,
+            )
+            .map(Image::Built)
         }
     }
 }
@@ -81,6 +87,7 @@ fn resolve_build(
     build: &BuildSpec,
     tag: Option<String>,
     path: &str,
+    service: &ServiceName,
     spec_context: &SpecContext,
     filler: &Filler<'_>,
     diagnostics: &mut Vec<Diagnostic>,
@@ -91,7 +98,7 @@ fn resolve_build(
         spec_context,
         diagnostics,
     );
-    let mut args = BTreeMap::new();
+    let mut args = std::collections::BTreeMap::new();
     for (name, value) in &build.args {
         args.insert(
             name.clone(),
@@ -112,7 +119,9 @@ fn resolve_build(
         spec_context,
         diagnostics,
     )?;
-    let digest = build_digest(&hash_of(build), &dockerfile, &args);
+    // Other arguments or another Dockerfile produce another image from the same context.
+    let contents = spec_context.build_digests.get(service.as_str()).cloned();
+    let digest = hash_of(&(contents.unwrap_or_else(|| hash_of(build)), &dockerfile, &args));
     Some(Build {
         tag: tag?,
         context,
@@ -122,11 +131,6 @@ fn resolve_build(
         // Set after the mounts of all services are resolved.
         excluded: Excluded::default(),
     })
-}
-
-/// Digest of a build. Other arguments or another Dockerfile produce another image from the same context.
-pub(super) fn build_digest(contents: &Hash, dockerfile: &str, args: &BTreeMap<String, String>) -> Hash {
-    hash_of(&(contents, dockerfile, args))
 }
 
 /// Returns the absolute path of the build context, which is inside the project like every path of the host.

@@ -24,7 +24,8 @@ use crate::clock::Clock;
 use crate::fake_backend::FakeBackend;
 use crate::snapshot::Snapshot;
 use crate::specs::SpecRegistry;
-use crate::specs::admission::{AdmissionInput, SpecAdmitter};
+use crate::specs::admission::SpecAdmitter;
+use crate::specs::admitter::{AdmissionInput, Admitter};
 
 const START: Timestamp = Timestamp(1_000_000);
 const SPEC: &str = "version: '1'\nproject: { name: shop }\nnetwork: { name: net }\nservices:\n  db: { image: a, container: { name: shop-db } }\n  \
@@ -73,13 +74,22 @@ fn container(service: &str, started_at: i64, on: bool) -> Container {
 
 /// Snapshot in which `web` depends on `db` and both are up.
 fn snapshot(db_started_at: i64, db_is_on: bool) -> Snapshot {
-    let parsed = argus_crds::yaml::read("e2e.yaml", SPEC.as_bytes());
-    let input = AdmissionInput::new(Path::new("/specs/e2e.yaml"));
+    let input = AdmissionInput {
+        path: Path::new("/specs/e2e.yaml"),
+        name: "e2e.yaml",
+        bytes: SPEC.as_bytes(),
+        variables: BTreeMap::new(),
+        digests: BTreeMap::new(),
+        documents: BTreeMap::new(),
+        host: argus_core::desired::host::HostPaths::default(),
+        uuid: String::new(),
+        first_seen: Timestamp(1),
+    };
     let mut results = SpecRegistry::default();
     results.on_admitted(
         Path::new("e2e.yaml"),
         None,
-        SpecAdmitter::default().admit(&parsed, &input, &mut |_| None),
+        SpecAdmitter::default().admit(&input),
         Timestamp(1),
     );
     let mut store = Store::default();

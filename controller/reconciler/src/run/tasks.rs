@@ -182,13 +182,14 @@ pub(super) fn rules(options: &Options, identity: &ControllerIdentity) -> Rules {
         env_allow: options.env_allow.clone(),
         process_env: options.process_env.clone(),
         controller: identity.controller.clone(),
-        admitter: SpecAdmitter {
+        own_image: options.own_image.clone(),
+        admitter: Arc::new(SpecAdmitter {
             access: HostAccess {
                 allow_mounts: options.allow_mounts.clone(),
                 state: std::path::absolute(&options.state).unwrap_or_else(|_| options.state.clone()),
                 engine: options.engine_socket.clone(),
             },
-            own_image: options.own_image.clone(),
-        },
+            own_image: options.own_image.folder.clone(),
+        }),
     }
 }

@@ -1,96 +1,135 @@
-//! Spec admission: admits a parsed spec file, and places every diagnostic in the file.
+//! Spec admission: parses the YAML, admits the spec, and places every diagnostic in the file.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
-use argus_core::desired::admit::{SpecContext, admit, admit_with_digests};
+use argus_core::desired::Image;
+use argus_core::desired::admit::{SpecContext, admit};
 use argus_core::desired::excluded::Excluded;
 use argus_core::desired::host::{HostPaths, host_paths_in};
-use argus_core::desired::{Build, Service};
 use argus_core::ident::Hash;
 use argus_core::time::Timestamp;
 use argus_crds::diagnostic::Diagnostic;
 use argus_crds::mock::config::{MAX_CONFIG_BYTES, MockConfig};
-use argus_crds::yaml::ParsedSpec;
-use argus_crds::{E2eSpec, Mock};
+use argus_crds::{E2eSpec, Mock, yaml};
 use argus_mock::CompiledMock;
 
-use super::build_context::{BuildContext, OwnImage};
+use super::admitter::{AdmissionInput, Admitter, BuildContext, RequiredFiles};
 use super::location::{HostAccess, SpecLocation};
 use super::registry::Admission;
 
-/// Inputs of an admission besides the contents of the file.
-#[derive(Debug, Clone)]
-pub struct AdmissionInput<'a> {
-    /// Absolute path of the file without links.
-    pub path: &'a Path,
-    /// Variables that `{{env.X}}` may read.
-    pub variables: BTreeMap<String, String>,
-    /// Text of each mock's `openapi` document, or the cause of its absence.
-    pub documents: BTreeMap<String, Result<String, String>>,
-    /// Targets of the host paths that the contents name.
-    pub host: HostPaths,
-    /// Stable for these contents.
-    pub uuid: String,
-    /// Time at which these contents were first read.
-    pub first_seen: Timestamp,
-}
-
-impl<'a> AdmissionInput<'a> {
-    /// Input without variables, documents and host paths.
-    pub fn new(path: &'a Path) -> Self {
-        Self {
-            path,
-            variables: BTreeMap::new(),
-            documents: BTreeMap::new(),
-            host: HostPaths::default(),
-            uuid: String::new(),
-            first_seen: Timestamp::default(),
-        }
-    }
-}
-
-/// Digest of a build context, or the cause of its absence; `None` if the context is unavailable here.
-pub type DigestOf<'a> = &'a mut dyn FnMut(BuildContext) -> Option<Result<String, String>>;
-
-/// Admitter for the spec format of Argus. Pure except for [`SpecAdmitter::locate`] and the digests.
+/// Admitter for the spec format of Argus.
 #[derive(Debug, Clone, Default)]
 pub struct SpecAdmitter {
     /// Paths of this host that spec files may use.
     pub access: HostAccess,
-    /// The image of this program, which serves mocks.
-    pub own_image: OwnImage,
+    /// The folder that the image of this program is built from, which serves mocks.
+    pub own_image: PathBuf,
 }
 
 impl SpecAdmitter {
-    /// Returns the location of a file on the host. `path` has no links. Reads the disk.
-    pub fn locate(&self, path: &Path) -> SpecLocation {
+    fn context(&self, path: &Path, host: HostPaths) -> SpecContext {
+        SpecContext {
+            directory: directory(path),
+            env_vars: BTreeMap::new(),
+            now: Timestamp::default(),
+            uuid: String::new(),
+            build_digests: BTreeMap::new(),
+            allow_mounts: self.access.allow_mounts.clone(),
+            own_image: self.own_image.display().to_string(),
+            documents: BTreeMap::new(),
+            host,
+        }
+    }
+}
+
+fn directory(path: &Path) -> String {
+    path.parent().unwrap_or(Path::new("/")).display().to_string()
+}
+
+impl Admitter for SpecAdmitter {
+    fn locate(&self, path: &Path) -> SpecLocation {
         SpecLocation::of(path.to_owned(), &self.access)
     }
 
-    /// Admits parsed contents. Equal inputs and digests give equal admissions.
-    pub fn admit(
+    fn host_paths(&self, path: &Path, bytes: &[u8]) -> BTreeSet<String> {
+        let read = yaml::read(&path.display().to_string(), bytes);
+        let spec = read.spec.as_ref().or(read.rest.as_ref());
+        spec.map_or_else(BTreeSet::new, |spec| host_paths_in(spec, &directory(path)))
+    }
+
+    fn required_files(
         &self,
-        parsed: &ParsedSpec,
-        input: &AdmissionInput<'_>,
-        digest_of: DigestOf<'_>,
-    ) -> Admission {
-        let context = self.context(input);
-        let Some(spec) = &parsed.spec else {
-            return refused(parsed, &context);
+        path: &Path,
+        bytes: &[u8],
+        variables: &BTreeMap<String, String>,
+        host: &HostPaths,
+    ) -> RequiredFiles {
+        let name = path.display().to_string();
+        let Some(spec) = yaml::read(&name, bytes).spec else {
+            return RequiredFiles::default();
         };
+        let folder = path.parent().unwrap_or(Path::new("/"));
+        let document = |(name, mock): (&String, &Mock)| {
+            let written = mock.openapi.as_ref().filter(|_| mock.image.is_none())?;
+            Some((name.clone(), folder.join(written)))
+        };
+        let documents = spec.mocks.iter().filter_map(document).collect();
+        let own_image = |(name, mock): (&String, &Mock)| {
+            mock.image.is_none().then(|| BuildContext {
+                service: name.clone(),
+                folder: self.own_image.clone(),
+                dockerfile: PathBuf::from("Dockerfile"),
+                excluded: Excluded::default(),
+            })
+        };
+        let own_image: Vec<BuildContext> = spec.mocks.iter().filter_map(own_image).collect();
+        // Admission resolves the build contexts; a refused spec is not built.
+        let mut context = self.context(path, host.clone());
+        context.env_vars.clone_from(variables);
+        let desired = admit(&spec, &context).desired;
+        let builds = desired
+            .into_iter()
+            .flat_map(|desired| desired.services)
+            .filter_map(|(service, it)| match it.image {
+                Image::Built(build) if it.file.is_none() => Some(BuildContext {
+                    service: service.into(),
+                    folder: PathBuf::from(build.context),
+                    dockerfile: PathBuf::from(build.dockerfile),
+                    excluded: build.excluded,
+                }),
+                Image::Built(_) | Image::Named(_) => None,
+            });
+        RequiredFiles {
+            builds: builds.chain(own_image).collect(),
+            documents,
+        }
+    }
+
+    fn admit(&self, input: &AdmissionInput<'_>) -> Admission {
+        let read = yaml::read(input.name, input.bytes);
+        let mut context = self.context(input.path, input.host.clone());
+        context.env_vars.clone_from(&input.variables);
+        context.now = input.first_seen;
+        context.uuid.clone_from(&input.uuid);
+        let Some(spec) = &read.spec else {
+            return refused(&read, &context);
+        };
+        let mut diagnostics = read.diagnostics.clone();
         let mut unreadable = Vec::new();
-        let mut digest = |service: &Service, build: &Build| {
-            let result = digest_of(self.build_context(service, build))?;
-            match result.map(Hash::new) {
-                Ok(Ok(hash)) => return Some(hash),
-                Ok(Err(error)) => unreadable.push((service.name.to_string(), error.to_string())),
-                Err(why) => unreadable.push((service.name.to_string(), why)),
+        for (service, digest) in &input.digests {
+            match digest.as_ref().map(|hex| Hash::new(hex.clone())) {
+                Ok(Ok(hash)) => drop(context.build_digests.insert(service.clone(), hash)),
+                Ok(Err(error)) => unreadable.push((service, error.to_string())),
+                Err(why) => unreadable.push((service, why.clone())),
             }
-            None
-        };
-        let admission = admit_with_digests(spec, &context, &mut digest);
-        let mut diagnostics = Vec::new();
+        }
+        for (mock, text) in &input.documents {
+            if let Ok(text) = text {
+                context.documents.insert(mock.clone(), text.clone());
+            }
+        }
+        let admission = admit(spec, &context);
         for (mock, text) in &input.documents {
             let path = format!("mocks.{mock}.openapi");
             // Admission already reports a path that the policy refuses, with its reason.
@@ -98,88 +137,34 @@ impl SpecAdmitter {
             if let (Err(why), false) = (text, reported) {
                 let diagnostic = Diagnostic::error(path, why.clone())
                     .hint("`openapi` is relative to the folder of the spec file");
-                diagnostics.push(diagnostic);
+                diagnostics.push(read.source.with_location(diagnostic));
             }
         }
-        diagnostics.extend(mocks(input, spec));
-        diagnostics.extend(admission.diagnostics);
-        let is_readable = unreadable.is_empty();
-        diagnostics.extend(unreadable.into_iter().map(|(service, why)| {
-            if spec.mocks.contains_key(&service) {
+        diagnostics.extend(mocks(input, spec).map(|diagnostic| read.source.with_location(diagnostic)));
+        diagnostics.extend(
+            admission
+                .diagnostics
+                .into_iter()
+                .map(|diagnostic| read.source.with_location(diagnostic)),
+        );
+        for (service, why) in &unreadable {
+            let diagnostic = if spec.mocks.contains_key(*service) {
                 Diagnostic::error(
                     format!("mocks.{service}"),
                     format!("cannot serve the mock: {why}"),
                 )
             } else {
-                Diagnostic::error(format!("services.{service}.build.context"), why)
+                Diagnostic::error(format!("services.{service}.build.context"), why.clone())
                     .hint("`context` is relative to the folder of the spec file")
-            }
-        }));
-        let placed = diagnostics
-            .into_iter()
-            .map(|diagnostic| parsed.source.with_location(diagnostic));
-        let diagnostics: Vec<_> = parsed.diagnostics.iter().cloned().chain(placed).collect();
+            };
+            diagnostics.push(read.source.with_location(diagnostic));
+        }
         let refused = diagnostics.iter().any(Diagnostic::is_error);
         Admission {
-            desired: admission.desired.filter(|_| is_readable && !refused),
+            desired: admission.desired.filter(|_| unreadable.is_empty() && !refused),
             diagnostics,
-            source: parsed.source.clone(),
         }
     }
-
-    fn context(&self, input: &AdmissionInput<'_>) -> SpecContext {
-        let readable = |(mock, text): (&String, &Result<String, String>)| {
-            Some((mock.clone(), text.as_ref().ok()?.clone()))
-        };
-        SpecContext {
-            directory: directory(input.path),
-            env_vars: input.variables.clone(),
-            now: input.first_seen,
-            uuid: input.uuid.clone(),
-            allow_mounts: self.access.allow_mounts.clone(),
-            own_image: self.own_image.folder.display().to_string(),
-            documents: input.documents.iter().filter_map(readable).collect(),
-            host: input.host.clone(),
-        }
-    }
-
-    fn build_context(&self, service: &Service, build: &Build) -> BuildContext {
-        let is_own_image = service.file.is_some();
-        BuildContext {
-            folder: if is_own_image {
-                self.own_image.folder.clone()
-            } else {
-                PathBuf::from(&build.context)
-            },
-            dockerfile: PathBuf::from(&build.dockerfile),
-            excluded: if is_own_image {
-                Excluded::default()
-            } else {
-                build.excluded.clone()
-            },
-        }
-    }
-}
-
-/// Host paths that the contents of a file name. Empty if the contents do not parse.
-pub(super) fn host_paths(parsed: &ParsedSpec, path: &Path) -> BTreeSet<String> {
-    let spec = parsed.spec.as_ref().or(parsed.rest.as_ref());
-    spec.map_or_else(BTreeSet::new, |spec| host_paths_in(spec, &directory(path)))
-}
-
-/// Path of each mock's `openapi` document. Empty if the contents do not parse.
-pub(super) fn documents(parsed: &ParsedSpec, path: &Path) -> BTreeMap<String, PathBuf> {
-    let folder = path.parent().unwrap_or(Path::new("/"));
-    let document = |(name, mock): (&String, &Mock)| {
-        let written = mock.openapi.as_ref().filter(|_| mock.image.is_none())?;
-        Some((name.clone(), folder.join(written)))
-    };
-    let mocks = parsed.spec.iter().flat_map(|spec| &spec.mocks);
-    mocks.filter_map(document).collect()
-}
-
-fn directory(path: &Path) -> String {
-    path.parent().unwrap_or(Path::new("/")).display().to_string()
 }
 
 /// Diagnostics of the mocks that this program serves, from the code that serves them.
@@ -205,21 +190,20 @@ fn mocks(input: &AdmissionInput<'_>, spec: &E2eSpec) -> impl Iterator<Item = Dia
 
 /// Admission of a file that does not parse completely: its diagnostics, with those of the parts that can be
 /// admitted.
-fn refused(parsed: &ParsedSpec, context: &SpecContext) -> Admission {
-    let mut diagnostics = parsed.diagnostics.clone();
-    if let Some(rest) = &parsed.rest {
-        let further = parsed.further(admit(rest, context).diagnostics);
+fn refused(read: &yaml::ParsedSpec, context: &SpecContext) -> Admission {
+    let mut diagnostics = read.diagnostics.clone();
+    if let Some(rest) = &read.rest {
+        let further = read.further(admit(rest, context).diagnostics);
         diagnostics.extend(
             further
                 .into_iter()
-                .map(|diagnostic| parsed.source.with_location(diagnostic)),
+                .map(|diagnostic| read.source.with_location(diagnostic)),
         );
         diagnostics.sort_by_key(|diagnostic| diagnostic.location.map(|at| (at.line, at.column)));
     }
     Admission {
         desired: None,
         diagnostics,
-        source: parsed.source.clone(),
     }
 }
 
@@ -231,9 +215,18 @@ mod tests {
     fn syntax_and_semantic_errors_are_reported_together() {
         let text = "project: { name: both }\nservices:\n  - name: a\n    image: x\n    memory: lots\n    container: { name: a }\n  \
                     - name: b\n    image: x\n    container: { name: \"b/../c\", ports: [\"99999:80\"] }\n";
-        let parsed = argus_crds::yaml::read("e2e.yaml", text.as_bytes());
-        let input = AdmissionInput::new(Path::new("/specs/e2e.yaml"));
-        let admission = SpecAdmitter::default().admit(&parsed, &input, &mut |_| None);
+        let input = AdmissionInput {
+            path: Path::new("/specs/e2e.yaml"),
+            name: "e2e.yaml",
+            bytes: text.as_bytes(),
+            variables: BTreeMap::new(),
+            digests: BTreeMap::new(),
+            documents: BTreeMap::new(),
+            host: HostPaths::default(),
+            uuid: String::new(),
+            first_seen: Timestamp::default(),
+        };
+        let admission = SpecAdmitter::default().admit(&input);
         assert_eq!(admission.desired, None);
         let locations: Vec<(String, usize)> = admission
             .diagnostics

@@ -1,21 +1,24 @@
 //! Spec loader: scans the folder once, debounces changed files, admits them, and updates the registry.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
 use argus_core::time::Timestamp;
-use argus_crds::diagnostic::Diagnostic;
+use argus_crds::diagnostic::{Diagnostic, DiagnosticSeverity};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
-use super::admission::SpecAdmitter;
+use super::admitter::{AdmissionInput, Admitter, OwnImage, RequiredFiles};
 use super::debounce::Debounce;
 use super::digest::{Digests, hex};
-use super::evaluation::{Evaluation, Fingerprint};
+use super::env_vars;
+use super::location::SpecLocation;
 use super::registry::{Admission, SpecRegistry};
 use super::scan::{Contents, MAX_FILE_BYTES, MAX_FILES, Scan, Scanner};
 use argus_core::desired::Accepted;
+use argus_core::desired::host::HostPaths;
 
 /// Maximum duration of the first scan, for files that never give two equal reads.
 const MAX_FIRST_SCAN: Duration = Duration::from_secs(10);
@@ -33,8 +36,10 @@ pub struct Rules {
     pub process_env: BTreeMap<String, String>,
     /// Identity of the controller.
     pub controller: String,
+    /// Image that serves mocks.
+    pub own_image: OwnImage,
     /// Admitter of the files.
-    pub admitter: SpecAdmitter,
+    pub admitter: Arc<dyn Admitter>,
 }
 
 /// Persisted state: the accepted revisions, and the first-seen times of their contents.
@@ -59,10 +64,15 @@ pub struct SpecLoader {
     /// Fingerprint of the last admission, by file.
     admitted: BTreeMap<PathBuf, Fingerprint>,
     first_seen: BTreeMap<PathBuf, (String, Timestamp)>,
-    /// Parsed contents and last admission, by file.
-    evaluations: BTreeMap<PathBuf, Evaluation>,
+    /// Other required files, by file, for these contents and variables.
+    required_files: BTreeMap<PathBuf, (Fingerprint, RequiredFiles)>,
+    /// The paths that contents name, by file, for these contents at this place.
+    named: BTreeMap<PathBuf, (Fingerprint, PathBuf, BTreeSet<String>)>,
     started: Option<Timestamp>,
 }
+
+/// Hash of all inputs of an admission.
+type Fingerprint = [u8; 32];
 
 /// Result of a scan.
 #[derive(Debug, Clone, Default)]
@@ -71,6 +81,17 @@ pub struct ScanResult {
     pub folders: Option<BTreeMap<PathBuf, (u64, u64)>>,
     /// Time of the next change without an event.
     pub next_at: Option<Timestamp>,
+}
+
+/// Current contents of a file, with all other inputs of its admission.
+struct FileFingerprint {
+    fingerprint: Fingerprint,
+    variables: BTreeMap<String, String>,
+    dotenv_error: Option<String>,
+    file: PathBuf,
+    host: HostPaths,
+    digests: BTreeMap<String, Result<String, String>>,
+    documents: BTreeMap<String, Result<String, String>>,
 }
 
 impl SpecLoader {
@@ -86,7 +107,8 @@ impl SpecLoader {
             digests: Digests::default(),
             admitted: BTreeMap::new(),
             first_seen: persisted_specs.first_seen,
-            evaluations: BTreeMap::new(),
+            required_files: BTreeMap::new(),
+            named: BTreeMap::new(),
             started: None,
         }
     }
@@ -131,13 +153,15 @@ impl SpecLoader {
         self.debounce.retain_files(|path| scan.files.contains_key(path));
         self.admitted.retain(|path, _| is_present(path));
         for (path, contents) in &scan.files {
-            let fingerprint = self.fingerprint(path, scan.resolved.get(path), contents, now);
-            let admitted = self.admitted.get(path);
-            if self.debounce.confirm(path, fingerprint, admitted, now) {
-                self.admitted.insert(path.clone(), fingerprint);
-                self.enter(path, contents, now);
-            } else if let Some(admitted) = admitted {
-                if *admitted == fingerprint {
+            let real = scan.resolved.get(path);
+            let current = self.fingerprint(path, real, contents);
+            if self
+                .debounce
+                .confirm(path, current.fingerprint, self.admitted.get(path), now)
+            {
+                self.admit(path, contents, current, now);
+            } else if let Some(admission) = self.admitted.get(path) {
+                if *admission == current.fingerprint {
                     self.registry.clear_pending(path, now);
                 } else {
                     self.registry.mark_pending(path, now);
@@ -149,7 +173,8 @@ impl SpecLoader {
         let files = &self.registry.files;
         self.first_seen.retain(|path, _| files.contains_key(path));
         let known = |path: &PathBuf| files.contains_key(path) || scan.files.contains_key(path);
-        self.evaluations.retain(|path, _| known(path));
+        self.required_files.retain(|path, _| known(path));
+        self.named.retain(|path, _| known(path));
         if self.debounce.is_empty() || now.since(started) >= MAX_FIRST_SCAN {
             self.registry.scanned = true;
         }
@@ -164,41 +189,116 @@ impl SpecLoader {
         }
     }
 
-    /// Evaluates the contents of a file. Returns the hash of all inputs.
-    fn fingerprint(
-        &mut self,
-        path: &Path,
-        real: Option<&PathBuf>,
-        contents: &Contents,
-        now: Timestamp,
-    ) -> Fingerprint {
-        let text = match contents {
-            Contents::Text(text) => text,
-            Contents::TooLong(bytes) => return Sha256::digest(format!("too long: {bytes}")).into(),
-            Contents::Unreadable(why) => return Sha256::digest(format!("unreadable: {why}")).into(),
-        };
-        let first_seen = match self.first_seen.get(path) {
-            Some((hash, at)) if *hash == hex(&text.hash) => *at,
-            Some(_) | None => now,
-        };
-        let real = real.map_or_else(|| self.rules.folder.join(path), Clone::clone);
-        let evaluation = self.evaluations.entry(path.to_path_buf()).or_default();
-        evaluation.update(&self.rules, (path, &real), text, &mut self.digests, first_seen)
+    /// Collects the inputs of the admission of these contents.
+    fn fingerprint(&mut self, path: &Path, real: Option<&PathBuf>, contents: &Contents) -> FileFingerprint {
+        let mut hasher = Sha256::new();
+        let (mut variables, mut dotenv_error) = (BTreeMap::new(), None);
+        let (mut digests, mut documents) = (BTreeMap::new(), BTreeMap::new());
+        // A file without a resolved path is unreadable, and its surroundings do not matter.
+        let file = real.map_or_else(|| self.rules.folder.join(path), Clone::clone);
+        let mut location = self.rules.admitter.locate(&file);
+        match contents {
+            Contents::Text(text) => {
+                hasher.update(text.hash);
+                (variables, dotenv_error) = env_vars::dotenv(&location);
+                for (name, value) in &variables {
+                    for part in [name, value] {
+                        hasher.update((part.len() as u64).to_be_bytes());
+                        hasher.update(part);
+                    }
+                }
+                variables = env_vars::passed(variables, &self.rules.process_env, &self.rules.env_allow);
+                let named = self.named(path, &text.bytes, &location.file, text.hash);
+                location.resolve(&named);
+                hasher.update(location.file.as_os_str().as_encoded_bytes());
+                hasher.update(format!("{:?}", location.host));
+                let of = hasher.clone().finalize().into();
+                let required_files = self.required_files(path, &text.bytes, &variables, &location, of);
+                for build in required_files.builds {
+                    let Some(digest) = self.rules.own_image.digest(&build, &mut self.digests) else {
+                        continue;
+                    };
+                    hasher.update(format!("{}{digest:?}", build.service));
+                    digests.insert(build.service, digest);
+                }
+                for (mock, at) in required_files.documents {
+                    let text = env_vars::document(&at, &location);
+                    hasher.update(format!("{mock}{text:?}"));
+                    documents.insert(mock, text);
+                }
+            }
+            Contents::TooLong(bytes) => hasher.update(format!("too long: {bytes}")),
+            Contents::Unreadable(why) => hasher.update(format!("unreadable: {why}")),
+        }
+        hasher.update(dotenv_error.as_deref().unwrap_or_default());
+        FileFingerprint {
+            fingerprint: hasher.finalize().into(),
+            variables,
+            dotenv_error,
+            file: location.file,
+            host: location.host,
+            digests,
+            documents,
+        }
     }
 
-    /// Enters the admission of confirmed contents into the registry.
-    fn enter(&mut self, path: &Path, contents: &Contents, now: Timestamp) {
+    /// The paths that these contents name; a file is parsed again only when it or its place changed.
+    fn named(&mut self, path: &Path, bytes: &[u8], file: &Path, of: Fingerprint) -> BTreeSet<String> {
+        match self.named.get(path) {
+            Some((known, at, named)) if *known == of && at == file => named.clone(),
+            _ => {
+                let named = self.rules.admitter.host_paths(file, bytes);
+                let entry = (of, file.to_path_buf(), named.clone());
+                self.named.insert(path.to_path_buf(), entry);
+                named
+            }
+        }
+    }
+
+    fn required_files(
+        &mut self,
+        path: &Path,
+        bytes: &[u8],
+        variables: &BTreeMap<String, String>,
+        location: &SpecLocation,
+        of: Fingerprint,
+    ) -> RequiredFiles {
+        match self.required_files.get(path) {
+            Some((known, required_files)) if *known == of => required_files.clone(),
+            _ => {
+                let required_files =
+                    self.rules
+                        .admitter
+                        .required_files(&location.file, bytes, variables, &location.host);
+                self.required_files
+                    .insert(path.to_path_buf(), (of, required_files.clone()));
+                required_files
+            }
+        }
+    }
+
+    /// Admits confirmed contents.
+    fn admit(&mut self, path: &Path, contents: &Contents, current: FileFingerprint, now: Timestamp) {
+        self.admitted.insert(path.to_path_buf(), current.fingerprint);
         let refused = |message: String, hint: &str| Admission {
+            desired: None,
             diagnostics: vec![Diagnostic::error("", message).hint(hint)],
-            ..Admission::default()
         };
-        let (text, admission) = match contents {
+        let (text, mut admission) = match contents {
             Contents::Text(text) => {
-                let evaluation = self.evaluations.entry(path.to_path_buf()).or_default();
-                let first_seen = evaluation.first_seen().unwrap_or(now);
-                let seen = (hex(&text.hash), first_seen);
-                self.first_seen.insert(path.to_path_buf(), seen);
-                (Some(text.clone()), evaluation.admission())
+                let first_seen = self.first_seen(path, text.hash, now);
+                let input = AdmissionInput {
+                    path: &current.file,
+                    name: &path.display().to_string(),
+                    bytes: &text.bytes,
+                    variables: current.variables,
+                    digests: current.digests,
+                    documents: current.documents,
+                    host: current.host,
+                    uuid: env_vars::uuid(&self.rules.controller, path, &text.hash),
+                    first_seen,
+                };
+                (Some(text.clone()), self.rules.admitter.admit(&input))
             }
             Contents::TooLong(bytes) => {
                 let message = format!("file has {bytes} bytes, at most {MAX_FILE_BYTES} are read");
@@ -212,11 +312,32 @@ impl SpecLoader {
                 ),
             ),
         };
+        admission
+            .diagnostics
+            .extend(current.dotenv_error.map(|cause| Diagnostic::warning("", cause)));
+        if self.rules.strict {
+            for diagnostic in &mut admission.diagnostics {
+                diagnostic.severity = DiagnosticSeverity::Error;
+            }
+        }
         self.registry.on_admitted(path, text, admission, now);
         if let Some(entry) = self.registry.files.get(path) {
             let diagnostics = entry.diagnostics.len();
             tracing::info!(file = %path.display(), state = ?entry.state, diagnostics, "spec processed");
         }
+    }
+
+    /// Time at which these contents were first read; `{{timestamp}}` is stable with it.
+    fn first_seen(&mut self, path: &Path, hash: [u8; 32], now: Timestamp) -> Timestamp {
+        let hash = hex(&hash);
+        let entry = self
+            .first_seen
+            .entry(path.to_path_buf())
+            .or_insert_with(|| (hash.clone(), now));
+        if entry.0 != hash {
+            *entry = (hash, now);
+        }
+        entry.1
     }
 }
 

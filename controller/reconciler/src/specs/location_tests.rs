@@ -6,11 +6,9 @@ use std::os::unix::fs::symlink;
 use argus_core::time::Timestamp;
 
 use super::*;
-use crate::specs::Rules;
 use crate::specs::admission::SpecAdmitter;
-use crate::specs::digest::Digests;
-use crate::specs::evaluation::Evaluation;
-use crate::specs::scan::Text;
+use crate::specs::admitter::{AdmissionInput, Admitter as _};
+use crate::specs::env_vars;
 
 fn tree(directories: &[&str]) -> (tempfile::TempDir, PathBuf) {
     let dir = tempfile::tempdir().unwrap();
@@ -211,25 +209,26 @@ fn every_path_of_a_file_is_confined() {
         c: {build: {context: ., dockerfile: Linked}, container: {name: c}}\n  \
         d: {build: {context: ./app}, container: {name: d}}\n\
         mocks:\n  m: {port: 80, mode: replay, recordingsDir: ./recordings}\n  n: {port: 81, openapi: ./api.yaml}\n";
-    let rules = Rules {
-        folder: root.join("p"),
-        strict: false,
-        env_allow: Vec::new(),
-        process_env: BTreeMap::new(),
-        controller: String::new(),
-        admitter: SpecAdmitter::default(),
+    let admission = SpecAdmitter::default();
+    let mut location = admission.locate(&real(&root.join("p/e2e.yaml")));
+    location.resolve(&admission.host_paths(&location.file, text.as_bytes()));
+    let required_files =
+        admission.required_files(&location.file, text.as_bytes(), &BTreeMap::new(), &location.host);
+    let documents = required_files.documents.into_iter();
+    let reading = AdmissionInput {
+        path: &location.file,
+        name: "e2e.yaml",
+        bytes: text.as_bytes(),
+        variables: BTreeMap::new(),
+        digests: BTreeMap::new(),
+        documents: documents
+            .map(|(mock, at)| (mock, env_vars::document(&at, &location)))
+            .collect(),
+        host: location.host.clone(),
+        uuid: String::new(),
+        first_seen: Timestamp::default(),
     };
-    let mut evaluation = Evaluation::default();
-    let (text, path) = (Text::new(text.into()), real(&root.join("p/e2e.yaml")));
-    let place = (Path::new("e2e.yaml"), path.as_path());
-    evaluation.update(
-        &rules,
-        place,
-        &text,
-        &mut Digests::default(),
-        Timestamp::default(),
-    );
-    let judged = evaluation.admission();
+    let judged = admission.admit(&reading);
     assert_eq!(judged.desired, None);
     let all = judged.diagnostics.iter().filter(|one| {
         one.hint

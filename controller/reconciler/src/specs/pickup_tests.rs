@@ -29,12 +29,16 @@ impl Fixture {
         let specs = dir.path().join("specs");
         fs::create_dir(&specs).unwrap();
         let rules = Rules {
+            own_image: crate::specs::admitter::OwnImage {
+                folder: "/nowhere".into(),
+                write_context: None,
+            },
             folder: specs.clone(),
             strict: false,
             env_allow: Vec::new(),
             process_env: std::collections::BTreeMap::new(),
             controller: "C".to_owned(),
-            admitter: admission::SpecAdmitter::default(),
+            admitter: Arc::new(admission::SpecAdmitter::default()),
         };
         let stop = CancellationToken::new();
         let (sender, registries) = watch::channel(Arc::new(SpecRegistry::default()));

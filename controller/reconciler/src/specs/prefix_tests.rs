@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use argus_core::observed::{Store, WatchEvent};
 use argus_core::plan::forecast::apply_action;
@@ -24,12 +25,16 @@ enum Writer {
 
 fn new_loader(folder: &Path) -> SpecLoader {
     let rules = Rules {
+        own_image: crate::specs::admitter::OwnImage {
+            folder: "/nowhere".into(),
+            write_context: None,
+        },
         folder: folder.to_path_buf(),
         strict: false,
         env_allow: Vec::new(),
         process_env: std::collections::BTreeMap::new(),
         controller: "C".to_owned(),
-        admitter: SpecAdmitter::default(),
+        admitter: Arc::new(SpecAdmitter::default()),
     };
     SpecLoader::new(rules, PersistedSpecs::default())
 }

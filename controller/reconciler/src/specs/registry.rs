@@ -10,7 +10,6 @@ use argus_core::desired::{Accepted, Desired};
 use argus_core::ident::EnvName;
 use argus_core::time::Timestamp;
 use argus_crds::diagnostic::Diagnostic;
-use argus_crds::yaml::SourceMap;
 use serde::{Deserialize, Serialize};
 
 use super::clash::clash;
@@ -59,21 +58,11 @@ pub struct FileEntry {
 }
 
 /// Environment of a file that waits for the end of a conflict, with its diagnostics.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 struct PendingAdmission {
     desired: Arc<Desired>,
     diagnostics: Vec<Diagnostic>,
-    source: SourceMap,
 }
-
-/// Compares everything except the source map, which the text of the entry determines.
-impl PartialEq for PendingAdmission {
-    fn eq(&self, other: &Self) -> bool {
-        self.desired == other.desired && self.diagnostics == other.diagnostics
-    }
-}
-
-impl Eq for PendingAdmission {}
 
 /// Result of the last admission of a file.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -94,14 +83,12 @@ pub enum FileState {
 }
 
 /// Result of an admission.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Admission {
     /// Desired environment, unless an error refuses it.
     pub desired: Option<Desired>,
     /// Errors and warnings.
     pub diagnostics: Vec<Diagnostic>,
-    /// Locations in the file, for later diagnostics.
-    pub source: SourceMap,
 }
 
 impl SpecRegistry {
@@ -134,7 +121,6 @@ impl SpecRegistry {
             let claim = PendingAdmission {
                 desired: Arc::new(desired),
                 diagnostics: admission.diagnostics,
-                source: admission.source,
             };
             self.accept_claim(path, claim, now);
         } else {
@@ -306,12 +292,10 @@ impl SpecRegistry {
             let Some(entry) = self.files.get_mut(path) else {
                 return false;
             };
-            let holder_env = BTreeMap::from([(held.desired.env.clone(), Accepted::clone(&held))]);
-            let conflicts = conflicts(&holder_env, &desired, &path.display().to_string());
-            let placed = conflicts
-                .into_iter()
-                .map(|conflict| claim.source.with_location(conflict));
-            entry.diagnostics = claim.diagnostics.iter().cloned().chain(placed).collect();
+            entry.diagnostics.clone_from(&claim.diagnostics);
+            entry
+                .diagnostics
+                .extend(diagnostics(path, entry.text.as_ref(), &desired, &held));
             entry.state = FileState::Conflict { holder };
             entry.pending = Some(claim);
             return false;
@@ -394,6 +378,21 @@ impl SpecRegistry {
             .map(|accepted| (accepted.desired.env.clone(), accepted.clone()))
             .collect();
     }
+}
+
+/// Diagnostics of a conflict, placed in the file of the author.
+fn diagnostics(path: &Path, text: Option<&Text>, desired: &Desired, held: &Accepted) -> Vec<Diagnostic> {
+    let name = path.display().to_string();
+    let holder = BTreeMap::from([(held.desired.env.clone(), held.clone())]);
+    let source = text.map(|text| argus_crds::yaml::read(&name, &text.bytes).source);
+    let placed = |diagnostic| match &source {
+        Some(source) => source.with_location(diagnostic),
+        None => diagnostic,
+    };
+    conflicts(&holder, desired, &name)
+        .into_iter()
+        .map(placed)
+        .collect()
 }
 
 #[cfg(test)]

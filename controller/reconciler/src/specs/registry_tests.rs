@@ -47,14 +47,14 @@ fn desired(env: &str, revision: u32) -> Desired {
 fn good(env: &str, revision: u32) -> Admission {
     Admission {
         desired: Some(desired(env, revision)),
-        ..Admission::default()
+        diagnostics: Vec::new(),
     }
 }
 
 fn bad() -> Admission {
     Admission {
+        desired: None,
         diagnostics: vec![Diagnostic::error("", "broken")],
-        ..Admission::default()
     }
 }
 

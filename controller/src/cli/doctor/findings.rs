@@ -4,13 +4,14 @@ use argus_crds::Diagnostic;
 use argus_crds::error::{Code, StructuredError};
 use argus_crds::status::{BreakerState, CheckResult, EnvironmentStatus, Mode, Phase};
 use argus_reconciler::specs::{FileEntry, FileState};
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::DoctorInputs;
 use crate::cli::output;
 
 /// Severity of a finding.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub(super) enum FindingSeverity {
     /// An error or a broken state.
@@ -20,7 +21,7 @@ pub(super) enum FindingSeverity {
 }
 
 /// A problem with its location and its remedies.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Finding {
     /// Severity; findings are sorted by it.

@@ -23,6 +23,7 @@ use argus_reconciler::reconciler::PersistedState;
 use argus_reconciler::state_dir::{StateDir, StateError};
 use futures::stream::{FuturesUnordered, StreamExt as _};
 
+use crate::api::orphans::removal_results;
 use crate::app;
 use crate::blocking_io;
 use crate::cli::offline::{self, EngineObserver, execute_step};
@@ -32,7 +33,7 @@ use crate::exit::Failure;
 use crate::settings::Settings;
 
 /// Lists the orphans. With `clean`, removes them within this time.
-pub(super) async fn list_or_clean(
+pub(crate) async fn list_or_clean(
     settings: &Settings,
     projects: &[String],
     clean: Option<Duration>,
@@ -147,7 +148,7 @@ impl OfflineClean {
                 .iter()
                 .all(|orphan| matches!(orphan.result.as_str(), "failed" | "reported"));
             if (running.is_empty() && all_decided) || clock.now() >= deadline {
-                return Ok(super::removal_results(before.into_values().collect(), now));
+                return Ok(removal_results(before.into_values().collect(), now));
             }
             if pass.relist {
                 self.docker.request_relist();

@@ -5,7 +5,8 @@ use std::time::Duration;
 use argus_core::preflight::PreflightFacts;
 use argus_crds::status::PreflightFix;
 
-use crate::cli::orphans;
+use crate::api::orphans::list_or_clean;
+use crate::client::ControllerClient;
 use crate::exit::Failure;
 use crate::settings::Settings;
 
@@ -20,7 +21,7 @@ pub(super) async fn remove_orphans(
     if facts.orphans.known().is_none_or(Vec::is_empty) {
         return Ok(Vec::new());
     }
-    let orphans = orphans::list_or_clean(settings, &[], Some(LIMIT)).await?;
+    let orphans = list_or_clean(&ControllerClient::remote(settings.clone()), &[], Some(LIMIT)).await?;
     let fixed = orphans.into_iter().map(|orphan| PreflightFix {
         removed: orphan.result == "removed",
         kind: orphan.kind,

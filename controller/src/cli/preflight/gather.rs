@@ -19,10 +19,12 @@ use argus_reconciler::reconciler::PersistedState;
 use argus_reconciler::specs::{PersistedSpecs, SpecRegistry};
 use argus_reconciler::state_dir::StateDir;
 
+use crate::api::orphans::list_or_clean;
 use crate::app;
 use crate::blocking_io;
+use crate::cli::spec_files;
 use crate::cli::status::{is_alive, read_or_default};
-use crate::cli::{orphans, spec_files};
+use crate::client::ControllerClient;
 use crate::exit::Failure;
 use crate::settings::Settings;
 
@@ -109,7 +111,7 @@ impl FactCollector {
     }
 
     async fn find_orphans(&self) -> Fact<Vec<Orphan>> {
-        match orphans::list_or_clean(&self.settings, &[], None).await {
+        match list_or_clean(&ControllerClient::remote(self.settings.clone()), &[], None).await {
             Ok(orphans) => Fact::Known(orphans),
             Err(failure) => Fact::Unknown(failure.message().to_owned()),
         }

@@ -20,7 +20,9 @@ use super::suite::{self, Case, next_delay};
 use crate::blocking_io;
 use crate::cli::output::{self, Format};
 use crate::cli::wait::{WaitGoal, wait_until};
-use crate::cli::{client, logs, status};
+use crate::cli::{logs, status};
+use crate::client::ControllerClient;
+use crate::command_reply::CommandResult;
 use crate::exit::{Exit, Failure};
 use crate::settings::{Options, Settings, SpecOptions};
 
@@ -57,25 +59,25 @@ pub(super) struct Run {
 impl Run {
     pub(super) fn execute(self, options: &Options) -> Result<Exit, Failure> {
         let settings = Settings::resolve(options, &SpecOptions::default())?;
-        let state = StateDir::at(settings.state);
+        let client = ControllerClient::remote(settings);
         status::parse_environment(&self.environment)?;
         crate::cli::block_on(async {
             let signals = Signals::subscribe()
                 .map_err(|error| Failure::operation_failed("cannot take signals", &error))?;
             let stop = CancellationToken::new();
             tokio::select! {
-                ended = self.run_suites(&state, &stop) => ended,
+                ended = self.run_suites(&client, &stop) => ended,
                 () = signals.wait_for_second(stop.clone()) => Ok(Exit::Interrupted),
             }
         })
     }
 
-    async fn run_suites(&self, state: &StateDir, stop: &CancellationToken) -> Result<Exit, Failure> {
-        let Some(initial) = self.wait_until_ready(state, stop).await? else {
+    async fn run_suites(&self, client: &ControllerClient, stop: &CancellationToken) -> Result<Exit, Failure> {
+        let Some(initial) = self.wait_until_ready(client, stop).await? else {
             return Ok(Exit::Interrupted);
         };
         let (mut cases, mut suites) = (Vec::new(), Vec::new());
-        for chosen in self.select_cases(state, &initial).await? {
+        for chosen in self.select_cases(client, &initial).await? {
             match chosen {
                 Ok(case) => cases.push(case),
                 Err(skipped) => suites.push(skipped),
@@ -105,7 +107,7 @@ impl Run {
             );
         }
         for case in cases {
-            match self.run_case(state, &case, stop).await? {
+            match self.run_case(client, &case, stop).await? {
                 Some(outcome) => suites.push(outcome),
                 None => return Ok(Exit::Interrupted),
             }
@@ -119,23 +121,23 @@ impl Run {
         self.print_report(&report)?;
         match report.to_error() {
             None => Ok(Exit::Done),
-            Some(error) => Err(Failure::new(self.redact_error(state, error).await)),
+            Some(error) => Err(Failure::new(self.redact_error(client, error).await)),
         }
     }
 
     /// Runs a case until its last attempt. `None` if stopped.
     async fn run_case(
         &self,
-        state: &StateDir,
+        client: &ControllerClient,
         case: &Case,
         stop: &CancellationToken,
     ) -> Result<Option<Outcome>, Failure> {
         let mut attempts = Vec::new();
         loop {
-            if self.wait_until_ready(state, stop).await?.is_none() {
+            if self.wait_until_ready(client, stop).await?.is_none() {
                 return Ok(None);
             }
-            attempts.push(self.run_attempt(state, case, stop).await?);
+            attempts.push(self.run_attempt(client, case, stop).await?);
             if stop.is_cancelled() {
                 return Ok(None);
             }
@@ -152,7 +154,7 @@ impl Run {
     /// Runs one attempt with a test lease, which ends together with it.
     async fn run_attempt(
         &self,
-        state: &StateDir,
+        client: &ControllerClient,
         case: &Case,
         stop: &CancellationToken,
     ) -> Result<Attempt, Failure> {
@@ -164,10 +166,8 @@ impl Run {
             holder: self.holder.clone(),
             purpose: None,
         };
-        client::send(state, &begin)
-            .await
-            .map_err(client::command_failure)?;
-        let variables = read_variables(state, &self.environment).await?;
+        client.send(begin).await?;
+        let variables = read_variables(client.state(), &self.environment).await?;
         let output = if self.is_for_programs() {
             Output::Aside
         } else {
@@ -178,10 +178,12 @@ impl Run {
             environment,
             case: case.name.clone(),
         };
-        let during = match client::send(state, &end).await {
-            Ok(reply) => super::find_report(&reply),
+        let during = match client.send(end).await {
+            Ok(reply) => match reply.result {
+                CommandResult::Test(report) => Some(report),
+                _ => None,
+            },
             Err(error) => {
-                let error = client::command_failure(error);
                 output::print_note(&format!(
                     "note: failures of services during the test are unknown: {}",
                     error.message()
@@ -203,16 +205,14 @@ impl Run {
     /// Waits until the environment is Ready. `None` if stopped.
     async fn wait_until_ready(
         &self,
-        state: &StateDir,
+        client: &ControllerClient,
         stop: &CancellationToken,
     ) -> Result<Option<EnvironmentStatus>, Failure> {
         // The sync makes earlier edits effective. Without a controller it fails immediately, because leases need one.
-        client::send(state, &Command::Sync)
-            .await
-            .map_err(client::command_failure)?;
+        client.send(Command::Sync).await?;
         let names = [self.environment.clone()];
         tokio::select! {
-            ready = wait_until(state, Some(&names), WaitGoal::Ready, self.timeout, |_| {}) => Ok(ready?.pop()),
+            ready = wait_until(client, Some(&names), WaitGoal::Ready, self.timeout, |_| {}) => Ok(ready?.pop()),
             () = stop.cancelled() => Ok(None),
         }
     }
@@ -220,7 +220,7 @@ impl Run {
     /// Cases to run, in the order of the file. Suites that cannot run are skipped with their reason.
     async fn select_cases(
         &self,
-        state: &StateDir,
+        client: &ControllerClient,
         status: &EnvironmentStatus,
     ) -> Result<Vec<Result<Case, Outcome>>, Failure> {
         if let Some(program) = self.command.first() {
@@ -239,7 +239,7 @@ impl Run {
             };
             return Ok(vec![Ok(case)]);
         }
-        let (there, named) = (state.clone(), status.spec_path.clone());
+        let (there, named) = (client.state().clone(), status.spec_path.clone());
         let (file, tests) = blocking_io::read(move || {
             let specs = status::read_controller(&there)?.map(|controller| controller.specs);
             let path = PathBuf::from(specs.unwrap_or_default()).join(named);
@@ -287,8 +287,8 @@ impl Run {
     }
 
     /// The error without secrets in its output.
-    async fn redact_error(&self, state: &StateDir, error: StructuredError) -> StructuredError {
-        let (there, env) = (state.clone(), self.environment.clone());
+    async fn redact_error(&self, client: &ControllerClient, error: StructuredError) -> StructuredError {
+        let (there, env) = (client.state().clone(), self.environment.clone());
         let read = blocking_io::read(move || Ok(logs::read_secrets(&there, &env))).await;
         let secrets: Secrets = read.unwrap_or_default();
         let redact = |tail: Option<String>| secrets.redacted(&tail.unwrap_or_default());

@@ -143,11 +143,11 @@ fn shown() -> Vec<Thing> {
             .mcp("argus_validate", json!({})),
         thing("events same --tail 20")
             .get("/api/v1/events?environment=same&tail=20")
-            .mcp("argus_events", of(json!({ "limit": 20 })))
+            .mcp("argus_events", of(json!({ "tail": 20 })))
             .brief(without_what_is_the_same_in_each),
         thing("events --type phase,error --tail 5")
             .get("/api/v1/events?type=phase,error&tail=5")
-            .mcp("argus_events", json!({ "types": ["phase", "error"], "limit": 5 }))
+            .mcp("argus_events", json!({ "type": ["phase", "error"], "tail": 5 }))
             .brief(without_what_is_the_same_in_each),
         thing("incidents")
             .get("/api/v1/incidents")

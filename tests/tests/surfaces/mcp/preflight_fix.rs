@@ -127,7 +127,7 @@ fn preflight_fix_removes_orphans_over_http() {
         named_check(&seen, "orphans").to_string().contains(&name),
         "{seen:#}"
     );
-    let recovered = send("POST", r#"{"fix": true, "skip": ["disk"]}"#);
+    let recovered = send("POST", r#"{"autoFix": true, "skip": ["disk"]}"#);
     is_recovered(&recovered, &name);
     assert_eq!(
         named_check(&recovered, "disk")["result"],

@@ -203,7 +203,7 @@ fn query_steps(name: &str) -> Vec<Step> {
         ),
         (
             "argus_events",
-            of(name, &json!({ "types": ["phase"] })),
+            of(name, &json!({ "type": ["phase"] })),
             |answer| {
                 let events = good(answer)["items"].as_array().expect("a list");
                 assert!(events.iter().any(|event| event["to"] == "Ready"), "{events:?}");

@@ -1,19 +1,17 @@
-//! Tools for spec files: validation, and writing to the specs folder.
+//! Writes a spec file to the specs folder.
 
 use std::path::PathBuf;
 use std::time::Duration;
 
 use argus_crds::diagnostic::Diagnostic;
 use argus_crds::error::{Code, StructuredError};
-use argus_reconciler::clock;
 use argus_reconciler::specs::scan::MAX_FILE_BYTES;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
-use super::context::Call;
-use super::reply::{NextStep, Output};
-use super::tool::{Effect, Tool};
+use super::validate::format_diagnostic;
+use super::{Context, Effect, NextStep, Operation, Route, Summary, Tool};
 use crate::cli::{spec_files, status, validate};
 use crate::client::ControllerClient;
 use crate::exit::Failure;
@@ -24,7 +22,6 @@ use place::{check_file_name, conflict_failure, find_current_file, write_file};
 
 /// Maximum time until the controller has read a file. A stable file is read twice within this time.
 const READ_TIMEOUT: Duration = Duration::from_secs(5);
-const POLL_INTERVAL: Duration = Duration::from_millis(50);
 
 /// Example of a small spec file for the model.
 macro_rules! small {
@@ -37,80 +34,11 @@ port: 80}}\n"
 
 /// The example, for tests that it is valid.
 #[cfg(test)]
-pub(super) const SMALL: &str = small!();
+pub(crate) const SMALL: &str = small!();
 
-#[derive(Debug, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub(super) struct Validate {
-    /// Text of an e2e.yaml [default: all files of the specs folder]
-    content: Option<String>,
-}
-
-impl Tool for Validate {
-    const NAME: &'static str = "argus_validate";
-    const TITLE: &'static str = "Validate spec files";
-    const ABOUT: &'static str = "Validates an e2e.yaml given as `content`, or all files of the specs folder. Returns all mistakes together, each \
-with line, column and hint. Needs no engine and changes nothing. `argus_apply` validates as well before it writes.";
-    const EFFECT: Effect = Effect::ReadOnly;
-    type Output = validate::ValidationReport;
-
-    async fn call(self, call: Call) -> Result<Output<validate::ValidationReport>, Failure> {
-        call.client
-            .run_blocking(move |client| self.validate(client))
-            .await
-    }
-}
-
-impl Validate {
-    fn validate(&self, client: &ControllerClient) -> Result<Output<validate::ValidationReport>, Failure> {
-        let (settings, specs) = (client.settings(), client.specs_folder());
-        let parsed = match &self.content {
-            Some(content) => vec![spec_files::parse_text(
-                settings,
-                &specs.join("e2e.yaml"),
-                content.as_bytes(),
-            )],
-            None => validate::check_paths(settings, &[specs])?,
-        };
-        let output = validate::create_report(&parsed);
-        let mut text = String::new();
-        for file in &output.files {
-            let name = self
-                .content
-                .as_ref()
-                .map_or(file.spec_path.as_str(), |_| "content");
-            let word = if file.accepted { "ok" } else { "rejected" };
-            let env = file
-                .environment
-                .as_deref()
-                .map(|env| format!(", environment `{env}`"));
-            text.extend([format!("{name}: {word}{}\n", env.unwrap_or_default())]);
-            text.extend(file.diagnostics.iter().map(format_diagnostic));
-        }
-        if output.files.is_empty() {
-            text.push_str("no spec files; argus_apply writes one\n");
-        }
-        Ok(Output::new(output, text))
-    }
-}
-
-/// Formats a diagnostic as one line.
-fn format_diagnostic(diagnostic: &Diagnostic) -> String {
-    let place = diagnostic
-        .location
-        .map(|place| format!("{}:{}: ", place.line, place.column));
-    let hint = diagnostic.hint.as_ref().map(|hint| format!(" (hint: {hint})"));
-    format!(
-        "  {}{}{}\n",
-        place.unwrap_or_default(),
-        diagnostic.message,
-        hint.unwrap_or_default()
-    )
-}
-
-#[derive(Debug, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub(super) struct Apply {
+pub(crate) struct Apply {
     /// Complete text of the e2e.yaml
     content: String,
     /// File name in the specs folder, such as `shop.e2e.yaml` [default: the environment's current file, else ENVIRONMENT.e2e.yaml]
@@ -120,7 +48,7 @@ pub(super) struct Apply {
 /// Result of a write, with the environment to wait for.
 #[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct Applied {
+pub(crate) struct Applied {
     environment: String,
     spec_path: String,
     /// True if the content of the file changed.
@@ -134,6 +62,28 @@ pub(super) struct Applied {
     warnings: Vec<Diagnostic>,
 }
 
+impl Operation for Apply {
+    const EFFECT: Effect = Effect::Destructive;
+    // Programs write the file themselves.
+    const ROUTES: &'static [Route] = &[];
+    type Output = Applied;
+
+    async fn run(&self, context: &Context) -> Result<Applied, Failure> {
+        let client = &context.client;
+        let request = self.clone();
+        let written = client.run_blocking(move |client| request.write(client)).await?;
+        let revision = wait_until_read(client, &written).await?;
+        Ok(Applied {
+            environment: written.env,
+            spec_path: written.path.display().to_string(),
+            changed: written.changed,
+            accepted: revision.is_some(),
+            revision,
+            warnings: written.warnings,
+        })
+    }
+}
+
 impl Tool for Apply {
     const NAME: &'static str = "argus_apply";
     const TITLE: &'static str = "Create or change an environment";
@@ -143,52 +93,26 @@ the environment. A file with mistakes is rejected as SPEC_INVALID with line, col
 call `argus_wait`. A small example:\n\n",
         small!()
     );
-    const EFFECT: Effect = Effect::Destructive;
-    type Output = Applied;
+    type Data = Applied;
 
-    async fn call(self, call: Call) -> Result<Output<Applied>, Failure> {
-        let client = &call.client;
-        let written = client.run_blocking(move |client| self.write(client)).await?;
-        let revision = wait_until_read(&call, &written).await?;
-        let (alive, start) = client
-            .run_blocking(|client| Ok((client.is_alive(), client.start_command())))
-            .await?;
-        let WrittenSpec {
-            env,
-            path,
-            changed,
-            warnings,
-            ..
-        } = written;
-        let mut text = format!(
-            "{} {}",
-            if changed { "wrote" } else { "unchanged:" },
-            path.display()
-        );
-        let outcome = match (&revision, alive) {
-            (Some(_), _) => format!("; the controller reconciles environment {env}\n"),
-            (None, true) => format!("; the controller has not read environment {env} yet\n"),
-            (None, false) => {
-                format!("; no controller is running; start one with `{start}`\n")
-            }
+    async fn summarize(&self, applied: Applied, context: &Context) -> Summary<Applied> {
+        let (env, path) = (&applied.environment, &applied.spec_path);
+        let missing = context.client.missing_controller().await.unwrap_or_default();
+        let word = if applied.changed { "wrote" } else { "unchanged:" };
+        let outcome = match (&applied.revision, &missing) {
+            (Some(_), _) => format!("the controller reconciles environment {env}"),
+            (None, None) => format!("the controller has not read environment {env} yet"),
+            (None, Some(start)) => format!("no controller is running; start one with `{start}`"),
         };
-        text.push_str(&outcome);
-        text.extend(warnings.iter().map(format_diagnostic));
-        let step = NextStep::new(
-            "wait until it is ready or fails",
-            "argus_wait",
-            json!({ "environment": env }),
-        );
-        let output = Applied {
-            environment: env,
-            spec_path: path.display().to_string(),
-            changed,
-            accepted: revision.is_some(),
-            revision,
-            warnings,
-        };
-        let output = Output::new(output, text);
-        Ok(if alive { output.with_next(step) } else { output })
+        let mut text = format!("{word} {path}; {outcome}\n");
+        text.extend(applied.warnings.iter().map(format_diagnostic));
+        let wait = json!({ "environment": env });
+        let step = NextStep::new("wait until it is ready or fails", "argus_wait", wait);
+        let summary = Summary::new(applied, text);
+        if missing.is_some() {
+            return summary;
+        }
+        summary.with_next(step)
     }
 }
 
@@ -259,31 +183,22 @@ impl Apply {
 }
 
 /// Waits until the controller has read the file, and returns the desired revision.
-async fn wait_until_read(call: &Call, written: &WrittenSpec) -> Result<Option<String>, Failure> {
-    let WrittenSpec {
-        env,
-        changed,
-        previous_revision,
-        expected_revision,
-        ..
-    } = written;
-    let deadline = clock::now() + READ_TIMEOUT;
-    while call.client.run_blocking(|client| Ok(client.is_alive())).await? {
-        let Ok(now) = call.read_status(env).await else {
-            return Ok(None);
-        };
-        let now = now.and_then(|status| status.revision);
-        // A change of a comment keeps the revision. With time or counter variables, this process cannot predict it.
-        let read = now.is_some() && (!changed || now != *previous_revision || now == *expected_revision);
-        if read {
-            return Ok(now);
-        }
-        if clock::now() >= deadline {
-            return Ok(None);
-        }
-        tokio::time::sleep(POLL_INTERVAL).await;
+async fn wait_until_read(
+    client: &ControllerClient,
+    written: &WrittenSpec,
+) -> Result<Option<String>, Failure> {
+    if client.missing_controller().await?.is_some() {
+        return Ok(None);
     }
-    Ok(None)
+    let read = client.wait_for(READ_TIMEOUT, |statuses| {
+        let now = statuses.environments.get(&written.env)?.revision.clone()?;
+        // A change of a comment keeps the revision. With time or counter variables, this process cannot predict it.
+        let is_read = !written.changed
+            || written.previous_revision.as_ref() != Some(&now)
+            || written.expected_revision.as_ref() == Some(&now);
+        is_read.then_some(now)
+    });
+    read.await
 }
 
 fn rejection_failure(diagnostics: &[Diagnostic]) -> Failure {

@@ -1,4 +1,4 @@
-//! Summary of an environment, small enough for frequent requests by a model.
+//! EnvironmentSummary of an environment, small enough for frequent requests by a model.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -11,7 +11,8 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::json;
 
-use super::reply::NextStep;
+use super::NextStep;
+use super::summary::clip;
 use crate::cli::{format_hold, format_ports, format_running_test, format_waits, output};
 
 /// Maximum number of listed unhealthy services; the rest is counted.
@@ -30,57 +31,57 @@ const MAX_MESSAGE: usize = 400;
 /// Maximum length of a message in a list, in characters.
 const MAX_SHORT_MESSAGE: usize = 120;
 
-/// Summary of an environment.
+/// EnvironmentSummary of an environment.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct Summary {
-    pub(super) environment: String,
-    pub(super) phase: Phase,
+pub(crate) struct EnvironmentSummary {
+    pub(crate) environment: String,
+    pub(crate) phase: Phase,
     /// First 12 characters of the desired revision.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) revision: Option<String>,
+    pub(crate) revision: Option<String>,
     /// Number of services in their desired state.
-    pub(super) ready: usize,
+    pub(crate) ready: usize,
     /// Number of services.
-    pub(super) services: usize,
+    pub(crate) services: usize,
     /// Total number of restarts.
     #[serde(skip_serializing_if = "is_zero")]
-    pub(super) restarts: u32,
+    pub(crate) restarts: u32,
     /// Addresses of published ports, by `SERVICE:CONTAINER_PORT`.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
-    pub(super) endpoints: BTreeMap<String, String>,
+    pub(crate) endpoints: BTreeMap<String, String>,
     /// Ports that differ from the file.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub(super) moved: Vec<String>,
+    pub(crate) moved: Vec<String>,
     /// Reasons why services are not ready yet.
     #[serde(skip_serializing_if = "String::is_empty")]
-    pub(super) waiting_for: String,
+    pub(crate) waiting_for: String,
     /// Services that are not in their desired state.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub(super) unhealthy_services: Vec<UnhealthyService>,
+    pub(crate) unhealthy_services: Vec<UnhealthyService>,
     /// Running tests; until they end, Argus does not restart running containers.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub(super) tests: Vec<RunningTest>,
+    pub(crate) tests: Vec<RunningTest>,
     /// Active holds.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub(super) holds: Vec<ActiveHold>,
+    pub(crate) holds: Vec<ActiveHold>,
     /// The most severe error.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) error: Option<ErrorSummary>,
+    pub(crate) error: Option<ErrorSummary>,
     /// Number of further errors; `detail: "full"` has all of them.
     #[serde(skip_serializing_if = "is_none")]
-    pub(super) more_errors: usize,
+    pub(crate) more_errors: usize,
     /// True if this is the last known state, because the current one is unknown.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
-    pub(super) stale: bool,
+    pub(crate) stale: bool,
     /// Time of this state (RFC 3339).
-    pub(super) as_of: String,
+    pub(crate) as_of: String,
 }
 
 /// A service that is not in its desired state.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct UnhealthyService {
+pub(crate) struct UnhealthyService {
     service: String,
     state: ServiceState,
     #[serde(skip_serializing_if = "is_zero")]
@@ -90,18 +91,18 @@ pub(super) struct UnhealthyService {
     waiting_for: Option<String>,
 }
 
-/// Summary of an error, sufficient for a decision.
+/// EnvironmentSummary of an error, sufficient for a decision.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct ErrorSummary {
-    pub(super) code: Code,
+pub(crate) struct ErrorSummary {
+    pub(crate) code: Code,
     /// Id of the occurrence.
     #[serde(skip_serializing_if = "Option::is_none")]
     error_id: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) service: Option<String>,
-    pub(super) message: String,
-    pub(super) retryable: bool,
+    pub(crate) service: Option<String>,
+    pub(crate) message: String,
+    pub(crate) retryable: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
     retry_after: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -110,12 +111,12 @@ pub(super) struct ErrorSummary {
     #[serde(skip_serializing_if = "Option::is_none")]
     tail: Option<String>,
     /// Remedies as complete calls.
-    pub(super) remedies: Vec<Remedy>,
+    pub(crate) remedies: Vec<Remedy>,
 }
 
-impl Summary {
+impl EnvironmentSummary {
     /// Creates the summary of a status.
-    pub(super) fn from_status(status: &EnvironmentStatus) -> Self {
+    pub(crate) fn from_status(status: &EnvironmentStatus) -> Self {
         let unhealthy: Vec<&ServiceStatus> = status.services.iter().filter(|row| !is_good(row)).collect();
         let moved = status.port_mappings.iter().filter(|mapping| mapping.reassigned);
         Self {
@@ -151,7 +152,7 @@ impl Summary {
     }
 
     /// Shortens the summary for a list of environments.
-    pub(super) fn shorten(self) -> Self {
+    pub(crate) fn shorten(self) -> Self {
         let error = self.error.map(|error| ErrorSummary {
             message: clip(&error.message, MAX_SHORT_MESSAGE),
             tail: None,
@@ -169,7 +170,7 @@ impl Summary {
     }
 
     /// Formats the summary as text.
-    pub(super) fn format_text(&self) -> String {
+    pub(crate) fn format_text(&self) -> String {
         let mut text = format!(
             "{} is {:?}: {}/{} services ready",
             self.environment, self.phase, self.ready, self.services
@@ -214,7 +215,7 @@ impl Summary {
     }
 
     /// Returns the next steps.
-    pub(super) fn next_steps(&self) -> Vec<NextStep> {
+    pub(crate) fn next_steps(&self) -> Vec<NextStep> {
         let env = json!({ "environment": self.environment });
         let wait = || NextStep::new("wait until it is ready or fails", "argus_wait", env.clone());
         let explain = || NextStep::new("the chain of causes", "argus_why", env.clone());
@@ -290,7 +291,7 @@ fn format_moved_port(mapping: &PortMapping) -> String {
 }
 
 /// Returns the last output lines of an error's container: of stderr, or of stdout if stderr is empty.
-pub(super) fn output_tail(error: &StructuredError) -> Option<String> {
+pub(crate) fn output_tail(error: &StructuredError) -> Option<String> {
     let written = error.stderr_tail.as_deref();
     let written = written.filter(|tail| !tail.trim().is_empty());
     let written = written.or(error.stdout_tail.as_deref());
@@ -303,14 +304,6 @@ fn last_lines(text: &str) -> String {
     let kept = lines[lines.len().saturating_sub(MAX_TAIL_LINES)..].join("\n");
     let cut = kept.chars().count().saturating_sub(MAX_TAIL);
     kept.chars().skip(cut).collect()
-}
-
-/// Returns the beginning of a text.
-pub(super) fn clip(text: &str, most: usize) -> String {
-    if text.chars().count() <= most {
-        return text.to_owned();
-    }
-    text.chars().take(most).chain("…".chars()).collect()
 }
 
 #[allow(clippy::trivially_copy_pass_by_ref, reason = "serde requires this signature")]

@@ -1,31 +1,41 @@
-//! Tool `argus_incidents`: recovery reports of controller runs without a clean stop.
+//! Recovery reports of controller runs without a clean stop.
 
 use argus_crds::incident::Incident;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
-use super::context::Call;
-use super::reply::{NextStep, Output};
-use super::tool::{Effect, Tool};
+use super::{Context, Effect, NextStep, Operation, Route, Summary, Tool};
 use crate::cli::incidents;
-use crate::client::ControllerClient;
 use crate::exit::Failure;
 
-/// Maximum number of listed incidents.
+/// Maximum number of listed incidents in a summary.
 const MAX_INCIDENTS: usize = 20;
 
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub(super) struct Incidents {
+pub(crate) struct Incidents {
     /// Id of an incident, or a prefix of it, for the complete report [default: list the newest]
     id: Option<String>,
+}
+
+/// All reports, or one.
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(untagged)]
+pub(crate) enum IncidentReports {
+    /// The requested report.
+    One(Box<Incident>),
+    /// All reports.
+    All {
+        /// Reports, oldest first.
+        items: Vec<Incident>,
+    },
 }
 
 /// A list of incidents, or one report.
 #[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct IncidentsOutput {
+pub(crate) struct IncidentsSummary {
     /// Incidents, newest first.
     #[serde(skip_serializing_if = "Option::is_none")]
     items: Option<Vec<Row>>,
@@ -36,7 +46,7 @@ pub(super) struct IncidentsOutput {
     #[serde(flatten)]
     // The schema is already published.
     #[schemars(with = "serde_json::Map<String, serde_json::Value>")]
-    incident: Option<Incident>,
+    incident: Option<Box<Incident>>,
 }
 
 /// Summary of an incident.
@@ -57,36 +67,62 @@ struct Row {
     quarantined: usize,
 }
 
+impl Operation for Incidents {
+    const EFFECT: Effect = Effect::ReadOnly;
+    const ROUTES: &'static [Route] = &[
+        Route::get(
+            "/api/v1/incidents",
+            "recovery reports of controller runs without a clean stop",
+        )
+        .without(&["id"]),
+        Route::get(
+            "/api/v1/incidents/{id}",
+            "one recovery report, by its id or a prefix of it",
+        ),
+    ];
+    type Output = IncidentReports;
+
+    async fn run(&self, context: &Context) -> Result<IncidentReports, Failure> {
+        let id = self.id.clone();
+        let read = context.client.run_blocking(move |client| {
+            let all = incidents::read_incidents(client.state())?;
+            Ok(match id {
+                Some(id) => IncidentReports::One(Box::new(incidents::find_incident(all, &id)?)),
+                None => IncidentReports::All { items: all },
+            })
+        });
+        read.await
+    }
+}
+
 impl Tool for Incidents {
     const NAME: &'static str = "argus_incidents";
     const TITLE: &'static str = "Recovery reports";
     const ABOUT: &'static str = "Lists recovery reports: the controller writes one when it starts after a killed or crashed run. A report has \
 the unfinished actions with their outcomes, the adopted containers and the damaged files. Call it after a restart of the controller, \
 or after an unexpected change of a service.";
-    const EFFECT: Effect = Effect::ReadOnly;
-    type Output = IncidentsOutput;
+    type Data = IncidentsSummary;
 
-    async fn call(self, call: Call) -> Result<Output<IncidentsOutput>, Failure> {
-        call.client.run_blocking(move |client| self.load(client)).await
-    }
-}
-
-impl Incidents {
-    fn load(&self, client: &ControllerClient) -> Result<Output<IncidentsOutput>, Failure> {
-        let mut all = incidents::read_incidents(client.state())?;
-        if let Some(id) = &self.id {
-            let one = incidents::find_incident(all, id)?;
-            let text = incidents::format_incident(&one);
-            let output = IncidentsOutput {
-                items: None,
-                more: None,
-                incident: Some(one),
-            };
-            return Ok(Output::new(output, text));
-        }
-        all.reverse();
+    async fn summarize(&self, output: IncidentReports, _context: &Context) -> Summary<IncidentsSummary> {
+        let all = match output {
+            IncidentReports::All { items } => items,
+            IncidentReports::One(incident) => {
+                let text = incidents::format_incident(&incident);
+                let data = IncidentsSummary {
+                    items: None,
+                    more: None,
+                    incident: Some(incident),
+                };
+                return Summary::new(data, text);
+            }
+        };
         let more = all.len().saturating_sub(MAX_INCIDENTS);
-        let rows: Vec<Row> = all.iter().take(MAX_INCIDENTS).map(Row::from_incident).collect();
+        let rows: Vec<Row> = all
+            .iter()
+            .rev()
+            .take(MAX_INCIDENTS)
+            .map(Row::from_incident)
+            .collect();
         let mut text: String = rows.iter().map(Row::format_line).collect();
         if rows.is_empty() {
             "no incidents: every run stopped cleanly\n".clone_into(&mut text);
@@ -95,16 +131,16 @@ impl Incidents {
             let id = json!({ "id": row.id });
             NextStep::new("the newest report in full", Self::NAME, id)
         });
-        let output = IncidentsOutput {
+        let data = IncidentsSummary {
             items: Some(rows),
             more: (more > 0).then_some(more),
             incident: None,
         };
-        let output = Output::new(output, text);
-        Ok(match newest {
-            Some(newest) => output.with_next(newest),
-            None => output,
-        })
+        Summary {
+            data,
+            text,
+            next: newest.into_iter().collect(),
+        }
     }
 }
 

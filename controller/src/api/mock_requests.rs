@@ -1,19 +1,20 @@
-//! Tool `argus_mock_requests`: requests that a mock received.
+//! Requests that a mock received.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
-use super::context::Call;
-use super::reply::{NextStep, Output};
 use super::summary::clip;
-use super::tool::{Effect, Tool};
-use crate::cli::{mock, target};
+use super::{Context, Effect, NextStep, Operation, Route, Summary, Tool};
+use crate::cli::mock::{self, MockRequestsPage};
+use crate::cli::{evidence_store, target};
 use crate::exit::Failure;
 
 /// Default and maximum number of requests.
 const DEFAULT_REQUESTS: usize = 20;
-const MAX_REQUESTS: usize = 200;
+const MAX_REQUESTS: usize = 1_000;
+/// Maximum number of requests in a summary.
+const MAX_SUMMARY: usize = 200;
 /// Maximum length of a path and of a body, in characters.
 const MAX_PATH: usize = 300;
 const MAX_BODY: usize = 500;
@@ -24,7 +25,7 @@ fn default_tail() -> usize {
 
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub(super) struct MockRequests {
+pub(crate) struct MockRequests {
     /// Environment name
     environment: String,
     /// Mock name
@@ -41,7 +42,7 @@ pub(super) struct MockRequests {
 /// Requests that a mock received.
 #[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct MockRequestsOutput {
+pub(crate) struct MockRequestsSummary {
     environment: String,
     mock: String,
     /// Number of requests since the start of the mock.
@@ -75,44 +76,54 @@ struct Row {
     duration_ms: u64,
 }
 
+impl Operation for MockRequests {
+    const EFFECT: Effect = Effect::ReadOnly;
+    // `http` has the route, because it also streams new requests.
+    const ROUTES: &'static [Route] = &[];
+    const IS_PRIVATE: bool = true;
+    type Output = MockRequestsPage;
+
+    async fn run(&self, context: &Context) -> Result<MockRequestsPage, Failure> {
+        let (env, _) = target::parse_target(&self.environment, None)?;
+        let status = context.client.find_environment(&env).await?;
+        if !status.services.iter().any(|row| row.name == self.mock) {
+            return Err(evidence_store::no_service_failure(&status, &self.mock));
+        }
+        let tail = self.tail.min(MAX_REQUESTS);
+        Box::pin(mock::read_requests(&status, &self.mock, tail)).await
+    }
+}
+
 impl Tool for MockRequests {
     const NAME: &'static str = "argus_mock_requests";
     const TITLE: &'static str = "Requests to a mock";
     const ABOUT: &'static str = "Returns the latest requests to a mock of an environment: method, path, body without secrets, matching route \
 and status. Use it if a service receives an unexpected response, or to check that it sends requests at all. It queries the mock on its \
 published port.";
-    const EFFECT: Effect = Effect::ReadOnly;
-    type Output = MockRequestsOutput;
+    type Data = MockRequestsSummary;
 
-    async fn call(self, call: Call) -> Result<Output<MockRequestsOutput>, Failure> {
-        let (env, _) = target::parse_target(&self.environment, None)?;
-        let status = call.client.find_environment(&env).await?;
-        let page = Box::pin(mock::read_requests(
-            &status,
-            &self.mock,
-            self.tail.min(MAX_REQUESTS),
-        ))
-        .await?;
-        let rows = page.requests.into_iter().map(|request| self.create_row(request));
-        let rows: Vec<Row> = rows.collect();
+    async fn summarize(&self, page: MockRequestsPage, _context: &Context) -> Summary<MockRequestsSummary> {
+        let surplus = page.requests.len().saturating_sub(MAX_SUMMARY);
+        let requests = page.requests.into_iter().skip(surplus);
+        let rows: Vec<Row> = requests.map(|request| self.create_row(request)).collect();
         let mut text: String = rows.iter().map(Row::format_line).collect();
         if rows.is_empty() {
             "no requests\n".clone_into(&mut text);
         }
-        let unanswered = rows.iter().any(|row| row.matched.is_none());
-        let output = MockRequestsOutput {
-            environment: env,
-            mock: self.mock,
+        let has_unmatched = rows.iter().any(|row| row.matched.is_none());
+        let data = MockRequestsSummary {
+            environment: self.environment.clone(),
+            mock: self.mock.clone(),
             total: page.total,
             requests: rows,
         };
-        let output = Output::new(output, text);
-        if unanswered {
+        let summary = Summary::new(data, text);
+        if has_unmatched {
             let code = json!({ "code": "MOCK_NO_ROUTE" });
             let reason = "remedies for unmatched requests";
-            return Ok(output.with_next(NextStep::new(reason, "argus_explain", code)));
+            return summary.with_next(NextStep::new(reason, "argus_explain", code));
         }
-        Ok(output)
+        summary
     }
 }
 

@@ -1,23 +1,51 @@
-//! Tool `argus_why`: the chain of causes.
+//! Chain of causes of a state.
 
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::json;
 
-use super::context::Call;
-use super::output::Evidence;
-use super::reply::{NextStep, Output};
-use super::tool::{Effect, Tool};
-use crate::cli::{output, target, why};
+use super::evidence::Evidence;
+use super::{Context, Effect, NextStep, Operation, Route, Summary, Tool};
+use crate::cli::why::{self, WhyReport};
+use crate::cli::{output, target};
 use crate::exit::Failure;
+
+/// Maximum number of next steps.
+const MAX_STEPS: usize = 5;
 
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub(super) struct Why {
+pub(crate) struct Why {
     /// Environment, or ENVIRONMENT/SERVICE
     environment: String,
     /// Service name [default: all that are not ready]
     service: Option<String>,
+}
+
+impl Operation for Why {
+    const EFFECT: Effect = Effect::ReadOnly;
+    const ROUTES: &'static [Route] = &[
+        Route::get(
+            "/api/v1/environments/{environment}/why",
+            "chain of causes of services that are not ready; needs the token",
+        )
+        .without(&["service"]),
+        Route::get(
+            "/api/v1/environments/{environment}/services/{service}/why",
+            "chain of causes of the state of a service; needs the token",
+        ),
+    ];
+    const IS_PRIVATE: bool = true;
+    type Output = WhyReport;
+
+    async fn run(&self, context: &Context) -> Result<WhyReport, Failure> {
+        let (env, service) = target::parse_target(&self.environment, self.service.as_deref())?;
+        let status = context.client.find_environment(&env).await?;
+        let read = context
+            .client
+            .run_blocking(move |client| why::explain(client.state(), &status, service.as_deref()));
+        read.await
+    }
 }
 
 impl Tool for Why {
@@ -26,17 +54,9 @@ impl Tool for Why {
     const ABOUT: &'static str = "Returns why an environment or a service is not ready or was restarted, as a chain of causes: its state, its \
 waits, the failure, the end and the last output of that run; and the remedies. Call it if `argus_status` or `argus_wait` returns a \
 phase other than Ready.";
-    const EFFECT: Effect = Effect::ReadOnly;
-    type Output = why::WhyReport;
+    type Data = WhyReport;
 
-    async fn call(self, call: Call) -> Result<Output<why::WhyReport>, Failure> {
-        let (env, service) = target::parse_target(&self.environment, self.service.as_deref())?;
-        let named = env.clone();
-        let read = call.client.run_blocking(move |client| {
-            let status = client.read_environment(&named)?;
-            why::explain(client.state(), &status, service.as_deref())
-        });
-        let report = read.await?;
+    async fn summarize(&self, report: WhyReport, _context: &Context) -> Summary<WhyReport> {
         let text = anstream::adapter::strip_str(&why::format_report(&report)).to_string();
         // The calls of hints are in `nextSteps`, so their commands are omitted.
         let is_command = |line: &&str| line.trim_start().starts_with("hint:") && line.contains("`argus ");
@@ -44,20 +64,20 @@ phase other than Ready.";
         let text = output::join_lines(lines);
         let mut next: Vec<NextStep> = Vec::new();
         if let Some((service, run)) = report.run() {
-            let run = json!({ "environment": env, "service": service, "run": run });
+            let run = json!({ "environment": report.environment, "service": service, "run": run });
             next.push(NextStep::new("evidence of this run", Evidence::NAME, run));
         }
         for remedy in report.remedies() {
             let Some(mcp) = &remedy.mcp else { continue };
             let step = NextStep::from_tool_call(&remedy.summary, mcp);
-            if next.len() < 5 && !next.contains(&step) {
+            if next.len() < MAX_STEPS && !next.contains(&step) {
                 next.push(step);
             }
         }
-        Ok(Output {
+        Summary {
             data: report,
             text,
             next,
-        })
+        }
     }
 }

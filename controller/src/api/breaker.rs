@@ -1,0 +1,122 @@
+//! Circuit breakers: their states, and their reset.
+
+use std::collections::BTreeMap;
+
+use argus_crds::status::{BreakerScope, BreakerStatus, EnvironmentStatus};
+use argus_reconciler::Command;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+
+use super::{Context, Effect, NextStep, Operation, Route, Summary, Tool};
+use crate::breaker_reset::BreakerReset;
+use crate::cli::status;
+use crate::command_reply::{CommandReply, CommandResult};
+use crate::exit::Failure;
+
+/// Circuit breakers.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Breakers {}
+
+/// States of the breakers.
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct BreakerReport {
+    /// Breaker of the engine. `None` if not requested, or if no controller ever ran.
+    pub(crate) engine: Option<BreakerStatus>,
+    /// Breakers of the environments that ever counted a call, by environment name.
+    pub(crate) environments: BTreeMap<String, BreakerStatus>,
+}
+
+impl Operation for Breakers {
+    const EFFECT: Effect = Effect::ReadOnly;
+    const ROUTES: &'static [Route] = &[Route::get("/api/v1/breaker", "circuit breakers")];
+    type Output = BreakerReport;
+
+    async fn run(&self, context: &Context) -> Result<BreakerReport, Failure> {
+        let statuses = context.client.statuses().await?;
+        let engine = statuses.controller.breaker.clone();
+        Ok(BreakerReport::of(engine, statuses.environments.values()))
+    }
+}
+
+impl BreakerReport {
+    /// Collects the engine's breaker and those of the environments.
+    pub(crate) fn of<'a>(
+        engine: Option<BreakerStatus>,
+        statuses: impl IntoIterator<Item = &'a EnvironmentStatus>,
+    ) -> Self {
+        let own = |status: &EnvironmentStatus| {
+            let own = status.breaker.clone();
+            let own = own.filter(|own| own.scope == BreakerScope::Environment);
+            Some((status.environment.clone(), own?))
+        };
+        Self {
+            engine,
+            environments: statuses.into_iter().filter_map(own).collect(),
+        }
+    }
+
+    /// All breakers with their names; the engine's comes first.
+    pub(crate) fn rows(&self) -> Vec<(&str, &BreakerStatus)> {
+        let engine = self.engine.iter().map(|engine| ("engine", engine));
+        let environments = self.environments.iter();
+        let environments = environments.map(|(name, breaker)| (name.as_str(), breaker));
+        engine.chain(environments).collect()
+    }
+}
+
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub(crate) struct ResetBreaker {
+    /// Environment name [default: the engine and all environments]
+    environment: Option<String>,
+}
+
+impl Operation for ResetBreaker {
+    const EFFECT: Effect = Effect::Additive;
+    const ROUTES: &'static [Route] = &[Route::command(
+        "/api/v1/actions/resetBreaker",
+        "tests the engine immediately instead of after the cooldown",
+    )];
+    type Output = CommandReply;
+
+    async fn run(&self, context: &Context) -> Result<CommandReply, Failure> {
+        let environment = self.environment.as_deref();
+        let environment = environment.map(status::parse_environment).transpose()?;
+        let command = Command::ResetBreaker { environment };
+        context.client.send_if_running(command).await
+    }
+}
+
+impl Tool for ResetBreaker {
+    const NAME: &'static str = "argus_reset_circuit";
+    const TITLE: &'static str = "Test the engine immediately";
+    const ABOUT: &'static str = "Ends the pause of an open circuit breaker: the controller tests the engine immediately with a full list and \
+one call, instead of after `retryAfter`. Call it after `CIRCUIT_OPEN`, once the engine is fixed. It does not change a closed breaker, \
+and returns its state and history.";
+    type Data = CommandReply;
+
+    async fn summarize(&self, reply: CommandReply, _context: &Context) -> Summary<CommandReply> {
+        let text = match &reply.result {
+            CommandResult::Circuit(reset) => format_reset(reset),
+            _ => String::new(),
+        };
+        let env = self.environment.as_ref();
+        let arguments = env.map_or_else(|| json!({}), |env| json!({ "environment": env }));
+        Summary::new(reply, text).with_next(NextStep::new("current status", "argus_status", arguments))
+    }
+}
+
+fn format_reset(reset: &BreakerReset) -> String {
+    let state = reset.current.as_ref().map(|now| now.state).unwrap_or_default();
+    let owner = &reset.breaker;
+    if reset.was_closed() {
+        format!("the breaker of {owner} is closed; nothing changed")
+    } else if reset.changed {
+        format!("the breaker of {owner} was open and is {state:?} now; the controller tests the engine")
+    } else {
+        format!("the breaker of {owner} is still {state:?}; the controller reconnects to the engine")
+    }
+}

@@ -1,0 +1,379 @@
+//! Commands, which change something. Each returns when the controller has stored it; its effects follow.
+
+use std::time::Duration;
+
+use argus_core::ident::{EnvName, ServiceName};
+use argus_crds::error::Reason;
+use argus_crds::status::{EnvironmentStatus, Phase};
+use argus_reconciler::{Command, clock};
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use super::{Context, Effect, NextStep, Operation, Route, Summary, Tool};
+use crate::cli::{status, target, wait};
+use crate::client::ControllerClient;
+use crate::command_reply::CommandReply;
+use crate::exit::Failure;
+
+/// Maximum time until the status shows the effect of a command.
+const STATUS_TIMEOUT: Duration = Duration::from_secs(3);
+
+/// Sends a command, and waits for its effect on the status.
+async fn send_and_wait(
+    context: &Context,
+    env: &str,
+    create: impl FnOnce(EnvName) -> Command,
+) -> Result<CommandReply, Failure> {
+    let environment = status::parse_environment(env)?;
+    let client = &context.client;
+    let before = client.statuses().await?.environments.get(env).cloned();
+    let reply = client.send_if_running(create(environment)).await?;
+    wait_for_change(client, before).await?;
+    Ok(reply)
+}
+
+/// Waits until the status of a given-up environment differs from `before`, for at most [`STATUS_TIMEOUT`]. Otherwise, an
+/// immediate `argus_wait` would return the old failure.
+pub(crate) async fn wait_for_change(
+    client: &ControllerClient,
+    before: Option<EnvironmentStatus>,
+) -> Result<(), Failure> {
+    let has_given_up = |status: &EnvironmentStatus| matches!(status.phase, Phase::Failed | Phase::Degraded);
+    let Some(before) = before.filter(has_given_up) else {
+        return Ok(());
+    };
+    let changed = client.wait_for(STATUS_TIMEOUT, |statuses| {
+        let now = statuses.environments.get(&before.environment);
+        let is_same = now.is_some_and(|now| now.phase == before.phase && now.errors == before.errors);
+        (!is_same).then_some(())
+    });
+    changed.await.map(drop)
+}
+
+fn wait_step(env: &str) -> NextStep {
+    let env = json!({ "environment": env });
+    NextStep::new("wait until it is ready or fails", "argus_wait", env)
+}
+
+fn resume_step(target: Value) -> NextStep {
+    NextStep::new("end the hold", "argus_resume", target)
+}
+
+fn parse_service(service: Option<String>) -> Result<Option<ServiceName>, Failure> {
+    let service = service.map(ServiceName::new).transpose();
+    service.map_err(|error| Failure::with_reason(Reason::BadRequest, error.to_string()).without_suggestions())
+}
+
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub(crate) struct Retry {
+    /// Environment name
+    environment: String,
+}
+
+impl Operation for Retry {
+    const EFFECT: Effect = Effect::Additive;
+    const ROUTES: &'static [Route] = &[Route::command(
+        "/api/v1/actions/retry",
+        "retries given-up services",
+    )];
+    type Output = CommandReply;
+
+    async fn run(&self, context: &Context) -> Result<CommandReply, Failure> {
+        let retry = |environment| Command::Retry { environment };
+        send_and_wait(context, &self.environment, retry).await
+    }
+}
+
+impl Tool for Retry {
+    const NAME: &'static str = "argus_retry";
+    const TITLE: &'static str = "Retry";
+    const ABOUT: &'static str = "Retries services that Argus gave up, with the same file and with failure counters at zero. It also restores what \
+`argus_down` removed, and ends an automatic rollback; a rollback by `argus_rollback` stays until the file changes. Not needed after an edit, which takes effect automatically.";
+    type Data = CommandReply;
+
+    async fn summarize(&self, reply: CommandReply, _context: &Context) -> Summary<CommandReply> {
+        let env = &self.environment;
+        Summary::new(reply, format!("{env} is retried")).with_next(wait_step(env))
+    }
+}
+
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub(crate) struct Hold {
+    /// Environment, or ENVIRONMENT/SERVICE
+    environment: String,
+    /// Service name [default: the whole environment]
+    service: Option<String>,
+    /// Duration [default: until `argus_resume`]
+    #[schemars(range(min = 1))]
+    for_seconds: Option<std::num::NonZeroU32>,
+    /// Reason, shown in the status
+    #[serde(default)]
+    reason: String,
+    /// Your name, for other users of the environment
+    holder: Option<String>,
+}
+
+impl Operation for Hold {
+    const EFFECT: Effect = Effect::Additive;
+    const ROUTES: &'static [Route] = &[Route::command(
+        "/api/v1/actions/hold",
+        "leaves an environment or a service unchanged",
+    )];
+    type Output = CommandReply;
+
+    async fn run(&self, context: &Context) -> Result<CommandReply, Failure> {
+        let (env, service) = target::parse_target(&self.environment, self.service.as_deref())?;
+        let span = self
+            .for_seconds
+            .map(|seconds| Duration::from_secs(seconds.get().into()));
+        let command = Command::Hold {
+            environment: status::parse_environment(&env)?,
+            service: parse_service(service)?,
+            until: span.map(|span| clock::now() + span),
+            reason: self.reason.clone(),
+            holder: self.holder.clone(),
+        };
+        context.client.send_if_running(command).await
+    }
+}
+
+impl Tool for Hold {
+    const NAME: &'static str = "argus_hold";
+    const TITLE: &'static str = "Hold";
+    const ABOUT: &'static str = "Holds an environment or a service: running actions complete, then Argus starts and repairs nothing there until \
+`argus_resume` or the end of `forSeconds`. Use it to inspect a failure. For a test run, use `argus_test`.";
+    type Data = CommandReply;
+
+    async fn summarize(&self, reply: CommandReply, _context: &Context) -> Summary<CommandReply> {
+        let text = match self.for_seconds {
+            Some(seconds) => format!("{} is held for {seconds} s", self.environment),
+            None => format!("{} is held until argus_resume", self.environment),
+        };
+        let (env, service) = match self.environment.split_once('/') {
+            Some((env, service)) => (env, Some(service)),
+            None => (self.environment.as_str(), self.service.as_deref()),
+        };
+        let mut target = json!({ "environment": env });
+        if let Some(service) = service {
+            target["service"] = json!(service);
+        }
+        Summary::new(reply, text).with_next(resume_step(target))
+    }
+}
+
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub(crate) struct Resume {
+    /// Environment, or ENVIRONMENT/SERVICE; without it, ends safe mode of the controller
+    environment: Option<String>,
+    /// Service name [default: the whole environment]
+    service: Option<String>,
+}
+
+impl Operation for Resume {
+    const EFFECT: Effect = Effect::Additive;
+    const ROUTES: &'static [Route] = &[
+        Route::command("/api/v1/actions/resume", "ends a hold").requires(&["environment"]),
+        Route::command(
+            "/api/v1/actions/resumeController",
+            "ends safe mode of the controller",
+        )
+        .without(&["environment", "service"]),
+    ];
+    type Output = CommandReply;
+
+    async fn run(&self, context: &Context) -> Result<CommandReply, Failure> {
+        let command = match &self.environment {
+            None => Command::ResumeController,
+            Some(target) => {
+                let (env, service) = target::parse_target(target, self.service.as_deref())?;
+                Command::Resume {
+                    environment: status::parse_environment(&env)?,
+                    service: parse_service(service)?,
+                }
+            }
+        };
+        context.client.send_if_running(command).await
+    }
+}
+
+impl Tool for Resume {
+    const NAME: &'static str = "argus_resume";
+    const TITLE: &'static str = "Resume";
+    const ABOUT: &'static str = "Ends the hold of an environment or a service. Without `environment`, it ends safe mode of the controller, \
+after its cause (a journal that cannot be written) is fixed.";
+    type Data = CommandReply;
+
+    async fn summarize(&self, reply: CommandReply, _context: &Context) -> Summary<CommandReply> {
+        let Some(target) = &self.environment else {
+            return Summary::new(reply, "the controller resumes");
+        };
+        let env = target.split('/').next().unwrap_or_default();
+        Summary::new(reply, format!("{target} resumes")).with_next(wait_step(env))
+    }
+}
+
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub(crate) struct Cancel {
+    /// Environment name
+    environment: String,
+}
+
+impl Operation for Cancel {
+    const EFFECT: Effect = Effect::Destructive;
+    const ROUTES: &'static [Route] = &[Route::command(
+        "/api/v1/actions/cancel",
+        "cancels pulls and builds, and holds the environment",
+    )];
+    type Output = CommandReply;
+
+    async fn run(&self, context: &Context) -> Result<CommandReply, Failure> {
+        let environment = status::parse_environment(&self.environment)?;
+        context
+            .client
+            .send_if_running(Command::Cancel { environment })
+            .await
+    }
+}
+
+impl Tool for Cancel {
+    const NAME: &'static str = "argus_cancel";
+    const TITLE: &'static str = "Cancel pulls and builds";
+    const ABOUT: &'static str =
+        "Cancels running pulls and builds of an environment, and holds it until `argus_resume`.";
+    type Data = CommandReply;
+
+    async fn summarize(&self, reply: CommandReply, _context: &Context) -> Summary<CommandReply> {
+        let env = &self.environment;
+        let text = format!("{env} is cancelled and held until argus_resume");
+        Summary::new(reply, text).with_next(resume_step(json!({ "environment": env })))
+    }
+}
+
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub(crate) struct Rollback {
+    /// Environment name
+    environment: String,
+}
+
+impl Operation for Rollback {
+    const EFFECT: Effect = Effect::Destructive;
+    const ROUTES: &'static [Route] = &[Route::command(
+        "/api/v1/actions/rollback",
+        "returns to the last other revision that was ready",
+    )];
+    type Output = CommandReply;
+
+    async fn run(&self, context: &Context) -> Result<CommandReply, Failure> {
+        let rollback = |environment| Command::Rollback { environment };
+        send_and_wait(context, &self.environment, rollback).await
+    }
+}
+
+impl Tool for Rollback {
+    const NAME: &'static str = "argus_rollback";
+    const TITLE: &'static str = "Roll back";
+    const ABOUT: &'static str = "Returns to the last other revision that was ready, with the same images, until the file changes; \
+`argus_retry` keeps it. Use it if an edit broke an environment that is needed now.";
+    type Data = CommandReply;
+
+    async fn summarize(&self, reply: CommandReply, _context: &Context) -> Summary<CommandReply> {
+        let env = &self.environment;
+        let text = format!("{env} returns to its last other revision that was ready, until its file changes");
+        Summary::new(reply, text).with_next(wait_step(env))
+    }
+}
+
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub(crate) struct Fork {
+    /// Environment name
+    environment: String,
+    /// Name of the copy [default: the environment name with `-fork`]
+    to: Option<String>,
+}
+
+impl Fork {
+    fn copy(&self) -> String {
+        let to = self.to.clone();
+        to.unwrap_or_else(|| format!("{}-fork", self.environment))
+    }
+}
+
+impl Operation for Fork {
+    const EFFECT: Effect = Effect::NonIdempotent;
+    const ROUTES: &'static [Route] = &[Route::command(
+        "/api/v1/actions/fork",
+        "runs a copy under another name and on other ports",
+    )];
+    type Output = CommandReply;
+
+    async fn run(&self, context: &Context) -> Result<CommandReply, Failure> {
+        let command = Command::Fork {
+            environment: status::parse_environment(&self.environment)?,
+            to: status::parse_environment(&self.copy())?,
+        };
+        context.client.send_if_running(command).await
+    }
+}
+
+impl Tool for Fork {
+    const NAME: &'static str = "argus_fork";
+    const TITLE: &'static str = "Run a copy";
+    const ABOUT: &'static str = "Runs a copy of the same revision under another name and on other ports, until `argus_down` of the copy. \
+Use it for experiments without effects on other users.";
+    type Data = CommandReply;
+
+    async fn summarize(&self, reply: CommandReply, _context: &Context) -> Summary<CommandReply> {
+        let (env, to) = (&self.environment, self.copy());
+        let text = format!("{to} is a copy of {env}, until argus_down {to}");
+        Summary::new(reply, text).with_next(wait_step(&to))
+    }
+}
+
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub(crate) struct Down {
+    /// Environment name
+    environment: String,
+}
+
+impl Operation for Down {
+    const EFFECT: Effect = Effect::Destructive;
+    const ROUTES: &'static [Route] = &[Route::command("/api/v1/actions/down", "removes an environment")];
+    type Output = CommandReply;
+
+    async fn run(&self, context: &Context) -> Result<CommandReply, Failure> {
+        let environment = status::parse_environment(&self.environment)?;
+        let statuses = context.client.statuses().await?;
+        let current = statuses.environments.get(&self.environment);
+        if let Some(held) = current.and_then(wait::find_lease_error) {
+            // An environment of another controller must not be removed.
+            return Err(Failure::new(held.clone()));
+        }
+        context
+            .client
+            .send_if_running(Command::Down { environment })
+            .await
+    }
+}
+
+impl Tool for Down {
+    const NAME: &'static str = "argus_down";
+    const TITLE: &'static str = "Remove an environment";
+    const ABOUT: &'static str = "Removes the containers and networks of an environment from the engine; named volumes and the file stay. \
+An edit of the file or `argus_retry` restores it. Call it when you no longer need the environment.";
+    type Data = CommandReply;
+
+    async fn summarize(&self, reply: CommandReply, _context: &Context) -> Summary<CommandReply> {
+        let env = &self.environment;
+        let gone = json!({ "environment": env, "for": "gone" });
+        let step = NextStep::new("wait until it is removed", "argus_wait", gone);
+        Summary::new(reply, format!("{env} is being removed")).with_next(step)
+    }
+}

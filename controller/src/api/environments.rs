@@ -1,0 +1,159 @@
+//! Status documents of the controller, of environments and of services, from the last written statuses.
+
+use argus_crds::status::{ControllerStatus, EnvironmentStatus, ServiceState, ServiceStatus};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value, json};
+
+use super::{Context, Effect, Operation, Route};
+use crate::cli::evidence_store;
+use crate::exit::Failure;
+
+/// Status of the controller.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Controller {}
+
+impl Operation for Controller {
+    const EFFECT: Effect = Effect::ReadOnly;
+    const ROUTES: &'static [Route] = &[Route::get("/api/v1/controller", "status of the controller")];
+    type Output = ControllerStatus;
+
+    async fn run(&self, context: &Context) -> Result<ControllerStatus, Failure> {
+        Ok(context.client.statuses().await?.controller.clone())
+    }
+}
+
+/// Level of detail of a list.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+enum Detail {
+    #[default]
+    Summary,
+    Full,
+}
+
+/// All environments.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Environments {
+    /// `full` for the status documents
+    #[serde(default)]
+    detail: Detail,
+    /// Filter by phase
+    phase: Option<String>,
+}
+
+/// A list of environments.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct EnvironmentList {
+    /// Summaries or status documents, by name.
+    items: Vec<Map<String, Value>>,
+}
+
+impl Operation for Environments {
+    const EFFECT: Effect = Effect::ReadOnly;
+    const ROUTES: &'static [Route] = &[Route::get(
+        "/api/v1/environments",
+        "all environments, as summaries or status documents",
+    )];
+    type Output = EnvironmentList;
+
+    async fn run(&self, context: &Context) -> Result<EnvironmentList, Failure> {
+        let statuses = context.client.statuses().await?;
+        let is_requested = |status: &&EnvironmentStatus| {
+            let phase = format!("{:?}", status.phase);
+            let requested = self.phase.as_ref();
+            requested.is_none_or(|requested| requested.eq_ignore_ascii_case(&phase))
+        };
+        let requested = statuses.environments.values().filter(is_requested);
+        let to_json = |status: &EnvironmentStatus| match self.detail {
+            Detail::Full => json!(status),
+            Detail::Summary => summarize(status),
+        };
+        let to_object = |value: Value| value.as_object().cloned().unwrap_or_default();
+        Ok(EnvironmentList {
+            items: requested.map(to_json).map(to_object).collect(),
+        })
+    }
+}
+
+/// Summarizes the status of an environment in one row.
+pub(crate) fn summarize(status: &EnvironmentStatus) -> Value {
+    let good = |row: &&ServiceStatus| matches!(row.state, ServiceState::Ready | ServiceState::Completed);
+    let ready = status.services.iter().filter(good).count();
+    let mut value = json!({
+        "environment": status.environment,
+        "project": status.project,
+        "phase": status.phase,
+        "revision": status.revision,
+        "ready": ready,
+        "services": status.services.len(),
+        "restarts": status.services.iter().map(|row| row.restarts).sum::<u32>(),
+        "mode": status.mode,
+        "asOf": status.as_of,
+    });
+    if status.stale {
+        value["stale"] = json!(true);
+    }
+    if !status.tests.is_empty() {
+        value["tests"] = json!(status.tests);
+    }
+    if !status.holds.is_empty() {
+        value["holds"] = json!(status.holds);
+    }
+    if let Some(error) = status.errors.first() {
+        value["error"] = json!({
+            "code": error.code, "errorId": error.error_id, "service": error.service, "message": error.message,
+        });
+    }
+    value
+}
+
+/// Status of an environment.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Environment {
+    /// Environment name
+    environment: String,
+}
+
+impl Operation for Environment {
+    const EFFECT: Effect = Effect::ReadOnly;
+    const ROUTES: &'static [Route] = &[Route::get(
+        "/api/v1/environments/{environment}",
+        "status of an environment",
+    )];
+    type Output = EnvironmentStatus;
+
+    async fn run(&self, context: &Context) -> Result<EnvironmentStatus, Failure> {
+        context.client.find_environment(&self.environment).await
+    }
+}
+
+/// Status of a service.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Service {
+    /// Environment name
+    environment: String,
+    /// Service name
+    service: String,
+}
+
+impl Operation for Service {
+    const EFFECT: Effect = Effect::ReadOnly;
+    const ROUTES: &'static [Route] = &[Route::get(
+        "/api/v1/environments/{environment}/services/{service}",
+        "status of a service",
+    )];
+    type Output = ServiceStatus;
+
+    async fn run(&self, context: &Context) -> Result<ServiceStatus, Failure> {
+        let status = context.client.find_environment(&self.environment).await?;
+        let found = status.services.iter().find(|row| row.name == self.service);
+        found
+            .cloned()
+            .ok_or_else(|| evidence_store::no_service_failure(&status, &self.service))
+    }
+}

@@ -1,0 +1,105 @@
+//! Logs of the containers of an environment.
+
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::json;
+
+use super::evidence::Evidence;
+use super::summary::clip;
+use super::{Context, Effect, NextStep, Operation, Route, Summary, Tool};
+use crate::cli::logs::{self, LogsResponse, Written};
+use crate::cli::{evidence_store, target};
+use crate::exit::Failure;
+
+/// Default and maximum number of lines per container.
+const DEFAULT_LINES: u32 = 50;
+const MAX_LINES: u32 = 10_000;
+/// Maximum number of lines per container in a summary, and of characters per line.
+const MAX_SUMMARY: usize = 1_000;
+const MAX_LINE: usize = 2_000;
+
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub(crate) struct Logs {
+    /// Environment, or ENVIRONMENT/SERVICE
+    environment: String,
+    /// Service name [default: all]
+    service: Option<String>,
+    /// Number of last lines per container, at most 10000; agents get at most 1000
+    #[serde(default = "default_tail")]
+    #[schemars(range(max = 10_000))]
+    tail: u32,
+}
+
+fn default_tail() -> u32 {
+    DEFAULT_LINES
+}
+
+impl Operation for Logs {
+    const EFFECT: Effect = Effect::ReadOnly;
+    const ROUTES: &'static [Route] = &[
+        Route::get(
+            "/api/v1/environments/{environment}/logs",
+            "last lines of each container; needs the token",
+        )
+        .without(&["service"]),
+        Route::get(
+            "/api/v1/environments/{environment}/services/{service}/logs",
+            "last lines of the container; needs the token",
+        ),
+    ];
+    const IS_PRIVATE: bool = true;
+    type Output = LogsResponse;
+
+    async fn run(&self, context: &Context) -> Result<LogsResponse, Failure> {
+        let (env, service) = target::parse_target(&self.environment, self.service.as_deref())?;
+        let client = &context.client;
+        if let Ok(status) = client.find_environment(&env).await
+            && let Some(name) = &service
+            && !status.services.iter().any(|row| row.name == *name)
+        {
+            return Err(evidence_store::no_service_failure(&status, name));
+        }
+        let tail = self.tail.min(MAX_LINES);
+        Box::pin(logs::read_tail(client.settings(), &env, service.as_deref(), tail)).await
+    }
+}
+
+impl Tool for Logs {
+    const NAME: &'static str = "argus_logs";
+    const TITLE: &'static str = "Container logs";
+    const ABOUT: &'static str = "Returns the last log lines of the containers of an environment or of one service, from the engine. The logs \
+of a recreated container do not contain the failed run; use `argus_evidence` for it.";
+    type Data = LogsResponse;
+
+    async fn summarize(&self, mut output: LogsResponse, context: &Context) -> Summary<LogsResponse> {
+        let (env, service) =
+            target::parse_target(&self.environment, self.service.as_deref()).unwrap_or_default();
+        output.keep_last(MAX_SUMMARY);
+        for line in &mut output.items {
+            line.text = clip(&line.text, MAX_LINE);
+        }
+        let format = |line: &Written| match &service {
+            None => format!("{} | {}\n", line.service, line.text),
+            Some(_) => format!("{}\n", line.text),
+        };
+        let mut text: String = output.items.iter().map(format).collect();
+        if output.items.is_empty() {
+            "no output\n".clone_into(&mut text);
+        }
+        let output = Summary::new(output, text);
+        let Some(service) = service else { return output };
+        let of = json!({ "environment": env, "service": service });
+        let select = context
+            .client
+            .run_blocking(move |client| evidence_store::select_run(client.state(), &env, &service, None));
+        if select.await.is_err() {
+            return output;
+        }
+        output.with_next(NextStep::new(
+            "evidence of its last failed run",
+            Evidence::NAME,
+            of,
+        ))
+    }
+}

@@ -1,0 +1,181 @@
+//! Resources of dead controllers.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use argus_crds::error::{Code, StructuredError};
+use argus_crds::status::Orphan;
+use argus_reconciler::Command;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+
+use super::{Context, Effect, NextStep, Operation, Route, Summary, Tool};
+use crate::cli::orphans::offline;
+use crate::cli::output;
+use crate::client::ControllerClient;
+use crate::exit::Failure;
+
+/// Default and maximum wait for a removal, in seconds.
+const DEFAULT_TIMEOUT: u64 = 60;
+const MAX_TIMEOUT: u64 = 600;
+
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub(crate) struct Orphans {
+    /// Remove the orphans [default projects: those with a spec in this controller]
+    #[serde(default)]
+    clean: bool,
+    /// Names of projects [default: all]
+    #[serde(default)]
+    projects: Vec<String>,
+    /// Maximum wait for the removal
+    #[serde(default = "default_timeout")]
+    #[schemars(range(min = 1, max = 600))]
+    timeout_seconds: u64,
+}
+
+fn default_timeout() -> u64 {
+    DEFAULT_TIMEOUT
+}
+
+/// Resources of dead controllers.
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct OrphanList {
+    items: Vec<Orphan>,
+}
+
+impl Operation for Orphans {
+    const EFFECT: Effect = Effect::Destructive;
+    const ROUTES: &'static [Route] = &[Route::get("/api/v1/orphans", "resources of dead controllers")
+        .fixed(&[("clean", "false")])
+        .without(&["projects", "timeoutSeconds"])];
+    type Output = OrphanList;
+
+    async fn run(&self, context: &Context) -> Result<OrphanList, Failure> {
+        let limit = Duration::from_secs(self.timeout_seconds.clamp(1, MAX_TIMEOUT));
+        let clean = self.clean.then_some(limit);
+        let mut items = list_or_clean(&context.client, &self.projects, clean).await?;
+        let is_requested = |orphan: &Orphan| {
+            let project = orphan.project.as_ref();
+            project.is_some_and(|project| self.projects.contains(project))
+        };
+        items.retain(|orphan| self.projects.is_empty() || is_requested(orphan));
+        let remaining = items.iter().filter(|orphan| is_removal_pending(orphan)).count();
+        if self.clean && remaining > 0 {
+            let message = format!("cannot remove {}", output::format_count(remaining, "orphan"));
+            let error = StructuredError::new(Code::CleanupFailed, message);
+            return Err(Failure::new(error.details(json!({ "orphans": items }))));
+        }
+        Ok(OrphanList { items })
+    }
+}
+
+impl Tool for Orphans {
+    const NAME: &'static str = "argus_orphans";
+    const TITLE: &'static str = "List or remove orphans";
+    const ABOUT: &'static str = "Lists containers, networks and volumes of dead controllers on the engine, each with its planned treatment. \
+`clean: true` removes them and returns each result. Never changes resources without Argus labels or with a live controller.";
+    type Data = OrphanList;
+
+    async fn summarize(&self, found: OrphanList, _context: &Context) -> Summary<OrphanList> {
+        let mut text: String = found.items.iter().map(format_line).collect();
+        if found.items.is_empty() {
+            "no orphans\n".clone_into(&mut text);
+        }
+        let has_orphans = !found.items.is_empty();
+        let summary = Summary::new(found, text);
+        if self.clean || !has_orphans {
+            return summary;
+        }
+        let mut arguments = json!({ "clean": true });
+        if !self.projects.is_empty() {
+            arguments["projects"] = json!(self.projects);
+        }
+        let reason = "remove those of this controller's projects";
+        summary.with_next(NextStep::new(reason, Self::NAME, arguments))
+    }
+}
+
+fn format_line(orphan: &Orphan) -> String {
+    let message = orphan.message.as_deref();
+    let message = message.map(|message| format!(": {message}")).unwrap_or_default();
+    format!("{} {} {}{message}\n", orphan.result, orphan.kind, orphan.name)
+}
+
+/// Lists the orphans, from the controller's status or from the engine. With `clean`, removes them within this time.
+pub(crate) async fn list_or_clean(
+    client: &ControllerClient,
+    projects: &[String],
+    clean: Option<Duration>,
+) -> Result<Vec<Orphan>, Failure> {
+    match (client.missing_controller().await?, clean) {
+        (None, None) => Ok(client.statuses().await?.controller.orphans.clone()),
+        (None, Some(limit)) => remove_orphans(client, projects, limit).await,
+        (Some(_), clean) => offline::list_or_clean(client.settings(), projects, clean).await,
+    }
+}
+
+/// Returns true if the removal of an orphan was requested and is not complete.
+pub(crate) fn is_removal_pending(orphan: &Orphan) -> bool {
+    matches!(orphan.result.as_str(), "failed" | "removing" | "waiting")
+}
+
+/// Removes orphans through the running controller.
+async fn remove_orphans(
+    client: &ControllerClient,
+    projects: &[String],
+    limit: Duration,
+) -> Result<Vec<Orphan>, Failure> {
+    let statuses = client.statuses().await?;
+    let before = statuses.controller.orphans.clone();
+    let requested: BTreeSet<String> = if projects.is_empty() {
+        let all = statuses.environments.values();
+        all.map(|status| status.project.clone()).collect()
+    } else {
+        projects.iter().cloned().collect()
+    };
+    let is_open = |orphan: &Orphan| {
+        let project = orphan.project.as_ref();
+        project.is_some_and(|project| requested.contains(project)) && !is_decided(orphan)
+    };
+    let command = Command::CleanOrphans {
+        projects: projects.to_vec(),
+    };
+    client.send(command).await?;
+    let cleaned = client.wait_for(limit, |statuses| {
+        let now = &statuses.controller.orphans;
+        (!now.iter().any(is_open)).then(|| now.clone())
+    });
+    let now = match cleaned.await? {
+        Some(now) => now,
+        None => client.statuses().await?.controller.orphans.clone(),
+    };
+    Ok(removal_results(before, now))
+}
+
+/// Returns true if the result is final: the removal failed, or the orphan is a volume, which Argus only reports.
+fn is_decided(orphan: &Orphan) -> bool {
+    match orphan.result.as_str() {
+        "failed" => true,
+        "reported" => orphan.kind == "volume",
+        _ => false,
+    }
+}
+
+/// Orphans that disappeared get the result `removed`. The others have their current result.
+pub(crate) fn removal_results(before: Vec<Orphan>, now: Vec<Orphan>) -> Vec<Orphan> {
+    let there: BTreeSet<(String, String)> = now.iter().map(|o| (o.kind.clone(), o.id.clone())).collect();
+    let mut all: Vec<Orphan> = before
+        .into_iter()
+        .filter(|orphan| !there.contains(&(orphan.kind.clone(), orphan.id.clone())))
+        .map(|orphan| Orphan {
+            result: "removed".to_owned(),
+            message: None,
+            ..orphan
+        })
+        .collect();
+    all.extend(now);
+    all
+}

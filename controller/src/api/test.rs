@@ -1,0 +1,110 @@
+//! Start and end of a test.
+
+use std::fmt::Write as _;
+use std::num::NonZeroU32;
+use std::time::Duration;
+
+use argus_reconciler::Command;
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::json;
+
+use super::{Context, Effect, NextStep, Operation, Route, Summary, Tool};
+use crate::cli::{format_running_test, status, test};
+use crate::command_reply::{CommandReply, CommandResult};
+use crate::exit::Failure;
+
+/// Start or end of a test.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+enum TestAction {
+    Begin,
+    End,
+}
+
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub(crate) struct Test {
+    /// `begin` before the test run, `end` after it
+    action: TestAction,
+    /// Environment name
+    environment: String,
+    /// Name of the test case; the same for begin and end
+    case: String,
+    /// Maximum duration; afterwards the test counts as ended
+    #[serde(default = "default_ttl")]
+    #[schemars(range(min = 1))]
+    ttl_seconds: NonZeroU32,
+    /// For `begin`: your name, for other users of the environment
+    holder: Option<String>,
+    /// For `begin`: purpose of the test run
+    purpose: Option<String>,
+}
+
+fn default_ttl() -> NonZeroU32 {
+    const { NonZeroU32::new(600).unwrap() }
+}
+
+impl Operation for Test {
+    const EFFECT: Effect = Effect::Additive;
+    const ROUTES: &'static [Route] = &[
+        Route::command("/api/v1/actions/beginTest", "registers a running test").fixed(&[("action", "begin")]),
+        Route::command(
+            "/api/v1/actions/endTest",
+            "ends a test, and returns the services that failed during it",
+        )
+        .fixed(&[("action", "end")])
+        .without(&["ttlSeconds", "holder", "purpose"]),
+    ];
+    type Output = CommandReply;
+
+    async fn run(&self, context: &Context) -> Result<CommandReply, Failure> {
+        let environment = status::parse_environment(&self.environment)?;
+        let case = self.case.clone();
+        let command = match self.action {
+            TestAction::Begin => Command::BeginTest {
+                environment,
+                case,
+                ttl: Duration::from_secs(self.ttl_seconds.get().into()),
+                holder: self.holder.clone(),
+                purpose: self.purpose.clone(),
+            },
+            TestAction::End => Command::EndTest { environment, case },
+        };
+        context.client.send_if_running(command).await
+    }
+}
+
+impl Tool for Test {
+    const NAME: &'static str = "argus_test";
+    const TITLE: &'static str = "Start or end a test";
+    const ABOUT: &'static str = "Call it with `begin` before a test run against an environment, and with `end` after it. In between, Argus does \
+not restart running containers, and `argus_status` shows the holder and the end time to others. `end` returns the services that failed during the test, and whether \
+the infrastructure caused it; in that case, a failed test proves nothing about the code.";
+    type Data = CommandReply;
+
+    async fn summarize(&self, reply: CommandReply, context: &Context) -> Summary<CommandReply> {
+        let (env, case) = (&self.environment, &self.case);
+        if let CommandResult::Test(report) = &reply.result {
+            let text = test::format_report(report);
+            let first = report.disruptions.first().map(|found| {
+                let run = json!({ "environment": env, "service": found.service, "run": found.number });
+                NextStep::new("evidence of the failed run", "argus_evidence", run)
+            });
+            return Summary {
+                data: reply,
+                text,
+                next: first.into_iter().collect(),
+            };
+        }
+        let mut text = format!("test `{case}` runs on {env}, for {} s at most", self.ttl_seconds);
+        let status = context.client.find_environment(env).await.ok();
+        let others = status.map(|status| status.tests).unwrap_or_default();
+        for other in others.iter().filter(|other| other.case != *case) {
+            // Writing to a string cannot fail.
+            let _ = write!(text, "\nalso: {}", format_running_test(other));
+        }
+        let end = json!({ "action": "end", "environment": env, "case": case });
+        Summary::new(reply, text).with_next(NextStep::new("end the test after the run", Self::NAME, end))
+    }
+}

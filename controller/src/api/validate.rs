@@ -1,0 +1,90 @@
+//! Validation of spec files.
+
+use argus_crds::diagnostic::Diagnostic;
+use argus_reconciler::specs::scan::MAX_FILE_BYTES;
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+use super::{Context, Effect, Operation, Route, Summary, Tool};
+use crate::cli::spec_files;
+use crate::cli::validate::{self, ValidationReport};
+use crate::exit::Failure;
+
+/// Maximum size of a body with a spec file, in bytes.
+const MAX_BODY: usize = 4 << 20;
+const _: () = assert!(MAX_BODY as u64 >= 2 * MAX_FILE_BYTES);
+
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub(crate) struct Validate {
+    /// Text of an e2e.yaml [default: all files of the specs folder]
+    content: Option<String>,
+}
+
+impl Operation for Validate {
+    const EFFECT: Effect = Effect::ReadOnly;
+    const ROUTES: &'static [Route] = &[
+        Route::get("/api/v1/validate", "mistakes in the files of the specs folder").without(&["content"]),
+        Route::post("/api/v1/validate", "mistakes in a text, given as `content`")
+            .requires(&["content"])
+            .max_body(MAX_BODY),
+    ];
+    type Output = ValidationReport;
+
+    async fn run(&self, context: &Context) -> Result<ValidationReport, Failure> {
+        let content = self.content.clone();
+        let read = context.client.run_blocking(move |client| {
+            let (settings, specs) = (client.settings(), client.specs_folder());
+            let files = match content {
+                Some(content) => {
+                    let path = specs.join("e2e.yaml");
+                    vec![spec_files::parse_text(settings, &path, content.as_bytes())]
+                }
+                None => validate::check_paths(settings, &[specs])?,
+            };
+            Ok(validate::create_report(&files))
+        });
+        read.await
+    }
+}
+
+impl Tool for Validate {
+    const NAME: &'static str = "argus_validate";
+    const TITLE: &'static str = "Validate spec files";
+    const ABOUT: &'static str = "Validates an e2e.yaml given as `content`, or all files of the specs folder. Returns all mistakes together, each \
+with line, column and hint. Needs no engine and changes nothing. `argus_apply` validates as well before it writes.";
+    type Data = ValidationReport;
+
+    async fn summarize(&self, report: ValidationReport, _context: &Context) -> Summary<ValidationReport> {
+        let mut text = String::new();
+        for file in &report.files {
+            let given = self.content.as_ref().map(|_| "content");
+            let name = given.unwrap_or(&file.spec_path);
+            let word = if file.accepted { "ok" } else { "rejected" };
+            let env = file.environment.as_deref();
+            let env = env
+                .map(|env| format!(", environment `{env}`"))
+                .unwrap_or_default();
+            text.push_str(&format!("{name}: {word}{env}\n"));
+            text.extend(file.diagnostics.iter().map(format_diagnostic));
+        }
+        if report.files.is_empty() {
+            text.push_str("no spec files; argus_apply writes one\n");
+        }
+        Summary::new(report, text)
+    }
+}
+
+/// Formats a diagnostic as one line.
+pub(super) fn format_diagnostic(diagnostic: &Diagnostic) -> String {
+    let place = diagnostic
+        .location
+        .map(|place| format!("{}:{}: ", place.line, place.column));
+    let hint = diagnostic.hint.as_ref().map(|hint| format!(" (hint: {hint})"));
+    format!(
+        "  {}{}{}\n",
+        place.unwrap_or_default(),
+        diagnostic.message,
+        hint.unwrap_or_default()
+    )
+}

@@ -1,0 +1,116 @@
+//! Changes of statuses: from the channel of the controller in this process, else from notifications about its files.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use notify::{RecommendedWatcher, RecursiveMode, Watcher as _};
+use tokio::sync::{Notify, watch};
+use tokio::time::Instant;
+
+use super::{ControllerClient, Transport};
+use crate::exit::Failure;
+use crate::view::Statuses;
+
+/// Interval of checks while the folder of the status files does not exist.
+const RETRY_INTERVAL: Duration = Duration::from_millis(100);
+/// Interval of checks for file systems without notifications.
+const CHECK_INTERVAL: Duration = Duration::from_secs(1);
+
+/// Source of changes. It misses no change after its creation.
+pub(crate) struct StatusChanges {
+    client: ControllerClient,
+    source: Source,
+}
+
+enum Source {
+    Channel(watch::Receiver<Arc<Statuses>>),
+    Files {
+        changed: Arc<Notify>,
+        watcher: Option<RecommendedWatcher>,
+    },
+}
+
+impl ControllerClient {
+    /// Returns the changes of statuses from now on.
+    pub(crate) fn watch_statuses(&self) -> StatusChanges {
+        let source = match &self.transport {
+            Transport::InProcess(parts) => {
+                let mut statuses = parts.statuses.clone();
+                statuses.mark_unchanged();
+                Source::Channel(statuses)
+            }
+            Transport::Remote => Source::Files {
+                changed: Arc::default(),
+                watcher: None,
+            },
+        };
+        let mut changes = StatusChanges {
+            client: self.clone(),
+            source,
+        };
+        changes.start_watcher();
+        changes
+    }
+
+    /// Waits until `check` returns a value for the current statuses. `None` after `limit`.
+    pub(crate) async fn wait_for<T>(
+        &self,
+        limit: Duration,
+        mut check: impl FnMut(&Statuses) -> Option<T>,
+    ) -> Result<Option<T>, Failure> {
+        let deadline = Instant::now() + limit;
+        let mut changes = self.watch_statuses();
+        loop {
+            let found = check(self.statuses().await?.as_ref());
+            if found.is_some() {
+                return Ok(found);
+            }
+            if tokio::time::timeout_at(deadline, changes.changed())
+                .await
+                .is_err()
+            {
+                return Ok(None);
+            }
+        }
+    }
+}
+
+impl StatusChanges {
+    /// Waits for a change. Without notifications, it returns at intervals.
+    pub(crate) async fn changed(&mut self) {
+        match &mut self.source {
+            Source::Channel(statuses) => {
+                if statuses.changed().await.is_err() {
+                    // The controller has stopped, so nothing changes any more.
+                    std::future::pending().await
+                }
+            }
+            Source::Files { changed, watcher } => {
+                let interval = if watcher.is_some() {
+                    CHECK_INTERVAL
+                } else {
+                    RETRY_INTERVAL
+                };
+                // Both outcomes lead to a check.
+                drop(tokio::time::timeout(interval, changed.notified()).await);
+                self.start_watcher();
+            }
+        }
+    }
+
+    /// Watches the folder of the status files, once it exists.
+    fn start_watcher(&mut self) {
+        let Source::Files { changed, watcher } = &mut self.source else {
+            return;
+        };
+        if watcher.is_some() {
+            return;
+        }
+        let notify = changed.clone();
+        let started = notify::recommended_watcher(move |_| notify.notify_one()).and_then(|mut watcher| {
+            watcher.watch(&self.client.state.environments(), RecursiveMode::NonRecursive)?;
+            Ok(watcher)
+        });
+        *watcher = started.ok();
+    }
+}
