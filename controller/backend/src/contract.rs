@@ -6,10 +6,10 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use argus_core::action::Action;
 use argus_core::ident::{ContainerId, NetworkId};
 use argus_core::observed::{Container, ContainerState, Store};
 use argus_core::outcome::{ActionError, Done};
-use argus_core::plan::Action;
 
 use crate::Backend;
 

@@ -8,10 +8,10 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use argus_core::action::Action;
 use argus_core::backoff::{self, Growth};
 use argus_core::observed::WatchEvent;
 use argus_core::outcome::{ActionError, Done};
-use argus_core::plan::Action;
 use argus_core::time::Timestamp;
 
 mod backend;

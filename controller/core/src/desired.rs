@@ -23,6 +23,7 @@ mod policy;
 mod port_policy;
 pub mod ports;
 mod probe;
+mod secret_values;
 mod settings;
 mod shell_words;
 mod suggest;
@@ -37,12 +38,13 @@ use serde::{Deserialize, Serialize};
 use crate::backoff::Growth;
 use crate::ident::{EnvName, Hash, Protocol, ProtocolPort, ResourceName, Revision, ServiceName};
 use crate::secrets::Secrets;
-use crate::state::breaker::BreakerSettings;
 
 pub use argus_crds::RestartMode;
 pub use confinement::Confinement;
+pub(crate) use image::image_key_of;
 pub use image::{OWN_IMAGE, own_image_tag};
 pub use port_policy::{PortPolicy, PortStrategy};
+pub use settings::{BreakerSettings, MAX_COOLDOWN, PreflightSettings};
 
 /// Desired state of one environment at one revision.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -72,7 +74,7 @@ pub struct Desired {
     pub breaker: Option<BreakerSettings>,
     /// Preflight settings.
     #[serde(default)]
-    pub preflight: crate::preflight::PreflightSettings,
+    pub preflight: PreflightSettings,
     /// True if Argus removes the named volumes together with the environment.
     pub delete_volumes: bool,
     /// True if Argus removes the orphans of dead runs of its project.
@@ -195,6 +197,14 @@ impl Image {
         match self {
             Self::Named(reference) => reference,
             Self::Built(build) => &build.tag,
+        }
+    }
+
+    /// Returns the key of the image's subject: the reference, with the digest of the build for built images.
+    pub fn key(&self) -> String {
+        match self {
+            Self::Named(reference) => image_key_of(reference, ""),
+            Self::Built(build) => image_key_of(&build.tag, build.digest.as_str()),
         }
     }
 }

@@ -1,5 +1,6 @@
 //! Validated names, ids and ports. The constructors check them; later code relies on that.
 
+use std::collections::BTreeMap;
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
@@ -191,4 +192,16 @@ impl fmt::Display for ProtocolPort {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}/{}", self.number, self.protocol)
     }
+}
+
+/// Host ports by published port.
+pub type PortMap = BTreeMap<PortKey, u16>;
+
+/// A published port of a service; key of a [`PortMap`].
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct PortKey {
+    /// Service that publishes the port.
+    pub service: ServiceName,
+    /// Port in the container, with protocol.
+    pub container: ProtocolPort,
 }

@@ -7,9 +7,9 @@ use argus_crds::error::Code;
 use argus_crds::status::{BreakerState, CheckName, CheckResult, PreflightOverall};
 use serde::{Deserialize, Serialize};
 
+use crate::action::{Action, Step, Subject};
 use crate::ident::EnvName;
 use crate::outcome::{ActionError, Done};
-use crate::plan::{Action, Step, Subject};
 use crate::status::code_of;
 
 mod event_filter;

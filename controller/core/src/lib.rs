@@ -20,10 +20,11 @@
 //!
 //! Start reading at [`desired`], then [`observed`], then [`reconcile`].
 
+pub mod action;
 pub mod backoff;
 pub mod connectivity;
 pub mod desired;
-pub mod diagnose;
+pub mod failed_run;
 pub mod ident;
 pub mod journal;
 pub mod labels;
@@ -41,3 +42,4 @@ pub mod state;
 pub mod status;
 pub mod time;
 pub mod user_requests;
+pub mod wait;

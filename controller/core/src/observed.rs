@@ -14,8 +14,10 @@ use crate::ident::{ContainerId, NetworkId, ProtocolPort, ServiceName, SpecHash};
 use crate::labels::{self, Owner};
 use crate::time::Timestamp;
 
+mod outage;
 pub mod store;
 
+pub use outage::Outage;
 pub use store::{RetryState, Store};
 
 /// Event of the watch on one engine.
@@ -167,6 +169,16 @@ pub enum ContainerState {
     Dead,
 }
 
+impl ContainerState {
+    /// Returns true if the container has a process.
+    pub fn is_up(self) -> bool {
+        match self {
+            Self::Running | Self::Paused | Self::Restarting => true,
+            Self::Created | Self::Exited | Self::Removing | Self::Dead => false,
+        }
+    }
+}
+
 /// Attachment of a container to a network.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Attachment {
@@ -292,15 +304,6 @@ impl Volume {
         let made = self.labels.get(labels::CREATED_AT)?;
         Timestamp::parse(made)
     }
-}
-
-/// Period in which the engine was unreachable. Failed runs around it do not count against the containers.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Outage {
-    /// Time of its detection.
-    pub from: Timestamp,
-    /// Time at which the engine became reachable again; `None` while the outage lasts.
-    pub until: Option<Timestamp>,
 }
 
 /// Observed objects of one environment.

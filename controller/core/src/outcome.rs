@@ -1,6 +1,7 @@
 //! Results of actions, grouped by the next step that they require instead of by the text of the engine.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
@@ -187,4 +188,30 @@ pub enum PortOwner {
     StaleAllocation,
     /// The owner could not be determined.
     Unknown,
+}
+
+impl fmt::Display for PortOwner {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Environment { environment, service } => write!(f, "`{environment}/{service}`"),
+            Self::Container { name, .. } => write!(f, "container `{name}`"),
+            Self::Process { pid, command } => write!(f, "process {pid} (`{}`)", one_line(command)),
+            Self::StaleAllocation => f.write_str("a stale allocation of the engine"),
+            Self::Unknown => f.write_str("an unknown owner"),
+        }
+    }
+}
+
+/// First line of a text that is not empty, cut to 300 characters for tables.
+pub(crate) fn one_line(text: &str) -> String {
+    const MAX_CHARS: usize = 300;
+    let line = text
+        .lines()
+        .find(|line| !line.trim().is_empty())
+        .unwrap_or_default()
+        .trim();
+    match line.char_indices().nth(MAX_CHARS) {
+        Some((end, _)) => format!("{}…", &line[..end]),
+        None => line.to_owned(),
+    }
 }

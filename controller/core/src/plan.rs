@@ -6,31 +6,26 @@
 //! The order of the stages matters: network, volumes, services, images, garbage collection (`gc`), then the filters that
 //! turn steps into waits: `holds`, [`restart_rate_limit`] and `breaker_filter`.
 
+use core::net::IpAddr;
 use std::collections::{BTreeMap, BTreeSet};
-use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
+use crate::action::{Action, Cause, Step, Subject};
 use crate::connectivity::ConnectivityCheck;
 use crate::desired::{Accepted, Desired};
-use crate::ident::{
-    ContainerId, EnvName, NetworkId, ProtocolPort, ResourceName, Revision, ServiceName, SpecHash,
-};
+use crate::ident::{EnvName, PortMap, Revision, ServiceName, SpecHash};
 use crate::lease::{Leases, Liveness};
 use crate::observed::{Observed, Outage, Store};
 use crate::preflight::PreflightSnapshot;
 use crate::probe::HealthStates;
-use crate::reconcile::ControllerIdentity;
 use crate::state::{EnvHistory, PlannerState};
 use crate::time::Timestamp;
 use crate::user_requests::UserRequests;
+use crate::wait::{LeaseHolder, Wait, WaitingOn};
 
-mod action;
 mod breaker_filter;
-mod call;
-mod cause;
 mod drift;
-pub mod forecast;
 mod gc;
 mod holds;
 pub mod image;
@@ -42,103 +37,8 @@ pub(crate) mod ready;
 pub mod render;
 mod required;
 pub mod restart_rate_limit;
-mod retry;
 mod service;
-pub mod text;
 mod volume;
-mod wait;
-
-pub use action::{Action, Binding, ContainerSpec};
-pub use call::Deadlines;
-pub use cause::Cause;
-pub use wait::{ActionFailure, CallArgs, LeaseHolder, WaitingOn};
-
-/// Object of an action. At most one action per subject is planned or in flight.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(tag = "kind", rename_all = "camelCase")]
-pub enum Subject {
-    /// Containers of a service.
-    Service {
-        /// Environment of the service.
-        environment: EnvName,
-        /// Name of the service.
-        service: ServiceName,
-    },
-    /// Network of an environment.
-    Network {
-        /// Environment of the network.
-        environment: EnvName,
-    },
-    /// A named volume.
-    Volume {
-        /// Environment of the volume.
-        environment: EnvName,
-        /// Name on the engine.
-        name: ResourceName,
-    },
-    /// An image; shared by every environment that uses it.
-    Image {
-        /// Image reference, with the digest of the build for built images.
-        key: String,
-    },
-    /// A container that no environment desires.
-    ExtraContainer {
-        /// Id of the container.
-        id: ContainerId,
-    },
-    /// A network that no environment desires.
-    ExtraNetwork {
-        /// Id of the network.
-        id: NetworkId,
-    },
-}
-
-impl fmt::Display for Subject {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Service { environment, service } => write!(f, "{environment}/{service}"),
-            Self::Network { environment } => write!(f, "{environment} network"),
-            Self::Volume { environment, name } => write!(f, "{environment} volume {name}"),
-            Self::Image { key } => write!(f, "image {key}"),
-            Self::ExtraContainer { id } => write!(f, "extra container {id}"),
-            Self::ExtraNetwork { id } => write!(f, "extra network {id}"),
-        }
-    }
-}
-
-/// An action with its subject and its cause.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct Step {
-    /// Object of the action.
-    pub subject: Subject,
-    /// Engine call.
-    pub action: Action,
-    /// Reason of the action.
-    pub cause: Cause,
-}
-
-/// Reason why a subject cannot proceed, with its end if known.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct Wait {
-    /// Object that waits.
-    pub subject: Subject,
-    /// Reason of the wait.
-    pub on: WaitingOn,
-}
-
-/// Host ports by published port.
-pub type PortMap = BTreeMap<PortKey, u16>;
-
-/// A published port of a service; key of the sticky port map.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-pub struct PortKey {
-    /// Service that publishes the port.
-    pub service: ServiceName,
-    /// Port in the container, with protocol.
-    pub container: ProtocolPort,
-}
 
 /// Actions and waits of one environment at one time.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -187,6 +87,17 @@ impl Plan {
         let orphans = self.orphans.iter().filter_map(orphan::Orphan::until);
         waits.chain(orphans).min()
     }
+}
+
+/// Identity of this controller and its publish address.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ControllerIdentity {
+    /// Identity from the state directory; value of the label `argusai.controller`.
+    pub controller: String,
+    /// Identifier of this run of the controller; value of the label `argusai.run-id`.
+    pub run: String,
+    /// Host address of published ports where the file names none.
+    pub publish_address: IpAddr,
 }
 
 /// Inputs of the plan of one environment.

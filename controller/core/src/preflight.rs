@@ -7,9 +7,9 @@ use argus_crds::error::Code;
 use argus_crds::status::{
     CheckName, CheckResult, Orphan, PREFLIGHT_VERSION, PreflightCheck, PreflightOverall, PreflightReport,
 };
-use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use crate::desired::PreflightSettings;
 use crate::time::Timestamp;
 
 mod check;
@@ -23,26 +23,6 @@ pub(crate) use check::disk_details;
 pub use check::{MIN_API, size};
 pub use host_facts::{DiskFact, EngineFact, Fact, HostFacts, ImageFact, NetworksFact, PortFact, Reclaimable};
 pub use snapshot::PreflightSnapshot;
-
-/// Preflight settings of a spec file.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-pub struct PreflightSettings {
-    /// True if the checks run and can block the creation of objects.
-    pub enabled: bool,
-    /// Bytes that must be free on the data root of the engine; less than twice as many is a warning.
-    pub disk_space_threshold: u64,
-}
-
-impl Default for PreflightSettings {
-    fn default() -> Self {
-        let written = argus_crds::Preflight::default();
-        Self {
-            enabled: written.enabled,
-            disk_space_threshold: written.disk_space_threshold.bytes(),
-        }
-    }
-}
 
 /// Inputs of all checks.
 #[derive(Debug, Clone, PartialEq)]

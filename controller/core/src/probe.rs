@@ -4,7 +4,9 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+use crate::desired::{Probe, ProbeKind};
 use crate::ident::ContainerId;
+use crate::observed::{Container, EngineHealthStatus, InspectInfo, Outage};
 use crate::time::Timestamp;
 
 /// Probe results by container; a container without an entry has not been probed.
@@ -44,4 +46,54 @@ pub enum ProbeStatus {
     Healthy,
     /// Enough consecutive failures.
     Unhealthy,
+}
+
+/// Health of a running container: by its probe, or by the image's health check without a probe. `None` if running is
+/// enough.
+///
+/// A failure of Argus' own probe on the way into an outage does not count: the probe runs again after the outage.
+pub(crate) fn probe_status(
+    probe: Option<&Probe>,
+    container: &Container,
+    health: &HealthStates,
+    outages: &[Outage],
+) -> Option<ProbeStatus> {
+    let info = container.inspect.as_ref();
+    let started_at = info.and_then(|info| info.started_at);
+    let by_engine = match probe.map(|probe| &probe.kind) {
+        None | Some(ProbeKind::Docker) => true,
+        Some(ProbeKind::Http { .. } | ProbeKind::Tcp { .. } | ProbeKind::Exec { .. }) => false,
+    };
+    if !by_engine {
+        let seen = health
+            .get(&container.id)
+            .filter(|seen| seen.started_at == started_at || started_at.is_none())
+            .filter(|seen| {
+                seen.status != ProbeStatus::Unhealthy
+                    || !outages.iter().any(|outage| outage.covers(seen.since))
+            });
+        return Some(seen.map_or(ProbeStatus::Starting, |seen| seen.status));
+    }
+    match info.and_then(|info| info.health.as_ref()) {
+        // A result from before the start does not belong to this run.
+        Some(health_check) if health_check.checked_at.is_some_and(|at| Some(at) < started_at) => {
+            Some(ProbeStatus::Starting)
+        }
+        Some(health_check) => Some(match health_check.status {
+            EngineHealthStatus::Starting => ProbeStatus::Starting,
+            EngineHealthStatus::Healthy => ProbeStatus::Healthy,
+            EngineHealthStatus::Unhealthy => ProbeStatus::Unhealthy,
+        }),
+        None if probe.is_some() => Some(ProbeStatus::Starting),
+        // Only an inspect shows if the image has a health check.
+        None if info.is_none() => Some(ProbeStatus::Starting),
+        None => None,
+    }
+}
+
+/// True if the image must provide the health check and has none: the engine would report one from the start on.
+pub(crate) fn is_never_probed(probe: Option<&Probe>, container: &Container) -> bool {
+    let by_image = probe.is_some_and(|probe| probe.kind == ProbeKind::Docker);
+    let has_none = |info: &InspectInfo| info.started_at.is_some() && info.health.is_none();
+    by_image && container.inspect.as_ref().is_some_and(has_none)
 }

@@ -20,19 +20,20 @@
 //!
 //! The pass performs no I/O and reads no clock: the same [`Inputs`] and state give the same [`ReconcileResult`].
 
-use core::net::IpAddr;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use crate::action::{Deadlines, Step};
 use crate::connectivity::CheckResults;
 use crate::desired::Accepted;
+use crate::ident::PortMap;
 use crate::ident::{EnvName, ProtocolPort, ServiceName};
 use crate::lease::{Leases, Ownership};
 use crate::observed::{Observed, Store};
 use crate::outcome::{ActionError, Done};
 use crate::plan::port::{Assignment, Claims};
 use crate::plan::render::Rendered;
-use crate::plan::{self, Deadlines, Plan, PlanInput, PortMap, Step, port, render};
+use crate::plan::{self, ControllerIdentity, Plan, PlanInput, port, render};
 use crate::preflight::PreflightSnapshot;
 use crate::probe::HealthStates;
 use crate::state::{PlannerState, observe};
@@ -41,21 +42,11 @@ use crate::user_requests::UserRequests;
 
 mod breakers;
 mod expectations;
+pub mod forecast;
 mod invalidation;
 mod peers;
 
 use peers::PeerLeases;
-
-/// Identity of this controller and its publish address.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ControllerIdentity {
-    /// Identity from the state directory; value of the label `argusai.controller`.
-    pub controller: String,
-    /// Identifier of this run of the controller; value of the label `argusai.run-id`.
-    pub run: String,
-    /// Host address of published ports where the file names none.
-    pub publish_address: IpAddr,
-}
 
 /// Inputs of one pass.
 #[derive(Debug, Clone, Copy)]
@@ -357,7 +348,7 @@ impl Planner {
             now: inputs.now,
         });
         self.state
-            .remember_reattached(self.connectivity.checks.get(env), &plan);
+            .remember_reattached(self.connectivity.checks.get(env), &plan.steps);
         for step in &plan.steps {
             self.state.on_started(env, step, observed, inputs.now);
         }

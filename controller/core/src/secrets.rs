@@ -1,15 +1,11 @@
 //! Redaction of secrets: values of `{{env.…}}`, and values of variables with a secret name.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::fmt::{self, Write as _};
 
-use argus_crds::E2eSpec;
 use argus_crds::diagnostic::Diagnostic;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-
-use crate::desired::template::{Segment, pieces};
-use crate::desired::{Desired, Service};
 
 /// Words that mark the name of a variable as secret.
 const SECRET_WORDS: [&str; 9] = [
@@ -50,24 +46,9 @@ impl fmt::Debug for Secrets {
 }
 
 impl Secrets {
-    /// Returns the values of every `{{env.…}}` that a spec file contains.
-    pub(crate) fn read_by(spec: &E2eSpec, variables: &BTreeMap<String, String>) -> Self {
-        let mut secrets = Self::default();
-        if variables.is_empty() {
-            return secrets;
-        }
-        let mut names = BTreeSet::new();
-        // A parsed file can always be serialized.
-        collect_env_names(&serde_json::to_value(spec).unwrap_or_default(), &mut names);
-        for name in names {
-            let Some(value) = variables.get(&name) else {
-                continue;
-            };
-            if !is_plain(value.trim()) {
-                secrets.add(value);
-            }
-        }
-        secrets
+    /// Removes a text that is not a secret.
+    pub(crate) fn remove(&mut self, text: &str) {
+        self.0.remove(text);
     }
 
     /// Adds other secrets.
@@ -140,7 +121,7 @@ impl Secrets {
     }
 
     /// Adds a value in its forms in logs: each line without surrounding blanks, also percent-encoded as in a URL.
-    fn add(&mut self, value: &str) {
+    pub(crate) fn add(&mut self, value: &str) {
         for part in value.lines().map(str::trim) {
             // A part of the replacement text would match it again.
             if part.len() >= MIN_LENGTH && !REDACTED.contains(part) {
@@ -149,38 +130,6 @@ impl Secrets {
             }
         }
     }
-}
-
-impl Desired {
-    /// Returns the secrets of the environment: values of `{{env.…}}`, and values of variables with a secret name.
-    ///
-    /// They apply to the whole environment, because one service can log the secret of another.
-    pub fn secret_values(&self) -> Secrets {
-        let mut secrets = self.secrets.clone();
-        for service in self.services.values() {
-            secrets.join(&values_of_secret_variables(service));
-        }
-        // Names are not secrets: without them a message would not identify its subject.
-        let names = self.services.values().flat_map(|service| {
-            let aliases = service.aliases.iter().map(String::as_str);
-            aliases.chain([service.name.as_str(), service.container_name.as_str()])
-        });
-        for name in names.chain([self.env.as_str(), self.project.as_str(), self.network.as_str()]) {
-            secrets.0.remove(name);
-        }
-        secrets
-    }
-}
-
-/// Returns the values of variables with a secret name.
-fn values_of_secret_variables(service: &Service) -> Secrets {
-    let mut secrets = Secrets::default();
-    for (name, value) in &service.environment {
-        if is_secret(name) {
-            secrets.add(value);
-        }
-    }
-    secrets
 }
 
 /// Returns whether the name of a variable, a header or a field marks its value as a secret.
@@ -196,12 +145,6 @@ pub fn is_secret(name: &str) -> bool {
     SECRET_WORDS.iter().any(|word| name.contains(word))
 }
 
-/// Returns whether the value is a number or a boolean, which occurs in many unrelated places.
-fn is_plain(value: &str) -> bool {
-    let words = ["true", "false", "yes", "no", "on", "off", "null", "none"];
-    value.parse::<f64>().is_ok() || words.iter().any(|word| value.eq_ignore_ascii_case(word))
-}
-
 fn percent_encoded(text: &str) -> String {
     let mut out = String::new();
     for byte in text.bytes() {
@@ -215,27 +158,10 @@ fn percent_encoded(text: &str) -> String {
     out
 }
 
-/// Collects the names of every `{{env.NAME}}` in a document.
-fn collect_env_names(value: &Value, names: &mut BTreeSet<String>) {
-    match value {
-        Value::String(text) => {
-            for piece in pieces(text) {
-                if let Segment::Template(slot, _) = piece
-                    && let Some(name) = slot.strip_prefix("env.")
-                {
-                    names.insert(name.to_owned());
-                }
-            }
-        }
-        Value::Array(items) => items.iter().for_each(|item| collect_env_names(item, names)),
-        Value::Object(fields) => fields.values().for_each(|field| collect_env_names(field, names)),
-        Value::Null | Value::Bool(_) | Value::Number(_) => {}
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::desired::Desired;
     use crate::desired::admit::{SpecContext, admit};
     use crate::desired::hash::revision_of;
 

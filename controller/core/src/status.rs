@@ -7,11 +7,12 @@ use argus_crds::diagnostic::Diagnostic;
 use argus_crds::error::{Code, StructuredError};
 use argus_crds::status::{EnvironmentStatus, Mode, STATUS_VERSION, ServiceStatus};
 
+use crate::action::Subject;
 use crate::connectivity::CheckResults;
 use crate::desired::Accepted;
 use crate::ident::{EnvName, ProtocolPort};
 use crate::observed::{Observed, Outage, RetryState};
-use crate::plan::{Plan, Subject};
+use crate::plan::Plan;
 use crate::preflight::PreflightSnapshot;
 use crate::probe::HealthStates;
 use crate::state::{BreakerRegistry, Disruption, EnvHistory, RefusedPort};
@@ -23,6 +24,7 @@ mod connectivity;
 mod error;
 mod orphan;
 mod phase;
+pub mod plan_text;
 mod port;
 mod preflight;
 mod redact;
@@ -39,7 +41,7 @@ pub use error::engine_unavailable::{lasting, unavailable};
 pub use error::{code_of, error_id, unwritable};
 pub use orphan::{leftovers, orphan_errors, orphans};
 pub use port::env_file;
-pub use wait::{describe_wait, holder as port_holder};
+pub use wait::describe_wait;
 
 /// Inputs of the status of one environment.
 #[derive(Debug, Clone, Copy)]

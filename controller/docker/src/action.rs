@@ -7,8 +7,8 @@ mod port;
 mod volume;
 
 use argus_backend::Progress;
+use argus_core::action::Action;
 use argus_core::outcome::{ActionError, Done};
-use argus_core::plan::Action;
 
 use crate::Shared;
 use crate::evidence;

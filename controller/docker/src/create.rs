@@ -2,8 +2,8 @@
 
 use std::collections::{BTreeMap, HashMap};
 
+use argus_core::action::ContainerSpec;
 use argus_core::desired::Mount;
-use argus_core::plan::ContainerSpec;
 use bollard::models;
 
 /// The create body for a container spec.

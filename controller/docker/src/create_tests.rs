@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
+use argus_core::action::Binding;
 use argus_core::desired::Confinement;
 use argus_core::ident::{Protocol, ResourceName};
-use argus_core::plan::Binding;
 use serde_json::{Value, json};
 
 use super::*;

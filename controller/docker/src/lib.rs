@@ -45,12 +45,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use argus_backend::{Backend, EngineInfo, ExecResult, LogLine, LogQuery, PROGRESS_TIMEOUT, Progress};
+use argus_core::action::Action;
 use argus_core::connectivity::{Target, TargetResult};
 use argus_core::ident::{ContainerId, ProtocolPort};
 use argus_core::lease::{ControllerLease, LeaseSpec};
 use argus_core::observed::WatchEvent;
 use argus_core::outcome::{ActionError, Done, PortOwner};
-use argus_core::plan::Action;
 use argus_core::preflight::HostFacts;
 use argus_core::prune::BuiltImage;
 use argus_core::time::Timestamp;

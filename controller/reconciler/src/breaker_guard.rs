@@ -5,12 +5,12 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use argus_backend::{Backend, EngineInfo, ExecResult, LogLine, LogQuery, Progress};
+use argus_core::action::Action;
 use argus_core::connectivity::{Target, TargetResult};
 use argus_core::ident::{ContainerId, EnvName};
 use argus_core::lease::{ControllerLease, LeaseSpec};
 use argus_core::observed::WatchEvent;
 use argus_core::outcome::{ActionError, Done};
-use argus_core::plan::Action;
 use argus_core::preflight::HostFacts;
 use argus_core::state::BreakerRegistry;
 use futures::StreamExt;

@@ -9,10 +9,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use argus_backend::Backend;
+use argus_core::action::{Action, Deadlines, Step, Subject};
 use argus_core::desired::Desired;
 use argus_core::ident::EnvName;
 use argus_core::outcome::{ActionError, Done};
-use argus_core::plan::{Action, Deadlines, Step, Subject, image};
 use argus_core::secrets::Secrets;
 use argus_core::time::Timestamp;
 use tokio::sync::watch;
@@ -175,7 +175,7 @@ impl<B: Backend> Executor<B> {
         let keys: BTreeSet<String> = desired
             .services
             .values()
-            .map(|service| image::key(&service.image))
+            .map(|service| service.image.key())
             .collect();
         self.tasks.abort(|(step, _)| match &step.subject {
             Subject::Image { key } => keys.contains(key),

@@ -6,12 +6,12 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use argus_backend::{Backend, EngineInfo, ExecResult, LogLine, LogQuery, Progress};
+use argus_core::action::Action;
 use argus_core::connectivity::{Target, TargetResult};
 use argus_core::ident::ContainerId;
 use argus_core::lease::{ControllerLease, LeaseSpec};
 use argus_core::observed::WatchEvent;
 use argus_core::outcome::{ActionError, Done};
-use argus_core::plan::Action;
 use argus_core::preflight::HostFacts;
 use futures::StreamExt;
 use futures::stream::BoxStream;

@@ -13,7 +13,7 @@ use argus_core::ident::EnvName;
 use argus_core::lease::{ControllerLease, LeaseSpec, Leases, OwnIdentity};
 use argus_core::observed::{Observed, Store};
 use argus_core::outcome::ActionError;
-use argus_core::reconcile::ControllerIdentity;
+use argus_core::plan::ControllerIdentity;
 use argus_core::time::Timestamp;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;

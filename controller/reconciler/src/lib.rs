@@ -47,7 +47,7 @@ pub mod state_dir;
 pub mod status_writer;
 pub mod supervise;
 
-pub use argus_core::plan::Deadlines;
+pub use argus_core::action::Deadlines;
 pub use breaker_guard::BreakerGuard;
 pub use handle::{Command, CommandError, Handle, Reply, TestReport};
 pub use journal::Journal;

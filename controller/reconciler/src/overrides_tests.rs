@@ -1,7 +1,8 @@
 //! Tests of overrides: a request stays until its subject changes.
 
 use argus_core::desired::admit::{SpecContext, admit};
-use argus_core::state::{Attribution, Disruption, EnvHistory, FailedRun};
+use argus_core::failed_run::FailedRun;
+use argus_core::state::{Attribution, Disruption, EnvHistory};
 
 use super::*;
 

@@ -10,11 +10,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use argus_backend::Backend;
+use argus_core::action::Deadlines;
+use argus_core::desired::BreakerSettings;
 use argus_core::lease::Leases;
-use argus_core::plan::Deadlines;
-use argus_core::reconcile::{ControllerIdentity, Planner};
+use argus_core::plan::ControllerIdentity;
+use argus_core::reconcile::Planner;
+use argus_core::state::PlannerState;
 use argus_core::state::breaker_registry::BreakerRegistry;
-use argus_core::state::{PlannerState, breaker};
 use tokio::sync::{mpsc, watch};
 use tokio_util::sync::CancellationToken;
 
@@ -76,7 +78,7 @@ pub struct Options {
     /// Deadlines of engine calls.
     pub deadlines: Deadlines,
     /// Settings of the engine's breaker.
-    pub engine_breaker: breaker::BreakerSettings,
+    pub engine_breaker: BreakerSettings,
     /// Time without a renewal after which other controllers consider this one dead [default: 90 s].
     pub lease_ttl: Duration,
     /// Maximum time that a stop waits for the actions in flight [default: 30 s].

@@ -54,7 +54,7 @@ fn options(dir: &std::path::Path) -> Options {
         publish_address: IpAddr::V4(Ipv4Addr::LOCALHOST),
         engine_host: None,
         deadlines: Deadlines::default(),
-        engine_breaker: argus_core::state::breaker::BreakerSettings::default(),
+        engine_breaker: argus_core::desired::BreakerSettings::default(),
         stop_grace: Duration::from_secs(2),
         journal_limit: crate::journal::handle::DEFAULT_MAX_SIZE,
         lease_ttl: argus_core::lease::TTL,

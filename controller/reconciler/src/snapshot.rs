@@ -3,18 +3,20 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use argus_core::action::{ActionFailure, Subject};
 use argus_core::connectivity::CheckResults;
 use argus_core::desired::Criticality;
 use argus_core::ident::EnvName;
 use argus_core::mode::{Mode, ModeInputs};
 use argus_core::observed::Store;
 use argus_core::outcome::ActionError;
-use argus_core::plan::{ActionFailure, Plan, Subject, Wait, WaitingOn};
+use argus_core::plan::ControllerIdentity;
+use argus_core::plan::Plan;
 use argus_core::preflight::PreflightSnapshot;
 use argus_core::probe::HealthStates;
-use argus_core::reconcile::ControllerIdentity;
 use argus_core::state::PlannerState;
 use argus_core::time::Timestamp;
+use argus_core::wait::{Wait, WaitingOn};
 
 use crate::executor::ProgressMap;
 use crate::overrides::{DesiredState, Overrides};

@@ -228,7 +228,7 @@ mod tests {
     use std::net::{IpAddr, Ipv4Addr};
 
     use argus_core::observed::{Store, WatchEvent};
-    use argus_core::reconcile::ControllerIdentity;
+    use argus_core::plan::ControllerIdentity;
     use argus_core::state::PlannerState;
     use argus_core::time::Timestamp;
 

@@ -3,8 +3,9 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use argus_core::diagnose::{self, FailureKind};
-use argus_core::state::FailedRun;
+use argus_core::failed_run;
+use argus_core::failed_run::FailedRun;
+use argus_core::failed_run::FailureKind;
 use argus_core::time::Timestamp;
 use argus_crds::error::StructuredError;
 use argus_crds::status::EnvironmentStatus;
@@ -54,16 +55,16 @@ pub(crate) struct RunSummary {
 impl From<&FailedRun> for RunSummary {
     fn from(failed_run: &FailedRun) -> Self {
         Self {
-            kind: Some(diagnose::kind(failed_run)),
+            kind: Some(failed_run::kind(failed_run)),
             run: failed_run.number,
             started_at: failed_run.started_at.map(|at| at.to_string()),
             ended_at: Some(failed_run.at.to_string()),
             exit_code: Some(failed_run.exit_code),
             exit_code_known: None,
-            signal: diagnose::signal(failed_run.exit_code).map(str::to_owned),
+            signal: failed_run::signal(failed_run.exit_code).map(str::to_owned),
             oom_killed: failed_run.oom_killed,
             oom_event: failed_run.oom_event,
-            oom_suspected: diagnose::oom_suspected(failed_run),
+            oom_suspected: failed_run::oom_suspected(failed_run),
             memory_limit: failed_run.memory_limit,
             memory_peak: failed_run.peak(),
             // The saved state contains the line without redaction.
@@ -81,7 +82,7 @@ impl RunSummary {
             run: facts.run,
             started_at: facts.started_at.clone(),
             exit_code: Some(exit_code),
-            signal: diagnose::signal(exit_code).map(str::to_owned),
+            signal: failed_run::signal(exit_code).map(str::to_owned),
             ..Self::default()
         })
     }

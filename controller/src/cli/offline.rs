@@ -4,12 +4,12 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use argus_backend::Backend as _;
+use argus_core::action::Step;
 use argus_core::ident::EnvName;
 use argus_core::lease::{Leases, OwnIdentity};
 use argus_core::observed::{Object, Store, WatchEvent};
 use argus_core::outcome::{ActionError, Done};
-use argus_core::plan::Step;
-use argus_core::reconcile::ControllerIdentity;
+use argus_core::plan::ControllerIdentity;
 use argus_core::status::{EngineView, unavailable};
 use argus_docker::Docker;
 use argus_reconciler::lease::process;

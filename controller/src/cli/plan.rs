@@ -4,12 +4,13 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use argus_backend::Backend as _;
+use argus_core::action::{Step, Subject};
 use argus_core::desired::Accepted;
 use argus_core::ident::EnvName;
 use argus_core::observed::Store;
-use argus_core::plan::{self as core, Subject, image};
+use argus_core::plan::{self, ControllerIdentity};
 use argus_core::preflight::PreflightSnapshot;
-use argus_core::reconcile::{ControllerIdentity, Inputs, Planner};
+use argus_core::reconcile::{Inputs, Planner, forecast};
 use argus_core::secrets::Secrets;
 use argus_core::state::PlannerState;
 use argus_core::status::describe_wait;
@@ -51,9 +52,9 @@ pub(crate) struct Plan {
 #[derive(Debug, Default)]
 struct Forecast {
     /// Plan of the current state. Empty if nothing is desired or observed.
-    plan: Arc<core::Plan>,
+    plan: Arc<plan::Plan>,
     /// All steps until the environment is settled. The steps of the current plan come first.
-    steps: Vec<core::Step>,
+    steps: Vec<Step>,
     /// True if the environment was removed by a user, or expired, and not started again.
     down: bool,
     /// True if the environment expired after its `argus.ttl`.
@@ -230,7 +231,7 @@ async fn create_forecasts(
         .collect();
     // Environments of other controllers are not planned.
     forecasts.retain(|env, forecast| specs.contains_key(env) || !forecast.plan.is_settled());
-    for step in core::forecast::forecast(planner, &specs, &store, &health, &leases, now) {
+    for step in forecast::forecast(planner, &specs, &store, &health, &leases, now) {
         if let Some(env) = find_environment(&step.subject, &specs, &store) {
             forecasts.entry(env).or_default().steps.push(step);
         }
@@ -257,7 +258,7 @@ fn find_environment(
         Subject::Image { key } => specs.iter().find_map(|(env, accepted)| {
             let mut services = accepted.desired.services.values();
             services
-                .any(|service| *key == image::key(&service.image))
+                .any(|service| *key == service.image.key())
                 .then(|| env.clone())
         }),
         Subject::ExtraContainer { id } => Some(store.container(id)?.owner()?.environment),

@@ -1,6 +1,7 @@
 //! `argus preflight`: checks engine, disk and host against the specs.
 
-use argus_core::preflight::{PreflightFacts, PreflightSettings, evaluate, report};
+use argus_core::desired::PreflightSettings;
+use argus_core::preflight::{PreflightFacts, evaluate, report};
 use argus_crds::error::{Code, StructuredError};
 use argus_crds::status::{
     CheckName, CheckResult, PreflightBefore, PreflightCheck, PreflightFix, PreflightOverall, PreflightReport,

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use argus_backend::Backend as _;
-use argus_core::plan::Action;
+use argus_core::action::Action;
 use argus_crds::error::{Code, StructuredError};
 use argus_docker::Docker;
 use argus_reconciler::shutdown::Signals;

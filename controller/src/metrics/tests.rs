@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use argus_core::ident::EnvName;
 use argus_core::journal::{Entry, Event, JOURNAL_VERSION, Outcome, Record};
-use argus_core::reconcile::ControllerIdentity;
+use argus_core::plan::ControllerIdentity;
 use argus_core::state::PlannerState;
 use argus_core::time::Timestamp;
 use argus_crds::error::Code;
@@ -250,7 +250,7 @@ fn every_verb_has_a_series_from_the_start() {
     // It changes nothing, so the journal has no record of it.
     assert!(commands.remove("sync"));
     assert_eq!(commands, counters::COMMANDS.map(str::to_owned).into());
-    let mut actions: BTreeSet<String> = variants::<argus_core::plan::Action>()
+    let mut actions: BTreeSet<String> = variants::<argus_core::action::Action>()
         .iter()
         .map(|verb| {
             let small = |char: char| format!("-{}", char.to_ascii_lowercase());

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use argus_core::state::breaker::BreakerSettings as Breaker;
+use argus_core::desired::BreakerSettings as Breaker;
 use argus_reconciler::Deadlines;
 use clap::Args;
 

@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use argus_backend::EngineInfo;
-use argus_core::preflight::PreflightSettings;
+use argus_core::desired::PreflightSettings;
 use argus_core::status::{breaker, lasting, orphan_errors, orphans, spec_errors, unavailable, unwritable};
 use argus_core::time::Timestamp;
 use argus_crds::error::StructuredError;

@@ -4,8 +4,9 @@
 
 use std::process::{Command, Output, Stdio};
 
+use argus_core::failed_run::FailedRun;
 use argus_core::ident::{ContainerId, EnvName, ServiceName};
-use argus_core::state::{EnvHistory, FailedRun, ServiceHistory};
+use argus_core::state::{EnvHistory, ServiceHistory};
 use argus_core::time::Timestamp;
 use argus_crds::error::{Code, StructuredError};
 use argus_crds::status::{EnvironmentStatus, Health, Phase, ServiceState, ServiceStatus, WaitingOn};

@@ -6,9 +6,9 @@ use std::time::Duration;
 
 use argus_backend::Backend as _;
 use argus_backend::sim::{Engine, FaultProfile, Sim};
+use argus_core::action::Subject;
 use argus_core::ident::{EnvName, ServiceName};
 use argus_core::outcome::ActionError;
-use argus_core::plan::Subject;
 use argus_core::state::BreakerRegistry;
 use argus_core::time::Timestamp;
 use argus_reconciler::BreakerGuard;

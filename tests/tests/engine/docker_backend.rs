@@ -11,11 +11,11 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use argus_backend::{Backend, LogQuery, Progress};
+use argus_core::action::{Action, Binding, ContainerSpec};
 use argus_core::desired::{Build, Confinement, Mount};
 use argus_core::ident::{ContainerId, Hash, NetworkId, Protocol, ProtocolPort, ResourceName};
 use argus_core::observed::{Container, ContainerState, Store, WatchEvent};
 use argus_core::outcome::{ActionError, Done, PortOwner};
-use argus_core::plan::{Action, Binding, ContainerSpec};
 use argus_core::time::Timestamp;
 use argus_docker::{Docker, Endpoint};
 use argus_tests::proxy::Fault;

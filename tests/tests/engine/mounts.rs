@@ -16,10 +16,10 @@ use std::thread::JoinHandle;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use argus_backend::Backend as _;
+use argus_core::action::{Action, ContainerSpec};
 use argus_core::desired::{Confinement, Mount};
 use argus_core::ident::{ContainerId, ResourceName};
 use argus_core::outcome::{ActionError, Done};
-use argus_core::plan::{Action, ContainerSpec};
 use argus_core::time::Timestamp;
 use argus_docker::{Docker, Endpoint};
 use argus_tests::fixture::{LIMIT, engine, running, text};

@@ -4,16 +4,20 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use argus_core::action::Action;
 use argus_core::desired::admit::{SpecContext, admit};
 use argus_core::desired::{Accepted, Desired};
+use argus_core::ident::PortMap;
 use argus_core::ident::{ContainerId, EnvName, NetworkId, ServiceName};
 use argus_core::lease::Leases;
 use argus_core::observed::{Network, Object, ObjectId, Store, Volume, WatchEvent};
 use argus_core::outcome::Done;
-use argus_core::plan::{Action, Plan, PortMap, port, text};
+use argus_core::plan::ControllerIdentity;
+use argus_core::plan::{Plan, port};
 use argus_core::probe::{Health, HealthStates, ProbeStatus};
-use argus_core::reconcile::{ControllerIdentity, Inputs, Planner, ReconcileResult};
+use argus_core::reconcile::{Inputs, Planner, ReconcileResult};
 use argus_core::state::PlannerState;
+use argus_core::status::plan_text;
 use argus_core::time::Timestamp;
 use argus_core::user_requests::{Hold, TestLease, UserRequests};
 
@@ -75,7 +79,7 @@ impl GoldenFixture {
             if turn.plans.len() > 1 {
                 out.extend([env.as_str(), ":\n"]);
             }
-            out.push_str(&text::text(plan));
+            out.push_str(&plan_text::text(plan));
             if fixture.shows_variables {
                 out.push_str(&variables(plan));
             }

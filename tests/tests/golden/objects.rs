@@ -3,14 +3,16 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use argus_core::action::ContainerSpec;
 use argus_core::desired::Desired;
 use argus_core::ident::{ContainerId, Protocol, ProtocolPort, ServiceName, SpecHash};
+use argus_core::ident::{PortKey, PortMap};
 use argus_core::labels;
 use argus_core::observed::{
     Attachment, Config, Container, ContainerState, EngineHealth, EngineHealthStatus, InspectInfo,
 };
-use argus_core::plan::{ContainerSpec, PortKey, PortMap, render};
-use argus_core::reconcile::ControllerIdentity;
+use argus_core::plan::ControllerIdentity;
+use argus_core::plan::render;
 use argus_core::time::Timestamp;
 
 use crate::fixture::moment;

@@ -1,9 +1,9 @@
 //! Planner state before the first reconcile pass.
 
+use argus_core::failed_run::FailedRun;
 use argus_core::ident::ContainerId;
 use argus_core::outcome::Evidence;
-use argus_core::plan::image;
-use argus_core::state::{FailedRun, ImageState, RefusedPort};
+use argus_core::state::{ImageState, RefusedPort};
 
 use crate::error;
 use crate::fixture::{GoldenFixture, Played, moment};
@@ -65,7 +65,7 @@ impl GoldenFixture {
                     "present" => ImageState::Present,
                     _ => return Err("missing or present".to_owned()),
                 };
-                self.memory.images.insert(image::key(&service.image), known);
+                self.memory.images.insert(service.image.key(), known);
             }
             ["refused", at, rest @ ..] => {
                 let refusal = error::refusal(rest)?;

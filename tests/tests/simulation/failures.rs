@@ -3,9 +3,10 @@
 use std::time::Duration;
 
 use argus_backend::sim::{ExitScript, FaultProfile, Rng};
-use argus_core::plan::{Action, Cause, Step, Subject, WaitingOn};
+use argus_core::action::{Action, Cause, Step, Subject};
 use argus_core::time::Timestamp;
 use argus_core::user_requests::{Hold, TestLease};
+use argus_core::wait::WaitingOn;
 
 use crate::each_seed;
 use crate::fixture::{START, SimFixture};

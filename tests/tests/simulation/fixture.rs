@@ -6,18 +6,19 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use argus_backend::sim::{CallId, Engine, FaultProfile, SimEvent};
+use argus_core::action::{Action, Step, Subject};
 use argus_core::desired::{Accepted, Desired, Service};
 use argus_core::ident::{ContainerId, EnvName, ProtocolPort};
 use argus_core::labels::ENVIRONMENT;
 use argus_core::lease::Leases;
 use argus_core::observed::{Container, ContainerState, Store};
 use argus_core::outcome::ActionError;
-use argus_core::plan::{Action, Step, Subject, WaitingOn};
 use argus_core::probe::{Health, HealthStates, ProbeStatus};
 use argus_core::reconcile::{Inputs, Planner, ReconcileResult};
 use argus_core::state::{EnvHistory, PlannerState};
 use argus_core::time::Timestamp;
 use argus_core::user_requests::UserRequests;
+use argus_core::wait::WaitingOn;
 
 use crate::specs::{accept, furnish, site};
 

@@ -5,17 +5,19 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use argus_backend::sim::{AfterRestart, CallId, Engine, FaultProfile, Rng, SimEvent};
+use argus_core::action::{Action, Step, Subject};
 use argus_core::desired::{Accepted, Desired};
 use argus_core::ident::{ContainerId, EnvName, NetworkId};
 use argus_core::labels::{CONTROLLER, CREATED_AT, ENVIRONMENT, MANAGED, PROJECT, RUN_ID, SERVICE};
 use argus_core::lease::{LeaseSpec, Leases, OwnIdentity, Ownership, TTL};
 use argus_core::observed::{ContainerState, Network, Object, Store};
-use argus_core::plan::{Action, Step, Subject, WaitingOn};
+use argus_core::plan::ControllerIdentity;
 use argus_core::probe::HealthStates;
-use argus_core::reconcile::{ControllerIdentity, Inputs, Planner, ReconcileResult};
+use argus_core::reconcile::{Inputs, Planner, ReconcileResult};
 use argus_core::state::PlannerState;
 use argus_core::time::Timestamp;
 use argus_core::user_requests::UserRequests;
+use argus_core::wait::WaitingOn;
 
 use crate::fixture::START;
 use crate::foreign_objects::container;

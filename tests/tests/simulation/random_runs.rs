@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use argus_backend::sim::{AfterRestart, FaultProfile, Rng};
+use argus_core::action::Step;
 use argus_core::desired::Desired;
-use argus_core::plan::Step;
 use argus_core::time::Timestamp;
 
 use crate::fixture::{START, SimFixture, is_ours};

@@ -8,12 +8,12 @@ use argus_core::desired::Condition;
 use argus_core::ident::{Protocol, ProtocolPort};
 use argus_core::lease::Leases;
 use argus_core::observed::{ContainerState, Object, Store, WatchEvent};
-use argus_core::plan::WaitingOn;
-use argus_core::plan::forecast::apply_action;
 use argus_core::probe::{Health, HealthStates, ProbeStatus};
+use argus_core::reconcile::forecast::apply_action;
 use argus_core::reconcile::{Inputs, Planner};
 use argus_core::state::PlannerState;
 use argus_core::user_requests::UserRequests;
+use argus_core::wait::WaitingOn;
 
 use crate::fixture::{START, SimFixture};
 use crate::specs::{any, depends, desired, env, plain, probe, published, service_name, site};

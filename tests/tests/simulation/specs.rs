@@ -12,7 +12,7 @@ use argus_core::desired::{
     PortStrategy, Probe, ProbeKind, RestartMode, RestartPolicy, Role, Service,
 };
 use argus_core::ident::{EnvName, Hash, Protocol, ResourceName, ServiceName};
-use argus_core::reconcile::ControllerIdentity;
+use argus_core::plan::ControllerIdentity;
 use argus_core::time::Timestamp;
 
 pub(crate) const PRESENT: &str = "app:1";
@@ -150,7 +150,7 @@ pub(crate) fn desired(name: &str, services: impl IntoIterator<Item = Service>) -
             strategy: PortStrategy::Auto,
         },
         restart: restart_policy(),
-        preflight: argus_core::preflight::PreflightSettings::default(),
+        preflight: argus_core::desired::PreflightSettings::default(),
         delete_volumes: false,
         confinement: argus_core::desired::Confinement::default(),
         clean_orphans: true,
@@ -158,7 +158,7 @@ pub(crate) fn desired(name: &str, services: impl IntoIterator<Item = Service>) -
         ttl: None,
         hold: false,
         rollback: None,
-        breaker: Some(argus_core::state::breaker::BreakerSettings::default()),
+        breaker: Some(argus_core::desired::BreakerSettings::default()),
         secrets: argus_core::secrets::Secrets::default(),
         notes: vec![],
     };

@@ -9,6 +9,7 @@ use std::process::Command;
 
 mod dependencies;
 mod language;
+mod module_graph;
 
 const MAX_LINES: usize = 400;
 

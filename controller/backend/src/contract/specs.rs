@@ -2,10 +2,10 @@
 
 use std::collections::BTreeMap;
 
+use argus_core::action::ContainerSpec;
 use argus_core::desired::Confinement;
 use argus_core::ident::ResourceName;
 use argus_core::labels;
-use argus_core::plan::ContainerSpec;
 
 use super::observer::{Violation, violation};
 use super::{Drive, GRACE};

@@ -5,12 +5,12 @@ use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use argus_core::action::Action;
 use argus_core::connectivity::{Target, TargetResult};
 use argus_core::ident::ContainerId;
 use argus_core::lease::{ControllerLease, LeaseSpec};
 use argus_core::observed::WatchEvent;
 use argus_core::outcome::{ActionError, Done};
-use argus_core::plan::Action;
 use argus_core::preflight::{self, Fact, HostFacts};
 use argus_core::time::Timestamp;
 use futures::StreamExt;

@@ -2,12 +2,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use argus_core::action::{Action, ContainerSpec};
 use argus_core::ident::{ContainerId, ProtocolPort, ResourceName};
 use argus_core::labels::{CONTROLLER, ENVIRONMENT, SERVICE, SPEC_HASH};
 use argus_core::observed::{Attachment, Container, ContainerState, InspectInfo, ObjectId};
 use argus_core::outcome::{ActionError, Done, Evidence, PortOwner, PortRefusal};
-use argus_core::plan::{Action, ContainerSpec};
-use argus_core::state::expectation::is_up;
 use argus_core::time::Timestamp;
 
 use super::model::{Call, Model, StoredContainer};
@@ -244,7 +243,7 @@ impl Model {
         };
         let others = self
             .containers()
-            .filter(|other| is_up(other.state) && other.id != container.id);
+            .filter(|other| other.state.is_up() && other.id != container.id);
         let mut busy: BTreeSet<ProtocolPort> = others.flat_map(&bound).collect();
         busy.extend(&self.process_ports);
         let port = bound(container).into_iter().find(|port| busy.contains(port))?;

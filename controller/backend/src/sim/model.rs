@@ -4,12 +4,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
+use argus_core::action::Action;
 use argus_core::desired::File;
 use argus_core::ident::{ContainerId, NetworkId, ProtocolPort};
 use argus_core::labels;
 use argus_core::lease::ControllerLease;
 use argus_core::observed::{Container, ContainerState, Network, Object, ObjectId, Volume, WatchEvent};
-use argus_core::plan::Action;
 use argus_core::time::Timestamp;
 
 /// Scripted end of the processes of one service.
@@ -313,7 +313,7 @@ impl Model {
         };
         stored.ends_at = None;
         let ended_at = Timestamp(at.0 - self.clock_behind_ms);
-        if !argus_core::state::expectation::is_up(stored.container.state) {
+        if !stored.container.state.is_up() {
             return;
         }
         stored.container.state = ContainerState::Exited;

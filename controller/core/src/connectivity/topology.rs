@@ -7,8 +7,7 @@ use super::{CheckKey, targets};
 use crate::desired::Desired;
 use crate::ident::{ContainerId, ServiceName, SpecHash};
 use crate::observed::{Container, ContainerState, Network, Observed, Outage};
-use crate::plan::ready;
-use crate::probe::{HealthStates, ProbeStatus};
+use crate::probe::{self, HealthStates, ProbeStatus};
 use crate::time::Timestamp;
 
 /// Desired and observed state of one environment, for connectivity checks.
@@ -46,7 +45,7 @@ impl<'a> Topology<'a> {
             let at = container.networks.get(&network.name)?;
             // Without an inspect, the container may be on another network of the same name.
             let started_at = container.inspect.as_ref()?.started_at;
-            let status = ready::probe_status(service.probe.as_ref(), container, self.health, self.outages);
+            let status = probe::probe_status(service.probe.as_ref(), container, self.health, self.outages);
             let is_healthy = status.is_none_or(|status| status == ProbeStatus::Healthy);
             if !is_healthy || at.network.as_ref() != Some(&network.id) {
                 return None;

@@ -12,10 +12,9 @@ use crate::desired::identity::{Identity, shown};
 use crate::desired::peers::{Peer, Peers};
 use crate::desired::{
     Criticality, Desired, Image, Mount, Service, confinement, container, duplicates, ignored, mock, needs,
-    settings,
+    secret_values, settings,
 };
 use crate::ident::{EnvName, Hash, ResourceName};
-use crate::secrets::Secrets;
 use crate::time::Timestamp;
 
 /// Maximum number of services and mocks of one environment.
@@ -93,7 +92,7 @@ pub fn admit(spec: &E2eSpec, context: &SpecContext) -> Admission {
     let breaker = settings::breaker(spec, &mut diagnostics);
     let confinement = confinement::resolve_confinement(&spec.argus.policy, &mut diagnostics);
     let ttl = ttl(spec, &mut diagnostics);
-    let secrets = Secrets::read_by(spec, &context.env_vars);
+    let secrets = secret_values::secrets_read_by(spec, &context.env_vars);
     let refused = diagnostics.iter().any(Diagnostic::is_error);
     let desired = network.filter(|_| has_identity && !refused).map(|network| {
         let mut desired = Desired {

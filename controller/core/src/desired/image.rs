@@ -28,6 +28,15 @@ pub(super) struct ImageRequest<'a> {
     pub(super) build: Option<&'a BuildSpec>,
 }
 
+/// Returns the key of an image: the reference, with the digest of its build if there is one.
+pub(crate) fn image_key_of(reference: &str, build: &str) -> String {
+    if build.is_empty() {
+        reference.to_owned()
+    } else {
+        format!("{reference}@build:{build}")
+    }
+}
+
 /// Returns the image to run: a build if there is a `build` section (`image` is then its tag), else a reference.
 pub(super) fn resolve_image(
     request: ImageRequest<'_>,

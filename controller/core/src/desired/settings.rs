@@ -2,12 +2,53 @@
 
 use std::time::Duration;
 
+use serde::{Deserialize, Serialize};
+
 use argus_crds::{Diagnostic, E2eSpec, HumanDuration, PortConflictStrategy, RestartBackoff};
 
 use crate::backoff::Growth;
 use crate::desired::{PortPolicy, PortStrategy, RestartPolicy};
-use crate::preflight::PreflightSettings;
-use crate::state::breaker::{BreakerSettings, MAX_COOLDOWN};
+
+/// Maximum cooldown, regardless of the number of openings in a row.
+pub const MAX_COOLDOWN: Duration = Duration::from_secs(300);
+/// Settings of a breaker.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct BreakerSettings {
+    /// Number of failures in a row that open it.
+    pub threshold: u32,
+    /// Cooldown of the first opening; doubles with every further opening until the breaker closes.
+    pub cooldown: Duration,
+}
+
+impl Default for BreakerSettings {
+    fn default() -> Self {
+        Self {
+            threshold: 5,
+            cooldown: Duration::from_secs(30),
+        }
+    }
+}
+
+/// Preflight settings of a spec file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct PreflightSettings {
+    /// True if the checks run and can block the creation of objects.
+    pub enabled: bool,
+    /// Bytes that must be free on the data root of the engine; less than twice as many is a warning.
+    pub disk_space_threshold: u64,
+}
+
+impl Default for PreflightSettings {
+    fn default() -> Self {
+        let written = argus_crds::Preflight::default();
+        Self {
+            enabled: written.enabled,
+            disk_space_threshold: written.disk_space_threshold.bytes(),
+        }
+    }
+}
 
 /// Minimum cooldown of a breaker; a shorter one would not protect the engine.
 const MIN_COOLDOWN: Duration = Duration::from_millis(100);

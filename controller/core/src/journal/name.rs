@@ -4,8 +4,8 @@ use argus_crds::error::Code;
 use argus_crds::status::BreakerState;
 
 use super::{Entry, Event, Record};
+use crate::action::Subject;
 use crate::ident::EnvName;
-use crate::plan::Subject;
 
 impl Record {
     /// All names of records.

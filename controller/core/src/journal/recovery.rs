@@ -3,10 +3,9 @@
 use serde::{Deserialize, Serialize};
 
 use super::Intent;
+use crate::action::Subject;
 use crate::ident::{ContainerId, NetworkId};
 use crate::observed::{Container, ContainerState, Store};
-use crate::plan::Subject;
-use crate::state::expectation::is_up;
 use crate::time::Timestamp;
 
 /// Outcome of an open intent.
@@ -50,7 +49,7 @@ pub fn resolve_intent(intent: &Intent, at: Timestamp, store: &Store) -> (IntentR
             None => (IntentResolution::Done, "the container is gone".to_owned()),
             container => check_container(
                 container,
-                |container| !is_up(container.state),
+                |container| !container.state.is_up(),
                 "is stopped",
                 "still runs",
             ),
@@ -121,7 +120,7 @@ fn network<'w>(store: &'w Store, intent: &Intent, name: &str) -> Option<&'w str>
 
 fn has_run_since(container: &Container, at: Timestamp) -> bool {
     let started = container.inspect.as_ref().and_then(|info| info.started_at);
-    is_up(container.state) || started.is_some_and(|started| started >= at)
+    container.state.is_up() || started.is_some_and(|started| started >= at)
 }
 
 fn is_attached(container: &Container, network: Option<&str>) -> bool {

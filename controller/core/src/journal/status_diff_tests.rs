@@ -3,8 +3,8 @@
 use argus_crds::status::{Phase, PortMapping};
 
 use super::*;
+use crate::failed_run::FailedRun;
 use crate::ident::ContainerId;
-use crate::state::FailedRun;
 
 fn status(services: Vec<ServiceStatus>) -> EnvironmentStatus {
     EnvironmentStatus {

@@ -5,7 +5,6 @@ use std::sync::Arc;
 
 use super::{Container, Network, Object, ObjectId, Observed, Outage, Volume, WatchEvent};
 use crate::ident::{ContainerId, EnvName, NetworkId};
-use crate::state::expectation::is_up;
 use crate::time::Timestamp;
 
 /// Store of all managed objects on one engine (the informer store of Kubernetes).
@@ -289,7 +288,7 @@ fn merged(old: &Container, new: Arc<Container>) -> Arc<Container> {
         _ => false,
     };
     // A restart ends the effect of an earlier stop.
-    let is_up_again = is_up(new.state) && !is_up(old.state);
+    let is_up_again = new.state.is_up() && !old.state.is_up();
     let started_after = |stop: Timestamp| {
         new.inspect
             .as_ref()

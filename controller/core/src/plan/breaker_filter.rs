@@ -1,6 +1,7 @@
 //! Breaker filter of a plan: a breaker that is not closed turns steps into waits.
 
-use super::{Plan, PlanInput, Wait};
+use super::{Plan, PlanInput};
+use crate::wait::Wait;
 
 /// Turns the blocked steps into waits: all of them, or all but the test call of a half-open breaker.
 pub(super) fn apply(input: &PlanInput<'_>, plan: &mut Plan) {

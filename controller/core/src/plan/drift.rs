@@ -3,7 +3,7 @@
 use core::net::IpAddr;
 use std::collections::BTreeSet;
 
-use super::ContainerSpec;
+use crate::action::ContainerSpec;
 use crate::ident::ProtocolPort;
 use crate::observed::{Config, Container};
 

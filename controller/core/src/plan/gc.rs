@@ -3,12 +3,13 @@
 use std::time::Duration;
 
 use super::orphan::{self, Orphan, OrphanDecision, OrphanKind, OwnerStatus};
-use super::{Action, Cause, Decision, Plan, PlanInput, Subject, WaitingOn};
+use super::{Decision, Plan, PlanInput};
+use crate::action::{Action, Cause, Subject};
 use crate::ident::ResourceName;
 use crate::labels::{self, Owner};
 use crate::observed::{Container, ContainerState, Network, Volume};
-use crate::state::expectation::is_up;
 use crate::time::Timestamp;
+use crate::wait::WaitingOn;
 
 /// Minimum age of a revision before Argus removes what the revision dropped.
 pub(super) const STABILITY_WINDOW: Duration = Duration::from_secs(2);
@@ -234,7 +235,7 @@ fn plan_container_removal(
             },
             cause,
         ),
-        state if is_up(state) => match stop_grace_of(input, container) {
+        state if state.is_up() => match stop_grace_of(input, container) {
             Some(grace) => Decision::Do(Action::StopContainer { id, grace }, cause),
             None => Decision::Wait(WaitingOn::InFlight {
                 verb: "inspect".to_owned(),

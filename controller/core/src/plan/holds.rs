@@ -1,7 +1,8 @@
 //! Holds, test leases and safe mode: requests that turn steps into waits.
 
-use super::{Action, Cause, Plan, PlanInput, Step, Subject, Wait, WaitingOn};
-use crate::state::expectation::is_up;
+use super::{Plan, PlanInput};
+use crate::action::{Action, Cause, Step, Subject};
+use crate::wait::{Wait, WaitingOn};
 
 /// Turns the steps into waits that must wait for a person or for the end of a test.
 pub(super) fn apply(input: &PlanInput<'_>, plan: &mut Plan) {
@@ -95,7 +96,7 @@ fn test_lease_wait(input: &PlanInput<'_>, step: &Step) -> Option<WaitingOn> {
         .iter()
         .find(|(found, _)| found.as_str() == id)?;
     let dead = input.health.get(id).is_some_and(|health| health.dead);
-    if !is_up(container.state) || (dead && matches!(step.cause, Cause::Unhealthy { .. })) {
+    if !container.state.is_up() || (dead && matches!(step.cause, Cause::Unhealthy { .. })) {
         return None;
     }
     Some(WaitingOn::TestLease {

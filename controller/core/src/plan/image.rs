@@ -2,33 +2,18 @@
 
 use std::collections::BTreeSet;
 
-use super::{Action, ActionFailure, Cause, Decision, Plan, PlanInput, Subject, WaitingOn};
+use super::{Decision, Plan, PlanInput};
+use crate::action::{Action, ActionFailure, Cause, Subject};
 use crate::desired::{Desired, Image};
 use crate::outcome::ActionError;
 use crate::state::ImageState;
-
-/// Key of an image's subject: the reference, with the digest of the build for built images.
-pub fn key(image: &Image) -> String {
-    match image {
-        Image::Named(reference) => key_of(reference, ""),
-        Image::Built(build) => key_of(&build.tag, build.digest.as_str()),
-    }
-}
-
-/// Key from the fields of a rendered container.
-pub fn key_of(reference: &str, build: &str) -> String {
-    if build.is_empty() {
-        reference.to_owned()
-    } else {
-        format!("{reference}@build:{build}")
-    }
-}
+use crate::wait::WaitingOn;
 
 /// Checks that a container may be created from this image now.
 ///
 /// A named image counts as present until a create fails, which saves a query per image.
 pub(super) fn check_image(input: &PlanInput<'_>, image: &Image) -> Result<(), WaitingOn> {
-    let key = key(image);
+    let key = image.key();
     let known = input.state.images.get(&key);
     let is_present = match image {
         Image::Named(_) => known != Some(&ImageState::Missing),
@@ -52,11 +37,11 @@ pub(super) fn plan(input: &PlanInput<'_>, desired: &Desired, plan: &mut Plan) {
             (Subject::Service { service, .. }, WaitingOn::Image { .. }) => desired.services.get(service),
             _ => None,
         })
-        .map(|service| key(&service.image))
+        .map(|service| service.image.key())
         .collect();
     let mut planned = BTreeSet::new();
     for service in desired.services.values() {
-        let key = key(&service.image);
+        let key = service.image.key();
         if !wanted.contains(&key) || !planned.insert(key.clone()) {
             continue;
         }

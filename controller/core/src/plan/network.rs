@@ -2,9 +2,11 @@
 
 use std::sync::Arc;
 
-use super::{Action, Cause, Decision, Plan, PlanInput, Subject, WaitingOn, render};
+use super::{Decision, Plan, PlanInput, render};
+use crate::action::{Action, Cause, Subject};
 use crate::desired::Desired;
 use crate::observed::Network;
+use crate::wait::WaitingOn;
 
 /// Observed network of the environment.
 ///

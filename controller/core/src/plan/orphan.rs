@@ -5,11 +5,13 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::{ActionFailure, PlanInput, WaitingOn};
+use super::PlanInput;
+use crate::action::ActionFailure;
 use crate::labels::Owner;
 use crate::lease::Liveness;
 use crate::observed::Observed;
 use crate::time::Timestamp;
+use crate::wait::WaitingOn;
 
 /// Minimum age of an orphan, because a new controller may be about to declare it.
 pub const GRACE: Duration = Duration::from_secs(30);

@@ -6,16 +6,15 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use crate::desired::{Desired, Port, PortStrategy};
+use crate::ident::{PortKey, PortMap};
 use crate::ident::{ProtocolPort, ServiceName};
 use crate::outcome::PortOwner;
-use crate::plan::{PortKey, PortMap, WaitingOn};
 use crate::state::{EnvHistory, RefusedPort};
 use crate::time::Timestamp;
+use crate::wait::WaitingOn;
 
 /// Time for which a refused port is not tried again, unless a check right after the refusal found it free.
 pub const REFUSAL_BLOCK_TIME: Duration = Duration::from_secs(30);
-/// Time for which a refusal is remembered; every other port comes first until then.
-pub const REFUSAL_MEMORY: Duration = Duration::from_secs(600);
 /// Retry interval with strategy `fail`, and with an exhausted range.
 pub const PORT_RETRY: Duration = Duration::from_secs(2);
 /// Refusals of an apparently free port after which an invisible holder is assumed.

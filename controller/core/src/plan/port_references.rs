@@ -6,7 +6,7 @@ use argus_crds::mock::config::MockConfig;
 
 use crate::desired::{Desired, File, Service};
 use crate::ident::ProtocolPort;
-use crate::plan::{PortKey, PortMap};
+use crate::ident::{PortKey, PortMap};
 
 /// Name of the engine's host inside a container.
 const HOST: &str = "host.docker.internal:";

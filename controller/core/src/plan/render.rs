@@ -2,11 +2,13 @@
 
 use std::collections::BTreeMap;
 
+use crate::action::{Binding, ContainerSpec};
 use crate::desired::{Desired, Image, Role, Service};
+use crate::ident::{PortKey, PortMap};
 use crate::ident::{ProtocolPort, ServiceName, SpecHash};
 use crate::labels;
-use crate::plan::{Binding, ContainerSpec, PortKey, PortMap, port_references};
-use crate::reconcile::ControllerIdentity;
+use crate::plan::ControllerIdentity;
+use crate::plan::port_references;
 use crate::time::Timestamp;
 
 /// Rendered services of an environment, each with the hash that its container must carry.

@@ -2,9 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use super::{Plan, Subject, WaitingOn, image};
+use super::Plan;
+use crate::action::Subject;
 use crate::desired::Service;
 use crate::ident::ServiceName;
+use crate::wait::WaitingOn;
 
 impl Plan {
     /// Subjects with an action or a wait, without optional services and orphans.
@@ -19,7 +21,7 @@ impl Plan {
             Subject::Image { key } => {
                 let mut users = desired
                     .values()
-                    .filter(|service| *key == image::key(&service.image))
+                    .filter(|service| *key == service.image.key())
                     .peekable();
                 users.peek().is_some() && users.all(|service| !self.is_required(service))
             }
@@ -56,7 +58,7 @@ impl Plan {
             &|subject| matches!(subject, Subject::Service { service: name, .. } if *name == service.name),
         ) {
             Some(WaitingOn::Image { .. }) => {
-                let key = image::key(&service.image);
+                let key = service.image.key();
                 wait(&|subject| matches!(subject, Subject::Image { key: of } if *of == key))
             }
             on => on,

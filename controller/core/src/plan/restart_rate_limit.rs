@@ -1,18 +1,21 @@
 //! Restart rate limit over all environments: prevents restarts from overloading a failing host.
 
-use std::time::Duration;
-
-use super::{Action, Cause, Plan, Step, Wait, WaitingOn};
+use super::Plan;
+use crate::action::{Action, Cause, Step};
+use crate::state::RESTART_WINDOW;
 use crate::time::Timestamp;
+use crate::wait::{Wait, WaitingOn};
 
-/// Window of the rate limit.
-pub const WINDOW: Duration = Duration::from_secs(60);
 /// Maximum number of restarts within the window.
 pub const MAX_RESTARTS_PER_WINDOW: usize = 10;
 
 /// Turns restarts beyond the limit into waits. `recent` are the starts of earlier restarts, oldest first.
 pub(crate) fn limit(plan: &mut Plan, recent: &[Timestamp], now: Timestamp) {
-    let recent: Vec<Timestamp> = recent.iter().copied().filter(|at| *at + WINDOW > now).collect();
+    let recent: Vec<Timestamp> = recent
+        .iter()
+        .copied()
+        .filter(|at| *at + RESTART_WINDOW > now)
+        .collect();
     let mut remaining = MAX_RESTARTS_PER_WINDOW.saturating_sub(recent.len());
     let oldest = recent.iter().min().copied().unwrap_or(now);
     let mut blocked = Vec::new();
@@ -27,7 +30,7 @@ pub(crate) fn limit(plan: &mut Plan, recent: &[Timestamp], now: Timestamp) {
         blocked.push(Wait {
             subject: step.subject.clone(),
             on: WaitingOn::RateLimited {
-                until: oldest + WINDOW,
+                until: oldest + RESTART_WINDOW,
             },
         });
         false
@@ -46,8 +49,8 @@ fn is_restart(step: &Step) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::action::Subject;
     use crate::ident::{ContainerId, EnvName, ServiceName};
-    use crate::plan::Subject;
 
     fn restart(number: usize) -> Step {
         Step {

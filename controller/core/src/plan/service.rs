@@ -3,16 +3,14 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::{
-    Action, Cause, ContainerSpec, Decision, LeaseHolder, Plan, PlanInput, Subject, WaitingOn, drift, image,
-    network, port, ready, render, volume,
-};
+use super::{Decision, Plan, PlanInput, drift, image, network, port, ready, render, volume};
+use crate::action::{Action, Cause, ContainerSpec, Subject};
 use crate::desired::{Accepted, Service};
 use crate::ident::{ResourceName, SpecHash};
 use crate::lease::Liveness;
 use crate::observed::{Container, ContainerState};
 use crate::outcome::ActionError;
-use crate::state::expectation::is_up;
+use crate::wait::{LeaseHolder, WaitingOn};
 
 mod attach;
 mod run;
@@ -56,7 +54,7 @@ pub(super) fn plan(input: &PlanInput<'_>, accepted: &Accepted, service: &Service
         owned,
     };
     let is_replaced_but_running =
-        |container: &&Arc<Container>| is_up(container.state) && !container.carries(hash);
+        |container: &&Arc<Container>| container.state.is_up() && !container.carries(hash);
     if planner.owned.iter().any(is_replaced_but_running) {
         plan.replaced_but_running.insert(service.name.clone());
     }
@@ -84,7 +82,7 @@ impl ServicePlanner<'_> {
                 wait,
                 WaitingOn::Failed { .. } | WaitingOn::Retry { .. } | WaitingOn::Name { .. }
             );
-            if !is_action_failure || current.is_none_or(|container| !is_up(container.state)) {
+            if !is_action_failure || current.is_none_or(|container| !container.state.is_up()) {
                 return Decision::Wait(self.with_container_name(wait));
             }
         }
@@ -174,7 +172,7 @@ impl ServicePlanner<'_> {
         // A stopped container serves no requests, and its name becomes free for the new one.
         if let Some(stopped) = extra
             .iter()
-            .find(|c| !is_up(c.state) && c.state != ContainerState::Removing)
+            .find(|c| !c.state.is_up() && c.state != ContainerState::Removing)
         {
             return remove(stopped, self.creation_cause(extra));
         }
@@ -282,10 +280,10 @@ impl ServicePlanner<'_> {
         } else {
             Cause::Replaced
         };
-        if !is_up(other.state) || other.state == ContainerState::Paused {
+        if !other.state.is_up() || other.state == ContainerState::Paused {
             return remove(other, cause);
         }
-        if !is_up(current.state)
+        if !current.state.is_up()
             && !self.is_blocking(other)
             && let Err(wait) = ready::check_start(self.input, self.service).and_then(|()| self.check_ports())
         {
@@ -361,7 +359,7 @@ impl ServicePlanner<'_> {
                 protocol: binding.protocol,
             };
             let holder = self.input.observed.containers.values().find(|other| {
-                is_up(other.state)
+                other.state.is_up()
                     && !self.owned.iter().any(|owned| owned.id == other.id)
                     && other
                         .inspect

@@ -1,6 +1,7 @@
 //! Named volumes: created when missing, kept unless the spec requests their removal.
 
-use super::{Action, Cause, Decision, Plan, PlanInput, Subject, render};
+use super::{Decision, Plan, PlanInput, render};
+use crate::action::{Action, Cause, Subject};
 use crate::desired::Desired;
 use crate::ident::ResourceName;
 

@@ -185,11 +185,7 @@ pub(super) fn ports(fact: &Fact<Vec<PortFact>>) -> CheckOutcome {
     let details = json!({ "wanted": requested.len(), "taken": taken });
     let named = |ports: &[&PortFact]| {
         list(ports.iter().map(|taken| {
-            let holder = taken
-                .holder
-                .as_ref()
-                .map(crate::status::port_holder)
-                .unwrap_or_default();
+            let holder = taken.holder.as_ref().map(ToString::to_string).unwrap_or_default();
             format!(
                 "{} of `{}/{}` is held by {holder}",
                 taken.port, taken.environment, taken.service

@@ -6,9 +6,10 @@ use argus_crds::error::Code;
 use argus_crds::status::{CheckName, CheckResult, PreflightReport};
 
 use super::host_facts::HostFacts;
-use super::{CheckOutcome, Fact, PreflightSettings, check, report};
-use crate::plan::WaitingOn;
+use super::{CheckOutcome, Fact, check, report};
+use crate::desired::PreflightSettings;
 use crate::time::Timestamp;
+use crate::wait::WaitingOn;
 
 /// Maximum age of the facts at the creation of the first object of an environment.
 pub const MAX_FACT_AGE: Duration = Duration::from_secs(30);

@@ -9,13 +9,12 @@ use super::host_facts::{
     DiskFact, EngineFact, Fact, HostFacts, ImageFact, NetworksFact, PortFact, Reclaimable,
 };
 use super::snapshot::{DISK_FULL_MEMORY, MAX_FACT_AGE, RECHECK_DELAY};
-use super::{
-    CheckOutcome, PreflightFacts, PreflightSettings, PreflightSnapshot, evaluate, overall, report, size,
-};
+use super::{CheckOutcome, PreflightFacts, PreflightSnapshot, evaluate, overall, report, size};
+use crate::desired::PreflightSettings;
 use crate::ident::{Protocol, ProtocolPort};
 use crate::outcome::PortOwner;
-use crate::plan::WaitingOn;
 use crate::time::Timestamp;
+use crate::wait::WaitingOn;
 
 const NOW: Timestamp = Timestamp(1_700_000_000_000);
 const GB: u64 = 1_000_000_000;

@@ -4,9 +4,11 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use super::{Inputs, Planner};
+use crate::action::Subject;
 use crate::connectivity::CheckResults;
 use crate::ident::EnvName;
-use crate::plan::{Plan, Subject, Wait, WaitingOn};
+use crate::plan::Plan;
+use crate::wait::{Wait, WaitingOn};
 
 impl Planner {
     pub(super) fn invalidate(&mut self, subject: &Subject) {

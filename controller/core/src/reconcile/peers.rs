@@ -3,12 +3,14 @@
 use std::sync::Arc;
 
 use super::{Inputs, Planner, ReconcileResult};
+use crate::action::Subject;
 use crate::desired::Accepted;
 use crate::ident::{EnvName, ServiceName};
 use crate::lease::Ownership;
+use crate::plan::Plan;
 use crate::plan::orphan::Projects;
-use crate::plan::{LeaseHolder, Plan, Subject, Wait, WaitingOn};
 use crate::time::Timestamp;
+use crate::wait::{LeaseHolder, Wait, WaitingOn};
 
 /// Leases of other controllers at the last planning pass.
 #[derive(Debug, Clone, Default)]

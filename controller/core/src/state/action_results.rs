@@ -1,9 +1,9 @@
 //! Folds submitted and finished actions into the planner state.
 
+use crate::action::{Action, ActionFailure, CallArgs, Cause, Deadlines, Step, Subject};
 use crate::ident::{ContainerId, EnvName};
 use crate::observed::{Observed, Store};
 use crate::outcome::{ActionError, Done, Evidence};
-use crate::plan::{Action, ActionFailure, CallArgs, Cause, Deadlines, Step, Subject};
 use crate::state::expectation::{EFFECT_WITHIN, RELIST_WITHIN};
 use crate::state::{Expectation, ImageState, InFlight, PlannerState, Proof, RefusedPort};
 use crate::time::Timestamp;
@@ -191,7 +191,7 @@ impl PlannerState {
             return;
         }
         if let (ActionError::ImageMissing, Action::CreateContainer { spec, .. }) = (error, &step.action) {
-            let key = crate::plan::image::key_of(&spec.image, &spec.build);
+            let key = spec.image_key();
             if self.images.insert(key.clone(), ImageState::Missing) == Some(ImageState::Present) {
                 // It was pulled or built a moment ago: an immediate repetition would never end.
                 let error = ActionError::PullFailed(

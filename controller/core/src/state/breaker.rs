@@ -31,37 +31,13 @@
 //! outcome allows another test call. Results of calls from before the opening change nothing. Without anything to do, the
 //! complete list alone closes the breaker.
 
-use std::time::Duration;
-
-use serde::{Deserialize, Serialize};
-
+use crate::action::Subject;
 use crate::backoff::{self, Growth};
-use crate::plan::Subject;
+use crate::desired::{BreakerSettings, MAX_COOLDOWN};
 use crate::time::Timestamp;
 
-/// Maximum cooldown, regardless of the number of openings in a row.
-pub const MAX_COOLDOWN: Duration = Duration::from_secs(300);
 /// Number of stored transitions.
 const HISTORY_LIMIT: usize = 16;
-
-/// Settings of a breaker.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct BreakerSettings {
-    /// Number of failures in a row that open it.
-    pub threshold: u32,
-    /// Cooldown of the first opening; doubles with every further opening until the breaker closes.
-    pub cooldown: Duration,
-}
-
-impl Default for BreakerSettings {
-    fn default() -> Self {
-        Self {
-            threshold: 5,
-            cooldown: Duration::from_secs(30),
-        }
-    }
-}
 
 /// State of a breaker.
 #[derive(Debug, Clone, PartialEq, Eq)]

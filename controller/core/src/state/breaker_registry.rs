@@ -14,13 +14,15 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use crate::action::Subject;
 use crate::desired::Accepted;
+use crate::desired::BreakerSettings;
 use crate::ident::EnvName;
 use crate::observed::Store;
 use crate::outcome::{ActionError, Done};
-use crate::plan::{Subject, WaitingOn};
-use crate::state::breaker::{Breaker, BreakerSettings, CallOutcome, CircuitState};
+use crate::state::breaker::{Breaker, CallOutcome, CircuitState};
 use crate::time::Timestamp;
+use crate::wait::WaitingOn;
 
 /// Unanswered pings in a row that open the engine's breaker immediately.
 pub const MAX_FAILED_PINGS: u32 = 3;

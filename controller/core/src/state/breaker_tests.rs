@@ -1,6 +1,7 @@
 //! All transitions of a breaker, in every order.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
 
 use super::*;
 use crate::ident::{EnvName, ServiceName};

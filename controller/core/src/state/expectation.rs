@@ -5,10 +5,10 @@
 
 use std::time::Duration;
 
+use crate::action::Action;
 use crate::ident::{ContainerId, NetworkId};
 use crate::observed::{ContainerState, Store};
 use crate::outcome::Done;
-use crate::plan::Action;
 use crate::time::Timestamp;
 
 /// Maximum time until an effect is observed; then Argus requests a full list.
@@ -104,9 +104,9 @@ impl Proof {
             // A late report of an earlier run proves nothing, whether it runs or not.
             Self::Started { id, before } => store.container(id).is_none_or(|c| match &c.inspect {
                 Some(info) => info.started_at > *before,
-                None => is_up(c.state),
+                None => c.state.is_up(),
             }),
-            Self::Stopped(id) => store.container(id).is_none_or(|c| !is_up(c.state)),
+            Self::Stopped(id) => store.container(id).is_none_or(|c| !c.state.is_up()),
             Self::Unpaused(id) => store
                 .container(id)
                 .is_none_or(|c| c.state != ContainerState::Paused),
@@ -121,16 +121,5 @@ impl Proof {
             Self::VolumeAbsent(name) => store.volume(name).is_none(),
             Self::Relisted(after) => store.last_complete() > *after,
         }
-    }
-}
-
-/// True if the container has a process.
-pub fn is_up(state: ContainerState) -> bool {
-    match state {
-        ContainerState::Running | ContainerState::Paused | ContainerState::Restarting => true,
-        ContainerState::Created
-        | ContainerState::Exited
-        | ContainerState::Removing
-        | ContainerState::Dead => false,
     }
 }

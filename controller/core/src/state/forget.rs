@@ -3,13 +3,12 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use crate::action::Subject;
 use crate::desired::{Accepted, Desired};
-use crate::diagnose::FailureCause;
+use crate::failed_run::FailureCause;
 use crate::ident::EnvName;
 use crate::observed::Store;
-use crate::plan::port::REFUSAL_MEMORY;
-use crate::plan::{Subject, image, restart_rate_limit};
-use crate::state::{ImageState, PlannerState};
+use crate::state::{ImageState, PlannerState, REFUSAL_MEMORY, RESTART_WINDOW};
 use crate::time::Timestamp;
 
 impl PlannerState {
@@ -18,7 +17,7 @@ impl PlannerState {
         let images: BTreeSet<String> = desired
             .into_iter()
             .flat_map(|desired| desired.services.values())
-            .map(|s| image::key(&s.image))
+            .map(|s| s.image.key())
             .collect();
         self.action_failures.retain(|subject, _| match subject {
             Subject::Service { environment, .. }
@@ -53,7 +52,7 @@ impl PlannerState {
     ) -> bool {
         self.refused
             .retain(|_, refused| refused.at + REFUSAL_MEMORY > now);
-        self.restarts.retain(|at| *at + restart_rate_limit::WINDOW > now);
+        self.restarts.retain(|at| *at + RESTART_WINDOW > now);
         let is_in_flight = !self.in_flight.is_empty();
         self.stopped_by_us
             .retain(|id, _| is_in_flight || store.container(id).is_some());
@@ -79,7 +78,7 @@ impl PlannerState {
         let wanted: BTreeSet<String> = specs
             .values()
             .flat_map(|accepted| accepted.desired.services.values())
-            .map(|service| image::key(&service.image))
+            .map(|service| service.image.key())
             .collect();
         self.images.retain(|key, _| wanted.contains(key));
         self.action_failures.retain(|subject, _| match subject {

@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use crate::desired::Service;
-use crate::diagnose::FailureCause;
+use crate::failed_run::FailureCause;
 use crate::ident::ContainerId;
 use crate::observed::{Container, InspectInfo};
 use crate::probe::ProbeStatus;

@@ -3,16 +3,15 @@
 use std::collections::BTreeMap;
 
 use crate::desired::{Accepted, Desired, RestartPolicy, Service};
-use crate::diagnose::FailureCause;
+use crate::failed_run::FailedRun;
+use crate::failed_run::FailureCause;
 use crate::ident::{ContainerId, EnvName};
 use crate::labels;
 use crate::observed::{Container, ContainerState, Observed, Outage};
-use crate::plan::ready;
-use crate::probe::{HealthStates, ProbeStatus};
-use crate::state::expectation::is_up;
+use crate::probe::{self, HealthStates, ProbeStatus};
 use crate::state::{
-    Attribution, Disruption, EnvHistory, FailedRun, PlannerState, ServiceHistory, healthy_run,
-    image_retagged, port_labels, restart,
+    Attribution, Disruption, EnvHistory, PlannerState, ServiceHistory, healthy_run, image_retagged,
+    port_labels, restart,
 };
 use crate::time::Timestamp;
 use crate::user_requests::UserRequests;
@@ -97,7 +96,7 @@ impl PlannerState {
             let mut containers = by_service.remove(service.name.as_str()).unwrap_or_default();
             // Failures are sorted by their observation, and those of one observation by their ends: times of two clocks are
             // not comparable.
-            containers.sort_by_key(|container| (is_up(container.state), finished_at(container)));
+            containers.sort_by_key(|container| (container.state.is_up(), finished_at(container)));
             RunObserver {
                 env,
                 service,
@@ -177,7 +176,7 @@ impl RunObserver<'_> {
             return;
         }
         let (health, outages) = (self.context.health, self.context.outages);
-        let decided = ready::probe_status(self.service.probe.as_ref(), container, health, outages);
+        let decided = probe::probe_status(self.service.probe.as_ref(), container, health, outages);
         let Some(status) = decided.filter(|status| *status != ProbeStatus::Starting) else {
             return;
         };

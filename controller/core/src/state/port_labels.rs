@@ -1,12 +1,11 @@
 //! Port assignments from the labels of containers, for a new state directory.
 
 use crate::desired::{Desired, PortStrategy};
+use crate::ident::PortKey;
 use crate::ident::{Protocol, ProtocolPort, ServiceName};
 use crate::labels;
 use crate::observed::Observed;
-use crate::plan::PortKey;
 use crate::state::EnvHistory;
-use crate::state::expectation::is_up;
 
 /// Restores lost port assignments (new state directory) from the labels of the containers.
 pub(super) fn restore_ports(history: &mut EnvHistory, desired: &Desired, observed: &Observed) {
@@ -31,7 +30,7 @@ pub(super) fn restore_ports(history: &mut EnvHistory, desired: &Desired, observe
                 .any(|port| port.container == container.number && port.protocol == container.protocol)
         };
         // With the strategy `Fail`, a container is created before its port is assigned.
-        if desired.ports.strategy == PortStrategy::Fail && !is_up(container.state) {
+        if desired.ports.strategy == PortStrategy::Fail && !container.state.is_up() {
             continue;
         }
         for (key, host, requested) in label

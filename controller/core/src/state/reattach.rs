@@ -1,10 +1,10 @@
 //! Repair of unreachable services: chooses the container to reattach, once per connectivity result.
 
 use super::PlannerState;
+use crate::action::{Action, Cause, Step};
 use crate::connectivity::ConnectivityCheck;
 use crate::desired::hash::hash_of;
 use crate::ident::{ContainerId, Hash};
-use crate::plan::{Action, Cause, Plan};
 use crate::time::Timestamp;
 
 /// Reason of a reattachment.
@@ -46,9 +46,9 @@ impl PlannerState {
     }
 
     /// Records the planned reattachments when they are submitted.
-    pub fn remember_reattached(&mut self, check: Option<&ConnectivityCheck>, plan: &Plan) {
+    pub fn remember_reattached(&mut self, check: Option<&ConnectivityCheck>, steps: &[Step]) {
         let Some(check) = check else { return };
-        for step in plan.steps.iter().filter(|step| step.cause == Cause::Unreachable) {
+        for step in steps.iter().filter(|step| step.cause == Cause::Unreachable) {
             if let Action::DisconnectNetwork { container, .. } = &step.action
                 && let Ok(id) = ContainerId::new(container.clone())
             {
@@ -63,9 +63,9 @@ mod tests {
     use std::collections::BTreeMap;
 
     use super::*;
+    use crate::action::Subject;
     use crate::connectivity::{CheckKey, LinkError, LinkResult, Target, TargetResult};
     use crate::ident::ServiceName;
-    use crate::plan::{Step, Subject};
 
     fn name(text: &str) -> ServiceName {
         ServiceName::new(text).unwrap()
@@ -117,11 +117,7 @@ mod tests {
             },
             cause: Cause::Unreachable,
         };
-        let plan = Plan {
-            steps: vec![step],
-            ..Plan::default()
-        };
-        state.remember_reattached(Some(check), &plan);
+        state.remember_reattached(Some(check), &[step]);
         Some(id)
     }
 

@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use crate::backoff;
 use crate::desired::{RestartMode, RestartPolicy};
-use crate::diagnose;
+use crate::failed_run;
+use crate::failed_run::FailedRun;
 use crate::observed::Outage;
-use crate::state::FailedRun;
 use crate::time::Timestamp;
 
 /// Interval of the tries under `slowRetry` after the budget is spent.
@@ -15,11 +15,6 @@ const SLOW_RETRY: Duration = Duration::from_secs(60);
 const FLAP_WINDOW: Duration = Duration::from_secs(600);
 /// More transitions than this within the window are flapping.
 const HEALTH_TRANSITIONS_ALLOWED: usize = 3;
-/// Failures up to this long before an outage count as caused by it: the engine still reports them before its stream ends.
-const BEFORE_OUTAGE: Duration = Duration::from_secs(15);
-/// Failures up to this long after an outage count as caused by it: the engine dates them when it returns.
-const AFTER_OUTAGE: Duration = Duration::from_secs(2);
-
 /// Decision of the restart policy about a failed service.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RestartDecision {
@@ -50,7 +45,7 @@ pub fn decide_restart(
     if is_caused_by_engine(last, outages) {
         return RestartDecision::AfterEngineOutage;
     }
-    if diagnose::kind(last) == diagnose::FailureKind::NotRunnable {
+    if failed_run::kind(last) == failed_run::FailureKind::NotRunnable {
         return RestartDecision::NotRunnable(last.exit_code);
     }
     if !policy.enabled || policy.mode == RestartMode::Never {
@@ -60,8 +55,8 @@ pub fn decide_restart(
     let own = |failed_run: &&FailedRun| {
         failed_run.recovered_at.is_none() && !is_caused_by_engine(failed_run, outages)
     };
-    let repetitions = diagnose::repetitions(failures.iter().filter(own));
-    if repetitions >= diagnose::HALT_AFTER {
+    let repetitions = failed_run::repetitions(failures.iter().filter(own));
+    if repetitions >= failed_run::HALT_AFTER {
         return RestartDecision::Halted(u32::try_from(repetitions).unwrap_or(u32::MAX));
     }
     let since = last.at - policy.window;
@@ -127,22 +122,7 @@ pub fn flapping(health_transitions: &[Timestamp], now: Timestamp) -> usize {
 
 /// True for a failure close to an outage: the engine caused it.
 pub fn is_caused_by_engine(failed_run: &FailedRun, outages: &[Outage]) -> bool {
-    is_near_outage(failed_run.at, outages)
-}
-
-/// True for a time during an outage or close to it.
-pub fn is_near_outage(at: Timestamp, outages: &[Outage]) -> bool {
-    outages.iter().any(|outage| {
-        let ended = outage.until.is_some_and(|until| at > until + AFTER_OUTAGE);
-        at >= outage.from - BEFORE_OUTAGE && !ended
-    })
-}
-
-/// True for a time during an outage, or shortly before it while the engine was possibly hanging already.
-pub fn is_during_outage(at: Timestamp, outages: &[Outage]) -> bool {
-    outages
-        .iter()
-        .any(|outage| at >= outage.from - BEFORE_OUTAGE && outage.until.is_none_or(|until| at < until))
+    outages.iter().any(|outage| outage.is_near(failed_run.at))
 }
 
 #[cfg(test)]

@@ -3,10 +3,11 @@
 use argus_crds::error::Code;
 use argus_crds::status::{Condition, Phase, ServiceState, ServiceStatus, Truth};
 
-use crate::plan::WaitingOn;
+use crate::wait::WaitingOn;
 
-use super::wait::{describe_wait, one_line};
+use super::wait::describe_wait;
 use super::{StatusInput, phase};
+use crate::outcome::one_line;
 
 /// All conditions, the most basic first.
 pub(super) fn all(input: &StatusInput<'_>, phase: Phase, services: &[ServiceStatus]) -> Vec<Condition> {

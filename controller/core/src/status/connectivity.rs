@@ -6,9 +6,9 @@ use argus_crds::status::{Connectivity, Truth};
 use super::StatusInput;
 use super::condition::State;
 use super::error::Location;
-use super::wait::one_line;
 use crate::connectivity::{self, ConnectivityCheck, Topology, targets};
 use crate::desired::Desired;
+use crate::outcome::one_line;
 
 /// Result of the last connectivity check, current or not; the condition `Verified` shows which.
 pub(super) fn matrix(input: &StatusInput<'_>) -> Option<Connectivity> {

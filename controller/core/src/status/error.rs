@@ -4,16 +4,18 @@ use argus_crds::error::{ActionId, Code, Severity, StructuredError};
 use argus_crds::status::{ServiceState, ServiceStatus};
 use serde_json::{Value, json};
 
+use crate::action::Subject;
 use crate::desired::Service;
 use crate::ident::ProtocolPort;
 use crate::outcome::PortOwner;
-use crate::plan::{LeaseHolder, Subject, WaitingOn};
 use crate::state::ServiceHistory;
 use crate::time::Timestamp;
+use crate::wait::{LeaseHolder, WaitingOn};
 
 use super::StatusInput;
 use super::redact;
-use super::wait::{controller, holder, one_line};
+use super::wait::controller;
+use crate::outcome::one_line;
 
 pub(crate) mod breaker;
 mod call;
@@ -262,7 +264,7 @@ fn port_error(input: &StatusInput<'_>, port: ProtocolPort, owner: &PortOwner) ->
         | PortOwner::Process { .. }
         | PortOwner::Unknown => Code::PortConflict,
     };
-    let owner_text = holder(owner);
+    let owner_text = owner.to_string();
     let times = input.refused.get(&port).map_or(1, |refused| refused.times);
     StructuredError::new(code, format!("host port {port} is held by {owner_text}"))
         .details(json!({ "port": port.number, "protocol": port.protocol, "owner": owner }))
@@ -316,7 +318,7 @@ fn probe_error(input: &StatusInput<'_>, location: &Location<'_>) -> StructuredEr
 fn other_errors(input: &StatusInput<'_>) -> Vec<StructuredError> {
     let waits = input.plan.map(|plan| plan.waits.as_slice()).unwrap_or_default();
     let location = Location::environment(input);
-    let error = |wait: &crate::plan::Wait| match &wait.subject {
+    let error = |wait: &crate::wait::Wait| match &wait.subject {
         Subject::Service { service, .. } => {
             let reported = input
                 .accepted

@@ -4,13 +4,14 @@ use argus_crds::error::{Code, StructuredError};
 use argus_crds::status::Orphan as OrphanStatus;
 use serde_json::json;
 
+use crate::action::Subject;
 use crate::ident::EnvName;
 use crate::labels::Owner;
 use crate::observed::{Observed, Store};
+use crate::plan::Plan;
 use crate::plan::orphan::{Orphan, OrphanDecision, OrphanKind, decide_orphan};
-use crate::plan::{Plan, Subject};
 
-use super::wait::one_line;
+use crate::outcome::one_line;
 
 /// Orphans of a plan.
 pub fn orphans(plan: &Plan) -> Vec<OrphanStatus> {

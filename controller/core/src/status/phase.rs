@@ -2,8 +2,10 @@
 
 use argus_crds::status::{Phase, ServiceState, ServiceStatus};
 
+use crate::action::Subject;
 use crate::desired::Criticality;
-use crate::plan::{Plan, Subject, WaitingOn};
+use crate::plan::Plan;
+use crate::wait::WaitingOn;
 
 use super::{StatusInput, desired};
 

@@ -7,8 +7,8 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use argus_crds::status::PortMapping;
 
 use crate::desired::Service;
+use crate::ident::PortKey;
 use crate::ident::ProtocolPort;
-use crate::plan::PortKey;
 
 use super::StatusInput;
 

@@ -6,9 +6,9 @@ use serde_json::json;
 
 use super::StatusInput;
 use super::error::Location;
-use super::wait::one_line;
-use crate::plan::WaitingOn;
+use crate::outcome::one_line;
 use crate::preflight::{Fact, disk_details};
+use crate::wait::WaitingOn;
 
 /// Preflight report under the environment's own policy.
 pub(super) fn report(input: &StatusInput<'_>) -> Option<PreflightReport> {

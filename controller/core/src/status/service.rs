@@ -5,17 +5,20 @@ use std::collections::BTreeSet;
 use argus_crds::error::{Code, Severity, StructuredError};
 use argus_crds::status::{Health, ServiceRole, ServiceState, ServiceStatus, WaitingOn as WaitStatus};
 
+use crate::action::{Step, Subject};
 use crate::desired::{ProbeKind, Role, Service};
 use crate::ident::ServiceName;
 use crate::labels;
 use crate::observed::{Container, ContainerState, EngineHealthStatus};
-use crate::plan::{Plan, Step, Subject, WaitingOn, image};
+use crate::plan::Plan;
 use crate::probe::ProbeStatus;
 use crate::state::ServiceHistory;
+use crate::wait::WaitingOn;
 
 use super::error::{Location, error_of_last_run, error_of_wait, same_occurrence};
-use super::wait::{action_message, describe_wait, one_line};
+use super::wait::{action_message, describe_wait};
 use super::{StatusInput, port, state};
+use crate::outcome::one_line;
 
 /// Inputs of the row of one service.
 pub(super) struct RowInputs<'a> {
@@ -177,7 +180,7 @@ fn wait_of<'a>(plan: &'a Plan, subject: &Subject) -> Option<&'a WaitingOn> {
 }
 
 fn image_progress<'a>(input: &StatusInput<'a>, service: &Service) -> ImageProgress<'a> {
-    let key = image::key(&service.image);
+    let key = service.image.key();
     let matches = |subject: &Subject| matches!(subject, Subject::Image { key: of } if *of == key);
     let Some(plan) = input.plan else {
         return ImageProgress {

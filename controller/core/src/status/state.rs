@@ -3,7 +3,7 @@
 use argus_crds::status::{Health, ServiceState};
 
 use crate::observed::{Container, ContainerState};
-use crate::plan::WaitingOn;
+use crate::wait::WaitingOn;
 
 use super::StatusInput;
 use super::service::RowInputs;

@@ -9,24 +9,29 @@ use argus_crds::diagnostic::{Diagnostic, Location};
 use argus_crds::error::{Code, Severity};
 use argus_crds::status::{EnvironmentStatus, Mode, Phase, PreflightOverall, ServiceState, Truth};
 
+use crate::action::{Action, ActionFailure, Cause, Step, Subject};
 use crate::backoff::Growth;
+use crate::desired::PreflightSettings;
 use crate::desired::{
     Accepted, Condition, Criticality, Dependency, Desired, Image, Port, PortPolicy, PortStrategy, Probe,
     ProbeKind, RestartMode, RestartPolicy, Role, Service,
 };
+use crate::failed_run::FailedRun;
+use crate::ident::PortKey;
 use crate::ident::{ContainerId, EnvName, Hash, Protocol, ProtocolPort, ResourceName, ServiceName};
 use crate::labels;
 use crate::observed::{
     Config, Container, ContainerState, InspectInfo, Observed, RetryState, Store, WatchEvent,
 };
 use crate::outcome::{ActionError, PortOwner, PortRefusal};
-use crate::plan::{Action, ActionFailure, Cause, Plan, PortKey, Step, Subject, Wait, WaitingOn};
-use crate::preflight::{DiskFact, Fact, PreflightSettings, PreflightSnapshot};
+use crate::plan::Plan;
+use crate::preflight::{DiskFact, Fact, PreflightSnapshot};
 use crate::probe::{Health, HealthStates, ProbeStatus};
 use crate::secrets::Secrets;
-use crate::state::{BreakerRegistry, EnvHistory, FailedRun, RefusedPort, ServiceHistory};
+use crate::state::{BreakerRegistry, EnvHistory, RefusedPort, ServiceHistory};
 use crate::time::Timestamp;
 use crate::user_requests::UserRequests;
+use crate::wait::{Wait, WaitingOn};
 
 use super::{EngineView, Rejection, StatusInput, env_file, environment, error_id};
 
@@ -144,7 +149,7 @@ impl Shop {
                 strategy: PortStrategy::Auto,
             },
             restart,
-            preflight: crate::preflight::PreflightSettings::default(),
+            preflight: crate::desired::PreflightSettings::default(),
             delete_volumes: false,
             confinement: crate::desired::Confinement::default(),
             clean_orphans: true,
@@ -152,7 +157,7 @@ impl Shop {
             ttl: None,
             hold: false,
             rollback: None,
-            breaker: Some(crate::state::breaker::BreakerSettings::default()),
+            breaker: Some(crate::desired::BreakerSettings::default()),
             secrets: Secrets::default(),
             notes: Vec::new(),
         };

@@ -3,7 +3,7 @@
 use argus_crds::status::{ActiveHold, RunningTest};
 
 use super::StatusInput;
-use super::wait::one_line;
+use crate::outcome::one_line;
 
 /// Running tests, the earliest end first.
 pub(super) fn tests(input: &StatusInput<'_>) -> Vec<RunningTest> {

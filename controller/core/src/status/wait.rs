@@ -5,8 +5,9 @@
 use argus_crds::status::WaitingOn as WaitStatus;
 
 use crate::desired::Condition;
-use crate::outcome::PortOwner;
-use crate::plan::{LeaseHolder, WaitingOn, restart_rate_limit};
+use crate::outcome::one_line;
+use crate::plan::restart_rate_limit;
+use crate::wait::{LeaseHolder, WaitingOn};
 
 use super::error::code_of_wait;
 
@@ -146,7 +147,7 @@ fn message(on: &WaitingOn) -> String {
         WaitingOn::NotRestarted => {
             "a new revision or `argus retry`, because its restart policy disables restarts".to_owned()
         }
-        WaitingOn::Port { port, owner, .. } => format!("host port {port}, held by {}", holder(owner)),
+        WaitingOn::Port { port, owner, .. } => format!("host port {port}, held by {owner}"),
         WaitingOn::Ports { tried, .. } => format!("a free host port: {tried} ports of the range were tried"),
         WaitingOn::Name { name, holder, .. } => format!("the name `{name}`, held by {holder}"),
         WaitingOn::StoppedExternally { .. } => {
@@ -207,30 +208,5 @@ fn condition_verb(condition: Condition) -> &'static str {
         Condition::Started => "start",
         Condition::Healthy => "be healthy",
         Condition::Completed => "complete",
-    }
-}
-
-/// Description of the owner of a port.
-pub fn holder(owner: &PortOwner) -> String {
-    match owner {
-        PortOwner::Environment { environment, service } => format!("`{environment}/{service}`"),
-        PortOwner::Container { name, .. } => format!("container `{name}`"),
-        PortOwner::Process { pid, command } => format!("process {pid} (`{}`)", one_line(command)),
-        PortOwner::StaleAllocation => "a stale allocation of the engine".to_owned(),
-        PortOwner::Unknown => "an unknown owner".to_owned(),
-    }
-}
-
-/// First line of a text that is not empty, cut to 300 characters for tables.
-pub(super) fn one_line(text: &str) -> String {
-    const MAX_CHARS: usize = 300;
-    let line = text
-        .lines()
-        .find(|line| !line.trim().is_empty())
-        .unwrap_or_default()
-        .trim();
-    match line.char_indices().nth(MAX_CHARS) {
-        Some((end, _)) => format!("{}…", &line[..end]),
-        None => line.to_owned(),
     }
 }

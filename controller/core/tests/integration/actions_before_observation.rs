@@ -4,11 +4,11 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use argus_core::action::{Action, Cause, Deadlines, Step, Subject};
 use argus_core::ident::{ContainerId, EnvName, ServiceName};
 use argus_core::labels;
 use argus_core::observed::{Config, Container, ContainerState, InspectInfo, Object, Store, WatchEvent};
 use argus_core::outcome::Done;
-use argus_core::plan::{Action, Cause, Deadlines, Step, Subject};
 use argus_core::state::PlannerState;
 use argus_core::time::Timestamp;
 

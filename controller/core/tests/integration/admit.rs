@@ -9,9 +9,10 @@ use argus_core::backoff::Growth;
 use argus_core::desired::admit::{Admission, SpecContext, admit};
 use argus_core::desired::conflict::conflicts;
 use argus_core::desired::{Accepted, Criticality, Desired, Image, PortStrategy, RestartMode};
+use argus_core::ident::PortMap;
 use argus_core::ident::{EnvName, Hash};
-use argus_core::plan::{PortMap, render};
-use argus_core::reconcile::ControllerIdentity;
+use argus_core::plan::ControllerIdentity;
+use argus_core::plan::render;
 use argus_core::time::Timestamp;
 use argus_crds::yaml;
 

@@ -7,7 +7,8 @@ use std::time::Duration;
 
 use argus_core::desired::Accepted;
 use argus_core::desired::admit::{SpecContext, admit};
-use argus_core::diagnose::{self, FailureCause, FailureKind};
+use argus_core::failed_run;
+use argus_core::failed_run::{FailureCause, FailureKind};
 use argus_core::ident::{ContainerId, EnvName, ServiceName};
 use argus_core::labels;
 use argus_core::observed::{
@@ -314,7 +315,7 @@ fn exit_of_an_unhealthy_run_updates_its_failure() {
         (failed_run.cause, failed_run.exit_code, failed_run.at),
         (FailureCause::Exited, 137, ended)
     );
-    assert_eq!(diagnose::kind(failed_run), FailureKind::OutOfMemory);
+    assert_eq!(failed_run::kind(failed_run), FailureKind::OutOfMemory);
     assert_eq!(failed_run.number, 1);
     assert!(failed_run.evidence.is_none(), "the evidence is collected again");
     assert_eq!(failed_run.probe_output, ["503"]);
@@ -447,7 +448,7 @@ fn retry_before_the_first_sync_clears_the_failures() {
     let mut fixture = Fixture::new("");
     let started = fixture.now;
     fixture.observe_container(ContainerState::Exited, started, Some((started, 1)));
-    let identity = argus_core::reconcile::ControllerIdentity {
+    let identity = argus_core::plan::ControllerIdentity {
         controller: "me".to_owned(),
         run: "1".to_owned(),
         publish_address: [127, 0, 0, 1].into(),

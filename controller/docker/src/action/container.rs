@@ -4,12 +4,12 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use argus_core::action::ContainerSpec;
 use argus_core::desired::File;
 use argus_core::ident::{ContainerId, ResourceName};
 use argus_core::labels::{CONTROLLER, ENVIRONMENT, SERVICE, SPEC_HASH};
 use argus_core::observed::{Attachment, Container, ContainerState, Object};
 use argus_core::outcome::{ActionError, Done};
-use argus_core::plan::ContainerSpec;
 use bollard::query_parameters::{
     CreateContainerOptionsBuilder, RemoveContainerOptionsBuilder, RenameContainerOptionsBuilder,
     StopContainerOptionsBuilder, UploadToContainerOptionsBuilder,

@@ -9,10 +9,10 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use argus_backend::host_path::guard::MountGuard;
 use argus_backend::host_path::{Identity, PathError};
+use argus_core::action::ContainerSpec;
 use argus_core::desired::Mount;
 use argus_core::ident::ContainerId;
 use argus_core::outcome::ActionError;
-use argus_core::plan::ContainerSpec;
 use bollard::models;
 
 use crate::Shared;

@@ -13,8 +13,8 @@ use argus_core::observed::{
     Attachment, Config, Container, ContainerState, InspectInfo, Network, Object, Store, WatchEvent,
 };
 use argus_core::outcome::ActionError;
+use argus_core::plan::ControllerIdentity;
 use argus_core::plan::Plan;
-use argus_core::reconcile::ControllerIdentity;
 use argus_core::state::PlannerState;
 use argus_core::time::Timestamp;
 use tokio::sync::watch;

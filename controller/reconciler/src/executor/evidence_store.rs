@@ -10,8 +10,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::{Duration, SystemTime};
 
+use argus_core::action::{Action, Step, Subject};
 use argus_core::outcome::{ActionError, Evidence};
-use argus_core::plan::{Action, Step, Subject};
 use argus_core::secrets::Secrets;
 use argus_core::time::Timestamp;
 use serde::{Deserialize, Serialize};

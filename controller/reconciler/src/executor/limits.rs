@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use argus_core::plan::Action;
+use argus_core::action::Action;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::clock::Stopwatch;

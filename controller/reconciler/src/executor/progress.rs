@@ -5,7 +5,7 @@ use std::sync::Mutex;
 use std::time::Duration;
 
 use argus_backend::Progress;
-use argus_core::plan::Subject;
+use argus_core::action::Subject;
 use argus_core::time::Timestamp;
 use tokio::sync::watch;
 

@@ -3,8 +3,8 @@
 
 use std::collections::BTreeMap;
 
+use argus_core::action::Subject;
 use argus_core::ident::EnvName;
-use argus_core::plan::Subject;
 use argus_core::secrets::Secrets;
 
 use crate::overrides::DesiredState;

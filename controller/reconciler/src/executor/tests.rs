@@ -2,8 +2,8 @@
 
 use std::sync::atomic::Ordering;
 
+use argus_core::action::{Cause, Deadlines, Subject};
 use argus_core::ident::{ContainerId, NetworkId};
-use argus_core::plan::{Cause, Deadlines, Subject};
 
 use super::*;
 use crate::fake_backend::{FakeBackend, FakeReply};

@@ -3,9 +3,9 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use argus_core::action::Step;
 use argus_core::journal::{Entry, Event, Intent, Outcome, environment, outcome_of};
 use argus_core::outcome::{ActionError, Done};
-use argus_core::plan::Step;
 use argus_core::time::Timestamp;
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio_util::sync::{CancellationToken, DropGuard};
@@ -318,8 +318,8 @@ async fn blocking(
 
 #[cfg(test)]
 mod tests {
+    use argus_core::action::{Action, Cause, Subject};
     use argus_core::ident::ContainerId;
-    use argus_core::plan::{Action, Cause, Subject};
 
     use super::*;
 

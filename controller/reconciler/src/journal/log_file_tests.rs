@@ -21,7 +21,7 @@ fn intent(seq: u64) -> String {
     let environment = argus_core::ident::EnvName::new("shop").unwrap();
     let intent = Intent {
         environment: Some(environment.clone()),
-        subject: argus_core::plan::Subject::Network { environment },
+        subject: argus_core::action::Subject::Network { environment },
         action: ActionRecord::default(),
         cause: "it is missing".to_owned(),
     };

@@ -150,6 +150,6 @@ pub(crate) struct RecoveryInputs<'a> {
     pub(crate) store: &'a argus_core::observed::Store,
     pub(crate) desired: &'a crate::overrides::DesiredState,
     pub(crate) state: &'a argus_core::state::PlannerState,
-    pub(crate) identity: &'a argus_core::reconcile::ControllerIdentity,
+    pub(crate) identity: &'a argus_core::plan::ControllerIdentity,
     pub(crate) now: Timestamp,
 }

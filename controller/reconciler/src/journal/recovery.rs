@@ -2,7 +2,7 @@
 
 use argus_core::journal::{Event, IntentResolution, resolve_intent};
 use argus_core::observed::Store;
-use argus_core::reconcile::ControllerIdentity;
+use argus_core::plan::ControllerIdentity;
 use argus_core::state::PlannerState;
 use argus_core::time::Timestamp;
 use argus_crds::incident::{

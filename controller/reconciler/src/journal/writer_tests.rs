@@ -1,9 +1,9 @@
 //! Tests of batches, rotation and unwritable disks: every confirmed intent is in the file that the next start
 //! reads.
 
+use argus_core::action::Subject;
 use argus_core::ident::EnvName;
 use argus_core::journal::{ActionRecord, Outcome};
-use argus_core::plan::Subject;
 
 use super::*;
 

@@ -1,8 +1,8 @@
 //! Automatic rollback: a revision that misses its deadline to become Ready is replaced by the last known good one.
 
 use argus_core::desired::Desired;
+use argus_core::failed_run::FailedRun;
 use argus_core::ident::ServiceName;
-use argus_core::state::FailedRun;
 use argus_core::time::Timestamp;
 
 use super::{OverrideInputs, Overrides};

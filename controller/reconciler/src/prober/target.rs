@@ -6,8 +6,9 @@ use std::sync::Arc;
 
 use argus_core::desired::{Accepted, Probe, ProbeKind, Service};
 use argus_core::ident::{ContainerId, EnvName, Protocol, ServiceName};
+use argus_core::ident::{PortKey, PortMap};
 use argus_core::observed::{Container, ContainerState, Store};
-use argus_core::plan::{PortKey, PortMap, port_references};
+use argus_core::plan::port_references;
 use argus_core::time::Timestamp;
 
 /// Locations of published ports, as reachable from the controller.

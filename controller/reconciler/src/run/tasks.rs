@@ -6,8 +6,8 @@ use argus_backend::Backend;
 use argus_core::connectivity::CheckResults;
 use argus_core::lease::Leases;
 use argus_core::observed::Store;
+use argus_core::plan::ControllerIdentity;
 use argus_core::preflight::PreflightSnapshot;
-use argus_core::reconcile::ControllerIdentity;
 use tokio::sync::{Notify, watch};
 use tokio_util::sync::CancellationToken;
 

@@ -4,11 +4,12 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use argus_core::action::{Cause, Step};
 use argus_core::observed::{Store, WatchEvent};
-use argus_core::plan::forecast::apply_action;
-use argus_core::plan::{Cause, Step};
+use argus_core::plan::ControllerIdentity;
 use argus_core::probe::HealthStates;
-use argus_core::reconcile::{ControllerIdentity, Inputs, Planner};
+use argus_core::reconcile::forecast::apply_action;
+use argus_core::reconcile::{Inputs, Planner};
 use argus_core::state::PlannerState;
 use argus_core::time::Timestamp;
 

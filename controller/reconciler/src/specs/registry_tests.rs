@@ -30,7 +30,7 @@ fn desired(env: &str, revision: u32) -> Desired {
             reset_after: Duration::from_secs(60),
             mode: RestartMode::GiveUp,
         },
-        preflight: argus_core::preflight::PreflightSettings::default(),
+        preflight: argus_core::desired::PreflightSettings::default(),
         delete_volumes: false,
         confinement: argus_core::desired::Confinement::default(),
         clean_orphans: true,
@@ -38,7 +38,7 @@ fn desired(env: &str, revision: u32) -> Desired {
         ttl: None,
         hold: false,
         rollback: None,
-        breaker: Some(argus_core::state::breaker::BreakerSettings::default()),
+        breaker: Some(argus_core::desired::BreakerSettings::default()),
         secrets: argus_core::secrets::Secrets::default(),
         notes: Vec::new(),
     }

@@ -11,7 +11,7 @@ mod fixture;
 use argus_backend::sim::{Engine, FaultProfile};
 use argus_core::mode::Mode;
 use argus_core::outcome::ActionError;
-use argus_core::plan::WaitingOn;
+use argus_core::wait::WaitingOn;
 use argus_crds::incident::Incident;
 use argus_reconciler::{Command, CommandError};
 use fixture::{Fixture, SHOP, copied, env, incidents};
@@ -210,7 +210,7 @@ async fn unwritable_journal_stops_all_actions_and_is_reported() {
     let snapshot = run.settled().await;
     assert_eq!(snapshot.mode, Mode::Full);
     let failures = &snapshot.state.action_failures;
-    let ours = |failure: &argus_core::plan::ActionFailure| {
+    let ours = |failure: &argus_core::action::ActionFailure| {
         matches!(failure.error, ActionError::JournalUnwritable(_))
     };
     assert!(!failures.values().any(ours), "no action failure is recorded");

@@ -5,13 +5,15 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use argus_backend::Backend as _;
+use argus_core::action::Subject;
 use argus_core::ident::EnvName;
 use argus_core::lease::{ControllerLease, Leases, Ownership};
 use argus_core::observed::Store;
-use argus_core::plan::{Subject, WaitingOn};
-use argus_core::reconcile::{ControllerIdentity, Inputs, Planner, ReconcileResult};
+use argus_core::plan::ControllerIdentity;
+use argus_core::reconcile::{Inputs, Planner, ReconcileResult};
 use argus_core::state::PlannerState;
 use argus_core::user_requests::UserRequests;
+use argus_core::wait::WaitingOn;
 use argus_crds::error::{Code, StructuredError};
 use argus_docker::Docker;
 use argus_reconciler::clock::{self, Clock};

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use argus_core::action::Subject;
 use argus_core::journal::{ActionRecord, Entry, Event, IntentResolution, Outcome, Record};
-use argus_core::plan::Subject;
 use argus_crds::error::Code;
 use argus_crds::status::{BreakerState, CheckResult, PreflightOverall};
 

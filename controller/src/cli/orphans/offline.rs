@@ -5,11 +5,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use argus_backend::Backend as _;
+use argus_core::action::{Step, Subject};
 use argus_core::ident::EnvName;
 use argus_core::lease::Leases;
-use argus_core::plan::{Plan, Step, Subject};
+use argus_core::plan::ControllerIdentity;
+use argus_core::plan::Plan;
 use argus_core::probe::HealthStates;
-use argus_core::reconcile::{ControllerIdentity, Inputs, Planner, ReconcileResult};
+use argus_core::reconcile::{Inputs, Planner, ReconcileResult};
 use argus_core::state::PlannerState;
 use argus_core::status::{leftovers, orphans};
 use argus_core::user_requests::UserRequests;

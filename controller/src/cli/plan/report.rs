@@ -1,7 +1,9 @@
 //! Plans for programs, over all interfaces.
 
-use argus_core::plan as core;
+use argus_core::action;
+use argus_core::action::Subject;
 use argus_core::status::describe_wait;
+use argus_core::wait;
 use argus_crds::status::WaitingOn;
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -117,13 +119,13 @@ fn convert_forecast(environment: String, forecast: &Forecast) -> EnvironmentPlan
         expired: _,
         secrets,
     } = forecast;
-    let subject = |subject: &core::Subject| secrets.redacted_json(json!(subject), &["kind"]);
-    let name = |subject: &core::Subject| secrets.redacted(&subject.to_string());
-    let is_now = |it: &core::Step| {
+    let subject = |subject: &Subject| secrets.redacted_json(json!(subject), &["kind"]);
+    let name = |subject: &Subject| secrets.redacted(&subject.to_string());
+    let is_now = |it: &action::Step| {
         let mut now = plan.steps.iter();
         now.any(|now| now.subject == it.subject && now.cause == it.cause)
     };
-    let step = |it: &core::Step| Step {
+    let step = |it: &action::Step| Step {
         subject: subject(&it.subject),
         text: name(&it.subject),
         verb: it.action.verb(),
@@ -131,7 +133,7 @@ fn convert_forecast(environment: String, forecast: &Forecast) -> EnvironmentPlan
         why: it.cause.to_string(),
         now: is_now(it),
     };
-    let wait = |wait: &core::Wait| {
+    let wait = |wait: &wait::Wait| {
         let mut on = describe_wait(&wait.on);
         on.message = secrets.redacted(&on.message);
         Wait {

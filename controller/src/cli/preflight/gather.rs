@@ -6,10 +6,11 @@ use std::io;
 use std::time::Duration;
 
 use argus_backend::{Backend as _, HOST_FACTS_TIMEOUT};
+use argus_core::desired::PreflightSettings;
 use argus_core::desired::{Desired, Image as DesiredImage, PortStrategy};
 use argus_core::ident::EnvName;
 use argus_core::outcome::PortOwner;
-use argus_core::preflight::{Fact, ImageFact, PortFact, PreflightFacts, PreflightSettings};
+use argus_core::preflight::{Fact, ImageFact, PortFact, PreflightFacts};
 use argus_crds::status::Orphan;
 use argus_docker::Docker;
 use argus_reconciler::identity;

@@ -4,11 +4,11 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use argus_backend::Backend as _;
+use argus_core::action::{Action, Binding, ContainerSpec};
 use argus_core::desired::Confinement;
 use argus_core::ident::{ContainerId, Protocol, ResourceName};
 use argus_core::labels;
 use argus_core::outcome::{ActionError, Done};
-use argus_core::plan::{Action, Binding, ContainerSpec};
 use argus_crds::error::Code;
 use argus_reconciler::{Command, clock, identity};
 use clap::ValueEnum;

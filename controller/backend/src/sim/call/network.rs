@@ -2,13 +2,12 @@
 
 use std::collections::BTreeMap;
 
+use argus_core::action::Action;
 use argus_core::connectivity::{LinkError, Target, TargetResult};
 use argus_core::ident::{ContainerId, NetworkId, ResourceName};
 use argus_core::labels::{CONTROLLER, ENVIRONMENT, Owner};
 use argus_core::observed::{Attachment, Container, ContainerState, Network, ObjectId, Volume};
 use argus_core::outcome::{ActionError, Done};
-use argus_core::plan::Action;
-use argus_core::state::expectation::is_up;
 
 use super::CallResult;
 use crate::sim::model::Model;
@@ -137,7 +136,7 @@ impl Model {
         let running = |id: &&ContainerId| {
             self.containers
                 .get(*id)
-                .is_some_and(|stored| is_up(stored.container.state))
+                .is_some_and(|stored| stored.container.state.is_up())
         };
         if let Some(used) = self.attached(id).find(running) {
             return Err(ActionError::NetworkInUse(format!("container {used} is attached")));

@@ -1,9 +1,10 @@
 //! Network attachment of a container: by the id of the network, with all its aliases.
 
 use super::ServicePlanner;
+use crate::action::{Action, Cause};
 use crate::observed::Container;
-use crate::plan::{Action, Cause, Decision, WaitingOn, network};
-use crate::state::expectation::is_up;
+use crate::plan::{Decision, network};
+use crate::wait::WaitingOn;
 
 pub(super) fn check(planner: &ServicePlanner<'_>, container: &Container) -> Decision {
     let desired = &planner.accepted.desired;
@@ -27,7 +28,7 @@ pub(super) fn check(planner: &ServicePlanner<'_>, container: &Container) -> Deci
     };
     match container.networks.get(&network.name) {
         // The engine records the network of a stopped container by name or id as requested, and may not find it later.
-        None if !is_up(container.state) => {
+        None if !container.state.is_up() => {
             let (id, name) = (container.id.clone(), container.name.clone());
             Decision::Do(Action::RemoveContainer { id, name }, drift("not on its network"))
         }
@@ -41,7 +42,7 @@ pub(super) fn check(planner: &ServicePlanner<'_>, container: &Container) -> Deci
         ),
         // A container that never ran has no network id yet.
         Some(at) if at.network.as_ref().is_some_and(|id| *id != network.id) => {
-            if is_up(container.state) {
+            if container.state.is_up() {
                 detach("on a network that was replaced")
             } else {
                 let (id, name) = (container.id.clone(), container.name.clone());
@@ -58,7 +59,7 @@ pub(super) fn check(planner: &ServicePlanner<'_>, container: &Container) -> Deci
                 .aliases
                 .iter()
                 .any(|alias| !at.aliases.contains(alias));
-            if known && has_missing_alias && is_up(container.state) {
+            if known && has_missing_alias && container.state.is_up() {
                 detach("a DNS alias is missing")
             } else if needs_reattach(planner, container) {
                 let action = Action::DisconnectNetwork {

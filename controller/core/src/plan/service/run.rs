@@ -3,13 +3,16 @@
 use std::time::Duration;
 
 use super::ServicePlanner;
+use crate::action::{Action, Cause};
 use crate::desired::ProbeKind;
-use crate::diagnose::FailureCause;
+use crate::failed_run::FailedRun;
+use crate::failed_run::FailureCause;
 use crate::observed::{Container, ContainerState};
-use crate::plan::{Action, Cause, Decision, WaitingOn, port_references, ready};
-use crate::probe::ProbeStatus;
+use crate::plan::{Decision, port_references, ready};
+use crate::probe::{self, ProbeStatus};
+use crate::state::ServiceHistory;
 use crate::state::restart::{self, RestartDecision as Restart};
-use crate::state::{FailedRun, ServiceHistory};
+use crate::wait::WaitingOn;
 
 /// Time for which an external stop or pause is left alone.
 const EXTERNAL_STOP_GRACE: Duration = Duration::from_secs(10);
@@ -106,9 +109,9 @@ fn plan_running(planner: &ServicePlanner<'_>, container: &Container) -> Decision
         return Decision::Wait(WaitingOn::Completion);
     }
     let (health, outages) = (planner.input.health, planner.input.outages);
-    match ready::probe_status(planner.service.probe.as_ref(), container, health, outages) {
+    match probe::probe_status(planner.service.probe.as_ref(), container, health, outages) {
         None | Some(ProbeStatus::Healthy) => Decision::Settled,
-        Some(ProbeStatus::Starting) if ready::is_never_probed(planner.service.probe.as_ref(), container) => {
+        Some(ProbeStatus::Starting) if probe::is_never_probed(planner.service.probe.as_ref(), container) => {
             Decision::Wait(WaitingOn::NoHealthcheck)
         }
         Some(ProbeStatus::Starting) => Decision::Wait(WaitingOn::Probe),
@@ -154,7 +157,7 @@ fn plan_ended(planner: &ServicePlanner<'_>, container: &Container) -> Decision {
         .filter(|_| container.is_stopped_externally(planner.service.stop_grace));
     if let Some(at) = stopped_at {
         // An engine that shuts down reports its stops like those of a person.
-        if restart::is_near_outage(at, planner.input.outages) {
+        if planner.input.outages.iter().any(|outage| outage.is_near(at)) {
             return plan_start(planner, container, Cause::EngineRestart);
         }
         return match check_external_stop(planner) {

@@ -4,13 +4,14 @@ use argus_crds::error::{Code, StructuredError};
 use argus_crds::status::{BreakerChange, BreakerScope, BreakerState, BreakerStatus};
 use serde_json::json;
 
+use crate::action::Subject;
 use crate::observed::ContainerState;
-use crate::plan::{Subject, WaitingOn};
+use crate::outcome::one_line;
 use crate::state::BreakerRegistry;
 use crate::state::breaker::{Breaker, CircuitState};
 use crate::status::StatusInput;
-use crate::status::wait::one_line;
 use crate::time::Timestamp;
+use crate::wait::WaitingOn;
 
 use super::{Location, call};
 

@@ -5,8 +5,7 @@ use serde_json::{Map, json};
 
 use super::failed_run;
 use crate::desired::{Probe, ProbeKind, Service};
-use crate::plan::image;
-use crate::state::FailedRun;
+use crate::failed_run::FailedRun;
 use crate::state::breaker::Breaker;
 
 /// The failed run, and its probe if the probe failed.
@@ -14,7 +13,7 @@ pub(super) fn of_run(service: Option<&Service>, failed_run: &FailedRun) -> Vec<C
     let attempt = u32::try_from(failed_run.number).unwrap_or(u32::MAX);
     let run = json!({
         "container": failed_run.container,
-        "image": service.map(|service| image::key(&service.image)),
+        "image": service.map(|service| service.image.key()),
         "memory": failed_run.memory_limit,
     });
     let run = Call::new("run-container", Call::arguments(run))

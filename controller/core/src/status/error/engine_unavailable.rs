@@ -4,7 +4,7 @@ use argus_crds::error::{Code, StructuredError};
 use serde_json::{Value, json};
 
 use super::{Location, call, retry_after};
-use crate::status::wait::one_line;
+use crate::outcome::one_line;
 use crate::status::{EngineView, StatusInput};
 use crate::time::Timestamp;
 

@@ -5,9 +5,9 @@ use std::time::Duration;
 use argus_crds::error::{Call, Code, StructuredError};
 use serde_json::{Value, json};
 
+use crate::action::ActionFailure;
+use crate::outcome::one_line;
 use crate::outcome::{ActionError, PortOwner};
-use crate::plan::ActionFailure;
-use crate::status::wait::{holder, one_line};
 
 /// Error code of a failed call.
 pub fn code_of(error: &ActionError) -> Code {
@@ -84,7 +84,7 @@ fn call(failure: &ActionFailure) -> Call {
 fn message(failure: &ActionFailure) -> String {
     match &failure.error {
         ActionError::PortTaken(refusal) => {
-            format!("host port {} is held by {}", refusal.port, holder(&refusal.owner))
+            format!("host port {} is held by {}", refusal.port, refusal.owner)
         }
         ActionError::ImageMissing => "the image is not on the engine".to_owned(),
         error => one_line(&error.to_string()),

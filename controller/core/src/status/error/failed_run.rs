@@ -4,11 +4,13 @@ use argus_crds::error::{ActionId, Code, StructuredError};
 use serde_json::{Value, json};
 
 use crate::desired::Service;
-use crate::diagnose::{self, FailureKind};
+use crate::failed_run;
+use crate::failed_run::FailedRun;
+use crate::failed_run::FailureKind;
 use crate::observed::{Container, Outage};
 use crate::outcome::Evidence;
 use crate::secrets::Secrets;
-use crate::state::{FailedRun, ServiceHistory, restart};
+use crate::state::{ServiceHistory, restart};
 use crate::status::StatusInput;
 use crate::status::redact;
 
@@ -63,16 +65,16 @@ impl<'a> FailureContext<'a> {
         let is_code_lost =
             failed_run.exit_code == 255 && restart::is_caused_by_engine(failed_run, self.outages);
         let mut run_details = json!({
-            "kind": diagnose::kind(failed_run),
+            "kind": failed_run::kind(failed_run),
             "containerId": failed_run.container,
             "startedAt": failed_run.started_at.map(|at| at.to_string()),
             "endedAt": failed_run.at.to_string(),
             "exitCode": failed_run.exit_code,
             "exitCodeKnown": !is_code_lost,
-            "signal": diagnose::signal(failed_run.exit_code),
+            "signal": failed_run::signal(failed_run.exit_code),
             "oomKilled": failed_run.oom_killed,
             "oomEvent": failed_run.oom_event,
-            "oomSuspected": diagnose::oom_suspected(failed_run),
+            "oomSuspected": failed_run::oom_suspected(failed_run),
             "memoryLimit": failed_run.memory_limit,
             "memoryPeak": failed_run.peak(),
             "run": failed_run.number,
@@ -117,7 +119,7 @@ pub(super) fn of(
     failed_run: &FailedRun,
     container: Option<&Container>,
 ) -> StructuredError {
-    let code = match diagnose::kind(failed_run) {
+    let code = match failed_run::kind(failed_run) {
         FailureKind::OutOfMemory => Code::ContainerOom,
         FailureKind::NotRunnable => Code::EntrypointNotFound,
         FailureKind::Unhealthy => Code::HealthCheckTimeout,
@@ -200,11 +202,11 @@ pub(super) fn halted(
 }
 
 // A secret without its digits is still mostly a secret, so it is redacted before the digits are removed.
-fn fingerprint(context: &FailureContext<'_>, failed_run: &FailedRun) -> Option<diagnose::Fingerprint> {
-    let fingerprint_of_run = diagnose::fingerprint(failed_run)?;
+fn fingerprint(context: &FailureContext<'_>, failed_run: &FailedRun) -> Option<failed_run::Fingerprint> {
+    let fingerprint_of_run = failed_run::fingerprint(failed_run)?;
     let line = failed_run.evidence.as_ref().and_then(last_line)?;
-    Some(diagnose::Fingerprint {
-        line: diagnose::normalised(&context.redacted(line)),
+    Some(failed_run::Fingerprint {
+        line: failed_run::normalised(&context.redacted(line)),
         ..fingerprint_of_run
     })
 }
@@ -228,7 +230,10 @@ pub(super) fn describe(failed_run: &FailedRun) -> String {
         .started_at
         .map(|started| failed_run.at.since(started).as_secs());
     let after = ran.map_or_else(String::new, |seconds| format!(" after {seconds} s"));
-    match (diagnose::kind(failed_run), diagnose::signal(failed_run.exit_code)) {
+    match (
+        failed_run::kind(failed_run),
+        failed_run::signal(failed_run.exit_code),
+    ) {
         (FailureKind::OutOfMemory, _) => format!("process ran out of memory{after}"),
         (FailureKind::Unhealthy, _) => {
             format!("health check failed more often than its `retries` allow{after}")

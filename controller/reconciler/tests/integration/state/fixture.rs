@@ -112,7 +112,7 @@ impl Fixture {
             publish_address: IpAddr::V4(Ipv4Addr::LOCALHOST),
             engine_host: None,
             deadlines: Deadlines::default(),
-            engine_breaker: argus_core::state::breaker::BreakerSettings::default(),
+            engine_breaker: argus_core::desired::BreakerSettings::default(),
             stop_grace: Duration::from_secs(2),
             journal_limit: 64 * 1024,
             lease_ttl: argus_core::lease::TTL,

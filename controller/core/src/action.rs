@@ -1,14 +1,90 @@
-//! Engine calls as data: one action is one call.
+//! Actions: engine calls as data, with their subjects, causes and failures.
+//!
+//! One action is one engine call. The planner decides about actions, and the executor carries them out.
 
 use core::net::IpAddr;
 use std::collections::BTreeMap;
+use std::fmt;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::desired::{Build, Confinement, File, Mount};
-use crate::ident::{ContainerId, NetworkId, ResourceName};
+use crate::desired::{Build, Confinement, File, Mount, image_key_of};
+use crate::ident::{ContainerId, EnvName, NetworkId, ResourceName, ServiceName};
 use crate::time::Timestamp;
+
+mod call;
+mod cause;
+mod failure;
+
+pub use call::Deadlines;
+pub use cause::Cause;
+pub use failure::{ActionFailure, CallArgs};
+
+/// Object of an action. At most one action per subject is planned or in flight.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "camelCase")]
+pub enum Subject {
+    /// Containers of a service.
+    Service {
+        /// Environment of the service.
+        environment: EnvName,
+        /// Name of the service.
+        service: ServiceName,
+    },
+    /// Network of an environment.
+    Network {
+        /// Environment of the network.
+        environment: EnvName,
+    },
+    /// A named volume.
+    Volume {
+        /// Environment of the volume.
+        environment: EnvName,
+        /// Name on the engine.
+        name: ResourceName,
+    },
+    /// An image; shared by every environment that uses it.
+    Image {
+        /// Image reference, with the digest of the build for built images.
+        key: String,
+    },
+    /// A container that no environment desires.
+    ExtraContainer {
+        /// Id of the container.
+        id: ContainerId,
+    },
+    /// A network that no environment desires.
+    ExtraNetwork {
+        /// Id of the network.
+        id: NetworkId,
+    },
+}
+
+impl fmt::Display for Subject {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Service { environment, service } => write!(f, "{environment}/{service}"),
+            Self::Network { environment } => write!(f, "{environment} network"),
+            Self::Volume { environment, name } => write!(f, "{environment} volume {name}"),
+            Self::Image { key } => write!(f, "image {key}"),
+            Self::ExtraContainer { id } => write!(f, "extra container {id}"),
+            Self::ExtraNetwork { id } => write!(f, "extra network {id}"),
+        }
+    }
+}
+
+/// An action with its subject and its cause.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Step {
+    /// Object of the action.
+    pub subject: Subject,
+    /// Engine call.
+    pub action: Action,
+    /// Reason of the action.
+    pub cause: Cause,
+}
 
 /// One engine call.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -190,6 +266,13 @@ pub struct ContainerSpec {
     /// Security restrictions. The default is not serialized, so that hashes stay the same.
     #[serde(default, skip_serializing_if = "Confinement::is_default")]
     pub confinement: Confinement,
+}
+
+impl ContainerSpec {
+    /// Returns the key of its image, see [`Image::key`](crate::desired::Image::key).
+    pub fn image_key(&self) -> String {
+        image_key_of(&self.image, &self.build)
+    }
 }
 
 /// One published port of a container.

@@ -1,13 +1,119 @@
-//! Diagnosis of failed runs, from the state that the engine reports and from the output of the container.
+//! Failed runs and their diagnosis, from the state that the engine reports and from the output of the container.
 
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::state::FailedRun;
+use crate::ident::{ContainerId, SpecHash};
+use crate::outcome::Evidence;
+use crate::time::Timestamp;
 
 /// Number of equal consecutive failures after which a restart is considered useless.
 pub const HALT_AFTER: usize = 3;
+
+/// A failed run: an unexpected end of a container, or a probe that failed more often than its `retries` allow.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+#[allow(clippy::struct_excessive_bools, reason = "each is a fact of its own")]
+pub struct FailedRun {
+    /// Container of the run.
+    pub container: ContainerId,
+    /// Start of the run.
+    pub started_at: Option<Timestamp>,
+    /// End of the run by the engine's clock, or the time of its observation.
+    pub at: Timestamp,
+    /// Time of the observation by the controller's clock. Delays count from here, because the clocks may differ.
+    #[serde(default)]
+    pub observed_at: Option<Timestamp>,
+    /// Exit code; 255 may mean that the engine lost the real one.
+    pub exit_code: i64,
+    /// `OOMKilled` flag of the engine.
+    pub oom_killed: bool,
+    /// True if the kernel reported out of memory during this run.
+    #[serde(default)]
+    pub oom_event: bool,
+    /// Kind of the failure.
+    #[serde(default)]
+    pub cause: FailureCause,
+    /// Spec hash of the container; another hash is another try.
+    #[serde(default)]
+    pub hash: Option<SpecHash>,
+    /// Number of the failure within its service, from 1; names its evidence.
+    #[serde(default)]
+    pub number: u64,
+    /// Memory limit in bytes; `None` without a limit.
+    #[serde(default)]
+    pub memory_limit: Option<u64>,
+    /// Error text of the engine.
+    #[serde(default)]
+    pub error: String,
+    /// Last outputs of the probe, oldest first; empty unless the probe caused the failure.
+    #[serde(default)]
+    pub probe_output: Vec<String>,
+    /// Time since which Argus' own probe failed; `None` for other failures and for the engine's health check.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub failing_since: Option<Timestamp>,
+    /// Saved evidence; `None` until it is collected.
+    #[serde(default)]
+    pub evidence: Option<Evidence>,
+    /// True after a later run was observed.
+    #[serde(default)]
+    pub followed_by_run: bool,
+    /// True if Argus gave up and the image name now refers to another image, which is tried like a first run.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub image_retagged: bool,
+    /// Time of a recovery without a restart.
+    #[serde(default)]
+    pub recovered_at: Option<Timestamp>,
+    /// Healthy time of the run before the failure; `None` for a service without a health check.
+    #[serde(default)]
+    pub healthy_duration: Option<Duration>,
+}
+
+impl FailedRun {
+    /// Creates a failure whose time is the only known fact.
+    pub fn of(container: ContainerId, at: Timestamp) -> Self {
+        Self {
+            container,
+            started_at: None,
+            at,
+            observed_at: None,
+            exit_code: 0,
+            oom_killed: false,
+            oom_event: false,
+            cause: FailureCause::Exited,
+            hash: None,
+            number: 0,
+            memory_limit: None,
+            error: String::new(),
+            probe_output: Vec::new(),
+            failing_since: None,
+            evidence: None,
+            followed_by_run: false,
+            image_retagged: false,
+            recovered_at: None,
+            healthy_duration: None,
+        }
+    }
+
+    /// Time of the observation of the failure.
+    pub fn seen(&self) -> Timestamp {
+        self.observed_at.unwrap_or(self.at)
+    }
+
+    /// Duration of the run.
+    pub fn run_duration(&self) -> Duration {
+        self.started_at
+            .map_or(Duration::ZERO, |start| self.at.since(start))
+    }
+
+    /// Memory peak in bytes; at least the limit if the run was out of memory.
+    pub fn peak(&self) -> Option<u64> {
+        let measured = self.evidence.as_ref().and_then(|evidence| evidence.memory_peak);
+        let reached = self.memory_limit.filter(|_| self.oom_killed || self.oom_event);
+        measured.max(reached)
+    }
+}
 
 /// Event that made a run count as failed.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]

@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::{Action, ContainerSpec, Step};
+use super::{Inputs, Planner};
+use crate::action::{Action, ContainerSpec, Step};
 use crate::desired::Accepted;
 use crate::ident::{ContainerId, EnvName, NetworkId, ResourceName};
 use crate::lease::Leases;
@@ -13,7 +14,6 @@ use crate::observed::{
 };
 use crate::outcome::Done;
 use crate::probe::{Health, HealthStates, ProbeStatus};
-use crate::reconcile::{Inputs, Planner};
 use crate::time::Timestamp;
 use crate::user_requests::UserRequests;
 

@@ -1,17 +1,25 @@
 //! Wait reasons: why a subject cannot proceed, and until when.
 
-use std::time::Duration;
-
 use argus_crds::error::Code;
 use argus_crds::status::CheckName;
 use serde::{Deserialize, Serialize};
-use serde_json::{Map, Value};
 
+use crate::action::{ActionFailure, Subject};
 use crate::desired::Condition;
 use crate::ident::{EnvName, ProtocolPort, ResourceName, ServiceName};
 use crate::lease::{ControllerLease, Leases};
 use crate::outcome::PortOwner;
 use crate::time::Timestamp;
+
+/// Reason why a subject cannot proceed, with its end if known.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Wait {
+    /// Object that waits.
+    pub subject: Subject,
+    /// Reason of the wait.
+    pub on: WaitingOn,
+}
 
 /// Reason of a wait.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -237,34 +245,6 @@ impl LeaseHolder {
             renews: leases.renews(lease),
         }
     }
-}
-
-/// Last failure of an action.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct ActionFailure {
-    /// Verb of the action.
-    pub verb: String,
-    /// Error of the call.
-    pub error: crate::outcome::ActionError,
-    /// Time of the last failure.
-    pub at: Timestamp,
-    /// Number of failures in a row.
-    pub attempts: u32,
-    /// Arguments of the call.
-    #[serde(default)]
-    pub call: Box<CallArgs>,
-}
-
-/// Arguments of a call.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-pub struct CallArgs {
-    /// Arguments without values of variables.
-    pub arguments: Map<String, Value>,
-    /// Deadline of the call.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub deadline: Option<Duration>,
 }
 
 impl WaitingOn {

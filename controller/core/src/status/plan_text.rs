@@ -1,7 +1,9 @@
 //! Plan as text for comparisons: one line per action and per wait, sorted, then the next wake-up.
 
-use super::{Action, ContainerSpec, Plan, Step, Wait};
-use crate::status::describe_wait;
+use super::describe_wait;
+use crate::action::{Action, ContainerSpec, Step};
+use crate::plan::Plan;
+use crate::wait::Wait;
 
 /// Formats the plan. Environment variables are left out, because they may be secret.
 pub fn text(plan: &Plan) -> String {

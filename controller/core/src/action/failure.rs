@@ -1,11 +1,41 @@
-//! Retry delays of failed actions.
+//! Failures of actions and their retry delays.
 
 use std::time::Duration;
 
-use super::ActionFailure;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
 use crate::backoff::{self, Growth};
 use crate::outcome::ActionError;
 use crate::time::Timestamp;
+
+/// Last failure of an action.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ActionFailure {
+    /// Verb of the action.
+    pub verb: String,
+    /// Error of the call.
+    pub error: ActionError,
+    /// Time of the last failure.
+    pub at: Timestamp,
+    /// Number of failures in a row.
+    pub attempts: u32,
+    /// Arguments of the call.
+    #[serde(default)]
+    pub call: Box<CallArgs>,
+}
+
+/// Arguments of a call.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct CallArgs {
+    /// Arguments without values of variables.
+    pub arguments: Map<String, Value>,
+    /// Deadline of the call.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub deadline: Option<Duration>,
+}
 
 impl ActionFailure {
     /// Earliest time of the next attempt; `None` if repeating cannot succeed. Different jitter keys spread the attempts.

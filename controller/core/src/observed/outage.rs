@@ -1,0 +1,34 @@
+//! Outages of the engine.
+
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use crate::time::Timestamp;
+
+/// Failures up to this long before an outage count as caused by it: the engine still reports them before its stream ends.
+const BEFORE_OUTAGE: Duration = Duration::from_secs(15);
+/// Failures up to this long after an outage count as caused by it: the engine dates them when it returns.
+const AFTER_OUTAGE: Duration = Duration::from_secs(2);
+
+/// Period in which the engine was unreachable. Failed runs around it do not count against the containers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Outage {
+    /// Time of its detection.
+    pub from: Timestamp,
+    /// Time at which the engine became reachable again; `None` while the outage lasts.
+    pub until: Option<Timestamp>,
+}
+
+impl Outage {
+    /// Returns true for a time during the outage or close to it.
+    pub fn is_near(&self, at: Timestamp) -> bool {
+        let ended = self.until.is_some_and(|until| at > until + AFTER_OUTAGE);
+        at >= self.from - BEFORE_OUTAGE && !ended
+    }
+
+    /// Returns true for a time during the outage, or shortly before it while the engine was possibly hanging already.
+    pub fn covers(&self, at: Timestamp) -> bool {
+        at >= self.from - BEFORE_OUTAGE && self.until.is_none_or(|until| at < until)
+    }
+}
