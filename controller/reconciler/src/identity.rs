@@ -9,7 +9,7 @@ use argus_core::time::Timestamp;
 use sha2::{Digest, Sha256};
 use ulid::Ulid;
 
-use crate::journal::quarantine::{self, Quarantined};
+use crate::quarantine::{self, Quarantined};
 use crate::state_dir::write_private;
 
 /// Parses the content of an identity file: a ULID with its checksum.

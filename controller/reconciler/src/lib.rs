@@ -23,6 +23,7 @@
 
 pub mod breaker_guard;
 pub mod clock;
+pub mod command;
 pub mod connectivity;
 pub mod executor;
 #[cfg(test)]
@@ -38,6 +39,7 @@ pub mod overrides;
 pub mod persisted;
 pub mod preflight;
 pub mod prober;
+pub mod quarantine;
 pub mod reconciler;
 pub mod run;
 pub mod shutdown;
@@ -49,7 +51,8 @@ pub mod supervise;
 
 pub use argus_core::action::Deadlines;
 pub use breaker_guard::BreakerGuard;
-pub use handle::{Command, CommandError, Handle, Reply, TestReport};
+pub use command::{Command, CommandError, Reply, TestReport};
+pub use handle::Handle;
 pub use journal::Journal;
 pub use metrics::TaskMetrics;
 pub use run::{Controller, Options, Running};

@@ -12,8 +12,6 @@ use rustix::fs::{FlockOperation, flock};
 use serde::{Deserialize, Serialize};
 use tokio_util::sync::CancellationToken;
 
-use crate::state_dir::StateDir;
-
 /// Holder of the lock, as written in the lock file.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
@@ -137,12 +135,12 @@ pub(crate) async fn watch(lock: Arc<Lock>, stop: CancellationToken) {
 
 impl Lock {
     /// Describes the loss of a lock whose file was removed or replaced.
-    pub(crate) fn describe_loss(&self, state: &StateDir) -> String {
-        let root = state.root().display();
-        if !state.root().exists() {
-            format!("state directory `{root}` was removed while the controller ran")
+    pub(crate) fn describe_loss(&self, root: &Path) -> String {
+        let shown = root.display();
+        if !root.exists() {
+            format!("state directory `{shown}` was removed while the controller ran")
         } else if self.path.exists() {
-            format!("state directory `{root}` was replaced while the controller ran")
+            format!("state directory `{shown}` was replaced while the controller ran")
         } else {
             let path = self.path.display();
             format!("`{path}` was removed while the controller ran, another controller could have locked it")

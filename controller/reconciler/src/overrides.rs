@@ -15,7 +15,7 @@ use argus_core::time::Timestamp;
 use argus_core::user_requests::{Hold, TestLease, UserRequests};
 use serde::{Deserialize, Serialize};
 
-use crate::handle::{Command, CommandError, Reply, TestReport};
+use crate::command::{CommandError, Reply, TestReport};
 use crate::specs::SpecRegistry;
 
 mod auto_rollback;

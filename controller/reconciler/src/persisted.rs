@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use tokio::sync::watch;
 
 use crate::journal::checksum;
-use crate::journal::quarantine::{self, Quarantined};
+use crate::quarantine::{self, Quarantined};
 use crate::state_dir::write_private;
 
 /// Changes within this time are written together.

@@ -25,10 +25,9 @@ use tokio_util::sync::CancellationToken;
 
 use crate::breaker_guard::BreakerEpochs;
 use crate::clock::{Clock, Stopwatch};
+use crate::command::Request;
 use crate::executor::{Executor, Finished, ProgressReader};
-use crate::handle::Request;
 use crate::journal::handle::JournalHealth;
-use crate::journal::recorder::{EventRecorder, RecoveryInputs};
 use crate::overrides::{self, DesiredState, Overrides};
 use crate::persisted::Saved;
 use crate::snapshot::Snapshot;
@@ -36,7 +35,11 @@ use crate::specs::SpecRegistry;
 use crate::supervise::Heartbeat;
 
 mod commands;
+pub(crate) mod recorder;
+pub(crate) mod recovery;
+
 use commands::PendingReply;
+use recorder::{EventRecorder, RecoveryInputs};
 
 /// Minimum time before a timer wakes the task, so that other tasks get their turn.
 const MIN_DELAY: Duration = Duration::from_millis(10);

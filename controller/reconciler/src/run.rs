@@ -25,7 +25,6 @@ use crate::clock::Clock;
 use crate::executor::Executor;
 use crate::handle::{COMMAND_CAPACITY, Handle};
 use crate::journal::Journal;
-use crate::journal::startup::{LoadedInputs, LoadedState};
 use crate::lock::{LOCK_TASK, Lock, LockHolder, host_name};
 use crate::overrides::DesiredState;
 use crate::prober::{Addresses, ProberIo};
@@ -40,8 +39,10 @@ use crate::supervise::watchdog::RECONCILE_LOOP;
 use crate::supervise::{Importance, Supervisor, TaskDied};
 use crate::{identity, informer, lease, lock, status_writer};
 
+mod startup;
 mod tasks;
 
+use startup::{LoadedInputs, LoadedState};
 use tasks::{
     rules, start_connectivity, start_lease, start_preflight, start_prober, start_specs, start_writers,
 };
@@ -361,7 +362,7 @@ impl Running {
         let ended = self.supervisor.run(self.grace).await;
         ended.map_err(|died| match died.task {
             LOCK_TASK => TaskDied {
-                reason: self.lock.describe_loss(&self.state),
+                reason: self.lock.describe_loss(self.state.root()),
                 ..died
             },
             _ => died,

@@ -7,8 +7,8 @@ use argus_core::ident::EnvName;
 use argus_core::mode::Mode;
 
 use super::*;
+use crate::command::{Command, CommandError};
 use crate::fake_backend::FakeBackend;
-use crate::handle::{Command, CommandError};
 use crate::lock::LockError;
 use crate::persisted;
 use crate::reconciler::PersistedState;

@@ -7,7 +7,7 @@ use std::path::{Component, Path, PathBuf};
 use argus_core::time::Timestamp;
 use atomic_write_file::AtomicWriteFile;
 
-use crate::journal::quarantine::{self, Quarantined};
+use crate::quarantine::{self, Quarantined};
 
 /// Reason why the state directory cannot be used.
 #[derive(Debug, thiserror::Error)]

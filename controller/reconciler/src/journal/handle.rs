@@ -12,11 +12,10 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 
 use super::feed::Feed;
 use super::log_file::{JournalContents, LogFile};
-use super::quarantine;
 use super::writer::{JournalWriter, WriteRequest};
 use crate::clock::Clock;
-use crate::journal::Quarantined;
 use crate::metrics::TaskMetrics;
+use crate::quarantine::{self, Quarantined};
 
 /// Capacity of the request channel. A few dozen actions are in flight, and each has two lines.
 const REQUEST_CAPACITY: usize = 4_096;

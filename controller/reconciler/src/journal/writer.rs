@@ -11,9 +11,9 @@ use super::checksum::with_checksum;
 use super::feed::Feed;
 use super::handle::JournalHealth;
 use super::log_file::{JournalContents, LogFile};
-use super::quarantine;
 use crate::clock::Stopwatch;
 use crate::metrics::TaskMetrics;
+use crate::quarantine;
 use crate::state_dir::write_public;
 
 /// Maximum number of results and events that wait for a writable journal; the oldest are dropped.

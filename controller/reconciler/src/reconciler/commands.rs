@@ -5,7 +5,7 @@ use argus_core::ident::EnvName;
 use tokio::sync::oneshot;
 
 use super::Reconciler;
-use crate::handle::{Command, CommandError, Reply, Request};
+use crate::command::{Command, CommandError, Reply, Request};
 use crate::overrides;
 use crate::persisted::Saved;
 

@@ -7,12 +7,12 @@ use argus_core::ident::ContainerId;
 use argus_core::journal::Event;
 use argus_core::time::Timestamp;
 
-use super::handle::{self, Journal, WriterTask};
-use super::quarantine::{self, Quarantined};
-use super::recorder::EventRecorder;
-use super::recovery::Recovery;
 use crate::clock::Clock;
+use crate::journal::handle::{self, Journal, WriterTask};
+use crate::quarantine::{self, Quarantined};
 use crate::reconciler::PersistedState;
+use crate::reconciler::recorder::EventRecorder;
+use crate::reconciler::recovery::Recovery;
 use crate::specs::PersistedSpecs;
 use crate::state_dir::StateDir;
 use crate::supervise::{Importance, Supervisor};

@@ -10,9 +10,9 @@ use argus_core::time::Timestamp;
 use argus_core::user_requests::Restrictions;
 use tokio_util::sync::DropGuard;
 
-use super::handle::{Journal, JournalHealth};
 use super::recovery::Recovery;
-use crate::handle::Command;
+use crate::command::Command;
+use crate::journal::{Journal, JournalHealth};
 use crate::snapshot::{ControllerProblems, Snapshot};
 
 /// Number of incident files that are retained.

@@ -9,10 +9,10 @@ use argus_crds::incident::{
     Adopted, INCIDENT_VERSION, Incident, JournalSummary, OpenIntent, QuarantinedFile,
 };
 
-use super::log_file::JournalContents;
-use super::quarantine::Quarantined;
 use crate::identity;
+use crate::journal::log_file::JournalContents;
 use crate::overrides::DesiredState;
+use crate::quarantine::Quarantined;
 
 /// Maximum number of entries per list of an incident.
 const MAX_ENTRIES: usize = 1_000;
