@@ -77,125 +77,96 @@ pub(crate) struct OverrideInputs<'a> {
 }
 
 impl Overrides {
-    /// Applies a command to the overrides. The caller handles its effects on planner and executor.
-    pub(crate) fn apply(
+    /// Takes an environment down until its file changes or a retry is requested.
+    pub(crate) fn take_down(
         &mut self,
-        command: &Command,
+        env: &EnvName,
         inputs: OverrideInputs<'_>,
     ) -> Result<Reply, CommandError> {
-        let now = inputs.now;
-        let Some(env) = command.environment() else {
-            self.request_orphan_removal(command, inputs);
+        self.find(env, inputs)?;
+        // A fork has no file that could bring it back, so nothing is stored.
+        if self.forks.remove(env).is_none()
+            && let Some(file) = inputs.specs.environments.get(env)
+        {
+            self.down.insert(env.clone(), file.desired.revision.clone());
+            self.expired.remove(env);
+        }
+        Ok(Reply::Done)
+    }
+
+    /// Brings an environment back, and reverts its automatic rollback.
+    pub(crate) fn retry(&mut self, env: &EnvName, inputs: OverrideInputs<'_>) -> Result<Reply, CommandError> {
+        // A removed environment with remaining resources can be tried again.
+        if self.accepted(env, inputs.specs).is_none() && inputs.state.environments.contains_key(env) {
             return Ok(Reply::Done);
-        };
-        let current = self.accepted(env, inputs.specs);
-        let has_history = inputs.state.environments.contains_key(env);
-        let Some(accepted) = current else {
-            return match command {
-                // A removed environment with remaining resources can be tried again.
-                Command::Retry { .. } if has_history => Ok(Reply::Done),
-                Command::EndTest { case, .. } => self.end_test(env, case, inputs),
-                _ => Err(CommandError::Unknown(env.clone())),
-            };
-        };
-        match command {
-            Command::Down { .. } => {
-                // A fork has no file that could bring it back, so nothing is stored.
-                if self.forks.remove(env).is_none()
-                    && let Some(file) = inputs.specs.environments.get(env)
-                {
-                    self.down.insert(env.clone(), file.desired.revision.clone());
-                    self.expired.remove(env);
-                }
-                Ok(Reply::Done)
-            }
-            Command::Retry { .. } => {
-                if let Some(revision) = self.down.remove(env) {
-                    self.expired.remove(env);
-                    self.retried.insert(env.clone(), (revision, now));
-                }
-                // A retry reverts an automatic rollback and preserves one that a person requested.
-                self.rollbacks.retain(|rolled, to| rolled != env || !to.automatic);
-                self.attempted.remove(env);
-                Ok(Reply::Done)
-            }
-            Command::Hold {
-                service,
-                until,
-                reason,
-                holder,
-                ..
-            } => {
-                check_service(&accepted, service.as_ref())?;
-                self.requests.add_hold(Hold {
-                    environment: env.clone(),
-                    service: service.clone(),
-                    since: now,
-                    until: *until,
-                    reason: reason.clone(),
-                    holder: holder.clone(),
-                });
-                Ok(Reply::Done)
-            }
-            Command::Resume { service, .. } => {
-                check_service(&accepted, service.as_ref())?;
-                if self.requests.resume(env, service.as_ref()) {
-                    Ok(Reply::Done)
-                } else {
-                    Err(CommandError::Refused(format!("`{env}` is not held")))
-                }
-            }
-            Command::Cancel { .. } => {
-                self.requests.add_hold(Hold {
-                    environment: env.clone(),
-                    service: None,
-                    since: now,
-                    until: None,
-                    reason: "cancelled".to_owned(),
-                    holder: None,
-                });
-                Ok(Reply::Done)
-            }
-            Command::BeginTest {
-                case,
-                ttl,
-                holder,
-                purpose,
-                ..
-            } => {
-                let lease = TestLease {
-                    environment: env.clone(),
-                    case: case.clone(),
-                    since: now,
-                    until: now + (*ttl).min(MAX_LEASE),
-                    holder: holder.clone(),
-                    purpose: purpose.clone(),
-                };
-                self.requests.begin(lease.clone());
-                Ok(Reply::TestLease(lease))
-            }
-            Command::EndTest { case, .. } => self.end_test(env, case, inputs),
-            Command::Rollback { .. } => self.roll_back(env, &accepted, false, inputs),
-            Command::Fork { to, .. } => self.fork(&accepted, to, inputs),
-            Command::ResetBreaker { .. }
-            | Command::CleanOrphans { .. }
-            | Command::ResumeController
-            | Command::Sync => Ok(Reply::Done),
+        }
+        self.find(env, inputs)?;
+        if let Some(revision) = self.down.remove(env) {
+            self.expired.remove(env);
+            self.retried.insert(env.clone(), (revision, inputs.now));
+        }
+        // A rollback that a person requested stays.
+        self.rollbacks.retain(|rolled, to| rolled != env || !to.automatic);
+        self.attempted.remove(env);
+        Ok(Reply::Done)
+    }
+
+    /// Holds an environment or a service.
+    pub(crate) fn hold(&mut self, hold: Hold, inputs: OverrideInputs<'_>) -> Result<Reply, CommandError> {
+        let accepted = self.find(&hold.environment, inputs)?;
+        check_service(&accepted, hold.service.as_ref())?;
+        self.requests.add_hold(hold);
+        Ok(Reply::Done)
+    }
+
+    /// Ends a hold.
+    pub(crate) fn resume(
+        &mut self,
+        env: &EnvName,
+        service: Option<&ServiceName>,
+        inputs: OverrideInputs<'_>,
+    ) -> Result<Reply, CommandError> {
+        let accepted = self.find(env, inputs)?;
+        check_service(&accepted, service)?;
+        if self.requests.resume(env, service) {
+            Ok(Reply::Done)
+        } else {
+            Err(CommandError::Refused(format!("`{env}` is not held")))
         }
     }
 
-    /// Requests the removal of the projects' orphans for a limited time, whatever the specs say.
-    fn request_orphan_removal(&mut self, command: &Command, inputs: OverrideInputs<'_>) {
-        let Command::CleanOrphans { projects } = command else {
-            return;
-        };
-        let held = inputs
+    /// Begins a test. Its lease ends after [`MAX_LEASE`] at the latest.
+    pub(crate) fn begin_test(
+        &mut self,
+        mut lease: TestLease,
+        inputs: OverrideInputs<'_>,
+    ) -> Result<Reply, CommandError> {
+        self.find(&lease.environment, inputs)?;
+        lease.until = lease.until.min(lease.since + MAX_LEASE);
+        self.requests.begin(lease.clone());
+        Ok(Reply::TestLease(lease))
+    }
+
+    /// Returns to the last other revision that was ready.
+    pub(crate) fn roll_back(
+        &mut self,
+        env: &EnvName,
+        inputs: OverrideInputs<'_>,
+    ) -> Result<Reply, CommandError> {
+        let accepted = self.find(env, inputs)?;
+        self.start_rollback(env, &accepted, false, inputs)
+    }
+
+    /// Requests the removal of the projects' orphans for a limited time, whatever the specs say. Without a project, the
+    /// request is for all projects of the specs.
+    pub(crate) fn request_orphan_removal(&mut self, projects: &[String], inputs: OverrideInputs<'_>) {
+        let known = inputs
             .specs
             .environments
             .values()
             .map(|accepted| &accepted.desired.project);
-        let selected: Vec<String> = match projects.as_slice() {
-            [] => held.cloned().collect(),
+        let selected: Vec<String> = match projects {
+            [] => known.cloned().collect(),
             some => some.to_vec(),
         };
         for project in selected {
@@ -205,6 +176,12 @@ impl Overrides {
         }
     }
 
+    /// Accepted spec of an environment that exists.
+    fn find(&self, env: &EnvName, inputs: OverrideInputs<'_>) -> Result<Arc<Accepted>, CommandError> {
+        self.accepted(env, inputs.specs)
+            .ok_or_else(|| CommandError::Unknown(env.clone()))
+    }
+
     /// Accepted spec of an environment, regardless of whether it is down.
     pub(crate) fn accepted(&self, env: &EnvName, specs: &SpecRegistry) -> Option<Arc<Accepted>> {
         let forked = self.forks.get(env);
@@ -212,7 +189,8 @@ impl Overrides {
         forked.or(rolled).or_else(|| specs.environments.get(env)).cloned()
     }
 
-    fn end_test(
+    /// Ends a test, and reports the failures during it.
+    pub(crate) fn end_test(
         &mut self,
         env: &EnvName,
         case: &str,
@@ -253,7 +231,7 @@ impl Overrides {
         good_revisions.iter().rev().find(other)
     }
 
-    fn roll_back(
+    fn start_rollback(
         &mut self,
         env: &EnvName,
         accepted: &Arc<Accepted>,
@@ -286,12 +264,14 @@ impl Overrides {
         Ok(reply)
     }
 
-    fn fork(
+    /// Runs a copy of the same revision.
+    pub(crate) fn fork(
         &mut self,
-        accepted: &Accepted,
+        env: &EnvName,
         to: &EnvName,
         inputs: OverrideInputs<'_>,
     ) -> Result<Reply, CommandError> {
+        let accepted = self.find(env, inputs)?;
         let taken = self.accepted(to, inputs.specs).is_some() || inputs.store.of(to).is_some();
         if taken {
             return Err(CommandError::Refused(format!(

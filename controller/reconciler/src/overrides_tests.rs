@@ -23,21 +23,59 @@ fn accepted(image: &str, more: &str) -> Arc<Accepted> {
     })
 }
 
-fn begin_test(seconds: u64) -> Command {
-    Command::BeginTest {
-        environment: env("shop"),
-        case: "buy".to_owned(),
-        ttl: Duration::from_secs(seconds),
-        holder: None,
-        purpose: None,
+/// Call of a command on the overrides.
+trait Request: Fn(&mut Overrides, OverrideInputs<'_>) -> Result<Reply, CommandError> {}
+
+impl<T: Fn(&mut Overrides, OverrideInputs<'_>) -> Result<Reply, CommandError>> Request for T {}
+
+fn begin_test(seconds: u64) -> impl Request {
+    move |overrides: &mut Overrides, inputs: OverrideInputs<'_>| {
+        let lease = TestLease {
+            environment: env("shop"),
+            case: "buy".to_owned(),
+            since: inputs.now,
+            until: inputs.now + Duration::from_secs(seconds),
+            holder: None,
+            purpose: None,
+        };
+        overrides.begin_test(lease, inputs)
     }
 }
 
-fn end_test() -> Command {
-    Command::EndTest {
-        environment: env("shop"),
-        case: "buy".to_owned(),
+fn end_test() -> impl Request {
+    |overrides: &mut Overrides, inputs: OverrideInputs<'_>| overrides.end_test(&env("shop"), "buy", inputs)
+}
+
+fn retry() -> impl Request {
+    |overrides: &mut Overrides, inputs: OverrideInputs<'_>| overrides.retry(&env("shop"), inputs)
+}
+
+fn rollback() -> impl Request {
+    |overrides: &mut Overrides, inputs: OverrideInputs<'_>| overrides.roll_back(&env("shop"), inputs)
+}
+
+fn fork(to: &'static str) -> impl Request {
+    move |overrides: &mut Overrides, inputs: OverrideInputs<'_>| {
+        overrides.fork(&env("shop"), &env(to), inputs)
     }
+}
+
+fn hold(service: Option<&'static str>) -> impl Request {
+    move |overrides: &mut Overrides, inputs: OverrideInputs<'_>| {
+        let hold = Hold {
+            environment: env("shop"),
+            service: service.map(|name| ServiceName::new(name).unwrap()),
+            since: inputs.now,
+            until: None,
+            reason: String::new(),
+            holder: None,
+        };
+        overrides.hold(hold, inputs)
+    }
+}
+
+fn resume() -> impl Request {
+    |overrides: &mut Overrides, inputs: OverrideInputs<'_>| overrides.resume(&env("shop"), None, inputs)
 }
 
 struct Fixture {
@@ -67,14 +105,14 @@ impl Fixture {
         fixture
     }
 
-    fn apply(&mut self, command: &Command) -> Result<Reply, CommandError> {
+    fn apply(&mut self, request: &impl Request) -> Result<Reply, CommandError> {
         let inputs = OverrideInputs {
             specs: &self.specs,
             store: &self.store,
             state: &self.state,
             now: self.now,
         };
-        self.overrides.apply(command, inputs)
+        request(&mut self.overrides, inputs)
     }
 
     fn file(&mut self, file: &Arc<Accepted>) {
@@ -114,12 +152,6 @@ impl Fixture {
         let desired = effective.as_ref().unwrap_or(&self.specs.environments);
         let web = desired.get(&env(name))?.desired.services.values().next()?;
         Some(web.image.reference().to_owned())
-    }
-}
-
-fn rollback() -> Command {
-    Command::Rollback {
-        environment: env("shop"),
     }
 }
 
@@ -174,10 +206,7 @@ fn expired_environment_is_down_until_an_edit_or_retry() {
 
     // Brought back, it gets the whole TTL again.
     fixture.now = at(4_000);
-    let retry = Command::Retry {
-        environment: env("shop"),
-    };
-    assert_eq!(fixture.apply(&retry), Ok(Reply::Done));
+    assert_eq!(fixture.apply(&retry()), Ok(Reply::Done));
     assert!(fixture.overrides.expired.is_empty());
     assert_eq!(fixture.expire(at(4_001)), Some(at(4_060)));
     assert!(fixture.image("shop").is_some());
@@ -328,20 +357,9 @@ fn deadline_counts_only_time_in_which_a_revision_can_run() {
     assert_eq!(due(&mut fixture, 1_000), None, "the engine is absent");
     fixture.store = listed();
     assert_eq!(due(&mut fixture, 1_100), Some(1_160));
-    let hold = Command::Hold {
-        environment: env("shop"),
-        service: None,
-        until: None,
-        reason: String::new(),
-        holder: None,
-    };
-    fixture.apply(&hold).unwrap();
+    fixture.apply(&hold(None)).unwrap();
     assert_eq!(due(&mut fixture, 1_170), None, "it is held");
-    let resume = Command::Resume {
-        environment: env("shop"),
-        service: None,
-    };
-    fixture.apply(&resume).unwrap();
+    fixture.apply(&resume()).unwrap();
     assert_eq!(due(&mut fixture, 2_000), Some(2_060));
     // A restart of the controller restarts the attempt.
     let text = serde_json::to_string(&fixture.overrides).unwrap();
@@ -356,9 +374,6 @@ fn deadline_counts_only_time_in_which_a_revision_can_run() {
 fn retry_reverts_only_automatic_rollbacks() {
     let auto = "argus: { rollback: { auto: true, deadline: 60s } }\n";
     let (one, two) = (accepted("web:1", auto), accepted("web:2", auto));
-    let retry = Command::Retry {
-        environment: env("shop"),
-    };
     for automatic in [true, false] {
         let mut fixture = Fixture::with(&one);
         fixture.store = listed();
@@ -378,7 +393,7 @@ fn retry_reverts_only_automatic_rollbacks() {
             fixture.apply(&rollback()).unwrap();
         }
         assert_eq!(fixture.image("shop").as_deref(), Some("web:1"));
-        fixture.apply(&retry).unwrap();
+        fixture.apply(&retry()).unwrap();
         let expected = if automatic { "web:2" } else { "web:1" };
         assert_eq!(fixture.image("shop").as_deref(), Some(expected));
         let inputs = OverrideInputs {
@@ -396,10 +411,6 @@ fn retry_reverts_only_automatic_rollbacks() {
 #[test]
 fn fork_runs_next_to_its_original_until_taken_down() {
     let mut fixture = Fixture::with(&accepted("web:1", ""));
-    let fork = |to: &str| Command::Fork {
-        environment: env("shop"),
-        to: env(to),
-    };
     assert_eq!(fixture.apply(&fork("two")), Ok(Reply::Forked(env("two"))));
     assert!(matches!(
         fixture.apply(&fork("two")),
@@ -413,9 +424,8 @@ fn fork_runs_next_to_its_original_until_taken_down() {
     // The next revision of the original does not affect the fork.
     fixture.file(&accepted("web:2", ""));
     assert_eq!(fixture.image("two").as_deref(), Some("web:1"));
-    let down = Command::Down {
-        environment: env("two"),
-    };
+    let down =
+        |overrides: &mut Overrides, inputs: OverrideInputs<'_>| overrides.take_down(&env("two"), inputs);
     assert_eq!(fixture.apply(&down), Ok(Reply::Done));
     assert_eq!(
         (fixture.image("two"), fixture.image("shop").as_deref()),
@@ -509,22 +519,11 @@ fn test_past_its_lease_still_has_a_report() {
 #[test]
 fn hold_of_a_missing_service_is_refused() {
     let mut fixture = Fixture::with(&accepted("web:1", ""));
-    let hold = |service: &str| Command::Hold {
-        environment: env("shop"),
-        service: Some(ServiceName::new(service).unwrap()),
-        until: None,
-        reason: String::new(),
-        holder: None,
-    };
     assert!(matches!(
-        fixture.apply(&hold("missing")),
+        fixture.apply(&hold(Some("missing"))),
         Err(CommandError::Refused(_))
     ));
-    assert_eq!(fixture.apply(&hold("web")), Ok(Reply::Done));
-    let resume = Command::Resume {
-        environment: env("shop"),
-        service: None,
-    };
-    assert_eq!(fixture.apply(&resume), Ok(Reply::Done));
-    assert!(matches!(fixture.apply(&resume), Err(CommandError::Refused(_))));
+    assert_eq!(fixture.apply(&hold(Some("web"))), Ok(Reply::Done));
+    assert_eq!(fixture.apply(&resume()), Ok(Reply::Done));
+    assert!(matches!(fixture.apply(&resume()), Err(CommandError::Refused(_))));
 }

@@ -1,6 +1,6 @@
 //! Reconciler task: the owner of the planner, the executor and the overrides.
 //!
-//! Every wake causes the same pass (`reconcile_once`); its reason is only logged and counted. A pass
+//! Every wake causes the same pass ([`pass`]); its reason is only logged and counted. A pass
 //! reads the newest inputs, plans, submits actions and publishes a [`Snapshot`]. A delay never blocks a pass:
 //! [`argus_core::state::restart`] decides restart times, and the task sleeps until the earliest wait of all plans ends.
 
@@ -16,8 +16,8 @@ use argus_core::observed::Store;
 use argus_core::plan::Plan;
 use argus_core::preflight::PreflightSnapshot;
 use argus_core::probe::HealthStates;
-use argus_core::reconcile::{Inputs, Planner};
-use argus_core::state::{EnvHistory, PlannerState};
+use argus_core::reconcile::Planner;
+use argus_core::state::EnvHistory;
 use argus_core::time::Timestamp;
 use serde::{Deserialize, Serialize};
 use tokio::sync::{Notify, mpsc, watch};
@@ -28,18 +28,19 @@ use crate::clock::{Clock, Stopwatch};
 use crate::command::Request;
 use crate::executor::{Executor, Finished, ProgressReader};
 use crate::journal::handle::JournalHealth;
-use crate::overrides::{self, DesiredState, Overrides};
+use crate::overrides::{DesiredState, Overrides};
 use crate::persisted::Saved;
 use crate::snapshot::Snapshot;
 use crate::specs::SpecRegistry;
 use crate::supervise::Heartbeat;
 
 mod commands;
+mod pass;
 pub(crate) mod recorder;
 pub(crate) mod recovery;
 
 use commands::PendingReply;
-use recorder::{EventRecorder, RecoveryInputs};
+use recorder::EventRecorder;
 
 /// Minimum time before a timer wakes the task, so that other tasks get their turn.
 const MIN_DELAY: Duration = Duration::from_millis(10);
@@ -117,7 +118,7 @@ enum Wake {
     Journal,
     Timer,
     ActionDone(Box<Finished>),
-    Command(Option<Request>),
+    Command(Request),
 }
 
 impl<B: Backend> Reconciler<B> {
@@ -177,12 +178,11 @@ impl<B: Backend> Reconciler<B> {
                     self.on_result(&finished);
                     "action"
                 }
-                Wake::Command(Some(request)) => {
+                Wake::Command(request) => {
                     self.handle_command(request);
                     "command"
                 }
-                // All handles are gone: no more commands will come, and the reconciler continues.
-                Wake::Heartbeat | Wake::Command(None) => continue,
+                Wake::Heartbeat => continue,
             };
             wake_at = self.run_pass(why);
         }
@@ -193,12 +193,13 @@ impl<B: Backend> Reconciler<B> {
         let soonest = self.clock.now() + MIN_DELAY;
         let wake_at = wake_at.map(|at| at.max(soonest));
         let inputs = &mut self.inputs;
-        // A publisher that is gone was stopped, or will restart with the same channel: no wake.
+        // A publisher that is gone was stopped, or will restart with the same channel: no wake. The wait for the stop is
+        // always enabled, so the loop needs no branch for the end of all others.
         tokio::select! {
             biased;
             () = stop.cancelled() => Wake::Stop,
             finished = self.executor.next_result() => Wake::ActionDone(Box::new(finished)),
-            Some(request) = inputs.commands.recv() => Wake::Command(Some(request)),
+            Some(request) = inputs.commands.recv() => Wake::Command(request),
             Ok(()) = inputs.specs.changed() => Wake::Specs,
             Ok(()) = inputs.stores.changed() => Wake::Store,
             Ok(()) = inputs.healths.changed() => Wake::Health,
@@ -210,7 +211,6 @@ impl<B: Backend> Reconciler<B> {
             Ok(()) = self.progress.changed() => Wake::Progress,
             Ok(()) = inputs.saved.changed() => Wake::Persisted,
             () = self.clock.sleep_until(wake_at) => Wake::Timer,
-            else => Wake::Command(None),
         }
     }
 
@@ -221,154 +221,11 @@ impl<B: Backend> Reconciler<B> {
         wake_at
     }
 
-    /// Runs one pass: reads the inputs, submits the planned actions, and publishes a snapshot.
-    fn reconcile_once(&mut self, why: &'static str) -> Option<Timestamp> {
-        let specs = self.inputs.specs.borrow_and_update().clone();
-        let store = self.inputs.stores.borrow_and_update().clone();
-        let health = self.inputs.healths.borrow_and_update().clone();
-        let leases = self.inputs.leases.borrow_and_update().clone();
-        let preflight = self.inputs.preflights.borrow_and_update().clone();
-        let links = self.inputs.links.borrow_and_update().clone();
-        self.planner.on_connectivity_changed(&links);
-        let now = self.clock.now();
-        self.overrides.drop_expired(&specs, now);
-        let inputs = overrides::OverrideInputs {
-            specs: &specs,
-            store: &store,
-            state: self.planner.state(),
-            now,
-        };
-        let due = [
-            self.overrides.roll_back_automatically(inputs),
-            self.overrides.expire_ttls(inputs),
-        ];
-        let effective = self.overrides.effective(&specs);
-        let desired = effective.as_ref().unwrap_or(&specs.environments);
-        self.outputs.desired.send_if_modified(|published| {
-            let differs = **published != *desired;
-            if differs {
-                self.executor.update_secrets(desired);
-                *published = Arc::new(desired.clone());
-            }
-            differs
-        });
-        let recovery_inputs = RecoveryInputs {
-            specs: &specs,
-            store: &store,
-            desired,
-            state: self.planner.state(),
-            identity: self.planner.identity(),
-            now,
-        };
-        self.recorder.recover(&recovery_inputs);
-        let mut requests = self.overrides.requests.clone();
-        requests.restrictions = self.recorder.restrictions(&recovery_inputs);
-        requests.expired.clone_from(&self.overrides.expired);
-        let span = tracing::debug_span!("reconcile", why, now = now.0);
-        let result = span.in_scope(|| {
-            self.planner.reconcile(&Inputs {
-                specs: desired,
-                scanned: specs.scanned,
-                store: &store,
-                health: &health,
-                leases: &leases,
-                requests: &requests,
-                preflight: Some(&preflight),
-                now,
-            })
-        });
-        let proven = self.overrides.record_known_good(
-            desired,
-            overrides::OverrideInputs {
-                specs: &specs,
-                store: &store,
-                state: self.planner.state(),
-                now,
-            },
-        );
-        self.publish_breakers();
-        for step in result.actions {
-            let planned_for = self.planner.state().in_flight.get(&step.subject);
-            if let Some(env) = planned_for.map(|flying| flying.environment.clone()) {
-                self.executor.submit(&env, step);
-            }
-        }
-        if result.relist {
-            self.backend.request_relist();
-        }
-        if result.needs_preflight {
-            // The permit stays until the preflight task takes it; several permits are one.
-            self.outputs.needs_preflight.notify_one();
-        }
-        if *self.plans != result.plans {
-            self.plans = Arc::new(result.plans);
-        }
-        self.publish();
-        self.persist();
-        let wakes = [result.wake_at, self.overrides.requests.next_end(now), proven];
-        wakes.into_iter().chain(due).flatten().min()
-    }
-
     fn on_result(&mut self, finished: &Finished) {
         let store = self.inputs.stores.borrow().clone();
         self.planner
             .finished(&finished.step, &finished.outcome, &store, self.clock.now());
         self.publish_breakers();
-    }
-
-    /// Publishes the state of the breakers before the next action is submitted or a read is allowed.
-    fn publish_breakers(&mut self) {
-        let state = self.planner.state();
-        if std::mem::replace(&mut self.breakers_version, state.breakers.version()) != state.breakers.version()
-        {
-            let epochs = BreakerEpochs::of(&state.breakers, state.environments.keys());
-            self.outputs.epochs.send_replace(epochs);
-        }
-    }
-
-    fn publish(&mut self) {
-        let last = self.outputs.snapshots.borrow().clone();
-        let specs = self.inputs.specs.borrow().clone();
-        let store = self.inputs.stores.borrow().clone();
-        let progress = self.progress.read();
-        let mut snapshot = Snapshot {
-            as_of: self.clock.now(),
-            mode: last.mode,
-            problems: self.recorder.problems(),
-            identity: last.identity.clone(),
-            specs,
-            store,
-            health: self.inputs.healths.borrow().clone(),
-            preflight: self.inputs.preflights.borrow().clone(),
-            links: self.inputs.links.borrow().clone(),
-            plans: self.plans.clone(),
-            state: shared(&last.state, self.planner.state()),
-            progress: shared(&last.progress, &progress),
-            desired: self.outputs.desired.borrow().clone(),
-            overrides: shared(&last.overrides, &self.overrides),
-        };
-        snapshot.mode = snapshot.mode_inputs().mode();
-        self.recorder.record_mode(&snapshot);
-        if !snapshot.eq_ignoring_time(&last) {
-            self.outputs.snapshots.send_replace(Arc::new(snapshot));
-        }
-    }
-
-    fn persist(&self) {
-        let PlannerState { environments, .. } = self.planner.state();
-        self.outputs.persisted.send_if_modified(|persisted| {
-            let differs = persisted.environments != *environments
-                || persisted.overrides != self.overrides
-                || persisted.commands != self.commands;
-            if differs {
-                *persisted = PersistedState {
-                    environments: environments.clone(),
-                    overrides: self.overrides.clone(),
-                    commands: self.commands,
-                };
-            }
-            differs
-        });
     }
 
     async fn finish(&mut self, grace: Duration) {
@@ -390,14 +247,5 @@ impl<B: Backend> Reconciler<B> {
         self.publish();
         self.persist();
         self.recorder.record_stop();
-    }
-}
-
-/// Returns the last value if it is equal, so that readers detect unchanged parts by their pointer.
-fn shared<T: Clone + PartialEq>(last: &Arc<T>, now: &T) -> Arc<T> {
-    if **last == *now {
-        last.clone()
-    } else {
-        Arc::new(now.clone())
     }
 }

@@ -52,7 +52,7 @@ impl Overrides {
             tracing::warn!(environment = %env, revision = %accepted.desired.revision,
                 "revision missed its deadline: rolling back");
             // `good` above ensures that a target exists, so the rollback cannot fail.
-            let _rolled = self.roll_back(&env, &accepted, true, inputs);
+            let _rolled = self.start_rollback(&env, &accepted, true, inputs);
         }
         next
     }

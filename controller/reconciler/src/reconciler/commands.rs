@@ -2,11 +2,12 @@
 
 use argus_backend::Backend;
 use argus_core::ident::EnvName;
+use argus_core::user_requests::{Hold, TestLease};
 use tokio::sync::oneshot;
 
 use super::Reconciler;
 use crate::command::{Command, CommandError, Reply, Request};
-use crate::overrides;
+use crate::overrides::OverrideInputs;
 use crate::persisted::Saved;
 
 /// Reply to a command that is not on disk yet.
@@ -18,41 +19,7 @@ pub(super) struct PendingReply {
 
 impl<B: Backend> Reconciler<B> {
     pub(super) fn handle_command(&mut self, request: Request) {
-        let specs = self.inputs.specs.borrow().clone();
-        let store = self.inputs.stores.borrow().clone();
-        let inputs = overrides::OverrideInputs {
-            specs: &specs,
-            store: &store,
-            state: self.planner.state(),
-            now: self.clock.now(),
-        };
-        let result = match &request.command {
-            Command::ResetBreaker { environment } => self.reset_breaker(environment.as_ref()),
-            command => self.overrides.apply(command, inputs),
-        };
-        if result.is_ok() {
-            match &request.command {
-                Command::Retry { environment } | Command::Rollback { environment } => {
-                    self.planner.retry(environment);
-                }
-                Command::Cancel { environment } => {
-                    // A fork or a rollback runs other images than the spec file lists.
-                    if let Some(accepted) = self.overrides.accepted(environment, &specs) {
-                        self.executor.abort_images(&accepted.desired);
-                    }
-                }
-                Command::Down { .. }
-                | Command::ResetBreaker { .. }
-                | Command::CleanOrphans { .. }
-                | Command::Hold { .. }
-                | Command::Resume { .. }
-                | Command::BeginTest { .. }
-                | Command::EndTest { .. }
-                | Command::ResumeController
-                | Command::Sync
-                | Command::Fork { .. } => {}
-            }
-        }
+        let result = self.execute(&request.command);
         self.recorder.record_command(&request.command, result.is_ok());
         tracing::info!(command = ?request.command, ok = result.is_ok(), "command");
         match result {
@@ -68,6 +35,95 @@ impl<B: Backend> Reconciler<B> {
             Err(error) => {
                 let _receiver_gone = request.reply.send(Err(error));
             }
+        }
+    }
+
+    /// Executes a command: the only place that decides what each command does.
+    fn execute(&mut self, command: &Command) -> Result<Reply, CommandError> {
+        let specs = self.inputs.specs.borrow().clone();
+        let store = self.inputs.stores.borrow().clone();
+        let now = self.clock.now();
+        let inputs = OverrideInputs {
+            specs: &specs,
+            store: &store,
+            state: self.planner.state(),
+            now,
+        };
+        let overrides = &mut self.overrides;
+        match command.clone() {
+            Command::Down { environment } => overrides.take_down(&environment, inputs),
+            Command::Retry { environment } => {
+                let reply = overrides.retry(&environment, inputs)?;
+                self.planner.retry(&environment);
+                Ok(reply)
+            }
+            Command::Rollback { environment } => {
+                let reply = overrides.roll_back(&environment, inputs)?;
+                self.planner.retry(&environment);
+                Ok(reply)
+            }
+            Command::Fork { environment, to } => overrides.fork(&environment, &to, inputs),
+            Command::Hold {
+                environment,
+                service,
+                until,
+                reason,
+                holder,
+            } => {
+                let hold = Hold {
+                    environment,
+                    service,
+                    since: now,
+                    until,
+                    reason,
+                    holder,
+                };
+                overrides.hold(hold, inputs)
+            }
+            Command::Resume { environment, service } => {
+                overrides.resume(&environment, service.as_ref(), inputs)
+            }
+            Command::Cancel { environment } => {
+                let hold = Hold {
+                    environment: environment.clone(),
+                    service: None,
+                    since: now,
+                    until: None,
+                    reason: "cancelled".to_owned(),
+                    holder: None,
+                };
+                let reply = overrides.hold(hold, inputs)?;
+                // A fork or a rollback runs other images than the spec file lists.
+                if let Some(accepted) = overrides.accepted(&environment, &specs) {
+                    self.executor.abort_images(&accepted.desired);
+                }
+                Ok(reply)
+            }
+            Command::BeginTest {
+                environment,
+                case,
+                ttl,
+                holder,
+                purpose,
+            } => {
+                let lease = TestLease {
+                    environment,
+                    case,
+                    since: now,
+                    until: now + ttl,
+                    holder,
+                    purpose,
+                };
+                overrides.begin_test(lease, inputs)
+            }
+            Command::EndTest { environment, case } => overrides.end_test(&environment, &case, inputs),
+            Command::CleanOrphans { projects } => {
+                overrides.request_orphan_removal(&projects, inputs);
+                Ok(Reply::Done)
+            }
+            Command::ResetBreaker { environment } => self.reset_breaker(environment.as_ref()),
+            // The handle has done what these commands ask for.
+            Command::ResumeController | Command::Sync => Ok(Reply::Done),
         }
     }
 

@@ -19,18 +19,18 @@ const MAX_ENTRIES: usize = 1_000;
 
 /// Input of a recovery.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Recovery {
+pub(crate) struct Recovery {
     /// True if the previous run stopped cleanly, and only files were damaged.
-    pub ended_cleanly: bool,
+    pub(crate) ended_cleanly: bool,
     /// Content of the journal.
-    pub contents: JournalContents,
+    pub(crate) contents: JournalContents,
     /// Quarantined files.
-    pub quarantined: Vec<Quarantined>,
+    pub(crate) quarantined: Vec<Quarantined>,
 }
 
 impl Recovery {
     /// Reason for the recovery, for people; `None` if none is needed.
-    pub fn reason(&self) -> Option<String> {
+    pub(crate) fn reason(&self) -> Option<String> {
         if !self.ended_cleanly {
             let since = self.contents.last.as_ref();
             let since = since.map_or_else(String::new, |(_, at)| format!(", last record at {at}"));

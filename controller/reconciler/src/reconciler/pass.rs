@@ -1,0 +1,242 @@
+//! One reconcile pass, in named phases.
+
+use std::sync::Arc;
+
+use argus_backend::Backend;
+use argus_core::connectivity::CheckResults;
+use argus_core::lease::Leases;
+use argus_core::observed::Store;
+use argus_core::preflight::PreflightSnapshot;
+use argus_core::probe::HealthStates;
+use argus_core::reconcile::{Inputs, ReconcileResult};
+use argus_core::state::PlannerState;
+use argus_core::time::Timestamp;
+use argus_core::user_requests::UserRequests;
+
+use super::recorder::RecoveryInputs;
+use super::{PersistedState, Reconciler};
+use crate::breaker_guard::BreakerEpochs;
+use crate::overrides::{DesiredState, OverrideInputs};
+use crate::snapshot::Snapshot;
+use crate::specs::SpecRegistry;
+
+/// Values of the input channels in one pass.
+struct PassInputs {
+    specs: Arc<SpecRegistry>,
+    store: Arc<Store>,
+    health: Arc<HealthStates>,
+    leases: Leases,
+    preflight: Arc<PreflightSnapshot>,
+    links: Arc<CheckResults>,
+    now: Timestamp,
+}
+
+impl PassInputs {
+    fn for_overrides<'a>(&'a self, state: &'a PlannerState) -> OverrideInputs<'a> {
+        OverrideInputs {
+            specs: &self.specs,
+            store: &self.store,
+            state,
+            now: self.now,
+        }
+    }
+}
+
+impl<B: Backend> Reconciler<B> {
+    /// Runs one pass. Its phases, in this order:
+    ///
+    /// 1. **Read** the newest value of each input.
+    /// 2. **Override**: drop ended overrides, roll back late revisions, and expire environments.
+    /// 3. **Desire**: merge the specs with the overrides, and publish the desired state with its secrets. No later phase
+    ///    may log a secret.
+    /// 4. **Recover** the last run, once specs and engine are known. Until then its restrictions apply.
+    /// 5. **Plan**: the pure pass of the planner.
+    /// 6. **Remember** the revisions that became known good.
+    /// 7. **Dispatch**: publish the breakers first, so that each action is checked against the state it was planned under.
+    /// 8. **Publish** the snapshot, and the state to persist.
+    ///
+    /// Returns the time of the next pass without an event.
+    pub(super) fn reconcile_once(&mut self, why: &'static str) -> Option<Timestamp> {
+        let inputs = self.read_inputs();
+        let due = self.update_overrides(&inputs);
+        let desired = self.publish_desired(&inputs);
+        let requests = self.recover(&inputs, &desired);
+        let mut result = self.plan(why, &inputs, &desired, &requests);
+        let due_proof = {
+            let inputs = inputs.for_overrides(self.planner.state());
+            self.overrides.record_known_good(&desired, inputs)
+        };
+        self.dispatch(&mut result);
+        if *self.plans != result.plans {
+            self.plans = Arc::new(result.plans);
+        }
+        self.publish();
+        self.persist();
+        let wakes = [
+            result.wake_at,
+            self.overrides.requests.next_end(inputs.now),
+            due_proof,
+        ];
+        wakes.into_iter().chain(due).flatten().min()
+    }
+
+    fn read_inputs(&mut self) -> PassInputs {
+        let inputs = &mut self.inputs;
+        PassInputs {
+            specs: inputs.specs.borrow_and_update().clone(),
+            store: inputs.stores.borrow_and_update().clone(),
+            health: inputs.healths.borrow_and_update().clone(),
+            leases: inputs.leases.borrow_and_update().clone(),
+            preflight: inputs.preflights.borrow_and_update().clone(),
+            links: inputs.links.borrow_and_update().clone(),
+            now: self.clock.now(),
+        }
+    }
+
+    /// Updates the overrides. Returns the times at which they change without an event.
+    fn update_overrides(&mut self, inputs: &PassInputs) -> [Option<Timestamp>; 2] {
+        self.overrides.drop_expired(&inputs.specs, inputs.now);
+        let inputs = inputs.for_overrides(self.planner.state());
+        [
+            self.overrides.roll_back_automatically(inputs),
+            self.overrides.expire_ttls(inputs),
+        ]
+    }
+
+    fn publish_desired(&mut self, inputs: &PassInputs) -> Arc<DesiredState> {
+        let effective = self.overrides.effective(&inputs.specs);
+        let desired = effective.as_ref().unwrap_or(&inputs.specs.environments);
+        self.outputs.desired.send_if_modified(|published| {
+            let differs = **published != *desired;
+            if differs {
+                self.executor.update_secrets(desired);
+                *published = Arc::new(desired.clone());
+            }
+            differs
+        });
+        self.outputs.desired.borrow().clone()
+    }
+
+    /// Recovers the last run if it is time. Returns the requests of people with the restrictions in effect.
+    fn recover(&mut self, inputs: &PassInputs, desired: &DesiredState) -> UserRequests {
+        let recovery_inputs = RecoveryInputs {
+            specs: &inputs.specs,
+            store: &inputs.store,
+            desired,
+            state: self.planner.state(),
+            identity: self.planner.identity(),
+            now: inputs.now,
+        };
+        self.recorder.recover(&recovery_inputs);
+        UserRequests {
+            restrictions: self.recorder.restrictions(&recovery_inputs),
+            expired: self.overrides.expired.clone(),
+            ..self.overrides.requests.clone()
+        }
+    }
+
+    fn plan(
+        &mut self,
+        why: &'static str,
+        inputs: &PassInputs,
+        desired: &DesiredState,
+        requests: &UserRequests,
+    ) -> ReconcileResult {
+        self.planner.on_connectivity_changed(&inputs.links);
+        let span = tracing::debug_span!("reconcile", why, now = inputs.now.0);
+        span.in_scope(|| {
+            self.planner.reconcile(&Inputs {
+                specs: desired,
+                scanned: inputs.specs.scanned,
+                store: &inputs.store,
+                health: &inputs.health,
+                leases: &inputs.leases,
+                requests,
+                preflight: Some(&inputs.preflight),
+                now: inputs.now,
+            })
+        })
+    }
+
+    /// Submits the planned actions, and requests the list and the preflight check that the plan needs.
+    fn dispatch(&mut self, result: &mut ReconcileResult) {
+        self.publish_breakers();
+        for step in std::mem::take(&mut result.actions) {
+            let planned_for = self.planner.state().in_flight.get(&step.subject);
+            if let Some(env) = planned_for.map(|flying| flying.environment.clone()) {
+                self.executor.submit(&env, step);
+            }
+        }
+        if result.relist {
+            self.backend.request_relist();
+        }
+        if result.needs_preflight {
+            // The permit stays until the preflight task takes it; several permits are one.
+            self.outputs.needs_preflight.notify_one();
+        }
+    }
+
+    /// Publishes the state of the breakers before the next action is submitted or a read is allowed.
+    pub(super) fn publish_breakers(&mut self) {
+        let state = self.planner.state();
+        if std::mem::replace(&mut self.breakers_version, state.breakers.version()) != state.breakers.version()
+        {
+            let epochs = BreakerEpochs::of(&state.breakers, state.environments.keys());
+            self.outputs.epochs.send_replace(epochs);
+        }
+    }
+
+    pub(super) fn publish(&mut self) {
+        let last = self.outputs.snapshots.borrow().clone();
+        let specs = self.inputs.specs.borrow().clone();
+        let store = self.inputs.stores.borrow().clone();
+        let progress = self.progress.read();
+        let mut snapshot = Snapshot {
+            as_of: self.clock.now(),
+            mode: last.mode,
+            problems: self.recorder.problems(),
+            identity: last.identity.clone(),
+            specs,
+            store,
+            health: self.inputs.healths.borrow().clone(),
+            preflight: self.inputs.preflights.borrow().clone(),
+            links: self.inputs.links.borrow().clone(),
+            plans: self.plans.clone(),
+            state: shared(&last.state, self.planner.state()),
+            progress: shared(&last.progress, &progress),
+            desired: self.outputs.desired.borrow().clone(),
+            overrides: shared(&last.overrides, &self.overrides),
+        };
+        snapshot.mode = snapshot.mode_inputs().mode();
+        self.recorder.record_mode(&snapshot);
+        if !snapshot.eq_ignoring_time(&last) {
+            self.outputs.snapshots.send_replace(Arc::new(snapshot));
+        }
+    }
+
+    pub(super) fn persist(&self) {
+        let PlannerState { environments, .. } = self.planner.state();
+        self.outputs.persisted.send_if_modified(|persisted| {
+            let differs = persisted.environments != *environments
+                || persisted.overrides != self.overrides
+                || persisted.commands != self.commands;
+            if differs {
+                *persisted = PersistedState {
+                    environments: environments.clone(),
+                    overrides: self.overrides.clone(),
+                    commands: self.commands,
+                };
+            }
+            differs
+        });
+    }
+}
+
+/// Returns the last value if it is equal, so that readers detect unchanged parts by their pointer.
+fn shared<T: Clone + PartialEq>(last: &Arc<T>, now: &T) -> Arc<T> {
+    if **last == *now {
+        last.clone()
+    } else {
+        Arc::new(now.clone())
+    }
+}
