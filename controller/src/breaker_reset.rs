@@ -52,7 +52,7 @@ pub(crate) struct BreakerBefore {
 impl BreakerBefore {
     /// Reads the breaker of an environment. Without one, the reset applies to all breakers.
     /// The first one that is not closed is then reported.
-    pub(crate) fn of(statuses: &Statuses, env: Option<&EnvName>) -> Self {
+    pub(crate) fn read(statuses: &Statuses, env: Option<&EnvName>) -> Self {
         let mut open = Vec::new();
         if env.is_none() {
             let engine = statuses.controller.breaker.as_ref();
@@ -159,7 +159,7 @@ mod tests {
 
     async fn reset(before: &Arc<Statuses>, env: Option<&str>, after: Arc<Statuses>) -> BreakerReset {
         let env = env.map(|env| EnvName::new(env).unwrap());
-        let before_reset = BreakerBefore::of(before, env.as_ref());
+        let before_reset = BreakerBefore::read(before, env.as_ref());
         let (_sender, statuses) = watch::channel(after);
         before_reset.wait_for_reset(statuses).await
     }

@@ -146,7 +146,10 @@ impl ControllerClient {
         match &self.transport {
             Transport::InProcess(parts) => {
                 let before = if let Command::ResetBreaker { environment } = &command {
-                    Some(BreakerBefore::of(&parts.statuses.borrow(), environment.as_ref()))
+                    Some(BreakerBefore::read(
+                        &parts.statuses.borrow(),
+                        environment.as_ref(),
+                    ))
                 } else {
                     None
                 };
@@ -311,7 +314,7 @@ fn refusal_error(error: &CommandError, state: &StateDir) -> StructuredError {
             unwritable(&state.root().display().to_string(), &error.to_string())
         }
         CommandError::Unreachable(error) => StructuredError::clone(error),
-        CommandError::Refused(why) => StructuredError::missing(Reason::NotPossible, why),
+        CommandError::Refused(cause) => StructuredError::missing(Reason::NotPossible, cause),
     }
 }
 

@@ -18,9 +18,9 @@ use crate::exit::{Exit, Failure};
 use crate::settings::{Options, Settings, SpecOptions};
 
 pub(crate) mod page;
-mod words;
+mod record_formatter;
 
-use words::Words;
+use record_formatter::RecordFormatter;
 
 /// Interval of reads of the journal with `--follow`.
 const POLL_INTERVAL: Duration = Duration::from_millis(100);
@@ -72,10 +72,10 @@ impl Events {
         let journal = state.journal();
         check_permission(&journal)?;
         status::note_if_not_running(&state);
-        let (mut tail, mut words) = (Tail::new(journal.clone()), Words::default());
+        let (mut tail, mut formatter) = (Tail::new(journal.clone()), RecordFormatter::default());
         let records = read_more(&mut tail, &journal)?;
         let last = records.last().map_or(0, |record| record.seq);
-        let mut events = self.select_events(records, &mut words, true);
+        let mut events = self.select_events(records, &mut formatter, true);
         let surplus = self.tail.map_or(0, |tail| events.len().saturating_sub(tail));
         events.drain(..surplus);
         let mut screen = EventPrinter {
@@ -92,14 +92,14 @@ impl Events {
         super::block_on(async {
             loop {
                 tokio::time::sleep(POLL_INTERVAL).await;
-                let events = self.select_events(read_more(&mut tail, &journal)?, &mut words, false);
+                let events = self.select_events(read_more(&mut tail, &journal)?, &mut formatter, false);
                 screen.append(&events)?;
             }
         })
     }
 
-    /// Selects the requested records. `words` sees all of them, because later descriptions need them.
-    fn select_events(&self, records: Vec<Record>, words: &mut Words, past: bool) -> Vec<Event> {
+    /// Selects the requested records. `formatter` sees all of them, because later descriptions need them.
+    fn select_events(&self, records: Vec<Record>, formatter: &mut RecordFormatter, past: bool) -> Vec<Event> {
         let wanted = EventFilter {
             environments: self.environment.iter().cloned().collect(),
             names: self.types.iter().copied().map(str::to_owned).collect(),
@@ -107,7 +107,7 @@ impl Events {
         let since = self.since.filter(|_| past).map(|since| clock::now() - since);
         let mut chosen = Vec::new();
         for record in records {
-            let (subject, what) = words.of(&record);
+            let (subject, what) = formatter.format_record(&record);
             let at = argus_core::time::Timestamp::parse(&record.at);
             let is_later = self.after.is_none_or(|after| record.seq > after);
             if is_later
@@ -206,7 +206,7 @@ impl EventPrinter {
 fn format_row(event: &Event, wide: bool) -> Vec<String> {
     let record = &event.record;
     let (name, subject, what) = (
-        words::color_name(record),
+        record_formatter::color_name(record),
         event.subject.clone(),
         event.what.clone(),
     );

@@ -100,8 +100,8 @@ pub(crate) fn last_report(status: EnvironmentStatus) -> NetworkReport {
 
 /// Checks the connectivity now, without a controller.
 pub(crate) async fn check_now(settings: &Settings, env: &EnvName) -> Result<NetworkReport, Failure> {
-    let collector = FactCollector::of(settings)?;
-    let wanted = collector.wanted().await;
+    let collector = FactCollector::new(settings)?;
+    let wanted = collector.read_desired().await;
     let wanted = wanted
         .map_err(|cause| Failure::with_reason(Reason::Unreadable, cause).with_exit(Exit::Unexpected))?;
     let Some(accepted) = wanted.get(env) else {

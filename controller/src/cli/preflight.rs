@@ -18,7 +18,7 @@ use crate::settings::{Options, Settings, SpecOptions};
 mod fix;
 mod gather;
 
-pub(super) use gather::{FactCollector, Wanted, wanted};
+pub(super) use gather::{FactCollector, Wanted, read_desired};
 
 #[derive(Debug, Args)]
 pub(crate) struct Preflight {
@@ -62,7 +62,7 @@ pub(crate) async fn run_checks(
 ) -> Result<PreflightReport, Failure> {
     let started = clock::now();
     let own = settings.clone();
-    let collector = blocking_io::read(move || FactCollector::of(&own)).await?;
+    let collector = blocking_io::read(move || FactCollector::new(&own)).await?;
     let run_checks = |facts: &PreflightFacts, policy: &PreflightSettings| {
         let now = clock::now();
         report(evaluate(facts, policy, skip, now), now)

@@ -72,7 +72,7 @@ impl Prune {
             output::print(&format_report(&found))?;
         }
         let anything = !found.images.is_empty() || found.build_cache_bytes > 0;
-        if anything && (self.yes || (is_text && !self.dry_run && ask_confirmation()?)) {
+        if anything && (self.yes || (is_text && !self.dry_run && confirm_removal()?)) {
             super::block_on(remove_images(&settings, self.images_only, &mut found))?;
         } else if anything && is_text {
             output::print_note("nothing was removed; remove without a prompt with `argus prune --yes`");
@@ -94,7 +94,7 @@ impl Prune {
 /// Finds replaced images and measures the build cache.
 pub(crate) async fn create_report(settings: &Settings, images_only: bool) -> Result<PruneReport, Failure> {
     let own = settings.clone();
-    let collector = blocking_io::read(move || FactCollector::of(&own)).await?;
+    let collector = blocking_io::read(move || FactCollector::new(&own)).await?;
     let docker = collector.docker();
     let images = docker
         .built_images()
@@ -154,7 +154,7 @@ async fn list_used_images(
 ) -> Result<(BTreeSet<String>, bool), Failure> {
     let path = StateDir::at(settings.state.clone()).state_json();
     let persisted: PersistedState = blocking_io::read(move || Ok(read_or_default(&path))).await?;
-    let desired = collector.wanted().await;
+    let desired = collector.read_desired().await;
     let known = desired.is_ok();
     let desired = desired.unwrap_or_default();
     let rollbacks = persisted
@@ -220,7 +220,7 @@ fn format_result(found: &PruneReport) -> String {
 }
 
 /// Prompts for confirmation on a terminal. Without a terminal the answer is no.
-fn ask_confirmation() -> Result<bool, Failure> {
+fn confirm_removal() -> Result<bool, Failure> {
     if !std::io::stdin().is_terminal() {
         return Ok(false);
     }

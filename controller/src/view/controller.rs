@@ -112,10 +112,10 @@ fn create_conditions(snapshot: &Snapshot, previous: Option<&ControllerStatus>) -
         (Truth::False, "NoAnswer", snapshot.engine_problem())
     };
     let specs = match (&snapshot.specs.unavailable, snapshot.specs.scanned) {
-        (Some(why), _) => (
+        (Some(cause), _) => (
             Truth::False,
             "FolderUnavailable",
-            format!("no environment is removed: {why}"),
+            format!("no environment is removed: {cause}"),
         ),
         (None, true) => (Truth::True, "Scanned", "the specs folder is read".to_owned()),
         (None, false) => (
@@ -175,8 +175,8 @@ fn list_errors(
         let id = argus_core::status::error_id("", None, error.code, &error.message, at);
         errors.push(error.error_id(id).timestamp(at.to_string()));
     }
-    if let Some(why) = &snapshot.problems.safe {
-        let error = unwritable(&about.state, why);
+    if let Some(cause) = &snapshot.problems.safe {
+        let error = unwritable(&about.state, cause);
         let id = argus_core::status::error_id("", None, error.code, &error.message, snapshot.as_of);
         errors.push(error.error_id(id).timestamp(snapshot.as_of.to_string()));
     }

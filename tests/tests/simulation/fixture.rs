@@ -318,7 +318,7 @@ impl SimFixture {
     fn probe(&mut self) {
         let now = self.now;
         if !self.store.is_reachable() {
-            // Without an engine there is no probe, and unhealthy services are probed again after it.
+            // No probe runs without an engine. Unhealthy services are probed again after it.
             self.health
                 .retain(|_, health| health.status == ProbeStatus::Healthy);
             return;

@@ -29,7 +29,7 @@ use crate::api::orphans::removal_results;
 use crate::app;
 use crate::blocking_io;
 use crate::cli::offline::{self, EngineObserver, execute_step};
-use crate::cli::preflight::{Wanted, wanted};
+use crate::cli::preflight::{Wanted, read_desired};
 use crate::cli::{output, status};
 use crate::exit::Failure;
 use crate::settings::Settings;
@@ -54,7 +54,7 @@ pub(crate) async fn list_or_clean(
             Ok((controller, held, status::read_or_default(&there.state_json())))
         })
         .await?;
-    let wanted = wanted(settings, &state, &controller).await;
+    let wanted = read_desired(settings, &state, &controller).await;
     let identity = ControllerIdentity {
         controller,
         run,

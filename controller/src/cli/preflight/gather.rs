@@ -46,7 +46,7 @@ pub(in crate::cli) struct FactCollector {
 pub(in crate::cli) type Wanted = Result<DesiredState, String>;
 
 impl FactCollector {
-    pub(in crate::cli) fn of(settings: &Settings) -> Result<Self, Failure> {
+    pub(in crate::cli) fn new(settings: &Settings) -> Result<Self, Failure> {
         let state = StateDir::at(settings.state.clone());
         // The state is private to the controller's user. Other users get an empty identity, which owns nothing.
         let identity = identity::peek(&state.identity()).unwrap_or_default();
@@ -64,8 +64,11 @@ impl FactCollector {
 
     /// All facts, and the strictest policy of all environments.
     pub(super) async fn gather_facts(&self) -> (PreflightFacts, PreflightSettings) {
-        let (ground, wanted, journal) =
-            tokio::join!(self.docker.host_facts(), self.wanted(), self.check_journal());
+        let (ground, wanted, journal) = tokio::join!(
+            self.docker.host_facts(),
+            self.read_desired(),
+            self.check_journal()
+        );
         let policy = wanted.as_ref().map(strictest_policy).unwrap_or_default();
         let (orphans, ports, images) = if let Fact::Unknown(_) = ground.engine {
             let reason = || "the engine does not answer".to_owned();
@@ -93,8 +96,8 @@ impl FactCollector {
     }
 
     /// Desired state of a controller with these settings.
-    pub(in crate::cli) async fn wanted(&self) -> Wanted {
-        wanted(&self.settings, &self.state, &self.identity).await
+    pub(in crate::cli) async fn read_desired(&self) -> Wanted {
+        read_desired(&self.settings, &self.state, &self.identity).await
     }
 
     async fn check_journal(&self) -> Fact<Result<(), String>> {
@@ -180,7 +183,7 @@ impl FactCollector {
 }
 
 /// Desired state of a controller with this state directory and identity.
-pub(in crate::cli) async fn wanted(settings: &Settings, state: &StateDir, identity: &str) -> Wanted {
+pub(in crate::cli) async fn read_desired(settings: &Settings, state: &StateDir, identity: &str) -> Wanted {
     let (own, identity, there) = (settings.clone(), identity.to_owned(), state.clone());
     let read = blocking_io::read(move || {
         let persisted: PersistedState = read_or_default(&there.state_json());

@@ -11,13 +11,13 @@ use crate::cli::output;
 
 /// Describes records. Keeps subject and verb of each open intent, because its result record does not contain them.
 #[derive(Debug, Default)]
-pub(super) struct Words {
+pub(super) struct RecordFormatter {
     intents: BTreeMap<u64, (String, String)>,
 }
 
-impl Words {
+impl RecordFormatter {
     /// Returns subject and description of a record.
-    pub(super) fn of(&mut self, record: &Record) -> (String, String) {
+    pub(super) fn format_record(&mut self, record: &Record) -> (String, String) {
         match &record.entry {
             Entry::Intent(intent) => {
                 let subject = format_subject(&intent.subject);
@@ -41,8 +41,8 @@ impl Words {
                     Outcome::Failed => "failed",
                     Outcome::Unknown => "outcome unknown",
                 };
-                let words = format!("{verb} {end} after {ms} ms{}", format_code(*code));
-                (subject.unwrap_or_default(), words)
+                let text = format!("{verb} {end} after {ms} ms{}", format_code(*code));
+                (subject.unwrap_or_default(), text)
             }
             Entry::Event(Event::IntentResolved {
                 of,
@@ -125,8 +125,8 @@ fn describe_event(event: &Event) -> (String, String) {
             code,
             ..
         } => {
-            let words = format!("restarted{}; {restarts} in total", format_code(*code));
-            (format!("{environment}/{service}"), words)
+            let text = format!("restarted{}; {restarts} in total", format_code(*code));
+            (format!("{environment}/{service}"), text)
         }
         Event::Recovered { environment, service } => {
             (format!("{environment}/{service}"), "recovered".to_owned())
@@ -155,30 +155,30 @@ fn describe_event(event: &Event) -> (String, String) {
             times_opened,
         } => {
             let of = environment.as_ref().map_or("engine", |env| env.as_str());
-            let words = match to {
+            let text = match to {
                 BreakerState::Closed => "breaker closed".to_owned(),
                 BreakerState::Open => format!("breaker open, {} so far", format_count(*times_opened, "time")),
                 BreakerState::HalfOpen => "breaker half-open: one test call is allowed".to_owned(),
             };
-            (of.to_owned(), words)
+            (of.to_owned(), text)
         }
         Event::OrphanFound {
             what, name, project, ..
         } => {
             let of = project.as_ref().map(|it| format!(" of project `{it}`"));
-            let words = format!("orphaned {what} `{name}`{}", of.unwrap_or_default());
-            (name.clone(), words)
+            let text = format!("orphaned {what} `{name}`{}", of.unwrap_or_default());
+            (name.clone(), text)
         }
         Event::OrphanRemoved { what, id } => {
             (id.chars().take(12).collect(), format!("orphaned {what} removed"))
         }
         Event::Cleanup { begins, orphans } => {
-            let words = if *begins {
+            let text = if *begins {
                 format!("removing {}", format_count(*orphans, "orphan"))
             } else {
                 "removal of orphans ended".to_owned()
             };
-            ("orphans".to_owned(), words)
+            ("orphans".to_owned(), text)
         }
         Event::PreflightStart { requested, skip } => {
             let cause = if *requested { "requested" } else { "inputs changed" };
@@ -193,12 +193,12 @@ fn describe_event(event: &Event) -> (String, String) {
             (check.to_string(), format_check_result(*result).to_owned())
         }
         Event::PreflightEnd { overall } => {
-            let words = match overall {
+            let text = match overall {
                 PreflightOverall::Healthy => "healthy",
                 PreflightOverall::Degraded => "degraded",
                 PreflightOverall::Unhealthy => "unhealthy",
             };
-            ("preflight".to_owned(), words.to_owned())
+            ("preflight".to_owned(), text.to_owned())
         }
         Event::Connectivity {
             environment,
@@ -206,12 +206,12 @@ fn describe_event(event: &Event) -> (String, String) {
             links,
             broken,
         } => {
-            let words = if *verified {
+            let text = if *verified {
                 format!("all {links} links work")
             } else {
                 format!("{broken} of {links} links do not work")
             };
-            (environment.to_string(), words)
+            (environment.to_string(), text)
         }
         Event::Command {
             environment,
@@ -219,8 +219,8 @@ fn describe_event(event: &Event) -> (String, String) {
             accepted: taken,
         } => {
             let of = environment.as_ref().map_or_else(controller, ToString::to_string);
-            let words = if *taken { "accepted" } else { "rejected" };
-            (of, format!("`{verb}` {words}"))
+            let text = if *taken { "accepted" } else { "rejected" };
+            (of, format!("`{verb}` {text}"))
         }
         // The description of the intent contains the resolution.
         Event::IntentResolved { of, .. } => (of.to_string(), "resolved".to_owned()),
