@@ -121,7 +121,7 @@ impl Requests {
             Some(Format::Json) => output::print_json(&page)?,
             Some(Format::Yaml) => output::print_yaml(&page)?,
             Some(Format::Table | Format::Wide | Format::Name) | None => {
-                output::print(&format_requests(&page))?
+                output::print(&format_requests(&page))?;
             }
         }
         Ok(Exit::Done)

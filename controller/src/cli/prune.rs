@@ -83,7 +83,7 @@ impl Prune {
             Some(Format::Yaml) => output::print_yaml(&found)?,
             Some(Format::Name) => output::print(&output::join_lines(found.images.iter().map(|row| &row.id)))?,
             Some(Format::Table | Format::Wide) | None if found.applied => {
-                output::print(&format_result(&found))?
+                output::print(&format_result(&found))?;
             }
             Some(Format::Table | Format::Wide) | None => {}
         }

@@ -132,7 +132,7 @@ impl Selftest {
                 let name = fault.name();
                 match &took {
                     Ok(took) => {
-                        output::print_note(&format!("{name}: recovered after {:.1} s", took.as_secs_f64()))
+                        output::print_note(&format!("{name}: recovered after {:.1} s", took.as_secs_f64()));
                     }
                     Err(reason) => {
                         output::print_note(&format!("{name}: {} {reason}", output::red("not recovered:")));
