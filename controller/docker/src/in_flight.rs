@@ -1,8 +1,7 @@
-//! Calls of this backend that are in flight, and the objects that finished calls created.
+//! Calls of this backend on containers, and the objects that calls created: what the actions tell the watch.
 //!
-//! The actions write here, and the watch reads. A call on a container causes several events. The watch does not inspect
-//! the container for each of them: one inspect after the end of the call shows all their effects. An object that a call
-//! created is known without an inspect.
+//! A call on a container causes several events. The watch does not inspect the container for each of them: one inspect
+//! after the end of the call shows all their effects. An object that a call created is known without an inspect.
 
 use std::collections::BTreeSet;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -11,7 +10,7 @@ use argus_core::ident::ContainerId;
 use argus_core::observed::Object;
 use tokio::sync::Notify;
 
-/// State shared by the actions and the watch of one engine. Its size is bounded by the number of calls in flight.
+/// Mailbox from the actions to the watch of one engine.
 #[derive(Debug, Default)]
 pub(crate) struct InFlightCalls {
     state: Mutex<Calls>,
@@ -22,45 +21,53 @@ pub(crate) struct InFlightCalls {
 struct Calls {
     /// Containers with a call in flight.
     containers: BTreeSet<ContainerId>,
-    updates: Updates,
+    /// Updates that the watch has not taken yet.
+    updates: Vec<CallUpdate>,
 }
 
-/// Changes since the last [`InFlightCalls::take_updates`].
-#[derive(Debug, Default, PartialEq, Eq)]
-pub(crate) struct Updates {
-    /// Containers whose call has ended.
-    pub(crate) released: Vec<ContainerId>,
-    /// Objects that calls created, in their state right after the creation.
-    pub(crate) created: Vec<Object>,
+/// News of a call for the watch.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum CallUpdate {
+    /// A call on the container starts. It has not been sent yet, so its events follow.
+    Started(ContainerId),
+    /// The call on the container has ended, or was abandoned.
+    Ended(ContainerId),
+    /// A call created the object, which is in its state right after the creation.
+    Created(Object),
 }
 
 impl InFlightCalls {
     /// Suppresses inspects of the container until the guard is dropped. The watch then inspects it once.
     pub(crate) fn start(&self, id: &ContainerId) -> CallGuard<'_> {
-        self.lock().containers.insert(id.clone());
+        let mut state = self.lock();
+        state.containers.insert(id.clone());
+        // Without a notification: the watch takes the update before the first event of the call.
+        state.updates.push(CallUpdate::Started(id.clone()));
         CallGuard {
             in_flight: self,
             id: id.clone(),
         }
     }
 
-    /// True while a call on the container is in flight.
-    pub(crate) fn contains(&self, id: &ContainerId) -> bool {
-        self.lock().containers.contains(id)
-    }
-
     /// Records an object that a call has created.
     pub(crate) fn on_created(&self, object: Object) {
-        self.lock().updates.created.push(object);
+        self.lock().updates.push(CallUpdate::Created(object));
         self.changed.notify_one();
     }
 
-    /// Takes all updates since the last call.
-    pub(crate) fn take_updates(&self) -> Updates {
+    /// Takes all updates since the last call, in their order.
+    pub(crate) fn take_updates(&self) -> Vec<CallUpdate> {
         std::mem::take(&mut self.lock().updates)
     }
 
-    /// Waits until there are updates. A notification without a waiter is kept for the next one.
+    /// Discards all updates and returns the containers with a call in flight.
+    pub(crate) fn restart(&self) -> Vec<ContainerId> {
+        let mut state = self.lock();
+        state.updates.clear();
+        state.containers.iter().cloned().collect()
+    }
+
+    /// Waits until a call has ended or created an object. A notification without a waiter is kept for the next one.
     pub(crate) async fn updated(&self) {
         self.changed.notified().await;
     }
@@ -82,7 +89,7 @@ impl Drop for CallGuard<'_> {
     fn drop(&mut self) {
         let mut state = self.in_flight.lock();
         state.containers.remove(&self.id);
-        state.updates.released.push(self.id.clone());
+        state.updates.push(CallUpdate::Ended(self.id.clone()));
         drop(state);
         self.in_flight.changed.notify_one();
     }
@@ -97,12 +104,19 @@ mod tests {
         let in_flight = InFlightCalls::default();
         let id = ContainerId::new("abc").unwrap();
         let call = in_flight.start(&id);
-        assert!(in_flight.contains(&id));
-        assert_eq!(in_flight.take_updates(), Updates::default());
+        assert_eq!(in_flight.take_updates(), [CallUpdate::Started(id.clone())]);
+        assert_eq!(in_flight.restart(), std::slice::from_ref(&id));
+        assert_eq!(in_flight.take_updates(), []);
         drop(call);
-        assert!(!in_flight.contains(&id));
+        assert_eq!(in_flight.restart(), []);
+        assert_eq!(in_flight.take_updates(), [], "a new session knows the end");
+        let call = in_flight.start(&id);
+        drop(call);
         in_flight.updated().await;
-        assert_eq!(in_flight.take_updates().released, [id]);
-        assert_eq!(in_flight.take_updates(), Updates::default());
+        assert_eq!(
+            in_flight.take_updates(),
+            [CallUpdate::Started(id.clone()), CallUpdate::Ended(id)]
+        );
+        assert_eq!(in_flight.take_updates(), []);
     }
 }

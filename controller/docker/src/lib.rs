@@ -38,7 +38,6 @@ mod ownership;
 mod prune;
 mod raw_http;
 mod watch;
-mod work_queue;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;

@@ -1,20 +1,26 @@
 //! The watch of one Docker engine: an endless stream of [`WatchEvent`]s, as a Kubernetes informer delivers them.
 //!
+//! [`events`] is the entry point. [`Watcher::step`] is the whole state machine: it takes a [`State`] and returns the next.
+//!
 //! # States
 //!
-//! The [`Watcher`] is in one of two states:
+//! ```text
+//!                connected               due, or requested           Init was taken
+//! Disconnected ────────────▶ Watching ──────────────────▶ Announced ────────────────▶ Listing
+//!      ▲                      ▲    ▲                                                   │   │
+//!      │                      │    └──────────────── complete: InitDone ───────────────┘   │
+//!      │                      └─────── the engine responds ─────── Pinging ◀─── failed ────┘
+//!      └── from every state: the event stream ends, or the third failure of list or ping in a row
+//! ```
 //!
-//! - **Disconnected**, the initial state (`session` is `None`). [`Watcher::connect`] waits for its backoff and then opens
-//!   a [`Session`]. A failure emits [`WatchEvent::Disconnected`], once per reason, and [`WatchEvent::Retrying`].
-//! - **Connected** (`session` is `Some`). The session follows the engine's events, lists all labelled objects from time
-//!   to time, and inspects single objects, all in parallel. Its first error ends it.
+//! The [`Session`] exists in all states except `Disconnected`. In all of them it follows the events and inspects objects;
+//! its [`InspectQueue`](inspect_queue::InspectQueue) decides which object is inspected when. The path of an event is:
+//! [`Session::step`] → [`events::effects`] → the queue → [`queries::inspect`] → [`WatchEvent::Apply`] or
+//! [`WatchEvent::Delete`].
 //!
-//! A session opens in this order: subscribe to the events, ping the engine, emit [`WatchEvent::Connected`], list. Events
+//! A connection opens in this order: subscribe to the events, ping the engine, emit [`WatchEvent::Connected`], list. Events
 //! come first, so a change during the list is never missed. When the previous session ended without a complete list,
 //! the engine must also return a list of one container before it counts as connected.
-//!
-//! Inside a [`session`] the list is in one of four states: idle until the next list is due, announced, in progress, or
-//! failed and waiting for a ping. Three failures of list or ping without a complete list in between end the session.
 //!
 //! # Guarantees to the consumer
 //!
@@ -28,6 +34,8 @@
 //!   changed has `inspect: None`; an inspect and a second `Apply` follow. After a reconnect an unchanged container keeps
 //!   its previous details until the next inspect.
 //! - Events are level-triggered. Several changes may become one `Apply`, and an `Apply` may repeat a known state.
+//! - While a call of this backend changes a container, its events cause no `Apply`. One inspect and one `Apply` follow the
+//!   end of the call. An object that a call created is reported without an inspect.
 //! - [`WatchEvent::Delete`] follows only for an object that was reported and that an inspect no longer finds.
 //! - [`WatchEvent::Stopped`] and [`WatchEvent::OutOfMemory`] are hints: the engine's events can be lost or replayed. Events
 //!   of earlier runs, and stops by this backend, are filtered out.
@@ -41,8 +49,8 @@
 //!   ([`Backend::request_relist`](argus_backend::Backend::request_relist)).
 //! - *A stalled event stream*: the [`stall_detector`] notices a change in a list, or a call of this backend, that had no
 //!   event for five seconds. The session then subscribes again and emits [`WatchEvent::StreamStalled`].
-//! - *A failed inspect*: the object stays in the [`WorkQueue`](crate::work_queue::WorkQueue) and is inspected again after
-//!   1 to 30 seconds, without a delay for other objects.
+//! - *A failed inspect*: the object stays in the queue and is inspected again after 1 to 30 seconds, without a delay for
+//!   other objects.
 //! - *A failed list*: a ping follows. If it succeeds, the next list starts after one second.
 //! - *A lost engine*: reconnects start after 100 ms and then back off from 500 ms to 60 s, with jitter. A new socket file
 //!   or [`Backend::reconnect`](argus_backend::Backend::reconnect) ends the wait immediately. Only a session that lasted
@@ -50,30 +58,35 @@
 //!
 //! # Costs
 //!
-//! The watch spawns no task: its single consumer drives it by polling the stream. An engine event costs one entry in a
-//! set, and no call is awaited between two events. The queue of pending watch events is bounded by the size of a list.
+//! The watch spawns no task: its single consumer drives it by polling the stream. An engine event costs at most one entry
+//! in the queue, and no call is awaited between two events. The queue of pending watch events is bounded by the size of a list.
 //! Calls of this backend suppress inspects of the same container while they run ([`in_flight`](crate::in_flight)).
 
-mod delay_queue;
 mod events;
+mod inspect_queue;
 mod last_seen;
 mod pace;
 mod queries;
 mod session;
 mod stall_detector;
 
-use std::collections::VecDeque;
+use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
 use argus_core::backoff::{Growth, delay, jittered};
 use argus_core::observed::WatchEvent;
+use argus_core::outcome::ActionError;
 use argus_core::time::Timestamp;
+use futures::future::BoxFuture;
 use futures::{Stream, stream};
+use tokio::time::{Sleep, sleep};
 
-use crate::Shared;
+use crate::{Shared, call};
 use last_seen::LastSeen;
-use session::{Session, SessionError};
+use pace::{LIST_RETRY_DELAY, list_interval};
+use queries::Listing;
+use session::{Output, Session, SessionError};
 
 /// Delay before the first reconnect. It is short, because most losses are a restart of the engine or a cut connection.
 const FIRST_RETRY_DELAY: Duration = Duration::from_millis(100);
@@ -86,17 +99,21 @@ const MIN_SESSION: Duration = Duration::from_secs(10);
 /// Interval of checks for a new socket during a backoff. A check is one `stat`, without a connection.
 const SOCKET_CHECK_INTERVAL: Duration = Duration::from_millis(250);
 
+/// Number of failures of list or ping, without a complete list in between, that end the session.
+const MAX_LIST_FAILURES: u32 = 3;
+
 /// The endless stream behind `Backend::watch`.
 pub(crate) fn events(shared: Arc<Shared>) -> impl Stream<Item = WatchEvent> + Send + 'static {
     let watcher = Watcher {
         shared,
-        queue: VecDeque::new(),
+        state: State::Disconnected,
+        output: Output::new(),
         last_seen: LastSeen::default(),
-        session: None,
         attempt: 0,
-        misses: 0,
+        failed_attempts: 0,
         must_list: false,
-        reason: None,
+        connected_at: Timestamp::default(),
+        reported_loss: None,
     };
     stream::unfold(watcher, |mut watcher| async {
         let event = watcher.next().await;
@@ -104,82 +121,174 @@ pub(crate) fn events(shared: Arc<Shared>) -> impl Stream<Item = WatchEvent> + Se
     })
 }
 
+/// State of the watch. Each step makes one transition, after the consumer has taken all earlier events.
+enum State {
+    /// No connection, the initial state. The next step waits for the backoff and connects. A failure emits
+    /// [`WatchEvent::Disconnected`], once per reason, and [`WatchEvent::Retrying`].
+    Disconnected,
+    /// The session is up to date as far as events tell. The next list starts at the end of the sleep, or earlier on request.
+    Watching(Box<Session>, Pin<Box<Sleep>>),
+    /// The consumer has taken [`WatchEvent::Init`]. The next step requests the list, which therefore shows the effect of
+    /// every call that the consumer made before.
+    Announced(Box<Session>),
+    /// A list is in progress.
+    Listing(Box<Session>, RunningList),
+    /// The last list failed. A ping shows whether the engine still responds.
+    Pinging(Box<Session>, BoxFuture<'static, Result<(), ActionError>>),
+}
+
+struct RunningList {
+    since: Timestamp,
+    call: BoxFuture<'static, Result<Listing, ActionError>>,
+}
+
 struct Watcher {
     shared: Arc<Shared>,
-    queue: VecDeque<WatchEvent>,
+    state: State,
+    /// Watch events that the consumer has not taken yet.
+    output: Output,
     last_seen: LastSeen,
-    session: Option<(Session, Timestamp)>,
     /// Attempts to connect since the last successful session.
     attempt: u32,
     /// Consecutive attempts that failed.
-    misses: u32,
-    /// The last session ended without a complete list.
+    failed_attempts: u32,
+    /// The last session has had no complete list.
     must_list: bool,
+    /// Start of the last session.
+    connected_at: Timestamp,
     /// Reason of the last reported disconnect; `None` while connected.
-    reason: Option<String>,
+    reported_loss: Option<String>,
 }
 
 impl Watcher {
     async fn next(&mut self) -> WatchEvent {
         loop {
-            if let Some(event) = self.queue.pop_front() {
+            if let Some(event) = self.output.pop_front() {
                 return event;
             }
-            match &mut self.session {
-                Some((session, since)) => {
-                    let Err(SessionError(reason)) =
-                        session.next_wake(&mut self.last_seen, &mut self.queue).await
-                    else {
-                        continue;
-                    };
-                    if (self.shared.now)().since(*since) >= MIN_SESSION {
-                        self.attempt = 0;
-                    }
-                    self.must_list = session.listed_at.is_none();
-                    self.session = None;
-                    self.on_lost(reason);
-                }
-                None => self.connect().await,
+            // `unfold` keeps a pending step, so the placeholder is never seen.
+            let state = std::mem::replace(&mut self.state, State::Disconnected);
+            match self.step(state).await {
+                Ok(next) => self.state = next,
+                Err(SessionError(reason)) => self.on_session_lost(reason),
             }
         }
     }
 
-    async fn connect(&mut self) {
+    /// Makes one transition. An error ends the session, and the next state is [`State::Disconnected`].
+    async fn step(&mut self, state: State) -> Result<State, SessionError> {
+        let (last_seen, output) = (&mut self.last_seen, &mut self.output);
+        Ok(match state {
+            State::Disconnected => self.connect().await,
+            State::Watching(mut session, mut next_list) => tokio::select! {
+                stepped = session.step(last_seen, output) => {
+                    stepped?;
+                    State::Watching(session, next_list)
+                }
+                () = &mut next_list => {
+                    session.announce_list(output);
+                    State::Announced(session)
+                }
+                // In other states the request stays pending: it asks for a list that starts after it.
+                () = self.shared.relist.notified() => {
+                    let delay = session.relist_delay();
+                    State::Watching(session, Box::pin(sleep(delay)))
+                }
+            },
+            State::Announced(session) => {
+                let since = (self.shared.now)();
+                let call = session.list();
+                State::Listing(session, RunningList { since, call })
+            }
+            State::Listing(mut session, mut list) => tokio::select! {
+                stepped = session.step(last_seen, output) => {
+                    stepped?;
+                    State::Listing(session, list)
+                }
+                listed = &mut list.call => match listed {
+                    Ok(listing) => {
+                        let cost = (self.shared.now)().since(list.since);
+                        session.on_listed(listing, last_seen, output);
+                        self.must_list = false;
+                        State::Watching(session, Box::pin(sleep(list_interval(cost))))
+                    }
+                    Err(error) => self.ping(session, &error)?,
+                },
+            },
+            State::Pinging(mut session, mut ping) => tokio::select! {
+                stepped = session.step(last_seen, output) => {
+                    stepped?;
+                    State::Pinging(session, ping)
+                }
+                pinged = &mut ping => match pinged {
+                    Ok(()) => State::Watching(session, Box::pin(sleep(LIST_RETRY_DELAY))),
+                    Err(error) => self.ping(session, &error)?,
+                },
+            },
+        })
+    }
+
+    async fn connect(&mut self) -> State {
         if self.attempt > 0 {
             wait_for_retry(&self.shared, retry_delay(&self.shared, self.attempt)).await;
         }
         self.attempt = self.attempt.saturating_add(1);
-        match Session::open(&self.shared, self.must_list, &mut self.last_seen, &mut self.queue).await {
+        match Session::open(
+            &self.shared,
+            self.must_list,
+            &mut self.last_seen,
+            &mut self.output,
+        )
+        .await
+        {
             Ok(session) => {
-                let now = (self.shared.now)();
+                self.connected_at = (self.shared.now)();
+                self.must_list = true;
                 self.last_seen.invalidate_all();
-                self.reason = None;
-                self.misses = 0;
-                self.queue.push_front(WatchEvent::Connected(now));
-                self.session = Some((session, now));
+                self.reported_loss = None;
+                self.failed_attempts = 0;
+                self.output.push_front(WatchEvent::Connected(self.connected_at));
+                State::Watching(Box::new(session), Box::pin(sleep(Duration::ZERO)))
             }
             Err(SessionError(reason)) => {
-                self.misses = self.misses.saturating_add(1);
-                self.on_lost(reason);
+                self.failed_attempts = self.failed_attempts.saturating_add(1);
+                self.report_loss(reason);
                 let next = (self.shared.now)() + retry_delay(&self.shared, self.attempt);
-                self.queue.push_back(WatchEvent::Retrying {
-                    tries: self.misses,
+                self.output.push_back(WatchEvent::Retrying {
+                    tries: self.failed_attempts,
                     next: Some(next),
                 });
+                State::Disconnected
             }
         }
     }
 
+    /// Counts a failed list or ping; the next step is a ping, or the end of the session.
+    fn ping(&self, mut session: Box<Session>, error: &ActionError) -> Result<State, SessionError> {
+        session.list_failures += 1;
+        if session.list_failures >= MAX_LIST_FAILURES {
+            return Err(SessionError(error.to_string()));
+        }
+        let shared = self.shared.clone();
+        let ping = Box::pin(async move { call::ping(&shared).await });
+        Ok(State::Pinging(session, ping))
+    }
+
+    fn on_session_lost(&mut self, reason: String) {
+        // A session that ends immediately is retried with a delay.
+        let lasted = (self.shared.now)().since(self.connected_at) >= MIN_SESSION;
+        self.attempt = if lasted { 1 } else { self.attempt.max(1) };
+        self.report_loss(reason);
+    }
+
     /// Reports that the engine is unreachable, once per reason: a repetition would be no news.
-    fn on_lost(&mut self, reason: String) {
-        if self.reason.as_ref() != Some(&reason) {
+    fn report_loss(&mut self, reason: String) {
+        if self.reported_loss.as_ref() != Some(&reason) {
             tracing::debug!(endpoint = %self.shared.connection.endpoint(), %reason, "engine lost");
-            self.reason = Some(reason.clone());
-            self.queue
+            self.reported_loss = Some(reason.clone());
+            self.output
                 .push_back(WatchEvent::Disconnected((self.shared.now)(), reason));
         }
-        // A session that ends immediately is retried with a delay.
-        self.attempt = self.attempt.max(1);
     }
 }
 

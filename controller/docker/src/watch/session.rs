@@ -1,8 +1,7 @@
-//! One connection to an engine: events, lists and inspects in parallel, until an error ends it.
+//! One connection to an engine: it follows the events and inspects objects in parallel, until an error ends it.
 
 use std::collections::{BTreeSet, VecDeque};
 use std::future::pending;
-use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -14,22 +13,18 @@ use bollard::models::EventMessage;
 use futures::StreamExt;
 use futures::future::BoxFuture;
 use futures::stream::FuturesUnordered;
-use tokio::time::{Interval, Sleep, sleep};
+use tokio::time::{Interval, sleep};
 
-use super::delay_queue::DelayQueue;
 use super::events::{self, EventEffect, Events};
+use super::inspect_queue::InspectQueue;
 use super::last_seen::{InspectNeed, LastSeen};
-use super::pace::{LIST_RETRY_DELAY, MIN_LIST_DISTANCE, list_interval};
+use super::pace::MIN_LIST_DISTANCE;
 use super::queries::{self, Listing};
 use super::stall_detector::StallDetector;
+use crate::Shared;
+use crate::in_flight::CallUpdate;
 use crate::memory_peaks;
-use crate::work_queue::WorkQueue;
-use crate::{Shared, call};
 
-/// Maximum number of parallel inspects. More gain nothing, and older engines do not handle them well.
-const MAX_PARALLEL_INSPECTS: usize = 4;
-/// Number of failures of list or ping, without a complete list in between, that end the session.
-const MAX_LIST_FAILURES: u32 = 3;
 /// Delay of an inspect after a creation. The event may arrive before the response of the call that created the object,
 /// and that call reports the object.
 const CREATED_DELAY: Duration = Duration::from_millis(100);
@@ -41,54 +36,33 @@ const RELEASED_DELAY: Duration = Duration::from_millis(5);
 #[derive(Debug)]
 pub(super) struct SessionError(pub(super) String);
 
-/// State of the periodic list.
-enum ListState {
-    /// Waits until the next list is due.
-    Idle(Pin<Box<Sleep>>),
-    /// [`WatchEvent::Init`] is in the queue. The request follows once the consumer has taken it, so that the list shows
-    /// the effect of every call that the consumer made before.
-    Announced,
-    /// A list is in progress, since this time.
-    Listing(Timestamp, BoxFuture<'static, Result<Listing, ActionError>>),
-    /// The last list failed; a ping shows whether the engine still responds.
-    Pinging(BoxFuture<'static, Result<(), ActionError>>),
-}
+/// Watch events that the consumer has not taken yet.
+pub(super) type Output = VecDeque<WatchEvent>;
+/// Result of an inspect: the object, or `None` when it is gone or not ours.
+type Inspected = Result<Option<Object>, ActionError>;
 
 /// A live connection to an engine.
 pub(super) struct Session {
     shared: Arc<Shared>,
     client: bollard::Docker,
     events: Events,
-    work_queue: WorkQueue,
+    queue: InspectQueue,
     inspects: FuturesUnordered<BoxFuture<'static, (ObjectId, Inspected)>>,
-    backoffs: FuturesUnordered<BoxFuture<'static, ObjectId>>,
-    delays: DelayQueue,
     samples: Interval,
-    list_state: ListState,
-    pub(super) listed_at: Option<Timestamp>,
-    failures: u32,
-    /// Objects that were inspected or created since the list was announced; the list may show an older state of them.
-    inspected: BTreeSet<ObjectId>,
     stall_detector: StallDetector,
+    /// Time of the last complete list.
+    listed_at: Option<Timestamp>,
+    /// Failures of list or ping since then.
+    pub(super) list_failures: u32,
 }
 
-/// Watch events that the consumer has not taken yet.
-type Queue = VecDeque<WatchEvent>;
-/// Result of an inspect: the object, or `None` when it is gone or not ours.
-type Inspected = Result<Option<Object>, ActionError>;
-
-/// Reason for a wake-up of the session.
-enum Wake {
+/// Input of the session, except that of its list.
+enum Input {
     Event(Option<Result<EventMessage, Error>>),
     Inspected(ObjectId, Inspected),
-    BackoffOver(ObjectId),
-    DelayOver(ObjectId),
+    InspectDue,
     CallsUpdated,
     SampleDue,
-    RelistRequested,
-    ListDue,
-    Listed(Timestamp, Result<Listing, ActionError>),
-    Pinged(Result<(), ActionError>),
 }
 
 impl Session {
@@ -98,30 +72,29 @@ impl Session {
     pub(super) async fn open(
         shared: &Arc<Shared>,
         must_list: bool,
-        known: &mut LastSeen,
-        queue: &mut Queue,
+        last_seen: &mut LastSeen,
+        output: &mut Output,
     ) -> Result<Self, SessionError> {
         let client = shared
             .connection
             .client()
             .map_err(|error| SessionError(error.to_string()))?;
         let subscribed_at = (shared.now)();
-        // Updates from before this session are older than its first list.
-        drop(shared.in_flight.take_updates());
+        let mut queue = InspectQueue::default();
+        // Earlier updates are older than the first list of this session.
+        for id in shared.in_flight.restart() {
+            queue.hold(ObjectId::Container(id));
+        }
         let mut session = Self {
             events: events::subscribe(&client, subscribed_at),
             shared: shared.clone(),
             client,
-            work_queue: WorkQueue::default(),
+            queue,
             inspects: FuturesUnordered::new(),
-            backoffs: FuturesUnordered::new(),
-            delays: DelayQueue::default(),
             samples: tokio::time::interval(memory_peaks::SAMPLE_INTERVAL),
-            list_state: ListState::Idle(Box::pin(sleep(Duration::ZERO))),
-            listed_at: None,
-            failures: 0,
-            inspected: BTreeSet::new(),
             stall_detector: StallDetector::new(subscribed_at),
+            listed_at: None,
+            list_failures: 0,
         };
         let mut test = Box::pin(queries::test_connection(
             shared,
@@ -132,7 +105,7 @@ impl Session {
             // The event stream is polled first, so that the subscription is sent before the ping.
             tokio::select! {
                 biased;
-                event = session.events.next() => session.on_event(event, known, queue)?,
+                event = session.events.next() => session.on_event(event, last_seen, output)?,
                 result = &mut test => return match result {
                     Ok(()) => Ok(session),
                     Err(error) => Err(SessionError(error.to_string())),
@@ -141,89 +114,58 @@ impl Session {
         }
     }
 
-    /// Waits for the next wake-up and handles it.
-    pub(super) async fn next_wake(
+    /// Starts the inspects that are due, waits for the next input and handles it.
+    ///
+    /// Cancel-safe: only the wait for the input suspends.
+    pub(super) async fn step(
         &mut self,
-        known: &mut LastSeen,
-        queue: &mut Queue,
+        last_seen: &mut LastSeen,
+        output: &mut Output,
     ) -> Result<(), SessionError> {
-        let in_flight = &self.shared.in_flight;
-        let has_call = |id: &ObjectId| matches!(id, ObjectId::Container(id) if in_flight.contains(id));
-        while let Some(id) = self.work_queue.next(MAX_PARALLEL_INSPECTS, has_call) {
+        self.on_calls_updated(last_seen, output);
+        if !output.is_empty() {
+            return Ok(());
+        }
+        while let Some(id) = self.queue.pop((self.shared.now)()) {
             let inspect = queries::inspect(self.client.clone(), self.shared.clone(), id);
             self.inspects.push(Box::pin(inspect));
         }
-        if matches!(self.list_state, ListState::Announced) {
-            let list = Box::pin(queries::list(self.client.clone()));
-            self.list_state = ListState::Listing((self.shared.now)(), list);
-        }
-        match self.next().await {
-            Wake::Event(event) => self.on_event(event, known, queue)?,
-            Wake::Inspected(id, result) => self.on_inspected(&id, result, known, queue),
-            Wake::BackoffOver(id) => self.work_queue.backoff_over(&id),
-            Wake::DelayOver(id) => self.work_queue.mark(id),
-            Wake::CallsUpdated => self.on_calls_updated(known, queue),
-            Wake::SampleDue => self.shared.peaks.sample_all(),
-            Wake::RelistRequested => self.schedule_list(self.list_delay()),
-            Wake::ListDue => {
-                self.inspected.clear();
-                self.list_state = ListState::Announced;
-                queue.push_back(WatchEvent::Init);
-            }
-            Wake::Listed(since, Ok(listing)) => {
-                self.on_listed(listing, known, queue);
-                let now = (self.shared.now)();
-                self.listed_at = Some(now);
-                self.schedule_list(list_interval(now.since(since)));
-            }
-            Wake::Listed(_, Err(error)) | Wake::Pinged(Err(error)) => self.on_failed(&error)?,
-            Wake::Pinged(Ok(())) => self.schedule_list(LIST_RETRY_DELAY),
+        match self.next_input().await {
+            Input::Event(event) => self.on_event(event, last_seen, output)?,
+            Input::Inspected(id, result) => self.on_inspected(&id, result, last_seen, output),
+            Input::SampleDue => self.shared.peaks.sample_all(),
+            // The next step handles both.
+            Input::InspectDue | Input::CallsUpdated => {}
         }
         Ok(())
     }
 
-    /// Returns the first source that is ready. The choice is random, so that a burst of events cannot delay inspects.
-    async fn next(&mut self) -> Wake {
-        let Self {
-            events,
-            inspects,
-            backoffs,
-            delays,
-            samples,
-            list_state,
-            shared,
-            ..
-        } = self;
-        let idle = matches!(list_state, ListState::Idle(_));
-        let list_state = async {
-            match list_state {
-                ListState::Idle(due) => {
-                    due.await;
-                    Wake::ListDue
-                }
-                ListState::Listing(since, list) => Wake::Listed(*since, list.await),
-                ListState::Pinging(ping) => Wake::Pinged(ping.await),
-                ListState::Announced => pending().await,
+    /// Returns the first input that is ready. The choice is random, so that a burst of events cannot delay inspects.
+    async fn next_input(&mut self) -> Input {
+        let next_due = self
+            .queue
+            .next_due()
+            .map(|due| sleep(due.since((self.shared.now)())));
+        let inspect_due = async {
+            match next_due {
+                Some(delay) => delay.await,
+                None => pending().await,
             }
         };
         tokio::select! {
-            event = events.next() => Wake::Event(event),
-            Some((id, result)) = inspects.next() => Wake::Inspected(id, result),
-            Some(id) = backoffs.next() => Wake::BackoffOver(id),
-            id = delays.next_expired() => Wake::DelayOver(id),
-            _ = samples.tick(), if !shared.peaks.is_empty() => Wake::SampleDue,
-            () = shared.in_flight.updated() => Wake::CallsUpdated,
-            // During a list the request stays pending: it asks for a list that starts after it.
-            () = shared.relist.notified(), if idle => Wake::RelistRequested,
-            wake = list_state => wake,
+            event = self.events.next() => Input::Event(event),
+            Some((id, result)) = self.inspects.next() => Input::Inspected(id, result),
+            () = inspect_due => Input::InspectDue,
+            () = self.shared.in_flight.updated() => Input::CallsUpdated,
+            _ = self.samples.tick(), if !self.shared.peaks.is_empty() => Input::SampleDue,
         }
     }
 
     fn on_event(
         &mut self,
         event: Option<Result<EventMessage, Error>>,
-        known: &mut LastSeen,
-        queue: &mut Queue,
+        last_seen: &mut LastSeen,
+        output: &mut Output,
     ) -> Result<(), SessionError> {
         let event = match event {
             Some(Ok(event)) => event,
@@ -232,26 +174,28 @@ impl Session {
             }
             None => return Err(SessionError("the event stream ended".to_owned())),
         };
-        self.on_calls_updated(known, queue);
+        // First the calls, so that the queue holds the object before it handles an event of the call.
+        self.on_calls_updated(last_seen, output);
         self.stall_detector.on_event();
+        let now = (self.shared.now)();
         for effect in events::effects(&event) {
             match effect {
-                EventEffect::Created(id) if known.contains(&id) => {}
-                EventEffect::Created(id) => self.delays.insert(id, CREATED_DELAY),
-                EventEffect::Changed(id) => self.on_changed(id),
-                EventEffect::ChangedIfKnown(id) if known.container(&id).is_some() => {
-                    self.on_changed(ObjectId::Container(id));
+                EventEffect::Created(id) if last_seen.contains(&id) => {}
+                EventEffect::Created(id) => self.queue.delay(id, now + CREATED_DELAY),
+                EventEffect::Changed(id) => self.queue.mark_changed(id, now),
+                EventEffect::ChangedIfKnown(id) if last_seen.container(&id).is_some() => {
+                    self.queue.mark_changed(ObjectId::Container(id), now);
                 }
                 EventEffect::ChangedIfKnown(_) => {}
                 EventEffect::Stopped(id, at) => {
-                    if !known.ran_since(&id, at) && !self.shared.own_stops.is_ours(&id, at) {
-                        queue.push_back(WatchEvent::Stopped(id, at));
+                    if !last_seen.ran_since(&id, at) && !self.shared.own_stops.is_ours(&id, at) {
+                        output.push_back(WatchEvent::Stopped(id, at));
                     }
                 }
                 EventEffect::OutOfMemory(id, at) => {
                     self.shared.peaks.sample_one(&id);
-                    if !known.ran_since(&id, at) {
-                        queue.push_back(WatchEvent::OutOfMemory(id, at));
+                    if !last_seen.ran_since(&id, at) {
+                        output.push_back(WatchEvent::OutOfMemory(id, at));
                     }
                 }
             }
@@ -259,95 +203,104 @@ impl Session {
         Ok(())
     }
 
-    /// Marks a changed object for an inspect. During a call of this backend the inspect follows when the call ends.
-    fn on_changed(&mut self, id: ObjectId) {
-        if self.has_call_in_flight(&id) {
-            self.stall_detector.on_event_during_call(id);
-        } else {
-            self.delays.remove(&id);
-            self.work_queue.mark(id);
-        }
-    }
-
-    fn has_call_in_flight(&self, id: &ObjectId) -> bool {
-        matches!(id, ObjectId::Container(id) if self.shared.in_flight.contains(id))
-    }
-
-    /// Reports the objects that calls of this backend created, and schedules inspects of those whose calls ended.
-    fn on_calls_updated(&mut self, known: &mut LastSeen, queue: &mut Queue) {
-        let updates = self.shared.in_flight.take_updates();
-        for object in updates.created {
-            let id = object.id();
-            if !known.contains(&id) {
-                known.on_created(&object);
-                self.delays.remove(&id);
-                self.inspected.insert(id);
-                queue.push_back(WatchEvent::Apply(object));
+    /// Applies the updates of calls to the queue, and reports the objects that calls created.
+    fn on_calls_updated(&mut self, last_seen: &mut LastSeen, output: &mut Output) {
+        for update in self.shared.in_flight.take_updates() {
+            let now = (self.shared.now)();
+            match update {
+                CallUpdate::Started(id) => self.queue.hold(ObjectId::Container(id)),
+                CallUpdate::Ended(id) => {
+                    let had_event = self.queue.release(ObjectId::Container(id), now + RELEASED_DELAY);
+                    self.stall_detector.on_call_ended(had_event, now);
+                }
+                CallUpdate::Created(object) => {
+                    let id = object.id();
+                    if !last_seen.contains(&id) {
+                        last_seen.on_created(&object);
+                        self.queue.on_created(id, now);
+                        output.push_back(WatchEvent::Apply(object));
+                    }
+                }
             }
         }
-        for id in updates.released {
-            let id = ObjectId::Container(id);
-            self.stall_detector.on_call_ended(&id, (self.shared.now)());
-            self.delays.insert(id, RELEASED_DELAY);
-        }
     }
 
-    fn on_inspected(&mut self, id: &ObjectId, result: Inspected, known: &mut LastSeen, queue: &mut Queue) {
+    fn on_inspected(
+        &mut self,
+        id: &ObjectId,
+        result: Inspected,
+        last_seen: &mut LastSeen,
+        output: &mut Output,
+    ) {
+        let now = (self.shared.now)();
         match result {
             Ok(Some(object)) => {
-                self.work_queue.done(id);
-                self.inspected.insert(id.clone());
-                known.on_applied(&object);
+                let unannounced = self.queue.finish(id);
+                last_seen.on_applied(&object);
                 if let Object::Container(container) = &object
-                    && self.stall_detector.on_inspected(container, (self.shared.now)())
+                    && unannounced
+                    && self.stall_detector.is_overdue(container, now)
                 {
-                    self.subscribe_again(queue);
+                    self.subscribe_again(output);
                 }
-                queue.push_back(WatchEvent::Apply(object));
+                output.push_back(WatchEvent::Apply(object));
             }
             Ok(None) => {
-                self.work_queue.done(id);
-                self.inspected.insert(id.clone());
+                self.queue.finish(id);
                 if let ObjectId::Container(id) = id {
                     self.shared.peaks.forget(id);
                 }
-                if known.on_deleted(id) {
-                    queue.push_back(WatchEvent::Delete(id.clone()));
+                if last_seen.on_deleted(id) {
+                    output.push_back(WatchEvent::Delete(id.clone()));
                 }
             }
             Err(error) => {
-                let backoff = self.work_queue.failed(id);
+                let backoff = self.queue.fail(id, now);
                 tracing::debug!(?id, %error, ?backoff, "inspect failed");
-                let id = id.clone();
-                self.backoffs.push(Box::pin(async move {
-                    sleep(backoff).await;
-                    id
-                }));
             }
         }
     }
 
-    fn on_listed(&mut self, listing: Listing, known: &mut LastSeen, queue: &mut Queue) {
-        self.failures = 0;
-        if self.stall_detector.is_stalled((self.shared.now)()) {
-            self.subscribe_again(queue);
+    /// Starts a list: the consumer learns it before the engine does.
+    pub(super) fn announce_list(&mut self, output: &mut Output) {
+        self.queue.start_list();
+        output.push_back(WatchEvent::Init);
+    }
+
+    /// The request of an announced list.
+    pub(super) fn list(&self) -> BoxFuture<'static, Result<Listing, ActionError>> {
+        Box::pin(queries::list(self.client.clone()))
+    }
+
+    /// Delay of a requested list, so that lists keep their minimum distance.
+    pub(super) fn relist_delay(&self) -> Duration {
+        let elapsed = self
+            .listed_at
+            .map_or(MIN_LIST_DISTANCE, |at| (self.shared.now)().since(at));
+        MIN_LIST_DISTANCE.saturating_sub(elapsed)
+    }
+
+    /// Reports a complete list, and queues the containers that are new or have changed.
+    pub(super) fn on_listed(&mut self, listing: Listing, last_seen: &mut LastSeen, output: &mut Output) {
+        let now = (self.shared.now)();
+        self.listed_at = Some(now);
+        self.list_failures = 0;
+        if self.stall_detector.is_stalled(now) {
+            self.subscribe_again(output);
         }
         let mut reported = BTreeSet::new();
         for listed in listing.containers {
             let id = ObjectId::Container(listed.container.id.clone());
-            if self.inspected.contains(&id)
+            if self.queue.is_newer_than_list(&id)
                 || self.shared.owned_ids.has_inherited_labels(&listed.container.id)
             {
                 continue;
             }
-            let (container, need) = known.on_listed(listed);
+            let (container, need) = last_seen.on_listed(listed);
             if need != InspectNeed::None {
-                if !self.work_queue.contains(&id) {
-                    self.stall_detector.expect_event(container.id.clone());
-                }
-                self.work_queue.mark(id.clone());
+                self.queue.mark_listed(id.clone(), now);
             }
-            queue.push_back(WatchEvent::Apply(Object::Container(container)));
+            output.push_back(WatchEvent::Apply(Object::Container(container)));
             reported.insert(id);
         }
         let networks = listing
@@ -360,46 +313,23 @@ impl Session {
             .map(|volume| Object::Volume(Arc::new(volume)));
         for object in networks.chain(volumes) {
             let id = object.id();
-            if !self.inspected.contains(&id) {
-                known.on_applied(&object);
-                queue.push_back(WatchEvent::Apply(object));
+            if !self.queue.is_newer_than_list(&id) {
+                last_seen.on_applied(&object);
+                output.push_back(WatchEvent::Apply(object));
                 reported.insert(id);
             }
         }
-        known.retain(|id| reported.contains(id) || self.inspected.contains(id));
-        queue.extend(known.take_retagged());
-        queue.push_back(WatchEvent::InitDone);
-    }
-
-    /// Counts a failed list or ping; the next step is a ping, or the end of the session.
-    fn on_failed(&mut self, error: &ActionError) -> Result<(), SessionError> {
-        self.failures += 1;
-        if self.failures >= MAX_LIST_FAILURES {
-            return Err(SessionError(error.to_string()));
-        }
-        let shared = self.shared.clone();
-        self.list_state = ListState::Pinging(Box::pin(async move { call::ping(&shared).await }));
-        Ok(())
+        last_seen.retain(|id| reported.contains(id) || self.queue.is_newer_than_list(id));
+        output.extend(last_seen.take_retagged());
+        output.push_back(WatchEvent::InitDone);
     }
 
     /// Replaces a stalled event stream by a new subscription.
-    fn subscribe_again(&mut self, queue: &mut Queue) {
+    fn subscribe_again(&mut self, output: &mut Output) {
         tracing::warn!("the engine's event stream is stalled: subscribing again");
         let now = (self.shared.now)();
         self.events = events::subscribe(&self.client, now);
         self.stall_detector = StallDetector::new(now);
-        queue.push_back(WatchEvent::StreamStalled);
-    }
-
-    fn schedule_list(&mut self, delay: Duration) {
-        self.list_state = ListState::Idle(Box::pin(sleep(delay)));
-    }
-
-    /// Delay of a requested list, so that lists keep their minimum distance.
-    fn list_delay(&self) -> Duration {
-        let elapsed = self
-            .listed_at
-            .map_or(MIN_LIST_DISTANCE, |at| (self.shared.now)().since(at));
-        MIN_LIST_DISTANCE.saturating_sub(elapsed)
+        output.push_back(WatchEvent::StreamStalled);
     }
 }

@@ -3,11 +3,9 @@
 //! Two observations prove a stall: a list shows a change that has had no event for [`MAX_EVENT_DELAY`], or a finished call
 //! of this backend has had no event for that time.
 
-use std::collections::BTreeSet;
 use std::time::Duration;
 
-use argus_core::ident::ContainerId;
-use argus_core::observed::{Container, ObjectId};
+use argus_core::observed::Container;
 use argus_core::time::Timestamp;
 
 /// Maximum delay of an event. An older change without an event proves that the stream is stalled.
@@ -17,10 +15,6 @@ const MAX_EVENT_DELAY: Duration = Duration::from_secs(5);
 #[derive(Debug)]
 pub(super) struct StallDetector {
     subscribed_at: Timestamp,
-    /// Containers that a list showed as new or changed before any event did.
-    unconfirmed: BTreeSet<ContainerId>,
-    /// Objects that had an event during a call of this backend on them.
-    confirmed: BTreeSet<ObjectId>,
     /// End of the oldest call without any event since its start; `None` after every event.
     silent_since: Option<Timestamp>,
 }
@@ -30,8 +24,6 @@ impl StallDetector {
     pub(super) fn new(now: Timestamp) -> Self {
         Self {
             subscribed_at: now,
-            unconfirmed: BTreeSet::new(),
-            confirmed: BTreeSet::new(),
             silent_since: None,
         }
     }
@@ -41,28 +33,16 @@ impl StallDetector {
         self.silent_since = None;
     }
 
-    /// Records an event of an object on which a call of this backend is in flight.
-    pub(super) fn on_event_during_call(&mut self, id: ObjectId) {
-        self.confirmed.insert(id);
-    }
-
     /// Records the end of a call of this backend, which must have caused at least one event.
-    pub(super) fn on_call_ended(&mut self, id: &ObjectId, now: Timestamp) {
-        if !self.confirmed.remove(id) {
+    pub(super) fn on_call_ended(&mut self, had_event: bool, now: Timestamp) {
+        if !had_event {
             self.silent_since.get_or_insert(now);
         }
     }
 
-    /// Records that a list shows a change without an event.
-    pub(super) fn expect_event(&mut self, id: ContainerId) {
-        self.unconfirmed.insert(id);
-    }
-
-    /// Takes the time of an unconfirmed change from an inspect; returns true when that proves a stall.
-    pub(super) fn on_inspected(&mut self, container: &Container, now: Timestamp) -> bool {
-        if !self.unconfirmed.remove(&container.id) {
-            return false;
-        }
+    /// True when the last change of an inspected container has had no event for [`MAX_EVENT_DELAY`]. The caller knows that
+    /// there was none.
+    pub(super) fn is_overdue(&self, container: &Container, now: Timestamp) -> bool {
         let info = container.inspect.as_ref();
         let times = [
             info.and_then(|info| info.started_at),
@@ -88,13 +68,11 @@ mod tests {
 
     #[test]
     fn a_call_without_an_event_is_a_stall_after_five_seconds() {
-        let id = ObjectId::Volume("a".into());
         let at = |seconds: i64| Timestamp(seconds * 1000);
         let mut detector = StallDetector::new(at(0));
-        detector.on_event_during_call(id.clone());
-        detector.on_call_ended(&id, at(1));
+        detector.on_call_ended(true, at(1));
         assert!(!detector.is_stalled(at(100)));
-        detector.on_call_ended(&id, at(101));
+        detector.on_call_ended(false, at(101));
         assert!(!detector.is_stalled(at(106)));
         assert!(detector.is_stalled(at(107)));
         detector.on_event();
