@@ -101,9 +101,9 @@ impl InspectQueue {
         entry.require(now);
     }
 
-    /// Requires an inspect at the given time.
-    pub(super) fn delay(&mut self, id: ObjectId, until: Timestamp) {
-        self.entries.entry(id).or_default().require(until);
+    /// Requires an inspect at the given time or earlier.
+    pub(super) fn require(&mut self, id: ObjectId, at: Timestamp) {
+        self.entries.entry(id).or_default().require(at);
     }
 
     /// Records an object that a call of this backend created and that is known without an inspect. Cancels a delay.

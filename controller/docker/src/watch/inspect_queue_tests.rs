@@ -71,8 +71,8 @@ fn the_number_of_parallel_inspects_is_limited() {
 #[test]
 fn a_delay_ends_early_after_an_event_and_never_after_the_creation_is_reported() {
     let mut queue = InspectQueue::default();
-    queue.delay(id("created"), at(100));
-    queue.delay(id("changed"), at(100));
+    queue.require(id("created"), at(100));
+    queue.require(id("changed"), at(100));
     queue.on_created(id("created"), at(1));
     assert_eq!(queue.pop(at(2)), None);
     queue.mark_changed(id("changed"), at(2));
@@ -136,7 +136,7 @@ fn an_inspected_object_is_newer_than_the_running_list_only() {
 enum Op {
     MarkChanged(u8),
     MarkListed(u8),
-    Delay(u8),
+    Require(u8),
     Created(u8),
     Hold(u8),
     Release(u8),
@@ -152,7 +152,7 @@ fn ops() -> impl Strategy<Value = Vec<Op>> {
     let op = prop_oneof![
         4 => object().prop_map(Op::MarkChanged),
         2 => object().prop_map(Op::MarkListed),
-        1 => object().prop_map(Op::Delay),
+        1 => object().prop_map(Op::Require),
         1 => object().prop_map(Op::Created),
         2 => object().prop_map(Op::Hold),
         2 => object().prop_map(Op::Release),
@@ -185,7 +185,7 @@ impl Rules {
         self.delayed.remove(&object);
     }
 
-    fn delay(&mut self, object: u8, span: i64) {
+    fn require(&mut self, object: u8, span: i64) {
         let until = self.now + span;
         if self.dirty.insert(object) {
             self.delayed.insert(object, until);
@@ -229,9 +229,9 @@ fn apply(queue: &mut InspectQueue, rules: &mut Rules, op: &Op) {
             queue.mark_listed(name(object), now);
             rules.mark(object);
         }
-        Op::Delay(object) => {
-            queue.delay(name(object), now + Duration::from_millis(100));
-            rules.delay(object, 100);
+        Op::Require(object) => {
+            queue.require(name(object), now + Duration::from_millis(100));
+            rules.require(object, 100);
         }
         Op::Created(object) => {
             queue.on_created(name(object), now);
@@ -253,7 +253,7 @@ fn apply(queue: &mut InspectQueue, rules: &mut Rules, op: &Op) {
             if rules.held.remove(&object) {
                 rules.dirty.remove(&object);
             }
-            rules.delay(object, 5);
+            rules.require(object, 5);
         }
         Op::Pop => {
             if let Some(popped) = queue.pop(now) {

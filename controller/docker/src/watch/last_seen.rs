@@ -126,25 +126,15 @@ impl LastSeen {
                     .as_ref()
                     .map(|info| info.health.as_ref().map(|health| health.status));
                 let need = match known_health {
-                    Some(known) if known == health || health.is_none() => InspectNeed::None,
-                    Some(_) => InspectNeed::Changed,
-                    None => InspectNeed::New,
-                };
-                let need = if entry.is_current || need == InspectNeed::Changed {
-                    need
-                } else {
-                    InspectNeed::New
+                    Some(known) if known != health && health.is_some() => InspectNeed::Changed,
+                    Some(_) if entry.is_current => InspectNeed::None,
+                    Some(_) | None => InspectNeed::NotInspected,
                 };
                 return (old.clone(), need);
             }
-            let need = if entry.is_current {
-                InspectNeed::Changed
-            } else {
-                InspectNeed::New
-            };
-            return (self.report(container), need);
+            return (self.report(container), InspectNeed::Changed);
         }
-        (self.report(container), InspectNeed::New)
+        (self.report(container), InspectNeed::Changed)
     }
 
     /// Adds or replaces a container that still needs an inspect.
@@ -164,9 +154,9 @@ impl LastSeen {
 pub(super) enum InspectNeed {
     /// The container is as known.
     None,
-    /// The container is new, or was not inspected in this session.
-    New,
-    /// The container differs from the known state, although no event reported a change.
+    /// The container is as known, but was not inspected in this session.
+    NotInspected,
+    /// The container is new or differs from the known state.
     Changed,
 }
 
@@ -239,11 +229,11 @@ mod tests {
         let mut known = LastSeen::default();
         assert_eq!(
             list(&mut known, ContainerState::Running, "web:1"),
-            InspectNeed::New
+            InspectNeed::Changed
         );
         assert_eq!(
             list(&mut known, ContainerState::Running, "web:1"),
-            InspectNeed::New
+            InspectNeed::NotInspected
         );
         apply_inspected(&mut known);
         assert_eq!(
@@ -280,7 +270,7 @@ mod tests {
             health: None,
         };
         let (reported, need) = known.on_listed(listed);
-        assert_eq!(need, InspectNeed::New);
+        assert_eq!(need, InspectNeed::NotInspected);
         assert!(reported.inspect.is_some());
     }
 

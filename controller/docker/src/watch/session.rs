@@ -29,8 +29,8 @@ use crate::memory_peaks;
 /// and that call reports the object.
 const CREATED_DELAY: Duration = Duration::from_millis(100);
 /// Delay of an inspect after a call of this backend. The response and the last event of a call arrive at about the same
-/// time, and one inspect should show the effect of both.
-const RELEASED_DELAY: Duration = Duration::from_millis(5);
+/// time, and one inspect should show the effect of both. Timestamps are cut to milliseconds, so the delay is 5 to 6 ms.
+const RELEASED_DELAY: Duration = Duration::from_millis(6);
 
 /// Reason for the end of a session.
 #[derive(Debug)]
@@ -181,7 +181,7 @@ impl Session {
         for effect in events::effects(&event) {
             match effect {
                 EventEffect::Created(id) if last_seen.contains(&id) => {}
-                EventEffect::Created(id) => self.queue.delay(id, now + CREATED_DELAY),
+                EventEffect::Created(id) => self.queue.require(id, now + CREATED_DELAY),
                 EventEffect::Changed(id) => self.queue.mark_changed(id, now),
                 EventEffect::ChangedIfKnown(id) if last_seen.container(&id).is_some() => {
                     self.queue.mark_changed(ObjectId::Container(id), now);
@@ -297,8 +297,10 @@ impl Session {
                 continue;
             }
             let (container, need) = last_seen.on_listed(listed);
-            if need != InspectNeed::None {
-                self.queue.mark_listed(id.clone(), now);
+            match need {
+                InspectNeed::None => {}
+                InspectNeed::NotInspected => self.queue.require(id.clone(), now),
+                InspectNeed::Changed => self.queue.mark_listed(id.clone(), now),
             }
             output.push_back(WatchEvent::Apply(Object::Container(container)));
             reported.insert(id);
