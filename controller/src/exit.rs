@@ -2,6 +2,7 @@
 
 use std::process::ExitCode;
 
+pub(crate) use argus_backend::http1::format_chain;
 use argus_core::status::error_id;
 use argus_crds::error::{Code, Reason, StructuredError};
 use argus_reconciler::clock;
@@ -248,21 +249,6 @@ pub(crate) fn add_time(error: StructuredError) -> StructuredError {
     error.error_id(id).timestamp(at)
 }
 
-/// Formats an error with its chain of causes, each once.
-pub(crate) fn format_chain(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut source = error.source();
-    while let Some(cause) = source {
-        let cause_text = cause.to_string();
-        if !text.contains(&cause_text) {
-            text.push_str(": ");
-            text.push_str(&cause_text);
-        }
-        source = cause.source();
-    }
-    text
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -282,14 +268,5 @@ mod tests {
         ] {
             assert_eq!(Exit::from_code(code).number(), exit, "{code}");
         }
-    }
-
-    #[test]
-    fn error_chain_contains_each_cause_once() {
-        #[derive(Debug, thiserror::Error)]
-        #[error("cannot read `x`")]
-        struct Outer(#[source] std::io::Error);
-        let error = Outer(std::io::Error::other("disk is gone"));
-        assert_eq!(format_chain(&error), "cannot read `x`: disk is gone");
     }
 }

@@ -5,6 +5,7 @@
 
 use std::collections::BTreeSet;
 
+use argus_backend::http1::format_chain;
 use argus_core::ident::{Protocol, ProtocolPort};
 use argus_core::outcome::{ActionError, PortOwner, PortRefusal};
 use bollard::errors::Error;
@@ -103,7 +104,7 @@ pub(crate) fn classify_response(op: Op, status: u16, message: &str) -> ActionErr
 /// Classifies a failure without a response.
 pub(crate) fn classify_transport(error: &Error) -> ActionError {
     match error {
-        Error::HyperLegacyError { err } if err.is_connect() => ActionError::Unreachable(with_causes(err)),
+        Error::HyperLegacyError { err } if err.is_connect() => ActionError::Unreachable(format_chain(err)),
         Error::SocketNotFoundError(_) => ActionError::Unreachable(error.to_string()),
         Error::DockerResponseServerError { status_code, message } => {
             ActionError::Unknown(format!("status {status_code}: {message}"))
@@ -112,9 +113,9 @@ pub(crate) fn classify_transport(error: &Error) -> ActionError {
         | Error::InvalidURIError { .. }
         | Error::InvalidURIPartsError { .. }
         | Error::URLEncodedError { .. }
-        | Error::UnsupportedURISchemeError { .. } => ActionError::Rejected(with_causes(error)),
+        | Error::UnsupportedURISchemeError { .. } => ActionError::Rejected(format_chain(error)),
         // After all other failures the call may have had its effect: a cut connection, a truncated or invalid body.
-        _ => ActionError::ConnectionLost(with_causes(error)),
+        _ => ActionError::ConnectionLost(format_chain(error)),
     }
 }
 
@@ -327,21 +328,6 @@ fn retry_after(text: &str) -> Option<std::time::Duration> {
     let rest = text.get(at..)?.trim_start_matches([':', ' ', '=', '"']);
     let digits: String = rest.chars().take_while(char::is_ascii_digit).collect();
     digits.parse().ok().map(std::time::Duration::from_secs)
-}
-
-/// The message of an error with the messages of its causes; `hyper` stores the reason in the source.
-fn with_causes(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut source = error.source();
-    while let Some(cause) = source {
-        let cause_text = cause.to_string();
-        if !text.ends_with(&cause_text) {
-            text.push_str(": ");
-            text.push_str(&cause_text);
-        }
-        source = cause.source();
-    }
-    text
 }
 
 #[cfg(test)]

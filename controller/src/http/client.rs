@@ -4,15 +4,13 @@ use std::future::Future;
 use std::io;
 use std::net::SocketAddr;
 use std::path::Path;
-use std::pin::pin;
 use std::time::Duration;
 
+use argus_backend::http1::{self, format_chain};
 use argus_crds::error::StructuredError;
 use bytes::Bytes;
-use futures::future::{Either, select};
-use http_body_util::{BodyExt as _, Full, Limited};
+use http_body_util::Full;
 use hyper::{Method, Request};
-use hyper_util::rt::TokioIo;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpStream, UnixStream};
 
@@ -105,11 +103,7 @@ async fn send_over<S>(
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
-    let broken =
-        |error: &dyn std::error::Error| ClientError::InvalidResponse(crate::exit::format_chain(error));
-    let (mut sender, connection) = hyper::client::conn::http1::handshake(TokioIo::new(stream))
-        .await
-        .map_err(|error| broken(&error))?;
+    let broken = |error: &dyn std::error::Error| ClientError::InvalidResponse(format_chain(error));
     let request = Request::builder()
         .method(method)
         .uri(path)
@@ -117,22 +111,9 @@ where
         .header("content-type", "application/json")
         .body(Full::new(body))
         .map_err(|error| broken(&error))?;
-    let response = pin!(async move {
-        let response = sender
-            .send_request(request)
-            .await
-            .map_err(|error| broken(&error))?;
-        let status = response.status();
-        let body = Limited::new(response.into_body(), MAX_RESPONSE).collect().await;
-        body.map(|body| (status, body.to_bytes()))
-            .map_err(|error| ClientError::InvalidResponse(error.to_string()))
-    });
-    // The connection makes progress only while its future is polled.
-    let completed = match select(response, pin!(connection)).await {
-        Either::Left((completed, _)) => completed,
-        Either::Right((_, response)) => response.await,
-    };
-    let (status, body) = completed?;
+    let response = http1::exchange(stream, request, Some(MAX_RESPONSE)).await;
+    let (head, body) = response.map_err(|error| broken(&*error))?.into_parts();
+    let status = head.status;
     if status.is_success() {
         return Ok(body);
     }

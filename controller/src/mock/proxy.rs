@@ -3,14 +3,11 @@
 use std::path::Path;
 use std::time::Duration;
 
+use argus_backend::http1::exchange;
 use argus_crds::error::Code;
 use argus_mock::{MockReply, Recording, Request, Target, end_to_end_headers};
 use argus_reconciler::clock;
-use argus_reconciler::supervise::task_set::TaskSet;
-use bytes::Bytes;
-use http_body_util::{BodyExt, Full, Limited};
-use hyper::client::conn::http1;
-use hyper_util::rt::TokioIo;
+use http_body_util::Full;
 use serde_json::json;
 use tokio::net::TcpStream;
 
@@ -48,21 +45,14 @@ type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
 async fn send(request: &Request, path: &str, to: &Target) -> Result<MockReply, BoxError> {
     let stream = TcpStream::connect((to.address.0.as_str(), to.address.1)).await?;
-    let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await?;
-    // Dropped with this function, which closes the connection.
-    let mut connection_task: TaskSet<(), _> = TaskSet::default();
-    connection_task.start((), connection);
     let mut forwarded = hyper::Request::builder()
         .method(request.method.as_str())
         .uri(to.path(path));
     for (name, value) in to.headers(request) {
         forwarded = forwarded.header(name, value);
     }
-    let response = sender
-        .send_request(forwarded.body(Full::new(request.body.clone()))?)
-        .await?;
-    let (head, body) = response.into_parts();
-    let body: Bytes = Limited::new(body, MAX_BODY).collect().await?.to_bytes();
+    let forwarded = forwarded.body(Full::new(request.body.clone()))?;
+    let (head, body) = exchange(stream, forwarded, Some(MAX_BODY)).await?.into_parts();
     let headers = head.headers.iter().map(|(name, value)| {
         (
             name.as_str().to_owned(),

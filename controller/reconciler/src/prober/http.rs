@@ -2,11 +2,10 @@
 
 use std::net::SocketAddr;
 
-use bytes::Bytes;
-use http_body_util::Empty;
+use argus_backend::http1::{exchange, format_chain};
+use http_body_util::Full;
 use hyper::header::{HOST, USER_AGENT};
 use hyper::{Request, StatusCode};
-use hyper_util::rt::TokioIo;
 use tokio::net::TcpStream;
 
 use super::probe_history::ProbeReply;
@@ -26,30 +25,14 @@ async fn get(address: SocketAddr, path: &str) -> Result<StatusCode, String> {
     let stream = TcpStream::connect(address)
         .await
         .map_err(|error| error.to_string())?;
-    let (mut sender, connection) = hyper::client::conn::http1::handshake(TokioIo::new(stream))
-        .await
-        .map_err(|error| chain(&error))?;
     // Many servers refuse unknown hosts; all accept this one.
     let request = Request::get(path)
         .header(HOST, format!("localhost:{}", address.port()))
         .header(USER_AGENT, "argus-probe")
-        .body(Empty::<Bytes>::new())
+        .body(Full::default())
         .map_err(|error| error.to_string())?;
-    let response = sender.send_request(request);
-    tokio::pin!(connection, response);
-    // The connection is polled here. If it ends first, the response is available or will never be.
-    tokio::select! {
-        response = &mut response => response.map(|response| response.status()).map_err(|error| chain(&error)),
-        ended = &mut connection => match ended {
-            Err(error) => Err(chain(&error)),
-            Ok(()) => response.await.map(|response| response.status()).map_err(|error| chain(&error)),
-        },
-    }
-}
-
-fn chain(error: &hyper::Error) -> String {
-    match std::error::Error::source(error) {
-        Some(source) => format!("{error}: {source}"),
-        None => error.to_string(),
-    }
+    let response = exchange(stream, request, None).await;
+    response
+        .map(|response| response.status())
+        .map_err(|error| format_chain(&*error))
 }
