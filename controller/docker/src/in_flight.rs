@@ -1,4 +1,4 @@
-//! Calls of this backend on containers, and the objects that calls created: what the actions tell the watch.
+//! Calls of this backend on containers, and the objects that calls created: a mailbox from the actions to the watch.
 //!
 //! A call on a container causes several events. The watch does not inspect the container for each of them: one inspect
 //! after the end of the call shows all their effects. An object that a call created is known without an inspect.

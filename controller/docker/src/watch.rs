@@ -126,7 +126,7 @@ enum State {
     /// No connection, the initial state. The next step waits for the backoff and connects. A failure emits
     /// [`WatchEvent::Disconnected`], once per reason, and [`WatchEvent::Retrying`].
     Disconnected,
-    /// The session is up to date as far as events tell. The next list starts at the end of the sleep, or earlier on request.
+    /// No list is in progress. The next one starts at the end of the sleep, or earlier on request.
     Watching(Box<Session>, Pin<Box<Sleep>>),
     /// The consumer has taken [`WatchEvent::Init`]. The next step requests the list, which therefore shows the effect of
     /// every call that the consumer made before.

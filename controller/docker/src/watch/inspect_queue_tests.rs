@@ -69,7 +69,7 @@ fn the_number_of_parallel_inspects_is_limited() {
 }
 
 #[test]
-fn a_delay_ends_early_after_an_event_and_never_after_the_creation_is_reported() {
+fn an_event_shortens_a_delay_and_a_reported_creation_cancels_it() {
     let mut queue = InspectQueue::default();
     queue.require(id("created"), at(100));
     queue.require(id("changed"), at(100));
