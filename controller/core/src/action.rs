@@ -61,6 +61,44 @@ pub enum Subject {
     },
 }
 
+impl Subject {
+    /// Returns the environment that the subject names. Other subjects are shared, or no environment desires them.
+    pub fn environment(&self) -> Option<&EnvName> {
+        match self {
+            Self::Service { environment, .. }
+            | Self::Network { environment }
+            | Self::Volume { environment, .. } => Some(environment),
+            Self::Image { .. } | Self::ExtraContainer { .. } | Self::ExtraNetwork { .. } => None,
+        }
+    }
+
+    /// Returns the service of the subject.
+    pub fn service(&self) -> Option<&ServiceName> {
+        match self {
+            Self::Service { service, .. } => Some(service),
+            _ => None,
+        }
+    }
+
+    /// Returns the key of the image.
+    pub fn image_key(&self) -> Option<&str> {
+        match self {
+            Self::Image { key } => Some(key),
+            _ => None,
+        }
+    }
+
+    /// Returns the id of the object on the engine, or the name of the volume, for a subject that can be an orphan.
+    pub fn orphan_id(&self) -> Option<&str> {
+        match self {
+            Self::ExtraContainer { id } => Some(id.as_str()),
+            Self::ExtraNetwork { id } => Some(id.as_str()),
+            Self::Volume { name, .. } => Some(name.as_str()),
+            Self::Service { .. } | Self::Network { .. } | Self::Image { .. } => None,
+        }
+    }
+}
+
 impl fmt::Display for Subject {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -222,6 +260,42 @@ impl Action {
             Self::ConnectNetwork { .. } => "connect-network",
             Self::DisconnectNetwork { .. } => "disconnect-network",
         }
+    }
+
+    /// Returns the container that the action changes or reads, by its id.
+    pub fn container(&self) -> Option<&ContainerId> {
+        match self {
+            Self::StartContainer { id }
+            | Self::StopContainer { id, .. }
+            | Self::UnpauseContainer { id }
+            | Self::RenameContainer { id, .. }
+            | Self::RemoveContainer { id, .. }
+            | Self::CollectEvidence { id, .. }
+            | Self::CopyFile { id, .. }
+            | Self::ConnectNetwork { container: id, .. } => Some(id),
+            _ => None,
+        }
+    }
+
+    /// Returns the reference of the image that the action pulls or builds.
+    pub fn image(&self) -> Option<&str> {
+        match self {
+            Self::PullImage { reference } => Some(reference),
+            Self::BuildImage(build) => Some(&build.tag),
+            _ => None,
+        }
+    }
+
+    /// Returns true for an action that a full disk makes fail.
+    pub fn needs_disk_space(&self) -> bool {
+        matches!(
+            self,
+            Self::PullImage { .. }
+                | Self::BuildImage(_)
+                | Self::CreateContainer { .. }
+                | Self::CopyFile { .. }
+                | Self::StartContainer { .. }
+        )
     }
 }
 

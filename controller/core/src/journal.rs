@@ -18,7 +18,7 @@ mod recovery;
 mod status_diff;
 
 pub use event_filter::EventFilter;
-pub use name::environment;
+
 pub use recovery::{IntentResolution, resolve_intent};
 pub use status_diff::{controller_events, events_between, requested_preflight_events};
 
@@ -378,7 +378,7 @@ impl Intent {
     /// Creates the intent of a step.
     pub fn of(step: &Step) -> Self {
         Self {
-            environment: environment(&step.subject).cloned(),
+            environment: step.subject.environment().cloned(),
             subject: step.subject.clone(),
             action: ActionRecord::of(&step.action),
             cause: step.cause.to_string(),

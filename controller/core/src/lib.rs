@@ -12,7 +12,7 @@
 //! 5. [`status`] derives the status documents, and [`journal`] the events that are recorded.
 //!
 //! [`lease`] decides the ownership between several controllers, and [`user_requests`] holds the requests of people.
-//! [`probe`] and [`diagnose`] describe health and failures. [`preflight`] and [`connectivity`] evaluate checks.
+//! [`probe`] and [`failed_run`] describe health and failures. [`preflight`] and [`connectivity`] evaluate checks.
 //! [`mode`] selects the operating mode, [`secrets`] redacts outputs, and [`prune`] finds unused images.
 //!
 //! [`state::restart`] decides restart delays, and [`plan::port`] assigns and moves host ports. The Node tool in labels

@@ -72,13 +72,8 @@ impl Plan {
 
     /// True if the subject is an orphan of a dead controller.
     pub fn is_about_an_orphan(&self, subject: &Subject) -> bool {
-        let id = match subject {
-            Subject::ExtraContainer { id } => id.as_str(),
-            Subject::ExtraNetwork { id } => id.as_str(),
-            Subject::Volume { name, .. } => name.as_str(),
-            Subject::Service { .. } | Subject::Network { .. } | Subject::Image { .. } => return false,
-        };
-        self.orphans.iter().any(|orphan| orphan.id == id)
+        let id = subject.orphan_id();
+        self.orphans.iter().any(|orphan| id == Some(orphan.id.as_str()))
     }
 
     /// Earliest time at which the plan changes without an event.

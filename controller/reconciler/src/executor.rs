@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use argus_backend::Backend;
-use argus_core::action::{Action, Deadlines, Step, Subject};
+use argus_core::action::{Action, Deadlines, Step};
 use argus_core::desired::Desired;
 use argus_core::ident::EnvName;
 use argus_core::outcome::{ActionError, Done};
@@ -177,14 +177,8 @@ impl<B: Backend> Executor<B> {
             .values()
             .map(|service| service.image.key())
             .collect();
-        self.tasks.abort(|(step, _)| match &step.subject {
-            Subject::Image { key } => keys.contains(key),
-            Subject::Service { .. }
-            | Subject::Network { .. }
-            | Subject::Volume { .. }
-            | Subject::ExtraContainer { .. }
-            | Subject::ExtraNetwork { .. } => false,
-        });
+        self.tasks
+            .abort(|(step, _)| step.subject.image_key().is_some_and(|key| keys.contains(key)));
     }
 
     /// Number of actions in flight.
@@ -216,24 +210,7 @@ fn report(step: &Step, outcome: &Result<Done, ActionError>, took: Duration, reda
 }
 
 fn log_path(action: &Action, state: &StateDir) -> Option<std::path::PathBuf> {
-    match action {
-        Action::PullImage { reference } => Some(state.build_log(reference)),
-        Action::BuildImage(build) => Some(state.build_log(&build.tag)),
-        Action::CreateNetwork { .. }
-        | Action::RemoveNetwork { .. }
-        | Action::CreateVolume { .. }
-        | Action::RemoveVolume { .. }
-        | Action::CreateContainer { .. }
-        | Action::StartContainer { .. }
-        | Action::StopContainer { .. }
-        | Action::UnpauseContainer { .. }
-        | Action::RenameContainer { .. }
-        | Action::RemoveContainer { .. }
-        | Action::CollectEvidence { .. }
-        | Action::CopyFile { .. }
-        | Action::ConnectNetwork { .. }
-        | Action::DisconnectNetwork { .. } => None,
-    }
+    action.image().map(|reference| state.build_log(reference))
 }
 
 async fn write_log(

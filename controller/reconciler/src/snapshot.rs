@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use argus_core::action::{ActionFailure, Subject};
+use argus_core::action::ActionFailure;
 use argus_core::connectivity::CheckResults;
 use argus_core::desired::Criticality;
 use argus_core::ident::EnvName;
@@ -198,16 +198,9 @@ impl Snapshot {
                     | WaitingOn::NoHealthcheck
             )
         };
-        let criticality = |env: &EnvName, wait: &Wait| match &wait.subject {
-            Subject::Service { service, .. } => {
-                let accepted = self.desired.get(env)?;
-                Some(accepted.desired.services.get(service)?.criticality)
-            }
-            Subject::Network { .. }
-            | Subject::Volume { .. }
-            | Subject::Image { .. }
-            | Subject::ExtraContainer { .. }
-            | Subject::ExtraNetwork { .. } => None,
+        let criticality = |env: &EnvName, wait: &Wait| {
+            let service = wait.subject.service()?;
+            Some(self.desired.get(env)?.desired.services.get(service)?.criticality)
         };
         let waits = self.plans.iter().flat_map(|(env, plan)| {
             let is_given_up = plan.waits.iter().filter(is_given_up);

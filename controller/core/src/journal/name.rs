@@ -4,7 +4,6 @@ use argus_crds::error::Code;
 use argus_crds::status::BreakerState;
 
 use super::{Entry, Event, Record};
-use crate::action::Subject;
 use crate::ident::EnvName;
 
 impl Record {
@@ -120,16 +119,6 @@ impl Event {
             | Self::Writable
             | Self::Resumed => None,
         }
-    }
-}
-
-/// Environment of a subject, if it names one.
-pub fn environment(subject: &Subject) -> Option<&EnvName> {
-    match subject {
-        Subject::Service { environment, .. }
-        | Subject::Network { environment }
-        | Subject::Volume { environment, .. } => Some(environment),
-        Subject::Image { .. } | Subject::ExtraContainer { .. } | Subject::ExtraNetwork { .. } => None,
     }
 }
 

@@ -55,11 +55,7 @@ fn hold_wait(input: &PlanInput<'_>, subject: &Subject) -> Option<WaitingOn> {
     }
     let hold = match subject {
         Subject::Service { environment, service } => input.requests.hold(environment, service, input.now),
-        Subject::Network { .. }
-        | Subject::Volume { .. }
-        | Subject::Image { .. }
-        | Subject::ExtraContainer { .. }
-        | Subject::ExtraNetwork { .. } => input.requests.environment_hold(input.env, input.now),
+        _ => input.requests.environment_hold(input.env, input.now),
     }?;
     Some(WaitingOn::Held {
         until: hold.until,
@@ -76,19 +72,7 @@ fn test_lease_wait(input: &PlanInput<'_>, step: &Step) -> Option<WaitingOn> {
     let id = match &step.action {
         Action::StopContainer { id, .. } | Action::RemoveContainer { id, .. } => id.as_str(),
         Action::DisconnectNetwork { container, .. } => container.as_str(),
-        Action::CreateNetwork { .. }
-        | Action::RemoveNetwork { .. }
-        | Action::ConnectNetwork { .. }
-        | Action::CreateVolume { .. }
-        | Action::RemoveVolume { .. }
-        | Action::PullImage { .. }
-        | Action::BuildImage(_)
-        | Action::CreateContainer { .. }
-        | Action::StartContainer { .. }
-        | Action::UnpauseContainer { .. }
-        | Action::RenameContainer { .. }
-        | Action::CopyFile { .. }
-        | Action::CollectEvidence { .. } => return None,
+        _ => return None,
     };
     let (id, container) = input
         .observed

@@ -25,10 +25,7 @@ impl Plan {
                     .peekable();
                 users.peek().is_some() && users.all(|service| !self.is_required(service))
             }
-            Subject::Network { .. }
-            | Subject::Volume { .. }
-            | Subject::ExtraContainer { .. }
-            | Subject::ExtraNetwork { .. } => self.is_about_an_orphan(subject),
+            _ => self.is_about_an_orphan(subject),
         };
         let acted = self.steps.iter().map(|step| &step.subject);
         acted

@@ -12,16 +12,14 @@ use crate::wait::{Wait, WaitingOn};
 
 impl Planner {
     pub(super) fn invalidate(&mut self, subject: &Subject) {
-        match subject {
-            Subject::Service { environment, .. }
-            | Subject::Network { environment }
-            | Subject::Volume { environment, .. } => {
+        match subject.environment() {
+            Some(environment) => {
                 if let Some(cached) = self.cache.get_mut(environment) {
                     cached.stale = true;
                 }
             }
             // These are shared by environments, or belong to an environment that the subject does not name.
-            Subject::Image { .. } | Subject::ExtraContainer { .. } | Subject::ExtraNetwork { .. } => {
+            None => {
                 self.invalidate_all();
             }
         }

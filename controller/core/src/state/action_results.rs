@@ -1,7 +1,7 @@
 //! Folds submitted and finished actions into the planner state.
 
 use crate::action::{Action, ActionFailure, CallArgs, Cause, Deadlines, Step, Subject};
-use crate::ident::{ContainerId, EnvName};
+use crate::ident::EnvName;
 use crate::observed::{Observed, Store};
 use crate::outcome::{ActionError, Done, Evidence};
 use crate::state::expectation::{EFFECT_WITHIN, RELIST_WITHIN};
@@ -64,7 +64,7 @@ impl PlannerState {
         now: Timestamp,
     ) {
         self.action_failures.remove(&step.subject);
-        if needs_disk_space(&step.action) {
+        if step.action.needs_disk_space() {
             self.disk_full = None;
         }
         if let Some(proof) = Proof::of(&step.action, done, run_before)
@@ -236,7 +236,7 @@ impl PlannerState {
             };
             self.expectations.insert(step.subject.clone(), expectation);
         }
-        if let (ActionError::NotOwned(_), Some(id)) = (error, container_of(&step.action)) {
+        if let (ActionError::NotOwned(_), Some(id)) = (error, step.action.container()) {
             // This is not a failure: the container is not ours.
             self.not_owned.insert(id.clone());
             return;
@@ -274,49 +274,6 @@ impl PlannerState {
             }),
         };
         self.action_failures.insert(subject.clone(), failure);
-    }
-}
-
-fn container_of(action: &Action) -> Option<&ContainerId> {
-    match action {
-        Action::StartContainer { id }
-        | Action::StopContainer { id, .. }
-        | Action::UnpauseContainer { id }
-        | Action::RenameContainer { id, .. }
-        | Action::RemoveContainer { id, .. }
-        | Action::CollectEvidence { id, .. }
-        | Action::CopyFile { id, .. }
-        | Action::ConnectNetwork { container: id, .. } => Some(id),
-        Action::CreateNetwork { .. }
-        | Action::RemoveNetwork { .. }
-        | Action::CreateVolume { .. }
-        | Action::RemoveVolume { .. }
-        | Action::PullImage { .. }
-        | Action::BuildImage(_)
-        | Action::CreateContainer { .. }
-        | Action::DisconnectNetwork { .. } => None,
-    }
-}
-
-/// True for actions that a full disk makes fail.
-fn needs_disk_space(action: &Action) -> bool {
-    match action {
-        Action::PullImage { .. }
-        | Action::BuildImage(_)
-        | Action::CreateContainer { .. }
-        | Action::CopyFile { .. }
-        | Action::StartContainer { .. } => true,
-        Action::CreateNetwork { .. }
-        | Action::RemoveNetwork { .. }
-        | Action::CreateVolume { .. }
-        | Action::RemoveVolume { .. }
-        | Action::StopContainer { .. }
-        | Action::UnpauseContainer { .. }
-        | Action::RenameContainer { .. }
-        | Action::RemoveContainer { .. }
-        | Action::CollectEvidence { .. }
-        | Action::ConnectNetwork { .. }
-        | Action::DisconnectNetwork { .. } => false,
     }
 }
 

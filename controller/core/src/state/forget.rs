@@ -19,12 +19,9 @@ impl PlannerState {
             .flat_map(|desired| desired.services.values())
             .map(|s| s.image.key())
             .collect();
-        self.action_failures.retain(|subject, _| match subject {
-            Subject::Service { environment, .. }
-            | Subject::Network { environment }
-            | Subject::Volume { environment, .. } => environment != env,
-            Subject::Image { key } => !images.contains(key),
-            Subject::ExtraContainer { .. } | Subject::ExtraNetwork { .. } => true,
+        self.action_failures.retain(|subject, _| {
+            let is_image = subject.image_key().is_some_and(|key| images.contains(key));
+            subject.environment() != Some(env) && !is_image
         });
         self.images
             .retain(|key, known| *known == ImageState::Present || !images.contains(key));
@@ -81,14 +78,8 @@ impl PlannerState {
             .map(|service| service.image.key())
             .collect();
         self.images.retain(|key, _| wanted.contains(key));
-        self.action_failures.retain(|subject, _| match subject {
-            Subject::Image { key } => wanted.contains(key),
-            Subject::Service { .. }
-            | Subject::Network { .. }
-            | Subject::Volume { .. }
-            | Subject::ExtraContainer { .. }
-            | Subject::ExtraNetwork { .. } => true,
-        });
+        self.action_failures
+            .retain(|subject, _| subject.image_key().is_none_or(|key| wanted.contains(key)));
     }
 }
 

@@ -330,10 +330,7 @@ fn other_errors(input: &StatusInput<'_>) -> Vec<StructuredError> {
             }
         }
         Subject::Image { .. } => None,
-        Subject::Network { .. }
-        | Subject::Volume { .. }
-        | Subject::ExtraContainer { .. }
-        | Subject::ExtraNetwork { .. } => error_of_wait(input, &location, &wait.on),
+        _ => error_of_wait(input, &location, &wait.on),
     };
     waits.iter().filter_map(error).collect()
 }

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use argus_core::action::Step;
-use argus_core::journal::{Entry, Event, Intent, Outcome, environment, outcome_of};
+use argus_core::journal::{Entry, Event, Intent, Outcome, outcome_of};
 use argus_core::outcome::{ActionError, Done};
 use argus_core::time::Timestamp;
 use tokio::sync::{mpsc, oneshot, watch};
@@ -227,7 +227,7 @@ impl StartedAction {
         let took = self.journal.clock.now().since(self.at);
         self.journal.record(Entry::Result {
             of: self.seq,
-            environment: environment(&self.step.subject).cloned(),
+            environment: self.step.subject.environment().cloned(),
             verb: self.step.action.verb().to_owned(),
             outcome: end,
             code,

@@ -207,10 +207,7 @@ fn find_name(subject: &Subject, store: &Store) -> String {
         Subject::ExtraNetwork { id } => store
             .network(id)
             .map(|network| format!("network `{}`", network.name)),
-        Subject::Service { .. }
-        | Subject::Network { .. }
-        | Subject::Volume { .. }
-        | Subject::Image { .. } => None,
+        _ => None,
     };
     named.unwrap_or_else(|| subject.to_string())
 }

@@ -244,10 +244,7 @@ fn format_subject(subject: &Subject) -> String {
     match subject {
         Subject::ExtraContainer { id } => format!("extra container {}", shorten_id(id.as_str())),
         Subject::ExtraNetwork { id } => format!("extra network {}", shorten_id(id.as_str())),
-        known @ (Subject::Service { .. }
-        | Subject::Network { .. }
-        | Subject::Volume { .. }
-        | Subject::Image { .. }) => known.to_string(),
+        known => known.to_string(),
     }
 }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use argus_backend::Backend as _;
-use argus_core::action::{Step, Subject};
+use argus_core::action::Step;
 use argus_core::ident::EnvName;
 use argus_core::lease::Leases;
 use argus_core::plan::ControllerIdentity;
@@ -209,10 +209,5 @@ fn as_reported(orphan: Orphan) -> Orphan {
 /// Returns true if a step concerns one of the orphans. Other steps are left to controllers.
 fn is_about(step: &Step, orphans: &[Orphan]) -> bool {
     let ids: BTreeSet<&str> = orphans.iter().map(|orphan| orphan.id.as_str()).collect();
-    match &step.subject {
-        Subject::ExtraContainer { id } => ids.contains(id.as_str()),
-        Subject::ExtraNetwork { id } => ids.contains(id.as_str()),
-        Subject::Volume { name, .. } => ids.contains(name.as_str()),
-        Subject::Service { .. } | Subject::Network { .. } | Subject::Image { .. } => false,
-    }
+    step.subject.orphan_id().is_some_and(|id| ids.contains(id))
 }
