@@ -17,15 +17,16 @@ use argus_reconciler::{Controller, Handle, Running, Snapshot, TaskDied};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
-use crate::cli::{output, spec_files};
 use crate::client::{self, ControllerClient, InProcess};
 use crate::exit::{Exit, Failure, format_chain};
 use crate::http::{self, Guard};
 use crate::live::{self, screen::LiveBlock};
 use crate::metrics::Metrics;
+use crate::output;
 use crate::own_image;
 use crate::service;
 use crate::settings::Settings;
+use crate::spec_files;
 use crate::view::{About, StatusBuilder, Statuses};
 
 /// Creates a client for the engine of the settings, without connecting.

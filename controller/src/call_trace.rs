@@ -10,7 +10,7 @@ use argus_crds::status::{Calls, EnvironmentStatus};
 use argus_reconciler::state_dir::StateDir;
 use serde_json::{Map, Value, json};
 
-use crate::cli::status::read_or_default;
+use crate::status::read_or_default;
 
 /// Debug request of this process; set at most once, at its start.
 static DEBUG_REQUEST: OnceLock<DebugRequest> = OnceLock::new();

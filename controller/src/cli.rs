@@ -7,6 +7,7 @@ use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 
 use crate::call_trace;
 use crate::exit::{Exit, Failure};
+use crate::output;
 use crate::settings::{Options, Settings, SpecOptions};
 
 pub(crate) mod breaker;
@@ -18,9 +19,7 @@ pub(crate) mod doctor;
 mod down;
 pub(crate) mod events;
 pub(crate) mod evidence;
-pub(crate) mod evidence_store;
 pub(crate) mod explain;
-mod failure;
 mod get;
 mod hold;
 pub(crate) mod incidents;
@@ -31,9 +30,8 @@ mod man;
 mod mcp;
 pub(crate) mod mock;
 pub(crate) mod network;
-mod offline;
+mod notes;
 pub(crate) mod orphans;
-pub(crate) mod output;
 #[cfg(test)]
 mod pages;
 pub(crate) mod plan;
@@ -45,9 +43,6 @@ mod rollback;
 pub(crate) mod run;
 mod schema;
 mod selftest;
-pub(crate) mod spec_files;
-pub(crate) mod status;
-pub(crate) mod table;
 pub(crate) mod target;
 pub(crate) mod test;
 mod top;

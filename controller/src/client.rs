@@ -16,14 +16,16 @@ use tokio::sync::watch;
 
 use crate::breaker_reset::BreakerBefore;
 use crate::call_trace;
-use crate::cli::{client, status};
 use crate::command_reply::CommandReply;
 use crate::exit::Failure;
 use crate::metrics::Metrics;
 use crate::settings::Settings;
+use crate::status;
 use crate::view::Statuses;
 
+pub(crate) mod http;
 mod preflight;
+pub(crate) mod remote;
 mod status_changes;
 
 pub(crate) use preflight::PREFLIGHT;
@@ -161,9 +163,9 @@ impl ControllerClient {
                     None => reply,
                 })
             }
-            Transport::Remote => client::send(&self.state, &command)
+            Transport::Remote => remote::send(&self.state, &command)
                 .await
-                .map_err(client::command_failure),
+                .map_err(remote::command_failure),
         }
     }
 

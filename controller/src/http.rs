@@ -10,11 +10,11 @@ use axum::routing::{any, get, post};
 use tokio_util::sync::CancellationToken;
 
 use crate::client::ControllerClient;
+use crate::client::remote::ACTIONS;
 use crate::metrics::HttpMetrics;
 
 mod actions;
 mod call_trace;
-pub(crate) mod client;
 #[cfg(test)]
 mod docs_test;
 mod events;
@@ -32,8 +32,6 @@ mod write_timeout;
 pub(crate) use guard::{Guard, load_token};
 pub(crate) use health::Health;
 
-/// Path of the commands.
-pub(crate) const ACTIONS: &str = "/api/v1/actions";
 /// Path of the liveness check.
 pub(crate) const HEALTH: &str = "/healthz";
 /// Path of MCP for agents.

@@ -6,7 +6,7 @@ use std::time::Duration;
 use argus_reconciler::clock;
 use tokio::sync::watch;
 
-use crate::cli::output;
+use crate::output;
 use crate::view::Statuses;
 
 pub(crate) mod image_progress;

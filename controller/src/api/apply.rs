@@ -12,9 +12,11 @@ use serde_json::json;
 
 use super::validate::format_diagnostic;
 use super::{Context, Effect, NextStep, Operation, Route, Summary, Tool};
-use crate::cli::{spec_files, status, validate};
+use crate::cli::validate;
 use crate::client::ControllerClient;
 use crate::exit::Failure;
+use crate::spec_files;
+use crate::status;
 
 mod place;
 
@@ -205,7 +207,7 @@ fn rejection_failure(diagnostics: &[Diagnostic]) -> Failure {
     let mistakes: Vec<&Diagnostic> = diagnostics.iter().filter(|it| it.is_error()).collect();
     let mut message = format!(
         "cannot write the file: {} in it",
-        crate::cli::output::format_count(mistakes.len(), "mistake")
+        crate::output::format_count(mistakes.len(), "mistake")
     );
     for mistake in mistakes.iter().take(20) {
         message.push('\n');

@@ -10,9 +10,9 @@ use serde_json::json;
 
 use super::{Context, Effect, NextStep, Operation, Route, Summary, Tool};
 use crate::breaker_reset::BreakerReset;
-use crate::cli::status;
 use crate::command_reply::{CommandReply, CommandResult};
 use crate::exit::Failure;
+use crate::status;
 
 /// Circuit breakers.
 #[derive(Debug, Deserialize, JsonSchema)]

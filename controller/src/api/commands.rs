@@ -11,10 +11,12 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::{Context, Effect, NextStep, Operation, Route, Summary, Tool};
-use crate::cli::{status, target, wait};
+use crate::cli::target;
+use crate::cli::wait;
 use crate::client::ControllerClient;
 use crate::command_reply::CommandReply;
 use crate::exit::Failure;
+use crate::status;
 
 /// Maximum time until the status shows the effect of a command.
 const STATUS_TIMEOUT: Duration = Duration::from_secs(3);

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
 use super::{Context, Effect, Operation, Route};
-use crate::cli::evidence_store;
+use crate::evidence_store;
 use crate::exit::Failure;
 
 /// Status of the controller.

@@ -10,8 +10,8 @@ use serde_json::{Map, Value, json};
 
 use super::{Context, Effect, NextStep, Operation, Route, Summary, Tool};
 use crate::cli::events::page::{read_page, set_public_name};
-use crate::cli::status;
 use crate::exit::Failure;
+use crate::status;
 
 /// Default and maximum number of events.
 const DEFAULT_EVENTS: usize = 30;

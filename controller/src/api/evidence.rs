@@ -5,7 +5,9 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use super::{Context, Effect, NextStep, Operation, Route, Summary, Tool};
-use crate::cli::{evidence, evidence_store, target};
+use crate::cli::evidence;
+use crate::cli::target;
+use crate::evidence_store;
 use crate::exit::Failure;
 
 /// Default and maximum number of lines per stream.

@@ -8,7 +8,8 @@ use super::evidence::Evidence;
 use super::summary::clip;
 use super::{Context, Effect, NextStep, Operation, Route, Summary, Tool};
 use crate::cli::logs::{self, LogsResponse, Written};
-use crate::cli::{evidence_store, target};
+use crate::cli::target;
+use crate::evidence_store;
 use crate::exit::Failure;
 
 /// Default and maximum number of lines per container.

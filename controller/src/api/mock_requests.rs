@@ -7,7 +7,8 @@ use serde_json::json;
 use super::summary::clip;
 use super::{Context, Effect, NextStep, Operation, Route, Summary, Tool};
 use crate::cli::mock::{self, MockRequestsPage};
-use crate::cli::{evidence_store, target};
+use crate::cli::target;
+use crate::evidence_store;
 use crate::exit::Failure;
 
 /// Default and maximum number of requests.

@@ -7,8 +7,8 @@ use serde_json::json;
 
 use super::{Context, Effect, NextStep, Operation, Route, Summary, Tool};
 use crate::cli::network::{self, NetworkReport};
-use crate::cli::status;
 use crate::exit::Failure;
+use crate::status;
 
 /// Maximum number of next steps.
 const MAX_STEPS: usize = 5;
@@ -63,7 +63,7 @@ checks now with short-lived helper containers. Call it if running services canno
         let text = anstream::adapter::strip_str(&network::format_report(&report)).to_string();
         // The calls of hints are in `nextSteps`, so their commands are omitted.
         let lines = text.lines().filter(|line| !line.starts_with("hint:"));
-        let text = crate::cli::output::join_lines(lines);
+        let text = crate::output::join_lines(lines);
         let mut next = Vec::new();
         if !report.verified && !self.verify {
             let now = json!({ "environment": self.environment, "verify": true });

@@ -12,9 +12,9 @@ use serde_json::json;
 
 use super::{Context, Effect, NextStep, Operation, Route, Summary, Tool};
 use crate::cli::orphans::offline;
-use crate::cli::output;
 use crate::client::ControllerClient;
 use crate::exit::Failure;
+use crate::output;
 
 /// Default and maximum wait for a removal, in seconds.
 const DEFAULT_TIMEOUT: u64 = 60;

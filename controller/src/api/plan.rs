@@ -8,9 +8,9 @@ use serde_json::json;
 
 use super::{Context, Effect, NextStep, Operation, Route, Summary, Tool};
 use crate::cli::plan::{self, EnvironmentPlan, PlanReport};
-use crate::cli::status;
 use crate::client::ControllerClient;
 use crate::exit::Failure;
+use crate::status;
 
 /// Maximum number of environments, and of actions and waits per environment, in a summary.
 const MAX_ITEMS: usize = 20;

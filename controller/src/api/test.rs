@@ -10,9 +10,11 @@ use serde::Deserialize;
 use serde_json::json;
 
 use super::{Context, Effect, NextStep, Operation, Route, Summary, Tool};
-use crate::cli::{format_running_test, status, test};
+use crate::cli::format_running_test;
+use crate::cli::test;
 use crate::command_reply::{CommandReply, CommandResult};
 use crate::exit::Failure;
+use crate::status;
 
 /// Start or end of a test.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]

@@ -6,9 +6,9 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::{Context, Effect, Operation, Route, Summary, Tool};
-use crate::cli::spec_files;
 use crate::cli::validate::{self, ValidationReport};
 use crate::exit::Failure;
+use crate::spec_files;
 
 /// Maximum size of a body with a spec file, in bytes.
 const MAX_BODY: usize = 4 << 20;

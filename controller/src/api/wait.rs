@@ -11,9 +11,10 @@ use serde::{Deserialize, Serialize};
 
 use super::environment_summary::EnvironmentSummary;
 use super::{Context, Effect, Operation, Route, Summary, Tool};
+use crate::cli::format_waits;
 use crate::cli::wait::{self, Seen};
-use crate::cli::{format_waits, status};
 use crate::exit::Failure;
+use crate::status;
 
 /// Maximum wait, in seconds.
 const MAX_TIMEOUT: u64 = 3_600;

@@ -6,9 +6,10 @@ use serde_json::json;
 
 use super::evidence::Evidence;
 use super::{Context, Effect, NextStep, Operation, Route, Summary, Tool};
+use crate::cli::target;
 use crate::cli::why::{self, WhyReport};
-use crate::cli::{output, target};
 use crate::exit::Failure;
+use crate::output;
 
 /// Maximum number of next steps.
 const MAX_STEPS: usize = 5;

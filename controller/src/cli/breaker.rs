@@ -9,12 +9,16 @@ use argus_reconciler::state_dir::StateDir;
 use clap::{Args, Subcommand};
 use serde_json::json;
 
-use super::output::{self, Format};
-use super::{client, status, table};
+use super::client;
 use crate::api::breaker::BreakerReport;
+use crate::cli::notes;
 use crate::command_reply::{CommandReply, CommandResult};
 use crate::exit::{Exit, Failure};
+use crate::output;
+use crate::output::Format;
 use crate::settings::{Options, Settings, SpecOptions};
+use crate::status;
+use crate::table;
 
 const HEAD: &[&str] = &[
     "BREAKER",
@@ -68,7 +72,7 @@ impl BreakerArgs {
     fn show(&self, options: &Options) -> Result<Exit, Failure> {
         let settings = Settings::resolve(options, &SpecOptions::default())?;
         let state = StateDir::at(settings.state);
-        status::note_if_not_running(&state);
+        notes::note_if_not_running(&state);
         let report = self.read_breakers(&state)?;
         let breakers = report.rows();
         match self.output {

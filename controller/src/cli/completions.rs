@@ -3,8 +3,8 @@
 use clap::{Args, CommandFactory};
 use clap_complete::Shell;
 
-use super::output;
 use crate::exit::{Exit, Failure};
+use crate::output;
 
 #[derive(Debug, Args)]
 pub(crate) struct Completions {

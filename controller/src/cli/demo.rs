@@ -16,8 +16,8 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
-use super::output;
 use crate::exit::{Exit, Failure};
+use crate::output;
 
 #[derive(Debug, Args)]
 pub(crate) struct DemoService {

@@ -7,11 +7,15 @@ use argus_crds::status::{EnvironmentStatus, ServiceStatus, Truth};
 use argus_reconciler::state_dir::StateDir;
 use clap::Args;
 
-use super::output::{self, Format};
-use super::{get, status, table};
+use super::get;
 use crate::call_trace;
+use crate::cli::notes;
 use crate::exit::{Exit, Failure};
+use crate::output;
+use crate::output::Format;
 use crate::settings::{Options, Settings, SpecOptions};
+use crate::status;
+use crate::table;
 
 #[derive(Debug, Args)]
 pub(crate) struct Describe {
@@ -26,7 +30,7 @@ impl Describe {
     pub(crate) fn execute(self, options: &Options) -> Result<Exit, Failure> {
         let settings = Settings::resolve(options, &SpecOptions::default())?;
         let state = StateDir::at(settings.state);
-        status::note_if_not_running(&state);
+        notes::note_if_not_running(&state);
         let status = call_trace::add_calls_to_status(status::find_environment(&state, &self.environment)?);
         match self.output.unwrap_or(Format::Table) {
             Format::Json => output::print_json(&status)?,

@@ -13,12 +13,18 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::Value;
 
-use super::output::{self, Format};
-use super::{incidents, plan, preflight, spec_files, status, table};
+use super::incidents;
+use super::plan;
+use super::preflight;
 use crate::app;
 use crate::blocking_io;
 use crate::exit::{Exit, Failure};
+use crate::output;
+use crate::output::Format;
 use crate::settings::{Options, Settings, SpecOptions};
+use crate::spec_files;
+use crate::status;
+use crate::table;
 
 mod bundle;
 mod findings;

@@ -6,14 +6,15 @@ use argus_crds::error::{Code, StructuredError};
 use argus_reconciler::Command;
 use clap::Args;
 
-use super::client::{command_failure, send};
-use super::output::{self, Format};
-use super::status;
 use super::wait::{self, WaitGoal};
 use crate::client::ControllerClient;
+use crate::client::http::ClientError;
+use crate::client::remote::{command_failure, send};
 use crate::exit::{Exit, Failure};
-use crate::http::client::ClientError;
+use crate::output;
+use crate::output::Format;
 use crate::settings::{Options, Settings, SpecOptions};
+use crate::status;
 
 mod offline;
 

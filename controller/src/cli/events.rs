@@ -11,11 +11,13 @@ use argus_reconciler::state_dir::StateDir;
 use clap::Args;
 use serde_json::Value;
 
-use super::output::{self, Format};
-use super::status;
-use super::table::Columns;
+use crate::cli::notes;
 use crate::exit::{Exit, Failure};
+use crate::output;
+use crate::output::Format;
 use crate::settings::{Options, Settings, SpecOptions};
+use crate::status;
+use crate::table::Columns;
 
 pub(crate) mod page;
 mod record_formatter;
@@ -71,7 +73,7 @@ impl Events {
         let state = StateDir::at(settings.state);
         let journal = state.journal();
         check_permission(&journal)?;
-        status::note_if_not_running(&state);
+        notes::note_if_not_running(&state);
         let (mut tail, mut formatter) = (Tail::new(journal.clone()), RecordFormatter::default());
         let records = read_more(&mut tail, &journal)?;
         let last = records.last().map_or(0, |record| record.seq);

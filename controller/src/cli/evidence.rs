@@ -9,12 +9,18 @@ use clap::Args;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::evidence_store::{self, Line, StoredRun};
-use super::failure::{self, RunSummary};
-use super::output::{self, Format};
-use super::{status, table, target};
+use super::target;
+use crate::evidence_store;
+use crate::evidence_store::Line;
+use crate::evidence_store::StoredRun;
 use crate::exit::{Exit, Failure};
+use crate::failure;
+use crate::failure::RunSummary;
+use crate::output;
+use crate::output::Format;
 use crate::settings::{Options, Settings, SpecOptions};
+use crate::status;
+use crate::table;
 
 #[derive(Debug, Args)]
 pub(crate) struct Evidence {

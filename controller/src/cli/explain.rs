@@ -6,9 +6,10 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use super::output::{self, Format};
-use super::table;
 use crate::exit::{Exit, Failure};
+use crate::output;
+use crate::output::Format;
+use crate::table;
 
 #[derive(Debug, Args)]
 pub(crate) struct Explain {

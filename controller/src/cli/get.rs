@@ -10,10 +10,13 @@ use argus_reconciler::state_dir::StateDir;
 use clap::Args;
 use serde_json::json;
 
-use super::output::{self, Format};
-use super::{status, table};
+use crate::cli::notes;
 use crate::exit::{Exit, Failure};
+use crate::output;
+use crate::output::Format;
 use crate::settings::{Options, Settings, SpecOptions};
+use crate::status;
+use crate::table;
 
 /// Interval of checks for changed status files with `--watch`.
 const POLL_INTERVAL: Duration = Duration::from_millis(100);
@@ -37,7 +40,7 @@ impl Get {
     pub(crate) fn execute(self, options: &Options) -> Result<Exit, Failure> {
         let settings = Settings::resolve(options, &SpecOptions::default())?;
         let state = StateDir::at(settings.state);
-        status::note_if_not_running(&state);
+        notes::note_if_not_running(&state);
         self.show(&state)?;
         if self.watch {
             super::block_on(self.follow(&state))?;

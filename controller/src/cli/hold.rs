@@ -6,11 +6,12 @@ use argus_core::ident::{EnvName, ServiceName};
 use argus_reconciler::{Command, clock};
 use clap::Args;
 
-use super::output::Format;
-use super::{client, status};
+use super::client;
 use crate::command_reply::CommandReply;
 use crate::exit::{Exit, Failure};
+use crate::output::Format;
 use crate::settings::Options;
+use crate::status;
 
 #[derive(Debug, Args)]
 pub(crate) struct Hold {

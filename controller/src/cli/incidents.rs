@@ -9,10 +9,11 @@ use argus_reconciler::state_dir::StateDir;
 use clap::Args;
 use serde_json::json;
 
-use super::output::{self, Format};
-use super::table;
 use crate::exit::{Exit, Failure};
+use crate::output;
+use crate::output::Format;
 use crate::settings::{Options, Settings, SpecOptions};
+use crate::table;
 
 const HEAD: &[&str] = &["ID", "AT", "LAST SEEN", "OPEN", "ADOPTED", "QUARANTINED"];
 const INTENTS: &[&str] = &["AT", "ACTION", "SUBJECT", "RESOLUTION", "REASON"];

@@ -10,10 +10,11 @@ use argus_crds::error::Reason;
 use clap::Args;
 use serde_json::{Value, json};
 
-use super::output::{self, Format};
-use super::spec_files;
 use crate::exit::{Exit, Failure};
+use crate::output;
+use crate::output::Format;
 use crate::settings::{Options, Settings, SpecOptions};
+use crate::spec_files;
 
 mod compose;
 mod dockerfile;

@@ -19,14 +19,17 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::json;
 
-use super::offline::EngineObserver;
-use super::output::Format;
+use super::breaker;
 use super::target::Target;
-use super::{breaker, evidence_store, output, status};
 use crate::app;
 use crate::blocking_io;
+use crate::engine_observer::EngineObserver;
+use crate::evidence_store;
 use crate::exit::{Exit, Failure};
+use crate::output;
+use crate::output::Format;
 use crate::settings::{Options, Settings, SpecOptions};
+use crate::status;
 
 #[derive(Debug, Args)]
 pub(crate) struct Logs {

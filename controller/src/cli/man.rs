@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 use clap::{Args, Command, CommandFactory};
 use clap_mangen::Man as Page;
 
-use super::output;
 use crate::exit::{Exit, Failure};
+use crate::output;
 
 #[derive(Debug, Args)]
 pub(crate) struct Man {

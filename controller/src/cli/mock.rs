@@ -11,11 +11,14 @@ use clap::{Args, Subcommand};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::output::{self, Format};
-use super::{evidence_store, status, table};
+use crate::client::http;
+use crate::evidence_store;
 use crate::exit::{Exit, Failure};
-use crate::http::client;
+use crate::output;
+use crate::output::Format;
 use crate::settings::{LogFormat, Options, Settings, SpecOptions};
+use crate::status;
+use crate::table;
 use crate::{mock, telemetry};
 
 const HEAD: &[&str] = &["AT", "METHOD", "PATH", "STATUS", "MS", "ROUTE"];
@@ -146,11 +149,11 @@ pub(crate) async fn read_requests_after(
 ) -> Result<MockRequestsPage, Failure> {
     let at = find_address(status, mock)?;
     let path = format!("{RESERVED_PATH}/requests?after={after}&limit={tail}");
-    let response = client::get_from(at, &path)
+    let response = http::get_from(at, &path)
         .await
         .map_err(|error| unavailable_failure(at, &error))?;
     serde_json::from_slice(&response).map_err(|error| {
-        let error = client::ClientError::InvalidResponse(error.to_string());
+        let error = http::ClientError::InvalidResponse(error.to_string());
         unavailable_failure(at, &error)
     })
 }
@@ -183,7 +186,7 @@ fn find_address(status: &EnvironmentStatus, mock: &str) -> Result<SocketAddr, Fa
     ))
 }
 
-fn unavailable_failure(at: SocketAddr, error: &client::ClientError) -> Failure {
+fn unavailable_failure(at: SocketAddr, error: &http::ClientError) -> Failure {
     let message = format!("cannot read the requests of the mock at {at}: {error}");
     Failure::with_code(Code::ConnectionLost, message)
         .with_details(serde_json::json!({ "address": at.to_string(), "reason": error.to_string() }))

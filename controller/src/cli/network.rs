@@ -12,12 +12,15 @@ use clap::Args;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::offline::EngineObserver;
-use super::output::{self, Format};
 use super::preflight::FactCollector;
-use super::{status, table};
+use crate::cli::notes;
+use crate::engine_observer::EngineObserver;
 use crate::exit::{Exit, Failure};
+use crate::output;
+use crate::output::Format;
 use crate::settings::{Options, Settings, SpecOptions};
+use crate::status;
+use crate::table;
 
 #[derive(Debug, Args)]
 pub(crate) struct Network {
@@ -60,7 +63,7 @@ impl Network {
             super::block_on(Box::pin(check_now(&settings, &env)))?
         } else {
             let state = StateDir::at(settings.state);
-            status::note_if_not_running(&state);
+            notes::note_if_not_running(&state);
             last_report(status::find_environment(&state, env.as_str())?)
         };
         match self.output.unwrap_or(Format::Table) {

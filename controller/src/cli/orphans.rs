@@ -6,12 +6,13 @@ use argus_crds::error::{Code, StructuredError};
 use argus_crds::status::Orphan;
 use clap::Args;
 
-use super::output::{self, Format};
-use super::table;
 use crate::api::orphans::{is_removal_pending, list_or_clean};
 use crate::client::ControllerClient;
 use crate::exit::{Exit, Failure};
+use crate::output;
+use crate::output::Format;
 use crate::settings::{Options, Settings, SpecOptions};
+use crate::table;
 
 pub(crate) mod offline;
 

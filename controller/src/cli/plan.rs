@@ -27,15 +27,18 @@ mod report;
 
 pub(crate) use report::{EnvironmentPlan, PlanReport, create_report};
 
-use super::offline::{self, EngineObserver};
-use super::output::{self, Format};
-use super::spec_files;
-use super::status::{self, read_or_default};
-use super::table;
 use crate::app;
 use crate::blocking_io;
+use crate::engine_observer;
+use crate::engine_observer::EngineObserver;
 use crate::exit::{Exit, Failure};
+use crate::output;
+use crate::output::Format;
 use crate::settings::{Options, Settings, SpecOptions};
+use crate::spec_files;
+use crate::status;
+use crate::status::read_or_default;
+use crate::table;
 
 #[derive(Debug, Args)]
 pub(crate) struct Plan {
@@ -189,7 +192,8 @@ async fn create_forecasts(
     // A list does not contain exit codes, but plans depend on them.
     observer.inspect().await?;
     let store = observer.store;
-    let leases = offline::read_leases(&docker, &identity, &StateDir::at(settings.state.clone())).await?;
+    let leases =
+        engine_observer::read_leases(&docker, &identity, &StateDir::at(settings.state.clone())).await?;
     let preflight = PreflightSnapshot {
         host: docker.host_facts().await,
         at: Some(clock::now()),

@@ -9,11 +9,12 @@ use argus_crds::status::{
 use argus_reconciler::clock;
 use clap::Args;
 
-use super::output::{self, Format};
-use super::table;
 use crate::blocking_io;
 use crate::exit::{Exit, Failure};
+use crate::output;
+use crate::output::Format;
 use crate::settings::{Options, Settings, SpecOptions};
+use crate::table;
 
 mod fix;
 mod gather;

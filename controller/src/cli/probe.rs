@@ -3,8 +3,8 @@
 use argus_core::preflight::DiskFact;
 use clap::{Args, Subcommand};
 
-use super::output;
 use crate::exit::{Exit, Failure};
+use crate::output;
 
 mod links;
 

@@ -11,14 +11,15 @@ use clap::Args;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::output::{self, Format};
 use super::preflight::FactCollector;
-use super::status::read_or_default;
-use super::table;
 use crate::app::{self, engine_failure};
 use crate::blocking_io;
 use crate::exit::{Exit, Failure};
+use crate::output;
+use crate::output::Format;
 use crate::settings::{Options, Settings, SpecOptions};
+use crate::status::read_or_default;
+use crate::table;
 
 #[derive(Debug, Args)]
 pub(crate) struct Prune {

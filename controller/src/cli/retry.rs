@@ -4,12 +4,13 @@ use argus_reconciler::Command;
 use argus_reconciler::state_dir::StateDir;
 use clap::Args;
 
-use super::client::{command_failure, print_reply, send};
-use super::output::Format;
-use super::status;
+use super::client::print_reply;
+use crate::client::remote::{command_failure, send};
 use crate::command_reply::CommandReply;
 use crate::exit::{Exit, Failure};
+use crate::output::Format;
 use crate::settings::{Options, Settings, SpecOptions};
+use crate::status;
 
 #[derive(Debug, Args)]
 pub(crate) struct Retry {

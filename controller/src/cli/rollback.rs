@@ -3,11 +3,12 @@
 use argus_reconciler::Command;
 use clap::Args;
 
-use super::output::Format;
-use super::{client, status};
+use super::client;
 use crate::command_reply::{CommandReply, CommandResult};
 use crate::exit::{Exit, Failure};
+use crate::output::Format;
 use crate::settings::Options;
+use crate::status;
 
 #[derive(Debug, Args)]
 pub(crate) struct Rollback {

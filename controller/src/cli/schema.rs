@@ -3,8 +3,8 @@
 use argus_crds::schema;
 use clap::{Args, ValueEnum};
 
-use super::output;
 use crate::exit::{Exit, Failure};
+use crate::output;
 
 #[derive(Debug, Args)]
 pub(crate) struct Schema {

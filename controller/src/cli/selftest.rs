@@ -11,10 +11,11 @@ use argus_reconciler::{Command, Handle, Running};
 use clap::Args;
 use tokio_util::sync::CancellationToken;
 
-use super::offline::EngineObserver;
-use super::output::{self, Format};
 use crate::app;
+use crate::engine_observer::EngineObserver;
 use crate::exit::{Exit, Failure};
+use crate::output;
+use crate::output::Format;
 use crate::settings::{Options, Settings, SpecOptions};
 
 mod environment;

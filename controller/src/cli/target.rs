@@ -3,8 +3,8 @@
 use argus_core::ident::ServiceName;
 use clap::Args;
 
-use super::status;
 use crate::exit::Failure;
+use crate::status;
 
 /// Arguments `ENV`, `ENV SERVICE` or `ENV/SERVICE`.
 #[derive(Debug, Clone, Args)]

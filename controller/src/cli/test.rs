@@ -7,11 +7,13 @@ use argus_core::state::Attribution;
 use argus_reconciler::{Command, TestReport};
 use clap::{Args, Subcommand};
 
-use super::output::{self, Format};
-use super::{client, status};
+use super::client;
 use crate::command_reply::{CommandReply, CommandResult};
 use crate::exit::{Exit, Failure};
+use crate::output;
+use crate::output::Format;
 use crate::settings::Options;
+use crate::status;
 
 mod child;
 mod report;

@@ -8,10 +8,13 @@ use argus_crds::status::{
 use argus_reconciler::state_dir::StateDir;
 use clap::Args;
 
-use super::{output, status, table};
+use crate::cli::notes;
 use crate::exit::{Exit, Failure};
 use crate::live::screen::LiveBlock;
+use crate::output;
 use crate::settings::{Options, Settings, SpecOptions};
+use crate::status;
+use crate::table;
 
 /// Interval of redraws.
 const REDRAW_INTERVAL: Duration = Duration::from_millis(250);
@@ -43,7 +46,7 @@ impl Top {
         }
         match LiveBlock::for_terminal().filter(|_| !self.once) {
             None => {
-                status::note_if_not_running(&state);
+                notes::note_if_not_running(&state);
                 output::print(&table::format_prose(
                     &output::join_lines(self.format_overview(&state, output::terminal_width())?),
                     output::terminal_width(),

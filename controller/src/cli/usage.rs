@@ -3,8 +3,8 @@
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Command, Error, ValueEnum as _};
 
-use super::output;
 use crate::exit::{Exit, Failure};
+use crate::output;
 use crate::settings::Colour;
 
 /// Commands are suggested only below this edit distance.

@@ -8,11 +8,13 @@ use clap::Args;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::output::{self, Format};
-use super::spec_files::{self, SpecFile};
-use super::table;
 use crate::exit::{Exit, Failure};
+use crate::output;
+use crate::output::Format;
 use crate::settings::{Options, Settings, SpecOptions};
+use crate::spec_files;
+use crate::spec_files::SpecFile;
+use crate::table;
 
 #[derive(Debug, Args)]
 pub(crate) struct Validate {

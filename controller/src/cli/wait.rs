@@ -9,12 +9,13 @@ use clap::{Args, ValueEnum};
 use tokio::time::Instant;
 
 use super::get::format_waits;
-use super::output::{self, Format};
-use super::status;
+use crate::cli::notes;
 use crate::client::ControllerClient;
 use crate::exit::{Exit, Failure};
 use crate::live::image_progress::{self, ProgressThrottle};
 use crate::live::screen::LiveBlock;
+use crate::output;
+use crate::output::Format;
 use crate::settings::{Options, Settings, SpecOptions};
 
 #[derive(Debug, Args)]
@@ -49,7 +50,7 @@ impl Wait {
     pub(crate) fn execute(self, options: &Options) -> Result<Exit, Failure> {
         let settings = Settings::resolve(options, &SpecOptions::default())?;
         let client = ControllerClient::remote(settings);
-        status::note_if_not_running(client.state());
+        notes::note_if_not_running(client.state());
         let which = if self.all {
             None
         } else {

@@ -11,12 +11,16 @@ use clap::Args;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::failure::RunSummary;
-use super::output::{self, Format};
 use super::target::Target;
-use super::{evidence_store, status, table};
+use crate::cli::notes;
+use crate::evidence_store;
 use crate::exit::{Exit, Failure};
+use crate::failure::RunSummary;
+use crate::output;
+use crate::output::Format;
 use crate::settings::{Options, Settings, SpecOptions};
+use crate::status;
+use crate::table;
 use chain::{Chain, Kind, Link};
 
 /// Maximum number of earlier runs in the text. The status file contains all of them.
@@ -66,7 +70,7 @@ impl Why {
         let (env, service) = self.target.parse()?;
         let settings = Settings::resolve(options, &SpecOptions::default())?;
         let state = StateDir::at(settings.state);
-        status::note_if_not_running(&state);
+        notes::note_if_not_running(&state);
         let status = status::find_environment(&state, &env)?;
         let report = explain(&state, &status, service.as_deref())?;
         match self.output.unwrap_or(Format::Table) {

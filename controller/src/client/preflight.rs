@@ -8,10 +8,12 @@ use argus_reconciler::Handle;
 use serde_json::json;
 use tokio::sync::Semaphore;
 
+use super::remote;
 use super::{ControllerClient, Transport, socket_path};
-use crate::cli::{client as commands, preflight};
+use crate::cli::preflight;
+use crate::client::http;
+use crate::client::http::ClientError;
 use crate::exit::Failure;
-use crate::http::client::{self, ClientError};
 
 /// HTTP path of the preflight checks.
 pub(crate) const PREFLIGHT: &str = "/api/v1/preflight";
@@ -38,13 +40,13 @@ impl ControllerClient {
             }
             Transport::Remote => {
                 let body = json!({ "skip": skip, "autoFix": fix });
-                match client::post_within(TIMEOUT, &socket_path(&self.state), PREFLIGHT, &body).await {
+                match http::post_within(TIMEOUT, &socket_path(&self.state), PREFLIGHT, &body).await {
                     Ok(report) => serde_json::from_slice(&report).map_err(|error| {
-                        commands::command_failure(ClientError::InvalidResponse(error.to_string()))
+                        remote::command_failure(ClientError::InvalidResponse(error.to_string()))
                     }),
                     // The checks work without a controller.
                     Err(ClientError::Unreachable(_)) => self.run_checks(skip, fix).await,
-                    Err(error) => Err(commands::command_failure(error)),
+                    Err(error) => Err(remote::command_failure(error)),
                 }
             }
         }

@@ -15,9 +15,9 @@ use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
 use super::*;
-use crate::cli::output;
 use crate::exit::Exit;
 use crate::http::{Guard, routes};
+use crate::output;
 use crate::settings::{Options, SpecOptions};
 
 /// Creates an error as a code path raises it: with the fields of its code, and with environment and service.

@@ -16,7 +16,8 @@ use super::AppState;
 use super::events::last_event_id;
 use super::params::{Path, Query};
 use super::problem::Problem;
-use crate::cli::{evidence_store, mock};
+use crate::cli::mock;
+use crate::evidence_store;
 
 /// Default and maximum number of requests; a mock stores no more than the maximum.
 const DEFAULT_REQUESTS: usize = 20;

@@ -66,7 +66,7 @@ impl Inner {
     }
 
     fn show(&mut self) {
-        let text = crate::cli::output::join_lines(self.visible());
+        let text = crate::output::join_lines(self.visible());
         let text = if self.coloured {
             text.into()
         } else {

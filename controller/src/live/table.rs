@@ -3,7 +3,9 @@
 use argus_crds::status::{EnvironmentStatus, ServiceStatus};
 
 use super::image_progress;
-use crate::cli::{format_ports, output, table};
+use crate::cli::format_ports;
+use crate::output;
+use crate::table;
 use crate::view::Statuses;
 
 const HEAD: &[&str] = &["ENVIRONMENT", "SERVICE", "STATE", "WAITS FOR", "PORTS"];

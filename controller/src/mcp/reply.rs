@@ -9,9 +9,9 @@ use serde_json::{Value, json};
 
 use crate::api::{NextStep, Summary, ToolOutput, output_tail};
 use crate::call_trace;
-use crate::cli::output;
 use crate::client::ControllerClient;
 use crate::exit::Failure;
+use crate::output;
 
 /// Formats a next step as one line.
 fn line(step: &NextStep) -> String {

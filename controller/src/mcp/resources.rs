@@ -4,8 +4,10 @@ use rmcp::ErrorData;
 use rmcp::model::{ReadResourceResult, Resource, ResourceContents, ResourceTemplate};
 use serde::Serialize;
 
-use crate::cli::{evidence, evidence_store, target};
+use crate::cli::evidence;
+use crate::cli::target;
 use crate::client::ControllerClient;
+use crate::evidence_store;
 use crate::exit::Failure;
 
 const CONTROLLER: &str = "argus://controller";

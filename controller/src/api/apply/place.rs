@@ -6,9 +6,9 @@ use std::path::{Path, PathBuf};
 
 use argus_crds::error::Reason;
 
-use crate::cli::spec_files;
 use crate::client::ControllerClient;
 use crate::exit::Failure;
+use crate::spec_files;
 
 /// Suffixes of spec file names.
 const SUFFIXES: [&str; 2] = [".e2e.yaml", ".e2e.yml"];

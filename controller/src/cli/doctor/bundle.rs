@@ -15,8 +15,8 @@ use serde_json::{Value, json};
 
 use super::findings::Finding;
 use super::{DoctorInputs, OtherInputs, machine};
-use crate::cli::status::read_or_default;
 use crate::exit::{Exit, Failure};
+use crate::status::read_or_default;
 
 /// Maximum number of journal records in a bundle, newest first.
 const RECORDS: usize = 1_000;

@@ -26,10 +26,13 @@ use futures::stream::{FuturesUnordered, StreamExt as _};
 use serde_json::json;
 
 use crate::app;
-use crate::cli::offline::{self, EngineObserver, execute_step};
-use crate::cli::{output, status};
+use crate::engine_observer;
+use crate::engine_observer::EngineObserver;
+use crate::engine_observer::execute_step;
 use crate::exit::{Exit, Failure};
+use crate::output;
 use crate::settings::Settings;
+use crate::status;
 
 /// Removes the given environments, or all environments of this controller if `envs` is empty.
 pub(super) async fn remove_environments(
@@ -60,7 +63,7 @@ pub(super) async fn remove_environments(
     } else {
         envs.into_iter().collect()
     };
-    let leases = offline::read_leases(&docker, &identity, &state).await?;
+    let leases = engine_observer::read_leases(&docker, &identity, &state).await?;
     for env in &envs {
         if let Ownership::HeldByOther(lease) = leases.ownership(env, true, now) {
             return Err(lease_held_failure(env, lease));

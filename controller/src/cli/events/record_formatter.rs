@@ -7,7 +7,7 @@ use argus_core::journal::{ActionRecord, Entry, Event, IntentResolution, Outcome,
 use argus_crds::error::Code;
 use argus_crds::status::{BreakerState, CheckResult, PreflightOverall};
 
-use crate::cli::output;
+use crate::output;
 
 /// Describes records. Keeps subject and verb of each open intent, because its result record does not contain them.
 #[derive(Debug, Default)]

@@ -28,11 +28,14 @@ use futures::stream::{FuturesUnordered, StreamExt as _};
 use crate::api::orphans::removal_results;
 use crate::app;
 use crate::blocking_io;
-use crate::cli::offline::{self, EngineObserver, execute_step};
 use crate::cli::preflight::{Wanted, read_desired};
-use crate::cli::{output, status};
+use crate::engine_observer;
+use crate::engine_observer::EngineObserver;
+use crate::engine_observer::execute_step;
 use crate::exit::Failure;
+use crate::output;
 use crate::settings::Settings;
+use crate::status;
 
 /// Lists the orphans. With `clean`, removes them within this time.
 pub(crate) async fn list_or_clean(
@@ -61,7 +64,7 @@ pub(crate) async fn list_or_clean(
         publish_address: settings.publish_address,
     };
     let docker = app::connect_docker(settings)?;
-    let leases = offline::read_leases(&docker, &identity, &state).await?;
+    let leases = engine_observer::read_leases(&docker, &identity, &state).await?;
     let mut requests = UserRequests::default();
     if let Some(limit) = clean {
         let ours = wanted

@@ -8,9 +8,10 @@ use argus_crds::status;
 use argus_reconciler::state_dir::StateDir;
 
 use crate::blocking_io;
-use crate::cli::status::{is_alive, read_environments};
 use crate::exit::Failure;
 use crate::settings::Settings;
+use crate::status::is_alive;
+use crate::status::read_environments;
 
 /// Healthy containers of the status files. All others stay undecided until the controller has probed them.
 pub(super) async fn read_probe_states(

@@ -11,9 +11,9 @@ use serde_json::{Value, json};
 
 use super::{Forecast, Forecasts, create_forecasts_for, read_folder};
 use crate::blocking_io;
-use crate::cli::status;
 use crate::exit::Failure;
 use crate::settings::Settings;
+use crate::status;
 
 /// Plans of environments.
 #[derive(Debug, Serialize, JsonSchema)]

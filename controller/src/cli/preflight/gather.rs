@@ -23,11 +23,12 @@ use argus_reconciler::state_dir::StateDir;
 use crate::api::orphans::list_or_clean;
 use crate::app;
 use crate::blocking_io;
-use crate::cli::spec_files;
-use crate::cli::status::{is_alive, read_or_default};
 use crate::client::ControllerClient;
 use crate::exit::Failure;
 use crate::settings::Settings;
+use crate::spec_files;
+use crate::status::is_alive;
+use crate::status::read_or_default;
 
 /// Maximum time to read the specs folder.
 const READ_TIMEOUT: Duration = Duration::from_secs(3);

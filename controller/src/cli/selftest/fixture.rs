@@ -13,9 +13,9 @@ use argus_reconciler::state_dir::StateDir;
 use tokio_util::sync::CancellationToken;
 
 use super::environment::TestEnvironment;
-use crate::cli::offline::EngineObserver;
-use crate::cli::status;
+use crate::engine_observer::EngineObserver;
 use crate::exit::Failure;
+use crate::status;
 
 /// Interval of checks of the status file between engine events.
 const POLL_INTERVAL: Duration = Duration::from_millis(50);

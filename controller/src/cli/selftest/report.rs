@@ -6,9 +6,10 @@ use argus_crds::error::Code;
 use serde::Serialize;
 
 use super::fault::{Fault, LEFT_OUT};
-use crate::cli::output::{self, Format};
-use crate::cli::table;
 use crate::exit::{Exit, Failure};
+use crate::output;
+use crate::output::Format;
+use crate::table;
 
 /// Result of a selftest.
 #[derive(Debug, Serialize)]

@@ -10,7 +10,7 @@ use argus_reconciler::TestReport;
 use serde::Serialize;
 use serde_json::json;
 
-use crate::cli::output;
+use crate::output;
 
 /// Result of a test run.
 #[derive(Debug, Serialize)]

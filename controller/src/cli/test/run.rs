@@ -18,13 +18,15 @@ use super::child::{self, Output};
 use super::report::{Attempt, Outcome, Report, SuiteResult};
 use super::suite::{self, Case, next_delay};
 use crate::blocking_io;
-use crate::cli::output::{self, Format};
+use crate::cli::logs;
 use crate::cli::wait::{WaitGoal, wait_until};
-use crate::cli::{logs, status};
 use crate::client::ControllerClient;
 use crate::command_reply::CommandResult;
 use crate::exit::{Exit, Failure};
+use crate::output;
+use crate::output::Format;
 use crate::settings::{Options, Settings, SpecOptions};
+use crate::status;
 
 /// Added to the time limit of a command for its lease, so that the lease does not expire before the command ends.
 const LEASE_MARGIN: Duration = Duration::from_secs(30);

@@ -8,8 +8,11 @@ use argus_reconciler::state_dir::StateDir;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use crate::cli::failure::{self, RunSummary};
-use crate::cli::{evidence_store, get, output};
+use crate::cli::get;
+use crate::evidence_store;
+use crate::failure;
+use crate::failure::RunSummary;
+use crate::output;
 
 /// A link of a chain.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]

@@ -14,7 +14,7 @@ use argus_reconciler::reconciler::PersistedState;
 use argus_reconciler::state_dir::StateDir;
 use serde::{Deserialize, Serialize};
 
-use super::status;
+use crate::status;
 
 /// End of one failed run. It has the shape of the `details` of errors about failed runs.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]

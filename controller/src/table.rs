@@ -25,7 +25,7 @@ pub(crate) fn format_fitted(head: &[&str], rows: &[Vec<String>], width: Option<u
 
 /// Table as one text.
 pub(crate) fn format_table(head: &[&str], rows: &[Vec<String>], width: Option<usize>) -> String {
-    crate::cli::output::join_lines(format_fitted(head, rows, width))
+    crate::output::join_lines(format_fitted(head, rows, width))
 }
 
 /// Wraps the lines of a text to `width`. Lines with commands to copy stay whole.
@@ -33,7 +33,7 @@ pub(crate) fn format_prose(text: &str, width: Option<usize>) -> String {
     let Some(width) = width else {
         return text.to_owned();
     };
-    crate::cli::output::join_lines(text.lines().flat_map(|line| wrap::wrap_hanging(line, width)))
+    crate::output::join_lines(text.lines().flat_map(|line| wrap::wrap_hanging(line, width)))
 }
 
 /// Column widths of a table whose rows arrive over time. Widths never shrink.

@@ -11,8 +11,9 @@ use argus_reconciler::state_dir::StateDir;
 
 pub(crate) use lines::Line;
 
-use super::{output, status};
 use crate::exit::{Exit, Failure};
+use crate::output;
+use crate::status;
 
 /// Stored evidence of one failed run.
 #[derive(Debug)]

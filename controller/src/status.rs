@@ -6,15 +6,13 @@ use std::path::Path;
 
 use argus_core::ident::EnvName;
 use argus_crds::error::Reason;
-use argus_crds::status::{ControllerStatus, EnvironmentStatus, Mode};
+use argus_crds::status::{ControllerStatus, EnvironmentStatus};
 use argus_reconciler::reconciler::PersistedState;
 use argus_reconciler::state_dir::StateDir;
 use serde::de::DeserializeOwned;
 use serde_json::json;
 
-use super::output::print_note;
 use crate::exit::{Exit, Failure};
-use crate::http::client;
 
 /// Maximum size of a file that [`read_or_default`] reads.
 const MAX_FILE_BYTES: u64 = 256 << 20;
@@ -134,43 +132,6 @@ pub(crate) fn read_controller(state: &StateDir) -> Result<Option<ControllerStatu
     read_status_file(&state.controller_json())
 }
 
-/// Prints a note if no controller runs, because then the files are not updated, or if it is in safe mode.
-pub(crate) fn note_if_not_running(state: &StateDir) {
-    if is_alive(state) {
-        note_if_safe(state);
-        return;
-    }
-    match read_controller(state) {
-        Ok(Some(status)) if !status.as_of.is_empty() => {
-            print_note(&format!(
-                "note: controller is not running since {}",
-                last_seen(&status)
-            ));
-        }
-        _ => print_note("note: controller is not running"),
-    }
-}
-
-/// Prints a note if the controller is in safe mode. It asks the controller over HTTP, because a full disk may prevent the
-/// update of its status file.
-fn note_if_safe(state: &StateDir) {
-    let health = super::block_on(async {
-        let response = client::get(&crate::client::socket_path(state), crate::http::HEALTH).await;
-        Ok(response.ok())
-    });
-    let Ok(Some(response)) = health else { return };
-    let Ok(health) = serde_json::from_slice::<crate::http::Health>(&response) else {
-        return;
-    };
-    if health.mode == Mode::Safe {
-        let reason = health.mode_reason.unwrap_or_default();
-        print_note(&format!(
-            "note: controller is in safe mode and performs no actions: {reason}"
-        ));
-        print_note("hint: fix the cause, then run `argus resume`");
-    }
-}
-
 /// Returns true if a controller listens on the socket of this state directory.
 pub(crate) fn is_alive(state: &StateDir) -> bool {
     match UnixStream::connect(crate::client::socket_path(state)) {
@@ -182,11 +143,6 @@ pub(crate) fn is_alive(state: &StateDir) -> bool {
         }
         Err(_) => false,
     }
-}
-
-/// Time of the stop. For a killed controller, the time of its last status.
-fn last_seen(status: &ControllerStatus) -> &str {
-    status.stopped_at.as_deref().unwrap_or(&status.as_of)
 }
 
 fn read_status_file<T: DeserializeOwned>(path: &Path) -> Result<Option<T>, Failure> {

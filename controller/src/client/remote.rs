@@ -1,0 +1,40 @@
+//! Commands for a controller in another process, over its socket.
+
+use argus_crds::error::{Code, Reason};
+use argus_reconciler::Command;
+use argus_reconciler::state_dir::StateDir;
+
+use super::http::{self, ClientError};
+use super::socket_path;
+use crate::command_reply::CommandReply;
+use crate::exit::{Exit, Failure};
+use crate::status;
+
+/// Path of the commands.
+pub(crate) const ACTIONS: &str = "/api/v1/actions";
+
+/// Sends a command to a running controller.
+pub(crate) async fn send(state: &StateDir, command: &Command) -> Result<CommandReply, ClientError> {
+    let reply = http::post(&socket_path(state), ACTIONS, command).await?;
+    serde_json::from_slice(&reply).map_err(|error| ClientError::InvalidResponse(error.to_string()))
+}
+
+/// Converts a client error to the failure of a command.
+pub(crate) fn command_failure(error: ClientError) -> Failure {
+    match error {
+        ClientError::Refused(error) if error.code == Code::PrereqMissing && error.environment.is_some() => {
+            Failure::new(*error).with_hint(status::LIST)
+        }
+        ClientError::Refused(error) => Failure::new(*error),
+        ClientError::Unreachable(cause) => {
+            let message = format!("controller is not running: {cause}");
+            Failure::with_reason(Reason::NotRunning, message)
+                .with_exit(Exit::Unexpected)
+                .with_hint("start a controller with `argus run`")
+        }
+        ClientError::InvalidResponse(ref cause) => {
+            let details = serde_json::json!({ "operation": "sending the command", "reason": cause });
+            Failure::with_code(Code::Internal, error.to_string()).with_details(details)
+        }
+    }
+}
