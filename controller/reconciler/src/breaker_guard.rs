@@ -2,7 +2,6 @@
 //! through it.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 
 use argus_backend::{Backend, EngineInfo, ExecResult, LogLine, LogQuery, Progress};
 use argus_core::action::Action;
@@ -46,33 +45,59 @@ impl BreakerEpochs {
     }
 }
 
-/// Backend that receives no queries while its breaker is not closed.
+/// State of the breaker under which the planner allowed an action.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PlannedEpoch {
+    env: EnvName,
+    epoch: u64,
+}
+
+/// Backend behind the breakers: all calls to the engine pass its gate.
 ///
-/// Actions pass without a check of the breaker. The planner decides which of them may probe the engine, and the
-/// [`Executor`](crate::executor::Executor) refuses those that were planned before the breaker opened.
+/// - A query needs a closed breaker of the engine.
+/// - An action needs the [`PlannedEpoch`] under which the planner allowed it. The planner decides which actions may
+///   probe the engine; the gate refuses those that were planned before the breaker opened.
+/// - Lease calls and the watch ignore the breaker.
 #[derive(Debug)]
 pub struct BreakerGuard<B> {
-    engine: Arc<B>,
+    engine: B,
     epochs: watch::Receiver<BreakerEpochs>,
 }
 
 impl<B> BreakerGuard<B> {
     /// Takes ownership of `engine`, so that all calls pass through the guard.
     pub fn new(engine: B, epochs: watch::Receiver<BreakerEpochs>) -> Self {
-        let engine = Arc::new(engine);
         Self { engine, epochs }
     }
 
-    /// Receiver of the breaker state that the planner publishes.
-    pub fn epochs(&self) -> watch::Receiver<BreakerEpochs> {
-        self.epochs.clone()
+    /// The engine itself, for tests.
+    #[cfg(test)]
+    pub(crate) fn engine(&self) -> &B {
+        &self.engine
     }
 
-    fn enter(&self) -> Result<(), ActionError> {
-        if self.epochs.borrow().blocked {
+    /// Epoch of an action that the planner allows now for `env`.
+    pub fn planned_epoch(&self, env: &EnvName) -> PlannedEpoch {
+        PlannedEpoch {
+            env: env.clone(),
+            epoch: self.epochs.borrow().epoch(env),
+        }
+    }
+
+    /// Passes the gate: returns the engine unless the breaker refuses the call. `planned` is `None` for a query.
+    ///
+    /// # Errors
+    /// [`ActionError::CircuitOpen`].
+    pub fn enter(&self, planned: Option<&PlannedEpoch>) -> Result<&B, ActionError> {
+        let epochs = self.epochs.borrow();
+        let is_refused = match planned {
+            None => epochs.blocked,
+            Some(planned) => epochs.epoch(&planned.env) != planned.epoch,
+        };
+        if is_refused {
             Err(ActionError::CircuitOpen)
         } else {
-            Ok(())
+            Ok(&self.engine)
         }
     }
 }
@@ -91,19 +116,19 @@ impl<B: Backend> Backend for BreakerGuard<B> {
     }
 
     async fn execute(&self, execute: &Action, progress: &dyn Progress) -> Result<Done, ActionError> {
-        self.engine.execute(execute, progress).await
+        // The executor passes the epoch of its plan; any other action is like a query.
+        self.enter(None)?.execute(execute, progress).await
     }
 
     fn logs(&self, id: &ContainerId, query: LogQuery) -> BoxStream<'static, Result<LogLine, ActionError>> {
-        match self.enter() {
-            Ok(()) => self.engine.logs(id, query),
+        match self.enter(None) {
+            Ok(engine) => engine.logs(id, query),
             Err(error) => futures::stream::once(async { Err(error) }).boxed(),
         }
     }
 
     async fn exec(&self, id: &ContainerId, command: &[String]) -> Result<ExecResult, ActionError> {
-        self.enter()?;
-        self.engine.exec(id, command).await
+        self.enter(None)?.exec(id, command).await
     }
 
     async fn check_links(
@@ -111,8 +136,7 @@ impl<B: Backend> Backend for BreakerGuard<B> {
         source: &ContainerId,
         targets: &[Target],
     ) -> Result<Vec<TargetResult>, ActionError> {
-        self.enter()?;
-        self.engine.check_links(source, targets).await
+        self.enter(None)?.check_links(source, targets).await
     }
 
     // Lease calls ignore the breaker: other controllers take over the environments of a controller whose lease
@@ -130,14 +154,13 @@ impl<B: Backend> Backend for BreakerGuard<B> {
     }
 
     async fn host_facts(&self) -> HostFacts {
-        match self.enter() {
-            Ok(()) => self.engine.host_facts().await,
+        match self.enter(None) {
+            Ok(engine) => engine.host_facts().await,
             Err(error) => HostFacts::unknown(&error.to_string()),
         }
     }
 
     async fn info(&self) -> Result<EngineInfo, ActionError> {
-        self.enter()?;
-        self.engine.info().await
+        self.enter(None)?.info().await
     }
 }

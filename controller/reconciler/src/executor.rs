@@ -18,7 +18,7 @@ use argus_core::time::Timestamp;
 use tokio::sync::watch;
 use tracing::Instrument;
 
-use crate::breaker_guard::BreakerEpochs;
+use crate::breaker_guard::BreakerGuard;
 use crate::clock::Clock;
 use crate::journal::Journal;
 use crate::journal::handle::StartedAction;
@@ -51,10 +51,9 @@ pub struct Finished {
 
 /// Actions in flight on one engine.
 pub struct Executor<B> {
-    backend: Arc<B>,
+    backend: Arc<BreakerGuard<B>>,
     deadlines: Deadlines,
     limits: ConcurrencyLimits,
-    epochs: watch::Receiver<BreakerEpochs>,
     progress: watch::Sender<ProgressMap>,
     state: StateDir,
     evidence: EvidenceStore,
@@ -67,8 +66,7 @@ pub struct Executor<B> {
 impl<B: Backend> Executor<B> {
     /// Creates an executor without actions.
     pub fn new(
-        backend: Arc<B>,
-        epochs: watch::Receiver<BreakerEpochs>,
+        backend: Arc<BreakerGuard<B>>,
         deadlines: Deadlines,
         state: StateDir,
         journal: Journal,
@@ -79,7 +77,6 @@ impl<B: Backend> Executor<B> {
             backend,
             deadlines,
             limits: ConcurrencyLimits::new(journal.metrics().clone()),
-            epochs,
             progress,
             evidence: EvidenceStore::new(state.clone(), clock),
             redactor: Redactor::default(),
@@ -111,8 +108,7 @@ impl<B: Backend> Executor<B> {
         let deadline = self.deadlines.of(&step.action);
         let log = log_path(&step.action, &self.state);
         let action = step.action.clone();
-        let (epochs, env) = (self.epochs.clone(), env.clone());
-        let decided = epochs.borrow().epoch(&env);
+        let planned = self.backend.planned_epoch(env);
         let (evidence, recorded_step) = (self.evidence.clone(), step.clone());
         let journal = self.journal.clone();
         let job = async move {
@@ -125,13 +121,14 @@ impl<B: Backend> Executor<B> {
                 }
             };
             let _permit = limits.acquire(CallClass::of(&action)).await;
-            if epochs.borrow().epoch(&env) != decided {
-                return finish(started, Err(ActionError::CircuitOpen));
-            }
+            let engine = match backend.enter(Some(&planned)) {
+                Ok(engine) => engine,
+                Err(error) => return finish(started, Err(error)),
+            };
             if let Err(error) = journal.check_writable() {
                 return finish(started, Err(error));
             }
-            let outcome = deadline::within(deadline, verb, backend.execute(&action, &reporter)).await;
+            let outcome = deadline::within(deadline, verb, engine.execute(&action, &reporter)).await;
             let outcome = match outcome {
                 Ok(Done::Evidence(collected)) => Ok(Done::Evidence(
                     evidence.store(&recorded_step, collected, &secrets).await,

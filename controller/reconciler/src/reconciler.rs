@@ -23,7 +23,7 @@ use serde::{Deserialize, Serialize};
 use tokio::sync::{Notify, mpsc, watch};
 use tokio_util::sync::CancellationToken;
 
-use crate::breaker_guard::BreakerEpochs;
+use crate::breaker_guard::{BreakerEpochs, BreakerGuard};
 use crate::clock::{Clock, Stopwatch};
 use crate::command::Request;
 use crate::executor::{Executor, Finished, ProgressReader};
@@ -89,7 +89,7 @@ pub(crate) struct OutputChannels {
 /// The reconciler with the state that it owns.
 pub(crate) struct Reconciler<B> {
     planner: Planner,
-    backend: Arc<B>,
+    backend: Arc<BreakerGuard<B>>,
     executor: Executor<B>,
     progress: ProgressReader,
     clock: Clock,
@@ -124,7 +124,7 @@ enum Wake {
 impl<B: Backend> Reconciler<B> {
     pub(crate) fn new(
         planner: Planner,
-        backend: Arc<B>,
+        backend: Arc<BreakerGuard<B>>,
         executor: Executor<B>,
         clock: Clock,
         inputs: InputChannels,

@@ -191,10 +191,7 @@ impl Controller {
         let clock = options.clock;
         let (epochs, epochs_seen) = watch::channel(BreakerEpochs::default());
         // From here on, all calls to the engine pass through the guard.
-        let (backend, lock) = (
-            Arc::new(BreakerGuard::new(backend, epochs_seen.clone())),
-            Arc::new(lock),
-        );
+        let (backend, lock) = (Arc::new(BreakerGuard::new(backend, epochs_seen)), Arc::new(lock));
         let stop = CancellationToken::new();
         let supervisor = Supervisor::new(clock, stop.clone());
         let LoadedInputs {
@@ -288,7 +285,6 @@ impl Controller {
         // restarted.
         let executor = Executor::new(
             backend.clone(),
-            epochs_seen,
             options.deadlines,
             state.clone(),
             journal.clone(),

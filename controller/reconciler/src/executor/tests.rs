@@ -6,24 +6,27 @@ use argus_core::action::{Cause, Deadlines, Subject};
 use argus_core::ident::{ContainerId, NetworkId};
 
 use super::*;
+use crate::breaker_guard::BreakerEpochs;
 use crate::fake_backend::{FakeBackend, FakeReply};
 use crate::journal::handle;
 
 /// Values that must live as long as the executor: the state directory and the journal writer.
 type Guards = (tempfile::TempDir, TaskSet<(), ()>);
 
-fn executor(replies: &[(&'static str, FakeReply)]) -> (Executor<FakeBackend>, Arc<FakeBackend>, Guards) {
+fn executor(
+    replies: &[(&'static str, FakeReply)],
+) -> (Executor<FakeBackend>, Arc<BreakerGuard<FakeBackend>>, Guards) {
     let dir = tempfile::tempdir().unwrap();
     let state = StateDir::prepare(&dir.path().join("state"), &dir.path().join("specs")).unwrap();
     let mut fake = FakeBackend::empty();
     fake.replies = replies.iter().copied().collect();
-    let fake = Arc::new(fake);
+    let epochs = watch::channel(BreakerEpochs::default()).1;
+    let fake = Arc::new(BreakerGuard::new(fake, epochs));
     let clock = Clock::virtual_from(Timestamp(1_000_000));
     let (journal, writer, ..) = handle::open(&state.journal(), "RUN", clock, handle::DEFAULT_MAX_SIZE);
     let mut tasks = TaskSet::default();
     tasks.start((), writer.run());
-    let epochs = watch::channel(BreakerEpochs::default()).1;
-    let executor = Executor::new(fake.clone(), epochs, Deadlines::default(), state, journal, clock);
+    let executor = Executor::new(fake.clone(), Deadlines::default(), state, journal, clock);
     (executor, fake, (dir, tasks))
 }
 
@@ -127,7 +130,7 @@ async fn four_mutations_and_a_pull_run_in_parallel() {
         3,
         "ten actions of one second each, four in parallel"
     );
-    assert_eq!(fake.max_in_flight.load(Ordering::SeqCst), 5);
+    assert_eq!(fake.engine().max_in_flight.load(Ordering::SeqCst), 5);
     let image = Subject::Image {
         key: "nginx:1".to_owned(),
     };
@@ -164,13 +167,13 @@ async fn actions_planned_before_the_breaker_opened_are_refused() {
     let state = StateDir::prepare(&dir.path().join("state"), &dir.path().join("specs")).unwrap();
     let mut fake = FakeBackend::empty();
     fake.replies = [("start-container", FakeReply::After(Duration::from_secs(1)))].into();
-    let fake = Arc::new(fake);
     let (open, epochs) = watch::channel(BreakerEpochs::default());
+    let fake = Arc::new(BreakerGuard::new(fake, epochs));
     let clock = Clock::virtual_from(Timestamp(1_000_000));
     let (journal, writer, ..) = handle::open(&state.journal(), "RUN", clock, handle::DEFAULT_MAX_SIZE);
     let mut tasks = TaskSet::default();
     tasks.start((), writer.run());
-    let mut executor = Executor::new(fake.clone(), epochs, Deadlines::default(), state, journal, clock);
+    let mut executor = Executor::new(fake, Deadlines::default(), state, journal, clock);
     for number in 0..10 {
         let id = id(&format!("c{number}"));
         executor.submit(&shop(), step(Action::StartContainer { id }));
@@ -238,7 +241,7 @@ async fn action_runs_only_after_its_intent_is_on_disk() {
     let lines = || std::fs::read_to_string(state.journal()).unwrap_or_default();
     executor.submit(&shop(), step(Action::StartContainer { id: id("a") }));
     assert_eq!(executor.next_result().await.outcome, Ok(Done::Applied));
-    assert_eq!(fake.max_in_flight.load(Ordering::SeqCst), 1);
+    assert_eq!(fake.engine().max_in_flight.load(Ordering::SeqCst), 1);
     assert!(lines().starts_with("{\"v\":1,\"seq\":1,") && lines().contains("\"kind\":\"intent\""));
     // The journal is replaced by a folder, so that it can be neither written nor created.
     std::fs::remove_file(state.journal()).unwrap();
@@ -272,7 +275,7 @@ async fn action_runs_only_after_its_intent_is_on_disk() {
         Err(ActionError::JournalUnwritable(_))
     ));
     assert_eq!(
-        fake.actions.load(Ordering::SeqCst),
+        fake.engine().actions.load(Ordering::SeqCst),
         1,
         "no other action was started"
     );
@@ -287,7 +290,7 @@ async fn action_runs_only_after_its_intent_is_on_disk() {
     executor.journal.resume().await.unwrap();
     executor.submit(&shop(), step(Action::StartContainer { id: id("b") }));
     assert_eq!(executor.next_result().await.outcome, Ok(Done::Applied));
-    assert_eq!(fake.actions.load(Ordering::SeqCst), 2);
+    assert_eq!(fake.engine().actions.load(Ordering::SeqCst), 2);
     assert!(lines().contains("\"event\":\"resumed\""), "{}", lines());
     assert!(
         executor.journal.resume().await.is_err(),
