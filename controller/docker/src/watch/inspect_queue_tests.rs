@@ -1,3 +1,5 @@
+//! Tests of the inspect queue: examples, and a property test against rules that do not know the implementation.
+
 use std::collections::{BTreeMap, BTreeSet};
 
 use proptest::prelude::*;
