@@ -1,8 +1,7 @@
 //! MCP server: tools and resources of a controller for agents, over stdio and at `/mcp`.
 //!
-//! [`tool`] lists the tools and runs a call. [`commands`] has the tools that send a command about an environment,
-//! [`spec`] has `argus_validate` and `argus_apply`, and [`engine`] has the tools for preflight, breakers and orphans.
-//! [`reply`] builds the result, and [`http`] serves `/mcp`.
+//! [`tool`] converts the operations of [`crate::api`] to tools and runs a call. [`resources`] lists and reads the resources,
+//! [`reply`] builds the result of a call, and [`http`] serves `/mcp`.
 
 use std::sync::OnceLock;
 
