@@ -54,10 +54,10 @@ pub fn assign(
         .flat_map(|service| service.ports.iter().map(move |port| (&service.name, port)))
         .collect();
     // A service keeps its assigned port, before any other service can choose it.
-    let (assigned, new): (Vec<_>, Vec<_>) = all
+    let (kept, new): (Vec<_>, Vec<_>) = all
         .into_iter()
         .partition(|(service, port)| assigned_before(history, service, port).is_some());
-    for (service, port) in assigned.into_iter().chain(new) {
+    for (service, port) in kept.into_iter().chain(new) {
         assigner.assign(service, port, assigned_before(history, service, port));
     }
     assigner.assignment
