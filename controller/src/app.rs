@@ -7,7 +7,7 @@ use argus_backend::{Backend as _, EngineInfo};
 use argus_core::outcome::ActionError;
 use argus_core::status::code_of;
 use argus_crds::error::{Code, Reason, StructuredError};
-use argus_docker::{Docker, Endpoint, OwnImage};
+use argus_docker::{Docker, Endpoint, OwnImageBuilder};
 use argus_reconciler::clock::{self, Clock};
 use argus_reconciler::lock::{LOCK_TASK, LockError};
 use argus_reconciler::shutdown::Signals;
@@ -37,7 +37,7 @@ pub(crate) fn connect_docker(settings: &Settings) -> Result<Docker, Failure> {
 /// Creates a client that can build an image of this program for helper containers, unless the settings disable helpers.
 fn connect_endpoint(settings: &Settings, endpoint: Endpoint) -> Docker {
     let state = StateDir::at(settings.state.clone());
-    let own_image: OwnImage = Arc::new(move || own_image::build(&state));
+    let own_image: OwnImageBuilder = Arc::new(move || own_image::build(&state));
     Docker::with_own_image(
         endpoint,
         Arc::new(clock::now),

@@ -49,7 +49,8 @@ pub(crate) struct RunSummary {
     pub(crate) last_line: Option<String>,
     /// Responses of its ports after the failure, by request.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
-    pub(crate) probe_answers: BTreeMap<String, String>,
+    #[serde(rename = "probeAnswers")]
+    pub(crate) network_diagnostics: BTreeMap<String, String>,
 }
 
 impl From<&FailedRun> for RunSummary {
@@ -69,7 +70,7 @@ impl From<&FailedRun> for RunSummary {
             memory_peak: failed_run.peak(),
             // The saved state contains the line without redaction.
             last_line: None,
-            probe_answers: BTreeMap::new(),
+            network_diagnostics: BTreeMap::new(),
         }
     }
 }

@@ -11,7 +11,7 @@ use argus_backend::host_path;
 use argus_core::desired::excluded::Excluded;
 use argus_core::desired::{Build, own_image_tag};
 use argus_core::ident::Hash;
-use argus_reconciler::specs::admitter::OwnImage;
+use argus_reconciler::specs::admitter::OwnImageContext;
 use argus_reconciler::specs::digest::Digests;
 use argus_reconciler::state_dir::StateDir;
 
@@ -23,10 +23,10 @@ pub(crate) fn context_folder(state: &StateDir) -> PathBuf {
 }
 
 /// Returns the image for a controller, which fills the build context when a spec has mocks.
-pub(crate) fn lazy_build(state: &StateDir) -> OwnImage {
+pub(crate) fn lazy_build(state: &StateDir) -> OwnImageContext {
     let folder = context_folder(state);
     let filled = folder.clone();
-    OwnImage {
+    OwnImageContext {
         folder,
         write_context: Some(Arc::new(move || fill_context(&filled))),
     }

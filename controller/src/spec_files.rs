@@ -11,7 +11,7 @@ use argus_crds::diagnostic::{Diagnostic, DiagnosticSeverity};
 use argus_docker::Endpoint;
 use argus_reconciler::clock;
 use argus_reconciler::specs::admission::SpecAdmitter;
-use argus_reconciler::specs::admitter::{AdmissionInput, Admitter, OwnImage};
+use argus_reconciler::specs::admitter::{AdmissionInput, Admitter, OwnImageContext};
 use argus_reconciler::specs::digest::Digests;
 use argus_reconciler::specs::location::HostAccess;
 use argus_reconciler::specs::scan::{MAX_FILE_BYTES, read_bounded};
@@ -139,8 +139,8 @@ pub(crate) fn parse_text(settings: &Settings, path: &Path, bytes: &[u8]) -> Spec
 
 /// Image of this program for mocks. Its folder is not filled here: it is missing before the first controller run, and mocks
 /// are still validated.
-fn build_own_image(settings: &Settings) -> OwnImage {
-    OwnImage {
+fn build_own_image(settings: &Settings) -> OwnImageContext {
+    OwnImageContext {
         folder: own_image::context_folder(&StateDir::at(settings.state.clone())),
         write_context: None,
     }

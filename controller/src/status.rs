@@ -65,7 +65,7 @@ pub(crate) fn find_environment(state: &StateDir, env: &str) -> Result<Environmen
     let known = list_names(state)?;
     let (message, hint) = if persisted
         .overrides
-        .expired
+        .ttl_expired
         .iter()
         .any(|over| over.as_str() == env)
     {

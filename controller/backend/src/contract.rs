@@ -1,6 +1,6 @@
 //! The contract of a [`Backend`], as an executable test that every implementation must pass.
 //!
-//! [`Drive`] performs each action on a real or simulated engine, most of them twice. It compares every result and every
+//! [`ContractTest`] performs each action on a real or simulated engine, most of them twice. It compares every result and every
 //! watch event with the contract, and stops at the first [`Violation`].
 
 use std::collections::BTreeMap;
@@ -26,13 +26,13 @@ const GRACE: Duration = Duration::from_secs(2);
 
 /// A contract test of one backend, on an engine that the test may change freely.
 #[derive(Debug)]
-pub struct Drive<'a, B> {
+pub struct ContractTest<'a, B> {
     backend: &'a B,
     image: String,
     environment: String,
 }
 
-impl<'a, B: Backend> Drive<'a, B> {
+impl<'a, B: Backend> ContractTest<'a, B> {
     /// A test with containers of `image`, which the engine has and whose process runs until it is stopped.
     pub fn new(backend: &'a B, image: &str, environment: &str) -> Self {
         Self {

@@ -60,12 +60,12 @@ pub enum PathError {
 
 /// Device and inode: two paths with the same identity lead to the same object.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct Identity {
+pub struct FileId {
     dev: u64,
     ino: u64,
 }
 
-impl Identity {
+impl FileId {
     /// The identity in the result of a `stat`.
     #[allow(
         clippy::useless_conversion,
@@ -96,19 +96,19 @@ pub struct Resolved {
     /// The path without links. Components that do not exist are appended as they were written.
     pub path: PathBuf,
     /// The object at the path; `None` where it does not exist.
-    pub identity: Option<Identity>,
+    pub identity: Option<FileId>,
     /// User id of the owner of the object; `None` when it does not exist.
     pub owner: Option<u32>,
     /// Links that were followed, in order.
     pub followed: Vec<Followed>,
     is_directory: bool,
     /// Directories from `/` to the last one that exists, each with the component that was looked up in it.
-    steps: Vec<Step>,
+    steps: Vec<PathComponent>,
 }
 
 /// A directory on the way and the name that was looked up in it.
 #[derive(Debug)]
-struct Step {
+struct PathComponent {
     directory: OwnedFd,
     name: OsString,
 }
@@ -128,7 +128,7 @@ impl Resolved {
         if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile {
             return Err(io::Error::other("not a regular file"));
         }
-        if Identity::of(&stat) != identity {
+        if FileId::of(&stat) != identity {
             return Err(io::Error::other("the file was replaced while it was opened"));
         }
         Ok(File::from(file))
@@ -245,7 +245,7 @@ fn walk(path: &Path, follow: bool) -> Result<Resolved, PathError> {
 }
 
 struct Walk {
-    steps: Vec<Step>,
+    steps: Vec<PathComponent>,
     /// The object reached, with its `stat`.
     at: (OwnedFd, Stat),
     pending: VecDeque<OsString>,
@@ -293,7 +293,7 @@ impl Walk {
         let stat = rustix::fs::fstat(&next)?;
         if FileType::from_raw_mode(stat.st_mode) != FileType::Symlink {
             let directory = std::mem::replace(&mut self.at, (next, stat)).0;
-            self.steps.push(Step { directory, name });
+            self.steps.push(PathComponent { directory, name });
             return Ok(Stepped::On);
         }
         if !follow {
@@ -339,7 +339,7 @@ impl Walk {
         let stat = (!self.missing).then_some(self.at.1);
         Ok(Resolved {
             path,
-            identity: stat.as_ref().map(Identity::of),
+            identity: stat.as_ref().map(FileId::of),
             owner: stat.as_ref().map(|stat| stat.st_uid),
             followed: self.followed,
             is_directory: stat

@@ -9,7 +9,7 @@
 //! [`Backend::execute`] performs exactly one [`Action`] and returns its result. Every other method is a single query or
 //! a single write.
 //!
-//! [`contract::Drive`] holds both implementations to the same behaviour: it performs every action, most of them twice,
+//! [`contract::ContractTest`] holds both implementations to the same behaviour: it performs every action, most of them twice,
 //! and compares the results and the watch events with the contract.
 //!
 //! Start reading at [`Backend`]; then read [`contract`] for the details of each action and [`sim`] for the possible

@@ -69,7 +69,7 @@ pub struct Engine {
     /// Number of the watch session; lists and reconnects of an older session have no effect.
     session: u64,
     list_requested: bool,
-    problems: usize,
+    injected_faults: usize,
 }
 
 /// State of the containers after a restart of the engine.
@@ -91,7 +91,7 @@ enum Scheduled {
     ListBegins { session: u64, periodic: bool },
     ListTaken { session: u64 },
     Try { session: u64, tries: u32 },
-    Return,
+    EngineRestored,
 }
 
 impl Engine {
@@ -108,7 +108,7 @@ impl Engine {
             down: false,
             session: 0,
             list_requested: false,
-            problems: 0,
+            injected_faults: 0,
         }
     }
 
@@ -156,7 +156,7 @@ impl Engine {
         let at = now + self.rng.millis(self.faults.call);
         let hung = || Err(ActionError::TimedOut("no answer".to_owned()));
         if self.down {
-            self.problems += 1;
+            self.injected_faults += 1;
             self.schedule(
                 at,
                 Scheduled::Answer(id, Err(ActionError::Unreachable("connection refused".to_owned()))),
@@ -164,7 +164,7 @@ impl Engine {
             return id;
         }
         let fault = Fault::of(&self.faults, &mut self.rng);
-        self.problems += usize::from(fault != Fault::None);
+        self.injected_faults += usize::from(fault != Fault::None);
         match fault {
             Fault::None => self.schedule(at, Scheduled::Execute(action.clone(), Some(id))),
             Fault::Before(error) => self.schedule(at, Scheduled::Answer(id, Err(error))),
@@ -211,7 +211,7 @@ impl Engine {
             Scheduled::Arrive(WatchEvent::Disconnected(now, "connection refused".to_owned())),
         );
         self.schedule_retry(1);
-        self.schedule(now + away, Scheduled::Return);
+        self.schedule(now + away, Scheduled::EngineRestored);
     }
 
     /// Changes the model from outside Argus, as a process, another program or a person would.
@@ -222,8 +222,8 @@ impl Engine {
     }
 
     /// Number of injected faults: failed calls, and watch events that were lost, repeated, reordered or incomplete.
-    pub fn problems(&self) -> usize {
-        self.problems
+    pub fn injected_faults(&self) -> usize {
+        self.injected_faults
     }
 
     /// Time of the next event; `None` when nothing is scheduled.
@@ -279,7 +279,7 @@ impl Engine {
                 return Some(SimEvent::Observed(WatchEvent::Retrying { tries, next }));
             }
             Scheduled::ListBegins { .. } | Scheduled::ListTaken { .. } | Scheduled::Try { .. } => {}
-            Scheduled::Return => {
+            Scheduled::EngineRestored => {
                 self.down = false;
                 self.begin_session();
             }
@@ -298,9 +298,9 @@ impl Engine {
     fn deliver_list(&mut self) {
         let at = self.watch.in_order(self.now, &self.faults, &mut self.rng);
         for event in self.model.list() {
-            if self.rng.percent(self.faults.thin) {
-                self.problems += 1;
-                self.schedule(at, Scheduled::Arrive(watch::thin(&event)));
+            if self.rng.percent(self.faults.without_inspect) {
+                self.injected_faults += 1;
+                self.schedule(at, Scheduled::Arrive(watch::without_inspect(&event)));
                 self.deliver(event);
             } else {
                 self.schedule(at, Scheduled::Arrive(event));
@@ -344,7 +344,7 @@ impl Engine {
             let (is_faulty, deliveries) = self
                 .watch
                 .deliveries(event, self.now, &self.faults, &mut self.rng);
-            self.problems += usize::from(is_faulty);
+            self.injected_faults += usize::from(is_faulty);
             for (at, event) in deliveries {
                 self.schedule(at, Scheduled::Arrive(event));
             }

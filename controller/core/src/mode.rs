@@ -34,7 +34,7 @@ pub struct ModeInputs {
     /// The specs folder cannot be read.
     pub specs_unavailable: bool,
     /// A required image cannot be pulled, because its registry is unreachable.
-    pub registry_unreachable: bool,
+    pub image_registry_unreachable: bool,
     /// Highest criticality among the services that were given up; `None` if there are none.
     pub given_up: Option<Criticality>,
 }
@@ -48,7 +48,7 @@ impl ModeInputs {
             Mode::Recovery
         } else if self.engine_unreachable || self.breaker_open {
             Mode::Minimal
-        } else if self.specs_unavailable || self.registry_unreachable {
+        } else if self.specs_unavailable || self.image_registry_unreachable {
             Mode::Limited
         } else {
             match self.given_up {
@@ -88,7 +88,7 @@ mod tests {
         (|inputs| inputs.engine_unreachable = true, Mode::Minimal),
         (|inputs| inputs.breaker_open = true, Mode::Minimal),
         (|inputs| inputs.specs_unavailable = true, Mode::Limited),
-        (|inputs| inputs.registry_unreachable = true, Mode::Limited),
+        (|inputs| inputs.image_registry_unreachable = true, Mode::Limited),
         (
             |inputs| inputs.given_up = Some(Criticality::Recoverable),
             Mode::Reduced,

@@ -32,7 +32,8 @@ pub struct Evidence {
     /// Peak memory usage in bytes; `None` if it was not measured.
     pub memory_peak: Option<u64>,
     /// Results of repeating its probe during the collection, by probe request.
-    pub probe_answers: BTreeMap<String, String>,
+    #[serde(rename = "probeAnswers")]
+    pub network_diagnostics: BTreeMap<String, String>,
     /// Parts that could not be collected, with the reasons.
     pub missing: Vec<String>,
 }

@@ -32,7 +32,8 @@ pub struct Health {
     /// True if the container did not respond at all, which is worse than a failing response.
     pub dead: bool,
     /// True if more than half of the last probes failed although the container was healthy in between.
-    pub unsteady: bool,
+    #[serde(rename = "unsteady")]
+    pub flapping: bool,
 }
 
 /// Status that the probes determined.

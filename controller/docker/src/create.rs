@@ -30,7 +30,7 @@ pub(crate) fn container_body(spec: &ContainerSpec) -> models::ContainerCreateBod
                 .map(|(key, value)| format!("{key}={value}"))
                 .collect(),
         ),
-        labels: Some(unsort_labels(&spec.labels)),
+        labels: Some(to_hash_map(&spec.labels)),
         exposed_ports: Some(exposed),
         user: spec.user.clone(),
         working_dir: spec.working_dir.clone(),
@@ -144,7 +144,7 @@ fn mount(mount: &Mount) -> models::Mount {
 }
 
 /// Converts labels to the client's type.
-pub(crate) fn unsort_labels(labels: &BTreeMap<String, String>) -> HashMap<String, String> {
+pub(crate) fn to_hash_map(labels: &BTreeMap<String, String>) -> HashMap<String, String> {
     labels
         .iter()
         .map(|(key, value)| (key.clone(), value.clone()))

@@ -19,7 +19,7 @@ use crate::ownership;
 /// Number of lines to request; the engine counts the lines of both streams together.
 const MAX_LINES: u32 = 1_000;
 /// A stream with fewer lines than this may have lost lines to the other stream.
-const TRUSTED_LINES: usize = 100;
+const MIN_COMPLETE_LINES: usize = 100;
 /// Bytes, with the engine's times, below which a stream displaces no lines of the other one.
 const DISPLACING_BYTES: usize = 16 * 1024;
 /// Numbers of lines to request when lines were displaced: first more than the pipes of a container hold, then all,
@@ -52,10 +52,10 @@ type Deadline = SharedFuture<tokio::time::Sleep>;
 /// The container is gone, the engine is unreachable, or neither stream of the log could be read.
 pub(crate) async fn collect(shared: &Shared, run: Run<'_>) -> Result<Done, ActionError> {
     let deadline = tokio::time::sleep(COLLECTION_TIMEOUT).shared();
-    let (stdout, stderr, answers) = tokio::join!(
+    let (stdout, stderr, diagnostics) = tokio::join!(
         read_lines(shared, run, Stream::Stdout, Some(MAX_LINES), deadline.clone()),
         read_lines(shared, run, Stream::Stderr, Some(MAX_LINES), deadline.clone()),
-        run_until(deadline.clone(), probe_network(shared, run)),
+        run_until(deadline.clone(), diagnose_network(shared, run)),
     );
     let (stdout_displaces, stderr_displaces) = (can_displace_lines(&stdout), can_displace_lines(&stderr));
     let (stdout, stderr) = tokio::join!(
@@ -99,8 +99,8 @@ pub(crate) async fn collect(shared: &Shared, run: Run<'_>) -> Result<Done, Actio
             Err(why) => evidence.missing.push(format!("{name}: {why}")),
         }
     }
-    match answers {
-        Ok(answers) => evidence.probe_answers = answers,
+    match diagnostics {
+        Ok(diagnostics) => evidence.network_diagnostics = diagnostics,
         Err(why) => evidence.missing.push(format!("network: {why}")),
     }
     Ok(Done::Evidence(Box::new(evidence)))
@@ -136,31 +136,31 @@ fn can_displace_lines(stream: &Result<StreamTail, ActionError>) -> bool {
     stream.as_ref().is_ok_and(|tail| tail.bytes >= DISPLACING_BYTES)
 }
 
-/// Reads more of a stream whose lines the other one may have displaced. Returns `shallow` when that finds no more in time.
+/// Reads more of a stream whose lines the other one may have displaced. Returns `first_read` when that finds no more in time.
 async fn read_more_lines(
     shared: &Shared,
     run: Run<'_>,
     stream: Stream,
-    shallow: Result<StreamTail, ActionError>,
+    first_read: Result<StreamTail, ActionError>,
     can_be_displaced: bool,
     deadline: Deadline,
 ) -> Result<StreamTail, ActionError> {
-    let is_short = shallow
+    let is_short = first_read
         .as_ref()
-        .is_ok_and(|tail| tail.lines.len() < TRUSTED_LINES && tail.cut.is_none());
+        .is_ok_and(|tail| tail.lines.len() < MIN_COMPLETE_LINES && tail.cut.is_none());
     if !is_short || !can_be_displaced {
-        return shallow;
+        return first_read;
     }
     for tail in RETRY_TAILS {
         match read_lines(shared, run, stream, tail, deadline.clone()).await {
             // A stream that was cut contains its beginning, but evidence needs its end.
-            Ok(found) if found.cut.is_some() => return shallow,
+            Ok(found) if found.cut.is_some() => return first_read,
             Ok(found) if found.lines.is_empty() => {}
             Ok(found) => return Ok(found),
-            Err(_) => return shallow,
+            Err(_) => return first_read,
         }
     }
-    shallow
+    first_read
 }
 
 /// Reads the last lines of one stream of this run, each prefixed with the engine's time.
@@ -235,7 +235,7 @@ fn is_of_this_run(line: &str, since: Option<Timestamp>) -> bool {
 }
 
 /// Connects to the port of a container that still runs, and lists its aliases by network.
-async fn probe_network(shared: &Shared, run: Run<'_>) -> Result<BTreeMap<String, String>, ActionError> {
+async fn diagnose_network(shared: &Shared, run: Run<'_>) -> Result<BTreeMap<String, String>, ActionError> {
     let Some(port) = run.port else {
         return Ok(BTreeMap::new());
     };
@@ -256,12 +256,12 @@ async fn probe_network(shared: &Shared, run: Run<'_>) -> Result<BTreeMap<String,
             continue;
         };
         let address = SocketAddr::new(address, port);
-        let answer = match tokio::time::timeout(CONNECT_TIMEOUT, TcpStream::connect(address)).await {
+        let result = match tokio::time::timeout(CONNECT_TIMEOUT, TcpStream::connect(address)).await {
             Ok(Ok(_)) => "connected".to_owned(),
             Ok(Err(error)) => error.to_string(),
             Err(_) => format!("no answer within {} s", CONNECT_TIMEOUT.as_secs()),
         };
-        found.insert(format!("tcp {address}"), answer);
+        found.insert(format!("tcp {address}"), result);
     }
     if inspected.container.networks.is_empty() {
         found.insert("dns".to_owned(), "not attached to any network".to_owned());

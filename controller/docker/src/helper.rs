@@ -26,7 +26,7 @@ use crate::image::build::{BUILD_DIGEST, build};
 use crate::ownership;
 
 /// Creates the build context of this program's own image and returns its build. The function blocks.
-pub type OwnImage = Arc<dyn Fn() -> io::Result<Build> + Send + Sync>;
+pub type OwnImageBuilder = Arc<dyn Fn() -> io::Result<Build> + Send + Sync>;
 
 /// Label of helpers. They do not carry the label of managed containers, so plans and garbage collection ignore them.
 const LABEL: &str = "argusai.helper";
@@ -39,13 +39,13 @@ const REMOVAL_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Shared state of helpers; its lock allows one helper at a time.
 pub(crate) struct Helpers {
-    own_image: Option<OwnImage>,
+    own_image: Option<OwnImageBuilder>,
     /// The build of this program's image; `None` before the first helper.
     built: Mutex<Option<Build>>,
 }
 
 impl Helpers {
-    pub(crate) fn new(own_image: Option<OwnImage>) -> Self {
+    pub(crate) fn new(own_image: Option<OwnImageBuilder>) -> Self {
         Self {
             own_image,
             built: Mutex::default(),

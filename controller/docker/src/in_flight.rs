@@ -61,7 +61,7 @@ impl InFlightCalls {
     }
 
     /// Discards all updates and returns the containers with a call in flight.
-    pub(crate) fn restart(&self) -> Vec<ContainerId> {
+    pub(crate) fn reset(&self) -> Vec<ContainerId> {
         let mut state = self.lock();
         state.updates.clear();
         state.containers.iter().cloned().collect()
@@ -105,10 +105,10 @@ mod tests {
         let id = ContainerId::new("abc").unwrap();
         let call = in_flight.start(&id);
         assert_eq!(in_flight.take_updates(), [CallUpdate::Started(id.clone())]);
-        assert_eq!(in_flight.restart(), std::slice::from_ref(&id));
+        assert_eq!(in_flight.reset(), std::slice::from_ref(&id));
         assert_eq!(in_flight.take_updates(), []);
         drop(call);
-        assert_eq!(in_flight.restart(), []);
+        assert_eq!(in_flight.reset(), []);
         assert_eq!(in_flight.take_updates(), [], "a new session knows the end");
         let call = in_flight.start(&id);
         drop(call);

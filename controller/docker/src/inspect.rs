@@ -32,7 +32,7 @@ pub(crate) fn convert_summary(summary: models::ContainerSummary) -> Option<Liste
         container: Container {
             id,
             name: select_name(&summary.names.unwrap_or_default()),
-            labels: sort_labels(summary.labels),
+            labels: to_btree_map(summary.labels),
             image: summary.image.unwrap_or_default(),
             state: summary
                 .state
@@ -62,7 +62,7 @@ pub(crate) fn convert_inspect(found: models::ContainerInspectResponse) -> Option
         .stop_timeout
         .and_then(|seconds| u64::try_from(seconds).ok())
         .map(Duration::from_secs);
-    let facts = InspectInfo {
+    let info = InspectInfo {
         started_at: parse_time(state.started_at.as_deref()),
         finished_at: parse_time(state.finished_at.as_deref()),
         exit_code: state.exit_code.unwrap_or(0),
@@ -77,12 +77,12 @@ pub(crate) fn convert_inspect(found: models::ContainerInspectResponse) -> Option
     Some(Container {
         id,
         name: found.name.unwrap_or_default().trim_start_matches('/').to_owned(),
-        labels: sort_labels(config.labels),
+        labels: to_btree_map(config.labels),
         image: config.image.unwrap_or_default(),
         state: status,
         created_at: Timestamp(created - created.rem_euclid(1000)),
         networks: convert_attachments(found.network_settings.and_then(|settings| settings.networks)),
-        inspect: Some(facts),
+        inspect: Some(info),
         stopped_by_other: None,
         oom_at: None,
     })
@@ -93,7 +93,7 @@ pub(crate) fn convert_network(found: models::Network) -> Option<Network> {
     Some(Network {
         id: NetworkId::new(found.id?).ok()?,
         name: found.name.unwrap_or_default(),
-        labels: sort_labels(found.labels),
+        labels: to_btree_map(found.labels),
         created_at: parse_time(found.created.as_deref()).unwrap_or_default(),
     })
 }
@@ -103,7 +103,7 @@ pub(crate) fn convert_network_inspect(found: models::NetworkInspect) -> Option<N
     Some(Network {
         id: NetworkId::new(found.id?).ok()?,
         name: found.name.unwrap_or_default(),
-        labels: sort_labels(found.labels),
+        labels: to_btree_map(found.labels),
         created_at: parse_time(found.created.as_deref()).unwrap_or_default(),
     })
 }
@@ -117,7 +117,7 @@ pub(crate) fn convert_volume(found: models::Volume) -> Volume {
 }
 
 /// Labels, sorted by key.
-pub(crate) fn sort_labels(labels: Option<HashMap<String, String>>) -> BTreeMap<String, String> {
+pub(crate) fn to_btree_map(labels: Option<HashMap<String, String>>) -> BTreeMap<String, String> {
     labels.unwrap_or_default().into_iter().collect()
 }
 

@@ -55,17 +55,17 @@ fn an_inspect_has_the_details_and_the_same_creation_time() {
         "NetworkSettings": {"Networks": {"net": {"NetworkID": id('b'), "Aliases": ["web", "aaaaaaaaaaaa"]}}},
     }));
     let container = convert_inspect(found.unwrap()).unwrap();
-    let facts = container.inspect.unwrap();
+    let info = container.inspect.unwrap();
     assert_eq!(container.created_at, Timestamp(1_700_000_000_000));
     assert_eq!(container.state, ContainerState::Exited);
     assert_eq!(container.networks["net"].aliases, ["web", "aaaaaaaaaaaa"]);
     assert_eq!(
-        (facts.exit_code, facts.oom_killed, facts.error.as_str()),
+        (info.exit_code, info.oom_killed, info.error.as_str()),
         (137, true, "x")
     );
-    assert_eq!(facts.started_at, Some(Timestamp(1_700_000_001_500)));
-    assert_eq!(facts.finished_at, None);
-    let health = facts.health.unwrap();
+    assert_eq!(info.started_at, Some(Timestamp(1_700_000_001_500)));
+    assert_eq!(info.finished_at, None);
+    let health = info.health.unwrap();
     assert_eq!(
         (health.status, health.failing_streak),
         (EngineHealthStatus::Unhealthy, 3)
@@ -74,26 +74,26 @@ fn an_inspect_has_the_details_and_the_same_creation_time() {
     assert_eq!(health.checked_at, Some(Timestamp(1_700_000_003_000)));
     let port = |number, protocol| ProtocolPort { number, protocol };
     assert_eq!(
-        facts.config.bindings,
+        info.config.bindings,
         [
             (port(53, Protocol::Udp), port(53, Protocol::Udp)),
             (port(80, Protocol::Tcp), port(8080, Protocol::Tcp)),
         ]
     );
     assert_eq!(
-        facts.config.addresses,
+        info.config.addresses,
         [
             (port(53, Protocol::Udp), "0.0.0.0".parse::<IpAddr>().unwrap()),
             (port(8080, Protocol::Tcp), "127.0.0.1".parse::<IpAddr>().unwrap()),
         ]
     );
-    assert_eq!((facts.config.memory, facts.config.nano_cpus), (64, 500));
+    assert_eq!((info.config.memory, info.config.nano_cpus), (64, 500));
     assert_eq!(
-        (facts.config.pids_limit, facts.config.privileged),
+        (info.config.pids_limit, info.config.privileged),
         (Some(100), true)
     );
-    assert_eq!(facts.config.restart_policy, "always");
-    assert_eq!(facts.config.stop_grace, None);
+    assert_eq!(info.config.restart_policy, "always");
+    assert_eq!(info.config.stop_grace, None);
 }
 
 #[test]

@@ -111,10 +111,10 @@ pub(crate) async fn renew(shared: &Shared, spec: &LeaseSpec) -> Result<Vec<Contr
     let mut found = list(shared).await?;
     let now = (shared.now)();
     let stale = |lease: &ControllerLease| {
-        let dead: Duration = lease.spec.ttl * STALE_AFTER_TTLS;
+        let stale_age: Duration = lease.spec.ttl * STALE_AFTER_TTLS;
         let older = lease.spec.run == spec.run && lease.name < name;
         let before = lease.spec.run != spec.run && lease.spec.state_dir == spec.state_dir;
-        older || before || now.since(lease.renewed_at) >= dead
+        older || before || now.since(lease.renewed_at) >= stale_age
     };
     for lease in found.iter().filter(|lease| stale(lease)) {
         // The next renewal retries a removal that fails now.

@@ -10,7 +10,7 @@
 //!
 //! Every call has its own deadline (module `call`), and the module `error` maps every refusal of an engine to an
 //! [`ActionError`]. A few queries need a view from inside the engine's host; they run a short-lived helper container
-//! of this program's own image ([`OwnImage`], module `helper`).
+//! of this program's own image ([`OwnImageBuilder`], module `helper`).
 //!
 //! Start reading at [`Docker`], then `action.rs` for the changes and `watch.rs` for the watch.
 
@@ -58,7 +58,7 @@ use futures::stream::BoxStream;
 use tokio::sync::Notify;
 
 pub use connect::{BadEndpoint, Endpoint};
-pub use helper::OwnImage;
+pub use helper::OwnImageBuilder;
 pub use image::context::digest as context_digest;
 
 use connect::Connection;
@@ -105,7 +105,7 @@ pub(crate) struct Shared {
     pub(crate) leases: lease::RenewalCache,
     pub(crate) helpers: Helpers,
     /// Time without progress after which a pull or a build is given up.
-    pub(crate) no_progress: Duration,
+    pub(crate) progress_timeout: Duration,
     pub(crate) limits: EffectiveLimits,
 }
 
@@ -118,12 +118,12 @@ impl Docker {
     /// A backend for the engine at `endpoint`.
     ///
     /// `own_image` builds this program's image for helper containers; `None` disables them. A pull or a build without
-    /// progress for `no_progress` is given up.
+    /// progress for `progress_timeout` is given up.
     pub fn with_own_image(
         endpoint: Endpoint,
         now: Clock,
-        own_image: Option<OwnImage>,
-        no_progress: Duration,
+        own_image: Option<OwnImageBuilder>,
+        progress_timeout: Duration,
     ) -> Self {
         Self {
             shared: Arc::new(Shared {
@@ -139,7 +139,7 @@ impl Docker {
                 image_labels: ImageLabels::default(),
                 leases: lease::RenewalCache::default(),
                 helpers: Helpers::new(own_image),
-                no_progress,
+                progress_timeout,
                 limits: EffectiveLimits::default(),
             }),
         }

@@ -169,7 +169,7 @@ pub(crate) async fn inspect_owned_network(
     let Some(found) = inspect_network(shared, id.as_str()).await? else {
         return Ok(None);
     };
-    match Owner::read(&inspect::sort_labels(found.labels.clone())) {
+    match Owner::read(&inspect::to_btree_map(found.labels.clone())) {
         Some(_) => Ok(Some(found)),
         None => Err(ActionError::NotOwned(format!(
             "network `{}`",
@@ -240,7 +240,7 @@ pub(crate) async fn inspect_image(
     check_reference(reference)?;
     let client = shared.connection.client()?;
     match call::run_raw(Op::Inspect, READ_TIMEOUT, client.inspect_image(reference)).await {
-        Ok(found) => Ok(Some(inspect::sort_labels(
+        Ok(found) => Ok(Some(inspect::to_btree_map(
             found.config.and_then(|config| config.labels),
         ))),
         Err(error) if error.has_status(404) => Ok(None),

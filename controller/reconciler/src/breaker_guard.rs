@@ -56,7 +56,7 @@ pub struct PlannedEpoch {
 ///
 /// - A query needs a closed breaker of the engine.
 /// - An action needs the [`PlannedEpoch`] under which the planner allowed it. The planner decides which actions may
-///   probe the engine; the gate refuses those that were planned before the breaker opened.
+///   test the engine; the gate refuses those that were planned before the breaker opened.
 /// - Lease calls and the watch ignore the breaker.
 #[derive(Debug)]
 pub struct BreakerGuard<B> {
@@ -115,9 +115,9 @@ impl<B: Backend> Backend for BreakerGuard<B> {
         self.engine.reconnect();
     }
 
-    async fn execute(&self, execute: &Action, progress: &dyn Progress) -> Result<Done, ActionError> {
+    async fn execute(&self, action: &Action, progress: &dyn Progress) -> Result<Done, ActionError> {
         // The executor passes the epoch of its plan; any other action is like a query.
-        self.enter(None)?.execute(execute, progress).await
+        self.enter(None)?.execute(action, progress).await
     }
 
     fn logs(&self, id: &ContainerId, query: LogQuery) -> BoxStream<'static, Result<LogLine, ActionError>> {

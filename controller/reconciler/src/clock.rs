@@ -16,22 +16,24 @@ use tokio::time::Instant;
 /// If the system clock is set back, the returned time continues from its last value. Otherwise everything that
 /// waits for a time, or stores one, would wait for as long as the clock was set back.
 pub fn now() -> Timestamp {
-    static STEADY: Mutex<Option<Steady>> = Mutex::new(None);
+    static ANCHOR: Mutex<Option<MonotonicAnchor>> = Mutex::new(None);
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     let wall = Timestamp(i64::try_from(since.as_millis()).unwrap_or(i64::MAX));
     let at = std::time::Instant::now();
-    let mut steady = STEADY.lock().unwrap_or_else(PoisonError::into_inner);
-    steady.get_or_insert(Steady { wall, at }).advance(wall, at)
+    let mut anchor = ANCHOR.lock().unwrap_or_else(PoisonError::into_inner);
+    anchor
+        .get_or_insert(MonotonicAnchor { wall, at })
+        .advance(wall, at)
 }
 
 /// Last reading at which the system clock was not behind the returned time.
 #[derive(Debug, Clone, Copy)]
-struct Steady {
+struct MonotonicAnchor {
     wall: Timestamp,
     at: std::time::Instant,
 }
 
-impl Steady {
+impl MonotonicAnchor {
     fn advance(&mut self, wall: Timestamp, at: std::time::Instant) -> Timestamp {
         let continued = self.wall + at.saturating_duration_since(self.at);
         if wall >= continued {
@@ -115,12 +117,12 @@ mod tests {
     #[test]
     fn clock_set_back_continues_until_the_system_catches_up() {
         let origin = std::time::Instant::now();
-        let mut steady = Steady {
+        let mut anchor = MonotonicAnchor {
             wall: Timestamp(100_000),
             at: origin,
         };
         let mut shown = |after: u64, wall: i64| {
-            steady
+            anchor
                 .advance(Timestamp(wall), origin + Duration::from_millis(after))
                 .0
         };

@@ -178,8 +178,8 @@ pub struct TestReport {
     /// End of the test (RFC 3339).
     pub ended: String,
     /// End of its lease (RFC 3339), if that was before the end of the test. Later failures are not in the report.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub expired: Option<String>,
+    #[serde(default, rename = "expired", skip_serializing_if = "Option::is_none")]
+    pub lease_ended_at: Option<String>,
     /// Number of service failures during the test.
     pub restarts_during_run: usize,
     /// Each failure with its attribution.

@@ -77,7 +77,7 @@ impl<T> PartialEq for Shared<T> {
 
 /// Check schedule of one environment.
 #[derive(Debug, Default)]
-struct Watched {
+struct CheckSchedule {
     inputs: Option<TopologyInputs>,
     /// Key of the next check; `None` if a service is not up.
     key: Option<CheckKey>,
@@ -90,7 +90,7 @@ struct Watched {
 struct ConnectivityTask<B> {
     backend: Arc<B>,
     clock: Clock,
-    watched: BTreeMap<EnvName, Watched>,
+    schedules: BTreeMap<EnvName, CheckSchedule>,
     tasks: TaskSet<EnvName, ConnectivityCheck>,
     results: CheckResults,
     engine_returned_at: Option<Timestamp>,
@@ -107,7 +107,7 @@ pub async fn run<B: Backend>(
     let mut task = ConnectivityTask {
         backend,
         clock,
-        watched: BTreeMap::new(),
+        schedules: BTreeMap::new(),
         tasks: TaskSet::default(),
         results: CheckResults::clone(&results.borrow()),
         engine_returned_at: None,
@@ -173,38 +173,38 @@ impl<B: Backend> ConnectivityTask<B> {
             .filter(|(_, accepted)| accepted.desired.verify_connectivity)
             .map(|(env, _)| env)
             .collect();
-        self.watched.retain(|env, _| wanted.contains(env));
+        self.schedules.retain(|env, _| wanted.contains(env));
         self.results.checks.retain(|env, _| wanted.contains(env));
         for env in wanted {
             let inputs = topology_inputs(snapshot, env);
-            let watched = self.watched.entry(env.clone()).or_default();
-            if inputs.is_some() && watched.inputs == inputs {
+            let schedule = self.schedules.entry(env.clone()).or_default();
+            if inputs.is_some() && schedule.inputs == inputs {
                 continue;
             }
             let key = inputs
                 .as_ref()
                 .and_then(|inputs| inputs.topology(self.engine_returned_at).due_key());
-            watched.inputs = inputs;
-            if watched.key == key {
+            schedule.inputs = inputs;
+            if schedule.key == key {
                 continue;
             }
             if let Some(check) = self.results.checks.get_mut(env) {
                 check.is_current = false;
             }
-            watched.due = key.as_ref().map(|_| self.clock.now());
-            watched.key = key;
-            watched.failed_checks = 0;
+            schedule.due = key.as_ref().map(|_| self.clock.now());
+            schedule.key = key;
+            schedule.failed_checks = 0;
         }
     }
 
     /// Starts the check that has been due for the longest time, unless one is running.
     fn start_next(&mut self) {
         let now = self.clock.now();
-        let due = |(env, watched): (&EnvName, &Watched)| {
-            let at = watched.due.filter(|at| *at <= now)?;
-            Some((at, env.clone(), watched.key.clone()?))
+        let due = |(env, schedule): (&EnvName, &CheckSchedule)| {
+            let at = schedule.due.filter(|at| *at <= now)?;
+            Some((at, env.clone(), schedule.key.clone()?))
         };
-        let next = self.watched.iter().filter_map(due).min_by_key(|(at, ..)| *at);
+        let next = self.schedules.iter().filter_map(due).min_by_key(|(at, ..)| *at);
         if let Some((_, env, key)) = next.filter(|_| self.tasks.is_empty()) {
             let (backend, clock) = (self.backend.clone(), self.clock);
             self.tasks
@@ -213,32 +213,32 @@ impl<B: Backend> ConnectivityTask<B> {
     }
 
     fn next_due(&self) -> Option<Timestamp> {
-        self.watched.values().filter_map(|watched| watched.due).min()
+        self.schedules.values().filter_map(|schedule| schedule.due).min()
     }
 
     fn on_checked(&mut self, env: &EnvName, check: Result<ConnectivityCheck, TaskFailure>) {
-        let Some(watched) = self.watched.get_mut(env) else {
+        let Some(schedule) = self.schedules.get_mut(env) else {
             return;
         };
         let mut check = match check {
-            Ok(check) if watched.key.as_ref() == Some(&check.key) => check,
+            Ok(check) if schedule.key.as_ref() == Some(&check.key) => check,
             // The topology changed during the check. Its own check is already scheduled.
             Ok(_) => return,
             Err(failure) => {
                 tracing::error!(%env, ?failure, "connectivity check failed to run");
-                watched.due = Some(self.clock.now() + RETRY_DELAYS[RETRY_DELAYS.len() - 1]);
+                schedule.due = Some(self.clock.now() + RETRY_DELAYS[RETRY_DELAYS.len() - 1]);
                 return;
             }
         };
         if check.is_good() {
-            watched.failed_checks = 0;
-            watched.due = None;
+            schedule.failed_checks = 0;
+            schedule.due = None;
         } else {
-            let pause = RETRY_DELAYS[watched.failed_checks.min(RETRY_DELAYS.len() - 1)];
-            watched.failed_checks += 1;
-            watched.due = Some(self.clock.now() + pause);
+            let pause = RETRY_DELAYS[schedule.failed_checks.min(RETRY_DELAYS.len() - 1)];
+            schedule.failed_checks += 1;
+            schedule.due = Some(self.clock.now() + pause);
             check.retry_after = Some(pause);
-            if watched.failed_checks == 1 {
+            if schedule.failed_checks == 1 {
                 return;
             }
         }

@@ -55,7 +55,7 @@ pub struct Executor<B> {
     deadlines: Deadlines,
     limits: ConcurrencyLimits,
     progress: watch::Sender<ProgressMap>,
-    state: StateDir,
+    state_dir: StateDir,
     evidence: EvidenceStore,
     redactor: Redactor,
     journal: Journal,
@@ -68,7 +68,7 @@ impl<B: Backend> Executor<B> {
     pub fn new(
         backend: Arc<BreakerGuard<B>>,
         deadlines: Deadlines,
-        state: StateDir,
+        state_dir: StateDir,
         journal: Journal,
         clock: Clock,
     ) -> Self {
@@ -78,9 +78,9 @@ impl<B: Backend> Executor<B> {
             deadlines,
             limits: ConcurrencyLimits::new(journal.metrics().clone()),
             progress,
-            evidence: EvidenceStore::new(state.clone(), clock),
+            evidence: EvidenceStore::new(state_dir.clone(), clock),
             redactor: Redactor::default(),
-            state,
+            state_dir,
             journal,
             clock,
             tasks: TaskSet::default(),
@@ -106,7 +106,7 @@ impl<B: Backend> Executor<B> {
         let (backend, limits) = (self.backend.clone(), self.limits.clone());
         let reporter = ProgressReporter::new(step.subject.clone(), self.progress.clone());
         let deadline = self.deadlines.of(&step.action);
-        let log = log_path(&step.action, &self.state);
+        let log = log_path(&step.action, &self.state_dir);
         let action = step.action.clone();
         let planned = self.backend.planned_epoch(env);
         let (evidence, recorded_step) = (self.evidence.clone(), step.clone());
@@ -206,8 +206,8 @@ fn report(step: &Step, outcome: &Result<Done, ActionError>, took: Duration, reda
     }
 }
 
-fn log_path(action: &Action, state: &StateDir) -> Option<std::path::PathBuf> {
-    action.image().map(|reference| state.build_log(reference))
+fn log_path(action: &Action, state_dir: &StateDir) -> Option<std::path::PathBuf> {
+    action.image().map(|reference| state_dir.build_log(reference))
 }
 
 async fn write_log(

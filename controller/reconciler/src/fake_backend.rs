@@ -84,14 +84,14 @@ impl Backend for FakeBackend {
 
     fn reconnect(&self) {}
 
-    async fn execute(&self, execute: &Action, progress: &dyn Progress) -> Result<Done, ActionError> {
+    async fn execute(&self, action: &Action, progress: &dyn Progress) -> Result<Done, ActionError> {
         let now = self.in_flight.fetch_add(1, Ordering::SeqCst) + 1;
         self.max_in_flight.fetch_max(now, Ordering::SeqCst);
         self.actions.fetch_add(1, Ordering::SeqCst);
         progress.report_line("started");
         let reply = self
             .replies
-            .get(execute.verb())
+            .get(action.verb())
             .copied()
             .unwrap_or(FakeReply::After(Duration::ZERO));
         match reply {

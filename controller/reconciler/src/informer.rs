@@ -112,8 +112,8 @@ fn count(store: &Store, event: &WatchEvent, metrics: &TaskMetrics, now: Timestam
 
 /// Time of the last start or end of a container.
 fn last_transition(container: &Container) -> Option<Timestamp> {
-    let facts = container.inspect.as_ref()?;
-    facts.started_at.max(facts.finished_at)
+    let info = container.inspect.as_ref()?;
+    info.started_at.max(info.finished_at)
 }
 
 #[cfg(test)]

@@ -43,12 +43,12 @@ pub(crate) struct OwnLease {
 
 impl OwnLease {
     /// Lease of this process on this state directory.
-    pub(crate) fn new(identity: &ControllerIdentity, place: String, ttl: Duration) -> Self {
+    pub(crate) fn new(identity: &ControllerIdentity, state_dir_id: String, ttl: Duration) -> Self {
         Self {
             identity: OwnIdentity {
                 controller: identity.controller.clone(),
                 run: identity.run.clone(),
-                state_dir: place,
+                state_dir: state_dir_id,
                 holds_lease: true,
             },
             host: host_name(),

@@ -23,7 +23,7 @@ mod known_good;
 mod ttl;
 
 /// Maximum duration of a test lease: a forgotten one must not defer restarts forever.
-const MAX_LEASE: Duration = Duration::from_secs(24 * 3600);
+const MAX_TEST_LEASE: Duration = Duration::from_secs(24 * 3600);
 /// Duration for which requested removals of orphans are attempted.
 const CLEANUP_SPAN: Duration = Duration::from_secs(120);
 
@@ -37,7 +37,8 @@ pub struct Overrides {
     /// Environments that are taken down, with the revision of their file at that time.
     pub down: BTreeMap<EnvName, Revision>,
     /// Subset of `down` whose TTL expired; no person took them down.
-    pub expired: BTreeSet<EnvName>,
+    #[serde(rename = "expired")]
+    pub ttl_expired: BTreeSet<EnvName>,
     /// Environments that a person brought back, with revision and time. Their TTL counts from that time.
     pub retried: BTreeMap<EnvName, (Revision, Timestamp)>,
     /// Holds and test leases.
@@ -89,7 +90,7 @@ impl Overrides {
             && let Some(file) = inputs.specs.environments.get(env)
         {
             self.down.insert(env.clone(), file.desired.revision.clone());
-            self.expired.remove(env);
+            self.ttl_expired.remove(env);
         }
         Ok(Reply::Done)
     }
@@ -102,7 +103,7 @@ impl Overrides {
         }
         self.find(env, inputs)?;
         if let Some(revision) = self.down.remove(env) {
-            self.expired.remove(env);
+            self.ttl_expired.remove(env);
             self.retried.insert(env.clone(), (revision, inputs.now));
         }
         // A rollback that a person requested stays.
@@ -135,14 +136,14 @@ impl Overrides {
         }
     }
 
-    /// Begins a test. Its lease ends after [`MAX_LEASE`] at the latest.
+    /// Begins a test. Its lease ends after [`MAX_TEST_LEASE`] at the latest.
     pub(crate) fn begin_test(
         &mut self,
         mut lease: TestLease,
         inputs: OverrideInputs<'_>,
     ) -> Result<Reply, CommandError> {
         self.find(&lease.environment, inputs)?;
-        lease.until = lease.until.min(lease.since + MAX_LEASE);
+        lease.until = lease.until.min(lease.since + MAX_TEST_LEASE);
         self.requests.begin(lease.clone());
         Ok(Reply::TestLease(lease))
     }
@@ -218,7 +219,7 @@ impl Overrides {
             case: case.to_owned(),
             started: lease.since.to_string(),
             ended: inputs.now.to_string(),
-            expired: (lease.until <= inputs.now).then(|| lease.until.to_string()),
+            lease_ended_at: (lease.until <= inputs.now).then(|| lease.until.to_string()),
             restarts_during_run: disruptions.len(),
             disruptions,
         }))
@@ -289,7 +290,7 @@ impl Overrides {
     }
 
     /// Drops overrides whose revision was replaced, and those of environments without a file.
-    pub(crate) fn drop_expired(&mut self, specs: &SpecRegistry, now: Timestamp) {
+    pub(crate) fn drop_ended(&mut self, specs: &SpecRegistry, now: Timestamp) {
         self.requests.expire(now);
         if !specs.scanned {
             return;
@@ -303,7 +304,7 @@ impl Overrides {
         self.down.retain(|env, revision| at(env, revision));
         self.retried.retain(|env, (revision, _)| at(env, revision));
         let down = &self.down;
-        self.expired.retain(|env| down.contains_key(env));
+        self.ttl_expired.retain(|env| down.contains_key(env));
         self.rollbacks.retain(|env, rollback| at(env, &rollback.from));
         // A spec file of the same name replaces the fork.
         self.forks.retain(|env, _| !specs.environments.contains_key(env));
@@ -350,9 +351,9 @@ impl Overrides {
             if !ready || last.is_some_and(|last| known_good::runs_as_pinned(last, inputs.store)) {
                 continue;
             }
-            let proven = known_good::proven_at(env, inputs.store);
-            if proven > inputs.now {
-                next = Some(next.map_or(proven, |next| next.min(proven)));
+            let good_at = known_good::good_at(env, inputs.store);
+            if good_at > inputs.now {
+                next = Some(next.map_or(good_at, |next| next.min(good_at)));
                 continue;
             }
             let good_revisions = self.known_good.entry(env.clone()).or_default();

@@ -117,7 +117,7 @@ impl Fixture {
 
     fn file(&mut self, file: &Arc<Accepted>) {
         self.specs.environments.insert(env("shop"), file.clone());
-        self.overrides.drop_expired(&self.specs, self.now);
+        self.overrides.drop_ended(&self.specs, self.now);
     }
 
     /// Expires environments, and returns the time of the next expiry.
@@ -202,12 +202,12 @@ fn expired_environment_is_down_until_an_edit_or_retry() {
     fixture.overrides = serde_json::from_str(&text).unwrap();
     fixture.file(&file);
     assert_eq!((fixture.expire(at(3_600)), fixture.image("shop")), (None, None));
-    assert!(fixture.overrides.expired.contains(&env("shop")));
+    assert!(fixture.overrides.ttl_expired.contains(&env("shop")));
 
     // Brought back, it gets the whole TTL again.
     fixture.now = at(4_000);
     assert_eq!(fixture.apply(&retry()), Ok(Reply::Done));
-    assert!(fixture.overrides.expired.is_empty());
+    assert!(fixture.overrides.ttl_expired.is_empty());
     assert_eq!(fixture.expire(at(4_001)), Some(at(4_060)));
     assert!(fixture.image("shop").is_some());
     assert_eq!((fixture.expire(at(4_060)), fixture.image("shop")), (None, None));
@@ -222,7 +222,7 @@ fn expired_environment_is_down_until_an_edit_or_retry() {
     );
     assert!(
         fixture.image("shop").is_some()
-            && fixture.overrides.expired.is_empty()
+            && fixture.overrides.ttl_expired.is_empty()
             && fixture.overrides.retried.is_empty()
     );
 }
@@ -489,7 +489,7 @@ fn test_past_its_lease_still_has_a_report() {
             })
             .to_vec();
         fixture.now = Timestamp(ended);
-        fixture.overrides.drop_expired(&fixture.specs, fixture.now);
+        fixture.overrides.drop_ended(&fixture.specs, fixture.now);
         assert!(
             fixture
                 .overrides
@@ -504,7 +504,7 @@ fn test_past_its_lease_still_has_a_report() {
         );
         match fixture.apply(&end) {
             Ok(Reply::Test(report)) if is_reported => {
-                assert_eq!(report.expired, Some(Timestamp(160_000).to_string()));
+                assert_eq!(report.lease_ended_at, Some(Timestamp(160_000).to_string()));
                 assert_eq!(
                     report.restarts_during_run, 1,
                     "failures after the lease do not count"

@@ -93,7 +93,7 @@ pub fn write<T: Serialize>(path: &Path, value: &T) -> io::Result<()> {
 
 /// Result of the last write.
 #[derive(Debug, Clone)]
-pub struct Saved<T> {
+pub struct WriteResult<T> {
     /// Value of the write.
     pub value: T,
     /// Cause of a failure; `None` on success.
@@ -105,7 +105,7 @@ pub struct Saved<T> {
 pub async fn persist<T>(
     path: PathBuf,
     mut values: watch::Receiver<T>,
-    saved: Option<watch::Sender<Option<Saved<T>>>>,
+    saved: Option<watch::Sender<Option<WriteResult<T>>>>,
 ) where
     T: Clone + PartialEq + Serialize + Send + Sync + 'static,
 {
@@ -119,7 +119,7 @@ pub async fn persist<T>(
         if on_disk.as_ref() != Some(&value) {
             let outcome = write_blocking(path.clone(), value.clone()).await;
             if let Some(saved) = &saved {
-                saved.send_replace(Some(Saved {
+                saved.send_replace(Some(WriteResult {
                     value: value.clone(),
                     error: outcome.as_ref().err().map(ToString::to_string),
                 }));

@@ -28,7 +28,7 @@ mod target;
 mod tcp;
 
 use heap::Heap;
-use probe_history::{ProbeHistory, ProbeReply};
+use probe_history::{ProbeHistory, ProbeResult};
 pub use target::Addresses;
 use target::Target;
 
@@ -55,7 +55,7 @@ struct Prober<B> {
     clock: Clock,
     containers: BTreeMap<ContainerId, ProbedContainer>,
     heap: Heap,
-    tasks: TaskSet<(ContainerId, u64), ProbeReply>,
+    tasks: TaskSet<(ContainerId, u64), ProbeResult>,
     metrics: TaskMetrics,
     generations: u64,
     /// True while the engine is reachable. Without it, a failed probe does not prove that a service failed.
@@ -104,8 +104,8 @@ pub async fn run<B: Backend>(
             ended = prober.tasks.next_ended() => Some(ended),
             () = clock.sleep_until(wake) => None,
         };
-        if let Some((label, reply)) = ended {
-            prober.on_reply(label, reply);
+        if let Some((key, reply)) = ended {
+            prober.on_reply(key, reply);
         }
     }
 }
@@ -121,7 +121,7 @@ impl<B: Backend> Prober<B> {
                     if container.target.started_at == target.started_at
                         && container.target.probe == target.probe =>
                 {
-                    if container.target.upstream != target.upstream {
+                    if container.target.dependencies_started_at != target.dependencies_started_at {
                         // A dependency was restarted: the next probe shows whether the service recovered.
                         self.generations += 1;
                         container.generation = self.generations;
@@ -192,7 +192,7 @@ impl<B: Backend> Prober<B> {
         }
     }
 
-    fn on_reply(&mut self, (id, generation): (ContainerId, u64), reply: Result<ProbeReply, TaskFailure>) {
+    fn on_reply(&mut self, (id, generation): (ContainerId, u64), reply: Result<ProbeResult, TaskFailure>) {
         let now = self.clock.now();
         let Some(container) = self
             .containers
@@ -205,7 +205,7 @@ impl<B: Backend> Prober<B> {
             return;
         }
         let reply = reply
-            .unwrap_or_else(|failure| ProbeReply::failure(format!("the probe itself failed: {failure:?}")));
+            .unwrap_or_else(|failure| ProbeResult::failure(format!("the probe itself failed: {failure:?}")));
         if container.history.add(&container.target.probe, reply, now)
             && let Some(health) = container.history.health()
         {
@@ -245,21 +245,21 @@ fn kind_label(kind: &ProbeKind) -> &'static str {
 }
 
 /// Runs one probe within its timeout.
-async fn probe_once<B: Backend>(backend: &B, id: &ContainerId, target: &Target) -> ProbeReply {
+async fn probe_once<B: Backend>(backend: &B, id: &ContainerId, target: &Target) -> ProbeResult {
     let attempt = async {
         match (&target.probe.kind, target.address) {
             (ProbeKind::Http { path, .. }, Some(address)) => http::probe(address, path).await,
             (ProbeKind::Tcp { .. }, Some(address)) => tcp::probe(address).await,
-            (ProbeKind::Http { port, .. } | ProbeKind::Tcp { port }, None) => ProbeReply::no_reply(format!(
+            (ProbeKind::Http { port, .. } | ProbeKind::Tcp { port }, None) => ProbeResult::no_reply(format!(
                 "port {port} is not published and the container has no address"
             )),
             (ProbeKind::Exec { command }, _) => exec::probe(backend, id, command).await,
-            (ProbeKind::Docker, _) => ProbeReply::failure("the engine runs this health check itself"),
+            (ProbeKind::Docker, _) => ProbeResult::failure("the engine runs this health check itself"),
         }
     };
     match tokio::time::timeout(target.probe.timeout, attempt).await {
         Ok(reply) => reply,
-        Err(_) => ProbeReply::no_reply(format!(
+        Err(_) => ProbeResult::no_reply(format!(
             "no answer within {} s",
             target.probe.timeout.as_secs_f32()
         )),

@@ -29,7 +29,7 @@ use crate::command::Request;
 use crate::executor::{Executor, Finished, ProgressReader};
 use crate::journal::handle::JournalHealth;
 use crate::overrides::{DesiredState, Overrides};
-use crate::persisted::Saved;
+use crate::persisted::WriteResult;
 use crate::snapshot::Snapshot;
 use crate::specs::SpecRegistry;
 use crate::supervise::Heartbeat;
@@ -56,7 +56,7 @@ pub struct PersistedState {
     pub overrides: Overrides,
     /// Number of accepted commands. A command is answered when its number is on disk.
     #[serde(skip)]
-    pub commands: u64,
+    pub accepted_commands: u64,
 }
 
 /// Input channels of the reconciler.
@@ -70,7 +70,7 @@ pub(crate) struct InputChannels {
     pub(crate) preflights: watch::Receiver<Arc<PreflightSnapshot>>,
     pub(crate) links: watch::Receiver<Arc<CheckResults>>,
     pub(crate) commands: mpsc::Receiver<Request>,
-    pub(crate) saved: watch::Receiver<Option<Saved<PersistedState>>>,
+    pub(crate) saved: watch::Receiver<Option<WriteResult<PersistedState>>>,
 }
 
 /// Output channels of the reconciler.
@@ -98,7 +98,7 @@ pub(crate) struct Reconciler<B> {
     plans: Arc<BTreeMap<EnvName, Arc<Plan>>>,
     outputs: OutputChannels,
     breakers_version: u64,
-    commands: u64,
+    accepted_commands: u64,
     pending_replies: Vec<PendingReply>,
     recorder: EventRecorder,
 }
@@ -144,7 +144,7 @@ impl<B: Backend> Reconciler<B> {
             plans,
             outputs,
             breakers_version: 0,
-            commands: 0,
+            accepted_commands: 0,
             pending_replies: Vec::new(),
             recorder,
         }

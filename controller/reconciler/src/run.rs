@@ -31,7 +31,7 @@ use crate::prober::{Addresses, ProberIo};
 use crate::reconciler::{InputChannels, OutputChannels, Reconciler};
 use crate::snapshot::Snapshot;
 use crate::specs::SpecRegistry;
-use crate::specs::admitter::OwnImage;
+use crate::specs::admitter::OwnImageContext;
 use crate::specs::sync_barrier;
 use crate::state_dir::{StateDir, StateError, write_private};
 use crate::status_writer::StatusView;
@@ -68,7 +68,7 @@ pub struct Options {
     /// The engine's socket, which no container may have; `None` where it has none.
     pub engine_socket: Option<PathBuf>,
     /// The image of this program, which serves mocks.
-    pub own_image: OwnImage,
+    pub own_image: OwnImageContext,
     /// Default publish address, for ports without an address in the file.
     pub publish_address: IpAddr,
     /// Host of the engine as reachable from here; `None` if it is this host.
@@ -98,7 +98,7 @@ pub struct Controller {
     lock: Lock,
     identity: ControllerIdentity,
     loaded: LoadedState,
-    place: String,
+    state_dir_id: String,
 }
 
 /// Running controller.
@@ -119,7 +119,7 @@ impl Controller {
     /// # Errors
     /// [`StateError::Held`] with the holder if another controller has it.
     pub fn open(options: Options) -> Result<Self, StateError> {
-        let cleared = StateDir::quarantine_misplaced(&options.state, options.clock.now());
+        let quarantined = StateDir::quarantine_misplaced(&options.state, options.clock.now());
         let state = StateDir::prepare(&options.state, &options.specs)?;
         let now = options.clock.now();
         let run = identity::new_ulid(now);
@@ -136,9 +136,9 @@ impl Controller {
             &run,
             options.clock,
             options.journal_limit,
-            cleared,
+            quarantined,
         );
-        let place = identity::state_dir_id(state.root());
+        let state_dir_id = identity::state_dir_id(state.root());
         let identity = ControllerIdentity {
             controller: loaded.controller.clone(),
             run,
@@ -150,7 +150,7 @@ impl Controller {
             lock,
             identity,
             loaded,
-            place,
+            state_dir_id,
         })
     }
 
@@ -186,7 +186,7 @@ impl Controller {
             lock,
             identity,
             loaded,
-            place,
+            state_dir_id,
         } = self;
         let clock = options.clock;
         let (epochs, epochs_seen) = watch::channel(BreakerEpochs::default());
@@ -208,7 +208,7 @@ impl Controller {
         let (stores, stores_seen) = watch::channel(Arc::default());
         let (healths, healths_seen) = watch::channel(Arc::default());
         let (persisted_specs, persisted_specs_seen) = watch::channel(persisted_specs);
-        let own_lease = lease::OwnLease::new(&identity, place, options.lease_ttl);
+        let own_lease = lease::OwnLease::new(&identity, state_dir_id, options.lease_ttl);
         let (leases, leases_seen) = watch::channel(Leases::of(own_lease.identity.clone()));
         let planner_state = PlannerState {
             environments: persisted.environments.clone(),

@@ -47,7 +47,7 @@ fn options(dir: &std::path::Path) -> Options {
         allow_mounts: Vec::new(),
         engine_socket: None,
         helpers: true,
-        own_image: OwnImage {
+        own_image: OwnImageContext {
             folder: "/nowhere/own-image".into(),
             write_context: None,
         },

@@ -138,7 +138,7 @@ impl Snapshot {
             engine_unreachable: !self.store.is_reachable(),
             breaker_open: !self.state.breakers.engine().is_closed(),
             specs_unavailable: self.specs.unavailable.is_some(),
-            registry_unreachable: failures.values().any(is_registry_failure),
+            image_registry_unreachable: failures.values().any(is_registry_failure),
             given_up: self.given_up(),
         }
     }

@@ -15,17 +15,17 @@ use crate::clock::Clock;
 
 pub mod admission;
 pub mod admitter;
-mod clash;
+mod conflict;
 pub mod debounce;
 pub mod digest;
 pub mod env_vars;
 pub mod folder_watcher;
 mod incomplete;
-mod links;
 pub mod loader;
 pub mod location;
 pub mod registry;
 pub mod scan;
+mod symlinks;
 pub mod sync_barrier;
 
 use folder_watcher::FolderWatcher;
@@ -77,8 +77,8 @@ pub async fn run(
             None => watcher.unwatch_all(),
         }
         publish(&loader, &registries, &persisted_specs);
-        if loader.is_settled() {
-            responder.settled(generation);
+        if loader.is_debounced() {
+            responder.completed(generation);
         }
         let tick = if watcher.is_complete() {
             SCAN_INTERVAL

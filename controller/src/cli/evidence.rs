@@ -184,7 +184,8 @@ pub(crate) struct EvidenceReport {
     #[serde(flatten)]
     run: Run,
     /// Responses of its ports after the failure, by request.
-    probe_answers: BTreeMap<String, String>,
+    #[serde(rename = "probeAnswers")]
+    network_diagnostics: BTreeMap<String, String>,
     /// Missing parts of the evidence, with the cause.
     missing: Vec<String>,
     /// Last lines of stderr.
@@ -223,7 +224,7 @@ pub(crate) fn create_report(
     let (stderr, stdout) = (stored.read_stream(true)?, stored.read_stream(false)?);
     Ok(EvidenceReport {
         run: describe_run(stored, find_summary(state, stored)?.as_ref()),
-        probe_answers: stored.facts.probe_answers.clone(),
+        network_diagnostics: stored.facts.network_diagnostics.clone(),
         missing: stored.facts.missing.clone(),
         stderr: last_lines(&stderr, tail).to_vec(),
         stdout: last_lines(&stdout, tail).to_vec(),
@@ -309,7 +310,7 @@ fn format_facts(stored: &StoredRun, ending: Option<&RunSummary>) -> String {
     field("Container", &facts.container_id);
     field("Started", facts.started_at.as_deref().unwrap_or_default());
     field("Taken", &facts.taken_at);
-    for (question, answer) in &facts.probe_answers {
+    for (question, answer) in &facts.network_diagnostics {
         field("Port check", &format!("{question}: {answer}"));
     }
     for missing in &facts.missing {

@@ -243,7 +243,7 @@ async fn create_forecasts(
     for (env, accepted) in &registry.environments {
         let forecast = forecasts.entry(env.clone()).or_default();
         forecast.down = is_down(env, accepted);
-        forecast.expired = forecast.down && persisted.overrides.expired.contains(env);
+        forecast.expired = forecast.down && persisted.overrides.ttl_expired.contains(env);
         forecast.secrets = accepted.desired.secret_values();
     }
     Ok(forecasts)

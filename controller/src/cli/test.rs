@@ -140,11 +140,11 @@ fn format_disruptions(report: &TestReport) -> String {
     let TestReport {
         environment,
         disruptions,
-        expired: expired_at,
+        lease_ended_at,
         ..
     } = report;
     let mut text = String::new();
-    if let Some(at) = expired_at {
+    if let Some(at) = lease_ended_at {
         // Writing into a String cannot fail.
         let _ = writeln!(
             text,
@@ -180,7 +180,7 @@ mod tests {
                 case: "smoke".to_owned(),
                 started: String::new(),
                 ended: String::new(),
-                expired: None,
+                lease_ended_at: None,
                 restarts_during_run: count,
                 disruptions: Vec::new(),
             };

@@ -8,12 +8,12 @@
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use argus_backend::contract::Drive;
+use argus_backend::contract::ContractTest;
 use argus_backend::sim::{Engine, FaultProfile, Sim};
 use argus_core::desired::Build;
 use argus_core::ident::Hash;
 use argus_core::time::Timestamp;
-use argus_docker::{Docker, Endpoint, OwnImage};
+use argus_docker::{Docker, Endpoint, OwnImageBuilder};
 use argus_tests::{PrivateEngine, binary};
 
 const IMAGE: &str = "busybox:local";
@@ -36,12 +36,12 @@ fn block<T>(work: impl Future<Output = T>) -> T {
 #[test]
 fn sim_fulfils_the_backend_contract() {
     for (seed, faults) in [
-        FaultProfile::calm(),
+        FaultProfile::no_faults(),
         FaultProfile {
             lag: (0, 200),
             call: (0, 20),
             list: (0, 100),
-            thin: 50,
+            without_inspect: 50,
             ..FaultProfile::default()
         },
     ]
@@ -52,7 +52,7 @@ fn sim_fulfils_the_backend_contract() {
         engine.model.add_image(IMAGE);
         let sim = Sim::new(engine, now);
         assert_eq!(
-            block(Drive::new(&sim, IMAGE, "contract").run()),
+            block(ContractTest::new(&sim, IMAGE, "contract").run()),
             Ok(()),
             "{faults:?}"
         );
@@ -71,13 +71,13 @@ fn docker_fulfils_the_backend_contract() {
             Some(own_image(engine)),
             argus_backend::PROGRESS_TIMEOUT,
         );
-        Drive::new(&docker, IMAGE, "contract").run().await
+        ContractTest::new(&docker, IMAGE, "contract").run().await
     });
     assert_eq!(outcome, Ok(()));
 }
 
 /// The image of helpers, built from the program of this build.
-fn own_image(engine: &PrivateEngine) -> OwnImage {
+fn own_image(engine: &PrivateEngine) -> OwnImageBuilder {
     let folder = engine.scratch("own-image");
     for place in ["lib", "lib64"] {
         std::fs::create_dir_all(folder.join(place)).unwrap();

@@ -47,7 +47,7 @@ fn shop(version: &str) -> Desired {
 
 /// The fixture at the start of the work.
 fn before(work: Work) -> SimFixture {
-    let mut fixture = SimFixture::new(1, FaultProfile::calm());
+    let mut fixture = SimFixture::new(1, FaultProfile::no_faults());
     foreign_objects::plant(&mut fixture);
     match work {
         Work::Convergence => fixture.wants(shop("1")),

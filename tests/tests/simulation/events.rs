@@ -39,7 +39,7 @@ fn ends_the_same(test: &str, faults: FaultProfile) {
             let second = fixture.run_to_rest(LIMIT);
             (first && second, there(&fixture), fixture.stuck())
         };
-        let (calm, other) = (run(FaultProfile::calm()), run(faults));
+        let (calm, other) = (run(FaultProfile::no_faults()), run(faults));
         (!calm.0 || calm != other).then(|| format!("with all events {calm:#?}\nwith these {other:#?}"))
     });
 }
@@ -48,7 +48,7 @@ fn ends_the_same(test: &str, faults: FaultProfile) {
 fn dropped_events_lead_to_the_same_end() {
     let faults = FaultProfile {
         lost: 100,
-        ..FaultProfile::calm()
+        ..FaultProfile::no_faults()
     };
     ends_the_same("dropped_events_lead_to_the_same_end", faults);
 }
@@ -57,7 +57,7 @@ fn dropped_events_lead_to_the_same_end() {
 fn half_the_events_dropped_lead_to_the_same_end() {
     let faults = FaultProfile {
         lost: 50,
-        ..FaultProfile::calm()
+        ..FaultProfile::no_faults()
     };
     ends_the_same("half_the_events_dropped_lead_to_the_same_end", faults);
 }
@@ -67,7 +67,7 @@ fn repeated_events_lead_to_the_same_end() {
     let faults = FaultProfile {
         repeated: 100,
         lag: (0, 2_000),
-        ..FaultProfile::calm()
+        ..FaultProfile::no_faults()
     };
     ends_the_same("repeated_events_lead_to_the_same_end", faults);
 }
@@ -77,7 +77,7 @@ fn reordered_events_lead_to_the_same_end() {
     let faults = FaultProfile {
         reordered: 100,
         lag: (0, 2_000),
-        ..FaultProfile::calm()
+        ..FaultProfile::no_faults()
     };
     ends_the_same("reordered_events_lead_to_the_same_end", faults);
 }
@@ -88,7 +88,7 @@ fn lists_alone_restore_lost_objects_within_12_s() {
         let mut chance = Rng::new(seed);
         let faults = FaultProfile {
             lost: 100,
-            ..FaultProfile::calm()
+            ..FaultProfile::no_faults()
         };
         let mut fixture = SimFixture::new(seed, faults);
         fixture.wants(desired("one", [plain("one", "a"), plain("one", "b")]));

@@ -37,7 +37,7 @@ fn stops(fixture: &SimFixture, cause: impl Fn(&Cause) -> bool) -> usize {
 fn same_failure_halts_with_budget_left() {
     each_seed("same_failure_halts_with_budget_left", 100, |seed| {
         let mut chance = Rng::new(seed);
-        let mut fixture = SimFixture::new(seed, FaultProfile::calm());
+        let mut fixture = SimFixture::new(seed, FaultProfile::no_faults());
         let life = ExitScript {
             after: chance.millis((0, 5_000)),
             code: 1,
@@ -63,7 +63,7 @@ fn same_failure_halts_with_budget_left() {
 #[test]
 fn unrunnable_command_is_tried_once() {
     for code in [126, 127] {
-        let mut fixture = SimFixture::new(1, FaultProfile::calm());
+        let mut fixture = SimFixture::new(1, FaultProfile::no_faults());
         let life = ExitScript {
             after: Duration::from_millis(10),
             code,
@@ -81,7 +81,7 @@ fn unrunnable_command_is_tried_once() {
 
 #[test]
 fn thirty_failures_restart_ten_per_minute() {
-    let mut fixture = SimFixture::new(1, FaultProfile::calm());
+    let mut fixture = SimFixture::new(1, FaultProfile::no_faults());
     let names: Vec<String> = (0..30).map(|n| format!("s{n}")).collect();
     fixture.wants(desired("one", names.iter().map(|name| plain("one", name))));
     assert!(fixture.run_to_rest(MINUTE));
@@ -112,7 +112,7 @@ fn thirty_failures_restart_ten_per_minute() {
 fn unhealthy_service_is_given_up_within_its_budget() {
     each_seed("unhealthy_service_is_given_up_within_its_budget", 100, |seed| {
         let mut chance = Rng::new(seed);
-        let mut fixture = SimFixture::new(seed, FaultProfile::calm());
+        let mut fixture = SimFixture::new(seed, FaultProfile::no_faults());
         let mut service = plain("one", "a");
         service.probe = Some(probe());
         fixture.wants(desired("one", [service]));
@@ -135,7 +135,7 @@ fn unhealthy_service_is_given_up_within_its_budget() {
 
 #[test]
 fn recovery_within_the_delay_counts_transitions_only() {
-    let mut fixture = SimFixture::new(1, FaultProfile::calm());
+    let mut fixture = SimFixture::new(1, FaultProfile::no_faults());
     let mut service = plain("one", "a");
     service.probe = Some(probe());
     fixture.wants(desired("one", [service]));
@@ -165,7 +165,7 @@ fn recovery_within_the_delay_counts_transitions_only() {
 fn running_test_defers_restarts() {
     each_seed("running_test_defers_restarts", 50, |seed| {
         let mut chance = Rng::new(seed);
-        let mut fixture = SimFixture::new(seed, FaultProfile::calm());
+        let mut fixture = SimFixture::new(seed, FaultProfile::no_faults());
         let mut service = plain("one", "a");
         service.probe = Some(probe());
         fixture.wants(desired("one", [service.clone()]));
@@ -198,7 +198,7 @@ fn running_test_defers_restarts() {
 fn held_service_is_never_changed() {
     each_seed("held_service_is_never_changed", 50, |seed| {
         let mut chance = Rng::new(seed);
-        let mut fixture = SimFixture::new(seed, FaultProfile::calm());
+        let mut fixture = SimFixture::new(seed, FaultProfile::no_faults());
         fixture.wants(desired("one", [plain("one", "a"), plain("one", "b")]));
         fixture.run_to_rest(MINUTE);
         let until = fixture.now + chance.millis((10_000, 60_000));

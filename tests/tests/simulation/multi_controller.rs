@@ -309,7 +309,7 @@ enum Leaves {
 fn second_controller_takes_over_without_a_restart() {
     each_seed("second_controller_takes_over_without_a_restart", 60, |seed| {
         let mut chance = Rng::new(seed);
-        let mut controllers = Controllers::new(seed, FaultProfile::calm());
+        let mut controllers = Controllers::new(seed, FaultProfile::no_faults());
         let leaves = [Leaves::Killed, Leaves::Cleanly, Leaves::Frozen][usize::try_from(seed % 3).unwrap()];
         let one = env("one");
         let first = controllers.joins("a", &[shop()]);
@@ -362,7 +362,7 @@ fn second_controller_takes_over_without_a_restart() {
 
 #[test]
 fn differing_leftovers_are_replaced_after_the_lease() {
-    let mut controllers = Controllers::new(1, FaultProfile::calm());
+    let mut controllers = Controllers::new(1, FaultProfile::no_faults());
     let first = controllers.joins("a", &[shop_at("1")]);
     controllers.run(SECOND * 5);
     let second = controllers.joins("b", &[shop_at("2")]);
@@ -387,7 +387,7 @@ fn differing_leftovers_are_replaced_after_the_lease() {
 fn one_of_two_simultaneous_controllers_owns() {
     each_seed("one_of_two_simultaneous_controllers_owns", 40, |seed| {
         let mut chance = Rng::new(seed);
-        let mut controllers = Controllers::new(seed, FaultProfile::calm());
+        let mut controllers = Controllers::new(seed, FaultProfile::no_faults());
         controllers.joins("a", &[shop()]);
         controllers.run(chance.millis((0, 900)));
         controllers.joins("b", &[shop()]);
@@ -452,7 +452,7 @@ fn two_controllers_never_share_an_environment() {
         }
         let now = controllers.now;
         external_changes::give_names_back(&mut controllers.engine, now);
-        controllers.engine.set_faults(FaultProfile::calm());
+        controllers.engine.set_faults(FaultProfile::no_faults());
         controllers.run(SECOND * 400);
         let has = live
             .iter()
@@ -613,7 +613,7 @@ fn left(controllers: &Controllers) -> usize {
 
 #[test]
 fn orphans_of_dead_controllers_go_after_their_grace() {
-    let mut controllers = Controllers::new(3, FaultProfile::calm());
+    let mut controllers = Controllers::new(3, FaultProfile::no_faults());
     plant(&mut controllers);
     let all = leave(&mut controllers, "one");
     let at = controllers.joins("a", &[shop()]);
@@ -627,7 +627,7 @@ fn orphans_of_dead_controllers_go_after_their_grace() {
 
 #[test]
 fn report_only_orphans_go_on_request() {
-    let mut controllers = Controllers::new(3, FaultProfile::calm());
+    let mut controllers = Controllers::new(3, FaultProfile::no_faults());
     plant(&mut controllers);
     let all = leave(&mut controllers, "one");
     let mut quiet = shop();
@@ -659,7 +659,7 @@ fn report_only_orphans_go_on_request() {
 
 #[test]
 fn orphans_of_other_projects_stay_until_named() {
-    let mut controllers = Controllers::new(3, FaultProfile::calm());
+    let mut controllers = Controllers::new(3, FaultProfile::no_faults());
     let all = leave(&mut controllers, "other");
     let at = controllers.joins("a", &[shop()]);
     controllers.run(SECOND * 120);
@@ -674,7 +674,7 @@ fn orphans_of_other_projects_stay_until_named() {
 
 #[test]
 fn pruned_lease_is_rewritten_and_its_objects_stay() {
-    let mut controllers = Controllers::new(3, FaultProfile::calm());
+    let mut controllers = Controllers::new(3, FaultProfile::no_faults());
     let other = Desired {
         project: "one".to_owned(),
         ..desired("two", [plain("two", "a")])
@@ -702,7 +702,7 @@ fn pruned_lease_is_rewritten_and_its_objects_stay() {
 
 #[test]
 fn adopted_objects_go_with_their_environment() {
-    let mut controllers = Controllers::new(3, FaultProfile::calm());
+    let mut controllers = Controllers::new(3, FaultProfile::no_faults());
     let first = controllers.joins("a", &[shop()]);
     controllers.run(SECOND * 5);
     let second = controllers.joins("b", &[shop()]);

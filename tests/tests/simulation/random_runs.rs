@@ -73,14 +73,15 @@ pub(crate) fn random_run(seed: u64) -> Outcome {
         met,
     } = random_run;
     external_changes::give_names_back(&mut fixture.engine, now);
-    fixture.engine.set_faults(FaultProfile::calm());
+    fixture.engine.set_faults(FaultProfile::no_faults());
     fixture.resume();
     // The engine executes calls for a while after their timeout.
     let late = fixture.now + LATEST;
     fixture.run_until(late);
     let mut settled = fixture.run_to_rest(CALM);
     let calls = fixture.started.len();
-    let may = needed + PER_HIT * (hits + fixture.engine.problems()) + PER_REFUSAL * fixture.refused_ports;
+    let may =
+        needed + PER_HIT * (hits + fixture.engine.injected_faults()) + PER_REFUSAL * fixture.refused_ports;
     let unexplained = (calls > may).then(|| output(&fixture.started));
     let mut repairs = Vec::new();
     for _ in 0..AFTERWARDS {

@@ -162,7 +162,7 @@ fn every_action_can_be_repeated() {
     each_seed("every_action_can_be_repeated", 300, |seed| {
         let run = |twice: bool| {
             let mut chance = Rng::new(seed);
-            let mut fixture = SimFixture::new(seed, FaultProfile::calm());
+            let mut fixture = SimFixture::new(seed, FaultProfile::no_faults());
             fixture.twice = twice;
             fixture.wants(any("one", &mut chance));
             let settled = fixture.run_to_rest(10 * MINUTE);
@@ -178,7 +178,7 @@ fn controller_killed_between_two_calls_ends_the_same() {
     each_seed("controller_killed_between_two_calls_ends_the_same", 40, |seed| {
         let begin = || {
             let mut chance = Rng::new(seed);
-            let mut fixture = SimFixture::new(seed, FaultProfile::calm());
+            let mut fixture = SimFixture::new(seed, FaultProfile::no_faults());
             fixture.wants(any("one", &mut chance));
             (fixture, chance)
         };
@@ -246,7 +246,7 @@ fn conflicting_and_refused_ports_end_distinct() {
 
 #[test]
 fn host_port_that_a_dependency_takes_is_released() {
-    let mut fixture = SimFixture::new(1, FaultProfile::calm());
+    let mut fixture = SimFixture::new(1, FaultProfile::no_faults());
     let (mut first, mut second) = (plain("one", "first"), plain("one", "second"));
     second.ports = vec![published(80, Some(8_080))];
     fixture.wants(desired("one", [first.clone(), second.clone()]));
@@ -264,7 +264,7 @@ fn host_port_that_a_dependency_takes_is_released() {
 fn engine_restart_failures_use_no_budget() {
     each_seed("engine_restart_failures_use_no_budget", 100, |seed| {
         let mut chance = Rng::new(seed);
-        let mut fixture = SimFixture::new(seed, FaultProfile::calm());
+        let mut fixture = SimFixture::new(seed, FaultProfile::no_faults());
         fixture.wants(desired("one", [plain("one", "a"), plain("one", "b")]));
         let mut settled = fixture.run_to_rest(MINUTE);
         for _ in 0..6 {
@@ -290,7 +290,7 @@ fn crash_loop_makes_at_most_max_restarts() {
             repeated: 0,
             reordered: 0,
             // A list without details keeps the facts of an earlier run, which would end the wait for a list too early.
-            thin: 0,
+            without_inspect: 0,
             ..FaultProfile::of(&mut chance)
         };
         // A watch that lags longer than the wait for an effect cannot distinguish a new run from an old one.
@@ -333,7 +333,7 @@ fn crash_loop_makes_at_most_max_restarts() {
 
 #[test]
 fn nothing_is_collected_before_the_scan_is_complete() {
-    let mut fixture = SimFixture::new(1, FaultProfile::calm());
+    let mut fixture = SimFixture::new(1, FaultProfile::no_faults());
     fixture.wants(desired("one", [plain("one", "a")]));
     assert!(fixture.run_to_rest(MINUTE));
     let before = fixture.engine.model.calls().len();
@@ -354,7 +354,7 @@ fn nothing_is_collected_before_the_scan_is_complete() {
 
 #[test]
 fn environment_without_spec_is_removed_alone() {
-    let mut fixture = SimFixture::new(1, FaultProfile::calm());
+    let mut fixture = SimFixture::new(1, FaultProfile::no_faults());
     foreign_objects::plant(&mut fixture);
     fixture.wants(desired("one", [plain("one", "a")]));
     fixture.wants(desired("two", [plain("two", "a")]));
@@ -367,7 +367,7 @@ fn environment_without_spec_is_removed_alone() {
 
 #[test]
 fn name_wait_reports_the_holder() {
-    let mut fixture = SimFixture::new(1, FaultProfile::calm());
+    let mut fixture = SimFixture::new(1, FaultProfile::no_faults());
     let theirs = foreign_objects::container(
         argus_core::ident::ContainerId::new("theirs").unwrap(),
         "one-a".to_owned(),
@@ -397,7 +397,7 @@ fn name_wait_reports_the_holder() {
 
 #[test]
 fn objects_of_another_controller_are_never_changed() {
-    let mut fixture = SimFixture::new(1, FaultProfile::calm());
+    let mut fixture = SimFixture::new(1, FaultProfile::no_faults());
     let labels = [
         ("argusai.managed", "true"),
         ("argusai.environment", "one"),

@@ -40,7 +40,7 @@ fn judge(book: &mut SpecRegistry, bytes: &[u8], fixture: &SimFixture) {
 #[test]
 fn rejected_spec_changes_nothing() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../controller/core/tests/corpus/refused");
-    let mut fixture = SimFixture::new(1, FaultProfile::calm());
+    let mut fixture = SimFixture::new(1, FaultProfile::no_faults());
     fixture.engine.change(START, |model| model.add_image(PRESENT));
     let mut book = SpecRegistry::default();
     book.resume(fixture.now);

@@ -8,10 +8,10 @@ use argus_core::ident::ResourceName;
 use argus_core::labels;
 
 use super::observer::{Violation, violation};
-use super::{Drive, GRACE};
+use super::{ContractTest, GRACE};
 use crate::Backend;
 
-impl<B: Backend> Drive<'_, B> {
+impl<B: Backend> ContractTest<'_, B> {
     /// A name with the prefix of the test environment.
     pub(super) fn name(&self, of: &str) -> Result<ResourceName, Violation> {
         ResourceName::new(format!("{}-{of}", self.environment)).map_err(|bad| violation("a name", &bad))

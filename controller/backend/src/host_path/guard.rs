@@ -15,12 +15,12 @@ use rustix::fs::inotify::{self, CreateFlags, ReadFlags, WatchFlags};
 use rustix::io::Errno;
 
 use super::sockets::Sockets;
-use super::{Identity, PathError, Resolved, resolve_without_links};
+use super::{FileId, PathError, Resolved, resolve_without_links};
 
 /// Mount sources that were resolved and are observed since.
 #[derive(Debug)]
 pub struct MountGuard {
-    sources: Vec<(PathBuf, Option<Identity>)>,
+    sources: Vec<(PathBuf, Option<FileId>)>,
     sockets: Sockets,
     pub(super) watch: Option<Watch>,
 }
@@ -63,7 +63,7 @@ impl MountGuard {
     }
 
     /// Identities of the sources, in the same order.
-    pub fn identities(&self) -> Vec<Option<Identity>> {
+    pub fn identities(&self) -> Vec<Option<FileId>> {
         self.sources.iter().map(|(_, identity)| *identity).collect()
     }
 

@@ -5,7 +5,7 @@ use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt as _;
 use std::path::{Path, PathBuf};
 
-use super::{Identity, PathError, Resolved, resolve, stat_of};
+use super::{FileId, PathError, Resolved, resolve, stat_of};
 
 /// Sockets that engines use by default. Each is compared only where it exists.
 const WELL_KNOWN: [&str; 7] = [
@@ -21,7 +21,7 @@ const WELL_KNOWN: [&str; 7] = [
 /// Objects that no container may have: each socket, and every directory that contains one.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Sockets {
-    objects: BTreeSet<Identity>,
+    objects: BTreeSet<FileId>,
     /// Mount points of this host that are one of these objects. The engine passes them on with a directory above them.
     mounted: Vec<PathBuf>,
 }
@@ -38,7 +38,7 @@ impl Sockets {
                 add(path, &mut all);
             }
         }
-        let is_object = |path: &PathBuf| stat_of(path).is_some_and(|stat| all.contains(&Identity::of(&stat)));
+        let is_object = |path: &PathBuf| stat_of(path).is_some_and(|stat| all.contains(&FileId::of(&stat)));
         let mounted = mount_points().into_iter().filter(is_object).collect();
         Self {
             objects: all,
@@ -67,10 +67,10 @@ impl Sockets {
 }
 
 /// Adds the socket and every directory above it. An engine that is away still has the directory of its socket.
-fn add(socket: &Path, to: &mut BTreeSet<Identity>) {
+fn add(socket: &Path, to: &mut BTreeSet<FileId>) {
     for path in [socket.to_owned(), resolved(socket)] {
         let identities = path.ancestors().filter_map(stat_of);
-        to.extend(identities.map(|stat| Identity::of(&stat)));
+        to.extend(identities.map(|stat| FileId::of(&stat)));
     }
 }
 

@@ -30,7 +30,7 @@ pub struct Sim {
 }
 
 struct Shared {
-    engine: Mutex<State>,
+    state: Mutex<State>,
     now: Box<dyn Fn() -> Timestamp + Send + Sync>,
     changed: Notify,
 }
@@ -59,7 +59,7 @@ impl Sim {
         };
         Self {
             shared: Arc::new(Shared {
-                engine: Mutex::new(state),
+                state: Mutex::new(state),
                 now: Box::new(now),
                 changed: Notify::new(),
             }),
@@ -68,7 +68,7 @@ impl Sim {
 
     /// Reads or changes the engine directly, as another client would.
     pub fn with<T>(&self, work: impl FnOnce(&mut Engine, Timestamp) -> T) -> T {
-        let (mut state, now) = self.shared.now();
+        let (mut state, now) = self.shared.lock_advanced();
         let out = work(&mut state.engine, now);
         drop(state);
         self.shared.changed.notify_waiters();
@@ -78,9 +78,9 @@ impl Sim {
 
 impl Shared {
     /// The state, advanced to the current time.
-    fn now(&self) -> (MutexGuard<'_, State>, Timestamp) {
+    fn lock_advanced(&self) -> (MutexGuard<'_, State>, Timestamp) {
         let now = (self.now)();
-        let mut state = self.engine.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         for event in state.engine.advance_until(now) {
             match event {
                 SimEvent::Observed(event) => state.events.push(event),
@@ -98,7 +98,7 @@ impl Shared {
             // A notification between the check and the wait is not lost.
             changed.as_mut().enable();
             let pause = {
-                let (mut state, now) = self.now();
+                let (mut state, now) = self.lock_advanced();
                 if let Some(taken) = take(&mut state) {
                     drop(state);
                     // Another task may wait for an event that occurred during this call.

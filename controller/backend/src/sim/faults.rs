@@ -21,7 +21,7 @@ pub struct FaultProfile {
     /// Percentage of watch events that are delivered late and out of order, with the object as it was at the event.
     pub reordered: u64,
     /// Percentage of listed objects without the details of an inspect; the details follow.
-    pub thin: u64,
+    pub without_inspect: u64,
     /// Minimum and maximum delay of the watch, in milliseconds.
     pub lag: (u64, u64),
     /// Minimum and maximum duration of a call, in milliseconds.
@@ -32,7 +32,7 @@ pub struct FaultProfile {
 
 impl FaultProfile {
     /// No faults and short delays.
-    pub fn calm() -> Self {
+    pub fn no_faults() -> Self {
         Self {
             lag: (1, 20),
             call: (1, 30),
@@ -50,7 +50,7 @@ impl FaultProfile {
             lost: rng.below(worst + 1),
             repeated: rng.below(worst + 1),
             reordered: rng.below(worst + 1),
-            thin: rng.below(worst + 1),
+            without_inspect: rng.below(worst + 1),
             lag: (0, rng.below(slow + 1)),
             call: (0, rng.below(slow + 1)),
             list: (0, rng.below(slow + 1)),
@@ -58,7 +58,7 @@ impl FaultProfile {
     }
 }
 
-/// Fate of one call.
+/// Outcome of one call.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Fault {
     /// No fault: the engine performs the call and responds.
@@ -76,7 +76,7 @@ pub enum Fault {
 }
 
 impl Fault {
-    /// A random fate for the next call.
+    /// A random outcome for the next call.
     pub fn of(faults: &FaultProfile, rng: &mut Rng) -> Self {
         if !rng.percent(faults.calls) {
             return Self::None;

@@ -84,10 +84,10 @@ impl super::Model {
             renewed_at: created_at,
         };
         self.leases.retain(|_, old| {
-            let dead: Duration = old.spec.ttl * REMOVED_AFTER_TTLS;
+            let stale_age: Duration = old.spec.ttl * REMOVED_AFTER_TTLS;
             old.spec.run != spec.run
                 && old.spec.state_dir != spec.state_dir
-                && now.since(old.created_at) < dead
+                && now.since(old.created_at) < stale_age
         });
         self.leases.insert(name, lease);
     }

@@ -54,7 +54,7 @@ impl SimWatch {
 }
 
 /// An object as a list shows it: without the details of an inspect.
-pub(super) fn thin(event: &WatchEvent) -> WatchEvent {
+pub(super) fn without_inspect(event: &WatchEvent) -> WatchEvent {
     match event {
         WatchEvent::Apply(Object::Container(container)) => {
             let mut container = container.clone();

@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use argus_backend::host_path::guard::MountGuard;
-use argus_backend::host_path::{Identity, PathError};
+use argus_backend::host_path::{FileId, PathError};
 use argus_core::action::ContainerSpec;
 use argus_core::desired::Mount;
 use argus_core::ident::ContainerId;
@@ -33,7 +33,7 @@ pub(crate) struct BindMounts {
 struct RecordedMounts {
     sources: Vec<PathBuf>,
     /// Identities of the sources at the create; empty once the container was started.
-    created_with: Vec<Option<Identity>>,
+    created_with: Vec<Option<FileId>>,
 }
 
 impl BindMounts {

@@ -12,7 +12,7 @@ use bollard::query_parameters::ListNetworksOptionsBuilder;
 
 use crate::Shared;
 use crate::call::{self, READ_TIMEOUT, WRITE_TIMEOUT};
-use crate::create::unsort_labels;
+use crate::create::to_hash_map;
 use crate::error::Op;
 use crate::inspect;
 use crate::ownership;
@@ -27,7 +27,7 @@ pub(super) async fn create(
     let request = models::NetworkCreateRequest {
         name: name.as_str().to_owned(),
         driver: Some("bridge".to_owned()),
-        labels: Some(unsort_labels(labels)),
+        labels: Some(to_hash_map(labels)),
         ..Default::default()
     };
     match call::run(Op::CreateNetwork, WRITE_TIMEOUT, client.create_network(request)).await {
@@ -232,7 +232,7 @@ pub(super) async fn disconnect(shared: &Shared, network: &str, container: &str) 
                 inspected.container.name
             )));
         }
-        None if Owner::read(&inspect::sort_labels(found.labels)).is_none() => {
+        None if Owner::read(&inspect::to_btree_map(found.labels)).is_none() => {
             return Err(ActionError::NotOwned(format!("network `{network}`")));
         }
         _ => {}

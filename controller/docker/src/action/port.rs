@@ -40,7 +40,7 @@ fn as_published(inspected: &Inspected, named: ProtocolPort) -> ProtocolPort {
         .container
         .inspect
         .as_ref()
-        .map(|facts| facts.config.bindings.as_slice());
+        .map(|info| info.config.bindings.as_slice());
     let published = |protocol| {
         let port = ProtocolPort { protocol, ..named };
         bindings.unwrap_or_default().iter().any(|(_, host)| *host == port)

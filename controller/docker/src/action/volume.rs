@@ -10,7 +10,7 @@ use bollard::query_parameters::RemoveVolumeOptionsBuilder;
 
 use crate::Shared;
 use crate::call::{self, READ_TIMEOUT, WRITE_TIMEOUT};
-use crate::create::unsort_labels;
+use crate::create::to_hash_map;
 use crate::error::Op;
 
 /// Creates a volume. The engine returns an existing volume of the same name, so the labels decide the owner.
@@ -23,7 +23,7 @@ pub(super) async fn create(
     let request = VolumeCreateRequest {
         name: Some(name.as_str().to_owned()),
         driver: Some("local".to_owned()),
-        labels: Some(unsort_labels(labels)),
+        labels: Some(to_hash_map(labels)),
         ..Default::default()
     };
     let made = call::run(Op::CreateVolume, WRITE_TIMEOUT, client.create_volume(request)).await?;

@@ -92,20 +92,20 @@ fn check_local(shared: &Shared, info: &SystemInfo, root: &str) -> Result<(), Str
 /// Space that `argus prune` could free. The build cache is left out on engines that scan their whole disk to report it.
 async fn reclaimable(shared: &Shared, version: &SystemVersion) -> Option<Reclaimable> {
     let images = prune::list_built_images(shared).await.ok()?;
-    let counts_all = version.api_version.as_deref().is_none_or(|api| {
+    let scans_whole_disk = version.api_version.as_deref().is_none_or(|api| {
         let minor = api
             .split_once('.')
             .and_then(|(_, minor)| minor.parse::<u32>().ok());
         minor.is_none_or(|minor| minor < 42)
     });
-    let build_cache = if counts_all {
+    let build_cache = if scans_whole_disk {
         0
     } else {
         prune::unused_build_cache(shared).await.unwrap_or_default()
     };
-    let dead = argus_core::prune::unused_images(&images, &std::collections::BTreeSet::new());
+    let unused = argus_core::prune::unused_images(&images, &std::collections::BTreeSet::new());
     Some(Reclaimable {
-        images: argus_core::prune::freed_bytes(&images, &dead),
+        images: argus_core::prune::freed_bytes(&images, &unused),
         build_cache,
     })
 }

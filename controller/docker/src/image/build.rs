@@ -76,7 +76,7 @@ pub(crate) async fn build(
     let mut log = Log::default();
     loop {
         let before = packing.sent();
-        match tokio::time::timeout(shared.no_progress, stream.next()).await {
+        match tokio::time::timeout(shared.progress_timeout, stream.next()).await {
             Ok(Some(Ok(info))) => {
                 for text in [info.stream, info.status].into_iter().flatten() {
                     log.append(&text, progress);
@@ -92,7 +92,7 @@ pub(crate) async fn build(
             // Sending a large context counts as progress.
             Err(_) if packing.sent() > before => {}
             Err(_) => {
-                let message = format!("no progress for {} s", shared.no_progress.as_secs());
+                let message = format!("no progress for {} s", shared.progress_timeout.as_secs());
                 return Err(ActionError::BuildFailed {
                     message,
                     log: log.text(),

@@ -28,7 +28,7 @@ pub(crate) async fn pull(
     let mut stream = Box::pin(client.create_image(Some(options), None, credentials));
     let mut layers = Layers::default();
     loop {
-        match tokio::time::timeout(shared.no_progress, stream.next()).await {
+        match tokio::time::timeout(shared.progress_timeout, stream.next()).await {
             Ok(Some(Ok(info))) => match layers.update(info) {
                 Some(ProgressLine::Step(line)) => progress.report_line(&line),
                 Some(ProgressLine::Amount(line)) => progress.report_status(&line),
@@ -37,7 +37,7 @@ pub(crate) async fn pull(
             Ok(Some(Err(failure))) => return Err(classify(&failure)),
             Ok(None) => return Ok(Done::Applied),
             Err(_) => {
-                let seconds = shared.no_progress.as_secs();
+                let seconds = shared.progress_timeout.as_secs();
                 return Err(ActionError::PullFailed(format!("no progress for {seconds} s")));
             }
         }

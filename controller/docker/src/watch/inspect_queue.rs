@@ -1,7 +1,7 @@
 //! Queue of objects to inspect: the only place that knows what happens next with an object of a session.
 //!
 //! It is the work queue of client-go (deduplication, one worker per object, backoff, `AddAfter`) with two additions: it
-//! holds an object while a call of this backend changes it, and it knows which objects are newer than the current list.
+//! suspends the inspects of an object while a call of this backend changes it, and it knows which objects are newer than the current list.
 //! Each object has one entry, so no number of events can overflow the queue.
 //!
 //! The queue is pure: the caller passes the time and performs the inspects. See
@@ -21,7 +21,7 @@ const BACKOFF: Duration = Duration::from_secs(1);
 /// Maximum delay after a failed inspect.
 const MAX_BACKOFF: Duration = Duration::from_secs(30);
 
-/// Deduplicating queue with delays, holds and backoff.
+/// Deduplicating queue with delays, suspensions and backoff.
 ///
 /// At most one inspect of an object is in flight. A change during an inspect leads to another inspect, because the first
 /// one may have started before the change.
@@ -56,17 +56,17 @@ enum State {
     /// An inspect is needed: queued if the time has come, else delayed until then. The earliest time is served first.
     Due(Timestamp),
     /// A call of this backend changes the object. An inspect follows the end of the call.
-    Held { had_event: bool },
+    Suspended { had_event: bool },
 }
 
 impl Entry {
-    /// Requires an inspect at this time or earlier, but not during a backoff. A held object is inspected later anyway.
+    /// Requires an inspect at this time or earlier, but not during a backoff. A suspended object is inspected later anyway.
     fn require(&mut self, at: Timestamp) {
         let at = at.max(self.not_before);
         match &mut self.state {
             State::Idle => self.state = State::Due(at),
             State::Due(due) => *due = at.min(*due),
-            State::Held { .. } => {}
+            State::Suspended { .. } => {}
         }
     }
 
@@ -85,7 +85,7 @@ impl InspectQueue {
         let entry = self.entries.entry(id).or_default();
         entry.unannounced = false;
         match &mut entry.state {
-            State::Held { had_event } => *had_event = true,
+            State::Suspended { had_event } => *had_event = true,
             State::Idle | State::Due(_) => entry.require(now),
         }
     }
@@ -96,7 +96,7 @@ impl InspectQueue {
         entry.unannounced |= match entry.state {
             State::Idle => !entry.in_flight,
             State::Due(_) => false,
-            State::Held { had_event } => !had_event,
+            State::Suspended { had_event } => !had_event,
         };
         entry.require(now);
     }
@@ -115,26 +115,26 @@ impl InspectQueue {
         }
     }
 
-    /// Suppresses inspects of an object until [`Self::release`].
-    pub(super) fn hold(&mut self, id: ObjectId) {
+    /// Suppresses inspects of an object until [`Self::resume`].
+    pub(super) fn suspend(&mut self, id: ObjectId) {
         let entry = self.entries.entry(id).or_default();
-        if !matches!(entry.state, State::Held { .. }) {
-            entry.state = State::Held { had_event: false };
+        if !matches!(entry.state, State::Suspended { .. }) {
+            entry.state = State::Suspended { had_event: false };
         }
     }
 
-    /// Ends the hold of an object and requires an inspect at the given time. Returns true if the object had an event
-    /// during the hold.
-    pub(super) fn release(&mut self, id: ObjectId, until: Timestamp) -> bool {
+    /// Ends the suspension of an object and requires an inspect at the given time. Returns true if the object had an event
+    /// during the suspension.
+    pub(super) fn resume(&mut self, id: ObjectId, at: Timestamp) -> bool {
         let entry = self.entries.entry(id).or_default();
         let had_event = match entry.state {
-            State::Held { had_event } => {
+            State::Suspended { had_event } => {
                 entry.state = State::Idle;
                 had_event
             }
             State::Idle | State::Due(_) => false,
         };
-        entry.require(until);
+        entry.require(at);
         had_event
     }
 
@@ -164,7 +164,9 @@ impl InspectQueue {
 
     /// Records a successful inspect. Returns true if a list showed the change, but no event did.
     pub(super) fn finish(&mut self, id: &ObjectId) -> bool {
-        let Some(entry) = self.land(id) else { return false };
+        let Some(entry) = self.end_inspect(id) else {
+            return false;
+        };
         entry.failures = 0;
         entry.newer_than_list = true;
         std::mem::take(&mut entry.unannounced)
@@ -172,7 +174,7 @@ impl InspectQueue {
 
     /// Records a failed inspect and returns the backoff. Another inspect follows.
     pub(super) fn fail(&mut self, id: &ObjectId, now: Timestamp) -> Duration {
-        let Some(entry) = self.land(id) else {
+        let Some(entry) = self.end_inspect(id) else {
             return Duration::ZERO;
         };
         entry.failures = entry.failures.saturating_add(1);
@@ -180,13 +182,13 @@ impl InspectQueue {
         entry.not_before = now + backoff;
         match &mut entry.state {
             State::Due(due) => *due = entry.not_before.max(*due),
-            State::Idle | State::Held { .. } => entry.require(entry.not_before),
+            State::Idle | State::Suspended { .. } => entry.require(entry.not_before),
         }
         backoff
     }
 
     /// Ends the inspect of an object.
-    fn land(&mut self, id: &ObjectId) -> Option<&mut Entry> {
+    fn end_inspect(&mut self, id: &ObjectId) -> Option<&mut Entry> {
         let entry = self.entries.get_mut(id).filter(|entry| entry.in_flight)?;
         entry.in_flight = false;
         self.in_flight -= 1;

@@ -85,16 +85,16 @@ fn an_event_shortens_a_delay_and_a_reported_creation_cancels_it() {
 #[test]
 fn all_events_of_a_call_cause_one_inspect_after_it() {
     let mut queue = InspectQueue::default();
-    queue.hold(id("a"));
+    queue.suspend(id("a"));
     queue.mark_changed(id("a"), at(1));
     queue.mark_changed(id("a"), at(2));
     assert_eq!(queue.pop(at(1000)), None);
-    assert!(queue.release(id("a"), at(1005)), "it had an event");
+    assert!(queue.resume(id("a"), at(1005)), "it had an event");
     assert_eq!(queue.pop(at(1004)), None);
     assert_eq!(queue.pop(at(1005)), Some(id("a")));
     queue.finish(&id("a"));
-    queue.hold(id("a"));
-    assert!(!queue.release(id("a"), at(2005)));
+    queue.suspend(id("a"));
+    assert!(!queue.resume(id("a"), at(2005)));
     assert_eq!(queue.next_due(), Some(at(2005)));
 }
 
@@ -140,8 +140,8 @@ enum Op {
     MarkListed(u8),
     Require(u8),
     Created(u8),
-    Hold(u8),
-    Release(u8),
+    Suspend(u8),
+    Resume(u8),
     Pop,
     Finish(u8),
     Fail(u8),
@@ -156,8 +156,8 @@ fn ops() -> impl Strategy<Value = Vec<Op>> {
         2 => object().prop_map(Op::MarkListed),
         1 => object().prop_map(Op::Require),
         1 => object().prop_map(Op::Created),
-        2 => object().prop_map(Op::Hold),
-        2 => object().prop_map(Op::Release),
+        2 => object().prop_map(Op::Suspend),
+        2 => object().prop_map(Op::Resume),
         8 => Just(Op::Pop),
         4 => object().prop_map(Op::Finish),
         2 => object().prop_map(Op::Fail),
@@ -174,7 +174,7 @@ struct Rules {
     /// Objects with a change that no inspect has started after.
     dirty: BTreeSet<u8>,
     in_flight: BTreeSet<u8>,
-    held: BTreeSet<u8>,
+    suspended: BTreeSet<u8>,
     /// Ends of backoffs.
     backoffs: BTreeMap<u8, i64>,
     /// Objects whose only need for an inspect is a delay that lies in the future.
@@ -199,7 +199,7 @@ impl Rules {
     fn on_popped(&mut self, object: u8) {
         assert!(self.in_flight.insert(object), "two inspects of one object");
         assert!(self.in_flight.len() <= MAX_IN_FLIGHT);
-        assert!(!self.held.contains(&object), "an inspect during a call");
+        assert!(!self.suspended.contains(&object), "an inspect during a call");
         assert!(self.dirty.remove(&object), "an inspect without a need");
         for waits in [&self.backoffs, &self.delayed] {
             assert!(waits.get(&object).is_none_or(|until| *until <= self.now));
@@ -238,21 +238,21 @@ fn apply(queue: &mut InspectQueue, rules: &mut Rules, op: &Op) {
         Op::Created(object) => {
             queue.on_created(name(object), now);
             let is_pending = rules.delayed.get(&object).is_some_and(|until| *until > rules.now);
-            if is_pending && !rules.held.contains(&object) && !rules.backoffs.contains_key(&object) {
+            if is_pending && !rules.suspended.contains(&object) && !rules.backoffs.contains_key(&object) {
                 rules.delayed.remove(&object);
                 rules.dirty.remove(&object);
             }
         }
-        Op::Hold(object) => {
-            queue.hold(name(object));
+        Op::Suspend(object) => {
+            queue.suspend(name(object));
             // The inspect after the call needs no other reason.
-            rules.held.insert(object);
+            rules.suspended.insert(object);
             rules.dirty.remove(&object);
             rules.delayed.remove(&object);
         }
-        Op::Release(object) => {
-            queue.release(name(object), now + Duration::from_millis(5));
-            if rules.held.remove(&object) {
+        Op::Resume(object) => {
+            queue.resume(name(object), now + Duration::from_millis(5));
+            if rules.suspended.remove(&object) {
                 rules.dirty.remove(&object);
             }
             rules.require(object, 5);
@@ -290,8 +290,8 @@ proptest! {
             apply(&mut queue, &mut rules, op);
         }
         // After the end of all calls, inspects and waits, every change leads to an inspect, and nothing else does.
-        for object in rules.held.clone() {
-            apply(&mut queue, &mut rules, &Op::Release(object));
+        for object in rules.suspended.clone() {
+            apply(&mut queue, &mut rules, &Op::Resume(object));
         }
         while !rules.dirty.is_empty() || !rules.in_flight.is_empty() {
             for object in rules.in_flight.clone() {

@@ -30,7 +30,7 @@ use crate::memory_peaks;
 const CREATED_DELAY: Duration = Duration::from_millis(100);
 /// Delay of an inspect after a call of this backend. The response and the last event of a call arrive at about the same
 /// time, and one inspect should show the effect of both. Timestamps are cut to milliseconds, so the delay is 5 to 6 ms.
-const RELEASED_DELAY: Duration = Duration::from_millis(6);
+const RESUMED_DELAY: Duration = Duration::from_millis(6);
 
 /// Reason for the end of a session.
 #[derive(Debug)]
@@ -39,7 +39,7 @@ pub(super) struct SessionError(pub(super) String);
 /// Watch events that the consumer has not taken yet.
 pub(super) type Output = VecDeque<WatchEvent>;
 /// Result of an inspect: the object, or `None` when it is gone or not ours.
-type Inspected = Result<Option<Object>, ActionError>;
+type InspectResult = Result<Option<Object>, ActionError>;
 
 /// A live connection to an engine.
 pub(super) struct Session {
@@ -47,7 +47,7 @@ pub(super) struct Session {
     client: bollard::Docker,
     events: Events,
     queue: InspectQueue,
-    inspects: FuturesUnordered<BoxFuture<'static, (ObjectId, Inspected)>>,
+    inspects: FuturesUnordered<BoxFuture<'static, (ObjectId, InspectResult)>>,
     samples: Interval,
     stall_detector: StallDetector,
     /// Time of the last complete list.
@@ -59,7 +59,7 @@ pub(super) struct Session {
 /// Input of the session, except that of its list.
 enum Input {
     Event(Option<Result<EventMessage, Error>>),
-    Inspected(ObjectId, Inspected),
+    Inspected(ObjectId, InspectResult),
     InspectDue,
     CallsUpdated,
     SampleDue,
@@ -82,8 +82,8 @@ impl Session {
         let subscribed_at = (shared.now)();
         let mut queue = InspectQueue::default();
         // Earlier updates are older than the first list of this session.
-        for id in shared.in_flight.restart() {
-            queue.hold(ObjectId::Container(id));
+        for id in shared.in_flight.reset() {
+            queue.suspend(ObjectId::Container(id));
         }
         let mut session = Self {
             events: events::subscribe(&client, subscribed_at),
@@ -208,9 +208,9 @@ impl Session {
         for update in self.shared.in_flight.take_updates() {
             let now = (self.shared.now)();
             match update {
-                CallUpdate::Started(id) => self.queue.hold(ObjectId::Container(id)),
+                CallUpdate::Started(id) => self.queue.suspend(ObjectId::Container(id)),
                 CallUpdate::Ended(id) => {
-                    let had_event = self.queue.release(ObjectId::Container(id), now + RELEASED_DELAY);
+                    let had_event = self.queue.resume(ObjectId::Container(id), now + RESUMED_DELAY);
                     self.stall_detector.on_call_ended(had_event, now);
                 }
                 CallUpdate::Created(object) => {
@@ -228,7 +228,7 @@ impl Session {
     fn on_inspected(
         &mut self,
         id: &ObjectId,
-        result: Inspected,
+        result: InspectResult,
         last_seen: &mut LastSeen,
         output: &mut Output,
     ) {

@@ -58,9 +58,9 @@ pub struct EvidenceFacts {
     /// Last outputs of the failed probe, oldest first; empty if no probe failed.
     #[serde(default)]
     pub probe_output: Vec<String>,
-    /// Results of the diagnostic questions, such as the reply of the port and the DNS names, by question.
-    #[serde(default)]
-    pub probe_answers: std::collections::BTreeMap<String, String>,
+    /// Results of the network diagnostics by check: the result of a connection to the port, and the DNS names.
+    #[serde(default, rename = "probeAnswers")]
+    pub network_diagnostics: std::collections::BTreeMap<String, String>,
     /// Number of lines of stdout.
     pub stdout_lines: usize,
     /// Number of lines of stderr.
@@ -72,7 +72,7 @@ pub struct EvidenceFacts {
 /// Writer of the evidence folder.
 #[derive(Debug, Clone)]
 pub struct EvidenceStore {
-    state: StateDir,
+    state_dir: StateDir,
     clock: Clock,
     /// Time of the last sweep, in milliseconds since the epoch.
     swept: Arc<AtomicI64>,
@@ -80,9 +80,9 @@ pub struct EvidenceStore {
 
 impl EvidenceStore {
     /// Creates a store in this state directory.
-    pub fn new(state: StateDir, clock: Clock) -> Self {
+    pub fn new(state_dir: StateDir, clock: Clock) -> Self {
         Self {
-            state,
+            state_dir,
             clock,
             swept: Arc::default(),
         }
@@ -93,8 +93,8 @@ impl EvidenceStore {
     pub async fn store(&self, step: &Step, mut evidence: Box<Evidence>, secrets: &Secrets) -> Box<Evidence> {
         redact(&mut evidence, secrets);
         if let Some((folder, facts)) = self.describe(step, &evidence, secrets) {
-            let (root, whole) = (self.state.evidence(), evidence.clone());
-            let statuses = self.state.environments();
+            let (root, whole) = (self.state_dir.evidence(), evidence.clone());
+            let statuses = self.state_dir.environments();
             let now = self.clock.now();
             let before = Timestamp(self.swept.load(Ordering::Relaxed));
             let is_due = now.since(before) >= MIN_SWEEP_INTERVAL;
@@ -167,13 +167,13 @@ impl EvidenceStore {
             taken_at: self.clock.now().to_string(),
             memory_peak: evidence.memory_peak,
             probe_output: probe_output.iter().map(|line| secrets.redacted(line)).collect(),
-            probe_answers: evidence.probe_answers.clone(),
+            network_diagnostics: evidence.network_diagnostics.clone(),
             stdout_lines: evidence.stdout.len(),
             stderr_lines: evidence.stderr.len(),
             missing: evidence.missing.clone(),
         };
         let folder = self
-            .state
+            .state_dir
             .evidence_run(environment.as_str(), service.as_str(), *number);
         Some((folder, facts))
     }

@@ -102,8 +102,8 @@ impl Feed {
             let ring = self.ring();
             match ring.front() {
                 Some(first) if first.seq <= seq + 1 => {
-                    let known = ring.partition_point(|record| record.seq <= seq);
-                    let records = ring.iter().skip(known).take(most).cloned().collect();
+                    let start = ring.partition_point(|record| record.seq <= seq);
+                    let records = ring.iter().skip(start).take(most).cloned().collect();
                     return Page::of(records, seq);
                 }
                 Some(first) => first.seq,
@@ -117,8 +117,8 @@ impl Feed {
         if records.is_empty() {
             // The records in between are no longer on disk either.
             let ring = self.ring();
-            let known = ring.partition_point(|record| record.seq <= seq);
-            records = ring.iter().skip(known).take(most).cloned().collect();
+            let start = ring.partition_point(|record| record.seq <= seq);
+            records = ring.iter().skip(start).take(most).cloned().collect();
         }
         Page::of(records, seq)
     }
@@ -135,8 +135,8 @@ impl Feed {
                 records: read.await.unwrap_or_default().into_iter().map(Arc::new).collect(),
             };
         }
-        let known = chunk.records.partition_point(|record| record.seq <= seq);
-        chunk.records.iter().skip(known).take(most).cloned().collect()
+        let start = chunk.records.partition_point(|record| record.seq <= seq);
+        chunk.records.iter().skip(start).take(most).cloned().collect()
     }
 
     fn ring(&self) -> MutexGuard<'_, VecDeque<Arc<Record>>> {

@@ -59,7 +59,7 @@ pub struct LogFile {
     path: PathBuf,
     file: Option<File>,
     /// Length of the valid content, in bytes.
-    good: u64,
+    valid_len: u64,
 }
 
 impl LogFile {
@@ -68,7 +68,7 @@ impl LogFile {
         Self {
             path,
             file: None,
-            good: 0,
+            valid_len: 0,
         }
     }
 
@@ -89,10 +89,10 @@ impl LogFile {
             }
             Ok(_) => fs::read(&self.path)?,
         };
-        let (contents, good) = parse_all(&bytes);
-        self.good = good as u64;
+        let (contents, valid_len) = parse_all(&bytes);
+        self.valid_len = valid_len as u64;
         if contents.torn > 0 {
-            let tail = &bytes[good..];
+            let tail = &bytes[valid_len..];
             let saved = &tail[..tail.len().min(MAX_TORN)];
             // The torn tail is saved for people; the journal does not need it.
             drop(crate::state_dir::write_private(
@@ -108,14 +108,14 @@ impl LogFile {
     /// # Errors
     /// The append failed as a whole; the next append starts at the same offset.
     pub fn append(&mut self, lines: &[u8], sync: bool) -> io::Result<()> {
-        let good = self.good;
+        let valid_len = self.valid_len;
         let file = self.opened()?;
         let result = file
-            .write_all_at(lines, good)
+            .write_all_at(lines, valid_len)
             .and_then(|()| if sync { file.sync_data() } else { Ok(()) });
         match result {
             Ok(()) => {
-                self.good += lines.len() as u64;
+                self.valid_len += lines.len() as u64;
                 Ok(())
             }
             Err(error) => {
@@ -130,7 +130,8 @@ impl LogFile {
     /// Reports whether the open file is still the one at its path.
     pub fn is_at_its_path(&self) -> bool {
         let Some(file) = &self.file else {
-            return self.good == 0 || fs::metadata(&self.path).is_ok_and(|there| there.len() >= self.good);
+            return self.valid_len == 0
+                || fs::metadata(&self.path).is_ok_and(|there| there.len() >= self.valid_len);
         };
         match (file.metadata(), fs::symlink_metadata(&self.path)) {
             (Ok(own), Ok(there)) => (own.dev(), own.ino()) == (there.dev(), there.ino()),
@@ -150,12 +151,12 @@ impl LogFile {
 
     /// Length of the valid content, in bytes.
     pub fn len(&self) -> u64 {
-        self.good
+        self.valid_len
     }
 
     /// Reports whether the file has no valid content.
     pub fn is_empty(&self) -> bool {
-        self.good == 0
+        self.valid_len == 0
     }
 
     /// Starts a new file with these lines. The current file becomes the first rotated one, and the oldest one is
@@ -184,7 +185,7 @@ impl LogFile {
         if let Some(folder) = self.path.parent() {
             File::open(folder)?.sync_all()?;
         }
-        self.good = lines.len() as u64;
+        self.valid_len = lines.len() as u64;
         self.file = Some(file);
         Ok(())
     }
@@ -192,7 +193,7 @@ impl LogFile {
     fn opened(&mut self) -> io::Result<&mut File> {
         if self.file.is_none() {
             let mut file = options().create(true).truncate(false).open(&self.path)?;
-            file.set_len(self.good)?;
+            file.set_len(self.valid_len)?;
             file.seek(io::SeekFrom::End(0))?;
             self.file = Some(file);
         }
@@ -265,31 +266,31 @@ fn number(line: &[u8]) -> Option<u64> {
 /// Parses all lines. Returns their summary and the length of the valid content.
 fn parse_all(bytes: &[u8]) -> (JournalContents, usize) {
     let mut contents = JournalContents::default();
-    let mut good = 0;
+    let mut valid_len = 0;
     let mut at = 0;
     let mut damaged = 0;
     for line in bytes.split_inclusive(|byte| *byte == b'\n') {
         at += line.len();
-        let Some(parse_line) = line.strip_suffix(b"\n") else {
+        let Some(line) = line.strip_suffix(b"\n") else {
             break;
         };
-        if !checksum::has_valid_checksum(parse_line) {
+        if !checksum::has_valid_checksum(line) {
             damaged += 1;
             continue;
         }
         // Damaged lines before a valid line are in the middle, and stay in the file.
         contents.damaged += std::mem::take(&mut damaged);
-        good = at;
-        match serde_json::from_slice::<Record>(parse_line) {
+        valid_len = at;
+        match serde_json::from_slice::<Record>(line) {
             Ok(record) if record.v <= JOURNAL_VERSION => {
                 contents.records += 1;
-                contents.fold(record, parse_line);
+                contents.fold(record, line);
             }
             Ok(_) | Err(_) => contents.newer += 1,
         }
     }
-    contents.torn = (bytes.len() - good) as u64;
-    (contents, good)
+    contents.torn = (bytes.len() - valid_len) as u64;
+    (contents, valid_len)
 }
 
 impl JournalContents {

@@ -13,7 +13,7 @@ const MIN_UPTIME: Duration = Duration::from_secs(10);
 
 /// Time at which all running containers have run long enough. A revision that is Ready for a moment may fail in the
 /// next.
-pub(super) fn proven_at(env: &EnvName, store: &Store) -> Timestamp {
+pub(super) fn good_at(env: &EnvName, store: &Store) -> Timestamp {
     let containers = store
         .of(env)
         .into_iter()

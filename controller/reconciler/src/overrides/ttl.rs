@@ -26,7 +26,7 @@ impl Overrides {
             if due <= inputs.now {
                 tracing::info!(environment = %env, ?ttl, "TTL expired: taking the environment down");
                 self.down.insert(env.clone(), accepted.desired.revision.clone());
-                self.expired.insert(env.clone());
+                self.ttl_expired.insert(env.clone());
             } else {
                 next = Some(next.map_or(due, |next| next.min(due)));
             }

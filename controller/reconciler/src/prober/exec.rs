@@ -3,13 +3,13 @@
 use argus_backend::Backend;
 use argus_core::ident::ContainerId;
 
-use super::probe_history::ProbeReply;
+use super::probe_history::ProbeResult;
 
 /// Runs the command; the caller sets the deadline.
-pub(super) async fn probe<B: Backend>(backend: &B, id: &ContainerId, command: &[String]) -> ProbeReply {
+pub(super) async fn probe<B: Backend>(backend: &B, id: &ContainerId, command: &[String]) -> ProbeResult {
     match backend.exec(id, command).await {
-        Ok(result) if result.exit_code == 0 => ProbeReply::success(result.output),
-        Ok(result) => ProbeReply::failure(format!("exit code {}: {}", result.exit_code, result.output)),
-        Err(error) => ProbeReply::unsent(error.to_string()),
+        Ok(result) if result.exit_code == 0 => ProbeResult::success(result.output),
+        Ok(result) => ProbeResult::failure(format!("exit code {}: {}", result.exit_code, result.output)),
+        Err(error) => ProbeResult::unsent(error.to_string()),
     }
 }

@@ -8,16 +8,16 @@ use hyper::header::{HOST, USER_AGENT};
 use hyper::{Request, StatusCode};
 use tokio::net::TcpStream;
 
-use super::probe_history::ProbeReply;
+use super::probe_history::ProbeResult;
 
 /// Sends one request; the caller sets the deadline.
-pub(super) async fn probe(address: SocketAddr, path: &str) -> ProbeReply {
+pub(super) async fn probe(address: SocketAddr, path: &str) -> ProbeResult {
     match get(address, path).await {
         Ok(status) if status.is_success() || status.is_redirection() => {
-            ProbeReply::success(format!("GET {path} on {address}: {status}"))
+            ProbeResult::success(format!("GET {path} on {address}: {status}"))
         }
-        Ok(status) => ProbeReply::failure(format!("GET {path} on {address}: {status}")),
-        Err(why) => ProbeReply::no_reply(format!("GET {path} on {address}: {why}")),
+        Ok(status) => ProbeResult::failure(format!("GET {path} on {address}: {status}")),
+        Err(why) => ProbeResult::no_reply(format!("GET {path} on {address}: {why}")),
     }
 }
 

@@ -26,7 +26,7 @@ const MIN_CHANGES: usize = 4;
 
 /// Result of one probe.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ProbeReply {
+pub struct ProbeResult {
     /// True if the probe succeeded.
     pub success: bool,
     /// True if the service replied, with success or not.
@@ -37,7 +37,7 @@ pub struct ProbeReply {
     pub output: String,
 }
 
-impl ProbeReply {
+impl ProbeResult {
     /// Successful reply.
     pub fn success(output: impl Into<String>) -> Self {
         Self {
@@ -137,7 +137,7 @@ impl ProbeHistory {
     }
 
     /// Adds a reply. Returns true if the health status changed.
-    pub fn add(&mut self, probe: &Probe, reply: ProbeReply, now: Timestamp) -> bool {
+    pub fn add(&mut self, probe: &Probe, reply: ProbeResult, now: Timestamp) -> bool {
         self.store(&reply);
         let before = self.health.as_ref().map(|health| health.status);
         let current = before.unwrap_or(ProbeStatus::Starting);
@@ -169,9 +169,9 @@ impl ProbeHistory {
         } else {
             current
         };
-        let unsteady = self.is_unsteady();
-        let was = self.health.as_ref().map(|health| health.unsteady);
-        if before == Some(status) && was == Some(unsteady) {
+        let flapping = self.is_flapping();
+        let was = self.health.as_ref().map(|health| health.flapping);
+        if before == Some(status) && was == Some(flapping) {
             return false;
         }
         let since = match &self.health {
@@ -186,7 +186,7 @@ impl ProbeHistory {
             output: cut(reply.output),
             recent: self.outputs.iter().cloned().collect(),
             dead: status == ProbeStatus::Unhealthy && self.no_reply_since_success,
-            unsteady,
+            flapping,
         });
         true
     }
@@ -201,7 +201,7 @@ impl ProbeHistory {
             .filter(|health| health.status != ProbeStatus::Unhealthy);
     }
 
-    fn store(&mut self, reply: &ProbeReply) {
+    fn store(&mut self, reply: &ProbeResult) {
         self.outputs.push_back(cut(reply.output.clone()));
         if self.outputs.len() > MAX_OUTPUTS {
             self.outputs.pop_front();
@@ -217,7 +217,7 @@ impl ProbeHistory {
 
     /// Reports whether the service is neither up nor down: successes occur, and more than half of the results are
     /// failures.
-    fn is_unsteady(&self) -> bool {
+    fn is_flapping(&self) -> bool {
         let failure_count = self.results.iter().filter(|success| !**success).count();
         let changes = self
             .results

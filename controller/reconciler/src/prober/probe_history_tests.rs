@@ -25,9 +25,9 @@ fn replay(probe: &Probe, replies: &str) -> String {
         if history.add(
             probe,
             if sign == "+" {
-                ProbeReply::success("")
+                ProbeResult::success("")
             } else {
-                ProbeReply::failure("")
+                ProbeResult::failure("")
             },
             Timestamp(at * 1_000),
         ) {
@@ -72,7 +72,7 @@ fn replies_result_in_a_status() {
 #[test]
 fn status_has_the_time_of_the_first_counted_failure() {
     let probe = probe();
-    let since = |replies: &[(i64, ProbeReply)]| {
+    let since = |replies: &[(i64, ProbeResult)]| {
         let mut history = ProbeHistory::new(&probe, Some(Timestamp(0)), Timestamp(0));
         for (at, reply) in replies {
             history.add(&probe, reply.clone(), Timestamp(*at * 1_000));
@@ -81,8 +81,8 @@ fn status_has_the_time_of_the_first_counted_failure() {
         (health.status, health.failing_since.map(|at| at.0 / 1_000))
     };
     let (success, failure) = (
-        |at| (at, ProbeReply::success("")),
-        |at| (at, ProbeReply::failure("")),
+        |at| (at, ProbeResult::success("")),
+        |at| (at, ProbeResult::failure("")),
     );
     let fails = [
         success(1),
@@ -108,31 +108,31 @@ fn silent_service_is_dead_and_replying_one_is_not() {
     for (replies, dead) in [
         (
             [
-                ProbeReply::no_reply("refused"),
-                ProbeReply::no_reply("refused"),
-                ProbeReply::no_reply("refused"),
+                ProbeResult::no_reply("refused"),
+                ProbeResult::no_reply("refused"),
+                ProbeResult::no_reply("refused"),
             ],
             true,
         ),
         (
             [
-                ProbeReply::failure("500"),
-                ProbeReply::failure("500"),
-                ProbeReply::failure("500"),
+                ProbeResult::failure("500"),
+                ProbeResult::failure("500"),
+                ProbeResult::failure("500"),
             ],
             false,
         ),
         (
             [
-                ProbeReply::no_reply("refused"),
-                ProbeReply::failure("500"),
-                ProbeReply::no_reply("refused"),
+                ProbeResult::no_reply("refused"),
+                ProbeResult::failure("500"),
+                ProbeResult::no_reply("refused"),
             ],
             false,
         ),
     ] {
         let mut history = ProbeHistory::new(&probe, Some(Timestamp(0)), Timestamp(0));
-        history.add(&probe, ProbeReply::success(""), Timestamp(1_000));
+        history.add(&probe, ProbeResult::success(""), Timestamp(1_000));
         for (index, reply) in (2..).zip(replies) {
             history.add(&probe, reply, Timestamp(index * 10_000));
         }
@@ -146,18 +146,18 @@ fn silent_service_is_dead_and_replying_one_is_not() {
 fn three_unsent_probes_in_a_row_are_a_failure() {
     let probe = probe();
     let mut history = ProbeHistory::new(&probe, Some(Timestamp(0)), Timestamp(0));
-    history.add(&probe, ProbeReply::success(""), Timestamp(1_000));
-    let mut status_after = |reply: ProbeReply, second: i64| {
+    history.add(&probe, ProbeResult::success(""), Timestamp(1_000));
+    let mut status_after = |reply: ProbeResult, second: i64| {
         history.add(&probe, reply, Timestamp(second * 1_000));
         history.health().unwrap().status
     };
     for (reply, at, status) in [
-        (ProbeReply::unsent("no exec"), 10, ProbeStatus::Healthy),
-        (ProbeReply::unsent("no exec"), 20, ProbeStatus::Healthy),
-        (ProbeReply::success(""), 30, ProbeStatus::Healthy),
-        (ProbeReply::unsent("no exec"), 40, ProbeStatus::Healthy),
-        (ProbeReply::unsent("no exec"), 50, ProbeStatus::Healthy),
-        (ProbeReply::unsent("no exec"), 60, ProbeStatus::Unhealthy),
+        (ProbeResult::unsent("no exec"), 10, ProbeStatus::Healthy),
+        (ProbeResult::unsent("no exec"), 20, ProbeStatus::Healthy),
+        (ProbeResult::success(""), 30, ProbeStatus::Healthy),
+        (ProbeResult::unsent("no exec"), 40, ProbeStatus::Healthy),
+        (ProbeResult::unsent("no exec"), 50, ProbeStatus::Healthy),
+        (ProbeResult::unsent("no exec"), 60, ProbeStatus::Unhealthy),
     ] {
         assert_eq!(status_after(reply, at), status, "at {at}");
     }
@@ -183,7 +183,7 @@ fn unsent_probes_need_the_retries_and_at_least_three() {
         {
             at += 250;
             assert!(at <= 100_000, "it is detected eventually");
-            history.add(probe, ProbeReply::unsent("no exec"), Timestamp(at));
+            history.add(probe, ProbeResult::unsent("no exec"), Timestamp(at));
         }
         // The start period, and one interval for each failure.
         assert_eq!(at / 1_000, unhealthy_at);
@@ -195,7 +195,7 @@ fn engine_clock_ahead_hides_no_failures() {
     let probe = probe();
     let mut history = ProbeHistory::new(&probe, Some(Timestamp(3_600_000)), Timestamp(0));
     let replies =
-        [15_000, 25_000, 35_000].map(|at| history.add(&probe, ProbeReply::failure(""), Timestamp(at)));
+        [15_000, 25_000, 35_000].map(|at| history.add(&probe, ProbeResult::failure(""), Timestamp(at)));
     assert_eq!(replies, [true, false, true]);
     assert_eq!(history.health().unwrap().status, ProbeStatus::Unhealthy);
 }
@@ -206,22 +206,22 @@ fn alternating_failures_are_unsteady_and_one_outage_is_not() {
         retries: 100,
         ..probe()
     };
-    let unsteady = |pattern: &str| {
+    let flapping = |pattern: &str| {
         let mut history = ProbeHistory::new(&probe, Some(Timestamp(0)), Timestamp(0));
         for (index, sign) in (1..).zip(pattern.chars()) {
             let reply = if sign == '+' {
-                ProbeReply::success("")
+                ProbeResult::success("")
             } else {
-                ProbeReply::failure("")
+                ProbeResult::failure("")
             };
             history.add(&probe, reply, Timestamp(index * 10_000));
         }
-        history.health().unwrap().unsteady
+        history.health().unwrap().flapping
     };
-    assert!(unsteady("+--+--+--+--+--+--+--"));
-    assert!(!unsteady("+++++++++------------"));
-    assert!(!unsteady("+-+++-+++-+++-+++-+++"));
-    assert!(!unsteady("+--+--"));
+    assert!(flapping("+--+--+--+--+--+--+--"));
+    assert!(!flapping("+++++++++------------"));
+    assert!(!flapping("+-+++-+++-+++-+++-+++"));
+    assert!(!flapping("+--+--"));
 }
 
 #[test]
@@ -230,6 +230,6 @@ fn probes_are_frequent_until_the_first_status() {
     let mut history = ProbeHistory::new(&probe, None, Timestamp(0));
     let pauses: Vec<_> = (0..9).map(|_| history.pause(&probe).as_millis()).collect();
     assert_eq!(pauses, [50, 75, 112, 168, 253, 379, 569, 854, 1_000]);
-    history.add(&probe, ProbeReply::success(""), Timestamp(1));
+    history.add(&probe, ProbeResult::success(""), Timestamp(1));
     assert_eq!(history.pause(&probe), probe.interval);
 }

@@ -28,7 +28,7 @@ pub(super) struct Target {
     /// Address of the probe; `None` if the probe needs none, or none is known.
     pub(super) address: Option<SocketAddr>,
     /// Start of the newest run among its dependencies. A change triggers a probe immediately.
-    pub(super) upstream: Option<Timestamp>,
+    pub(super) dependencies_started_at: Option<Timestamp>,
 }
 
 /// Running containers of desired environments with a probe that the controller runs.
@@ -55,7 +55,7 @@ pub(super) fn wanted(
             }
             ProbeKind::Docker => return None,
         };
-        let facts = container.inspect.as_ref()?;
+        let info = container.inspect.as_ref()?;
         if container.state != ContainerState::Running {
             return None;
         }
@@ -64,9 +64,9 @@ pub(super) fn wanted(
             container.id.clone(),
             Target {
                 probe,
-                started_at: facts.started_at,
+                started_at: info.started_at,
                 address,
-                upstream: service
+                dependencies_started_at: service
                     .depends_on
                     .iter()
                     .filter_map(|need| {
@@ -89,11 +89,11 @@ fn published(store: &Store, env: &EnvName) -> PortMap {
         .into_iter()
         .flat_map(|seen| seen.containers.values());
     for container in containers.filter(|container| container.state == ContainerState::Running) {
-        let (Some(owner), Some(facts)) = (container.owner(), &container.inspect) else {
+        let (Some(owner), Some(info)) = (container.owner(), &container.inspect) else {
             continue;
         };
         let Some(service) = owner.service else { continue };
-        ports.extend(facts.config.bindings.iter().map(|(inside, host)| {
+        ports.extend(info.config.bindings.iter().map(|(inside, host)| {
             let key = PortKey {
                 service: service.clone(),
                 container: *inside,
@@ -108,7 +108,7 @@ fn published(store: &Store, env: &EnvName) -> PortMap {
 fn start_times(store: &Store) -> BTreeMap<(EnvName, ServiceName), Timestamp> {
     let mut runs = BTreeMap::new();
     for container in store.containers() {
-        let started = container.inspect.as_ref().and_then(|facts| facts.started_at);
+        let started = container.inspect.as_ref().and_then(|info| info.started_at);
         if let (Some(owner), Some(started)) = (container.owner(), started)
             && let Some(service) = owner.service
         {
@@ -121,7 +121,7 @@ fn start_times(store: &Store) -> BTreeMap<(EnvName, ServiceName), Timestamp> {
 
 /// Published port if there is one, otherwise the container's own address.
 fn address(container: &Container, service: &Service, port: u16, addresses: Addresses) -> Option<SocketAddr> {
-    let bindings = container.inspect.iter().flat_map(|facts| &facts.config.bindings);
+    let bindings = container.inspect.iter().flat_map(|info| &info.config.bindings);
     let published = bindings
         .filter(|(inside, _)| inside.number == port && inside.protocol == Protocol::Tcp)
         .map(|(_, host)| host.number)

@@ -133,7 +133,7 @@ fn container(id: &str, service: &str, state: ContainerState, started_at: i64) ->
         .iter()
         .map(|(key, value)| ((*key).to_owned(), (*value).to_owned()))
         .collect();
-    let facts = InspectInfo {
+    let info = InspectInfo {
         started_at: Some(Timestamp(started_at)),
         finished_at: None,
         exit_code: 0,
@@ -151,7 +151,7 @@ fn container(id: &str, service: &str, state: ContainerState, started_at: i64) ->
         state,
         created_at: Timestamp(1),
         networks: BTreeMap::new(),
-        inspect: Some(facts),
+        inspect: Some(info),
         stopped_by_other: None,
         oom_at: None,
     }
@@ -179,8 +179,8 @@ fn exec_probe_uses_the_actual_host_port() {
         number,
         protocol: Protocol::Tcp,
     };
-    if let Some(facts) = &mut db.inspect {
-        facts.config.bindings = vec![(port(5432), port(9001))];
+    if let Some(info) = &mut db.inspect {
+        info.config.bindings = vec![(port(5432), port(9001))];
     }
     let store = store_of(&[container("c", "api", ContainerState::Running, 1), db]);
     let addresses = Addresses {

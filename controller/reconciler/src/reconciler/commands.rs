@@ -8,7 +8,7 @@ use tokio::sync::oneshot;
 use super::Reconciler;
 use crate::command::{Command, CommandError, Reply, Request};
 use crate::overrides::OverrideInputs;
-use crate::persisted::Saved;
+use crate::persisted::WriteResult;
 
 /// Reply to a command that is not on disk yet.
 pub(super) struct PendingReply {
@@ -25,9 +25,9 @@ impl<B: Backend> Reconciler<B> {
         match result {
             // The reply waits for the disk, because the command would not survive a crash before that.
             Ok(response) => {
-                self.commands += 1;
+                self.accepted_commands += 1;
                 self.pending_replies.push(PendingReply {
-                    number: self.commands,
+                    number: self.accepted_commands,
                     response,
                     reply: request.reply,
                 });
@@ -130,12 +130,12 @@ impl<B: Backend> Reconciler<B> {
     /// Answers the commands that are on disk or could not be saved; both are in effect.
     pub(super) fn reply_when_persisted(&mut self) {
         let saved = self.inputs.saved.borrow_and_update();
-        let Some(Saved { value, error }) = &*saved else {
+        let Some(WriteResult { value, error }) = &*saved else {
             return;
         };
         let (saved, unsaved): (Vec<_>, Vec<_>) = std::mem::take(&mut self.pending_replies)
             .into_iter()
-            .partition(|unsaved| unsaved.number <= value.commands);
+            .partition(|unsaved| unsaved.number <= value.accepted_commands);
         self.pending_replies = unsaved;
         for PendingReply { response, reply, .. } in saved {
             let result = match error {

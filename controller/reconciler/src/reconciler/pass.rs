@@ -47,11 +47,11 @@ impl<B: Backend> Reconciler<B> {
     ///
     /// 1. **Read** the newest value of each input.
     /// 2. **Override**: drop ended overrides, roll back late revisions, and expire environments.
-    /// 3. **Desire**: merge the specs with the overrides, and publish the desired state with its secrets. No later phase
+    /// 3. **Merge** the specs with the overrides, and publish the desired state with its secrets. No later phase
     ///    may log a secret.
     /// 4. **Recover** the last run, once specs and engine are known. Until then its restrictions apply.
     /// 5. **Plan**: the pure pass of the planner.
-    /// 6. **Remember** the revisions that became known good.
+    /// 6. **Record** the revisions that became known good.
     /// 7. **Dispatch**: publish the breakers first, so that each action is checked against the state it was planned under.
     /// 8. **Publish** the snapshot, and the state to persist.
     ///
@@ -60,9 +60,9 @@ impl<B: Backend> Reconciler<B> {
         let inputs = self.read_inputs();
         let due = self.update_overrides(&inputs);
         let desired = self.publish_desired(&inputs);
-        let requests = self.recover(&inputs, &desired);
+        let requests = self.requests_with_restrictions(&inputs, &desired);
         let mut result = self.plan(why, &inputs, &desired, &requests);
-        let due_proof = {
+        let next_good_check = {
             let inputs = inputs.for_overrides(self.planner.state());
             self.overrides.record_known_good(&desired, inputs)
         };
@@ -75,7 +75,7 @@ impl<B: Backend> Reconciler<B> {
         let wakes = [
             result.wake_at,
             self.overrides.requests.next_end(inputs.now),
-            due_proof,
+            next_good_check,
         ];
         wakes.into_iter().chain(due).flatten().min()
     }
@@ -95,7 +95,7 @@ impl<B: Backend> Reconciler<B> {
 
     /// Updates the overrides. Returns the times at which they change without an event.
     fn update_overrides(&mut self, inputs: &PassInputs) -> [Option<Timestamp>; 2] {
-        self.overrides.drop_expired(&inputs.specs, inputs.now);
+        self.overrides.drop_ended(&inputs.specs, inputs.now);
         let inputs = inputs.for_overrides(self.planner.state());
         [
             self.overrides.roll_back_automatically(inputs),
@@ -118,7 +118,7 @@ impl<B: Backend> Reconciler<B> {
     }
 
     /// Recovers the last run if it is time. Returns the requests of people with the restrictions in effect.
-    fn recover(&mut self, inputs: &PassInputs, desired: &DesiredState) -> UserRequests {
+    fn requests_with_restrictions(&mut self, inputs: &PassInputs, desired: &DesiredState) -> UserRequests {
         let recovery_inputs = RecoveryInputs {
             specs: &inputs.specs,
             store: &inputs.store,
@@ -130,7 +130,7 @@ impl<B: Backend> Reconciler<B> {
         self.recorder.recover(&recovery_inputs);
         UserRequests {
             restrictions: self.recorder.restrictions(&recovery_inputs),
-            expired: self.overrides.expired.clone(),
+            expired: self.overrides.ttl_expired.clone(),
             ..self.overrides.requests.clone()
         }
     }
@@ -163,7 +163,7 @@ impl<B: Backend> Reconciler<B> {
         self.publish_breakers();
         for step in std::mem::take(&mut result.actions) {
             let planned_for = self.planner.state().in_flight.get(&step.subject);
-            if let Some(env) = planned_for.map(|flying| flying.environment.clone()) {
+            if let Some(env) = planned_for.map(|in_flight| in_flight.environment.clone()) {
                 self.executor.submit(&env, step);
             }
         }
@@ -219,12 +219,12 @@ impl<B: Backend> Reconciler<B> {
         self.outputs.persisted.send_if_modified(|persisted| {
             let differs = persisted.environments != *environments
                 || persisted.overrides != self.overrides
-                || persisted.commands != self.commands;
+                || persisted.accepted_commands != self.accepted_commands;
             if differs {
                 *persisted = PersistedState {
                     environments: environments.clone(),
                     overrides: self.overrides.clone(),
-                    commands: self.commands,
+                    accepted_commands: self.accepted_commands,
                 };
             }
             differs

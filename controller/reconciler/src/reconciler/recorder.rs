@@ -68,7 +68,7 @@ impl EventRecorder {
     /// observed environment is unknown while an incomplete spec registry does not contain it.
     pub(crate) fn restrictions(&self, inputs: &RecoveryInputs<'_>) -> Restrictions {
         let safe = self.journal.health().borrow().safe.clone();
-        let unknown = if inputs.specs.is_incomplete() {
+        let unknown_origin = if inputs.specs.is_incomplete() {
             let is_unknown = |env: &&EnvName| !inputs.specs.environments.contains_key(*env);
             let observed = inputs.store.environments().keys();
             observed.filter(is_unknown).cloned().collect()
@@ -77,7 +77,7 @@ impl EventRecorder {
         };
         Restrictions {
             safe_mode_reason: safe,
-            incomplete: unknown,
+            incomplete: unknown_origin,
         }
     }
 

@@ -73,7 +73,7 @@ impl Recovery {
                 });
             }
         }
-        let (died, last_record) = self.contents.last.clone().unzip();
+        let (previous_run, last_record) = self.contents.last.clone().unzip();
         let incident = Incident {
             schema_version: INCIDENT_VERSION,
             id: identity::new_ulid(now),
@@ -81,7 +81,7 @@ impl Recovery {
             controller: identity.controller.clone(),
             run: identity.run.clone(),
             clean: self.ended_cleanly,
-            died,
+            died: previous_run,
             last_seen: last_record,
             open_intents,
             adopted: adopted(store, desired, identity),

@@ -16,7 +16,7 @@ use crate::clock::Clock;
 use crate::connectivity;
 use crate::lease;
 use crate::overrides::DesiredState;
-use crate::persisted::{self, Saved};
+use crate::persisted::{self, WriteResult};
 use crate::preflight::{self, PreflightIo};
 use crate::prober::{self, Addresses, ProberIo};
 use crate::reconciler::PersistedState;
@@ -62,7 +62,7 @@ pub(super) fn start_writers(
     state: &StateDir,
     (persisted, saved): (
         watch::Receiver<PersistedState>,
-        watch::Sender<Option<Saved<PersistedState>>>,
+        watch::Sender<Option<WriteResult<PersistedState>>>,
     ),
     persisted_specs: watch::Receiver<PersistedSpecs>,
 ) {

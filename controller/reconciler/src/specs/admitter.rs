@@ -60,7 +60,7 @@ pub struct RequiredFiles {
 
 /// Image of this program, which serves mocks. Its context is written when a file first needs it.
 #[derive(Clone)]
-pub struct OwnImage {
+pub struct OwnImageContext {
     /// Absolute path of the build context.
     pub folder: PathBuf,
     /// Writer of the context; `None` if nothing is built here, and the folder is used as it is.
@@ -70,7 +70,7 @@ pub struct OwnImage {
 /// Writes the context unless it is complete; blocks.
 pub type ContextWriter = Arc<dyn Fn() -> io::Result<()> + Send + Sync>;
 
-impl OwnImage {
+impl OwnImageContext {
     /// Returns the digest of a build context, which is written before if it is this one. `None` if the context is
     /// unavailable here.
     ///
@@ -91,9 +91,9 @@ impl OwnImage {
     }
 }
 
-impl fmt::Debug for OwnImage {
+impl fmt::Debug for OwnImageContext {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("OwnImage")
+        f.debug_struct("OwnImageContext")
             .field("folder", &self.folder)
             .finish_non_exhaustive()
     }

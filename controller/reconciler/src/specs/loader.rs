@@ -10,7 +10,7 @@ use argus_crds::diagnostic::{Diagnostic, DiagnosticSeverity};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
-use super::admitter::{AdmissionInput, Admitter, OwnImage, RequiredFiles};
+use super::admitter::{AdmissionInput, Admitter, OwnImageContext, RequiredFiles};
 use super::debounce::Debounce;
 use super::digest::{Digests, hex};
 use super::env_vars;
@@ -37,7 +37,7 @@ pub struct Rules {
     /// Identity of the controller.
     pub controller: String,
     /// Image that serves mocks.
-    pub own_image: OwnImage,
+    pub own_image: OwnImageContext,
     /// Admitter of the files.
     pub admitter: Arc<dyn Admitter>,
 }
@@ -67,7 +67,7 @@ pub struct SpecLoader {
     /// Other required files, by file, for these contents and variables.
     required_files: BTreeMap<PathBuf, (Fingerprint, RequiredFiles)>,
     /// The paths that contents name, by file, for these contents at this place.
-    named: BTreeMap<PathBuf, (Fingerprint, PathBuf, BTreeSet<String>)>,
+    host_paths: BTreeMap<PathBuf, (Fingerprint, PathBuf, BTreeSet<String>)>,
     started: Option<Timestamp>,
 }
 
@@ -84,7 +84,7 @@ pub struct ScanResult {
 }
 
 /// Current contents of a file, with all other inputs of its admission.
-struct FileFingerprint {
+struct FileInputs {
     fingerprint: Fingerprint,
     variables: BTreeMap<String, String>,
     dotenv_error: Option<String>,
@@ -108,7 +108,7 @@ impl SpecLoader {
             admitted: BTreeMap::new(),
             first_seen: persisted_specs.first_seen,
             required_files: BTreeMap::new(),
-            named: BTreeMap::new(),
+            host_paths: BTreeMap::new(),
             started: None,
         }
     }
@@ -119,7 +119,7 @@ impl SpecLoader {
     }
 
     /// Reports whether no file waits for its second read.
-    pub fn is_settled(&self) -> bool {
+    pub fn is_debounced(&self) -> bool {
         self.debounce.is_empty()
     }
 
@@ -154,17 +154,17 @@ impl SpecLoader {
         self.admitted.retain(|path, _| is_present(path));
         for (path, contents) in &scan.files {
             let real = scan.resolved.get(path);
-            let current = self.fingerprint(path, real, contents);
+            let current = self.collect_inputs(path, real, contents);
             if self
                 .debounce
                 .confirm(path, current.fingerprint, self.admitted.get(path), now)
             {
                 self.admit(path, contents, current, now);
-            } else if let Some(admission) = self.admitted.get(path) {
-                if *admission == current.fingerprint {
-                    self.registry.clear_pending(path, now);
+            } else if let Some(fingerprint) = self.admitted.get(path) {
+                if *fingerprint == current.fingerprint {
+                    self.registry.clear_edited(path, now);
                 } else {
-                    self.registry.mark_pending(path, now);
+                    self.registry.mark_edited(path, now);
                 }
             }
         }
@@ -174,7 +174,7 @@ impl SpecLoader {
         self.first_seen.retain(|path, _| files.contains_key(path));
         let known = |path: &PathBuf| files.contains_key(path) || scan.files.contains_key(path);
         self.required_files.retain(|path, _| known(path));
-        self.named.retain(|path, _| known(path));
+        self.host_paths.retain(|path, _| known(path));
         if self.debounce.is_empty() || now.since(started) >= MAX_FIRST_SCAN {
             self.registry.scanned = true;
         }
@@ -190,7 +190,7 @@ impl SpecLoader {
     }
 
     /// Collects the inputs of the admission of these contents.
-    fn fingerprint(&mut self, path: &Path, real: Option<&PathBuf>, contents: &Contents) -> FileFingerprint {
+    fn collect_inputs(&mut self, path: &Path, real: Option<&PathBuf>, contents: &Contents) -> FileInputs {
         let mut hasher = Sha256::new();
         let (mut variables, mut dotenv_error) = (BTreeMap::new(), None);
         let (mut digests, mut documents) = (BTreeMap::new(), BTreeMap::new());
@@ -208,12 +208,12 @@ impl SpecLoader {
                     }
                 }
                 variables = env_vars::passed(variables, &self.rules.process_env, &self.rules.env_allow);
-                let named = self.named(path, &text.bytes, &location.file, text.hash);
-                location.resolve(&named);
+                let host_paths = self.host_paths(path, &text.bytes, &location.file, text.hash);
+                location.resolve(&host_paths);
                 hasher.update(location.file.as_os_str().as_encoded_bytes());
                 hasher.update(format!("{:?}", location.host));
-                let of = hasher.clone().finalize().into();
-                let required_files = self.required_files(path, &text.bytes, &variables, &location, of);
+                let key = hasher.clone().finalize().into();
+                let required_files = self.required_files(path, &text.bytes, &variables, &location, key);
                 for build in required_files.builds {
                     let Some(digest) = self.rules.own_image.digest(&build, &mut self.digests) else {
                         continue;
@@ -231,7 +231,7 @@ impl SpecLoader {
             Contents::Unreadable(why) => hasher.update(format!("unreadable: {why}")),
         }
         hasher.update(dotenv_error.as_deref().unwrap_or_default());
-        FileFingerprint {
+        FileInputs {
             fingerprint: hasher.finalize().into(),
             variables,
             dotenv_error,
@@ -243,14 +243,14 @@ impl SpecLoader {
     }
 
     /// The paths that these contents name; a file is parsed again only when it or its place changed.
-    fn named(&mut self, path: &Path, bytes: &[u8], file: &Path, of: Fingerprint) -> BTreeSet<String> {
-        match self.named.get(path) {
-            Some((known, at, named)) if *known == of && at == file => named.clone(),
+    fn host_paths(&mut self, path: &Path, bytes: &[u8], file: &Path, key: Fingerprint) -> BTreeSet<String> {
+        match self.host_paths.get(path) {
+            Some((known, at, host_paths)) if *known == key && at == file => host_paths.clone(),
             _ => {
-                let named = self.rules.admitter.host_paths(file, bytes);
-                let entry = (of, file.to_path_buf(), named.clone());
-                self.named.insert(path.to_path_buf(), entry);
-                named
+                let host_paths = self.rules.admitter.host_paths(file, bytes);
+                let entry = (key, file.to_path_buf(), host_paths.clone());
+                self.host_paths.insert(path.to_path_buf(), entry);
+                host_paths
             }
         }
     }
@@ -261,24 +261,24 @@ impl SpecLoader {
         bytes: &[u8],
         variables: &BTreeMap<String, String>,
         location: &SpecLocation,
-        of: Fingerprint,
+        key: Fingerprint,
     ) -> RequiredFiles {
         match self.required_files.get(path) {
-            Some((known, required_files)) if *known == of => required_files.clone(),
+            Some((known, required_files)) if *known == key => required_files.clone(),
             _ => {
                 let required_files =
                     self.rules
                         .admitter
                         .required_files(&location.file, bytes, variables, &location.host);
                 self.required_files
-                    .insert(path.to_path_buf(), (of, required_files.clone()));
+                    .insert(path.to_path_buf(), (key, required_files.clone()));
                 required_files
             }
         }
     }
 
     /// Admits confirmed contents.
-    fn admit(&mut self, path: &Path, contents: &Contents, current: FileFingerprint, now: Timestamp) {
+    fn admit(&mut self, path: &Path, contents: &Contents, current: FileInputs, now: Timestamp) {
         self.admitted.insert(path.to_path_buf(), current.fingerprint);
         let refused = |message: String, hint: &str| Admission {
             desired: None,

@@ -29,7 +29,7 @@ impl Fixture {
         let specs = dir.path().join("specs");
         fs::create_dir(&specs).unwrap();
         let rules = Rules {
-            own_image: crate::specs::admitter::OwnImage {
+            own_image: crate::specs::admitter::OwnImageContext {
                 folder: "/nowhere".into(),
                 write_context: None,
             },

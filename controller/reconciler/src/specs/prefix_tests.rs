@@ -26,7 +26,7 @@ enum Writer {
 
 fn new_loader(folder: &Path) -> SpecLoader {
     let rules = Rules {
-        own_image: crate::specs::admitter::OwnImage {
+        own_image: crate::specs::admitter::OwnImageContext {
             folder: "/nowhere".into(),
             write_context: None,
         },

@@ -12,7 +12,7 @@ use argus_core::time::Timestamp;
 use argus_crds::diagnostic::Diagnostic;
 use serde::{Deserialize, Serialize};
 
-use super::clash::clash;
+use super::conflict::conflicts_with;
 use super::scan::Text;
 
 /// Time before the environment of a removed file is removed.
@@ -54,12 +54,12 @@ pub struct FileEntry {
     /// Time since which the file is missing.
     pub gone_since: Option<Timestamp>,
     /// Admitted environment that conflicts with another file.
-    pending: Option<PendingAdmission>,
+    conflicting: Option<ConflictingAdmission>,
 }
 
 /// Environment of a file that waits for the end of a conflict, with its diagnostics.
 #[derive(Debug, Clone, PartialEq, Eq)]
-struct PendingAdmission {
+struct ConflictingAdmission {
     desired: Arc<Desired>,
     diagnostics: Vec<Diagnostic>,
 }
@@ -118,43 +118,43 @@ impl SpecRegistry {
         let entry = self.files.entry(path.to_path_buf()).or_default();
         let refused = admission.diagnostics.iter().any(Diagnostic::is_error);
         if let Some(desired) = admission.desired.filter(|_| !refused) {
-            let claim = PendingAdmission {
+            let admission = ConflictingAdmission {
                 desired: Arc::new(desired),
                 diagnostics: admission.diagnostics,
             };
-            self.accept_claim(path, claim, now);
+            self.try_accept(path, admission, now);
         } else {
             entry.diagnostics = admission.diagnostics;
-            entry.pending = None;
+            entry.conflicting = None;
             entry.state = FileState::Rejected;
-            self.mark_pending(path, now);
+            self.mark_edited(path, now);
         }
-        self.settle_claims(now);
+        self.retry_pending(now);
     }
 
     /// Marks the accepted revision of a file as outdated: it must not cause removals.
-    pub fn mark_pending(&mut self, path: &Path, now: Timestamp) {
+    pub fn mark_edited(&mut self, path: &Path, now: Timestamp) {
         self.restart_grace(path, now);
-        if let Some(held) = self.files.get_mut(path).and_then(|entry| entry.accepted.as_mut())
-            && !held.has_pending_edit
+        if let Some(accepted) = self.files.get_mut(path).and_then(|entry| entry.accepted.as_mut())
+            && !accepted.has_pending_edit
         {
-            Arc::make_mut(held).has_pending_edit = true;
+            Arc::make_mut(accepted).has_pending_edit = true;
             self.index();
         }
     }
 
     /// Clears the mark after the file has its accepted contents again. Their stability period restarts.
-    pub fn clear_pending(&mut self, path: &Path, now: Timestamp) {
+    pub fn clear_edited(&mut self, path: &Path, now: Timestamp) {
         let Some(entry) = self.files.get_mut(path) else {
             return;
         };
         if entry.state == FileState::Accepted
-            && let Some(held) = entry.accepted.as_mut()
-            && held.has_pending_edit
+            && let Some(accepted) = entry.accepted.as_mut()
+            && accepted.has_pending_edit
         {
-            let held = Arc::make_mut(held);
-            held.has_pending_edit = false;
-            held.accepted_at = now;
+            let accepted = Arc::make_mut(accepted);
+            accepted.has_pending_edit = false;
+            accepted.accepted_at = now;
             self.index();
         }
     }
@@ -170,10 +170,10 @@ impl SpecRegistry {
     }
 
     /// Reports whether the file of a draining environment has no pending edit.
-    fn is_steady(&self, accepted: &Accepted) -> bool {
+    fn has_no_pending_edit(&self, accepted: &Accepted) -> bool {
         let file = self.files.get(Path::new(&accepted.spec_path));
         file.and_then(|entry| entry.accepted.as_ref())
-            .is_none_or(|held| !held.has_pending_edit)
+            .is_none_or(|accepted| !accepted.has_pending_edit)
     }
 
     /// Records which files exist. The environments of missing files stay for the grace period.
@@ -221,9 +221,9 @@ impl SpecRegistry {
         let draining = std::mem::take(&mut self.draining);
         self.draining = draining
             .into_iter()
-            .filter(|(_, (accepted, since))| !(is_over(*since) && self.is_steady(accepted)))
+            .filter(|(_, (accepted, since))| !(is_over(*since) && self.has_no_pending_edit(accepted)))
             .collect();
-        self.settle_claims(now);
+        self.retry_pending(now);
     }
 
     /// End of the next grace period.
@@ -232,7 +232,7 @@ impl SpecRegistry {
         let draining = self
             .draining
             .values()
-            .filter(|(accepted, _)| self.is_steady(accepted))
+            .filter(|(accepted, _)| self.has_no_pending_edit(accepted))
             .map(|(_, since)| *since);
         files
             .chain(draining)
@@ -243,10 +243,10 @@ impl SpecRegistry {
 
     /// Accepted revisions by file, to restore the registry after a restart.
     pub fn accepted_specs(&self) -> BTreeMap<PathBuf, Accepted> {
-        let held = |entry: &FileEntry| entry.accepted.as_deref().cloned();
+        let accepted = |entry: &FileEntry| entry.accepted.as_deref().cloned();
         self.files
             .iter()
-            .filter_map(|(path, entry)| Some((path.clone(), held(entry)?)))
+            .filter_map(|(path, entry)| Some((path.clone(), accepted(entry)?)))
             .collect()
     }
 
@@ -256,7 +256,7 @@ impl SpecRegistry {
             entry
                 .accepted
                 .as_ref()
-                .is_some_and(|held| held.desired.env == *env)
+                .is_some_and(|accepted| accepted.desired.env == *env)
         };
         self.files
             .iter()
@@ -265,19 +265,19 @@ impl SpecRegistry {
     }
 
     /// Accepts the environment of a file unless it conflicts with another file. Returns whether it was accepted.
-    fn accept_claim(&mut self, path: &Path, claim: PendingAdmission, now: Timestamp) -> bool {
-        let desired = claim.desired.clone();
+    fn try_accept(&mut self, path: &Path, admission: ConflictingAdmission, now: Timestamp) -> bool {
+        let desired = admission.desired.clone();
         let others = self.files.iter().filter(|(other, _)| other.as_path() != path);
-        let clashes = |entry: &FileEntry| {
+        let find_conflict = |entry: &FileEntry| {
             entry
                 .accepted
                 .clone()
-                .filter(|held| clash(&desired, &held.desired))
+                .filter(|existing| conflicts_with(&desired, &existing.desired))
         };
         let conflicting = others
             .clone()
             .filter(|(_, entry)| entry.gone_since.is_none())
-            .find_map(|(other, entry)| Some((other.clone(), clashes(entry)?)));
+            .find_map(|(other, entry)| Some((other.clone(), find_conflict(entry)?)));
         // A renamed file inherits its environment from the missing file.
         let replaced_file = others
             .filter(|(_, entry)| entry.gone_since.is_some())
@@ -285,19 +285,19 @@ impl SpecRegistry {
                 entry
                     .accepted
                     .as_ref()
-                    .is_some_and(|held| held.desired.env == desired.env)
+                    .is_some_and(|existing| existing.desired.env == desired.env)
             })
             .map(|(other, _)| other.clone());
-        if let Some((holder, held)) = conflicting {
+        if let Some((holder, existing)) = conflicting {
             let Some(entry) = self.files.get_mut(path) else {
                 return false;
             };
-            entry.diagnostics.clone_from(&claim.diagnostics);
+            entry.diagnostics.clone_from(&admission.diagnostics);
             entry
                 .diagnostics
-                .extend(diagnostics(path, entry.text.as_ref(), &desired, &held));
+                .extend(diagnostics(path, entry.text.as_ref(), &desired, &existing));
             entry.state = FileState::Conflict { holder };
-            entry.pending = Some(claim);
+            entry.conflicting = Some(admission);
             return false;
         }
         let inherited = replaced_file
@@ -308,13 +308,13 @@ impl SpecRegistry {
         let Some(entry) = self.files.get_mut(path) else {
             return false;
         };
-        entry.diagnostics = claim.diagnostics;
+        entry.diagnostics = admission.diagnostics;
         entry.state = FileState::Accepted;
-        entry.pending = None;
+        entry.conflicting = None;
         let before = entry
             .accepted
             .clone()
-            .filter(|held| held.desired.env == desired.env)
+            .filter(|existing| existing.desired.env == desired.env)
             .or(inherited);
         // An unchanged revision keeps its original acceptance time.
         let accepted_at = match &before {
@@ -343,24 +343,24 @@ impl SpecRegistry {
     }
 
     /// Accepts waiting files whose conflicts ended, then updates the environments.
-    fn settle_claims(&mut self, now: Timestamp) {
+    fn retry_pending(&mut self, now: Timestamp) {
         let waiting = |entry: &FileEntry| {
             entry
                 .gone_since
                 .is_none()
-                .then(|| entry.pending.clone())
+                .then(|| entry.conflicting.clone())
                 .flatten()
         };
         // An accepted file may end the conflict of another one. Every round but the last accepts a file.
         loop {
-            let claims: Vec<_> = self
+            let admissions: Vec<_> = self
                 .files
                 .iter()
                 .filter_map(|(path, entry)| Some((path.clone(), waiting(entry)?)))
                 .collect();
             let mut satisfied = false;
-            for (path, claim) in claims {
-                satisfied |= self.accept_claim(&path, claim, now);
+            for (path, admission) in admissions {
+                satisfied |= self.try_accept(&path, admission, now);
             }
             if !satisfied {
                 break;
@@ -371,19 +371,19 @@ impl SpecRegistry {
 
     fn index(&mut self) {
         let draining = self.draining.values().map(|(accepted, _)| accepted);
-        let held = self.files.values().filter_map(|entry| entry.accepted.as_ref());
+        let accepted = self.files.values().filter_map(|entry| entry.accepted.as_ref());
         // Files come last: an accepted file overrides a draining environment of the same name.
         self.environments = draining
-            .chain(held)
+            .chain(accepted)
             .map(|accepted| (accepted.desired.env.clone(), accepted.clone()))
             .collect();
     }
 }
 
 /// Diagnostics of a conflict, placed in the file of the author.
-fn diagnostics(path: &Path, text: Option<&Text>, desired: &Desired, held: &Accepted) -> Vec<Diagnostic> {
+fn diagnostics(path: &Path, text: Option<&Text>, desired: &Desired, existing: &Accepted) -> Vec<Diagnostic> {
     let name = path.display().to_string();
-    let holder = BTreeMap::from([(held.desired.env.clone(), held.clone())]);
+    let holder = BTreeMap::from([(existing.desired.env.clone(), existing.clone())]);
     let source = text.map(|text| argus_crds::yaml::read(&name, &text.bytes).source);
     let placed = |diagnostic| match &source {
         Some(source) => source.with_location(diagnostic),

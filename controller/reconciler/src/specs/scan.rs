@@ -10,7 +10,7 @@ use std::sync::Arc;
 use argus_backend::host_path::Resolved;
 use sha2::{Digest, Sha256};
 
-use super::links::Links;
+use super::symlinks::SymlinkPolicy;
 
 pub use argus_core::desired::excluded::is_spec_name;
 
@@ -109,7 +109,7 @@ impl Scanner {
     /// The specs folder itself is missing or cannot be listed.
     pub fn scan(&mut self, again: impl Fn(&Path) -> bool) -> io::Result<Scan> {
         let mut scan = Scan::default();
-        let links = Links::below(&self.root);
+        let symlinks = SymlinkPolicy::below(&self.root);
         let mut found = Vec::new();
         let mut folders = Vec::new();
         list(
@@ -121,7 +121,7 @@ impl Scanner {
         )?;
         folders.sort();
         for folder in folders {
-            if let Err(why) = links.resolve(&folder) {
+            if let Err(why) = symlinks.resolve(&folder) {
                 scan.unlisted.insert(folder, why);
                 continue;
             }
@@ -138,7 +138,7 @@ impl Scanner {
         let mut read = BTreeMap::new();
         for path in found {
             let known = self.read.get(&path).filter(|_| !again(&path));
-            let resolved = links.resolve(&path);
+            let resolved = symlinks.resolve(&path);
             let target = resolved.as_ref().ok().map(|resolved| resolved.path.clone());
             if let Some(entry) = read_entry(&self.root.join(&path), resolved, known) {
                 scan.resolved.extend(target.map(|target| (path.clone(), target)));

@@ -55,7 +55,7 @@ impl SyncResponder {
     }
 
     /// Completes a scan after which no file waits for a second read.
-    pub(super) fn settled(&self, generation: u64) {
+    pub(super) fn completed(&self, generation: u64) {
         self.read.send_replace(generation);
     }
 
@@ -78,14 +78,14 @@ mod tests {
         let early = responder.begin();
         let mut waiting = std::pin::pin!(requester.wait());
         assert!(futures::poll!(&mut waiting).is_pending());
-        responder.settled(early);
+        responder.completed(early);
         assert!(
             futures::poll!(&mut waiting).is_pending(),
             "that scan started before the request"
         );
         responder.requested().await;
         let generation = responder.begin();
-        responder.settled(generation);
+        responder.completed(generation);
         assert!(futures::poll!(&mut waiting).is_ready());
         // The responder no longer scans: the wait ends nevertheless.
         requester.wait().await;

@@ -18,7 +18,7 @@ use fixture::{Fixture, SHOP, copied, env, incidents};
 
 #[tokio::test(start_paused = true)]
 async fn damaged_state_never_causes_removals_or_restarts() {
-    let fixture = Fixture::new(FaultProfile::calm());
+    let fixture = Fixture::new(FaultProfile::no_faults());
     let first = fixture.start(&fixture.state("first"), fixture.fresh());
     first.settled().await;
     let engine = first.engine();
@@ -68,7 +68,7 @@ async fn damaged_state_never_causes_removals_or_restarts() {
 
 #[tokio::test(start_paused = true)]
 async fn lost_registry_and_a_broken_file_remove_nothing() {
-    let fixture = Fixture::new(FaultProfile::calm());
+    let fixture = Fixture::new(FaultProfile::no_faults());
     let state = fixture.state("s");
     let run = fixture.start(&state, fixture.fresh());
     run.settled().await;
@@ -113,7 +113,7 @@ async fn open_intents_of_a_killed_run_are_resolved_and_reported() {
     // Every call takes five seconds: the controller dies while some are in flight.
     let slow = FaultProfile {
         call: (5_000, 5_000),
-        ..FaultProfile::calm()
+        ..FaultProfile::no_faults()
     };
     let fixture = Fixture::new(slow);
     let (first, state) = (fixture.state("first"), fixture.state("second"));
@@ -173,7 +173,7 @@ async fn open_intents_of_a_killed_run_are_resolved_and_reported() {
 
 #[tokio::test(start_paused = true)]
 async fn unwritable_journal_stops_all_actions_and_is_reported() {
-    let fixture = Fixture::new(FaultProfile::calm());
+    let fixture = Fixture::new(FaultProfile::no_faults());
     let state = fixture.state("s");
     let run = fixture.start(&state, fixture.fresh());
     run.settled().await;

@@ -252,7 +252,7 @@ pub(super) mod tests {
                 case: "smoke".to_owned(),
                 started: String::new(),
                 ended: String::new(),
-                expired: None,
+                lease_ended_at: None,
                 restarts_during_run: disruptions.len(),
                 disruptions,
             }),

@@ -237,7 +237,7 @@ fn add_failure(state: &StateDir, status: &EnvironmentStatus, row: &ServiceStatus
     };
     endings.reverse();
     let mut what = format!("run {}: {}", last.run, last.format_end());
-    let answers = last.probe_answers.iter();
+    let answers = last.network_diagnostics.iter();
     for more in last
         .format_memory()
         .into_iter()

@@ -85,8 +85,8 @@ impl<'a> FailureContext<'a> {
             run_details["probeOutput"] = json!(self.redacted(last));
         }
         if let Some(evidence) = &failed_run.evidence {
-            if !evidence.probe_answers.is_empty() {
-                run_details["probeAnswers"] = json!(evidence.probe_answers);
+            if !evidence.network_diagnostics.is_empty() {
+                run_details["probeAnswers"] = json!(evidence.network_diagnostics);
             }
             run_details["missing"] = json!(evidence.missing);
         }

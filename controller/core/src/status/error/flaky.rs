@@ -23,7 +23,7 @@ pub(super) fn all(input: &StatusInput<'_>) -> Vec<StructuredError> {
                 input
                     .health
                     .get(&container.id)
-                    .is_some_and(|health| health.unsteady)
+                    .is_some_and(|health| health.flapping)
             });
         if excess == 0 && !unsteady {
             return None;

@@ -7,13 +7,13 @@ use argus_backend::host_path::{Followed, Resolved, real, resolve};
 
 /// Resolves links below one specs folder.
 #[derive(Debug)]
-pub(super) struct Links {
+pub(super) struct SymlinkPolicy {
     folder: PathBuf,
     /// True if the folder belongs to root or to this user, and no other user can write there.
     trusted: bool,
 }
 
-impl Links {
+impl SymlinkPolicy {
     /// Creates the rules for paths below this folder. The folder itself may be a link, because the operator named it.
     pub(super) fn below(folder: &Path) -> Self {
         let folder = real(folder);
@@ -77,7 +77,11 @@ mod tests {
             symlink(target, root.join(link)).unwrap();
             lchown(root.join(link), Some(owner), None).unwrap();
         }
-        let followed = |name: &str| Links::below(&root.join("specs")).resolve(Path::new(name)).is_ok();
+        let followed = |name: &str| {
+            SymlinkPolicy::below(&root.join("specs"))
+                .resolve(Path::new(name))
+                .is_ok()
+        };
         let all = || ["own", "trusted", "foreign", "same", "chain"].map(followed);
         assert_eq!(all(), [true, true, false, true, false]);
         let shared = std::fs::Permissions::from_mode(0o777);

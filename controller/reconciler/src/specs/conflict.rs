@@ -5,11 +5,11 @@ use argus_core::ident::ResourceName;
 
 /// Reports whether the environments conflict. [`argus_core::desired::conflict::conflicts`] lists the shared
 /// resources.
-pub(super) fn clash(new: &Desired, held: &Desired) -> bool {
-    let name_taken = |name: &ResourceName| held.services.values().any(|s| s.container_name == *name);
-    new.env == held.env
-        || new.network == held.network
-        || new.volumes.iter().any(|volume| held.volumes.contains(volume))
+pub(super) fn conflicts_with(new: &Desired, existing: &Desired) -> bool {
+    let name_taken = |name: &ResourceName| existing.services.values().any(|s| s.container_name == *name);
+    new.env == existing.env
+        || new.network == existing.network
+        || new.volumes.iter().any(|volume| existing.volumes.contains(volume))
         || new
             .services
             .values()
