@@ -242,8 +242,11 @@ impl<'a, B: Backend> ContractTest<'a, B> {
             &result,
             matches!(result, Err(ActionError::NameTaken { .. })),
         )?;
-        self.execute_twice("its removal", &Action::RemoveVolume { name: name.clone() })
-            .await?;
+        self.execute_twice(
+            "the removal of a volume",
+            &Action::RemoveVolume { name: name.clone() },
+        )
+        .await?;
         observer.wait_for("no volume", |store| !seen(store)).await
     }
 
@@ -258,7 +261,7 @@ impl<'a, B: Backend> ContractTest<'a, B> {
             &Err(ActionError::Gone),
         )?;
         self.execute_twice(
-            "its stop",
+            "a stop of an unknown container",
             &Action::StopContainer {
                 id: id.clone(),
                 grace: GRACE,
@@ -266,7 +269,7 @@ impl<'a, B: Backend> ContractTest<'a, B> {
         )
         .await?;
         self.execute_twice(
-            "its removal",
+            "the removal of an unknown container",
             &Action::RemoveContainer {
                 id,
                 name: String::new(),

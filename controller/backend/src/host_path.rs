@@ -1,4 +1,4 @@
-//! Paths of this host, resolved one component at a time without following links unseen.
+//! Resolution of host paths, one component at a time. Every symbolic link is recorded or refused.
 //!
 //! A path is walked from `/` with `openat(O_PATH | O_NOFOLLOW)`. Each symbolic link that the walk meets is either
 //! followed and recorded ([`resolve`]) or refused ([`resolve_without_links`]). The result is the path without any
@@ -58,7 +58,7 @@ pub enum PathError {
     },
 }
 
-/// Device and inode: two paths with the same identity lead to the same object.
+/// Device and inode of an object: two paths with the same id lead to the same object.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct FileId {
     dev: u64,
@@ -66,7 +66,7 @@ pub struct FileId {
 }
 
 impl FileId {
-    /// The identity in the result of a `stat`.
+    /// Returns the id in the result of a `stat`.
     #[allow(
         clippy::useless_conversion,
         reason = "the width of these fields differs between systems"

@@ -1,4 +1,4 @@
-//! The port to a container engine: the calls that the reconciler makes, behind one trait.
+//! Interface to a container engine: one trait with the calls that the reconciler makes.
 //!
 //! [`Backend`] is the only way from Argus to an engine. Two types implement it:
 //!
@@ -9,7 +9,7 @@
 //! [`Backend::execute`] performs exactly one [`Action`] and returns its result. Every other method is a single query or
 //! a single write.
 //!
-//! [`contract::ContractTest`] holds both implementations to the same behaviour: it performs every action, most of them twice,
+//! [`contract::ContractTest`] tests that both implementations behave alike: it performs every action, most of them twice,
 //! and compares the results and the watch events with the contract.
 //!
 //! Start reading at [`Backend`]; then read [`contract`] for the details of each action and [`sim`] for the possible

@@ -20,7 +20,8 @@ use crate::ownership;
 const MAX_LINES: u32 = 1_000;
 /// A stream with fewer lines than this may have lost lines to the other stream.
 const MIN_COMPLETE_LINES: usize = 100;
-/// Bytes, with the engine's times, below which a stream displaces no lines of the other one.
+/// Size of a stream in bytes, including the timestamps of the engine. A smaller stream displaces no lines of the other
+/// one.
 const DISPLACING_BYTES: usize = 16 * 1024;
 /// Numbers of lines to request when lines were displaced: first more than the pipes of a container hold, then all,
 /// because reading a long log takes an engine seconds.
@@ -136,7 +137,8 @@ fn can_displace_lines(stream: &Result<StreamTail, ActionError>) -> bool {
     stream.as_ref().is_ok_and(|tail| tail.bytes >= DISPLACING_BYTES)
 }
 
-/// Reads more of a stream whose lines the other one may have displaced. Returns `first_read` when that finds no more in time.
+/// Reads more of a stream whose lines the other one may have displaced. Returns `first_read` when that finds no more in
+/// time.
 async fn read_more_lines(
     shared: &Shared,
     run: Run<'_>,

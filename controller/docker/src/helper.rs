@@ -32,7 +32,7 @@ pub type OwnImageBuilder = Arc<dyn Fn() -> io::Result<Build> + Send + Sync>;
 const LABEL: &str = "argusai.helper";
 /// Memory limit of a helper, in bytes; several times what it needs.
 const MEMORY_LIMIT: i64 = 64 * 1024 * 1024;
-/// Age after which a helper counts as left behind by a dead run.
+/// Age after which a helper counts as left behind by a run that has ended.
 const STALE_AGE: Duration = Duration::from_secs(60);
 /// Maximum time for the engine to remove a helper that has ended.
 const REMOVAL_TIMEOUT: Duration = Duration::from_secs(5);
@@ -169,7 +169,7 @@ async fn has_image(shared: &Shared, image: &Build) -> Result<bool, ActionError> 
     Ok(digest.is_some_and(|digest| digest == image.digest.as_str()))
 }
 
-/// Removes helpers that a dead run left behind.
+/// Removes helpers of runs that have ended.
 async fn remove_stale(shared: &Shared) -> Result<(), ActionError> {
     let client = shared.connection.client()?;
     let ours = HashMap::from([("label", vec![LABEL])]);

@@ -25,7 +25,7 @@ struct Calls {
     updates: Vec<CallUpdate>,
 }
 
-/// News of a call for the watch.
+/// Update from a call to the watch.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum CallUpdate {
     /// A call on the container starts. It has not been sent yet, so its events follow.

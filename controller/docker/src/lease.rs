@@ -24,7 +24,7 @@ use crate::error::Op;
 /// Prefix of the name of every lease volume.
 pub(crate) const NAME_PREFIX: &str = "argus-lease-";
 
-const STATE_DIR: &str = "argusai.lease-place";
+const STATE_DIR: &str = "argusai.lease-state-dir";
 const HOST: &str = "argusai.lease-host";
 const PID: &str = "argusai.lease-pid";
 const PID_NAMESPACE: &str = "argusai.lease-processes";
@@ -84,7 +84,7 @@ pub(crate) async fn list(shared: &Shared) -> Result<Vec<ControllerLease>, Action
         .collect())
 }
 
-/// Time by which the engine's clock is offset of this host's, in milliseconds.
+/// Returns the engine's time minus this host's time, in milliseconds.
 async fn clock_offset(shared: &Shared) -> Result<i64, ActionError> {
     let client = shared.connection.client()?;
     let before = (shared.now)();

@@ -1,7 +1,8 @@
 //! Peak memory of containers with a memory limit, sampled from cgroup files while they run.
 //!
-//! After the end of a container its cgroup no longer exists, and the engine's statistics are empty. A query of the engine
-//! costs milliseconds, a read of one cgroup file costs microseconds. It works when the engine runs on this host.
+//! After the end of a container, its cgroup no longer exists, and the engine's statistics are empty. The samples come from
+//! the files because a read of one file takes microseconds, and a query of the engine takes milliseconds. The files are
+//! available only if the engine runs on this host.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};

@@ -1,7 +1,7 @@
 //! Ownership checks before a change.
 //!
-//! An object belongs to Argus when it carries the `argusai.*` labels. A container does not when all of these labels come
-//! from its image, for example after `docker commit` of a managed container.
+//! An object belongs to Argus when it carries the `argusai.*` labels. A container does not belong to Argus if
+//! all of these labels come from its image, for example after `docker commit` of a managed container.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::{Arc, Mutex, PoisonError};

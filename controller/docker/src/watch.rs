@@ -281,7 +281,7 @@ impl Watcher {
         self.report_loss(reason);
     }
 
-    /// Reports that the engine is unreachable, once per reason: a repetition would be no news.
+    /// Reports that the engine is unreachable, once per reason.
     fn report_loss(&mut self, reason: String) {
         if self.reported_loss.as_ref() != Some(&reason) {
             tracing::debug!(endpoint = %self.shared.connection.endpoint(), %reason, "engine lost");

@@ -19,7 +19,8 @@
 //! [`Handle`]. All engine calls pass through the [`BreakerGuard`], and all tasks read the time from [`clock::Clock`].
 //!
 //! Start with [`run`]: [`Controller::open`] reads the state directory, and [`Controller::start`] connects the tasks.
-//! Continue with [`reconciler`], the pass that turns these facts into actions.
+//! Continue with [`reconciler`], the pass that turns these facts into actions. Host ports move in the planner, see
+//! [`argus_core::plan::port`].
 
 pub mod breaker_guard;
 pub mod clock;

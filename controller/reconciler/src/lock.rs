@@ -29,7 +29,8 @@ pub struct LockHolder {
 /// Reason why the lock was not taken.
 #[derive(Debug, thiserror::Error)]
 pub enum LockError {
-    /// Another process holds it (`LEASE_HELD`, exit code 7).
+    /// Another process holds it. Reported as `LEASE_HELD` (exit code 7), the code for every refusal because another
+    /// controller is active; the lock is the local form of the lease.
     #[error("`{}` is held by process {} on `{}` since {}", .path.display(), .holder.pid, .holder.host, .holder.since)]
     Held {
         /// Path of the lock file.

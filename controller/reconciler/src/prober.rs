@@ -147,7 +147,7 @@ impl<B: Backend> Prober<B> {
         }
     }
 
-    /// Restarts all probes after the engine is reachable again. Earlier results are void.
+    /// Restarts all probes after the engine is reachable again. Earlier results no longer count.
     fn on_reachable(&mut self, reachable: bool) {
         let now = self.clock.now();
         if reachable && !self.reachable {

@@ -171,7 +171,7 @@ impl StatusFiles {
         let previous = self.files.get(&dir.controller_json()).map(String::as_str);
         let controller = view.controller(snapshot, previous);
         texts.push((dir.controller_json(), controller));
-        // All texts are rendered before the first write: readers without files are served on a full disk, too.
+        // All texts are rendered before the first write, so that clients of the API receive them even if the disk is full.
         for (path, text) in texts {
             self.write_changed(&path, text)?;
         }

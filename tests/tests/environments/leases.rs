@@ -173,7 +173,7 @@ fn plant(engine: &PrivateEngine) {
     let lease = [
         "argusai.lease=run-living",
         "argusai.controller=living",
-        "argusai.lease-place=elsewhere",
+        "argusai.lease-state-dir=elsewhere",
         "argusai.lease-ttl=3600000",
         "argusai.lease-claims=",
     ];

@@ -33,7 +33,7 @@ pub(super) struct Watch {
 }
 
 impl MountGuard {
-    /// Resolves each source and observes it from before that on. Blocks for some system calls.
+    /// Starts to observe each source, then resolves it. Blocks for some system calls.
     ///
     /// # Errors
     /// A source has a link in it, does not exist, or is or contains an engine's socket.
@@ -45,7 +45,8 @@ impl MountGuard {
         };
         for path in sources {
             let first = resolve_without_links(path)?;
-            // What is watched is what was walked, so a swap before the second walk shows in it.
+            // The watch covers the directories of the first walk. A swap before the watch changes the result of the
+            // second walk.
             guard.watch = guard.watch.and_then(|watch| watch.of(&first));
             let source = resolve_without_links(path)?;
             guard.sockets.check(&source)?;

@@ -22,7 +22,8 @@ const WELL_KNOWN: [&str; 7] = [
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Sockets {
     objects: BTreeSet<FileId>,
-    /// Mount points of this host that are one of these objects. The engine passes them on with a directory above them.
+    /// Mount points of this host whose mounted object is one of `objects`. A bind mount of a directory above also
+    /// contains them.
     mounted: Vec<PathBuf>,
 }
 
@@ -66,7 +67,8 @@ impl Sockets {
     }
 }
 
-/// Adds the socket and every directory above it. An engine that is away still has the directory of its socket.
+/// Adds the socket and every directory above it. The directory exists even while the engine is stopped and the socket
+/// does not exist.
 fn add(socket: &Path, to: &mut BTreeSet<FileId>) {
     for path in [socket.to_owned(), resolved(socket)] {
         let identities = path.ancestors().filter_map(stat_of);

@@ -85,7 +85,7 @@ pub(super) async fn after_create(
 /// Resolves the sources of a container that is to be started.
 ///
 /// # Errors
-/// As [`before_create`]; the second value says that the container has never run and has to be removed.
+/// The errors of [`before_create`]. The second value is true if the container has never run and must be removed.
 pub(super) async fn before_start(
     shared: &Shared,
     id: &ContainerId,

@@ -1,8 +1,8 @@
 //! Queue of objects to inspect: the only place that knows what happens next with an object of a session.
 //!
 //! It is the work queue of client-go (deduplication, one worker per object, backoff, `AddAfter`) with two additions: it
-//! suspends the inspects of an object while a call of this backend changes it, and it knows which objects are newer than the current list.
-//! Each object has one entry, so no number of events can overflow the queue.
+//! suspends the inspects of an object while a call of this backend changes it, and it knows which objects are newer than
+//! the current list. Each object has one entry, so no number of events can overflow the queue.
 //!
 //! The queue is pure: the caller passes the time and performs the inspects. See
 //! `docs/decisions/0018-the-inspect-queue-is-pure.md`.
@@ -60,7 +60,8 @@ enum State {
 }
 
 impl Entry {
-    /// Requires an inspect at this time or earlier, but not during a backoff. A suspended object is inspected later anyway.
+    /// Requires an inspect at this time or earlier, but not during a backoff. A suspended object is inspected when it
+    /// resumes.
     fn require(&mut self, at: Timestamp) {
         let at = at.max(self.not_before);
         match &mut self.state {
@@ -123,8 +124,8 @@ impl InspectQueue {
         }
     }
 
-    /// Ends the suspension of an object and requires an inspect at the given time. Returns true if the object had an event
-    /// during the suspension.
+    /// Ends the suspension of an object and requires an inspect at the given time. Returns true if the object had an
+    /// event during the suspension.
     pub(super) fn resume(&mut self, id: ObjectId, at: Timestamp) -> bool {
         let entry = self.entries.entry(id).or_default();
         let had_event = match entry.state {

@@ -261,7 +261,7 @@ impl Session {
         }
     }
 
-    /// Starts a list: the consumer learns it before the engine does.
+    /// Announces a list to the consumer, before the request to the engine.
     pub(super) fn announce_list(&mut self, output: &mut Output) {
         self.queue.start_list();
         output.push_back(WatchEvent::Init);

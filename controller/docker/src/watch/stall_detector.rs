@@ -15,7 +15,7 @@ const MAX_EVENT_DELAY: Duration = Duration::from_secs(5);
 #[derive(Debug)]
 pub(super) struct StallDetector {
     subscribed_at: Timestamp,
-    /// End of the oldest call without any event since its start; `None` after every event.
+    /// End of the oldest call that has had no event since its start; `None` if an event arrived after that end.
     silent_since: Option<Timestamp>,
 }
 
@@ -40,8 +40,8 @@ impl StallDetector {
         }
     }
 
-    /// True when the last change of an inspected container has had no event for [`MAX_EVENT_DELAY`]. The caller knows that
-    /// there was none.
+    /// Reports whether the last change of an inspected container is older than [`MAX_EVENT_DELAY`]. The caller calls this
+    /// only for a container whose change had no event.
     pub(super) fn is_overdue(&self, container: &Container, now: Timestamp) -> bool {
         let info = container.inspect.as_ref();
         let times = [

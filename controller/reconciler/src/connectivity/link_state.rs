@@ -7,7 +7,7 @@ use argus_crds::error::StructuredError;
 use super::topology_inputs;
 use crate::snapshot::Snapshot;
 
-/// State of the links that a test would meet now.
+/// State of the links of an environment.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum LinkState {
     /// No link fails, or the links are not checked now.

@@ -8,7 +8,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use crate::clock::Stopwatch;
 use crate::metrics::TaskMetrics;
 
-/// Maximum parallel mutations. An engine was seen to hang under more, and more than 8 save no time.
+/// Maximum parallel mutations. In tests, engines hung with more than 4, and more than 8 saved no time.
 const MAX_MUTATIONS: usize = 4;
 /// Maximum parallel pulls and builds. They take minutes, and have their own limit so that starts do not wait for
 /// them.
@@ -38,8 +38,8 @@ impl CallClass {
     pub fn of(action: &Action) -> Self {
         match action {
             Action::PullImage { .. } | Action::BuildImage(_) => Self::LongRunning,
-            // A wedged container can delay its removal by a minute; the starts of other containers do not wait for
-            // it.
+            // The removal of a container that does not stop can take a minute. The starts of other containers do not
+            // wait for it.
             Action::StopContainer { .. } | Action::RemoveContainer { .. } => Self::Stopping,
             Action::CollectEvidence { .. } => Self::Read,
             Action::CreateNetwork { .. }

@@ -6,7 +6,7 @@ use std::collections::BinaryHeap;
 use argus_core::ident::ContainerId;
 use argus_core::time::Timestamp;
 
-/// Future probes, earliest first. An entry with an outdated generation is void.
+/// Future probes, earliest first. An entry with an outdated generation is ignored.
 #[derive(Debug, Default)]
 pub(super) struct Heap {
     due: BinaryHeap<Reverse<(Timestamp, ContainerId, u64)>>,

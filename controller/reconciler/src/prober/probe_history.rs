@@ -14,12 +14,12 @@ const MAX_PAUSE: Duration = Duration::from_secs(1);
 /// Maximum length of a stored output, in bytes.
 const MAX_OUTPUT: usize = 4 * 1024;
 
-/// Minimum number of consecutive unsent probes that count as a failure, even with fewer retries. A single one is an
-/// accident.
+/// Minimum number of consecutive unsent probes that count as a failure, even with fewer retries. A single one
+/// says nothing about the container.
 const MIN_UNSENT: u32 = 3;
 /// Number of outputs that are stored for the evidence.
 const MAX_OUTPUTS: usize = 5;
-/// Number of results that decide whether a container is unsteady.
+/// Number of results that decide whether a container is flapping.
 const RESULT_WINDOW: usize = 20;
 /// Minimum number of changes among them; fewer are a single outage.
 const MIN_CHANGES: usize = 4;

@@ -38,7 +38,8 @@ impl<B: Backend> Reconciler<B> {
         }
     }
 
-    /// Executes a command: the only place that decides what each command does.
+    /// Executes a command. [`Command::Sync`] and [`Command::ResumeController`] have no effect here, because
+    /// [`Handle::send`](crate::Handle::send) has executed them.
     fn execute(&mut self, command: &Command) -> Result<Reply, CommandError> {
         let specs = self.inputs.specs.borrow().clone();
         let store = self.inputs.stores.borrow().clone();

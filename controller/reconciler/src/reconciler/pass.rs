@@ -171,7 +171,7 @@ impl<B: Backend> Reconciler<B> {
             self.backend.request_relist();
         }
         if result.needs_preflight {
-            // The permit stays until the preflight task takes it; several permits are one.
+            // The permit stays until the preflight task takes it. A second notification adds no permit.
             self.outputs.needs_preflight.notify_one();
         }
     }

@@ -31,7 +31,7 @@ impl Digests {
     /// case hex.
     ///
     /// # Errors
-    /// The context or the Dockerfile cannot be read, or the context is beyond all bounds.
+    /// The context or the Dockerfile cannot be read, or the context exceeds a size limit.
     pub fn of(&mut self, context: &Path, dockerfile: &Path, excluded: &Excluded) -> io::Result<String> {
         let mut all = Sha256::new();
         let dockerfile = context.join(dockerfile);

@@ -12,7 +12,7 @@ use super::scan::MAX_FILE_BYTES;
 /// Prefix of the variables that every spec file may read.
 pub const ENV_PREFIX: &str = "ARGUS_ENV_";
 
-/// The variables of the `.env` next to a spec file; a file that cannot be read says why.
+/// Returns the variables of the `.env` file next to a spec file, or the reason why that file cannot be read.
 pub fn dotenv(location: &SpecLocation) -> (BTreeMap<String, String>, Option<String>) {
     let path = location.file.with_file_name(".env");
     let diagnostic = |why: String| (BTreeMap::new(), Some(format!("`{}` {why}", path.display())));

@@ -61,12 +61,12 @@ pub struct SpecLoader {
     scanner: Scanner,
     debounce: Debounce<Fingerprint>,
     digests: Digests,
-    /// Fingerprint of the last admission, by file.
+    /// Fingerprint of the inputs of the last admission, by file.
     admitted: BTreeMap<PathBuf, Fingerprint>,
     first_seen: BTreeMap<PathBuf, (String, Timestamp)>,
     /// Other required files, by file, for these contents and variables.
     required_files: BTreeMap<PathBuf, (Fingerprint, RequiredFiles)>,
-    /// The paths that contents name, by file, for these contents at this place.
+    /// Host paths in the contents of a file, by file; valid for this hash of the contents and this path of the file.
     host_paths: BTreeMap<PathBuf, (Fingerprint, PathBuf, BTreeSet<String>)>,
     started: Option<Timestamp>,
 }
@@ -242,7 +242,7 @@ impl SpecLoader {
         }
     }
 
-    /// The paths that these contents name; a file is parsed again only when it or its place changed.
+    /// Returns the host paths in these contents. Parses a file again only if its contents or its path changed.
     fn host_paths(&mut self, path: &Path, bytes: &[u8], file: &Path, key: Fingerprint) -> BTreeSet<String> {
         match self.host_paths.get(path) {
             Some((known, at, host_paths)) if *known == key && at == file => host_paths.clone(),
