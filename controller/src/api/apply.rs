@@ -74,7 +74,8 @@ impl Operation for Apply {
         let client = &context.client;
         let request = self.clone();
         let written = client.run_blocking(move |client| request.write(client)).await?;
-        let revision = wait_until_read(client, &written).await?;
+        // The file is written, even if the status cannot be read.
+        let revision = wait_until_read(client, &written).await.unwrap_or_default();
         Ok(Applied {
             environment: written.env,
             spec_path: written.path.display().to_string(),
@@ -150,17 +151,17 @@ impl Apply {
         };
         let env = desired.env.to_string();
         let before = status::read_environment(client.state(), &env)?;
-        let holder = find_current_file(&specs, before.as_ref().map(|status| status.spec_path.as_str()));
+        let current_file = find_current_file(&specs, before.as_ref().map(|status| status.spec_path.as_str()));
         let path = match &self.name {
             Some(name) => specs.join(check_file_name(name)?),
-            None => holder
+            None => current_file
                 .clone()
                 .unwrap_or_else(|| specs.join(format!("{env}.e2e.yaml"))),
         };
-        if let Some(why) = conflict_failure(client, &env, &path, holder.as_deref()) {
+        if let Some(why) = conflict_failure(client, &specs, &env, &path, current_file.as_deref()) {
             return Err(Failure::new(
                 StructuredError::new(Code::SpecConflict, why)
-                    .details(json!({ "specPath": path, "holder": holder }))
+                    .details(json!({ "specPath": path, "currentFile": current_file }))
                     .suggest(&[]),
             ));
         }

@@ -82,7 +82,8 @@ pub(crate) fn of_request(
             return Err(format!("query parameter `{name}` is given twice"));
         }
     }
-    for (name, value) in body {
+    // `null` stands for an absent field.
+    for (name, value) in body.into_iter().filter(|(_, value)| !value.is_null()) {
         if !is_known(&name) {
             return Err(format!("unknown field `{name}`{}", expected(schema, route)));
         }
@@ -188,6 +189,15 @@ mod tests {
         ] {
             assert!(query(pairs).is_err(), "{pairs:?}");
         }
+    }
+
+    #[test]
+    fn null_does_not_replace_a_required_field() {
+        let post = Route::post("/resume", "").requires(&["environment"]);
+        let body = |value: Value| Object::from_iter([("environment".to_owned(), value)]);
+        let of = |body| of_request(&schema_of::<Arguments>(), &post, [], [], body);
+        assert!(of(body(Value::Null)).is_err());
+        assert!(of(body(json!("shop"))).is_ok());
     }
 
     #[test]

@@ -31,7 +31,10 @@ async fn send_and_wait(
     let client = &context.client;
     let before = client.statuses().await?.environments.get(env).cloned();
     let reply = client.send_if_running(create(environment)).await?;
-    wait_for_change(client, before).await?;
+    if let Err(failure) = wait_for_change(client, before).await {
+        // The controller has accepted the command.
+        tracing::debug!(error = failure.message(), "cannot read the effect of a command");
+    }
     Ok(reply)
 }
 
@@ -65,6 +68,14 @@ fn resume_step(target: Value) -> NextStep {
 fn parse_service(service: Option<String>) -> Result<Option<ServiceName>, Failure> {
     let service = service.map(ServiceName::new).transpose();
     service.map_err(|error| Failure::with_reason(Reason::BadRequest, error.to_string()).without_suggestions())
+}
+
+/// Returns `ENVIRONMENT` or `ENVIRONMENT/SERVICE`.
+fn format_target(environment: &str, service: Option<&str>) -> String {
+    match service {
+        Some(service) => format!("{environment}/{service}"),
+        None => environment.to_owned(),
+    }
 }
 
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -150,9 +161,10 @@ impl Tool for Hold {
     type Data = CommandReply;
 
     async fn summarize(&self, reply: CommandReply, _context: &Context) -> Summary<CommandReply> {
+        let held = format_target(&self.environment, self.service.as_deref());
         let text = match self.for_seconds {
-            Some(seconds) => format!("{} is held for {seconds} s", self.environment),
-            None => format!("{} is held until argus_resume", self.environment),
+            Some(seconds) => format!("{held} is held for {seconds} s"),
+            None => format!("{held} is held until argus_resume"),
         };
         let (env, service) = match self.environment.split_once('/') {
             Some((env, service)) => (env, Some(service)),
@@ -189,6 +201,9 @@ impl Operation for Resume {
 
     async fn run(&self, context: &Context) -> Result<CommandReply, Failure> {
         let command = match &self.environment {
+            None if self.service.is_some() => {
+                return Err(Failure::usage("`service` needs `environment`"));
+            }
             None => Command::ResumeController,
             Some(target) => {
                 let (env, service) = target::parse_target(target, self.service.as_deref())?;
@@ -214,7 +229,8 @@ after its cause (a journal that cannot be written) is fixed.";
             return Summary::new(reply, "the controller resumes");
         };
         let env = target.split('/').next().unwrap_or_default();
-        Summary::new(reply, format!("{target} resumes")).with_next(wait_step(env))
+        let resumed = format_target(target, self.service.as_deref());
+        Summary::new(reply, format!("{resumed} resumes")).with_next(wait_step(env))
     }
 }
 

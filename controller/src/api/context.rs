@@ -1,4 +1,4 @@
-//! Context of a call: the controller, and the receiver of progress.
+//! Context of a call: the controller, and the channel for progress.
 
 use tokio::sync::mpsc;
 
@@ -24,19 +24,19 @@ impl Context {
         }
     }
 
-    /// Sends progress messages to `receiver`.
-    pub(crate) fn with_progress(self, receiver: mpsc::UnboundedSender<String>) -> Self {
+    /// Sends progress messages to `sender`.
+    pub(crate) fn with_progress(self, sender: mpsc::UnboundedSender<String>) -> Self {
         Self {
-            progress: Some(receiver),
+            progress: Some(sender),
             ..self
         }
     }
 
     /// Reports progress in one line, if the caller requested it.
     pub(crate) fn report(&self, message: impl Into<String>) {
-        if let Some(receiver) = &self.progress {
+        if let Some(sender) = &self.progress {
             // A caller that has left needs no progress.
-            drop(receiver.send(message.into()));
+            drop(sender.send(message.into()));
         }
     }
 }

@@ -1,4 +1,4 @@
-//! EnvironmentSummary of an environment, small enough for frequent requests by a model.
+//! Summary of an environment, small enough for frequent requests by a model.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -35,7 +35,7 @@ const MAX_MESSAGE: usize = 400;
 /// Maximum length of a message in a list, in characters.
 const MAX_SHORT_MESSAGE: usize = 120;
 
-/// EnvironmentSummary of an environment.
+/// Summary of an environment.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct EnvironmentSummary {
@@ -73,7 +73,7 @@ pub(crate) struct EnvironmentSummary {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) error: Option<ErrorSummary>,
     /// Number of further errors; `detail: "full"` has all of them.
-    #[serde(skip_serializing_if = "is_none")]
+    #[serde(skip_serializing_if = "is_empty")]
     pub(crate) more_errors: usize,
     /// True if this is the last known state, because the current one is unknown.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
@@ -95,7 +95,7 @@ pub(crate) struct UnhealthyService {
     waiting_for: Option<String>,
 }
 
-/// EnvironmentSummary of an error, sufficient for a decision.
+/// Summary of an error, sufficient for a decision.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct ErrorSummary {
@@ -316,6 +316,6 @@ fn is_zero(number: &u32) -> bool {
 }
 
 #[allow(clippy::trivially_copy_pass_by_ref, reason = "serde requires this signature")]
-fn is_none(number: &usize) -> bool {
+fn is_empty(number: &usize) -> bool {
     *number == 0
 }

@@ -72,6 +72,11 @@ impl Operation for Evidence {
     async fn run(&self, context: &Context) -> Result<EvidenceOutput, Failure> {
         let (env, service) = target::parse_target(&self.environment, self.service.as_deref())?;
         let (number, list) = (self.run, self.list);
+        if number.is_some() && service.is_none() {
+            return Err(Failure::usage(
+                "runs are numbered per service: `run` needs `service`",
+            ));
+        }
         let tail = usize::try_from(self.tail.min(MAX_LINES)).unwrap_or(usize::MAX);
         let read = context.client.run_blocking(move |client| {
             let state = client.state();

@@ -71,6 +71,9 @@ impl Operation for Test {
                 holder: self.holder.clone(),
                 purpose: self.purpose.clone(),
             },
+            TestAction::End if self.holder.is_some() || self.purpose.is_some() => {
+                return Err(Failure::usage("`holder` and `purpose` are arguments of `begin`"));
+            }
             TestAction::End => Command::EndTest { environment, case },
         };
         context.client.send_if_running(command).await

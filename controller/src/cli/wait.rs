@@ -6,7 +6,6 @@ use argus_crds::error::{Code, Severity, StructuredError};
 use argus_crds::status::{EnvironmentStatus, Phase, ServiceState, ServiceStatus, Truth};
 use argus_reconciler::{Command, clock};
 use clap::{Args, ValueEnum};
-use tokio::time::Instant;
 
 use super::get::format_waits;
 use crate::cli::notes;
@@ -111,7 +110,7 @@ pub(crate) async fn wait_until(
     timeout: Duration,
     mut show: impl FnMut(&[Seen]),
 ) -> Result<Vec<EnvironmentStatus>, Failure> {
-    let deadline = Instant::now() + timeout;
+    let deadline = clock::now() + timeout;
     let mut changes = client.watch_statuses();
     loop {
         let statuses = client.select_statuses(which).await?;
@@ -126,10 +125,7 @@ pub(crate) async fn wait_until(
         if !nothing && !statuses.iter().any(|seen| is_pending(&seen)) {
             return Ok(statuses.into_iter().filter_map(|(_, status)| status).collect());
         }
-        if tokio::time::timeout_at(deadline, changes.changed())
-            .await
-            .is_err()
-        {
+        if !changes.changed_before(deadline).await {
             let pending: Vec<Seen> = statuses.iter().filter(is_pending).cloned().collect();
             return Err(timeout_failure(&pending, goal, timeout));
         }

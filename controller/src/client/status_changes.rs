@@ -3,9 +3,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use argus_core::time::Timestamp;
+use argus_reconciler::clock;
 use notify::{RecommendedWatcher, RecursiveMode, Watcher as _};
 use tokio::sync::{Notify, watch};
-use tokio::time::Instant;
 
 use super::{ControllerClient, Transport};
 use crate::exit::Failure;
@@ -58,17 +59,14 @@ impl ControllerClient {
         limit: Duration,
         mut check: impl FnMut(&Statuses) -> Option<T>,
     ) -> Result<Option<T>, Failure> {
-        let deadline = Instant::now() + limit;
+        let deadline = clock::now() + limit;
         let mut changes = self.watch_statuses();
         loop {
             let found = check(self.statuses().await?.as_ref());
             if found.is_some() {
                 return Ok(found);
             }
-            if tokio::time::timeout_at(deadline, changes.changed())
-                .await
-                .is_err()
-            {
+            if !changes.changed_before(deadline).await {
                 return Ok(None);
             }
         }
@@ -76,8 +74,14 @@ impl ControllerClient {
 }
 
 impl StatusChanges {
+    /// Waits for a change. False after `deadline`.
+    pub(crate) async fn changed_before(&mut self, deadline: Timestamp) -> bool {
+        let left = deadline.since(clock::now());
+        tokio::time::timeout(left, self.changed()).await.is_ok()
+    }
+
     /// Waits for a change. Without notifications, it returns at intervals.
-    pub(crate) async fn changed(&mut self) {
+    async fn changed(&mut self) {
         match &mut self.source {
             Source::Channel(statuses) => {
                 if statuses.changed().await.is_err() {

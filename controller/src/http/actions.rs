@@ -37,21 +37,10 @@ pub(super) async fn run_named_command(
 
 async fn post_command(app: &AppState, mut body: Map<String, Value>) -> Result<Response, Problem> {
     normalize_body(&mut body)?;
-    let command: Command = serde_json::from_value(Value::Object(body)).map_err(|error| {
-        Problem::new(
-            StatusCode::BAD_REQUEST,
-            format!("invalid command: {}", error.to_string().to_lowercase()),
-        )
-    })?;
-    let is_unknown = match command.environment() {
-        Some(env) => app.client.find_environment(env.as_str()).await.is_err(),
-        None => false,
-    };
-    match app.client.send(command).await {
-        Ok(reply) => Ok((StatusCode::ACCEPTED, Json(reply)).into_response()),
-        Err(failure) if is_unknown => Err(Problem::from(failure).with_status(StatusCode::NOT_FOUND)),
-        Err(failure) => Err(Problem::from(failure)),
-    }
+    let command: Command = serde_json::from_value(Value::Object(body))
+        .map_err(|error| Problem::new(StatusCode::BAD_REQUEST, format!("invalid command: {}", error)))?;
+    let reply = app.client.send(command).await?;
+    Ok((StatusCode::ACCEPTED, Json(reply)).into_response())
 }
 
 /// Converts CLI and MCP fields into those of [`Command`]: durations become times, and missing fields get their defaults.

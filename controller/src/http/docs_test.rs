@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::openapi::{OPERATIONS, method, routes};
+use super::openapi::{OTHER_PATHS, method, routes};
 use crate::api::{Method, arguments};
 
 const PAGE: &str = include_str!("../../../docs/http.md");
@@ -28,7 +28,7 @@ fn table_rows() -> Vec<(&'static str, &'static str)> {
         .collect()
 }
 
-/// Converts a path of the page into a path of [`OPERATIONS`].
+/// Converts a path of the page into a path of [`OTHER_PATHS`].
 fn with_parameters(path: &str) -> String {
     let parts = path.split('/').map(|part| {
         let known = PLACEHOLDERS.iter().find(|(name, _)| *name == part);
@@ -77,7 +77,7 @@ fn page_operations() -> PageOperations {
 
 /// Returns all operations with the names of their queries.
 fn operations() -> PageOperations {
-    let table = OPERATIONS.iter().map(|operation| {
+    let table = OTHER_PATHS.iter().map(|operation| {
         let query = operation.query.iter().map(|name| (*name).to_owned());
         ((operation.method, operation.path.to_owned()), query.collect())
     });

@@ -10,36 +10,34 @@ use serde_json::{Map, Value, json};
 use super::guard::is_private;
 use crate::api::{Entry, Method, Route, arguments, registry};
 
-/// One operation of the interface.
-pub(super) struct Operation {
+/// A path that is not an operation of [`crate::api`].
+pub(super) struct OtherPath {
     pub(super) method: &'static str,
     pub(super) path: &'static str,
     summary: &'static str,
     /// Names of the query parameters.
     pub(super) query: &'static [&'static str],
-    /// Media type of the response, and the name of its schema if it has one.
-    response: (&'static str, Option<&'static str>),
+    /// Media type of the response.
+    media_type: &'static str,
 }
 
 const JSON: &str = "application/json";
 const TEXT: &str = "text/plain";
 
-macro_rules! operations {
-    ($($method:ident $path:literal $query:tt $kind:ident $($schema:ident)? : $summary:literal;)+) => {
-        /// All operations.
-        pub(super) const OPERATIONS: &[Operation] = &[$(Operation {
+macro_rules! other_paths {
+    ($($method:ident $path:literal $query:tt $kind:ident : $summary:literal;)+) => {
+        /// Paths that are not operations of [`crate::api`].
+        pub(super) const OTHER_PATHS: &[OtherPath] = &[$(OtherPath {
             method: stringify!($method),
             path: $path,
             summary: $summary,
             query: &$query,
-            response: ($kind, operations!(@ $($schema)?)),
+            media_type: $kind,
         }),+];
     };
-    (@) => { None };
-    (@ $schema:ident) => { Some(stringify!($schema)) };
 }
 
-operations! {
+other_paths! {
     get "/healthz" [] JSON: "liveness and mode of the controller";
     get "/readyz" [] TEXT: "readiness: one line per check, 503 if a check fails";
     get "/metrics" [] TEXT: "metrics for Prometheus";
@@ -74,7 +72,7 @@ fn to_json() -> Value {
         let operation = describe(entry, route, (entry.output)(&mut generator).to_value());
         add(route.path, method(route), operation);
     }
-    for operation in OPERATIONS {
+    for operation in OTHER_PATHS {
         add(operation.path, operation.method, operation.to_json());
     }
     json!({
@@ -124,8 +122,16 @@ fn describe(entry: &Entry, route: &Route, output: Value) -> Value {
             let properties: Map<String, Value> = rest
                 .map(|(name, schema)| (name.clone(), schema.clone()))
                 .collect();
-            let schema = json!({ "type": "object", "properties": properties, "required": route.required });
-            value["requestBody"] = json!({ "content": { JSON: { "schema": schema } } });
+            let required: Vec<&String> = properties
+                .keys()
+                .filter(|name| is_required(entry, route, name))
+                .collect();
+            let schema = json!({
+                "type": "object", "properties": properties, "required": required, "additionalProperties": false,
+            });
+            let is_required = !required.is_empty();
+            value["requestBody"] =
+                json!({ "required": is_required, "content": { JSON: { "schema": schema } } });
         }
     }
     parameters.push(debug_parameter());
@@ -134,6 +140,13 @@ fn describe(entry: &Entry, route: &Route, output: Value) -> Value {
         value["security"] = json!([{ "token": [] }]);
     }
     value
+}
+
+/// True if the route does not work without this argument.
+fn is_required(entry: &Entry, route: &Route, name: &str) -> bool {
+    let in_schema = entry.arguments.get("required").and_then(Value::as_array);
+    let in_schema = in_schema.is_some_and(|names| names.iter().any(|required| required == name));
+    in_schema || route.required.contains(&name)
 }
 
 fn query_parameter((name, schema): (&String, &Value)) -> Value {
@@ -162,7 +175,7 @@ fn error_response() -> Value {
     })
 }
 
-impl Operation {
+impl OtherPath {
     fn to_json(&self) -> Value {
         let in_path = self
             .path
@@ -173,18 +186,13 @@ impl Operation {
             .query
             .iter()
             .map(|name| json!({ "name": name, "in": "query", "schema": { "type": "string" } }));
-        let (kind, schema) = self.response;
-        let has_errors = kind == JSON && self.path != super::MCP;
+        let has_errors = self.media_type == JSON && self.path != super::MCP;
         let debug = has_errors.then(debug_parameter);
-        let schema = schema.map_or_else(
-            || json!({}),
-            |name| json!({ "schema": { "$ref": format!("#/components/schemas/{name}") } }),
-        );
         let mut value = json!({
             "summary": self.summary,
             "parameters": in_path.chain(in_query).chain(debug).collect::<Vec<_>>(),
             "responses": {
-                "2XX": { "description": "success", "content": { kind: schema } },
+                "2XX": { "description": "success", "content": { self.media_type: {} } },
                 "default": error_response(),
             },
         });

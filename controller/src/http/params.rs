@@ -18,10 +18,7 @@ impl<S: Send + Sync, T: DeserializeOwned> FromRequestParts<S> for Query<T> {
     async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Problem> {
         match extract::Query::from_request_parts(parts, state).await {
             Ok(extract::Query(parsed)) => Ok(Self(parsed)),
-            Err(rejection) => Err(Problem::new(
-                rejection.status(),
-                rejection.body_text().to_lowercase(),
-            )),
+            Err(rejection) => Err(Problem::new(rejection.status(), rejection.body_text())),
         }
     }
 }
@@ -32,10 +29,7 @@ impl<S: Send + Sync, T: DeserializeOwned + Send> FromRequestParts<S> for Path<T>
     async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Problem> {
         match extract::Path::from_request_parts(parts, state).await {
             Ok(extract::Path(parsed)) => Ok(Self(parsed)),
-            Err(rejection) => Err(Problem::new(
-                rejection.status(),
-                rejection.body_text().to_lowercase(),
-            )),
+            Err(rejection) => Err(Problem::new(rejection.status(), rejection.body_text())),
         }
     }
 }

@@ -45,7 +45,7 @@ impl Problem {
 
     /// True if the request names an object with an invalid name.
     pub(super) fn is_invalid_name(&self) -> bool {
-        has_reason(&self.error, Reason::Usage)
+        reason_of_error(&self.error) == Some(Reason::Usage)
     }
 
     /// Sets the status.
@@ -81,18 +81,34 @@ fn reason_of_status(status: StatusCode) -> Reason {
     }
 }
 
-/// True if the details of an error have this reason.
-fn has_reason(error: &StructuredError, reason: Reason) -> bool {
-    error.details.get("reason") == Some(&serde_json::json!(reason))
+/// Returns the reason in the details of an error.
+fn reason_of_error(error: &StructuredError) -> Option<Reason> {
+    let given = error.details.get("reason")?;
+    let mut all = Reason::ALL.iter().copied();
+    all.find(|reason| serde_json::json!(reason) == *given)
+}
+
+/// Returns the status of a reason; `None` if the error code decides.
+fn status_of_reason(reason: Reason) -> Option<StatusCode> {
+    Some(match reason {
+        Reason::NotFound => StatusCode::NOT_FOUND,
+        Reason::BadRequest | Reason::Usage => StatusCode::BAD_REQUEST,
+        Reason::Unauthorized => StatusCode::UNAUTHORIZED,
+        Reason::Forbidden => StatusCode::FORBIDDEN,
+        Reason::Misdirected => StatusCode::MISDIRECTED_REQUEST,
+        Reason::MethodNotAllowed => StatusCode::METHOD_NOT_ALLOWED,
+        Reason::TooLarge => StatusCode::PAYLOAD_TOO_LARGE,
+        Reason::Timeout => StatusCode::REQUEST_TIMEOUT,
+        Reason::Unavailable | Reason::NotRunning => StatusCode::SERVICE_UNAVAILABLE,
+        Reason::Unreadable | Reason::Settings => StatusCode::INTERNAL_SERVER_ERROR,
+        Reason::Exists | Reason::NotReady | Reason::NotPossible | Reason::MissingPrerequisite => return None,
+    })
 }
 
 /// Returns the status of an error, by its reason if it has one, else by its code.
 fn status_of_error(error: &StructuredError) -> StatusCode {
-    if has_reason(error, Reason::NotFound) {
-        return StatusCode::NOT_FOUND;
-    }
-    if has_reason(error, Reason::BadRequest) || has_reason(error, Reason::Usage) {
-        return StatusCode::BAD_REQUEST;
+    if let Some(status) = reason_of_error(error).and_then(status_of_reason) {
+        return status;
     }
     match error.code {
         Code::SpecInvalid | Code::SpecConflict | Code::PolicyViolation => StatusCode::UNPROCESSABLE_ENTITY,

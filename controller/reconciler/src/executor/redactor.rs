@@ -23,13 +23,11 @@ impl Redactor {
 
     /// Secrets of the subject's environment. For a subject without an environment: the secrets of all environments.
     pub(super) fn of(&self, subject: &Subject) -> Secrets {
-        match subject.environment() {
-            Some(environment) => self.0.get(environment).cloned().unwrap_or_default(),
-            None => {
-                let mut all = Secrets::default();
-                self.0.values().for_each(|known| all.join(known));
-                all
-            }
+        if let Some(environment) = subject.environment() {
+            return self.0.get(environment).cloned().unwrap_or_default();
         }
+        let mut all = Secrets::default();
+        self.0.values().for_each(|known| all.join(known));
+        all
     }
 }

@@ -28,14 +28,15 @@ pub(super) fn find_current_file(specs: &Path, spec_path: Option<&str>) -> Option
 /// Returns a message if the file cannot be written there: another file or another environment is in the way.
 pub(super) fn conflict_failure(
     client: &ControllerClient,
+    specs: &Path,
     env: &str,
     path: &Path,
-    holder: Option<&Path>,
+    current_file: Option<&Path>,
 ) -> Option<String> {
-    if let Some(holder) = holder.filter(|holder| *holder != path) {
-        let holder = holder.file_name()?.to_string_lossy();
+    if let Some(current) = current_file.filter(|current| *current != path) {
+        let current = current.file_name()?.to_string_lossy();
         return Some(format!(
-            "environment `{env}` is already in `{holder}`; omit `name`, or choose another `isolation.namespace`"
+            "environment `{env}` is already in `{current}`; omit `name`, or choose another `isolation.namespace`"
         ));
     }
     let there = path
@@ -45,7 +46,6 @@ pub(super) fn conflict_failure(
     // A file with mistakes still holds its last environment.
     let holds = || {
         let statuses = client.read_statuses().ok()?;
-        let specs = client.settings().specs.as_path();
         let mut all = statuses.environments.values();
         let it =
             all.find(|status| find_current_file(specs, Some(&status.spec_path)).as_deref() == Some(path))?;
