@@ -6,7 +6,7 @@ use std::time::Duration;
 use argus_backend::Backend as _;
 use argus_core::action::Step;
 use argus_core::ident::EnvName;
-use argus_core::lease::{Leases, OwnIdentity};
+use argus_core::lease::{ControllerLeases, ProcessIdentity};
 use argus_core::observed::{Object, Store, WatchEvent};
 use argus_core::outcome::{ActionError, Done};
 use argus_core::plan::ControllerIdentity;
@@ -44,8 +44,8 @@ pub(crate) async fn read_leases(
     docker: &Docker,
     identity: &ControllerIdentity,
     state: &StateDir,
-) -> Result<Leases, Failure> {
-    let mut leases = Leases::of(OwnIdentity {
+) -> Result<ControllerLeases, Failure> {
+    let mut leases = ControllerLeases::of(ProcessIdentity {
         controller: identity.controller.clone(),
         run: identity.run.clone(),
         state_dir: identity::state_dir_id(state.root()),

@@ -178,8 +178,8 @@ fn status_condition(
         .map(|(path, _)| path.display().to_string())
         .unwrap_or_default();
     let rejected = file.and_then(|(_, entry)| create_rejection(&path, entry));
-    let rivals = list_rivals(env, snapshot, &path);
-    let rivals: Vec<_> = rivals
+    let conflicting_specs = list_conflicting_specs(env, snapshot, &path);
+    let conflicting_specs: Vec<_> = conflicting_specs
         .iter()
         .filter_map(|(path, entry)| create_rejection(path, entry))
         .collect();
@@ -188,7 +188,7 @@ fn status_condition(
         env,
         accepted: accepted.map(AsRef::as_ref),
         rejected: rejected.filter(|_| !snapshot.overrides.down.contains_key(env)),
-        rivals: &rivals,
+        conflicting_specs: &conflicting_specs,
         warnings: file.map_or(&[][..], |(_, entry)| &entry.diagnostics),
         requests: &snapshot.overrides.requests,
         breakers: &snapshot.state.breakers,
@@ -222,13 +222,17 @@ fn engine_view<'a>(snapshot: &'a Snapshot, about: &'a About) -> EngineView<'a> {
         synced: snapshot.store.is_synced(),
         reason: snapshot.store.unreachable_reason(),
         endpoint: &about.endpoint,
-        since: snapshot.store.lost_at(),
+        since: snapshot.store.outage_started_at(),
         retry: snapshot.store.retry(),
     }
 }
 
 /// Returns the conflicting files that claim the environment of the file at `holder`.
-fn list_rivals<'a>(env: &EnvName, snapshot: &'a Snapshot, holder: &str) -> Vec<(String, &'a FileEntry)> {
+fn list_conflicting_specs<'a>(
+    env: &EnvName,
+    snapshot: &'a Snapshot,
+    holder: &str,
+) -> Vec<(String, &'a FileEntry)> {
     let all = snapshot.specs.files.iter();
     // Parse names only of the few files with a conflict.
     let conflicting = all

@@ -76,8 +76,9 @@ pub struct EnvironmentStatus {
     /// Current holds of the environment or its services.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub holds: Vec<ActiveHold>,
-    /// Number of restarts while tests ran.
-    pub restarts_during_run: u32,
+    /// Number of service failures while tests ran.
+    #[serde(rename = "restartsDuringRun")]
+    pub disruption_count: u32,
     /// Mode of the controller: its permitted actions.
     pub mode: Mode,
     /// True if the file contains the last known state instead of the current one.

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::desired::{Build, Confinement, File, Mount, image_key_of};
+use crate::desired::{Build, ContainerLimits, InjectedFile, Mount, image_key_of};
 use crate::ident::{ContainerId, EnvName, NetworkId, ResourceName, ServiceName};
 use crate::time::Timestamp;
 
@@ -219,7 +219,7 @@ pub enum Action {
         /// Id of the container.
         id: ContainerId,
         /// File with its path.
-        file: File,
+        file: InjectedFile,
     },
     /// Connect a container to its network.
     ConnectNetwork {
@@ -338,8 +338,12 @@ pub struct ContainerSpec {
     /// Grace period of a stop.
     pub stop_grace: Duration,
     /// Security restrictions. The default is not serialized, so that hashes stay the same.
-    #[serde(default, skip_serializing_if = "Confinement::is_default")]
-    pub confinement: Confinement,
+    #[serde(
+        default,
+        rename = "confinement",
+        skip_serializing_if = "ContainerLimits::is_default"
+    )]
+    pub container_limits: ContainerLimits,
 }
 
 impl ContainerSpec {

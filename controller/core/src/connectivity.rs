@@ -1,7 +1,7 @@
 //! Connectivity checks: the links that services need, and the results of the last check.
 //!
 //! [`targets()`] derives from [`Desired`](crate::desired::Desired) which service connects to which other one.
-//! [`Topology`] compares this with the running containers and decides when a check is due.
+//! [`ConnectivityInput`] compares this with the running containers and decides when a check is due.
 //! A backend performs the check from inside the network of each service and returns [`LinkResult`]s.
 //! [`matrix`] and [`errors`] convert a [`ConnectivityCheck`] into the status document.
 
@@ -20,7 +20,7 @@ mod topology;
 
 pub use report::{errors, matrix};
 pub use targets::targets;
-pub use topology::Topology;
+pub use topology::ConnectivityInput;
 
 /// Host and port that a service connects to.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]

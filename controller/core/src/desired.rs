@@ -3,9 +3,9 @@
 //! [`admit`](admit::admit) returns [`Desired`], [`conflict`] compares files, and [`template`] resolves `{{…}}`.
 
 pub mod admit;
-mod confinement;
 pub mod conflict;
 mod container;
+mod container_limits;
 mod duplicates;
 pub mod excluded;
 pub mod fork;
@@ -18,11 +18,11 @@ mod mock;
 mod mounts;
 mod needs;
 mod paths;
-mod peers;
 mod policy;
 mod port_policy;
 pub mod ports;
 mod probe;
+mod referenced_services;
 mod secret_values;
 mod settings;
 mod shell_words;
@@ -40,7 +40,7 @@ use crate::ident::{EnvName, Hash, Protocol, ProtocolPort, ResourceName, Revision
 use crate::secrets::Secrets;
 
 pub use argus_crds::RestartMode;
-pub use confinement::Confinement;
+pub use container_limits::ContainerLimits;
 pub(crate) use image::image_key_of;
 pub use image::{OWN_IMAGE, own_image_tag};
 pub use port_policy::{PortPolicy, PortStrategy};
@@ -67,8 +67,12 @@ pub struct Desired {
     /// Restart policy for failed containers.
     pub restart: RestartPolicy,
     /// Limits and privileges of its containers.
-    #[serde(default, skip_serializing_if = "Confinement::is_default")]
-    pub confinement: Confinement,
+    #[serde(
+        default,
+        rename = "confinement",
+        skip_serializing_if = "ContainerLimits::is_default"
+    )]
+    pub container_limits: ContainerLimits,
     /// Circuit breaker settings; `None` disables the breaker for this environment.
     #[serde(default)]
     pub breaker: Option<BreakerSettings>,
@@ -89,7 +93,7 @@ pub struct Desired {
     /// Lifetime after acceptance; `None` until the spec file is removed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ttl: Option<Duration>,
-    /// Time after which a revision that is not `Ready` is rolled back to the last good one; `None` disables this.
+    /// Time after which a revision that is not `Ready` is rolled back to the last `Ready` one; `None` disables this.
     #[serde(default)]
     pub rollback: Option<Duration>,
     /// Values of `{{env.…}}`, which outputs redact. Argus writes them only to private files.
@@ -149,23 +153,23 @@ pub struct Service {
     /// Effect of its failure on the environment.
     pub criticality: Criticality,
     /// File that Argus copies into its container. A changed file does not replace the container.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub file: Option<File>,
+    #[serde(default, rename = "file", skip_serializing_if = "Option::is_none")]
+    pub injected_file: Option<InjectedFile>,
 }
 
-/// File in a container.
+/// File that Argus copies into a container.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct File {
+pub struct InjectedFile {
     /// Absolute path in the container; its folder exists.
     pub path: String,
     /// Contents of the file.
     pub text: String,
-    /// Address to which a mock forwards requests; the renderer updates a host port in it that was reassigned.
+    /// Address to which a mock forwards requests. The renderer replaces a host port in it that was reassigned.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub target: Option<String>,
 }
 
-impl File {
+impl InjectedFile {
     /// Returns the hash of path, contents and target.
     pub fn digest(&self) -> Hash {
         hash::hash_of(self)
@@ -381,14 +385,14 @@ pub struct RestartPolicy {
     pub mode: RestartMode,
 }
 
-/// Accepted environment, with facts about its spec file that are not part of the revision.
+/// Accepted environment: its desired state, and facts about its spec file that do not change the revision.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Accepted {
     /// Desired state.
     pub desired: Desired,
     /// Path of the spec file, for display.
     pub spec_path: String,
-    /// Time of acceptance. Argus removes objects that the revision dropped 2 s later.
+    /// Time of acceptance. Two seconds later, Argus removes the objects that this revision no longer declares.
     pub accepted_at: crate::time::Timestamp,
     /// True if newer content of the file is rejected or still being written. Argus then removes nothing because of it.
     #[serde(default)]

@@ -32,7 +32,7 @@ pub struct FailedRun {
     /// True if the kernel reported out of memory during this run.
     #[serde(default)]
     pub oom_event: bool,
-    /// Kind of the failure.
+    /// Event that made the run count as failed.
     #[serde(default)]
     pub cause: FailureCause,
     /// Spec hash of the container; another hash is another try.

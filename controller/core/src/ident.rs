@@ -179,7 +179,7 @@ impl fmt::Display for Protocol {
     }
 }
 
-/// A port on the engine's host, with its protocol.
+/// A port number with its protocol, on the host or in a container.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct ProtocolPort {
     /// Port number, 1 to 65,535.

@@ -47,19 +47,19 @@ fn node_tool_environment(labels: &BTreeMap<String, String>) -> Option<EnvName> {
 /// ```
 /// use std::collections::BTreeMap;
 ///
-/// use argus_core::labels::{ENVIRONMENT, MANAGED, Owner, SERVICE};
+/// use argus_core::labels::{ENVIRONMENT, MANAGED, ObjectLabels, SERVICE};
 ///
 /// let labels = [(MANAGED, "true"), (ENVIRONMENT, "shop"), (SERVICE, "api")];
 /// let labels: BTreeMap<String, String> = labels.map(|(key, value)| (key.to_owned(), value.to_owned())).into();
-/// let owner = Owner::read(&labels).unwrap();
+/// let owner = ObjectLabels::read(&labels).unwrap();
 /// assert_eq!(owner.environment.as_str(), "shop");
 /// assert_eq!(owner.service.unwrap().as_str(), "api");
 ///
 /// // Argus does not touch objects without its labels.
-/// assert_eq!(Owner::read(&BTreeMap::new()), None);
+/// assert_eq!(ObjectLabels::read(&BTreeMap::new()), None);
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Owner {
+pub struct ObjectLabels {
     /// Environment that the object belongs to.
     pub environment: EnvName,
     /// Service that it belongs to; `None` on networks and volumes.
@@ -74,8 +74,8 @@ pub struct Owner {
     pub spec_hash: Option<SpecHash>,
 }
 
-impl Owner {
-    /// Reads the ownership; `None` for a foreign object, which Argus never modifies.
+impl ObjectLabels {
+    /// Reads the ownership; `None` for an unmanaged object, which Argus never modifies.
     ///
     /// The four labels of the Node tool do not name an environment. Its objects belong to the environment that has the
     /// slug of their project as its name.
@@ -103,11 +103,11 @@ impl Owner {
 mod tests {
     use super::*;
 
-    fn owner(pairs: &[(&str, &str)]) -> Option<Owner> {
+    fn owner(pairs: &[(&str, &str)]) -> Option<ObjectLabels> {
         let labels = pairs
             .iter()
             .map(|(key, value)| ((*key).to_owned(), (*value).to_owned()));
-        Owner::read(&labels.collect())
+        ObjectLabels::read(&labels.collect())
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! Controller leases: the controllers of one engine, their claims, and the ownership that follows.
 //!
 //! Each controller stores its [`LeaseSpec`] as a labelled object on the engine and renews it before its `ttl` ends.
-//! [`Leases`] holds all leases of the last list and returns the [`Ownership`] of an environment. The first living
+//! [`ControllerLeases`] holds all leases of the last list and returns the [`Ownership`] of an environment. The first living
 //! controller that claimed an environment owns it.
 
 use std::collections::BTreeMap;
@@ -14,7 +14,7 @@ use crate::time::Timestamp;
 
 mod registry;
 
-pub use registry::{Leases, OwnIdentity};
+pub use registry::{ControllerLeases, ProcessIdentity};
 
 /// Default time after which an unrenewed lease is dead; a controller can start with another one.
 pub const TTL: Duration = Duration::from_secs(90);
@@ -86,7 +86,7 @@ pub enum Liveness<'a> {
     /// It has a living lease.
     Alive(&'a ControllerLease),
     /// Its lease disappeared recently. Possibly the lease was deleted while its holder still runs.
-    Doubtful,
+    LeaseMissing,
     /// It has no lease, or a dead one.
     Dead,
     /// The leases have not been listed yet.

@@ -11,7 +11,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use crate::ident::{ContainerId, NetworkId, ProtocolPort, ServiceName, SpecHash};
-use crate::labels::{self, Owner};
+use crate::labels::{self, ObjectLabels};
 use crate::time::Timestamp;
 
 mod outage;
@@ -113,8 +113,8 @@ pub struct Container {
 
 impl Container {
     /// Returns the ownership; `None` for an object that Argus does not manage.
-    pub fn owner(&self) -> Option<Owner> {
-        Owner::read(&self.labels)
+    pub fn owner(&self) -> Option<ObjectLabels> {
+        ObjectLabels::read(&self.labels)
     }
 
     /// Returns whether it belongs to this service of its environment.
@@ -279,8 +279,8 @@ pub struct Network {
 
 impl Network {
     /// Returns the ownership; `None` for an object that Argus does not manage.
-    pub fn owner(&self) -> Option<Owner> {
-        Owner::read(&self.labels)
+    pub fn owner(&self) -> Option<ObjectLabels> {
+        ObjectLabels::read(&self.labels)
     }
 }
 
@@ -295,8 +295,8 @@ pub struct Volume {
 
 impl Volume {
     /// Returns the ownership; `None` for an object that Argus does not manage.
-    pub fn owner(&self) -> Option<Owner> {
-        Owner::read(&self.labels)
+    pub fn owner(&self) -> Option<ObjectLabels> {
+        ObjectLabels::read(&self.labels)
     }
 
     /// Returns the creation time from its label. Engines report it in different forms, or not at all.

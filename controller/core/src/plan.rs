@@ -15,7 +15,7 @@ use crate::action::{Action, Cause, Step, Subject};
 use crate::connectivity::ConnectivityCheck;
 use crate::desired::{Accepted, Desired};
 use crate::ident::{EnvName, PortMap, Revision, ServiceName, SpecHash};
-use crate::lease::{Leases, Liveness};
+use crate::lease::{ControllerLeases, Liveness};
 use crate::observed::{Observed, Outage, Store};
 use crate::preflight::PreflightSnapshot;
 use crate::probe::HealthStates;
@@ -116,11 +116,11 @@ pub struct PlanInput<'a> {
     pub rendered: &'a render::Rendered,
     /// Identity of this controller.
     pub identity: &'a ControllerIdentity,
-    /// All observed objects, for the holders of names.
+    /// All observed objects; they show which object has a name.
     pub store: &'a Store,
-    /// Leases of this and of all other controllers on the engine.
-    pub leases: &'a Leases,
-    /// Projects of all accepted specs.
+    /// Controller leases of the last list, including the own lease.
+    pub leases: &'a ControllerLeases,
+    /// Projects of all accepted specs, with their permission to remove orphans.
     pub projects: &'a orphan::Projects,
     /// Requests of people and agents.
     pub requests: &'a UserRequests,
@@ -154,7 +154,7 @@ impl PlanInput<'_> {
         self.backoff_of(subject)
     }
 
-    /// Wait reason for a name that another object holds. An object of a live controller is not a conflict for a person.
+    /// Wait reason for a name that another object has. If a live controller owns that object, the wait names the controller.
     fn name_taken(&self, name: String, holder: String, until: Timestamp) -> WaitingOn {
         let containers = self.store.containers().filter(|held| held.name == name);
         let networks = self
@@ -171,14 +171,14 @@ impl PlanInput<'_> {
                 .flatten()
                 .filter_map(|owner| match self.leases.liveness(&owner.controller, self.now) {
                     Liveness::Alive(lease) => Some(LeaseHolder::of(lease, self.leases)),
-                    Liveness::Own | Liveness::Doubtful | Liveness::Dead | Liveness::Unknown => None,
+                    Liveness::Own | Liveness::LeaseMissing | Liveness::Dead | Liveness::Unknown => None,
                 });
         match alive.next() {
             Some(holder) => {
                 let until = Some(until);
-                WaitingOn::Leased { holder, until }
+                WaitingOn::LeaseHeldByOther { holder, until }
             }
-            None => WaitingOn::Name { name, holder, until },
+            None => WaitingOn::NameTaken { name, holder, until },
         }
     }
 
@@ -197,7 +197,7 @@ impl PlanInput<'_> {
                 failure: failure.clone(),
             }),
             Some(until) if until > self.now => Some(match &failure.error {
-                crate::outcome::ActionError::NameTaken { holder } => WaitingOn::Name {
+                crate::outcome::ActionError::NameTaken { holder } => WaitingOn::NameTaken {
                     name: subject.to_string(),
                     holder: holder.clone(),
                     until,

@@ -112,7 +112,7 @@ impl CheckOutcome {
 /// Evaluates every check under a policy, in the order of the report; checks in `skip` are skipped.
 pub fn evaluate(
     facts: &PreflightFacts,
-    policy: &PreflightSettings,
+    settings: &PreflightSettings,
     skip: &[CheckName],
     now: Timestamp,
 ) -> Vec<CheckOutcome> {
@@ -125,7 +125,7 @@ pub fn evaluate(
             CheckName::Api => check::api(&facts.host.engine),
             CheckName::Disk => check::disk(
                 &facts.host.disk,
-                policy.disk_space_threshold,
+                settings.disk_space_threshold,
                 facts.disk_full,
                 now,
             ),

@@ -10,12 +10,12 @@ use crate::observed::{Container, EngineHealthStatus, InspectInfo, Outage};
 use crate::time::Timestamp;
 
 /// Probe results by container; a container without an entry has not been probed.
-pub type HealthStates = BTreeMap<ContainerId, Health>;
+pub type HealthStates = BTreeMap<ContainerId, ProbeResults>;
 
 /// Probe results of one container.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
-pub struct Health {
+pub struct ProbeResults {
     /// Current status.
     pub status: ProbeStatus,
     /// Time of the last status change.
@@ -29,8 +29,9 @@ pub struct Health {
     pub output: String,
     /// Outputs of the last probes before the status change, oldest first.
     pub recent: Vec<String>,
-    /// True if the container did not respond at all, which is worse than a failing response.
-    pub dead: bool,
+    /// True if the container did not respond at all.
+    #[serde(rename = "dead")]
+    pub unresponsive: bool,
     /// True if more than half of the last probes failed although the container was healthy in between.
     #[serde(rename = "unsteady")]
     pub flapping: bool,
@@ -49,8 +50,8 @@ pub enum ProbeStatus {
     Unhealthy,
 }
 
-/// Health of a running container: by its probe, or by the image's health check without a probe. `None` if running is
-/// enough.
+/// Returns the health of a running container: the result of its probe, or of the image's health check if there is no probe.
+/// Returns `None` if the container has neither.
 ///
 /// A failure of Argus' own probe on the way into an outage does not count: the probe runs again after the outage.
 pub(crate) fn probe_status(

@@ -27,19 +27,23 @@ pub struct BuiltImage {
 
 impl BuiltImage {
     /// Returns whether it is the image of this program, for mocks. Each program version has a separate tag.
-    fn is_own(&self) -> bool {
+    fn is_program_image(&self) -> bool {
         let tag = self.built_as.strip_prefix(OWN_IMAGE);
         tag.is_some_and(|tag| tag.starts_with(':'))
     }
 
     /// Returns the name under which newer builds replace this one.
     fn series(&self) -> &str {
-        if self.is_own() { OWN_IMAGE } else { &self.built_as }
+        if self.is_program_image() {
+            OWN_IMAGE
+        } else {
+            &self.built_as
+        }
     }
 
     /// Returns whether it has a tag other than the one that Argus assigned.
     fn is_named(&self) -> bool {
-        let by_us = |tag: &String| self.is_own() && *tag == self.built_as;
+        let by_us = |tag: &String| self.is_program_image() && *tag == self.built_as;
         self.tags.iter().any(|tag| !by_us(tag))
     }
 }
@@ -55,23 +59,23 @@ pub fn unused_images<'a>(images: &'a [BuiltImage], wanted: &BTreeSet<String>) ->
         let known = newest.entry(image.series()).or_insert(this);
         *known = this.max(*known);
     }
-    let is_dead = |image: &&BuiltImage| {
+    let is_unused = |image: &&BuiltImage| {
         let is_wanted = wanted.contains(&image.id) || image.tags.iter().any(|tag| wanted.contains(tag));
         let is_newest = newest.get(image.series()).is_some_and(|(_, id)| *id == image.id);
         !image.built_as.is_empty() && !image.used && !image.is_named() && !is_wanted && !is_newest
     };
-    images.iter().filter(is_dead).collect()
+    images.iter().filter(is_unused).collect()
 }
 
-/// Returns the bytes that removing `dead` frees: the layers that no remaining image in `images` shares.
-pub fn freed_bytes(images: &[BuiltImage], dead: &[&BuiltImage]) -> u64 {
-    let is_dead = |image: &BuiltImage| dead.iter().any(|dead| dead.id == image.id);
+/// Returns the bytes that removing `unused` frees: the layers that no remaining image in `images` shares.
+pub fn freed_bytes(images: &[BuiltImage], unused: &[&BuiltImage]) -> u64 {
+    let is_unused = |image: &BuiltImage| unused.iter().any(|unused| unused.id == image.id);
     let remaining: BTreeSet<&String> = images
         .iter()
-        .filter(|image| !is_dead(image))
+        .filter(|image| !is_unused(image))
         .flat_map(|image| image.layer_sizes.keys())
         .collect();
-    let freed: BTreeMap<&String, u64> = dead
+    let freed: BTreeMap<&String, u64> = unused
         .iter()
         .flat_map(|image| &image.layer_sizes)
         .filter(|(id, _)| !remaining.contains(id))
@@ -169,13 +173,13 @@ mod tests {
     #[test]
     fn layer_shared_with_a_remaining_image_frees_nothing() {
         let all = [image("a", 1), image("b", 2), image("c", 3)];
-        let dead = unused_images(&all, &BTreeSet::new());
-        assert_eq!(freed_bytes(&all, &dead), 20);
+        let unused = unused_images(&all, &BTreeSet::new());
+        assert_eq!(freed_bytes(&all, &unused), 20);
         let mut separate = all.clone();
         separate[2].layer_sizes.remove("common");
-        let dead: Vec<&BuiltImage> = separate[..2].iter().collect();
+        let unused: Vec<&BuiltImage> = separate[..2].iter().collect();
         assert_eq!(
-            freed_bytes(&separate, &dead),
+            freed_bytes(&separate, &unused),
             120,
             "a layer that only removed images share counts once"
         );

@@ -28,10 +28,10 @@ use crate::connectivity::CheckResults;
 use crate::desired::Accepted;
 use crate::ident::PortMap;
 use crate::ident::{EnvName, ProtocolPort, ServiceName};
-use crate::lease::{Leases, Ownership};
+use crate::lease::{ControllerLeases, Ownership};
 use crate::observed::{Observed, Store};
 use crate::outcome::{ActionError, Done};
-use crate::plan::port::{Assignment, Claims};
+use crate::plan::port::{Assignment, PortReservations};
 use crate::plan::render::Rendered;
 use crate::plan::{self, ControllerIdentity, Plan, PlanInput, port, render};
 use crate::preflight::PreflightSnapshot;
@@ -51,7 +51,7 @@ use peers::PeerLeases;
 /// Inputs of one pass.
 #[derive(Debug, Clone, Copy)]
 pub struct Inputs<'a> {
-    /// Accepted environments by name. An environment with a rejected edit has its last good revision here.
+    /// Accepted environments by name. An environment with a rejected edit has its last accepted revision here.
     pub specs: &'a BTreeMap<EnvName, Arc<Accepted>>,
     /// True after the first complete scan of the specs folder.
     pub scanned: bool,
@@ -59,8 +59,8 @@ pub struct Inputs<'a> {
     pub store: &'a Store,
     /// Probe results by container.
     pub health: &'a HealthStates,
-    /// Leases of this and of all other controllers on the engine.
-    pub leases: &'a Leases,
+    /// Controller leases of the last list, including the own lease.
+    pub leases: &'a ControllerLeases,
     /// Requests of people and agents.
     pub requests: &'a UserRequests,
     /// Last preflight snapshot; `None` without a preflight task, and then nothing waits for one.
@@ -73,7 +73,7 @@ pub struct Inputs<'a> {
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct ReconcileResult {
     /// Actions to submit now; they count as in flight from here on.
-    pub actions: Vec<Step>,
+    pub steps: Vec<Step>,
     /// Plan of every desired or observed environment, as of its last change.
     pub plans: BTreeMap<EnvName, Arc<Plan>>,
     /// Time of the next pass if no event comes earlier.
@@ -202,13 +202,13 @@ impl Planner {
                 },
             );
         }
-        let mut claims = self.claims();
+        let mut reservations = self.reservations();
         for env in envs {
             let observed = inputs.store.of(&env).unwrap_or(&nothing);
             let accepted = inputs.specs.get(&env);
             if self.is_stale(&env, accepted, observed, inputs.now) {
-                let steps = self.plan(&env, accepted, observed, inputs, &mut claims);
-                result.actions.extend(steps);
+                let steps = self.plan(&env, accepted, observed, inputs, &mut reservations);
+                result.steps.extend(steps);
             }
             if let Some(cached) = self.cache.get(&env) {
                 let wake = cached.plan.wake_at();
@@ -217,7 +217,7 @@ impl Planner {
                 result.plans.insert(env, cached.plan.clone());
             }
         }
-        let breakers = self.wake_for_breakers(result.actions.is_empty(), inputs.now);
+        let breakers = self.wake_for_breakers(result.steps.is_empty(), inputs.now);
         let expected = self
             .state
             .expectations
@@ -289,7 +289,7 @@ impl Planner {
         accepted: Option<&Arc<Accepted>>,
         observed: &Observed,
         inputs: &Inputs<'_>,
-        claims: &mut Claims,
+        reservations: &mut PortReservations,
     ) -> Vec<Step> {
         let mut cached = self.cache.remove(env).unwrap_or_default();
         if let Some(mut plan) = self.plan_not_owned(env, accepted.map(AsRef::as_ref), inputs) {
@@ -308,25 +308,25 @@ impl Planner {
         if let Some(accepted) = accepted {
             let history = self.state.environments.entry(env.clone()).or_default();
             let desired = &accepted.desired;
-            let ports = port::assign(desired, history, claims, &self.state.refused, inputs.now);
+            let ports = port::assign(desired, history, reservations, &self.state.refused, inputs.now);
             let same = cached
                 .accepted
                 .as_ref()
                 .is_some_and(|old| Arc::ptr_eq(old, accepted));
             self.specs_changed |= !same;
             if !same || cached.ports.ports != ports.ports || cached.rendered.is_empty() {
-                cached.rendered = render::environment(desired, &ports.ports, &self.identity);
+                cached.rendered = render::render_all(desired, &ports.ports, &self.identity);
             }
             cached.ports = ports;
-            claims.retain(|_, (by, _)| by != env);
-            // A fixed port that another environment holds gives no claim on it.
+            reservations.retain(|_, (by, _)| by != env);
+            // A requested port that another environment has reserved is not recorded for this environment.
             let mut held = cached.ports.ports.clone();
             held.retain(|key, number| {
                 let (number, protocol) = (*number, key.container.protocol);
-                !claims.contains_key(&ProtocolPort { number, protocol })
+                !reservations.contains_key(&ProtocolPort { number, protocol })
             });
             history.remember_ports(desired, &held);
-            claims.extend(claims_of(env, &held));
+            reservations.extend(reservations_of(env, &held));
         }
         self.state.breakers.configure(env, accepted.map(AsRef::as_ref));
         let plan = plan::plan(&PlanInput {
@@ -356,7 +356,7 @@ impl Planner {
             && plan.unfinished(&accepted.desired.services).next().is_none()
             && let Some(history) = self.state.environments.get_mut(env)
         {
-            history.last_good = Some(accepted.desired.revision.clone());
+            history.last_ready = Some(accepted.desired.revision.clone());
         }
         self.record_planned(env, &plan, inputs.now);
         let steps = plan.steps.clone();
@@ -368,16 +368,16 @@ impl Planner {
         steps
     }
 
-    fn claims(&self) -> Claims {
+    fn reservations(&self) -> PortReservations {
         self.state
             .environments
             .iter()
-            .flat_map(|(env, history)| claims_of(env, &history.ports))
+            .flat_map(|(env, history)| reservations_of(env, &history.ports))
             .collect()
     }
 }
 
-fn claims_of(env: &EnvName, ports: &PortMap) -> Vec<(ProtocolPort, (EnvName, ServiceName))> {
+fn reservations_of(env: &EnvName, ports: &PortMap) -> Vec<(ProtocolPort, (EnvName, ServiceName))> {
     ports
         .iter()
         .map(|(key, number)| {

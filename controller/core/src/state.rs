@@ -94,7 +94,8 @@ pub struct EnvHistory {
     /// True if the last accepted file requests the removal of the volumes with the environment.
     pub delete_volumes: Option<bool>,
     /// Last revision that became Ready.
-    pub last_good: Option<Revision>,
+    #[serde(rename = "lastGood")]
+    pub last_ready: Option<Revision>,
     /// Revision of the recorded failures and restart counters.
     pub revision: Option<Revision>,
 }
@@ -115,8 +116,9 @@ pub struct ServiceHistory {
     pub health: Option<crate::probe::ProbeStatus>,
     /// Hash of the one-shot that exited with 0.
     pub completed: Option<SpecHash>,
-    /// Run whose end a retry forgave; its end is not counted again.
-    pub forgiven_run: Option<(ContainerId, Option<Timestamp>)>,
+    /// Run whose failure a retry request cleared; its end is not counted again.
+    #[serde(rename = "forgivenRun")]
+    pub ignored_run: Option<(ContainerId, Option<Timestamp>)>,
     /// Time since which the service is stopped or paused externally.
     pub stopped_externally_since: Option<Timestamp>,
     /// Current healthy run.
@@ -161,8 +163,8 @@ pub struct InFlight {
     pub verb: &'static str,
     /// Time of the submission.
     pub since: Timestamp,
-    /// Of a start: start time of the newest earlier run known at the submission. The informer may report the new run
-    /// before the call returns.
+    /// For a start: start time of the newest run at the submission. The watch may report the new run before the call
+    /// returns.
     pub run_before: Option<Timestamp>,
 }
 

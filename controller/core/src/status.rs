@@ -37,9 +37,9 @@ mod wait;
 mod tests;
 
 pub use error::breaker::status as breaker;
-pub use error::engine_unavailable::{lasting, unavailable};
+pub use error::engine_unavailable::{unavailable, with_kept_retry_after};
 pub use error::{code_of, error_id, unwritable};
-pub use orphan::{leftovers, orphan_errors, orphans};
+pub use orphan::{orphan_errors, orphans, remaining_objects};
 pub use port::env_file;
 pub use wait::describe_wait;
 
@@ -53,7 +53,7 @@ pub struct StatusInput<'a> {
     /// Current content of the file if it is rejected; the accepted revision keeps running.
     pub rejected: Option<Rejection<'a>>,
     /// Other files that claim the name of the environment.
-    pub rivals: &'a [Rejection<'a>],
+    pub conflicting_specs: &'a [Rejection<'a>],
     /// Warnings about an accepted file.
     pub warnings: &'a [Diagnostic],
     /// Requests of people and agents.
@@ -146,7 +146,7 @@ pub fn environment(input: &StatusInput<'_>) -> EnvironmentStatus {
             .plan
             .and_then(|plan| plan.revision.as_ref())
             .map(ToString::to_string),
-        last_good_revision: input.history.last_good.as_ref().map(ToString::to_string),
+        last_good_revision: input.history.last_ready.as_ref().map(ToString::to_string),
         phase,
         conditions: condition::all(input, phase, &services),
         port_mappings: services
@@ -168,7 +168,7 @@ pub fn environment(input: &StatusInput<'_>) -> EnvironmentStatus {
             .unwrap_or_default(),
         tests: users::tests(input),
         holds: users::holds(input),
-        restarts_during_run: restarts_during_run(input),
+        disruption_count: disruption_count(input),
         mode: input.mode,
         breaker: error::breaker::of_environment(input.breakers, input.env),
         stale: !input.engine.synced || !input.breakers.engine().is_closed(),
@@ -206,12 +206,12 @@ pub fn spec_errors(
 }
 
 /// Number of disruptions of the current test, or of the last one.
-fn restarts_during_run(input: &StatusInput<'_>) -> u32 {
+fn disruption_count(input: &StatusInput<'_>) -> u32 {
     let all = &input.history.disruptions;
     let count = |is: &dyn Fn(&Disruption) -> bool| {
         u32::try_from(all.iter().filter(|found| is(found)).count()).unwrap_or(u32::MAX)
     };
-    if let Some(lease) = input.requests.lease(input.env, input.now) {
+    if let Some(lease) = input.requests.test_lease(input.env, input.now) {
         return count(&|found| found.at >= lease.since);
     }
     match all.last() {

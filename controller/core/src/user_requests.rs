@@ -18,7 +18,8 @@ pub struct UserRequests {
     /// Holds on environments and services.
     pub holds: Vec<Hold>,
     /// Leases of running tests.
-    pub leases: Vec<TestLease>,
+    #[serde(rename = "leases")]
+    pub test_leases: Vec<TestLease>,
     /// Projects whose orphans are removed regardless of the settings, each with the end of that permission.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub orphan_removal_until: BTreeMap<String, Timestamp>,
@@ -36,7 +37,7 @@ pub struct Restrictions {
     /// Reason of mode `Safe`, in which no action is performed; `None` in other modes.
     pub safe_mode_reason: Option<String>,
     /// Undesired environments that an unreadable spec file may describe. Argus does not remove them.
-    pub incomplete: BTreeSet<EnvName>,
+    pub protected: BTreeSet<EnvName>,
 }
 
 /// Hold: Argus does not change the environment or service.
@@ -103,8 +104,8 @@ impl UserRequests {
     }
 
     /// Returns the test lease of an environment that ends last.
-    pub fn lease(&self, env: &EnvName, now: Timestamp) -> Option<&TestLease> {
-        self.leases
+    pub fn test_lease(&self, env: &EnvName, now: Timestamp) -> Option<&TestLease> {
+        self.test_leases
             .iter()
             .filter(|lease| lease.environment == *env && lease.until > now)
             .max_by_key(|lease| lease.until)
@@ -113,16 +114,16 @@ impl UserRequests {
     /// Starts a test, or restarts it with a new lease.
     pub fn begin(&mut self, lease: TestLease) {
         self.end(&lease.environment, &lease.case);
-        self.leases.push(lease);
+        self.test_leases.push(lease);
     }
 
     /// Ends a test and returns its lease, if it had one.
     pub fn end(&mut self, env: &EnvName, case: &str) -> Option<TestLease> {
         let at = self
-            .leases
+            .test_leases
             .iter()
             .position(|lease| lease.environment == *env && lease.case == case)?;
-        Some(self.leases.remove(at))
+        Some(self.test_leases.remove(at))
     }
 
     /// Adds a hold, which replaces an earlier hold on the same subject.
@@ -143,14 +144,14 @@ impl UserRequests {
     /// Removes ended requests. An expired test lease stays for one hour, so that its test can still be ended.
     pub fn expire(&mut self, now: Timestamp) {
         self.holds.retain(|hold| is_active(hold.until, now));
-        self.leases.retain(|lease| lease.until + EXPIRED_LIMIT > now);
+        self.test_leases.retain(|lease| lease.until + EXPIRED_LIMIT > now);
         self.orphan_removal_until.retain(|_, until| *until > now);
     }
 
     /// Returns the next time at which a request ends.
     pub fn next_end(&self, now: Timestamp) -> Option<Timestamp> {
         let holds = self.holds.iter().filter_map(|hold| hold.until);
-        let leases = self.leases.iter().map(|lease| lease.until);
+        let leases = self.test_leases.iter().map(|lease| lease.until);
         let cleaning = self.orphan_removal_until.values().copied();
         holds.chain(leases).chain(cleaning).filter(|end| *end > now).min()
     }
@@ -211,7 +212,7 @@ mod tests {
             "leases":[{"environment":"shop","case":"a","since":0,"until":10}]}"#;
         let requests: UserRequests = serde_json::from_str(stored).unwrap();
         assert_eq!(
-            (&requests.holds[0].holder, &requests.leases[0].purpose),
+            (&requests.holds[0].holder, &requests.test_leases[0].purpose),
             (&None, &None)
         );
         let again: UserRequests = serde_json::from_str(&serde_json::to_string(&requests).unwrap()).unwrap();
@@ -232,10 +233,10 @@ mod tests {
         requests.begin(lease("a", 10));
         requests.begin(lease("b", 20));
         requests.begin(lease("a", 15));
-        assert_eq!(requests.leases.len(), 2, "restarted, not added twice");
+        assert_eq!(requests.test_leases.len(), 2, "restarted, not added twice");
         let current = |requests: &UserRequests, at| {
             requests
-                .lease(&env("shop"), Timestamp(at))
+                .test_lease(&env("shop"), Timestamp(at))
                 .map(|lease| lease.case.clone())
         };
         assert_eq!(current(&requests, 5).as_deref(), Some("b"));
@@ -244,7 +245,7 @@ mod tests {
         assert_eq!(current(&requests, 14).as_deref(), Some("a"));
         assert_eq!(current(&requests, 15), None);
         requests.expire(Timestamp(15));
-        assert_eq!(requests.leases.len(), 1, "it can still be ended");
+        assert_eq!(requests.test_leases.len(), 1, "it can still be ended");
         assert_eq!(requests.next_end(Timestamp(15)), None);
         requests.expire(Timestamp(15) + EXPIRED_LIMIT);
         assert_eq!(requests, UserRequests::default());

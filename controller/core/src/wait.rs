@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use crate::action::{ActionFailure, Subject};
 use crate::desired::Condition;
 use crate::ident::{EnvName, ProtocolPort, ResourceName, ServiceName};
-use crate::lease::{ControllerLease, Leases};
+use crate::lease::{ControllerLease, ControllerLeases};
 use crate::outcome::PortOwner;
 use crate::time::Timestamp;
 
@@ -56,13 +56,14 @@ pub enum WaitingOn {
     /// The own controller lease does not claim the environment yet, or has expired.
     ControllerLease,
     /// Another live controller owns the environment or the object.
-    Leased {
+    #[serde(rename = "leased")]
+    LeaseHeldByOther {
         /// Owning controller.
         holder: LeaseHolder,
         /// Time of the next check; `None` until the lease of that controller ends.
         until: Option<Timestamp>,
     },
-    /// An action on the subject is in flight.
+    /// An action on the subject is in flight, or the watch inspects its container (verb `inspect`).
     InFlight {
         /// Verb of the action.
         verb: String,
@@ -163,9 +164,11 @@ pub enum WaitingOn {
         why: String,
     },
     /// The restart policy disables restarts.
-    NotRestarted,
+    #[serde(rename = "notRestarted")]
+    RestartsDisabled,
     /// Strategy `fail`: the host port is taken.
-    Port {
+    #[serde(rename = "port")]
+    PortTaken {
         /// Taken port.
         port: ProtocolPort,
         /// Owner of the port.
@@ -174,14 +177,16 @@ pub enum WaitingOn {
         until: Timestamp,
     },
     /// No port of the range is free.
-    Ports {
+    #[serde(rename = "ports")]
+    PortsExhausted {
         /// Number of ports in the range.
         tried: u32,
         /// Time of the retry.
         until: Timestamp,
     },
     /// A container or network of another owner has the name.
-    Name {
+    #[serde(rename = "name")]
+    NameTaken {
         /// Taken name.
         name: String,
         /// Object that has the name.
@@ -236,7 +241,7 @@ pub struct LeaseHolder {
 
 impl LeaseHolder {
     /// Describes the holder of a lease.
-    pub fn of(lease: &ControllerLease, leases: &Leases) -> Self {
+    pub fn of(lease: &ControllerLease, leases: &ControllerLeases) -> Self {
         Self {
             controller: lease.spec.controller.clone(),
             run: lease.spec.run.clone(),
@@ -257,7 +262,7 @@ impl WaitingOn {
                 | Self::Halted { .. }
                 | Self::NotRunnable { .. }
                 | Self::NoHealthcheck
-                | Self::NotRestarted
+                | Self::RestartsDisabled
         )
     }
 
@@ -273,9 +278,9 @@ impl WaitingOn {
             | Self::RelistPending { until }
             | Self::Backoff { until, .. }
             | Self::Retry { until, .. }
-            | Self::Port { until, .. }
-            | Self::Ports { until, .. }
-            | Self::Name { until, .. }
+            | Self::PortTaken { until, .. }
+            | Self::PortsExhausted { until, .. }
+            | Self::NameTaken { until, .. }
             | Self::StoppedExternally { until }
             | Self::RateLimited { until }
             | Self::RampUp { until, .. }
@@ -285,7 +290,7 @@ impl WaitingOn {
             | Self::Held { until, .. }
             | Self::Breaker { until, .. }
             | Self::Preflight { until, .. }
-            | Self::Leased { until, .. } => *until,
+            | Self::LeaseHeldByOther { until, .. } => *until,
             Self::Engine { .. }
             | Self::Specs
             | Self::Safe { .. }
@@ -302,7 +307,7 @@ impl WaitingOn {
             | Self::Halted { .. }
             | Self::NotRunnable { .. }
             | Self::NoHealthcheck
-            | Self::NotRestarted
+            | Self::RestartsDisabled
             | Self::SpecPending
             | Self::Containers
             | Self::Removal => None,

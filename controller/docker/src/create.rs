@@ -47,7 +47,7 @@ pub(crate) fn container_body(spec: &ContainerSpec) -> models::ContainerCreateBod
 
 fn host_config(spec: &ContainerSpec) -> models::HostConfig {
     let memory = spec.memory.map(|bytes| i64::try_from(bytes).unwrap_or(i64::MAX));
-    let confined = &spec.confinement;
+    let confined = &spec.container_limits;
     models::HostConfig {
         // Without an init, a PID 1 that ignores SIGTERM delays each restart of the engine by ten seconds.
         init: Some(confined.init),

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use argus_core::action::Binding;
-use argus_core::desired::Confinement;
+use argus_core::desired::ContainerLimits;
 use argus_core::ident::{Protocol, ResourceName};
 use serde_json::{Value, json};
 
@@ -28,7 +28,7 @@ fn minimal() -> ContainerSpec {
         memory: None,
         nano_cpus: None,
         stop_grace: Duration::from_secs(10),
-        confinement: Confinement::default(),
+        container_limits: ContainerLimits::default(),
     }
 }
 
@@ -75,7 +75,7 @@ fn a_minimal_container_is_safe_by_default() {
 #[test]
 fn a_spec_can_set_the_confinement_of_its_containers() {
     let loose = ContainerSpec {
-        confinement: Confinement {
+        container_limits: ContainerLimits {
             init: false,
             no_new_privileges: false,
             pids_limit: 64,

@@ -5,7 +5,7 @@ mod sockets;
 use std::collections::{BTreeMap, BTreeSet};
 
 use argus_core::ident::{ContainerId, Protocol, ProtocolPort};
-use argus_core::labels::Owner;
+use argus_core::labels::ObjectLabels;
 use argus_core::outcome::PortOwner;
 use bollard::models::{ContainerSummary, PortSummaryTypeEnum};
 use bollard::query_parameters::ListContainersOptionsBuilder;
@@ -110,7 +110,7 @@ fn ports_of(summary: ContainerSummary) -> Vec<(ProtocolPort, PortOwner)> {
         return Vec::new();
     };
     let container = found.container;
-    let owner = match Owner::read(&container.labels) {
+    let owner = match ObjectLabels::read(&container.labels) {
         Some(owner) => PortOwner::Environment {
             environment: owner.environment.to_string(),
             service: owner

@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use argus_core::ident::{ContainerId, NetworkId};
-use argus_core::labels::{MANAGED, Owner};
+use argus_core::labels::{MANAGED, ObjectLabels};
 use argus_core::observed::Container;
 use argus_core::outcome::ActionError;
 use bollard::models;
@@ -153,7 +153,10 @@ pub(crate) async fn has_inherited_labels(shared: &Shared, container: &Container,
 }
 
 /// Owner of an inspected container; `None` for one that Argus did not create.
-pub(crate) async fn find_owner(shared: &Shared, inspected: &Inspected) -> Result<Option<Owner>, ActionError> {
+pub(crate) async fn find_owner(
+    shared: &Shared,
+    inspected: &Inspected,
+) -> Result<Option<ObjectLabels>, ActionError> {
     let Some(owner) = inspected.container.owner() else {
         return Ok(None);
     };
@@ -169,7 +172,7 @@ pub(crate) async fn inspect_owned_network(
     let Some(found) = inspect_network(shared, id.as_str()).await? else {
         return Ok(None);
     };
-    match Owner::read(&inspect::to_btree_map(found.labels.clone())) {
+    match ObjectLabels::read(&inspect::to_btree_map(found.labels.clone())) {
         Some(_) => Ok(Some(found)),
         None => Err(ActionError::NotOwned(format!(
             "network `{}`",

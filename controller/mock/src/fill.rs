@@ -1,6 +1,6 @@
 //! Templates in responses: `{{request.…}}`, `{{timestamp}}`, `{{uuid}}` and `{{date}}` in strings.
 
-use argus_core::desired::template::{Segment, has_slots, pieces};
+use argus_core::desired::template::{Segment, has_placeholders, segments};
 use argus_core::time::Timestamp;
 use serde_json::{Map, Value};
 
@@ -28,7 +28,7 @@ pub(crate) struct TemplateContext<'a> {
 /// Returns true if a string in the value contains a template.
 pub(crate) fn is_template(value: &Value) -> bool {
     match value {
-        Value::String(text) => has_slots(text),
+        Value::String(text) => has_placeholders(text),
         Value::Array(items) => items.iter().any(is_template),
         Value::Object(map) => map.values().any(is_template),
         Value::Null | Value::Bool(_) | Value::Number(_) => false,
@@ -40,7 +40,7 @@ impl TemplateContext<'_> {
     /// template stays unchanged. All `{{uuid}}` of one request are equal.
     pub(crate) fn fill(&self, value: &Value) -> Value {
         match value {
-            Value::String(text) => match pieces(text).as_slice() {
+            Value::String(text) => match segments(text).as_slice() {
                 [Segment::Template(slot, _)] => self.value(slot).unwrap_or_else(|| value.clone()),
                 _ => Value::String(self.text(text)),
             },
@@ -63,7 +63,7 @@ impl TemplateContext<'_> {
                 Some(other) => other.to_string(),
             },
         };
-        pieces(text).into_iter().map(piece).collect()
+        segments(text).into_iter().map(piece).collect()
     }
 
     fn value(&self, slot: &str) -> Option<Value> {

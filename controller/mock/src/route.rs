@@ -214,11 +214,11 @@ fn check_route(route: &MockRoute, at: &str, diagnostics: &mut Vec<Diagnostic>) {
 
 /// Adds a warning for each template that no request can resolve.
 fn check_templates(value: &serde_json::Value, names: &[&str], at: &str, diagnostics: &mut Vec<Diagnostic>) {
-    use argus_core::desired::template::{Segment, pieces};
+    use argus_core::desired::template::{Segment, segments};
     use serde_json::Value;
     match value {
         Value::String(text) => {
-            for piece in pieces(text) {
+            for piece in segments(text) {
                 let Segment::Template(slot, raw) = piece else {
                     continue;
                 };

@@ -181,7 +181,8 @@ pub struct TestReport {
     #[serde(default, rename = "expired", skip_serializing_if = "Option::is_none")]
     pub lease_ended_at: Option<String>,
     /// Number of service failures during the test.
-    pub restarts_during_run: usize,
+    #[serde(rename = "restartsDuringRun")]
+    pub disruption_count: usize,
     /// Each failure with its attribution.
     pub disruptions: Vec<Disruption>,
 }

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use argus_backend::{Backend, PROGRESS_TIMEOUT};
-use argus_core::connectivity::{CheckKey, CheckResults, ConnectivityCheck, LinkResult, Topology};
+use argus_core::connectivity::{CheckKey, CheckResults, ConnectivityCheck, ConnectivityInput, LinkResult};
 use argus_core::desired::Accepted;
 use argus_core::ident::EnvName;
 use argus_core::mode::Mode;
@@ -53,8 +53,8 @@ struct TopologyInputs {
 }
 
 impl TopologyInputs {
-    fn topology(&self, engine_returned_at: Option<Timestamp>) -> Topology<'_> {
-        Topology {
+    fn topology(&self, engine_returned_at: Option<Timestamp>) -> ConnectivityInput<'_> {
+        ConnectivityInput {
             desired: &self.accepted.0.desired,
             observed: &self.observed.0,
             hashes: Some(&self.plan.0.hashes),

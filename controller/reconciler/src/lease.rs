@@ -2,7 +2,7 @@
 //! stop.
 //!
 //! It is the only writer of the lease of this controller. Every call also returns the leases of other controllers, which the task
-//! publishes as [`Leases`].
+//! publishes as [`ControllerLeases`].
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use argus_backend::Backend;
 use argus_core::ident::EnvName;
-use argus_core::lease::{ControllerLease, LeaseSpec, Leases, OwnIdentity};
+use argus_core::lease::{ControllerLease, ControllerLeases, LeaseSpec, ProcessIdentity};
 use argus_core::observed::{Observed, Store};
 use argus_core::outcome::ActionError;
 use argus_core::plan::ControllerIdentity;
@@ -33,7 +33,7 @@ const RETRY_DELAY: Duration = Duration::from_secs(1);
 /// Identity of the lease holder, and the lifetime of its lease.
 #[derive(Debug, Clone)]
 pub(crate) struct OwnLease {
-    pub(crate) identity: OwnIdentity,
+    pub(crate) identity: ProcessIdentity,
     pub(crate) host: String,
     pub(crate) pid: u32,
     pub(crate) pid_namespace: String,
@@ -45,7 +45,7 @@ impl OwnLease {
     /// Lease of this process on this state directory.
     pub(crate) fn new(identity: &ControllerIdentity, state_dir_id: String, ttl: Duration) -> Self {
         Self {
-            identity: OwnIdentity {
+            identity: ProcessIdentity {
                 controller: identity.controller.clone(),
                 run: identity.run.clone(),
                 state_dir: state_dir_id,
@@ -72,7 +72,7 @@ struct LeaseTask<B> {
     backend: Arc<B>,
     own_lease: OwnLease,
     inputs: LeaseInputs,
-    leases: watch::Sender<Leases>,
+    leases: watch::Sender<ControllerLeases>,
     clock: Clock,
     /// Time and claims of the last written lease.
     last_renewal: Option<(Timestamp, BTreeSet<EnvName>)>,
@@ -83,7 +83,7 @@ pub(crate) async fn run<B: Backend>(
     backend: Arc<B>,
     own_lease: OwnLease,
     inputs: LeaseInputs,
-    leases: watch::Sender<Leases>,
+    leases: watch::Sender<ControllerLeases>,
     clock: Clock,
     stop: CancellationToken,
 ) {
@@ -113,7 +113,7 @@ impl<B: Backend> LeaseTask<B> {
             let next = if self.inputs.stores.borrow_and_update().is_reachable() {
                 self.read_or_renew().await
             } else {
-                self.leases.send_if_modified(Leases::on_unreachable);
+                self.leases.send_if_modified(ControllerLeases::on_unreachable);
                 None
             };
             self.wait(next).await;

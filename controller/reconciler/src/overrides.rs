@@ -220,7 +220,7 @@ impl Overrides {
             started: lease.since.to_string(),
             ended: inputs.now.to_string(),
             lease_ended_at: (lease.until <= inputs.now).then(|| lease.until.to_string()),
-            restarts_during_run: disruptions.len(),
+            disruption_count: disruptions.len(),
             disruptions,
         }))
     }
@@ -343,7 +343,7 @@ impl Overrides {
                 .state
                 .environments
                 .get(env)
-                .is_some_and(|history| history.last_good.as_ref() == Some(revision));
+                .is_some_and(|history| history.last_ready.as_ref() == Some(revision));
             let good_revisions = self.known_good.get(env).map(Vec::as_slice).unwrap_or_default();
             let last = good_revisions
                 .last()

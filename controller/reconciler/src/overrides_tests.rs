@@ -137,7 +137,7 @@ impl Fixture {
             .effective(&self.specs)
             .unwrap_or_else(|| self.specs.environments.clone());
         let history = self.state.environments.get_mut(&env("shop")).unwrap();
-        history.last_good = Some(desired[&env("shop")].desired.revision.clone());
+        history.last_ready = Some(desired[&env("shop")].desired.revision.clone());
         let inputs = OverrideInputs {
             specs: &self.specs,
             store: &self.store,
@@ -232,7 +232,7 @@ fn expired_environment_stays_until_its_test_ends() {
     let mut fixture = Fixture::with(&accepted("web:1", "argus: { ttl: 60s }\n"));
     let begin = begin_test(600);
     assert!(matches!(fixture.apply(&begin), Ok(Reply::TestLease(_))));
-    let until = fixture.overrides.requests.leases[0].until;
+    let until = fixture.overrides.requests.test_leases[0].until;
     let expiry = fixture.now + Duration::from_secs(60);
     assert_eq!(
         fixture.expire(expiry),
@@ -301,7 +301,7 @@ fn failed_optional_service_causes_no_rollback() {
         fixture.ready();
         fixture.file(&two);
         let history = fixture.state.environments.get_mut(&env("shop")).unwrap();
-        history.last_good = Some(two.desired.revision.clone());
+        history.last_ready = Some(two.desired.revision.clone());
         let container = argus_core::ident::ContainerId::new("a").unwrap();
         let web = two.desired.services.keys().next().unwrap();
         let web = history.services.entry(web.clone()).or_default();
@@ -459,7 +459,7 @@ fn test_report_contains_failures_of_its_own_time() {
     let Ok(Reply::Test(report)) = fixture.apply(&end) else {
         panic!("it ran")
     };
-    assert_eq!((report.restarts_during_run, report.disruptions.len()), (2, 2));
+    assert_eq!((report.disruption_count, report.disruptions.len()), (2, 2));
     assert_eq!(report.disruptions[0].at, Timestamp(11_000));
     assert!(
         report
@@ -494,7 +494,7 @@ fn test_past_its_lease_still_has_a_report() {
             fixture
                 .overrides
                 .requests
-                .lease(&env("shop"), fixture.now)
+                .test_lease(&env("shop"), fixture.now)
                 .is_none()
         );
         assert_eq!(
@@ -506,7 +506,7 @@ fn test_past_its_lease_still_has_a_report() {
             Ok(Reply::Test(report)) if is_reported => {
                 assert_eq!(report.lease_ended_at, Some(Timestamp(160_000).to_string()));
                 assert_eq!(
-                    report.restarts_during_run, 1,
+                    report.disruption_count, 1,
                     "failures after the lease do not count"
                 );
             }

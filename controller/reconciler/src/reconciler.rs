@@ -11,7 +11,7 @@ use std::time::Duration;
 use argus_backend::Backend;
 use argus_core::connectivity::CheckResults;
 use argus_core::ident::EnvName;
-use argus_core::lease::Leases;
+use argus_core::lease::ControllerLeases;
 use argus_core::observed::Store;
 use argus_core::plan::Plan;
 use argus_core::preflight::PreflightSnapshot;
@@ -66,7 +66,7 @@ pub(crate) struct InputChannels {
     pub(crate) stores: watch::Receiver<Arc<Store>>,
     pub(crate) healths: watch::Receiver<Arc<HealthStates>>,
     pub(crate) journal: watch::Receiver<JournalHealth>,
-    pub(crate) leases: watch::Receiver<Leases>,
+    pub(crate) leases: watch::Receiver<ControllerLeases>,
     pub(crate) preflights: watch::Receiver<Arc<PreflightSnapshot>>,
     pub(crate) links: watch::Receiver<Arc<CheckResults>>,
     pub(crate) commands: mpsc::Receiver<Request>,

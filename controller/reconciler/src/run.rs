@@ -12,7 +12,7 @@ use std::time::Duration;
 use argus_backend::Backend;
 use argus_core::action::Deadlines;
 use argus_core::desired::BreakerSettings;
-use argus_core::lease::Leases;
+use argus_core::lease::ControllerLeases;
 use argus_core::plan::ControllerIdentity;
 use argus_core::reconcile::Planner;
 use argus_core::state::PlannerState;
@@ -209,7 +209,7 @@ impl Controller {
         let (healths, healths_seen) = watch::channel(Arc::default());
         let (persisted_specs, persisted_specs_seen) = watch::channel(persisted_specs);
         let own_lease = lease::OwnLease::new(&identity, state_dir_id, options.lease_ttl);
-        let (leases, leases_seen) = watch::channel(Leases::of(own_lease.identity.clone()));
+        let (leases, leases_seen) = watch::channel(ControllerLeases::of(own_lease.identity.clone()));
         let planner_state = PlannerState {
             environments: persisted.environments.clone(),
             breakers: BreakerRegistry::new(options.engine_breaker),

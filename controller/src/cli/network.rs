@@ -1,6 +1,6 @@
 //! `argus network`: shows the last results of the connectivity checks of an environment, or repeats the checks.
 
-use argus_core::connectivity::{Topology, errors, matrix};
+use argus_core::connectivity::{ConnectivityInput, errors, matrix};
 use argus_core::ident::EnvName;
 use argus_core::probe::HealthStates;
 use argus_crds::error::{Code, Reason, StructuredError};
@@ -117,7 +117,7 @@ pub(crate) async fn check_now(settings: &Settings, env: &EnvName) -> Result<Netw
     let mut observer = EngineObserver::open(collector.docker(), Some([env.clone()].into())).await?;
     observer.inspect().await?;
     let (nothing, health) = (std::sync::Arc::default(), HealthStates::new());
-    let topology = Topology {
+    let topology = ConnectivityInput {
         desired: &accepted.desired,
         observed: observer.store.of(env).unwrap_or(&nothing),
         hashes: None,

@@ -40,7 +40,7 @@ impl Probe {
                 output::print_json(&DiskFact {
                     free: found.f_bavail * found.f_frsize,
                     total: found.f_blocks * found.f_frsize,
-                    files_free: (found.f_files > 0).then_some(found.f_favail),
+                    free_inodes: (found.f_files > 0).then_some(found.f_favail),
                     path,
                     reclaimable: None,
                 })?;

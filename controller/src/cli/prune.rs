@@ -110,12 +110,12 @@ pub(crate) async fn create_report(settings: &Settings, images_only: bool) -> Res
             .map_err(|error| engine_failure("cannot measure the build cache", &error))?
     };
     let (wanted, known) = list_used_images(&collector, settings).await?;
-    let mut dead = unused_images(&images, &wanted);
+    let mut unused = unused_images(&images, &wanted);
     // An unreadable spec may use any tagged image, so only untagged images are removed.
-    dead.retain(|image| known || image.tags.is_empty());
-    let freed = freed_bytes(&images, &dead);
+    unused.retain(|image| known || image.tags.is_empty());
+    let freed = freed_bytes(&images, &unused);
     Ok(PruneReport {
-        images: dead.into_iter().map(create_row).collect(),
+        images: unused.into_iter().map(create_row).collect(),
         images_bytes: freed,
         build_cache_bytes: cache,
         total_bytes: freed.saturating_add(cache),

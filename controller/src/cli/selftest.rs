@@ -231,7 +231,7 @@ async fn remove_environment(
 /// Actions that remove the remaining resources: containers first, then networks.
 fn list_remaining_actions(observer: &EngineObserver, test_env: &TestEnvironment) -> Vec<Action> {
     let names = [test_env.env().clone(), test_env.foreign_env()];
-    let ours = |owner: Option<argus_core::labels::Owner>| {
+    let ours = |owner: Option<argus_core::labels::ObjectLabels>| {
         owner.is_some_and(|owner| names.contains(&owner.environment))
     };
     let store = &observer.store;

@@ -127,7 +127,7 @@ pub(crate) fn format_report(report: &TestReport) -> String {
     let TestReport {
         environment,
         case,
-        restarts_during_run: count,
+        disruption_count: count,
         ..
     } = report;
     let failures = output::format_count(*count, "failure");
@@ -181,7 +181,7 @@ mod tests {
                 started: String::new(),
                 ended: String::new(),
                 lease_ended_at: None,
-                restarts_during_run: count,
+                disruption_count: count,
                 disruptions: Vec::new(),
             };
             assert!(

@@ -6,7 +6,9 @@ use std::path::PathBuf;
 
 use argus_backend::EngineInfo;
 use argus_core::desired::PreflightSettings;
-use argus_core::status::{breaker, lasting, orphan_errors, orphans, spec_errors, unavailable, unwritable};
+use argus_core::status::{
+    breaker, orphan_errors, orphans, spec_errors, unavailable, unwritable, with_kept_retry_after,
+};
 use argus_core::time::Timestamp;
 use argus_crds::error::StructuredError;
 use argus_crds::status::{
@@ -167,7 +169,7 @@ fn list_errors(
     let mut errors = Vec::new();
     if !snapshot.store.is_reachable() && !snapshot.store.unreachable_reason().is_empty() {
         let engine = super::engine_view(snapshot, about);
-        let error = lasting(
+        let error = with_kept_retry_after(
             unavailable(&engine, snapshot.engine_problem(), snapshot.as_of),
             previous_errors,
         );

@@ -9,11 +9,11 @@ use argus_core::desired::hash::revision_of;
 use argus_core::desired::{Accepted, Desired};
 use argus_core::ident::EnvName;
 use argus_core::ident::PortMap;
-use argus_core::lease::Leases;
+use argus_core::lease::ControllerLeases;
 use argus_core::observed::{ContainerState, Object, Store, WatchEvent};
 use argus_core::plan::ControllerIdentity;
 use argus_core::plan::render;
-use argus_core::probe::{Health, HealthStates, ProbeStatus};
+use argus_core::probe::{HealthStates, ProbeResults, ProbeStatus};
 use argus_core::reconcile::forecast::apply_action;
 use argus_core::reconcile::{Inputs, Planner, ReconcileResult};
 use argus_core::state::PlannerState;
@@ -90,7 +90,7 @@ impl PlannerFixture {
 
     fn turn(&self, planner: &mut Planner) -> ReconcileResult {
         planner.reconcile(&Inputs {
-            leases: &Leases::default(),
+            leases: &ControllerLeases::default(),
             requests: &UserRequests::default(),
             specs: &self.specs,
             preflight: None,
@@ -106,14 +106,14 @@ impl PlannerFixture {
         let mut number = 0;
         for _ in 0..1_000 {
             let turn = self.turn(planner);
-            for step in &turn.actions {
+            for step in &turn.steps {
                 number += 1;
                 let done = apply_action(&mut self.store, &step.action, self.now, number);
                 planner.finished(step, &Ok(done), &self.store, self.now);
             }
             let probed = self.probe();
             match turn.wake_at {
-                _ if !turn.actions.is_empty() || probed => self.now = self.now + Duration::from_millis(1),
+                _ if !turn.steps.is_empty() || probed => self.now = self.now + Duration::from_millis(1),
                 Some(at) if at > self.now => self.now = at,
                 _ => return,
             }
@@ -129,11 +129,11 @@ impl PlannerFixture {
             .containers()
             .filter(|found| found.state == ContainerState::Running)
         {
-            let seen = Health {
+            let seen = ProbeResults {
                 status: ProbeStatus::Healthy,
                 since: self.now,
                 started_at: container.inspect.as_ref().and_then(|facts| facts.started_at),
-                ..Health::default()
+                ..ProbeResults::default()
             };
             self.health.entry(container.id.clone()).or_insert(seen);
         }
@@ -172,7 +172,7 @@ fn at_rest(figures: &mut Vec<Figure>) {
         assert_eq!(fixture.containers(), environments * 10, "all containers run");
         let took = milliseconds(300, || {
             let turn = fixture.turn(&mut planner);
-            assert!(turn.actions.is_empty(), "nothing left to do: {:?}", turn.actions);
+            assert!(turn.steps.is_empty(), "nothing left to do: {:?}", turn.steps);
             turn
         });
         let what = format!(
@@ -198,7 +198,7 @@ fn one_changed(fixture: &mut PlannerFixture, planner: &mut Planner, figures: &mu
             .apply(WatchEvent::Apply(Object::Container(Arc::new(changed))));
         let (time, turn) = wait::timed(|| fixture.turn(planner));
         took.push(time.as_secs_f64() * 1e3);
-        assert!(turn.actions.is_empty(), "nothing left to do: {:?}", turn.actions);
+        assert!(turn.steps.is_empty(), "nothing left to do: {:?}", turn.steps);
         let again = turn
             .plans
             .iter()
@@ -225,9 +225,9 @@ fn from_scratch(figures: &mut Vec<Figure>) {
     let took = milliseconds(9, || {
         let turn = fixture.turn(&mut fresh(&memory));
         assert!(
-            turn.actions.is_empty(),
+            turn.steps.is_empty(),
             "nothing left to do: {:?}",
-            turn.actions.first()
+            turn.steps.first()
         );
         turn
     });
@@ -248,6 +248,6 @@ fn pieces(figures: &mut Vec<Figure>) {
     );
     piece(
         "render and hash 10 services",
-        milliseconds(300, || render::environment(&ten, &PortMap::new(), &site())),
+        milliseconds(300, || render::render_all(&ten, &PortMap::new(), &site())),
     );
 }

@@ -12,7 +12,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use argus_backend::{Backend, LogQuery, Progress};
 use argus_core::action::{Action, Binding, ContainerSpec};
-use argus_core::desired::{Build, Confinement, Mount};
+use argus_core::desired::{Build, ContainerLimits, Mount};
 use argus_core::ident::{ContainerId, Hash, NetworkId, Protocol, ProtocolPort, ResourceName};
 use argus_core::observed::{Container, ContainerState, Store, WatchEvent};
 use argus_core::outcome::{ActionError, Done, PortOwner};
@@ -86,9 +86,9 @@ fn spec(env: &str, service: &str) -> ContainerSpec {
         memory: Some(32 << 20),
         nano_cpus: Some(500_000_000),
         stop_grace: Duration::from_secs(2),
-        confinement: Confinement {
+        container_limits: ContainerLimits {
             pids_limit: 100,
-            ..Confinement::default()
+            ..ContainerLimits::default()
         },
     }
 }

@@ -17,7 +17,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use argus_backend::Backend as _;
 use argus_core::action::{Action, ContainerSpec};
-use argus_core::desired::{Confinement, Mount};
+use argus_core::desired::{ContainerLimits, Mount};
 use argus_core::ident::{ContainerId, ResourceName};
 use argus_core::outcome::{ActionError, Done};
 use argus_core::time::Timestamp;
@@ -250,7 +250,7 @@ async fn create(docker: &Docker, called: &str, source: &Path) -> Result<Containe
         memory: None,
         nano_cpus: None,
         stop_grace: Duration::from_secs(1),
-        confinement: Confinement::default(),
+        container_limits: ContainerLimits::default(),
     };
     let action = Action::CreateContainer {
         name: name(called),

@@ -9,12 +9,12 @@ use argus_core::desired::admit::{SpecContext, admit};
 use argus_core::desired::{Accepted, Desired};
 use argus_core::ident::PortMap;
 use argus_core::ident::{ContainerId, EnvName, NetworkId, ServiceName};
-use argus_core::lease::Leases;
+use argus_core::lease::ControllerLeases;
 use argus_core::observed::{Network, Object, ObjectId, Store, Volume, WatchEvent};
 use argus_core::outcome::Done;
 use argus_core::plan::ControllerIdentity;
 use argus_core::plan::{Plan, port};
-use argus_core::probe::{Health, HealthStates, ProbeStatus};
+use argus_core::probe::{HealthStates, ProbeResults, ProbeStatus};
 use argus_core::reconcile::{Inputs, Planner, ReconcileResult};
 use argus_core::state::PlannerState;
 use argus_core::status::plan_text;
@@ -252,7 +252,7 @@ impl GoldenFixture {
     /// Ports of a created container: the stored ones, then the wanted ones, then the one in the line.
     pub(crate) fn ports(&self, env: &EnvName, service: &ServiceName, output: Option<&str>) -> PortMap {
         let kept = self.memory.environments.get(env).cloned().unwrap_or_default();
-        let no_one = port::Claims::new();
+        let no_one = port::PortReservations::new();
         let mut ports = port::assign(&self.written[env], &kept, &no_one, &BTreeMap::new(), self.now).ports;
         ports.extend(output.and_then(|output| objects::pair(service, output)));
         ports
@@ -310,12 +310,12 @@ impl GoldenFixture {
         let (since, output) = (self.now, String::new());
         self.health.insert(
             id,
-            Health {
+            ProbeResults {
                 status: verdict,
                 since,
                 started_at,
                 output,
-                ..Health::default()
+                ..ProbeResults::default()
             },
         );
         Ok(())
@@ -325,7 +325,7 @@ impl GoldenFixture {
     fn dead(&mut self, id: &str) -> Result<(), String> {
         let id = ContainerId::new(id).map_err(|why| why.to_string())?;
         let health = self.health.get_mut(&id).ok_or("it was not probed")?;
-        health.dead = true;
+        health.unresponsive = true;
         Ok(())
     }
 
@@ -348,7 +348,7 @@ impl GoldenFixture {
 
     fn turn(&mut self) -> ReconcileResult {
         let inputs = Inputs {
-            leases: &Leases::default(),
+            leases: &ControllerLeases::default(),
             requests: &self.requests,
             specs: &self.specs,
             preflight: None,

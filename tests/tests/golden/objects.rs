@@ -44,7 +44,7 @@ pub(crate) fn spec_of(
     site: &ControllerIdentity,
     now: Timestamp,
 ) -> Option<(ContainerSpec, SpecHash)> {
-    let (spec, hash) = render::environment(desired, ports, site).remove(service)?;
+    let (spec, hash) = render::render_all(desired, ports, site).remove(service)?;
     Some((render::stamped(&spec, &hash, desired, site, now), hash))
 }
 

@@ -10,10 +10,10 @@ use argus_core::action::{Action, Step, Subject};
 use argus_core::desired::{Accepted, Desired, Service};
 use argus_core::ident::{ContainerId, EnvName, ProtocolPort};
 use argus_core::labels::ENVIRONMENT;
-use argus_core::lease::Leases;
+use argus_core::lease::ControllerLeases;
 use argus_core::observed::{Container, ContainerState, Store};
 use argus_core::outcome::ActionError;
-use argus_core::probe::{Health, HealthStates, ProbeStatus};
+use argus_core::probe::{HealthStates, ProbeResults, ProbeStatus};
 use argus_core::reconcile::{Inputs, Planner, ReconcileResult};
 use argus_core::state::{EnvHistory, PlannerState};
 use argus_core::time::Timestamp;
@@ -234,7 +234,7 @@ impl SimFixture {
     pub(crate) fn turn(&mut self) {
         self.probe();
         let inputs = Inputs {
-            leases: &Leases::default(),
+            leases: &ControllerLeases::default(),
             requests: &self.requests,
             specs: &self.specs,
             preflight: None,
@@ -255,10 +255,10 @@ impl SimFixture {
             // The pass skipped environments that seem unchanged. A planner that skips none must find nothing more to
             // do, except what the pass schedules immediately.
             let again = Planner::new(site(), self.planner.state().clone()).reconcile(&inputs);
-            if !again.actions.is_empty() {
+            if !again.steps.is_empty() {
                 broken.push((
                     "skipped",
-                    format!("{:?}\ninstead of {:#?}", again.actions, turn.plans),
+                    format!("{:?}\ninstead of {:#?}", again.steps, turn.plans),
                 ));
             }
         }
@@ -267,7 +267,7 @@ impl SimFixture {
         let mut turn = turn;
         let down = self.journal_down;
         let (refused, begin): (Vec<_>, Vec<_>) = turn
-            .actions
+            .steps
             .iter()
             .cloned()
             .partition(|step| down && !matches!(step.action, Action::CollectEvidence { .. }));
@@ -351,11 +351,11 @@ impl SimFixture {
                     .get(&container.id)
                     .is_none_or(|seen| seen.started_at != started_at || seen.status != verdict)
             {
-                let seen = Health {
+                let seen = ProbeResults {
                     status: verdict,
                     since: now,
                     started_at,
-                    ..Health::default()
+                    ..ProbeResults::default()
                 };
                 self.health.insert(container.id.clone(), seen);
             }
@@ -368,14 +368,14 @@ impl SimFixture {
     fn check(&mut self, turn: &ReconcileResult) {
         let mut broken = Vec::new();
         let may_act = self.scanned && self.store.is_synced();
-        if !turn.actions.is_empty() && self.requests.restrictions.safe_mode_reason.is_some() {
-            broken.push(("safe", format!("{:?}", turn.actions)));
+        if !turn.steps.is_empty() && self.requests.restrictions.safe_mode_reason.is_some() {
+            broken.push(("safe", format!("{:?}", turn.steps)));
         }
-        if !turn.actions.is_empty() && !may_act {
-            broken.push(("blind", format!("{:?}", turn.actions)));
+        if !turn.steps.is_empty() && !may_act {
+            broken.push(("blind", format!("{:?}", turn.steps)));
         }
         let mut subjects: BTreeSet<&Subject> = self.waiting.values().map(|step| &step.subject).collect();
-        for step in &turn.actions {
+        for step in &turn.steps {
             if !subjects.insert(&step.subject) {
                 broken.push(("one action", format!("{:?}", step.subject)));
             }
@@ -447,7 +447,7 @@ impl SimFixture {
 
     /// True if nothing is in flight, expected or planned, and no wait ends automatically or by time.
     pub(crate) fn rests(&self) -> bool {
-        let idle = self.waiting.is_empty() && self.last.actions.is_empty() && self.away_until.is_none();
+        let idle = self.waiting.is_empty() && self.last.steps.is_empty() && self.away_until.is_none();
         idle && self.planner.state().expectations.is_empty()
             && self.store.is_synced()
             && self.last.plans.values().all(|plan| plan.is_settled())

@@ -9,7 +9,7 @@ use argus_core::action::{Action, Step, Subject};
 use argus_core::desired::{Accepted, Desired};
 use argus_core::ident::{ContainerId, EnvName, NetworkId};
 use argus_core::labels::{CONTROLLER, CREATED_AT, ENVIRONMENT, MANAGED, PROJECT, RUN_ID, SERVICE};
-use argus_core::lease::{LeaseSpec, Leases, OwnIdentity, Ownership, TTL};
+use argus_core::lease::{ControllerLeases, LeaseSpec, Ownership, ProcessIdentity, TTL};
 use argus_core::observed::{ContainerState, Network, Object, Store};
 use argus_core::plan::ControllerIdentity;
 use argus_core::probe::HealthStates;
@@ -32,7 +32,7 @@ struct Party {
     site: ControllerIdentity,
     note: LeaseSpec,
     planner: Planner,
-    leases: Leases,
+    leases: ControllerLeases,
     specs: BTreeMap<EnvName, Arc<Accepted>>,
     requests: UserRequests,
     waiting: BTreeMap<CallId, Step>,
@@ -61,7 +61,7 @@ impl Party {
             ttl: TTL,
             claims: BTreeMap::new(),
         };
-        let me = OwnIdentity {
+        let me = ProcessIdentity {
             controller: name.to_owned(),
             run: site.run.clone(),
             state_dir: note.state_dir.clone(),
@@ -72,7 +72,7 @@ impl Party {
             .map(|desired| (desired.env.clone(), accept(desired.clone(), now)));
         Self {
             planner: Planner::new(site.clone(), PlannerState::default()),
-            leases: Leases::of(me),
+            leases: ControllerLeases::of(me),
             site,
             note,
             specs: accepted.collect(),
@@ -143,7 +143,7 @@ impl Party {
         plan.is_some_and(|plan| {
             plan.waits
                 .iter()
-                .any(|wait| matches!(wait.on, WaitingOn::Leased { .. }))
+                .any(|wait| matches!(wait.on, WaitingOn::LeaseHeldByOther { .. }))
         })
     }
 }
@@ -230,7 +230,7 @@ impl Controllers {
             preflight: None,
             now,
         });
-        for step in &turn.actions {
+        for step in &turn.steps {
             let ticket = self.engine.begin(&step.action, now);
             party.waiting.insert(ticket, step.clone());
             party.started.push((now, step.clone()));
@@ -239,7 +239,7 @@ impl Controllers {
             self.engine.request_relist(now);
         }
         party.last = turn;
-        for step in self.parties[at].last.actions.clone() {
+        for step in self.parties[at].last.steps.clone() {
             let Some(env) = environment(&step) else { continue };
             let others = self.parties.iter().enumerate().filter(|(other, _)| *other != at);
             if let Some((_, other)) = others.into_iter().find(|(_, other)| other.has(env, now)) {

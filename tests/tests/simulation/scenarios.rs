@@ -6,9 +6,9 @@ use std::time::Duration;
 use argus_backend::sim::{ExitScript, FaultProfile, Rng};
 use argus_core::desired::Condition;
 use argus_core::ident::{Protocol, ProtocolPort};
-use argus_core::lease::Leases;
+use argus_core::lease::ControllerLeases;
 use argus_core::observed::{ContainerState, Object, Store, WatchEvent};
-use argus_core::probe::{Health, HealthStates, ProbeStatus};
+use argus_core::probe::{HealthStates, ProbeResults, ProbeStatus};
 use argus_core::reconcile::forecast::apply_action;
 use argus_core::reconcile::{Inputs, Planner};
 use argus_core::state::PlannerState;
@@ -94,7 +94,7 @@ fn rounds_to_rest(fixture: &SimFixture) -> usize {
     store.apply(WatchEvent::InitDone);
     for round in 0..1_000 {
         let turn = planner.reconcile(&Inputs {
-            leases: &Leases::default(),
+            leases: &ControllerLeases::default(),
             requests: &UserRequests::default(),
             specs: &fixture.specs,
             preflight: None,
@@ -103,14 +103,14 @@ fn rounds_to_rest(fixture: &SimFixture) -> usize {
             health: &health,
             now,
         });
-        for (number, step) in turn.actions.iter().enumerate() {
+        for (number, step) in turn.steps.iter().enumerate() {
             let done = apply_action(&mut store, &step.action, now, round * 1_000 + number);
             planner.finished(step, &Ok(done), &store, now);
         }
         let ran = finish_runs(fixture, &mut store, &mut health);
         now = match turn.wake_at {
-            Some(at) if turn.actions.is_empty() && !ran => at.max(now + Duration::from_millis(1)),
-            None if turn.actions.is_empty() && !ran => return round,
+            Some(at) if turn.steps.is_empty() && !ran => at.max(now + Duration::from_millis(1)),
+            None if turn.steps.is_empty() && !ran => return round,
             _ => now + Duration::from_millis(1),
         };
     }
@@ -144,11 +144,11 @@ fn finish_runs(fixture: &SimFixture, store: &mut Store, health: &mut HealthState
             .get(&container.id)
             .is_none_or(|seen| seen.started_at != started_at)
         {
-            let seen = Health {
+            let seen = ProbeResults {
                 status: ProbeStatus::Healthy,
                 since: START,
                 started_at,
-                ..Health::default()
+                ..ProbeResults::default()
             };
             health.insert(container.id.clone(), seen);
             ran = true;
@@ -383,7 +383,7 @@ fn name_wait_reports_the_holder() {
     assert!(
         plan.waits
             .iter()
-            .any(|wait| matches!(&wait.on, WaitingOn::Name { name, .. } if name == "one-a")),
+            .any(|wait| matches!(&wait.on, WaitingOn::NameTaken { name, .. } if name == "one-a")),
         "{:?}",
         plan.waits
     );

@@ -59,7 +59,7 @@ pub(crate) fn furnish(model: &mut Model) {
 /// A service with an image and nothing else.
 pub(crate) fn plain(env: &str, name: &str) -> Service {
     Service {
-        file: None,
+        injected_file: None,
         name: service_name(name),
         role: Role::Service,
         container_name: resource(&format!("{env}-{name}")),
@@ -152,7 +152,7 @@ pub(crate) fn desired(name: &str, services: impl IntoIterator<Item = Service>) -
         restart: restart_policy(),
         preflight: argus_core::desired::PreflightSettings::default(),
         delete_volumes: false,
-        confinement: argus_core::desired::Confinement::default(),
+        container_limits: argus_core::desired::ContainerLimits::default(),
         clean_orphans: true,
         verify_connectivity: true,
         ttl: None,

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use argus_core::action::ContainerSpec;
-use argus_core::desired::Confinement;
+use argus_core::desired::ContainerLimits;
 use argus_core::ident::ResourceName;
 use argus_core::labels;
 
@@ -62,7 +62,7 @@ impl<B: Backend> ContractTest<'_, B> {
             memory: None,
             nano_cpus: None,
             stop_grace: GRACE,
-            confinement: Confinement::default(),
+            container_limits: ContainerLimits::default(),
         })
     }
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use argus_core::action::Action;
-use argus_core::desired::File;
+use argus_core::desired::InjectedFile;
 use argus_core::ident::{ContainerId, NetworkId, ProtocolPort};
 use argus_core::labels;
 use argus_core::lease::ControllerLease;
@@ -44,7 +44,7 @@ pub struct Model {
     pub(super) volumes: BTreeMap<String, Volume>,
     pub(super) leases: BTreeMap<String, ControllerLease>,
     /// File that was copied into each container.
-    pub(super) files: BTreeMap<ContainerId, File>,
+    pub(super) files: BTreeMap<ContainerId, InjectedFile>,
     /// Present images by reference, with the digest of their build.
     pub(super) images: BTreeMap<String, String>,
     /// References that can be pulled.

@@ -4,7 +4,7 @@ use argus_crds::error::{Call, Code, StructuredError};
 use argus_crds::status::{Connectivity, Link};
 use serde_json::{Value, json};
 
-use super::{ConnectivityCheck, LinkError, LinkResult, Target, Topology};
+use super::{ConnectivityCheck, ConnectivityInput, LinkError, LinkResult, Target};
 use crate::ident::ServiceName;
 use crate::observed::{Container, ContainerState};
 
@@ -53,7 +53,7 @@ fn cause_text(error: &LinkError) -> String {
 }
 
 /// Returns one error per failed link; its subject is the service that opens the connection.
-pub fn errors(check: &ConnectivityCheck, environment: &Topology<'_>) -> Vec<StructuredError> {
+pub fn errors(check: &ConnectivityCheck, environment: &ConnectivityInput<'_>) -> Vec<StructuredError> {
     let error = |link: &LinkResult| {
         let error = link.error()?;
         Some(link_error(link, error, environment).with_call(call(link, error)))
@@ -73,7 +73,7 @@ fn call(link: &LinkResult, error: &LinkError) -> Call {
     Call::new("check-links", arguments).outcome([error.describe().to_owned()])
 }
 
-fn link_error(link: &LinkResult, error: &LinkError, environment: &Topology<'_>) -> StructuredError {
+fn link_error(link: &LinkResult, error: &LinkError, environment: &ConnectivityInput<'_>) -> StructuredError {
     let LinkResult { from, target, .. } = link;
     let Target { to, host, port } = target;
     let what = cause_text(error);
@@ -121,7 +121,7 @@ fn link_error(link: &LinkResult, error: &LinkError, environment: &Topology<'_>) 
 }
 
 /// Returns `attached`, `notAttached` or `notRunning` for the container of a service.
-fn attachment_state(service: &ServiceName, environment: &Topology<'_>) -> &'static str {
+fn attachment_state(service: &ServiceName, environment: &ConnectivityInput<'_>) -> &'static str {
     match environment.container(service) {
         None => "notRunning",
         Some(container) if is_member(container, environment) => "attached",
@@ -129,7 +129,7 @@ fn attachment_state(service: &ServiceName, environment: &Topology<'_>) -> &'stat
     }
 }
 
-fn is_member(container: &Container, environment: &Topology<'_>) -> bool {
+fn is_member(container: &Container, environment: &ConnectivityInput<'_>) -> bool {
     let Some(network) = environment.network() else {
         return false;
     };
@@ -139,7 +139,7 @@ fn is_member(container: &Container, environment: &Topology<'_>) -> bool {
 }
 
 /// Returns the names of the running containers on the network of the environment.
-fn members(environment: &Topology<'_>) -> Vec<String> {
+fn members(environment: &ConnectivityInput<'_>) -> Vec<String> {
     let containers = environment.observed.containers.values();
     let members = containers
         .filter(|container| container.state == ContainerState::Running && is_member(container, environment));
@@ -147,7 +147,7 @@ fn members(environment: &Topology<'_>) -> Vec<String> {
 }
 
 /// Returns every container of the environment with its network attachments.
-fn topology(environment: &Topology<'_>) -> Vec<Value> {
+fn topology(environment: &ConnectivityInput<'_>) -> Vec<Value> {
     let containers = environment.observed.containers.values();
     let one = |container: &Container| {
         let networks: Vec<Value> = container

@@ -12,7 +12,7 @@ use crate::time::Timestamp;
 
 /// Desired and observed state of one environment, for connectivity checks.
 #[derive(Debug, Clone, Copy)]
-pub struct Topology<'a> {
+pub struct ConnectivityInput<'a> {
     /// Desired state.
     pub desired: &'a Desired,
     /// Observed objects.
@@ -27,7 +27,7 @@ pub struct Topology<'a> {
     pub engine_returned_at: Option<Timestamp>,
 }
 
-impl<'a> Topology<'a> {
+impl<'a> ConnectivityInput<'a> {
     /// Returns the key of a check that is possible now.
     ///
     /// `None` until every source and target runs, is healthy and is on the network, and where no service has a target.

@@ -8,11 +8,11 @@ use argus_crds::{Diagnostic, E2eSpec, VolumeDeletion};
 use crate::desired::excluded::Excluded;
 use crate::desired::hash::{hash_of, revision_of};
 use crate::desired::host::HostPaths;
-use crate::desired::identity::{Identity, shown};
-use crate::desired::peers::{Peer, Peers};
+use crate::desired::identity::{EnvIdentity, shown};
+use crate::desired::referenced_services::{ReferencedService, ReferencedServices};
 use crate::desired::{
-    Criticality, Desired, Image, Mount, Service, confinement, container, duplicates, ignored, mock, needs,
-    secret_values, settings,
+    Criticality, Desired, Image, Mount, Service, container, container_limits, duplicates, ignored, mock,
+    needs, secret_values, settings,
 };
 use crate::ident::{EnvName, Hash, ResourceName};
 use crate::time::Timestamp;
@@ -72,7 +72,7 @@ pub struct Admission {
 /// ```
 pub fn admit(spec: &E2eSpec, context: &SpecContext) -> Admission {
     let mut diagnostics = Vec::new();
-    let identity = Identity::from_spec(spec, &mut diagnostics);
+    let identity = EnvIdentity::from_spec(spec, &mut diagnostics);
     // A placeholder name lets the remaining checks run, so that an invalid name is not the only diagnostic.
     let has_identity = identity.is_some();
     let Some(identity) = identity.or_else(placeholder_identity) else {
@@ -83,14 +83,14 @@ pub fn admit(spec: &E2eSpec, context: &SpecContext) -> Admission {
     };
     let network = identity.network(spec.network.name.as_deref(), &mut diagnostics);
     let ports = settings::ports(spec, &mut diagnostics);
-    let peers = collect_peers(spec, &mut diagnostics);
-    let mut services = services(spec, &identity, context, &peers, &mut diagnostics);
+    let referenced_services = collect_peers(spec, &mut diagnostics);
+    let mut services = services(spec, &identity, context, &referenced_services, &mut diagnostics);
     exclude(&mut services, context);
     duplicates::check(&services, ports.strategy, &mut diagnostics);
     needs::report_cycles(&services, &mut diagnostics);
     let restart = settings::restart(spec, &mut diagnostics);
     let breaker = settings::breaker(spec, &mut diagnostics);
-    let confinement = confinement::resolve_confinement(&spec.argus.policy, &mut diagnostics);
+    let container_limits = container_limits::resolve_container_limits(&spec.argus.policy, &mut diagnostics);
     let ttl = ttl(spec, &mut diagnostics);
     let secrets = secret_values::secrets_read_by(spec, &context.env_vars);
     let refused = diagnostics.iter().any(Diagnostic::is_error);
@@ -107,7 +107,7 @@ pub fn admit(spec: &E2eSpec, context: &SpecContext) -> Admission {
                 .collect(),
             ports,
             restart,
-            confinement,
+            container_limits,
             breaker,
             preflight: settings::preflight(spec),
             verify_connectivity: spec.resilience.network.verify_connectivity,
@@ -149,15 +149,15 @@ fn ttl(spec: &E2eSpec, diagnostics: &mut Vec<Diagnostic>) -> Option<Duration> {
     Some(ttl)
 }
 
-fn placeholder_identity() -> Option<Identity> {
+fn placeholder_identity() -> Option<EnvIdentity> {
     EnvName::new("unnamed")
         .ok()
-        .map(|env| Identity { env, namespace: None })
+        .map(|env| EnvIdentity { env, namespace: None })
 }
 
 /// Collects the properties that services can reference in each other; reports invalid ports and duplicate names.
-fn collect_peers(spec: &E2eSpec, diagnostics: &mut Vec<Diagnostic>) -> Peers {
-    let mut peers = Peers::default();
+fn collect_peers(spec: &E2eSpec, diagnostics: &mut Vec<Diagnostic>) -> ReferencedServices {
+    let mut referenced_services = ReferencedServices::default();
     let declared = spec.declared_services();
     let count = declared.len() + spec.mocks.len();
     if count > MAX_SERVICES {
@@ -169,9 +169,9 @@ fn collect_peers(spec: &E2eSpec, diagnostics: &mut Vec<Diagnostic>) -> Peers {
         let container = declared.service.container.as_ref();
         let texts = container.map_or(&[][..], |container| &container.ports);
         let ports = container::parse_ports(texts, &format!("{}.container.ports", declared.path), diagnostics);
-        if !peers.add(
+        if !referenced_services.add(
             declared.name,
-            Peer {
+            ReferencedService {
                 ports,
                 one_shot: declared.service.one_shot,
             },
@@ -183,9 +183,9 @@ fn collect_peers(spec: &E2eSpec, diagnostics: &mut Vec<Diagnostic>) -> Peers {
         }
     }
     for (name, mock) in &spec.mocks {
-        if !peers.add(
+        if !referenced_services.add(
             name,
-            Peer {
+            ReferencedService {
                 ports: vec![mock::port(mock)],
                 one_shot: false,
             },
@@ -194,22 +194,24 @@ fn collect_peers(spec: &E2eSpec, diagnostics: &mut Vec<Diagnostic>) -> Peers {
             diagnostics.push(Diagnostic::error(format!("mocks.{name}"), message).hint("rename one of them"));
         }
     }
-    peers
+    referenced_services
 }
 
 /// Returns all services and mocks with their paths in the file, in the order of the file.
 fn services(
     spec: &E2eSpec,
-    identity: &Identity,
+    identity: &EnvIdentity,
     context: &SpecContext,
-    peers: &Peers,
+    referenced_services: &ReferencedServices,
     diagnostics: &mut Vec<Diagnostic>,
 ) -> Vec<(String, Service)> {
     let declared = spec.declared_services();
     let mut explicit = BTreeSet::new();
     let mut services = Vec::new();
     for declared in &declared {
-        if let Some(service) = container::admit_service(declared, identity, context, peers, diagnostics) {
+        if let Some(service) =
+            container::admit_service(declared, identity, context, referenced_services, diagnostics)
+        {
             if declared.service.criticality.is_some() {
                 explicit.insert(service.name.clone());
             }
@@ -217,7 +219,7 @@ fn services(
         }
     }
     for (name, mock) in &spec.mocks {
-        let service = mock::admit_mock(name, mock, identity, context, peers, diagnostics);
+        let service = mock::admit_mock(name, mock, identity, context, referenced_services, diagnostics);
         services.extend(service.map(|service| (format!("mocks.{name}"), service)));
     }
     let required: BTreeSet<_> = services
@@ -248,7 +250,7 @@ fn exclude(services: &mut [(String, Service)], context: &SpecContext) {
     for (_, service) in services {
         if let Image::Built(build) = &mut service.image {
             let writable = writable.iter().map(String::as_str);
-            build.excluded = Excluded::of(&build.context, &context.host.state, writable);
+            build.excluded = Excluded::of(&build.context, &context.host.state_dir, writable);
         }
     }
 }

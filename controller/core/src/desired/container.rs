@@ -7,10 +7,10 @@ use std::time::Duration;
 use argus_crds::{Container, DeclaredService, Diagnostic, PortText, Service as ServiceSpec};
 
 use crate::desired::admit::SpecContext;
-use crate::desired::identity::{self, Identity, shown};
+use crate::desired::identity::{self, EnvIdentity, shown};
 use crate::desired::image::{self, ImageRequest};
-use crate::desired::peers::Peers;
-use crate::desired::template::{Deferral, Filler, fill_vars};
+use crate::desired::referenced_services::ReferencedServices;
+use crate::desired::template::{PortReferences, TemplateResolver, fill_vars};
 use crate::desired::{Criticality, Port, Role, Service, mounts, needs, paths, policy, ports, probe};
 use crate::ident::{ResourceName, ServiceName};
 
@@ -41,9 +41,9 @@ fn service_name(declared: &DeclaredService<'_>, diagnostics: &mut Vec<Diagnostic
 /// Converts a service; returns `None` if a diagnostic rejects it.
 pub(super) fn admit_service(
     declared: &DeclaredService<'_>,
-    identity: &Identity,
+    identity: &EnvIdentity,
     context: &SpecContext,
-    peers: &Peers,
+    referenced_services: &ReferencedServices,
     diagnostics: &mut Vec<Diagnostic>,
 ) -> Option<Service> {
     let DeclaredService {
@@ -59,10 +59,16 @@ pub(super) fn admit_service(
     };
     let container_path = format!("{path}.container");
     let container_name = container_name(container, &container_path, identity, diagnostics);
-    let vars = fill_vars(&spec.vars, context, peers, &format!("{path}.vars"), diagnostics);
-    let filler = Filler {
+    let vars = fill_vars(
+        &spec.vars,
         context,
-        peers,
+        referenced_services,
+        &format!("{path}.vars"),
+        diagnostics,
+    );
+    let filler = TemplateResolver {
+        context,
+        referenced_services,
         vars: &vars,
     };
     // The collection of the peers has reported invalid ports.
@@ -83,7 +89,7 @@ pub(super) fn admit_service(
                 command,
                 &format!("{path}.{key}"),
                 &filler,
-                Deferral::Rendered,
+                PortReferences::Rendered,
                 diagnostics,
             )
         };
@@ -108,7 +114,7 @@ pub(super) fn admit_service(
     check_process(spec, path, diagnostics);
     // The remaining checks need the name.
     let name = name?;
-    let depends_on = needs::resolve_dependencies(spec, &name, path, peers, diagnostics);
+    let depends_on = needs::resolve_dependencies(spec, &name, path, referenced_services, diagnostics);
     let image = ImageRequest {
         path,
         service: &name,
@@ -117,7 +123,7 @@ pub(super) fn admit_service(
     };
     let image = image::resolve_image(image, identity, context, &filler, diagnostics);
     Some(Service {
-        file: None,
+        injected_file: None,
         role: Role::Service,
         container_name: container_name?,
         aliases: if container.name == name.as_str() {
@@ -165,7 +171,7 @@ fn criticality(spec: &ServiceSpec) -> Criticality {
 fn container_name(
     container: &Container,
     path: &str,
-    identity: &Identity,
+    identity: &EnvIdentity,
     diagnostics: &mut Vec<Diagnostic>,
 ) -> Option<ResourceName> {
     let path = format!("{path}.name");
@@ -221,7 +227,7 @@ pub(super) fn parse_ports(texts: &[PortText], path: &str, diagnostics: &mut Vec<
 fn environment(
     texts: &BTreeMap<String, String>,
     path: &str,
-    filler: &Filler<'_>,
+    filler: &TemplateResolver<'_>,
     diagnostics: &mut Vec<Diagnostic>,
 ) -> BTreeMap<String, String> {
     let mut all = BTreeMap::new();
@@ -233,7 +239,7 @@ fn environment(
             diagnostics.push(Diagnostic::error(path, message).hint("write a name without `=`"));
             continue;
         }
-        let value = filler.fill(value, &path, Deferral::Rendered, diagnostics);
+        let value = filler.fill(value, &path, PortReferences::Rendered, diagnostics);
         if value.contains('\0') {
             let message = format!("the value of `{}` contains a zero byte", shown(name));
             diagnostics.push(Diagnostic::error(&path, message).hint("remove the zero byte"));

@@ -1,6 +1,6 @@
 //! Exclusions from every build context, with or without a `.dockerignore`.
 //!
-//! A context never contains the state directory, spec files, `.git`, and paths that containers of the environment can write.
+//! A context never contains the state directory, spec files, `.git`, or paths that containers of the environment can write.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -19,8 +19,8 @@ pub(super) const STATE: &str = ".argus";
 #[serde(rename_all = "camelCase", default)]
 pub struct Excluded {
     /// State directory of the controller, if the context contains it.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub state: Option<String>,
+    #[serde(rename = "state", skip_serializing_if = "Option::is_none")]
+    pub state_dir: Option<String>,
     /// Paths that containers of the environment can write. They are mounted at run time and are not part of an image.
     #[serde(skip_serializing_if = "BTreeSet::is_empty")]
     pub writable: BTreeSet<String>,
@@ -31,7 +31,7 @@ pub struct Excluded {
 pub enum ContextEntry {
     /// The entry is part of the context unless `.dockerignore` excludes it.
     Included,
-    /// A directory is part of the context without its entries. A file is excluded.
+    /// A directory stays in the context, but its entries are excluded. A file is excluded.
     DirectoryOnly,
     /// The entry and everything below it are excluded.
     Excluded,
@@ -39,13 +39,13 @@ pub enum ContextEntry {
 
 impl Excluded {
     /// Returns the exclusions of `context` for the state directory and the paths that are mounted writable. All paths are absolute.
-    pub fn of<'a>(context: &str, state: &str, writable: impl IntoIterator<Item = &'a str>) -> Self {
+    pub fn of<'a>(context: &str, state_dir: &str, writable: impl IntoIterator<Item = &'a str>) -> Self {
         let inside = |path: &str| {
             let below = paths::relative_to(path, context).filter(|below| !below.is_empty());
             below.map(str::to_owned)
         };
         Self {
-            state: inside(state),
+            state_dir: inside(state_dir),
             writable: writable.into_iter().filter_map(inside).collect(),
         }
     }
@@ -61,9 +61,9 @@ impl Excluded {
         let named = name.is_some_and(|name| [GIT, STATE].contains(&name) || is_spec_name(name));
         if named
             || self
-                .state
+                .state_dir
                 .as_deref()
-                .is_some_and(|state| Path::new(state) == path)
+                .is_some_and(|state_dir| Path::new(state_dir) == path)
         {
             ContextEntry::Excluded
         } else if self.writable.iter().any(|writable| Path::new(writable) == path) {

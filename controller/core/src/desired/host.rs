@@ -19,7 +19,7 @@ pub struct HostPaths {
     /// Directory of the project, which needs no flag. Empty: the directory of the file.
     pub project: String,
     /// State directory of the controller, without links. Empty: unknown.
-    pub state: String,
+    pub state_dir: String,
     /// Target of each path of [`host_paths_in`], or the reason for its rejection. A missing path is used as written.
     pub resolved: BTreeMap<String, Result<String, String>>,
 }
@@ -102,8 +102,8 @@ pub(super) fn resolve_host_path(
 
 /// Returns true if a path is in the state directory of the controller, or in an `.argus` directory.
 fn is_in_state_directory(real: &str, context: &SpecContext) -> bool {
-    let state = &context.host.state;
-    (!state.is_empty() && paths::is_inside(real, state)) || has_part(real, excluded::STATE)
+    let state_dir = &context.host.state_dir;
+    (!state_dir.is_empty() && paths::is_inside(real, state_dir)) || has_part(real, excluded::STATE)
 }
 
 fn has_part(path: &str, name: &str) -> bool {
@@ -135,7 +135,7 @@ mod tests {
     fn git_directory_is_refused_as_content_but_not_as_a_mount() {
         let refusal = |path_use: PathUse, real: &str| {
             let mut context = SpecContext::default();
-            context.host.state = "/p/run/state".to_owned();
+            context.host.state_dir = "/p/run/state".to_owned();
             context.host.resolved = [("/p/x".to_owned(), Ok(real.to_owned()))].into();
             let mut diagnostics = Vec::new();
             let resolved = resolve_host_path(

@@ -2,7 +2,7 @@
 
 use argus_crds::{Diagnostic, E2eSpec};
 
-use crate::desired::template::has_slots;
+use crate::desired::template::has_placeholders;
 use crate::ident::{EnvName, ResourceName, ServiceName};
 
 /// Maximum length of `project.name` in characters.
@@ -12,14 +12,14 @@ const RESERVED_NETWORKS: [&str; 5] = ["host", "none", "bridge", "default", "podm
 
 /// Identity of an environment.
 #[derive(Debug, Clone)]
-pub(super) struct Identity {
+pub(super) struct EnvIdentity {
     /// Name of the environment.
     pub(super) env: EnvName,
     /// Value of `isolation.namespace`, if set.
     pub(super) namespace: Option<String>,
 }
 
-impl Identity {
+impl EnvIdentity {
     /// Returns the identity: the namespace, else the slug of the project name.
     pub(super) fn from_spec(spec: &E2eSpec, diagnostics: &mut Vec<Diagnostic>) -> Option<Self> {
         let project = project_env(&spec.project.name, diagnostics);
@@ -146,7 +146,7 @@ fn bad_name(text: &str, what: &str, longest: usize, path: &str) -> Diagnostic {
         return Diagnostic::error(path, format!("the name of the {what} is empty")).hint("write a name");
     }
     let message = format!("`{}` is not a valid {what} name", shown(text));
-    let hint = if has_slots(text) {
+    let hint = if has_placeholders(text) {
         "write the name without a template".to_owned()
     } else if text.len() > longest {
         format!("shorten it from {} to at most {longest} bytes", text.len())

@@ -6,9 +6,9 @@ use crate::desired::admit::SpecContext;
 use crate::desired::excluded::Excluded;
 use crate::desired::hash::hash_of;
 use crate::desired::host;
-use crate::desired::identity::{Identity, shown};
+use crate::desired::identity::{EnvIdentity, shown};
 use crate::desired::mounts::is_allowed;
-use crate::desired::template::{Deferral, Filler};
+use crate::desired::template::{PortReferences, TemplateResolver};
 use crate::desired::{Build, Image, paths};
 use crate::ident::{Hash, ServiceName};
 
@@ -40,9 +40,9 @@ pub(crate) fn image_key_of(reference: &str, build: &str) -> String {
 /// Returns the image to run: a build if there is a `build` section (`image` is then its tag), else a reference.
 pub(super) fn resolve_image(
     request: ImageRequest<'_>,
-    identity: &Identity,
+    identity: &EnvIdentity,
     context: &SpecContext,
-    filler: &Filler<'_>,
+    filler: &TemplateResolver<'_>,
     diagnostics: &mut Vec<Diagnostic>,
 ) -> Option<Image> {
     let ImageRequest {
@@ -98,7 +98,7 @@ fn resolve_build(
     path: &str,
     service: &ServiceName,
     spec_context: &SpecContext,
-    filler: &Filler<'_>,
+    filler: &TemplateResolver<'_>,
     diagnostics: &mut Vec<Diagnostic>,
 ) -> Option<Build> {
     let context = resolve_context(
@@ -114,7 +114,7 @@ fn resolve_build(
             filler.fill(
                 value,
                 &format!("{path}.args.{name}"),
-                Deferral::Final,
+                PortReferences::Final,
                 diagnostics,
             ),
         );
@@ -240,7 +240,7 @@ pub fn own_image_tag(digest: &Hash) -> String {
 }
 
 /// Returns the reference of a built image without a tag in the file; every service name yields a valid one.
-fn default_tag(identity: &Identity, service: &ServiceName) -> String {
+fn default_tag(identity: &EnvIdentity, service: &ServiceName) -> String {
     let slug =
         crate::ident::EnvName::slug(service.as_str()).map_or_else(|_| "service".to_owned(), String::from);
     format!("argus/{}-{slug}:latest", identity.env)
@@ -250,11 +250,11 @@ fn default_tag(identity: &Identity, service: &ServiceName) -> String {
 pub(super) fn resolve_reference(
     text: &str,
     path: &str,
-    filler: &Filler<'_>,
+    filler: &TemplateResolver<'_>,
     diagnostics: &mut Vec<Diagnostic>,
 ) -> Option<String> {
     let before = diagnostics.len();
-    let reference = filler.fill(text.trim(), path, Deferral::Final, diagnostics);
+    let reference = filler.fill(text.trim(), path, PortReferences::Final, diagnostics);
     if is_reference(&reference) {
         return Some(reference);
     }

@@ -10,13 +10,13 @@ use crate::desired::admit::SpecContext;
 use crate::desired::excluded::Excluded;
 use crate::desired::hash::hash_of;
 use crate::desired::host;
-use crate::desired::identity::{self, Identity};
+use crate::desired::identity::{self, EnvIdentity};
 use crate::desired::image;
-use crate::desired::peers::Peers;
-use crate::desired::template::{Deferral, Filler};
+use crate::desired::referenced_services::ReferencedServices;
+use crate::desired::template::{PortReferences, TemplateResolver};
 use crate::desired::{
-    Build, Criticality, File, Image, Mount, Port, Probe, ProbeKind, Role, Service, mounts, own_image_tag,
-    paths, probe,
+    Build, Criticality, Image, InjectedFile, Mount, Port, Probe, ProbeKind, Role, Service, mounts,
+    own_image_tag, paths, probe,
 };
 use crate::ident::Protocol;
 
@@ -39,9 +39,9 @@ pub(super) fn port(mock: &Mock) -> Port {
 pub(super) fn admit_mock(
     name: &str,
     mock: &Mock,
-    identity: &Identity,
+    identity: &EnvIdentity,
     context: &SpecContext,
-    peers: &Peers,
+    referenced_services: &ReferencedServices,
     diagnostics: &mut Vec<Diagnostic>,
 ) -> Option<Service> {
     let path = format!("mocks.{name}");
@@ -55,7 +55,16 @@ pub(super) fn admit_mock(
         }
     }
     let parts = match &mock.image {
-        Some(image) => from_image(name, mock, image, &path, identity, context, peers, diagnostics),
+        Some(image) => from_image(
+            name,
+            mock,
+            image,
+            &path,
+            identity,
+            context,
+            referenced_services,
+            diagnostics,
+        ),
         None => from_own_image(name, mock, &path, context, diagnostics),
     };
     let (parts, checked) = (parts?, checked?);
@@ -82,7 +91,7 @@ pub(super) fn admit_mock(
         depends_on: Vec::new(),
         one_shot: false,
         criticality: Criticality::Important,
-        file: parts.file,
+        injected_file: parts.injected_file,
     })
 }
 
@@ -93,7 +102,7 @@ struct MockContainer {
     environment: BTreeMap<String, String>,
     mounts: Vec<Mount>,
     probe: Option<Probe>,
-    file: Option<File>,
+    injected_file: Option<InjectedFile>,
     extra_hosts: Vec<String>,
 }
 
@@ -107,9 +116,9 @@ fn from_image(
     mock: &Mock,
     text: &str,
     path: &str,
-    identity: &Identity,
+    identity: &EnvIdentity,
     context: &SpecContext,
-    peers: &Peers,
+    referenced_services: &ReferencedServices,
     diagnostics: &mut Vec<Diagnostic>,
 ) -> Option<MockContainer> {
     if !mock.routes.is_empty() || mock.openapi.is_some() {
@@ -120,9 +129,9 @@ fn from_image(
         diagnostics.push(Diagnostic::warning(format!("{path}.image"), message).hint("keep one of them"));
     }
     let vars = BTreeMap::new();
-    let filler = Filler {
+    let filler = TemplateResolver {
         context,
-        peers,
+        referenced_services,
         vars: &vars,
     };
     let image = image::resolve_reference(text, &format!("{path}.image"), &filler, diagnostics);
@@ -132,7 +141,7 @@ fn from_image(
             &args,
             &format!("{path}.args"),
             &filler,
-            Deferral::Rendered,
+            PortReferences::Rendered,
             diagnostics,
         )
     });
@@ -152,7 +161,7 @@ fn from_image(
         environment: BTreeMap::new(),
         mounts,
         probe: None,
-        file: None,
+        injected_file: None,
         extra_hosts: Vec::new(),
     })
 }
@@ -222,7 +231,7 @@ fn from_own_image(
             MockMode::Record => vec!["host.docker.internal:host-gateway".to_owned()],
             MockMode::Auto | MockMode::Replay | MockMode::Smart => Vec::new(),
         },
-        file: Some(File {
+        injected_file: Some(InjectedFile {
             path: CONFIG.to_owned(),
             target: served.target.clone(),
             text: MockConfig::new(name, served, document).to_json(),

@@ -7,7 +7,7 @@ use argus_crds::Diagnostic;
 use crate::desired::Mount;
 use crate::desired::admit::SpecContext;
 use crate::desired::host;
-use crate::desired::identity::{Identity, check_resource_name, shown};
+use crate::desired::identity::{EnvIdentity, check_resource_name, shown};
 use crate::desired::paths;
 
 /// Names of engine sockets. Access to such a socket is root access to the host.
@@ -44,7 +44,7 @@ pub(super) fn resolve_mounts(
     texts: &[String],
     path: &str,
     context: &SpecContext,
-    identity: &Identity,
+    identity: &EnvIdentity,
     diagnostics: &mut Vec<Diagnostic>,
 ) -> Vec<Mount> {
     let mut targets = BTreeSet::new();
@@ -69,7 +69,7 @@ fn resolve_mount(
     text: &str,
     path: &str,
     context: &SpecContext,
-    identity: &Identity,
+    identity: &EnvIdentity,
     diagnostics: &mut Vec<Diagnostic>,
 ) -> Option<Mount> {
     let mut reject = |message: String, hint: &str| {

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use argus_crds::{DependencyCondition, Diagnostic, Service as ServiceSpec};
 
 use crate::desired::identity::shown;
-use crate::desired::peers::Peers;
+use crate::desired::referenced_services::ReferencedServices;
 use crate::desired::suggest::did_you_mean;
 use crate::desired::{Condition, Dependency, Service};
 use crate::ident::ServiceName;
@@ -17,7 +17,7 @@ pub(super) fn resolve_dependencies(
     spec: &ServiceSpec,
     name: &ServiceName,
     path: &str,
-    peers: &Peers,
+    referenced_services: &ReferencedServices,
     diagnostics: &mut Vec<Diagnostic>,
 ) -> Vec<Dependency> {
     let mut dependencies: Vec<Dependency> = Vec::new();
@@ -29,18 +29,18 @@ pub(super) fn resolve_dependencies(
             diagnostics.push(Diagnostic::error(path, message).hint("remove it from `dependsOn`"));
             continue;
         }
-        let Some(peer) = peers.get(other) else {
-            diagnostics.push(unknown_dependency(other, name, path, peers));
+        let Some(referenced) = referenced_services.get(other) else {
+            diagnostics.push(unknown_dependency(other, name, path, referenced_services));
             continue;
         };
         let condition = match dependency.condition {
             Some(DependencyCondition::Started) => Condition::Started,
-            Some(DependencyCondition::Healthy) if peer.one_shot => {
+            Some(DependencyCondition::Healthy) if referenced.one_shot => {
                 let message = format!("`{other}` is a one-shot service, which never stays `healthy`");
                 diagnostics.push(Diagnostic::error(path, message).hint("set `condition: completed`"));
                 continue;
             }
-            Some(DependencyCondition::Completed) if !peer.one_shot => {
+            Some(DependencyCondition::Completed) if !referenced.one_shot => {
                 let message = format!("`{other}` never completes, because it is not a one-shot service");
                 diagnostics.push(Diagnostic::error(path, message).hint(format!(
                     "add `oneShot: true` to `{other}`, or set `condition: healthy`"
@@ -48,7 +48,7 @@ pub(super) fn resolve_dependencies(
                 continue;
             }
             Some(DependencyCondition::Completed) => Condition::Completed,
-            None if peer.one_shot => Condition::Completed,
+            None if referenced.one_shot => Condition::Completed,
             Some(DependencyCondition::Healthy) | None => Condition::Healthy,
         };
         // The check of that service reports its invalid name.
@@ -73,12 +73,17 @@ pub(super) fn resolve_dependencies(
     dependencies
 }
 
-fn unknown_dependency(other: &str, name: &ServiceName, path: String, peers: &Peers) -> Diagnostic {
+fn unknown_dependency(
+    other: &str,
+    name: &ServiceName,
+    path: String,
+    referenced_services: &ReferencedServices,
+) -> Diagnostic {
     let message = format!(
         "`{name}` depends on `{}`, which this file does not define",
         shown(other)
     );
-    Diagnostic::error(path, message).hint(did_you_mean(other, peers.names()))
+    Diagnostic::error(path, message).hint(did_you_mean(other, referenced_services.names()))
 }
 
 /// Reports every cycle of dependencies once, at its first service in the file.

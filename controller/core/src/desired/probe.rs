@@ -5,7 +5,7 @@ use std::time::Duration;
 use argus_crds::{Command, Diagnostic, Healthcheck, ProbeType};
 
 use crate::desired::identity::shown;
-use crate::desired::template::{Deferral, Filler, trim_slots};
+use crate::desired::template::{PortReferences, TemplateResolver, trim_placeholders};
 use crate::desired::{Port, Probe, ProbeKind, shell_words};
 use crate::ident::Protocol;
 
@@ -20,7 +20,7 @@ pub(super) fn resolve_probe(
     healthcheck: &Healthcheck,
     ports: &[Port],
     path: &str,
-    filler: &Filler<'_>,
+    filler: &TemplateResolver<'_>,
     diagnostics: &mut Vec<Diagnostic>,
 ) -> Option<Probe> {
     let before = diagnostics.len();
@@ -62,11 +62,11 @@ fn http(
     healthcheck: &Healthcheck,
     ports: &[Port],
     path: &str,
-    filler: &Filler<'_>,
+    filler: &TemplateResolver<'_>,
     diagnostics: &mut Vec<Diagnostic>,
 ) -> Option<ProbeKind> {
     let key_path = format!("{path}.path");
-    let mut request_path = filler.fill(request_path, &key_path, Deferral::Final, diagnostics);
+    let mut request_path = filler.fill(request_path, &key_path, PortReferences::Final, diagnostics);
     if request_path.contains("://") && !request_path.starts_with('/') {
         let message = format!(
             "`{}` is a full address, but `path` must be a path",
@@ -112,11 +112,11 @@ fn tcp(
 fn exec(
     command: &Command,
     path: &str,
-    filler: &Filler<'_>,
+    filler: &TemplateResolver<'_>,
     diagnostics: &mut Vec<Diagnostic>,
 ) -> Option<ProbeKind> {
     let key_path = format!("{path}.command");
-    let command = resolve_command(command, &key_path, filler, Deferral::Final, diagnostics)?;
+    let command = resolve_command(command, &key_path, filler, PortReferences::Final, diagnostics)?;
     if command.is_empty() {
         let message = "the `command` of the `healthcheck` is empty";
         diagnostics.push(Diagnostic::error(key_path, message).hint("write a program in the container"));
@@ -211,17 +211,17 @@ fn report_unused_keys(
 pub(super) fn resolve_command(
     command: &Command,
     path: &str,
-    filler: &Filler<'_>,
-    deferral: Deferral,
+    filler: &TemplateResolver<'_>,
+    port_references: PortReferences,
     diagnostics: &mut Vec<Diagnostic>,
 ) -> Option<Vec<String>> {
     match command {
         // The split comes before the resolution, so that a value with a blank stays one word.
-        Command::Text(line) => match shell_words::split(&trim_slots(line)) {
+        Command::Text(line) => match shell_words::split(&trim_placeholders(line)) {
             Ok(words) => Some(
                 words
                     .iter()
-                    .map(|word| filler.fill(word, path, deferral, diagnostics))
+                    .map(|word| filler.fill(word, path, port_references, diagnostics))
                     .collect(),
             ),
             Err(why) => {
@@ -235,7 +235,7 @@ pub(super) fn resolve_command(
         },
         Command::List(words) => {
             let fill = |(index, word): (usize, &String)| {
-                filler.fill(word, &format!("{path}[{index}]"), deferral, diagnostics)
+                filler.fill(word, &format!("{path}[{index}]"), port_references, diagnostics)
             };
             Some(words.iter().enumerate().map(fill).collect())
         }

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use argus_crds::E2eSpec;
 use serde_json::Value;
 
-use crate::desired::template::{Segment, pieces};
+use crate::desired::template::{Segment, segments};
 use crate::desired::{Desired, Service};
 use crate::secrets::{Secrets, is_secret};
 
@@ -71,9 +71,9 @@ fn is_plain(value: &str) -> bool {
 fn collect_env_names(value: &Value, names: &mut BTreeSet<String>) {
     match value {
         Value::String(text) => {
-            for piece in pieces(text) {
-                if let Segment::Template(slot, _) = piece
-                    && let Some(name) = slot.strip_prefix("env.")
+            for segment in segments(text) {
+                if let Segment::Template(placeholder, _) = segment
+                    && let Some(name) = placeholder.strip_prefix("env.")
                 {
                     names.insert(name.to_owned());
                 }

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use argus_crds::Diagnostic;
 
 use crate::desired::admit::SpecContext;
-use crate::desired::peers::Peers;
+use crate::desired::referenced_services::ReferencedServices;
 use crate::desired::suggest::did_you_mean;
 
 /// Part of a text with templates.
@@ -22,14 +22,14 @@ pub enum Segment<'a> {
 /// Unpaired braces, and braces with no content or with a line break inside, are literal text.
 ///
 /// ```
-/// use argus_core::desired::template::{Segment, pieces};
+/// use argus_core::desired::template::{Segment, segments};
 ///
-/// let found = pieces("http://{{ env.HOST }}/");
+/// let found = segments("http://{{ env.HOST }}/");
 /// let expected = [Segment::Text("http://"), Segment::Template("env.HOST", "{{ env.HOST }}"), Segment::Text("/")];
 /// assert_eq!(found, expected);
 /// ```
-pub fn pieces(text: &str) -> Vec<Segment<'_>> {
-    let mut pieces = Vec::new();
+pub fn segments(text: &str) -> Vec<Segment<'_>> {
+    let mut segments = Vec::new();
     let mut rest = text;
     let mut from = 0;
     while let Some(open) = rest[from..].find("{{").map(|at| from + at) {
@@ -42,33 +42,35 @@ pub fn pieces(text: &str) -> Vec<Segment<'_>> {
             continue;
         }
         if open > 0 {
-            pieces.push(Segment::Text(&rest[..open]));
+            segments.push(Segment::Text(&rest[..open]));
         }
-        pieces.push(Segment::Template(inner, &rest[open..close + 2]));
+        segments.push(Segment::Template(inner, &rest[open..close + 2]));
         rest = &rest[close + 2..];
         from = 0;
     }
     if !rest.is_empty() {
-        pieces.push(Segment::Text(rest));
+        segments.push(Segment::Text(rest));
     }
-    pieces
+    segments
 }
 
 /// Returns whether the text contains a template.
-pub fn has_slots(text: &str) -> bool {
-    pieces(text)
+pub fn has_placeholders(text: &str) -> bool {
+    segments(text)
         .iter()
-        .any(|piece| matches!(piece, Segment::Template(..)))
+        .any(|segment| matches!(segment, Segment::Template(..)))
 }
 
 /// Removes the blanks inside the braces of known templates, so that each template is one word.
-pub(super) fn trim_slots(text: &str) -> String {
-    let piece = |piece: Segment<'_>| match piece {
+pub(super) fn trim_placeholders(text: &str) -> String {
+    let segment = |segment: Segment<'_>| match segment {
         Segment::Text(text) => text.to_owned(),
-        Segment::Template(slot, _) if is_known_slot(slot) => format!("{{{{{slot}}}}}"),
+        Segment::Template(placeholder, _) if is_known_placeholder(placeholder) => {
+            format!("{{{{{placeholder}}}}}")
+        }
         Segment::Template(_, raw) => raw.to_owned(),
     };
-    pieces(text).into_iter().map(piece).collect()
+    segments(text).into_iter().map(segment).collect()
 }
 
 /// Maximum length of one argument or variable of a Linux process, in bytes.
@@ -76,7 +78,7 @@ const MAX_TEXT: usize = 128 * 1024;
 
 /// Treatment of references to ports.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Deferral {
+pub(super) enum PortReferences {
     /// The renderer resolves `{{ports…}}` and `{{services…}}` after the assignment of ports.
     Rendered,
     /// The text is not rendered after admission.
@@ -85,23 +87,23 @@ pub(super) enum Deferral {
 
 /// Resolver of the templates in the texts of one service.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Filler<'a> {
+pub(super) struct TemplateResolver<'a> {
     pub(super) context: &'a SpecContext,
-    pub(super) peers: &'a Peers,
+    pub(super) referenced_services: &'a ReferencedServices,
     /// Values of `vars`, already resolved.
     pub(super) vars: &'a BTreeMap<String, String>,
 }
 
-impl Filler<'_> {
+impl TemplateResolver<'_> {
     /// Resolves the known templates of a text; reports the others, which stay as written.
     pub(super) fn fill(
         &self,
         text: &str,
         path: &str,
-        deferral: Deferral,
+        port_references: PortReferences,
         diagnostics: &mut Vec<Diagnostic>,
     ) -> String {
-        self.fill_with(text, path, deferral, diagnostics, &mut |name| {
+        self.fill_with(text, path, port_references, diagnostics, &mut |name| {
             self.vars.get(name).cloned()
         })
     }
@@ -110,26 +112,26 @@ impl Filler<'_> {
         &self,
         text: &str,
         path: &str,
-        deferral: Deferral,
+        port_references: PortReferences,
         diagnostics: &mut Vec<Diagnostic>,
         var: &mut dyn FnMut(&str) -> Option<String>,
     ) -> String {
         let mut result = String::with_capacity(text.len());
-        for piece in pieces(text) {
-            match piece {
+        for segment in segments(text) {
+            match segment {
                 Segment::Text(text) => result.push_str(text),
-                Segment::Template(slot, raw) => {
-                    let value = match slot.strip_prefix("config.") {
+                Segment::Template(placeholder, raw) => {
+                    let value = match placeholder.strip_prefix("config.") {
                         Some(name) => var(name),
-                        None => self.value(slot, deferral, path, diagnostics),
+                        None => self.value(placeholder, port_references, path, diagnostics),
                     };
-                    if value.is_none() && !is_deferred(slot) {
-                        diagnostics.push(self.unresolved_warning(slot, path));
+                    if value.is_none() && !is_deferred(placeholder) {
+                        diagnostics.push(self.unresolved_warning(placeholder, path));
                     }
                     // The renderer finds references without blanks only.
                     let value = value.unwrap_or_else(|| {
-                        if is_deferred(slot) {
-                            format!("{{{{{slot}}}}}")
+                        if is_deferred(placeholder) {
+                            format!("{{{{{placeholder}}}}}")
                         } else {
                             raw.to_owned()
                         }
@@ -148,29 +150,29 @@ impl Filler<'_> {
 
     fn value(
         &self,
-        slot: &str,
-        deferral: Deferral,
+        placeholder: &str,
+        port_references: PortReferences,
         path: &str,
         diagnostics: &mut Vec<Diagnostic>,
     ) -> Option<String> {
-        match slot {
+        match placeholder {
             // As in the Node tool: milliseconds since the epoch, a UUID, a date.
             "timestamp" => return Some(self.context.now.0.to_string()),
             "uuid" => return Some(self.context.uuid.clone()),
             "date" => return Some(self.context.now.to_string().chars().take(10).collect()),
             _ => {}
         }
-        if let Some(name) = slot.strip_prefix("env.") {
+        if let Some(name) = placeholder.strip_prefix("env.") {
             return self.context.env_vars.get(name).cloned();
         }
-        if is_deferred(slot) {
-            match (deferral, self.reference_error(slot)) {
+        if is_deferred(placeholder) {
+            match (port_references, self.reference_error(placeholder)) {
                 (_, Some((message, hint))) => diagnostics.push(Diagnostic::error(path, message).hint(hint)),
-                (Deferral::Rendered, None) => {}
-                (Deferral::Final, None) => diagnostics.push(
+                (PortReferences::Rendered, None) => {}
+                (PortReferences::Final, None) => diagnostics.push(
                     Diagnostic::warning(
                         path,
-                        format!("`{{{{{slot}}}}}` cannot be resolved here and stays as written"),
+                        format!("`{{{{{placeholder}}}}}` cannot be resolved here and stays as written"),
                     )
                     .hint("use references to ports only in `environment`, `command` and `entrypoint`"),
                 ),
@@ -180,21 +182,26 @@ impl Filler<'_> {
     }
 
     /// Returns message and hint for an invalid reference to a port of another service.
-    fn reference_error(&self, slot: &str) -> Option<(String, String)> {
-        let (service, port) = if let Some(rest) = slot.strip_prefix("ports.") {
+    fn reference_error(&self, placeholder: &str) -> Option<(String, String)> {
+        let (service, port) = if let Some(rest) = placeholder.strip_prefix("ports.") {
             let Some((service, port)) = rest.rsplit_once('.') else {
-                let message = format!("`{{{{{slot}}}}}` names no container port");
+                let message = format!("`{{{{{placeholder}}}}}` names no container port");
                 return Some((message, "write `{{ports.SERVICE.CONTAINERPORT}}`".to_owned()));
             };
             (service, Some(port))
         } else {
-            (service_of_url(slot)?, None)
+            (service_of_url(placeholder)?, None)
         };
-        let Some(peer) = self.peers.get(service) else {
-            let message = format!("`{{{{{slot}}}}}` names `{service}`, which this file does not define");
-            return Some((message, did_you_mean(service, self.peers.names())));
+        let Some(referenced) = self.referenced_services.get(service) else {
+            let message =
+                format!("`{{{{{placeholder}}}}}` names `{service}`, which this file does not define");
+            return Some((message, did_you_mean(service, self.referenced_services.names())));
         };
-        let known: Vec<String> = peer.ports.iter().map(|port| port.container.to_string()).collect();
+        let known: Vec<String> = referenced
+            .ports
+            .iter()
+            .map(|port| port.container.to_string())
+            .collect();
         let is_wrong = match port {
             Some(port) => !known.iter().any(|known| known == port),
             None => known.is_empty(),
@@ -202,7 +209,7 @@ impl Filler<'_> {
         let what = port.map_or("a port".to_owned(), |port| format!("container port `{port}`"));
         is_wrong.then(|| {
             let message =
-                format!("`{{{{{slot}}}}}` requires {what} of `{service}`, which it does not publish");
+                format!("`{{{{{placeholder}}}}}` requires {what} of `{service}`, which it does not publish");
             let hint = if known.is_empty() {
                 format!("add `ports` to the container of `{service}`")
             } else {
@@ -212,12 +219,12 @@ impl Filler<'_> {
         })
     }
 
-    fn unresolved_warning(&self, slot: &str, path: &str) -> Diagnostic {
-        let hint = if let Some(name) = slot.strip_prefix("env.") {
+    fn unresolved_warning(&self, placeholder: &str, path: &str) -> Diagnostic {
+        let hint = if let Some(name) = placeholder.strip_prefix("env.") {
             format!(
                 "add `{name}` to the `.env` file next to this file, or start the controller with `--env-allow {name}`"
             )
-        } else if let Some(name) = slot.strip_prefix("config.") {
+        } else if let Some(name) = placeholder.strip_prefix("config.") {
             let vars = self.vars.keys().map(String::as_str);
             if self.vars.contains_key(name) {
                 format!("give `{name}` a value that does not refer to itself")
@@ -230,36 +237,40 @@ impl Filler<'_> {
             "use one of `env.NAME`, `config.NAME`, `ports.SERVICE.PORT`, `services.NAME.url`, `timestamp`, `uuid`, `date`"
                 .to_owned()
         };
-        let message = format!("`{{{{{slot}}}}}` does not resolve and stays as written");
+        let message = format!("`{{{{{placeholder}}}}}` does not resolve and stays as written");
         Diagnostic::warning(path, message).hint(hint)
     }
 }
 
 /// Returns whether the format defines the template.
-fn is_known_slot(slot: &str) -> bool {
-    let plain = matches!(slot, "timestamp" | "uuid" | "date");
-    plain || slot.starts_with("env.") || slot.starts_with("config.") || is_deferred(slot)
+fn is_known_placeholder(placeholder: &str) -> bool {
+    let plain = matches!(placeholder, "timestamp" | "uuid" | "date");
+    plain || placeholder.starts_with("env.") || placeholder.starts_with("config.") || is_deferred(placeholder)
 }
 
 /// Returns whether the template is a reference to a port, which only the renderer can resolve.
-fn is_deferred(slot: &str) -> bool {
-    slot.starts_with("ports.") || service_of_url(slot).is_some()
+fn is_deferred(placeholder: &str) -> bool {
+    placeholder.starts_with("ports.") || service_of_url(placeholder).is_some()
 }
 
-fn service_of_url(slot: &str) -> Option<&str> {
-    slot.strip_prefix("services.")?.strip_suffix(".url")
+fn service_of_url(placeholder: &str) -> Option<&str> {
+    placeholder.strip_prefix("services.")?.strip_suffix(".url")
 }
 
 /// Resolves the templates in the `vars` of a service. A variable can refer to another one, but not to itself.
 pub(super) fn fill_vars(
     vars: &BTreeMap<String, String>,
     context: &SpecContext,
-    peers: &Peers,
+    referenced_services: &ReferencedServices,
     path: &str,
     diagnostics: &mut Vec<Diagnostic>,
 ) -> BTreeMap<String, String> {
     let mut resolver = VarsResolver {
-        filler: Filler { context, peers, vars },
+        filler: TemplateResolver {
+            context,
+            referenced_services,
+            vars,
+        },
         path,
         resolved: BTreeMap::new(),
     };
@@ -273,7 +284,7 @@ pub(super) fn fill_vars(
 const MAX_DEPTH: usize = 32;
 
 struct VarsResolver<'a> {
-    filler: Filler<'a>,
+    filler: TemplateResolver<'a>,
     path: &'a str,
     resolved: BTreeMap<String, String>,
 }
@@ -298,7 +309,7 @@ impl VarsResolver<'_> {
         let path = format!("{}.{name}", self.path);
         let mut inner_diagnostics = Vec::new();
         let inner = &mut |inner: &str| self.fill(inner, open, &mut inner_diagnostics);
-        let value = filler.fill_with(text, &path, Deferral::Rendered, diagnostics, inner);
+        let value = filler.fill_with(text, &path, PortReferences::Rendered, diagnostics, inner);
         diagnostics.append(&mut inner_diagnostics);
         open.pop();
         self.resolved.insert(name.to_owned(), value.clone());
@@ -333,14 +344,14 @@ mod tests {
             ("}}{{x}}", &[Text("}}"), Template("x", "{{x}}")]),
         ];
         for (text, expected) in cases {
-            assert_eq!(pieces(text), expected, "{text}");
+            assert_eq!(segments(text), expected, "{text}");
         }
     }
 
     #[test]
     fn trim_slots_changes_only_known_templates() {
         assert_eq!(
-            trim_slots("a {{ env.X }} {{ .Go }} {{ ports.a.1 }}"),
+            trim_placeholders("a {{ env.X }} {{ .Go }} {{ ports.a.1 }}"),
             "a {{env.X}} {{ .Go }} {{ports.a.1}}"
         );
     }

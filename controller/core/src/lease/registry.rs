@@ -17,7 +17,7 @@ const MAX_LIST_GAP: Duration = Duration::from_secs(45);
 
 /// Identity of the process that evaluates the leases.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct OwnIdentity {
+pub struct ProcessIdentity {
     /// Identity of the controller.
     pub controller: String,
     /// Run id of the process.
@@ -30,13 +30,13 @@ pub struct OwnIdentity {
 
 /// All leases on one engine.
 ///
-/// The default value has no [`OwnIdentity`]: every environment is then owned, and the liveness of others is unknown.
+/// The default value has no [`ProcessIdentity`]: every environment is then owned, and the liveness of others is unknown.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Leases {
-    own_identity: Option<OwnIdentity>,
+pub struct ControllerLeases {
+    process_identity: Option<ProcessIdentity>,
     /// True if the leases were listed at least once.
     is_listed: bool,
-    by_controller: BTreeMap<String, ControllerLease>,
+    by_run: BTreeMap<String, ControllerLease>,
     /// Time at which the last lease of a controller disappeared, by controller.
     gone: BTreeMap<String, Timestamp>,
     /// Runs with an observed renewal.
@@ -52,11 +52,11 @@ pub struct Leases {
     frozen: Option<Timestamp>,
 }
 
-impl Leases {
+impl ControllerLeases {
     /// Creates an empty registry for one process; the leases are not listed yet.
-    pub fn of(identity: OwnIdentity) -> Self {
+    pub fn of(identity: ProcessIdentity) -> Self {
         Self {
-            own_identity: Some(identity),
+            process_identity: Some(identity),
             ..Self::default()
         }
     }
@@ -83,21 +83,21 @@ impl Leases {
             }
         }
         for (run, lease) in &mut leases {
-            match self.by_controller.get(run) {
+            match self.by_run.get(run) {
                 // The estimate of the first list stays, even if a clock was changed since.
                 Some(old) if old.name == lease.name => lease.renewed_at = old.renewed_at,
                 Some(_) => drop(self.renewing.insert(run.clone())),
                 None => {}
             }
         }
-        for (run, lease) in &self.by_controller {
+        for (run, lease) in &self.by_run {
             if !leases.contains_key(run) && self.is_fresh(lease, now) {
                 self.gone.insert(lease.spec.controller.clone(), now);
             }
         }
         self.gone.retain(|_, at| now < *at + GONE_GRACE);
         self.renewing.retain(|run| leases.contains_key(run));
-        self.by_controller = leases;
+        self.by_run = leases;
         let differs = Self {
             listed_at: before.listed_at,
             ..self.clone()
@@ -147,7 +147,7 @@ impl Leases {
 
     fn other_claims(&self, env: &EnvName, now: Timestamp) -> bool {
         let mut others = self
-            .by_controller
+            .by_run
             .values()
             .filter(|lease| self.is_other_alive(lease, now));
         others.any(|lease| lease.claimed_at(env).is_some())
@@ -155,7 +155,7 @@ impl Leases {
 
     /// Returns the time of the engine, estimated from the most recently renewed lease.
     pub fn engine_time(&self, now: Timestamp) -> Timestamp {
-        let newest = self.by_controller.values().max_by_key(|lease| lease.renewed_at);
+        let newest = self.by_run.values().max_by_key(|lease| lease.renewed_at);
         let ahead = newest.map_or(0, |lease| lease.created_at.0.saturating_sub(lease.renewed_at.0));
         Timestamp(now.0.saturating_add(ahead))
     }
@@ -167,17 +167,12 @@ impl Leases {
 
     /// Iterates over all leases of the last list.
     pub fn all(&self) -> impl Iterator<Item = &ControllerLease> {
-        self.by_controller.values()
+        self.by_run.values()
     }
 
     /// Returns the lease of this process.
     pub fn own(&self) -> Option<&ControllerLease> {
-        self.by_controller.get(&self.own_identity.as_ref()?.run)
-    }
-
-    /// Returns whether the leases were listed at least once.
-    pub fn is_read(&self) -> bool {
-        self.is_listed
+        self.by_run.get(&self.process_identity.as_ref()?.run)
     }
 
     /// Returns whether a renewal of the lease was observed. Without one, its holder may be dead already.
@@ -190,13 +185,13 @@ impl Leases {
     /// `wanted` is true for an environment with a spec file, and false for one that has only remaining objects.
     pub fn ownership(&self, env: &EnvName, wanted: bool, now: Timestamp) -> Ownership<'_> {
         let now = self.frozen.unwrap_or(now);
-        let Some(identity) = &self.own_identity else {
+        let Some(identity) = &self.process_identity else {
             return Ownership::Own;
         };
         let own = self.own().filter(|own| is_still_valid(own, now));
         let claim = own.and_then(|own| Some((own.claimed_at(env)?, &identity.run)));
         let others = self
-            .by_controller
+            .by_run
             .values()
             .filter(|lease| self.is_other_alive(lease, now));
         let first = others
@@ -213,7 +208,7 @@ impl Leases {
     /// Returns the liveness of a controller, by the identity on the labels of its objects.
     pub fn liveness(&self, controller: &str, now: Timestamp) -> Liveness<'_> {
         let now = self.frozen.unwrap_or(now);
-        match &self.own_identity {
+        match &self.process_identity {
             // Objects of the Node tool have no controller, and neither has a command without a state directory.
             Some(identity) if identity.controller == controller && !controller.is_empty() => {
                 return Liveness::Own;
@@ -222,14 +217,14 @@ impl Leases {
             Some(_) | None => return Liveness::Unknown,
         }
         let mut of_controller = self
-            .by_controller
+            .by_run
             .values()
             .filter(|lease| lease.spec.controller == controller);
         if let Some(lease) = of_controller.find(|lease| self.is_other_alive(lease, now)) {
             return Liveness::Alive(lease);
         }
         match self.gone.get(controller) {
-            Some(at) if now < *at + GONE_GRACE => Liveness::Doubtful,
+            Some(at) if now < *at + GONE_GRACE => Liveness::LeaseMissing,
             Some(_) | None => Liveness::Dead,
         }
     }
@@ -239,7 +234,7 @@ impl Leases {
     /// It may if the other controller is dead, or claims the environment as well and came later.
     pub fn can_take_over(&self, env: &EnvName, controller: &str, now: Timestamp) -> bool {
         match self.liveness(controller, now) {
-            Liveness::Own | Liveness::Doubtful | Liveness::Dead => true,
+            Liveness::Own | Liveness::LeaseMissing | Liveness::Dead => true,
             Liveness::Alive(lease) => lease.claimed_at(env).is_some(),
             Liveness::Unknown => false,
         }
@@ -250,7 +245,7 @@ impl Leases {
         if self.frozen.is_some() {
             return None;
         }
-        let ends = self.by_controller.values().flat_map(|lease| {
+        let ends = self.by_run.values().flat_map(|lease| {
             let end = lease.renewed_at + lease.spec.ttl;
             let unobserved = self.unobserved_until.map(|until| until + lease.spec.ttl);
             [
@@ -265,7 +260,7 @@ impl Leases {
 
     /// Returns whether the lease belongs to another process and is alive.
     fn is_other_alive(&self, lease: &ControllerLease, now: Timestamp) -> bool {
-        let ours = self.own_identity.as_ref().is_some_and(|identity| {
+        let ours = self.process_identity.as_ref().is_some_and(|identity| {
             identity.run == lease.spec.run || identity.state_dir == lease.spec.state_dir
         });
         !ours && self.is_fresh(lease, now)

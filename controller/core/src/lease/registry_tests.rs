@@ -13,8 +13,8 @@ fn env(name: &str) -> EnvName {
     EnvName::new(name).unwrap()
 }
 
-fn me(holds: bool) -> OwnIdentity {
-    OwnIdentity {
+fn me(holds: bool) -> ProcessIdentity {
+    ProcessIdentity {
         controller: "a".to_owned(),
         run: "run-a".to_owned(),
         state_dir: "place-a".to_owned(),
@@ -44,14 +44,14 @@ fn lease(controller: &str, renewed: i64, since: Option<i64>) -> ControllerLease 
     }
 }
 
-fn leases(found: Vec<ControllerLease>, now: i64) -> Leases {
-    let mut leases = Leases::of(me(true));
+fn leases(found: Vec<ControllerLease>, now: i64) -> ControllerLeases {
+    let mut leases = ControllerLeases::of(me(true));
     leases.on_listed(found, at(now));
     leases
 }
 
 /// Returns `ours`, `unclaimed`, or the controller that owns `shop`.
-fn ownership(leases: &Leases, now: i64) -> String {
+fn ownership(leases: &ControllerLeases, now: i64) -> String {
     match leases.ownership(&env("shop"), true, at(now)) {
         Ownership::Own => "ours".to_owned(),
         Ownership::Unclaimed => "unclaimed".to_owned(),
@@ -61,7 +61,7 @@ fn ownership(leases: &Leases, now: i64) -> String {
 
 #[test]
 fn environment_is_unclaimed_until_our_lease_claims_it() {
-    assert_eq!(ownership(&Leases::of(me(true)), 0), "unclaimed");
+    assert_eq!(ownership(&ControllerLeases::of(me(true)), 0), "unclaimed");
     assert_eq!(ownership(&leases(vec![], 0), 0), "unclaimed");
     assert_eq!(ownership(&leases(vec![lease("a", 0, None)], 0), 0), "unclaimed");
     assert_eq!(ownership(&leases(vec![lease("a", 0, Some(0))], 0), 0), "ours");
@@ -76,13 +76,13 @@ fn first_claim_wins_and_ties_are_deterministic() {
         let seen = vec![lease("a", 20, Some(ours)), lease("b", 20, Some(theirs))];
         assert_eq!(ownership(&leases(seen, 20), 20), owner, "{ours} {theirs}");
     }
-    let from_b = OwnIdentity {
+    let from_b = ProcessIdentity {
         controller: "b".to_owned(),
         run: "run-b".to_owned(),
         state_dir: "place-b".to_owned(),
         holds_lease: true,
     };
-    let mut leases = Leases::of(from_b);
+    let mut leases = ControllerLeases::of(from_b);
     leases.on_listed(vec![lease("a", 20, Some(5)), lease("b", 20, Some(5))], at(20));
     assert_eq!(ownership(&leases, 20), "a");
 }
@@ -183,9 +183,12 @@ fn creator_is_doubtful_right_after_its_lease_disappears() {
         !leases.can_take_over(&env("shop"), "b", at(0)) && leases.can_take_over(&env("shop"), "c", at(0))
     );
     leases.on_listed(vec![lease("a", 10, Some(0))], at(10));
-    assert_eq!(leases.liveness("b", at(10)), Liveness::Doubtful);
+    assert_eq!(leases.liveness("b", at(10)), Liveness::LeaseMissing);
     assert_eq!(leases.liveness("b", at(70)), Liveness::Dead);
-    assert_eq!(Leases::default().liveness("b", at(0)), Liveness::Unknown);
+    assert_eq!(
+        ControllerLeases::default().liveness("b", at(0)),
+        Liveness::Unknown
+    );
     let later_claim = lease("b", 0, Some(9));
     assert!(
         super::tests::leases(vec![lease("a", 0, Some(0)), later_claim], 0).can_take_over(
@@ -198,7 +201,7 @@ fn creator_is_doubtful_right_after_its_lease_disappears() {
 
 #[test]
 fn command_without_lease_respects_claims() {
-    let mut command = Leases::of(me(false));
+    let mut command = ControllerLeases::of(me(false));
     assert_eq!(ownership(&command, 0), "unclaimed", "before the first list");
     command.on_listed(vec![], at(0));
     assert_eq!(ownership(&command, 0), "ours");

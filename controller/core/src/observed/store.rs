@@ -20,7 +20,7 @@ pub struct Store {
     last_complete: u64,
     reachable: bool,
     unreachable_reason: String,
-    lost_at: Option<Timestamp>,
+    outage_started_at: Option<Timestamp>,
     retry: Option<(u32, Option<Timestamp>)>,
     outages: Vec<Outage>,
     /// Last assigned version. All environments share it, so that a recreated environment never repeats a version.
@@ -70,7 +70,7 @@ impl Store {
             WatchEvent::Connected(at) => {
                 self.reachable = true;
                 self.unreachable_reason.clear();
-                self.lost_at = None;
+                self.outage_started_at = None;
                 self.retry = None;
                 if let Some(last) = self.outages.last_mut() {
                     last.until.get_or_insert(at);
@@ -84,7 +84,7 @@ impl Store {
         // Objects can change unnoticed during the outage, so a full list is required before the next action.
         self.last_complete = 0;
         self.unreachable_reason = reason;
-        self.lost_at.get_or_insert(at);
+        self.outage_started_at.get_or_insert(at);
         if self.reachable {
             self.outages.push(Outage {
                 from: at,
@@ -257,8 +257,8 @@ impl Store {
     }
 
     /// Returns the start of the current outage; `None` while the engine is reachable and before the first contact.
-    pub fn lost_at(&self) -> Option<Timestamp> {
-        self.lost_at
+    pub fn outage_started_at(&self) -> Option<Timestamp> {
+        self.outage_started_at
     }
 
     /// Returns the reconnection state; `None` while the engine is reachable and before the first failed attempt.

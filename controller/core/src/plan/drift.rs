@@ -26,7 +26,7 @@ impl ContainerSpec {
                 .collect(),
             addresses: bindings.map(|b| (port(b.host, b.protocol), b.address)).collect(),
             restart_policy: "no".to_owned(),
-            pids_limit: Some(self.confinement.pids_limit.into()),
+            pids_limit: Some(self.container_limits.pids_limit.into()),
             privileged: false,
             stop_grace: Some(self.stop_grace),
         }

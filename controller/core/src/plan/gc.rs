@@ -6,7 +6,7 @@ use super::orphan::{self, Orphan, OrphanDecision, OrphanKind, OwnerStatus};
 use super::{Decision, Plan, PlanInput};
 use crate::action::{Action, Cause, Subject};
 use crate::ident::ResourceName;
-use crate::labels::{self, Owner};
+use crate::labels::{self, ObjectLabels};
 use crate::observed::{Container, ContainerState, Network, Volume};
 use crate::time::Timestamp;
 use crate::wait::WaitingOn;
@@ -57,7 +57,7 @@ enum Undesired {
 impl Undesired {
     fn orphan(
         input: &PlanInput<'_>,
-        owner: &Owner,
+        owner: &ObjectLabels,
         kind: OrphanKind,
         what: (&str, &str, Option<Timestamp>),
     ) -> Self {
@@ -125,12 +125,12 @@ fn classify_container(input: &PlanInput<'_>, container: &Container) -> Option<Un
         .get(labels::CONTROLLER)
         .map_or("", String::as_str);
     match orphan::owner_status(input, maker) {
-        OwnerStatus::Foreign => None,
-        OwnerStatus::Unowned if is_adopted(input, container) => {
+        OwnerStatus::OtherController => None,
+        OwnerStatus::DeadController if is_adopted(input, container) => {
             Some(Undesired::Own(removal_cause(input, Cause::ServiceRemoved)))
         }
         OwnerStatus::Own => Some(Undesired::Own(removal_cause(input, Cause::ServiceRemoved))),
-        OwnerStatus::Unowned => {
+        OwnerStatus::DeadController => {
             let what = (
                 container.id.as_str(),
                 container.name.as_str(),
@@ -175,9 +175,9 @@ fn classify_network(input: &PlanInput<'_>, network: &Network) -> Option<Undesire
         },
     };
     match orphan::owner_status(input, &owner.controller) {
-        OwnerStatus::Foreign => None,
+        OwnerStatus::OtherController => None,
         OwnerStatus::Own => Some(Undesired::Own(cause)),
-        OwnerStatus::Unowned => {
+        OwnerStatus::DeadController => {
             let what = (
                 network.id.as_str(),
                 network.name.as_str(),
@@ -208,8 +208,8 @@ fn is_adopted(input: &PlanInput<'_>, container: &Container) -> bool {
 fn stop_grace_of(input: &PlanInput<'_>, container: &Container) -> Option<Duration> {
     let maker = container.labels.get(labels::CONTROLLER);
     match orphan::owner_status(input, maker.map_or("", String::as_str)) {
-        OwnerStatus::Unowned if !is_adopted(input, container) => Some(ORPHAN_STOP_GRACE),
-        OwnerStatus::Unowned | OwnerStatus::Own | OwnerStatus::Foreign => {
+        OwnerStatus::DeadController if !is_adopted(input, container) => Some(ORPHAN_STOP_GRACE),
+        OwnerStatus::DeadController | OwnerStatus::Own | OwnerStatus::OtherController => {
             let info = container.inspect.as_ref()?;
             Some(info.config.stop_grace.unwrap_or(STOP_GRACE))
         }
@@ -313,9 +313,9 @@ fn classify_volume(input: &PlanInput<'_>, volume: &Volume) -> Option<Undesired> 
         .and_then(|history| history.delete_volumes)
         .unwrap_or(by_label);
     match orphan::owner_status(input, &owner.controller) {
-        OwnerStatus::Foreign => None,
+        OwnerStatus::OtherController => None,
         OwnerStatus::Own => delete.then(|| Undesired::Own(absence_cause(input))),
-        OwnerStatus::Unowned => {
+        OwnerStatus::DeadController => {
             let what = (volume.name.as_str(), volume.name.as_str(), volume.created_at());
             Some(match Undesired::orphan(input, &owner, OrphanKind::Volume, what) {
                 Undesired::Orphan(orphan, Ok(())) if !by_label => {

@@ -8,7 +8,7 @@ use crate::wait::{Wait, WaitingOn};
 pub(super) fn apply(input: &PlanInput<'_>, plan: &mut Plan) {
     apply_safe_mode(input, plan);
     let by_file = input.accepted.is_some_and(|accepted| accepted.desired.hold);
-    if input.requests.holds.is_empty() && input.requests.leases.is_empty() && !by_file {
+    if input.requests.holds.is_empty() && input.requests.test_leases.is_empty() && !by_file {
         return;
     }
     let mut waits = Vec::new();
@@ -34,7 +34,7 @@ fn apply_safe_mode(input: &PlanInput<'_>, plan: &mut Plan) {
     let restrictions = &input.requests.restrictions;
     let on = if let Some(why) = &restrictions.safe_mode_reason {
         WaitingOn::Safe { why: why.clone() }
-    } else if input.accepted.is_none() && restrictions.incomplete.contains(input.env) {
+    } else if input.accepted.is_none() && restrictions.protected.contains(input.env) {
         WaitingOn::SpecPending
     } else {
         return;
@@ -68,7 +68,7 @@ fn test_lease_wait(input: &PlanInput<'_>, step: &Step) -> Option<WaitingOn> {
     let Subject::Service { .. } = &step.subject else {
         return None;
     };
-    let lease = input.requests.lease(input.env, input.now)?;
+    let lease = input.requests.test_lease(input.env, input.now)?;
     let id = match &step.action {
         Action::StopContainer { id, .. } | Action::RemoveContainer { id, .. } => id.as_str(),
         Action::DisconnectNetwork { container, .. } => container.as_str(),
@@ -79,8 +79,8 @@ fn test_lease_wait(input: &PlanInput<'_>, step: &Step) -> Option<WaitingOn> {
         .containers
         .iter()
         .find(|(found, _)| found.as_str() == id)?;
-    let dead = input.health.get(id).is_some_and(|health| health.dead);
-    if !container.state.is_up() || (dead && matches!(step.cause, Cause::Unhealthy { .. })) {
+    let unresponsive = input.health.get(id).is_some_and(|health| health.unresponsive);
+    if !container.state.is_up() || (unresponsive && matches!(step.cause, Cause::Unhealthy { .. })) {
         return None;
     }
     Some(WaitingOn::TestLease {

@@ -29,7 +29,7 @@ pub(super) fn plan(input: &PlanInput<'_>, desired: &Desired, plan: &mut Plan) {
         environment: input.env.clone(),
     };
     let decision = match input.blocked_by(&subject) {
-        Some(WaitingOn::Name { holder, until, .. }) => {
+        Some(WaitingOn::NameTaken { holder, until, .. }) => {
             Decision::Wait(input.name_taken(desired.network.to_string(), holder, until))
         }
         Some(wait) => Decision::Wait(wait),

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::PlanInput;
 use crate::action::ActionFailure;
-use crate::labels::Owner;
+use crate::labels::ObjectLabels;
 use crate::lease::Liveness;
 use crate::observed::Observed;
 use crate::time::Timestamp;
@@ -126,9 +126,9 @@ pub(super) enum OwnerStatus {
     /// This controller.
     Own,
     /// A dead controller.
-    Unowned,
+    DeadController,
     /// Another controller that is alive or possibly alive.
-    Foreign,
+    OtherController,
 }
 
 pub(super) fn owner_status(input: &PlanInput<'_>, controller: &str) -> OwnerStatus {
@@ -141,15 +141,15 @@ pub(super) fn owner_status(input: &PlanInput<'_>, controller: &str) -> OwnerStat
     match input.leases.liveness(controller, input.now) {
         Liveness::Own => OwnerStatus::Own,
         Liveness::Dead if was_managed => OwnerStatus::Own,
-        Liveness::Dead => OwnerStatus::Unowned,
-        Liveness::Alive(_) | Liveness::Doubtful | Liveness::Unknown => OwnerStatus::Foreign,
+        Liveness::Dead => OwnerStatus::DeadController,
+        Liveness::Alive(_) | Liveness::LeaseMissing | Liveness::Unknown => OwnerStatus::OtherController,
     }
 }
 
 /// Checks that an orphan may be removed; `Err` with the decision to keep it.
 pub(super) fn can_remove(
     input: &PlanInput<'_>,
-    owner: &Owner,
+    owner: &ObjectLabels,
     created_at: Option<Timestamp>,
 ) -> Result<(), OrphanDecision> {
     let is_requested = input

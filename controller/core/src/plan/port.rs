@@ -1,4 +1,4 @@
-//! Port assignment.
+//! Assigns host ports, and moves a port that the engine refused.
 //!
 //! A service keeps its assigned ports. No two environments get the same host port. A recently refused port is the last choice.
 
@@ -17,11 +17,11 @@ use crate::wait::WaitingOn;
 pub const REFUSAL_BLOCK_TIME: Duration = Duration::from_secs(30);
 /// Retry interval with strategy `fail`, and with an exhausted range.
 pub const PORT_RETRY: Duration = Duration::from_secs(2);
-/// Refusals of an apparently free port after which an invisible holder is assumed.
+/// Refusals of an apparently free port after which an invisible owner is assumed.
 const MAX_FREE_REFUSALS: u32 = 3;
 
-/// Assigned host ports, each with its environment and service.
-pub type Claims = BTreeMap<ProtocolPort, (crate::ident::EnvName, ServiceName)>;
+/// Reserved host ports, each with its environment and service.
+pub type PortReservations = BTreeMap<ProtocolPort, (crate::ident::EnvName, ServiceName)>;
 
 /// Assigned ports of one environment.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -36,13 +36,13 @@ pub struct Assignment {
 pub fn assign(
     desired: &Desired,
     history: &EnvHistory,
-    claims: &Claims,
+    reservations: &PortReservations,
     refused: &BTreeMap<ProtocolPort, RefusedPort>,
     now: Timestamp,
 ) -> Assignment {
     let mut assigner = PortAssigner {
         desired,
-        claims,
+        reservations,
         refused,
         now,
         taken: BTreeSet::new(),
@@ -65,7 +65,7 @@ pub fn assign(
 
 struct PortAssigner<'a> {
     desired: &'a Desired,
-    claims: &'a Claims,
+    reservations: &'a PortReservations,
     refused: &'a BTreeMap<ProtocolPort, RefusedPort>,
     now: Timestamp,
     taken: BTreeSet<ProtocolPort>,
@@ -93,7 +93,7 @@ impl PortAssigner<'_> {
             return self.assign_free(service, port, None);
         };
         if let Some((env, by)) = self
-            .claims
+            .reservations
             .get(&requested)
             .filter(|(env, _)| *env != self.desired.env)
         {
@@ -119,7 +119,7 @@ impl PortAssigner<'_> {
         self.assignment
             .blocked
             .entry(service.clone())
-            .or_insert(WaitingOn::Port { port, owner, until });
+            .or_insert(WaitingOn::PortTaken { port, owner, until });
     }
 
     /// Strategy `auto`: assigns the same port again, else the requested one, else the first free one of the range.
@@ -128,11 +128,12 @@ impl PortAssigner<'_> {
         let requested = port.requested;
         // After a refusal of the replacement port, the requested port is tried once more.
         let first_choice = match assigned {
-            Some(number) if self.is_open(number, port) => Some(number),
-            Some(_) | None => requested.filter(|requested| self.is_open(*requested, port)),
+            Some(number) if self.is_assignable(number, port) => Some(number),
+            Some(_) | None => requested.filter(|requested| self.is_assignable(*requested, port)),
         };
-        let free = |number: &u16| self.is_open(*number, port) && !self.is_busy(*number, port);
-        // Refused ports come last: a pass over the whole range may take longer than a refusal holds.
+        let free =
+            |number: &u16| self.is_assignable(*number, port) && !self.was_bound_at_refusal(*number, port);
+        // Refused ports come last: a scan of the whole range may take longer than `REFUSAL_BLOCK_TIME`.
         let found = first_choice
             .or_else(|| (policy.low..=policy.high).find(|n| free(n) && !self.is_recently_refused(*n, port)))
             .or_else(|| (policy.low..=policy.high).find(free));
@@ -141,21 +142,21 @@ impl PortAssigner<'_> {
             let until = self.now + PORT_RETRY;
             self.assignment
                 .blocked
-                .insert(service.clone(), WaitingOn::Ports { tried, until });
+                .insert(service.clone(), WaitingOn::PortsExhausted { tried, until });
         }
         found
     }
 
-    fn is_open(&self, number: u16, port: &Port) -> bool {
+    fn is_assignable(&self, number: u16, port: &Port) -> bool {
         let host = ProtocolPort {
             number,
             protocol: port.protocol,
         };
-        !self.taken.contains(&host) && !self.is_claimed(host) && !self.is_refused(host)
+        !self.taken.contains(&host) && !self.is_reserved(host) && !self.is_refused(host)
     }
 
-    fn is_claimed(&self, host: ProtocolPort) -> bool {
-        self.claims
+    fn is_reserved(&self, host: ProtocolPort) -> bool {
+        self.reservations
             .get(&host)
             .is_some_and(|(env, _)| *env != self.desired.env)
     }
@@ -174,7 +175,7 @@ impl PortAssigner<'_> {
     }
 
     /// True if the port was taken when the engine refused another port a moment ago.
-    fn is_busy(&self, number: u16, port: &Port) -> bool {
+    fn was_bound_at_refusal(&self, number: u16, port: &Port) -> bool {
         let host = ProtocolPort {
             number,
             protocol: port.protocol,

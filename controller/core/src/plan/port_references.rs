@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use argus_crds::mock::config::MockConfig;
 
-use crate::desired::{Desired, File, Service};
+use crate::desired::{Desired, InjectedFile, Service};
 use crate::ident::ProtocolPort;
 use crate::ident::{PortKey, PortMap};
 
@@ -44,11 +44,11 @@ fn is_container_port(service: &Service, number: u16) -> bool {
 
 /// Rewrites the file of a mock, whose target may be the host port of a service in the environment.
 pub(super) fn file<'a>(
-    file: &'a File,
+    file: &'a InjectedFile,
     desired: &Desired,
     service: &Service,
     ports: &PortMap,
-) -> Cow<'a, File> {
+) -> Cow<'a, InjectedFile> {
     let moved = file.target.as_ref().and_then(|target| {
         let now = variable(target, desired, service, ports);
         (now != *target).then_some(now)
@@ -60,7 +60,7 @@ pub(super) fn file<'a>(
     });
     match config {
         None => Cow::Borrowed(file),
-        Some(config) => Cow::Owned(File {
+        Some(config) => Cow::Owned(InjectedFile {
             text: config.to_json(),
             ..file.clone()
         }),
@@ -220,7 +220,7 @@ mocks:
         let (desired, ports) = shop();
         let target = |name: &str, ports: &PortMap| {
             let mock = of(&desired, name);
-            let file = file(mock.file.as_ref().unwrap(), &desired, mock, ports);
+            let file = file(mock.injected_file.as_ref().unwrap(), &desired, mock, ports);
             let served = MockConfig::parse(file.text.as_bytes()).unwrap();
             (served.mock.target.unwrap(), file.digest())
         };

@@ -15,7 +15,7 @@ use crate::time::Timestamp;
 pub type Rendered = BTreeMap<ServiceName, (ContainerSpec, SpecHash)>;
 
 /// Renders all services with one port map.
-pub fn environment(desired: &Desired, ports: &PortMap, identity: &ControllerIdentity) -> Rendered {
+pub fn render_all(desired: &Desired, ports: &PortMap, identity: &ControllerIdentity) -> Rendered {
     desired
         .services
         .values()
@@ -131,7 +131,7 @@ fn container(
         memory: service.memory,
         nano_cpus: service.nano_cpus,
         stop_grace: service.stop_grace,
-        confinement: desired.confinement.clone(),
+        container_limits: desired.container_limits.clone(),
     }
 }
 

@@ -80,7 +80,7 @@ impl ServicePlanner<'_> {
             // A failed call does not affect a container that runs as desired.
             let is_action_failure = matches!(
                 wait,
-                WaitingOn::Failed { .. } | WaitingOn::Retry { .. } | WaitingOn::Name { .. }
+                WaitingOn::Failed { .. } | WaitingOn::Retry { .. } | WaitingOn::NameTaken { .. }
             );
             if !is_action_failure || current.is_none_or(|container| !container.state.is_up()) {
                 return Decision::Wait(self.with_container_name(wait));
@@ -101,8 +101,8 @@ impl ServicePlanner<'_> {
             .map(AsRef::as_ref)
             .filter(|container| current.is_none_or(|current| current.id != container.id))
             .collect();
-        if let Some(foreign) = extra.iter().find(|other| !self.is_own(other)) {
-            return Decision::Wait(self.foreign_holder(foreign));
+        if let Some(other) = extra.iter().find(|other| !self.can_replace(other)) {
+            return Decision::Wait(self.wait_for_owner(other));
         }
         let decision = match current {
             None => self.plan_create(&extra),
@@ -125,21 +125,21 @@ impl ServicePlanner<'_> {
 
     /// True if this controller may replace the container. It adopts the container of a live controller, but never
     /// replaces it; the container of a dead controller counts as its own.
-    fn is_own(&self, container: &Container) -> bool {
+    fn can_replace(&self, container: &Container) -> bool {
         let (input, controller) = (self.input, controller_of(container));
         container.is_made_by(&input.identity.controller)
             || input.leases.can_take_over(input.env, controller, input.now)
     }
 
-    fn foreign_holder(&self, foreign: &Container) -> WaitingOn {
-        let controller = controller_of(foreign);
+    fn wait_for_owner(&self, other: &Container) -> WaitingOn {
+        let controller = controller_of(other);
         if let Liveness::Alive(lease) = self.input.leases.liveness(controller, self.input.now) {
             let holder = LeaseHolder::of(lease, self.input.leases);
-            return WaitingOn::Leased { holder, until: None };
+            return WaitingOn::LeaseHeldByOther { holder, until: None };
         }
-        WaitingOn::Name {
-            name: foreign.name.clone(),
-            holder: format!("container {} of another controller ({controller})", foreign.name),
+        WaitingOn::NameTaken {
+            name: other.name.clone(),
+            holder: format!("container {} of another controller ({controller})", other.name),
             until: self.input.now + NAME_RETRY,
         }
     }
@@ -147,7 +147,7 @@ impl ServicePlanner<'_> {
     /// Replaces the subject's name by the engine's name in a wait for a taken name.
     fn with_container_name(&self, wait: WaitingOn) -> WaitingOn {
         match wait {
-            WaitingOn::Name { holder, until, .. } => {
+            WaitingOn::NameTaken { holder, until, .. } => {
                 let name = self.service.container_name.to_string();
                 self.input.name_taken(name, holder, until)
             }
@@ -199,7 +199,7 @@ impl ServicePlanner<'_> {
     fn check_create(&self) -> Result<(), WaitingOn> {
         self.input.check_preflight(&self.accepted.desired)?;
         if let Some(blocked) = self.input.ports.blocked.get(&self.service.name)
-            && matches!(blocked, WaitingOn::Ports { .. })
+            && matches!(blocked, WaitingOn::PortsExhausted { .. })
         {
             return Err(blocked.clone());
         }
@@ -322,7 +322,7 @@ impl ServicePlanner<'_> {
                 Cause::Drift { what }
             };
             if let Some(holder) = self.container_named(self.service.container_name.as_str()) {
-                return Decision::Wait(WaitingOn::Name {
+                return Decision::Wait(WaitingOn::NameTaken {
                     name: self.service.container_name.to_string(),
                     holder: format!(
                         "container {} of this environment, which will be removed",
@@ -368,7 +368,7 @@ impl ServicePlanner<'_> {
             });
             if let Some(holder) = holder {
                 let service = holder.owner().and_then(|owner| owner.service);
-                return Err(WaitingOn::Port {
+                return Err(WaitingOn::PortTaken {
                     port: requested,
                     owner: crate::outcome::PortOwner::Environment {
                         environment: self.input.env.to_string(),

@@ -118,7 +118,7 @@ pub(super) fn disk(
         let message = format!("{usage}, but {} are required", size(threshold));
         return CheckOutcome::fail(name, Code::DiskSpaceLow, message).details(details);
     }
-    match disk.files_free {
+    match disk.free_inodes {
         Some(files) if files < MIN_FREE_FILES => {
             let message = format!(
                 "only {files} inodes free on `{}`, but {MIN_FREE_FILES} are required",
@@ -148,7 +148,7 @@ pub(crate) fn disk_details(disk: &DiskFact, threshold: u64) -> Value {
         "thresholdBytes": threshold,
     });
     let fields = details.as_object_mut();
-    if let (Some(fields), Some(files)) = (fields, disk.files_free) {
+    if let (Some(fields), Some(files)) = (fields, disk.free_inodes) {
         fields.insert("freeFiles".to_owned(), json!(files));
     }
     let fields = details.as_object_mut();

@@ -89,7 +89,8 @@ pub struct DiskFact {
     /// Total bytes.
     pub total: u64,
     /// Free inodes; `None` for a file system without such a limit.
-    pub files_free: Option<u64>,
+    #[serde(rename = "filesFree")]
+    pub free_inodes: Option<u64>,
     /// Bytes that `argus prune` can free; `None` if they were not requested.
     pub reclaimable: Option<Reclaimable>,
 }

@@ -46,12 +46,12 @@ impl PreflightSnapshot {
     /// Returns the wait reason of the blocking check. A wait without `until` requests a new preflight run.
     pub fn check_creation(
         &self,
-        policy: &PreflightSettings,
+        settings: &PreflightSettings,
         first: bool,
         disk_full: Option<Timestamp>,
         now: Timestamp,
     ) -> Result<(), WaitingOn> {
-        if !policy.enabled {
+        if !settings.enabled {
             return Ok(());
         }
         let not_checked = || WaitingOn::Preflight {
@@ -64,7 +64,7 @@ impl PreflightSnapshot {
             return Err(not_checked());
         };
         let blocking = self
-            .outcomes(policy, disk_full, now)
+            .outcomes(settings, disk_full, now)
             .into_iter()
             .find(blocks_creation);
         if let Some(outcome) = blocking {
@@ -95,14 +95,14 @@ impl PreflightSnapshot {
     /// Evaluates the checks that need only these facts, under a policy.
     pub fn outcomes(
         &self,
-        policy: &PreflightSettings,
+        settings: &PreflightSettings,
         disk_full: Option<Timestamp>,
         now: Timestamp,
     ) -> Vec<CheckOutcome> {
         vec![
             check::engine(&self.host.engine),
             check::api(&self.host.engine),
-            check::disk(&self.host.disk, policy.disk_space_threshold, disk_full, now),
+            check::disk(&self.host.disk, settings.disk_space_threshold, disk_full, now),
             check::networks(&self.host.engine, &self.host.networks),
             check::journal(&self.journal),
             check::clock(&self.host.engine),
@@ -115,22 +115,22 @@ impl PreflightSnapshot {
     /// checks as `previous` keeps the time of that one.
     pub fn report(
         &self,
-        policy: &PreflightSettings,
+        settings: &PreflightSettings,
         unreachable: Option<&str>,
         disk_full: Option<Timestamp>,
         more: Vec<CheckOutcome>,
         previous: Option<&PreflightReport>,
         now: Timestamp,
     ) -> Option<PreflightReport> {
-        let at = self.at.filter(|_| policy.enabled)?;
+        let at = self.at.filter(|_| settings.enabled)?;
         let mut outcomes = match unreachable {
-            None => self.outcomes(policy, disk_full, now),
+            None => self.outcomes(settings, disk_full, now),
             Some(why) => {
                 let unreachable = Self {
                     host: HostFacts::unknown(why),
                     ..self.clone()
                 };
-                unreachable.outcomes(policy, None, now)
+                unreachable.outcomes(settings, None, now)
             }
         };
         outcomes.extend(more);

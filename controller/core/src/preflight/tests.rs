@@ -35,7 +35,7 @@ fn disk(free: u64) -> DiskFact {
         path: "/var/lib/docker".to_owned(),
         free,
         total: 100 * GB,
-        files_free: Some(1_000_000),
+        free_inodes: Some(1_000_000),
         reclaimable: None,
     }
 }
@@ -185,7 +185,7 @@ fn each_check_reports_its_own_problem() {
             Some(Code::DiskSpaceLow),
             Box::new(|f| {
                 f.host.disk = Fact::Known(DiskFact {
-                    files_free: Some(999),
+                    free_inodes: Some(999),
                     ..disk(50 * GB)
                 });
             }),
@@ -196,7 +196,7 @@ fn each_check_reports_its_own_problem() {
             Some(Code::DiskSpaceLow),
             Box::new(|f| {
                 f.host.disk = Fact::Known(DiskFact {
-                    files_free: Some(9_999),
+                    free_inodes: Some(9_999),
                     ..disk(50 * GB)
                 });
             }),
@@ -207,7 +207,7 @@ fn each_check_reports_its_own_problem() {
             None,
             Box::new(|f| {
                 f.host.disk = Fact::Known(DiskFact {
-                    files_free: None,
+                    free_inodes: None,
                     ..disk(50 * GB)
                 });
             }),
@@ -414,22 +414,22 @@ fn wait(of: Result<(), WaitingOn>) -> (Option<Code>, Option<Timestamp>) {
 
 #[test]
 fn full_disk_blocks_creation_until_the_next_check() {
-    let (policy, second) = (PreflightSettings::default(), std::time::Duration::from_secs(1));
+    let (settings, second) = (PreflightSettings::default(), std::time::Duration::from_secs(1));
     let full = preflight(Some(1), second);
     assert_eq!(
-        wait(full.check_creation(&policy, false, None, NOW)),
+        wait(full.check_creation(&settings, false, None, NOW)),
         (Some(Code::DiskSpaceLow), Some(NOW - second + RECHECK_DELAY))
     );
     let old = preflight(Some(1), RECHECK_DELAY);
-    let needs_check = old.check_creation(&policy, false, None, NOW).unwrap_err();
+    let needs_check = old.check_creation(&settings, false, None, NOW).unwrap_err();
     assert!(needs_check.needs_preflight());
     assert_eq!(
-        preflight(Some(3 * GB), second).check_creation(&policy, true, None, NOW),
+        preflight(Some(3 * GB), second).check_creation(&settings, true, None, NOW),
         Ok(())
     );
     let small = PreflightSettings {
         disk_space_threshold: 1,
-        ..policy
+        ..settings
     };
     assert_eq!(
         full.check_creation(&small, true, None, NOW),
@@ -438,7 +438,7 @@ fn full_disk_blocks_creation_until_the_next_check() {
     );
     let off = PreflightSettings {
         enabled: false,
-        ..policy
+        ..settings
     };
     assert_eq!(full.check_creation(&off, true, None, NOW), Ok(()));
     assert_eq!(
@@ -449,10 +449,10 @@ fn full_disk_blocks_creation_until_the_next_check() {
 
 #[test]
 fn first_object_waits_for_a_fresh_check() {
-    let policy = PreflightSettings::default();
+    let settings = PreflightSettings::default();
     let needs_check = |preflight: &PreflightSnapshot, first| {
         preflight
-            .check_creation(&policy, first, None, NOW)
+            .check_creation(&settings, first, None, NOW)
             .is_err_and(|wait| wait.needs_preflight())
     };
     let second = std::time::Duration::from_secs(1);
@@ -470,22 +470,22 @@ fn first_object_waits_for_a_fresh_check() {
 
 #[test]
 fn disk_full_report_counts_briefly_without_disk_facts() {
-    let policy = PreflightSettings::default();
+    let settings = PreflightSettings::default();
     let remote = preflight(None, std::time::Duration::ZERO);
-    assert_eq!(remote.check_creation(&policy, true, None, NOW), Ok(()));
+    assert_eq!(remote.check_creation(&settings, true, None, NOW), Ok(()));
     assert_eq!(
-        wait(remote.check_creation(&policy, true, Some(NOW), NOW)),
+        wait(remote.check_creation(&settings, true, Some(NOW), NOW)),
         (Some(Code::DiskSpaceLow), Some(NOW + DISK_FULL_MEMORY))
     );
     assert_eq!(
-        remote.check_creation(&policy, true, Some(NOW - DISK_FULL_MEMORY), NOW),
+        remote.check_creation(&settings, true, Some(NOW - DISK_FULL_MEMORY), NOW),
         Ok(())
     );
 }
 
 #[test]
 fn old_engine_blocks_creation_but_unknown_one_does_not() {
-    let policy = PreflightSettings::default();
+    let settings = PreflightSettings::default();
     let with = |engine| PreflightSnapshot {
         host: HostFacts {
             engine,
@@ -495,30 +495,30 @@ fn old_engine_blocks_creation_but_unknown_one_does_not() {
     };
     let old = with(engine_like(|engine| engine.api_version = "1.24".to_owned()));
     assert_eq!(
-        wait(old.check_creation(&policy, false, None, NOW)).0,
+        wait(old.check_creation(&settings, false, None, NOW)).0,
         Some(Code::ApiTooOld)
     );
     let windows = with(engine_like(|engine| engine.os_type = "windows".to_owned()));
     assert_eq!(
-        wait(windows.check_creation(&policy, false, None, NOW)).0,
+        wait(windows.check_creation(&settings, false, None, NOW)).0,
         Some(Code::PrereqMissing)
     );
     let unreachable = with(Fact::unknown("no answer within 3 s"));
-    assert_eq!(unreachable.check_creation(&policy, true, None, NOW), Ok(()));
+    assert_eq!(unreachable.check_creation(&settings, true, None, NOW), Ok(()));
 }
 
 #[test]
 fn unchanged_report_keeps_its_time() {
-    let policy = PreflightSettings::default();
+    let settings = PreflightSettings::default();
     let report = |preflight: &PreflightSnapshot, previous| {
-        preflight.report(&policy, None, None, Vec::new(), previous, NOW)
+        preflight.report(&settings, None, None, Vec::new(), previous, NOW)
     };
     let first = report(&preflight(Some(5 * GB), RECHECK_DELAY), None).unwrap();
     assert_eq!(first.as_of, (NOW - RECHECK_DELAY).to_string());
     let second = report(&preflight(Some(5 * GB), std::time::Duration::ZERO), Some(&first)).unwrap();
     assert_eq!(second, first);
     let unreachable = preflight(Some(5 * GB), RECHECK_DELAY)
-        .report(&policy, Some("refused"), None, Vec::new(), Some(&first), NOW)
+        .report(&settings, Some("refused"), None, Vec::new(), Some(&first), NOW)
         .unwrap();
     assert_eq!(unreachable.overall, PreflightOverall::Unhealthy);
     assert_eq!(report(&PreflightSnapshot::default(), None), None);

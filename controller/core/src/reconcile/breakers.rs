@@ -13,18 +13,18 @@ impl Planner {
 
     /// Updates the breakers; a change invalidates all plans. Returns true if a relist is needed.
     pub(super) fn update_breakers(&mut self, inputs: &Inputs<'_>) -> bool {
-        let wanted = self.state.breakers.observe(inputs.store, inputs.now);
+        let relist = self.state.breakers.observe(inputs.store, inputs.now);
         let version = self.state.breakers.version();
         if std::mem::replace(&mut self.breakers_version, version) != version {
             self.invalidate_all();
         }
-        wanted
+        relist
     }
 
     /// Records that an environment was planned. This may end a restriction of the other environments.
     pub(super) fn record_planned(&mut self, env: &EnvName, plan: &Plan, now: Timestamp) {
-        let mut flying = self.state.in_flight.values();
-        let idle = plan.steps.is_empty() && !flying.any(|flying| flying.environment == *env);
+        let mut in_flight = self.state.in_flight.values();
+        let idle = plan.steps.is_empty() && !in_flight.any(|action| action.environment == *env);
         if self.state.breakers.on_planned(env, idle, now) {
             self.invalidate_all();
             self.replan = true;

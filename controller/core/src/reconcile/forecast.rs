@@ -8,12 +8,12 @@ use super::{Inputs, Planner};
 use crate::action::{Action, ContainerSpec, Step};
 use crate::desired::Accepted;
 use crate::ident::{ContainerId, EnvName, NetworkId, ResourceName};
-use crate::lease::Leases;
+use crate::lease::ControllerLeases;
 use crate::observed::{
     Attachment, Container, ContainerState, InspectInfo, Network, Object, ObjectId, Store, Volume, WatchEvent,
 };
 use crate::outcome::Done;
-use crate::probe::{Health, HealthStates, ProbeStatus};
+use crate::probe::{HealthStates, ProbeResults, ProbeStatus};
 use crate::time::Timestamp;
 use crate::user_requests::UserRequests;
 
@@ -28,7 +28,7 @@ pub fn forecast(
     specs: &BTreeMap<EnvName, Arc<Accepted>>,
     store: &Store,
     health: &HealthStates,
-    leases: &Leases,
+    leases: &ControllerLeases,
     now: Timestamp,
 ) -> Vec<Step> {
     let (mut store, mut health, mut now) = (store.clone(), health.clone(), now);
@@ -52,13 +52,13 @@ pub fn forecast(
             store.apply(WatchEvent::InitDone);
             continue;
         }
-        for (number, step) in result.actions.iter().enumerate() {
+        for (number, step) in result.steps.iter().enumerate() {
             let done = apply_action(&mut store, &step.action, now, round * 1000 + number);
             planner.finished(step, &Ok(done), &store, now);
         }
         let has_changed = finish_runs(specs, &mut store, &mut health, now);
-        steps.extend(result.actions.iter().cloned());
-        if result.actions.is_empty() && !has_changed {
+        steps.extend(result.steps.iter().cloned());
+        if result.steps.is_empty() && !has_changed {
             match result.wake_at {
                 // Only time can cause further steps; simulated time passes immediately.
                 Some(at) if at > now => now = at,
@@ -119,11 +119,11 @@ fn finish_runs(
             .get(&container.id)
             .is_none_or(|seen| seen.status != ProbeStatus::Healthy || seen.started_at != started_at)
         {
-            let seen = Health {
+            let seen = ProbeResults {
                 status: ProbeStatus::Healthy,
                 since: now,
                 started_at,
-                ..Health::default()
+                ..ProbeResults::default()
             };
             health.insert(container.id.clone(), seen);
             changed = true;
@@ -136,7 +136,7 @@ fn finish_runs(
 pub fn apply_action(store: &mut Store, action: &Action, now: Timestamp, number: usize) -> Done {
     match action {
         Action::CreateNetwork { name, labels } => {
-            let Ok(id) = NetworkId::new(format!("pretended{number}")) else {
+            let Ok(id) = NetworkId::new(format!("simulated{number}")) else {
                 return Done::Applied;
             };
             let network = Network {
@@ -160,7 +160,7 @@ pub fn apply_action(store: &mut Store, action: &Action, now: Timestamp, number: 
         Action::CollectEvidence { .. } => return Done::Evidence(Box::default()),
         Action::PullImage { .. } | Action::BuildImage(_) | Action::CopyFile { .. } => {}
         Action::CreateContainer { name, spec } => {
-            let Ok(id) = ContainerId::new(format!("pretended{number}")) else {
+            let Ok(id) = ContainerId::new(format!("simulated{number}")) else {
                 return Done::Applied;
             };
             let container = created_container(store, &id, name, spec, now);

@@ -74,7 +74,7 @@ impl Planner {
         let on = match inputs.leases.ownership(env, accepted.is_some(), inputs.now) {
             Ownership::Own => return None,
             Ownership::Unclaimed => WaitingOn::ControllerLease,
-            Ownership::HeldByOther(lease) => WaitingOn::Leased {
+            Ownership::HeldByOther(lease) => WaitingOn::LeaseHeldByOther {
                 holder: LeaseHolder::of(lease, inputs.leases),
                 until: None,
             },

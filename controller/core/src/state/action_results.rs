@@ -78,8 +78,8 @@ impl PlannerState {
             self.expectations.insert(step.subject.clone(), expectation);
         }
         match (&step.action, &step.subject) {
-            // The informer reports the stopped run for a moment longer; its end stays ours. A run with an unknown start cannot
-            // be distinguished from the new one.
+            // The watch may still report the end of the stopped run, which is not a failure. Without its start time, that run
+            // cannot be distinguished from the new one.
             (Action::StartContainer { id }, _) if self.stopped_by_us.get(id) == Some(&None) => {
                 self.stopped_by_us.remove(id);
             }
@@ -283,7 +283,7 @@ enum ObservedStateAfterFailure {
     /// It may be valid, and a repeated call may succeed a moment later.
     Unknown,
     /// It cannot be valid: only a full list shows the real state.
-    Absent,
+    Stale,
     /// It is still valid.
     Unchanged,
 }
@@ -301,7 +301,7 @@ fn observed_state_after(error: &ActionError) -> ObservedStateAfterFailure {
         | ActionError::NetworkGone(_)
         | ActionError::NetworkInUse(_)
         | ActionError::NotOwned(_)
-        | ActionError::MountRefused(_) => ObservedStateAfterFailure::Absent,
+        | ActionError::MountRefused(_) => ObservedStateAfterFailure::Stale,
         ActionError::CircuitOpen
         | ActionError::JournalUnwritable(_)
         | ActionError::NameTaken { .. }

@@ -57,7 +57,7 @@ pub enum CircuitState {
         /// Newest list that had started at the transition. The test call waits until a later list is complete.
         after_list: u64,
         /// Subject of the test call in flight.
-        probe: Option<Subject>,
+        test_call: Option<Subject>,
     },
 }
 
@@ -141,20 +141,23 @@ impl Breaker {
     pub fn allows_call(&self, complete_list: u64) -> bool {
         match &self.state {
             CircuitState::Closed { .. } => true,
-            CircuitState::Open { .. } | CircuitState::HalfOpen { probe: Some(_), .. } => false,
+            CircuitState::Open { .. }
+            | CircuitState::HalfOpen {
+                test_call: Some(_), ..
+            } => false,
             CircuitState::HalfOpen {
                 after_list,
-                probe: None,
+                test_call: None,
             } => complete_list > *after_list,
         }
     }
 
     /// Records a submitted call. In the half-open state it becomes the test call.
     pub fn on_call(&mut self, subject: &Subject) {
-        if let CircuitState::HalfOpen { probe, .. } = &mut self.state
-            && probe.is_none()
+        if let CircuitState::HalfOpen { test_call, .. } = &mut self.state
+            && test_call.is_none()
         {
-            *probe = Some(subject.clone());
+            *test_call = Some(subject.clone());
         }
     }
 
@@ -179,14 +182,14 @@ impl Breaker {
                     self.open(settings, key, now, why);
                 }
             }
-            (CircuitState::HalfOpen { probe, .. }, outcome) if probe.as_ref() == Some(subject) => {
+            (CircuitState::HalfOpen { test_call, .. }, outcome) if test_call.as_ref() == Some(subject) => {
                 match outcome {
                     CallOutcome::Success => self.close(now, "the test call succeeded"),
                     CallOutcome::Failure(why) => {
                         let why = format!("the test call failed: {why}");
                         self.open(settings, key, now, why);
                     }
-                    CallOutcome::Ignored => *probe = None,
+                    CallOutcome::Ignored => *test_call = None,
                 }
             }
             // Calls from before the opening neither end the cooldown nor decide as the test call.
@@ -206,7 +209,8 @@ impl Breaker {
         self.state = CircuitState::Open { until };
     }
 
-    /// Ends a cooldown that is over. `list_started` is the newest started list. Returns true if the state changed.
+    /// Makes an open breaker half-open once its cooldown is over. `list_started` is the number of the newest started list.
+    /// Returns true if the state changed.
     pub fn tick(&mut self, list_started: u64, now: Timestamp) -> bool {
         match self.state {
             // A clock that was set back does not extend the cooldown by the same time.
@@ -261,7 +265,7 @@ impl Breaker {
         self.record(now, "halfOpen", why.to_owned());
         self.state = CircuitState::HalfOpen {
             after_list,
-            probe: None,
+            test_call: None,
         };
     }
 

@@ -46,7 +46,7 @@ pub struct BreakerRegistry {
     /// Number of the newest started list.
     list_started: u64,
     /// True if the engine's breaker is open because the engine does not answer pings.
-    away: bool,
+    engine_unreachable: bool,
     /// Failed attempts to reach the engine since its last answer.
     reconnect_attempts: u32,
     ramp: Option<RampUp>,
@@ -80,7 +80,8 @@ impl BreakerRegistry {
         self.environments.get(env)
     }
 
-    /// Openings that affect an environment. A call that was planned at another number is not executed.
+    /// Number of openings of the engine's breaker and of the environment's breaker. A call that was planned at another number
+    /// is not executed.
     pub fn times_opened(&self, env: &EnvName) -> u64 {
         self.engine.times_opened() + self.of(env).map_or(0, Breaker::times_opened)
     }
@@ -132,7 +133,7 @@ impl BreakerRegistry {
             CircuitState::Open { until } => Some(*until),
             CircuitState::Closed { .. } | CircuitState::HalfOpen { .. } => None,
         };
-        let engine = due(&self.engine).filter(|_| !self.away);
+        let engine = due(&self.engine).filter(|_| !self.engine_unreachable);
         let ramp = self.ramp.as_ref().map(|ramp| ramp.until);
         engine
             .into_iter()
@@ -164,7 +165,7 @@ impl BreakerRegistry {
     pub(crate) fn observe(&mut self, store: &Store, now: Timestamp) -> bool {
         let complete = std::mem::replace(&mut self.complete_list, store.last_complete());
         self.list_started = store.lists_started();
-        self.reconnect_attempts = store.retry().map_or(0, |away| away.attempts);
+        self.reconnect_attempts = store.retry().map_or(0, |retry| retry.attempts);
         if complete != self.complete_list && self.is_half_open() {
             self.version += 1;
         }
@@ -172,18 +173,18 @@ impl BreakerRegistry {
             self.ramp = None;
             self.version += 1;
         }
-        if let Some(away) = store.retry() {
-            if away.attempts >= MAX_FAILED_PINGS {
-                self.away = true;
-                let until = away.next.unwrap_or(now);
-                let why = format!("no answer to {} pings in a row: {}", away.attempts, away.reason);
+        if let Some(retry) = store.retry() {
+            if retry.attempts >= MAX_FAILED_PINGS {
+                self.engine_unreachable = true;
+                let until = retry.next.unwrap_or(now);
+                let why = format!("no answer to {} pings in a row: {}", retry.attempts, retry.reason);
                 self.engine.force_open(until, now, &why);
                 self.version += 1;
             }
             return false;
         }
         let mut relist = false;
-        if std::mem::take(&mut self.away) {
+        if std::mem::take(&mut self.engine_unreachable) {
             relist |= self
                 .engine
                 .reset(self.list_started, now, "the engine answers again");
@@ -274,7 +275,7 @@ impl BreakerRegistry {
                 changed |= breaker.reset(list_started, now, WHY);
             }
         }
-        if env.is_none() && !self.away {
+        if env.is_none() && !self.engine_unreachable {
             changed |= self.engine.reset(list_started, now, WHY);
         }
         self.version += u64::from(changed);

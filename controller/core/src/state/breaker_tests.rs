@@ -179,7 +179,7 @@ impl Model {
                 self.breaker.on_call(&names[caller]);
                 self.in_flight[caller] = Some(self.breaker.times_opened());
                 if half {
-                    assert!(!self.breaker.allows_call(self.list), "a second probe");
+                    assert!(!self.breaker.allows_call(self.list), "a second test call");
                 }
                 true
             }
@@ -217,7 +217,7 @@ impl Model {
             .zip(&names)
             .filter(|(in_flight, name)| {
                 in_flight.is_some()
-                    && matches!(self.breaker.state(), CircuitState::HalfOpen { probe: Some(probe), .. } if probe == *name)
+                    && matches!(self.breaker.state(), CircuitState::HalfOpen { test_call: Some(subject), .. } if subject == *name)
             })
             .count();
         assert!(probes <= 1);
@@ -229,8 +229,11 @@ impl Model {
         let kind = match self.breaker.state() {
             CircuitState::Closed { failures } => format!("closed {failures}"),
             CircuitState::Open { .. } => "open".to_owned(),
-            CircuitState::HalfOpen { after_list, probe } => {
-                format!("half {} {probe:?}", self.list > *after_list)
+            CircuitState::HalfOpen {
+                after_list,
+                test_call,
+            } => {
+                format!("half {} {test_call:?}", self.list > *after_list)
             }
         };
         let current = self

@@ -97,7 +97,7 @@ impl Proof {
         }
     }
 
-    /// True if the store shows the effect. An absent container proves everything except its presence.
+    /// True if the store shows the effect. A missing container counts as proof of every effect except `Present`.
     pub fn is_seen(&self, store: &Store) -> bool {
         match self {
             Self::Present(id) => store.container(id).is_some(),

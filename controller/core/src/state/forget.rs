@@ -32,7 +32,7 @@ impl PlannerState {
                     .failures
                     .last()
                     .filter(|failed_run| failed_run.cause == FailureCause::Exited);
-                service.forgiven_run =
+                service.ignored_run =
                     last.map(|failed_run| (failed_run.container.clone(), failed_run.started_at));
                 service.failures.clear();
                 service.health_transitions.clear();

@@ -1,4 +1,5 @@
-//! Duration of healthy runs. It resets the restart budget of services with a health check, instead of the running time.
+//! Duration of healthy runs. It resets the restart budget of a service with a health check. Without a health check, the
+//! running time resets the budget.
 
 use std::time::Duration;
 

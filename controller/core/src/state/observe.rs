@@ -105,7 +105,7 @@ impl PlannerState {
                 stopped_by_us: &self.stopped_by_us,
                 context,
             }
-            .observe_container(history, &containers);
+            .observe_service(history, &containers);
         }
     }
 }
@@ -121,16 +121,16 @@ pub(super) struct RunObserver<'a> {
 }
 
 impl RunObserver<'_> {
-    fn observe_container(&self, history: &mut EnvHistory, containers: &[&Container]) {
+    fn observe_service(&self, history: &mut EnvHistory, containers: &[&Container]) {
         let failures_before = {
-            let runs = history.services.entry(self.service.name.clone()).or_default();
-            let failures_before = runs.failure_count;
-            self.record_external_stop(runs, containers);
+            let service_history = history.services.entry(self.service.name.clone()).or_default();
+            let failures_before = service_history.failure_count;
+            self.record_external_stop(service_history, containers);
             for container in containers {
-                self.record_restart(runs, container);
-                self.record_probe(runs, container);
-                self.record_exit(runs, container);
-                image_retagged::record(runs, container, self);
+                self.record_restart(service_history, container);
+                self.record_probe(service_history, container);
+                self.record_exit(service_history, container);
+                image_retagged::record(service_history, container, self);
             }
             failures_before
         };
@@ -141,23 +141,29 @@ impl RunObserver<'_> {
         container.state == ContainerState::Paused || container.is_stopped_externally(self.service.stop_grace)
     }
 
-    fn record_external_stop(&self, runs: &mut ServiceHistory, containers: &[&Container]) {
+    fn record_external_stop(&self, service_history: &mut ServiceHistory, containers: &[&Container]) {
         if containers
             .iter()
             .any(|container| self.is_stopped_externally(container))
         {
-            runs.stopped_externally_since.get_or_insert(self.context.now);
+            service_history
+                .stopped_externally_since
+                .get_or_insert(self.context.now);
         } else {
-            runs.stopped_externally_since = None;
+            service_history.stopped_externally_since = None;
         }
     }
 
     /// Marks the last failure as followed by a run.
-    fn record_restart(&self, runs: &mut ServiceHistory, container: &Container) {
+    fn record_restart(&self, service_history: &mut ServiceHistory, container: &Container) {
         let Some(started) = container.inspect.as_ref().and_then(|info| info.started_at) else {
             return;
         };
-        let Some(last) = runs.failures.last_mut().filter(|last| !last.followed_by_run) else {
+        let Some(last) = service_history
+            .failures
+            .last_mut()
+            .filter(|last| !last.followed_by_run)
+        else {
             return;
         };
         if last.started_at.is_none_or(|before| before < started)
@@ -165,13 +171,13 @@ impl RunObserver<'_> {
         {
             last.followed_by_run = true;
             if !restart::is_caused_by_engine(last, self.context.outages) {
-                runs.restarts += 1;
+                service_history.restarts += 1;
             }
         }
     }
 
     /// Records a change of the probe result, and a failure of the probe after its `retries`.
-    fn record_probe(&self, runs: &mut ServiceHistory, container: &Container) {
+    fn record_probe(&self, service_history: &mut ServiceHistory, container: &Container) {
         if container.state != ContainerState::Running || self.service.one_shot {
             return;
         }
@@ -180,17 +186,17 @@ impl RunObserver<'_> {
         let Some(status) = decided.filter(|status| *status != ProbeStatus::Starting) else {
             return;
         };
-        if runs.health.is_some_and(|before| before != status) {
-            runs.health_transitions.push(self.context.now);
-            let surplus = runs
+        if service_history.health.is_some_and(|before| before != status) {
+            service_history.health_transitions.push(self.context.now);
+            let surplus = service_history
                 .health_transitions
                 .len()
                 .saturating_sub(HEALTH_TRANSITIONS_LIMIT);
-            runs.health_transitions.drain(..surplus);
+            service_history.health_transitions.drain(..surplus);
         }
-        runs.health = Some(status);
+        service_history.health = Some(status);
         let started_at = container.inspect.as_ref().and_then(|info| info.started_at);
-        let current_failure = runs.failures.last_mut().filter(|last| {
+        let current_failure = service_history.failures.last_mut().filter(|last| {
             last.cause == FailureCause::Unhealthy
                 && !last.followed_by_run
                 && last.container == container.id
@@ -203,11 +209,16 @@ impl RunObserver<'_> {
                     (true, Some(self.context.now));
             }
             (ProbeStatus::Unhealthy, None) => {
-                self.push_failure(runs, container, self.context.now, FailureCause::Unhealthy);
-                if let Some(failed_run) = runs
+                self.push_failure(
+                    service_history,
+                    container,
+                    self.context.now,
+                    FailureCause::Unhealthy,
+                );
+                if let Some(failed_run) = service_history
                     .failures
                     .iter_mut()
-                    .find(|failed_run| failed_run.number == runs.failure_count)
+                    .find(|failed_run| failed_run.number == service_history.failure_count)
                 {
                     failed_run.probe_output = self.probe_output(container);
                     failed_run.failing_since = health.get(&container.id).and_then(|seen| seen.failing_since);
@@ -215,7 +226,7 @@ impl RunObserver<'_> {
             }
             (ProbeStatus::Starting | ProbeStatus::Healthy | ProbeStatus::Unhealthy, _) => {}
         }
-        healthy_run::record(runs, container, status, self.context.now);
+        healthy_run::record(service_history, container, status, self.context.now);
     }
 
     /// Last outputs of Argus' probe, or of the engine's health check.
@@ -231,7 +242,7 @@ impl RunObserver<'_> {
     }
 
     /// Records an unexpected end of a run as a failure, and a one-shot with exit code 0 as completed.
-    fn record_exit(&self, runs: &mut ServiceHistory, container: &Container) {
+    fn record_exit(&self, service_history: &mut ServiceHistory, container: &Container) {
         if container.state != ContainerState::Exited
             || self.is_stopped_externally(container)
             || self.is_caused_by_us(container)
@@ -240,11 +251,11 @@ impl RunObserver<'_> {
         }
         let Some(info) = &container.inspect else { return };
         if self.service.one_shot && info.exit_code == 0 {
-            runs.completed = container.owner().and_then(|owner| owner.spec_hash);
+            service_history.completed = container.owner().and_then(|owner| owner.spec_hash);
             return;
         }
         let at = info.finished_at.unwrap_or(self.context.now);
-        let recorded = runs.failures.iter_mut().find(|failed_run| {
+        let recorded = service_history.failures.iter_mut().find(|failed_run| {
             let same_run = failed_run.container == container.id && failed_run.started_at == info.started_at;
             (failed_run.container == container.id && failed_run.at == at)
                 || (same_run && (failed_run.cause == FailureCause::Exited || !failed_run.followed_by_run))
@@ -263,8 +274,8 @@ impl RunObserver<'_> {
             recorded.oom_event |= container.oom_at.is_some();
             return;
         }
-        if !is_forgiven(runs, container) {
-            self.push_failure(runs, container, at, FailureCause::Exited);
+        if !is_ignored(service_history, container) {
+            self.push_failure(service_history, container, at, FailureCause::Exited);
         }
     }
 
@@ -278,15 +289,15 @@ impl RunObserver<'_> {
 
     fn push_failure(
         &self,
-        runs: &mut ServiceHistory,
+        service_history: &mut ServiceHistory,
         container: &Container,
         at: Timestamp,
         cause: FailureCause,
     ) {
         let Some(info) = &container.inspect else { return };
-        runs.failure_count += 1;
-        image_retagged::clear(runs);
-        runs.failures.push(FailedRun {
+        service_history.failure_count += 1;
+        image_retagged::clear(service_history);
+        service_history.failures.push(FailedRun {
             started_at: info.started_at,
             observed_at: Some(self.context.now),
             exit_code: info.exit_code,
@@ -294,11 +305,11 @@ impl RunObserver<'_> {
             oom_event: container.oom_at.is_some(),
             cause,
             hash: container.owner().and_then(|owner| owner.spec_hash),
-            number: runs.failure_count,
+            number: service_history.failure_count,
             memory_limit: Some(info.config.memory).filter(|limit| *limit > 0),
             error: info.error.clone(),
             healthy_duration: healthy_run::healthy_duration_before(
-                runs,
+                service_history,
                 self.service,
                 container,
                 cause,
@@ -306,20 +317,20 @@ impl RunObserver<'_> {
             ),
             ..FailedRun::of(container.id.clone(), at)
         });
-        let surplus = runs.failures.len().saturating_sub(FAILURES_LIMIT);
-        runs.failures.drain(..surplus);
+        let surplus = service_history.failures.len().saturating_sub(FAILURES_LIMIT);
+        service_history.failures.drain(..surplus);
     }
 
     /// Records failures during a test in the report of the test.
     fn record_disruption(&self, history: &mut EnvHistory, failures_before: u64) {
         let context = self.context;
-        let Some(lease) = context.requests.lease(self.env, context.now) else {
+        let Some(lease) = context.requests.test_lease(self.env, context.now) else {
             return;
         };
-        let Some(runs) = history.services.get(&self.service.name) else {
+        let Some(service_history) = history.services.get(&self.service.name) else {
             return;
         };
-        let new_failures = runs
+        let new_failures = service_history
             .failures
             .iter()
             .filter(|failed_run| failed_run.number > failures_before);
@@ -342,9 +353,10 @@ impl RunObserver<'_> {
     }
 }
 
-fn is_forgiven(runs: &ServiceHistory, container: &Container) -> bool {
+fn is_ignored(service_history: &ServiceHistory, container: &Container) -> bool {
     let started_at = container.inspect.as_ref().and_then(|info| info.started_at);
-    runs.forgiven_run
+    service_history
+        .ignored_run
         .as_ref()
         .is_some_and(|(id, run)| *id == container.id && *run == started_at)
 }

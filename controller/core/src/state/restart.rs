@@ -20,8 +20,8 @@ const HEALTH_TRANSITIONS_ALLOWED: usize = 3;
 pub enum RestartDecision {
     /// Start it at this time; number of the attempt, from 1.
     StartAt(Timestamp, u32),
-    /// The engine stopped it: start it as soon as its dependencies are ready.
-    AfterEngineOutage,
+    /// The engine stopped it, or it has no failure: start it as soon as its dependencies are ready.
+    WhenDependenciesReady,
     /// The budget is spent; number of restarts.
     GaveUp(u32),
     /// It failed this many times in a row in the same way.
@@ -40,10 +40,10 @@ pub fn decide_restart(
     health_transitions: &[Timestamp],
 ) -> RestartDecision {
     let Some(last) = failures.last() else {
-        return RestartDecision::AfterEngineOutage;
+        return RestartDecision::WhenDependenciesReady;
     };
     if is_caused_by_engine(last, outages) {
-        return RestartDecision::AfterEngineOutage;
+        return RestartDecision::WhenDependenciesReady;
     }
     if failed_run::kind(last) == failed_run::FailureKind::NotRunnable {
         return RestartDecision::NotRunnable(last.exit_code);
@@ -60,12 +60,12 @@ pub fn decide_restart(
         return RestartDecision::Halted(u32::try_from(repetitions).unwrap_or(u32::MAX));
     }
     let since = last.at - policy.window;
-    // A run that was healthy for long enough forgives everything before it.
+    // Failures before a run that was healthy for long enough do not count.
     let reset_at = failures
         .iter()
         .rposition(|failed_run| healthy_or_run_duration(failed_run) >= policy.reset_after)
         .unwrap_or(0);
-    // With a health check, time alone forgives nothing: a probe may need longer than the window to fail.
+    // With a health check, old failures count even outside the window, because a probe may need longer than the window to fail.
     let health_checked_since = failures
         .iter()
         .rposition(|failed_run| failed_run.healthy_duration.is_none())
@@ -85,8 +85,9 @@ pub fn decide_restart(
         };
     }
     // Flapping makes the delay longer.
-    let delay_step =
-        attempt.saturating_add(u32::try_from(flapping(health_transitions, last.seen())).unwrap_or(u32::MAX));
+    let delay_step = attempt.saturating_add(
+        u32::try_from(excess_transitions(health_transitions, last.seen())).unwrap_or(u32::MAX),
+    );
     let delay = backoff::delay(policy.growth, policy.delay, policy.max_delay, delay_step);
     RestartDecision::StartAt(last.seen() + delay, attempt)
 }
@@ -100,7 +101,7 @@ pub fn is_final(
 ) -> bool {
     match decide_restart(policy, failures, outages, health_transitions) {
         RestartDecision::GaveUp(_) | RestartDecision::Halted(_) | RestartDecision::NotRunnable(_) => true,
-        RestartDecision::StartAt(..) | RestartDecision::AfterEngineOutage | RestartDecision::Disabled => {
+        RestartDecision::StartAt(..) | RestartDecision::WhenDependenciesReady | RestartDecision::Disabled => {
             false
         }
     }
@@ -114,7 +115,7 @@ fn healthy_or_run_duration(failed_run: &FailedRun) -> Duration {
 }
 
 /// Number of health transitions within ten minutes beyond the allowed number.
-pub fn flapping(health_transitions: &[Timestamp], now: Timestamp) -> usize {
+pub fn excess_transitions(health_transitions: &[Timestamp], now: Timestamp) -> usize {
     let since = now - FLAP_WINDOW;
     let recent = health_transitions.iter().filter(|at| **at >= since).count();
     recent.saturating_sub(HEALTH_TRANSITIONS_ALLOWED)
@@ -221,7 +222,7 @@ mod tests {
         for at in [85_000, 100_000, 105_000, 112_000] {
             assert_eq!(
                 decide_restart(&policy(), &failures(&[at]), &[outage], &[]),
-                RestartDecision::AfterEngineOutage,
+                RestartDecision::WhenDependenciesReady,
                 "{at}"
             );
         }

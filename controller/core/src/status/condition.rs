@@ -29,9 +29,13 @@ pub(super) fn all(input: &StatusInput<'_>, phase: Phase, services: &[ServiceStat
 }
 
 /// Truth of a condition, its reason as an identifier, and its message.
-pub(super) type State = (Truth, &'static str, String);
+pub(super) type ConditionValue = (Truth, &'static str, String);
 
-fn with_transition_time(input: &StatusInput<'_>, kind: &str, (status, reason, message): State) -> Condition {
+fn with_transition_time(
+    input: &StatusInput<'_>,
+    kind: &str,
+    (status, reason, message): ConditionValue,
+) -> Condition {
     let previous = input
         .previous
         .and_then(|previous| previous.conditions.iter().find(|old| old.kind == kind));
@@ -48,7 +52,7 @@ fn with_transition_time(input: &StatusInput<'_>, kind: &str, (status, reason, me
     }
 }
 
-fn spec_accepted(input: &StatusInput<'_>) -> State {
+fn spec_accepted(input: &StatusInput<'_>) -> ConditionValue {
     let Some(rejected) = input.rejected else {
         return match input.accepted {
             Some(accepted) => (
@@ -91,7 +95,7 @@ fn spec_accepted(input: &StatusInput<'_>) -> State {
     )
 }
 
-fn specs_available(input: &StatusInput<'_>) -> State {
+fn specs_available(input: &StatusInput<'_>) -> ConditionValue {
     match input.specs_error {
         None => (Truth::True, "Scanned", "the specs folder is readable".to_owned()),
         Some(why) => {
@@ -104,7 +108,7 @@ fn specs_available(input: &StatusInput<'_>) -> State {
     }
 }
 
-fn engine_reachable(input: &StatusInput<'_>) -> State {
+fn engine_reachable(input: &StatusInput<'_>) -> ConditionValue {
     let engine = input.engine;
     if engine.synced {
         (Truth::True, "Reachable", "the engine answers".to_owned())
@@ -129,9 +133,9 @@ fn engine_reachable(input: &StatusInput<'_>) -> State {
     }
 }
 
-fn progressing(input: &StatusInput<'_>, phase: Phase, services: &[ServiceStatus]) -> State {
+fn progressing(input: &StatusInput<'_>, phase: Phase, services: &[ServiceStatus]) -> ConditionValue {
     let is_acting = input.plan.is_some_and(|plan| {
-        let can_proceed = |on: &WaitingOn| !needs_intervention(on) && !blocks_everything(on);
+        let can_proceed = |on: &WaitingOn| !never_resolves_alone(on) && !blocks_everything(on);
         !plan.steps.is_empty() || plan.waits.iter().any(|wait| can_proceed(&wait.on))
     });
     match phase {
@@ -147,14 +151,14 @@ fn progressing(input: &StatusInput<'_>, phase: Phase, services: &[ServiceStatus]
     }
 }
 
-fn ready(input: &StatusInput<'_>, phase: Phase, services: &[ServiceStatus]) -> State {
+fn ready(input: &StatusInput<'_>, phase: Phase, services: &[ServiceStatus]) -> ConditionValue {
     match phase {
         Phase::Ready => all_ready(services),
         Phase::Terminating => (Truth::False, "Terminating", removal_message(services)),
         Phase::Failed if input.accepted.is_none() => (
             Truth::False,
             "SpecRejected",
-            "a valid version of its file, which was never accepted".to_owned(),
+            "waits for a valid version of its file, which was never accepted".to_owned(),
         ),
         Phase::Pending | Phase::Progressing | Phase::Degraded | Phase::Failed | Phase::Held => {
             (Truth::False, "NotReady", wait_messages(input, services))
@@ -163,7 +167,7 @@ fn ready(input: &StatusInput<'_>, phase: Phase, services: &[ServiceStatus]) -> S
 }
 
 /// Number of ready services, and the names of optional services that are not ready.
-fn all_ready(services: &[ServiceStatus]) -> State {
+fn all_ready(services: &[ServiceStatus]) -> ConditionValue {
     let (ready_rows, others): (Vec<_>, Vec<_>) = services.iter().partition(|row| phase::is_good(row));
     let counted = format!("{} of {} services are ready", ready_rows.len(), services.len());
     if others.is_empty() {
@@ -178,26 +182,26 @@ fn all_ready(services: &[ServiceStatus]) -> State {
     }
 }
 
-fn degraded(input: &StatusInput<'_>, phase: Phase, services: &[ServiceStatus]) -> State {
+fn degraded(input: &StatusInput<'_>, phase: Phase, services: &[ServiceStatus]) -> ConditionValue {
     let unhealthy = || names(services.iter().filter(|row| !phase::is_good(row)));
     match phase {
         Phase::Failed => (Truth::True, "Failed", format!("gave up: {}", unhealthy())),
         Phase::Degraded => (Truth::True, "NotAllReady", format!("not ready: {}", unhealthy())),
         Phase::Pending | Phase::Progressing | Phase::Ready | Phase::Held | Phase::Terminating => {
-            let mut lost = services
+            let mut given_up = services
                 .iter()
                 .filter(|row| phase::is_given_up_with_warning(input, row))
                 .peekable();
-            if lost.peek().is_none() {
+            if given_up.peek().is_none() {
                 (Truth::False, "AsExpected", "no service has given up".to_owned())
             } else {
-                (Truth::True, "Warned", format!("gave up: {}", names(lost)))
+                (Truth::True, "Warned", format!("gave up: {}", names(given_up)))
             }
         }
     }
 }
 
-fn held(input: &StatusInput<'_>) -> State {
+fn held(input: &StatusInput<'_>) -> ConditionValue {
     if input.accepted.is_some_and(|accepted| accepted.desired.hold) {
         return (
             Truth::True,
@@ -212,7 +216,7 @@ fn held(input: &StatusInput<'_>) -> State {
 }
 
 /// Reports if the environment needs manual action.
-fn blocked(input: &StatusInput<'_>, services: &[ServiceStatus]) -> State {
+fn blocked(input: &StatusInput<'_>, services: &[ServiceStatus]) -> ConditionValue {
     if let Some(why) = input.safe_mode_reason {
         let message = format!("no action until `argus resume`: {}", one_line(why));
         return (Truth::True, "ModeSafe", message);
@@ -221,7 +225,7 @@ fn blocked(input: &StatusInput<'_>, services: &[ServiceStatus]) -> State {
         return (Truth::True, "SpecRejected", "the file must be fixed".to_owned());
     }
     let plan = input.plan.map(|plan| plan.waits.as_slice()).unwrap_or_default();
-    if let Some(wait) = plan.iter().find(|wait| needs_a_person(&wait.on)) {
+    if let Some(wait) = plan.iter().find(|wait| is_user_fixable(&wait.on)) {
         let waiting_on = describe_wait(&wait.on);
         return (
             Truth::True,
@@ -239,14 +243,14 @@ fn blocked(input: &StatusInput<'_>, services: &[ServiceStatus]) -> State {
     )
 }
 
-fn needs_a_person(on: &WaitingOn) -> bool {
-    needs_intervention(on)
+fn is_user_fixable(on: &WaitingOn) -> bool {
+    never_resolves_alone(on)
         || matches!(
             on,
-            WaitingOn::Port { .. }
-                | WaitingOn::Ports { .. }
-                | WaitingOn::Name { .. }
-                | WaitingOn::Leased { .. }
+            WaitingOn::PortTaken { .. }
+                | WaitingOn::PortsExhausted { .. }
+                | WaitingOn::NameTaken { .. }
+                | WaitingOn::LeaseHeldByOther { .. }
                 | WaitingOn::Preflight { code: Some(_), .. }
         )
 }
@@ -260,12 +264,12 @@ pub(super) fn blocks_everything(on: &WaitingOn) -> bool {
             | WaitingOn::Breaker { .. }
             | WaitingOn::Safe { .. }
             | WaitingOn::ControllerLease
-            | WaitingOn::Leased { .. }
+            | WaitingOn::LeaseHeldByOther { .. }
     )
 }
 
 /// True for waits that only a change or a person ends.
-pub(super) fn needs_intervention(on: &WaitingOn) -> bool {
+pub(super) fn never_resolves_alone(on: &WaitingOn) -> bool {
     on.is_given_up() || matches!(on, WaitingOn::Safe { .. })
 }
 

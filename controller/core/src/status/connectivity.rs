@@ -4,9 +4,9 @@ use argus_crds::error::StructuredError;
 use argus_crds::status::{Connectivity, Truth};
 
 use super::StatusInput;
-use super::condition::State;
-use super::error::Location;
-use crate::connectivity::{self, ConnectivityCheck, Topology, targets};
+use super::condition::ConditionValue;
+use super::error::ErrorScope;
+use crate::connectivity::{self, ConnectivityCheck, ConnectivityInput, targets};
 use crate::desired::Desired;
 use crate::outcome::one_line;
 
@@ -31,10 +31,10 @@ pub(super) fn errors(input: &StatusInput<'_>) -> Vec<StructuredError> {
     };
     let location = |error: StructuredError| {
         let service = error.service.clone();
-        let location = Location {
+        let location = ErrorScope {
             service: service.as_deref(),
             container: service.as_deref().and_then(container),
-            ..Location::environment(input)
+            ..ErrorScope::environment(input)
         };
         let error = match check.retry_after {
             Some(pause) => error.retry_after_span(pause),
@@ -49,7 +49,7 @@ pub(super) fn errors(input: &StatusInput<'_>) -> Vec<StructuredError> {
 }
 
 /// Condition `Verified`: all declared connections work.
-pub(super) fn verified(input: &StatusInput<'_>) -> State {
+pub(super) fn verified(input: &StatusInput<'_>) -> ConditionValue {
     let unknown = |reason, message: &str| (Truth::Unknown, reason, message.to_owned());
     let Some(accepted) = input.accepted else {
         return unknown("SpecRemoved", "there is nothing to check");
@@ -120,8 +120,8 @@ fn last_check<'a>(input: &StatusInput<'a>) -> Option<&'a ConnectivityCheck> {
     input.connectivity.checks.get(input.env)
 }
 
-fn topology<'a>(input: &StatusInput<'a>, desired: &'a Desired) -> Topology<'a> {
-    Topology {
+fn topology<'a>(input: &StatusInput<'a>, desired: &'a Desired) -> ConnectivityInput<'a> {
+    ConnectivityInput {
         desired,
         observed: input.observed,
         hashes: None,

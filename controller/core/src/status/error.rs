@@ -23,15 +23,15 @@ pub(crate) mod engine_unavailable;
 mod failed_action;
 mod failed_run;
 mod flaky;
-mod location;
 mod retry_after;
+mod scope;
 mod spec;
 
 pub use failed_action::code_of;
 pub(super) use failed_run::error_of_last_run;
 use failed_run::{FailureContext, spent_budget_error};
-pub(super) use location::Location;
-pub use location::error_id;
+pub(super) use scope::ErrorScope;
+pub use scope::error_id;
 pub(super) use spec::of_spec;
 
 /// Maximum number of errors in a status, and of port owners in an error.
@@ -39,9 +39,9 @@ const MAX_ERRORS: usize = 50;
 
 /// Error of mode `Safe`: Argus decides nothing, because it cannot write to the state directory.
 #[must_use]
-pub fn unwritable(state: &str, why: &str) -> StructuredError {
+pub fn unwritable(state_dir: &str, why: &str) -> StructuredError {
     StructuredError::new(Code::JournalUnwritable, one_line(why))
-        .details(json!({ "path": state, "reason": why }))
+        .details(json!({ "path": state_dir, "reason": why }))
 }
 
 /// All errors of the environment: of its file, the engine, its services and other objects. Warnings come last, so that the
@@ -54,7 +54,7 @@ pub(super) fn all(input: &StatusInput<'_>, services: &[ServiceStatus]) -> Vec<St
     errors.extend(engine_unavailable::all(input));
     errors.extend(breaker::of(input));
     if let Some(why) = input.safe_mode_reason {
-        errors.push(Location::environment(input).finish(unwritable(input.state_dir, why), input.now));
+        errors.push(ErrorScope::environment(input).finish(unwritable(input.state_dir, why), input.now));
     }
     let unhealthy =
         |row: &&ServiceStatus| !matches!(row.state, ServiceState::Ready | ServiceState::Completed);
@@ -69,8 +69,8 @@ pub(super) fn all(input: &StatusInput<'_>, services: &[ServiceStatus]) -> Vec<St
     errors.extend(flaky::all(input));
     errors.extend(super::connectivity::errors(input));
     // The environment runs from another file, so its health is independent of these errors.
-    for rival in input.rivals {
-        errors.extend(of_spec(Some(input.env.as_str()), *rival, input.now));
+    for conflicting_spec in input.conflicting_specs {
+        errors.extend(of_spec(Some(input.env.as_str()), *conflicting_spec, input.now));
     }
     errors.sort_by_key(|error| error.severity == Severity::Warning);
     errors.truncate(MAX_ERRORS);
@@ -83,18 +83,22 @@ pub(super) fn all(input: &StatusInput<'_>, services: &[ServiceStatus]) -> Vec<St
 /// Error of a wait with the time of the next attempt; `None` for a wait without an error.
 pub(super) fn error_of_wait(
     input: &StatusInput<'_>,
-    location: &Location<'_>,
+    error_scope: &ErrorScope<'_>,
     on: &WaitingOn,
 ) -> Option<StructuredError> {
-    let error = error_behind(input, location, on)?;
+    let error = error_behind(input, error_scope, on)?;
     Some(match on.until() {
         Some(until) => retry_after::with_next_attempt(error, until, input.now),
         None => error,
     })
 }
 
-fn error_behind(input: &StatusInput<'_>, location: &Location<'_>, on: &WaitingOn) -> Option<StructuredError> {
-    let persisted = location
+fn error_behind(
+    input: &StatusInput<'_>,
+    error_scope: &ErrorScope<'_>,
+    on: &WaitingOn,
+) -> Option<StructuredError> {
+    let persisted = error_scope
         .service
         .and_then(|name| input.history.services.iter().find(|(n, _)| n.as_str() == name));
     let no_history = ServiceHistory::default();
@@ -104,51 +108,51 @@ fn error_behind(input: &StatusInput<'_>, location: &Location<'_>, on: &WaitingOn
         WaitingOn::Retry { failure, until } => {
             // The delay counts from the failure, so that repeated reports of the same failure are equal.
             let error = failed_action::of(failure, Some(until.since(failure.at)));
-            Some(location.finish(super::preflight::with_usage(input, error), failure.at))
+            Some(error_scope.finish(super::preflight::with_usage(input, error), failure.at))
         }
-        WaitingOn::Failed { failure } => Some(location.finish(failed_action::of(failure, None), failure.at)),
+        WaitingOn::Failed { failure } => Some(error_scope.finish(failed_action::of(failure, None), failure.at)),
         WaitingOn::GaveUp { restarts } => {
             let at = last.map_or(input.now, |failed_run| failed_run.at);
-            Some(location.finish(
-                failed_run::exhausted(&FailureContext::of(input, location), *restarts, &history.failures),
+            Some(error_scope.finish(
+                failed_run::exhausted(&FailureContext::of(input, error_scope), *restarts, &history.failures),
                 at,
             ))
         }
         WaitingOn::Backoff { .. } | WaitingOn::RateLimited { .. } => {
-            spent_budget_error(input, location, history).or_else(|| error_of_last_run(input, location, history))
+            spent_budget_error(input, error_scope, history).or_else(|| error_of_last_run(input, error_scope, history))
         }
-        WaitingOn::NotRestarted | WaitingOn::NotRunnable { .. } | WaitingOn::TestLease { .. } => {
-            error_of_last_run(input, location, history)
+        WaitingOn::RestartsDisabled | WaitingOn::NotRunnable { .. } | WaitingOn::TestLease { .. } => {
+            error_of_last_run(input, error_scope, history)
         }
         WaitingOn::Halted { repetitions } => {
             let at = last.map_or(input.now, |failed_run| failed_run.at);
-            Some(location.finish(
-                failed_run::halted(&FailureContext::of(input, location), *repetitions, &history.failures),
+            Some(error_scope.finish(
+                failed_run::halted(&FailureContext::of(input, error_scope), *repetitions, &history.failures),
                 at,
             ))
         }
-        WaitingOn::Held { until, why } => Some(location.finish(hold_error(input, *until, why), input.now)),
-        WaitingOn::Port { port, owner, .. } => {
-            Some(location.finish(port_error(input, *port, owner), input.now))
+        WaitingOn::Held { until, why } => Some(error_scope.finish(hold_error(input, *until, why), input.now)),
+        WaitingOn::PortTaken { port, owner, .. } => {
+            Some(error_scope.finish(port_error(input, *port, owner), input.now))
         }
-        WaitingOn::Ports { tried, .. } => Some(location.finish(ports_error(input, *tried), input.now)),
-        WaitingOn::Name { name, holder, .. } => {
+        WaitingOn::PortsExhausted { tried, .. } => Some(error_scope.finish(ports_error(input, *tried), input.now)),
+        WaitingOn::NameTaken { name, holder, .. } => {
             let error = StructuredError::new(
                 Code::NameConflict,
                 format!("the name `{name}` is held by {holder}"),
             );
-            Some(location.finish(
+            Some(error_scope.finish(
                 error
                     .details(json!({ "name": name, "holder": holder }))
                     .with_call(call::of_name(name.as_str(), holder)),
                 input.now,
             ))
         }
-        WaitingOn::NoHealthcheck => Some(location.finish(no_healthcheck_error(input, location), input.now)),
-        WaitingOn::Leased { holder, .. } => Some(location.finish(lease_error(holder), input.now)),
-        WaitingOn::Unhealthy { .. } => spent_budget_error(input, location, history)
-            .or_else(|| error_of_last_run(input, location, history))
-            .or_else(|| Some(probe_error(input, location))),
+        WaitingOn::NoHealthcheck => Some(error_scope.finish(no_healthcheck_error(input, error_scope), input.now)),
+        WaitingOn::LeaseHeldByOther { holder, .. } => Some(error_scope.finish(lease_error(holder), input.now)),
+        WaitingOn::Unhealthy { .. } => spent_budget_error(input, error_scope, history)
+            .or_else(|| error_of_last_run(input, error_scope, history))
+            .or_else(|| Some(probe_error(input, error_scope))),
         // This error is reported once for the whole environment.
         WaitingOn::Breaker { .. }
         | WaitingOn::Engine { .. }
@@ -176,8 +180,8 @@ fn error_behind(input: &StatusInput<'_>, location: &Location<'_>, on: &WaitingOn
 }
 
 /// Error of a valid file that does not fit its image.
-fn no_healthcheck_error(input: &StatusInput<'_>, location: &Location<'_>) -> StructuredError {
-    let image = service_of(input, location).map_or("", |service| service.image.reference());
+fn no_healthcheck_error(input: &StatusInput<'_>, error_scope: &ErrorScope<'_>) -> StructuredError {
+    let image = service_of(input, error_scope).map_or("", |service| service.image.reference());
     let message =
         format!("its `healthcheck` has the type `docker`, and the image `{image}` has no HEALTHCHECK");
     StructuredError::new(Code::SpecInvalid, message)
@@ -195,13 +199,13 @@ pub(super) fn code_of_wait(on: &WaitingOn) -> Option<Code> {
         WaitingOn::Engine { why } => (!why.is_empty()).then_some(Code::DockerUnavailable),
         WaitingOn::Retry { failure, .. } | WaitingOn::Failed { failure } => Some(code_of(&failure.error)),
         WaitingOn::GaveUp { .. } => Some(Code::ContainerRestartExhausted),
-        WaitingOn::Port {
+        WaitingOn::PortTaken {
             owner: PortOwner::StaleAllocation,
             ..
         } => Some(Code::PortStaleAllocation),
-        WaitingOn::Port { .. } => Some(Code::PortConflict),
-        WaitingOn::Ports { .. } => Some(Code::PortExhaustion),
-        WaitingOn::Name { .. } => Some(Code::NameConflict),
+        WaitingOn::PortTaken { .. } => Some(Code::PortConflict),
+        WaitingOn::PortsExhausted { .. } => Some(Code::PortExhaustion),
+        WaitingOn::NameTaken { .. } => Some(Code::NameConflict),
         WaitingOn::Unhealthy { .. } => Some(Code::HealthCheckTimeout),
         WaitingOn::Halted { .. } => Some(Code::LoopHalted),
         WaitingOn::NotRunnable { .. } => Some(Code::EntrypointNotFound),
@@ -211,10 +215,10 @@ pub(super) fn code_of_wait(on: &WaitingOn) -> Option<Code> {
         WaitingOn::Safe { .. } => Some(Code::JournalUnwritable),
         WaitingOn::Preflight { code, .. } => *code,
         WaitingOn::Backoff { .. }
-        | WaitingOn::NotRestarted
+        | WaitingOn::RestartsDisabled
         | WaitingOn::RateLimited { .. }
         | WaitingOn::TestLease { .. } => Some(Code::ContainerCrash),
-        WaitingOn::Leased { .. } => Some(Code::LeaseHeld),
+        WaitingOn::LeaseHeldByOther { .. } => Some(Code::LeaseHeld),
         WaitingOn::Specs
         | WaitingOn::RampUp { .. }
         | WaitingOn::ControllerLease
@@ -290,14 +294,14 @@ fn ports_error(input: &StatusInput<'_>, tried: u32) -> StructuredError {
     }))
 }
 
-fn probe_error(input: &StatusInput<'_>, location: &Location<'_>) -> StructuredError {
+fn probe_error(input: &StatusInput<'_>, error_scope: &ErrorScope<'_>) -> StructuredError {
     let health = input
         .health
         .iter()
-        .find(|(id, _)| Some(id.as_str()) == location.container)
+        .find(|(id, _)| Some(id.as_str()) == error_scope.container)
         .map(|(_, health)| health);
     let output = health.map(|health| health.output.as_str()).unwrap_or_default();
-    let output = FailureContext::of(input, location).redacted(output);
+    let output = FailureContext::of(input, error_scope).redacted(output);
     let output_line = one_line(&output);
     let message = if output_line.is_empty() {
         "its health check fails".to_owned()
@@ -306,18 +310,18 @@ fn probe_error(input: &StatusInput<'_>, location: &Location<'_>) -> StructuredEr
     };
     let error =
         StructuredError::new(Code::HealthCheckTimeout, message).details(json!({ "probeOutput": output }));
-    let probe = service_of(input, location).and_then(|service| service.probe.as_ref());
+    let probe = service_of(input, error_scope).and_then(|service| service.probe.as_ref());
     let error = match probe {
         Some(probe) => error.with_call(call::of_probe(probe, &output)),
         None => error,
     };
-    location.finish(error, health.map_or(input.now, |health| health.since))
+    error_scope.finish(error, health.map_or(input.now, |health| health.since))
 }
 
 /// Errors of networks, volumes and extra objects. Services report the errors of their images.
 fn other_errors(input: &StatusInput<'_>) -> Vec<StructuredError> {
     let waits = input.plan.map(|plan| plan.waits.as_slice()).unwrap_or_default();
-    let location = Location::environment(input);
+    let error_scope = ErrorScope::environment(input);
     let error = |wait: &crate::wait::Wait| match &wait.subject {
         Subject::Service { service, .. } => {
             let reported = input
@@ -326,11 +330,11 @@ fn other_errors(input: &StatusInput<'_>) -> Vec<StructuredError> {
             if reported {
                 None
             } else {
-                error_of_wait(input, &location, &wait.on)
+                error_of_wait(input, &error_scope, &wait.on)
             }
         }
         Subject::Image { .. } => None,
-        _ => error_of_wait(input, &location, &wait.on),
+        _ => error_of_wait(input, &error_scope, &wait.on),
     };
     waits.iter().filter_map(error).collect()
 }
@@ -363,10 +367,10 @@ pub(super) fn same_occurrence(input: &StatusInput<'_>, error: StructuredError) -
 }
 
 /// Desired service of an error.
-fn service_of<'a>(input: &StatusInput<'a>, location: &Location<'_>) -> Option<&'a Service> {
+fn service_of<'a>(input: &StatusInput<'a>, error_scope: &ErrorScope<'_>) -> Option<&'a Service> {
     let services = &input.accepted?.desired.services;
     let mut services = services.iter();
     services
-        .find(|(name, _)| Some(name.as_str()) == location.service)
+        .find(|(name, _)| Some(name.as_str()) == error_scope.service)
         .map(|(_, service)| service)
 }

@@ -6,7 +6,7 @@ use serde_json::json;
 
 use crate::action::Subject;
 use crate::ident::EnvName;
-use crate::labels::Owner;
+use crate::labels::ObjectLabels;
 use crate::observed::{Observed, Store};
 use crate::plan::Plan;
 use crate::plan::orphan::{Orphan, OrphanDecision, OrphanKind, decide_orphan};
@@ -19,7 +19,7 @@ pub fn orphans(plan: &Plan) -> Vec<OrphanStatus> {
 }
 
 /// Objects of an environment that is not desired: orphans, and this controller's own objects on the way to removal.
-pub fn leftovers(env: &EnvName, plan: &Plan, store: &Store) -> Vec<OrphanStatus> {
+pub fn remaining_objects(env: &EnvName, plan: &Plan, store: &Store) -> Vec<OrphanStatus> {
     let mut all = orphans(plan);
     let Some(observed) = store.of(env) else {
         return all;
@@ -45,7 +45,7 @@ pub fn leftovers(env: &EnvName, plan: &Plan, store: &Store) -> Vec<OrphanStatus>
 
 /// Own object on the way to removal, in the form of an orphan.
 fn own_object(observed: &Observed, subject: &Subject, decision: OrphanDecision) -> Option<Orphan> {
-    let one = |kind, id: &str, name: &str, owner: Owner, created_at| Orphan {
+    let one = |kind, id: &str, name: &str, owner: ObjectLabels, created_at| Orphan {
         kind,
         id: id.to_owned(),
         name: name.to_owned(),

@@ -20,7 +20,7 @@ pub(super) fn phase_of(input: &StatusInput<'_>, services: &[ServiceStatus]) -> P
     if let Some(lost_phase) = lost_phase(input, services) {
         return lost_phase;
     }
-    let was_ready = input.history.last_good.as_ref() == Some(&accepted.desired.revision);
+    let was_ready = input.history.last_ready.as_ref() == Some(&accepted.desired.revision);
     if is_ready(input, services) {
         return if input.engine.reachable {
             Phase::Ready
@@ -107,17 +107,17 @@ pub(super) fn unfinished<'p>(input: &StatusInput<'p>, plan: &'p Plan) -> impl It
 /// True if another controller owns the whole environment.
 fn is_owned_by_other(input: &StatusInput<'_>) -> bool {
     let Some(plan) = input.plan else { return false };
-    let leased = |on: &WaitingOn| matches!(on, WaitingOn::Leased { .. });
+    let leased = |on: &WaitingOn| matches!(on, WaitingOn::LeaseHeldByOther { .. });
     plan.steps.is_empty() && !plan.waits.is_empty() && plan.waits.iter().all(|wait| leased(&wait.on))
 }
 
-/// True if a required subject needs a person, although no service is lost. A lost one means `Failed`.
+/// True if a required subject needs a person, although no service is given up. A given-up one means `Failed`.
 fn is_stuck(input: &StatusInput<'_>) -> bool {
     let Some(plan) = input.plan else { return false };
     let required: Vec<_> = unfinished(input, plan).collect();
     plan.waits
         .iter()
-        .any(|wait| super::condition::needs_intervention(&wait.on) && required.contains(&&wait.subject))
+        .any(|wait| super::condition::never_resolves_alone(&wait.on) && required.contains(&&wait.subject))
 }
 
 /// True if an object of the environment exists, or an action or a wait is in progress.

@@ -5,7 +5,7 @@ use argus_crds::status::PreflightReport;
 use serde_json::json;
 
 use super::StatusInput;
-use super::error::Location;
+use super::error::ErrorScope;
 use crate::outcome::one_line;
 use crate::preflight::{Fact, disk_details};
 use crate::wait::WaitingOn;
@@ -59,7 +59,7 @@ pub(super) fn errors(input: &StatusInput<'_>) -> Vec<StructuredError> {
     if until.is_some() {
         error = error.retry_after(crate::preflight::snapshot::RECHECK_DELAY.as_secs());
     }
-    vec![Location::environment(input).finish(error, input.now)]
+    vec![ErrorScope::environment(input).finish(error, input.now)]
 }
 
 /// Adds the known disk usage to the error of a full disk.

@@ -15,7 +15,7 @@ use crate::probe::ProbeStatus;
 use crate::state::ServiceHistory;
 use crate::wait::WaitingOn;
 
-use super::error::{Location, error_of_last_run, error_of_wait, same_occurrence};
+use super::error::{ErrorScope, error_of_last_run, error_of_wait, same_occurrence};
 use super::wait::{action_message, describe_wait};
 use super::{StatusInput, port, state};
 use crate::outcome::one_line;
@@ -315,10 +315,10 @@ fn last_error(
     state: ServiceState,
 ) -> Option<StructuredError> {
     let container = facts.container.map(|container| container.id.as_str());
-    let location = Location {
+    let location = ErrorScope {
         service: Some(name.as_str()),
         container,
-        ..Location::environment(input)
+        ..ErrorScope::environment(input)
     };
     let on = match facts.wait {
         Some(WaitingOn::Image { .. }) => facts.image.wait,

@@ -18,7 +18,7 @@ pub(super) fn service_state(input: &StatusInput<'_>, row: &RowInputs<'_>) -> Ser
     };
     let waits_on = input.plan.and_then(|plan| plan.wait_reason(desired));
     let is_lost = waits_on.is_some_and(WaitingOn::is_given_up);
-    // A container of the old revision that still runs is not lost because its replacement failed. A current container
+    // A container of the old revision that still runs is not given up because its replacement failed. A current container
     // with a give-up is permanently unhealthy, or has no health check.
     let is_permanent = row.health == Health::Unhealthy || waits_on == Some(&WaitingOn::NoHealthcheck);
     if is_lost && (!running_state || (row.current && is_permanent)) {

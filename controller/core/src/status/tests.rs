@@ -26,7 +26,7 @@ use crate::observed::{
 use crate::outcome::{ActionError, PortOwner, PortRefusal};
 use crate::plan::Plan;
 use crate::preflight::{DiskFact, Fact, PreflightSnapshot};
-use crate::probe::{Health, HealthStates, ProbeStatus};
+use crate::probe::{HealthStates, ProbeResults, ProbeStatus};
 use crate::secrets::Secrets;
 use crate::state::{BreakerRegistry, EnvHistory, RefusedPort, ServiceHistory};
 use crate::time::Timestamp;
@@ -54,7 +54,7 @@ fn tcp(number: u16) -> ProtocolPort {
 
 fn service(text: &str, port: u16, criticality: Criticality) -> Service {
     Service {
-        file: None,
+        injected_file: None,
         name: name(text),
         role: Role::Service,
         container_name: ResourceName::new(format!("shop-{text}")).unwrap(),
@@ -111,7 +111,7 @@ struct Shop {
     preflight: Option<PreflightSnapshot>,
     connectivity: crate::connectivity::CheckResults,
     retry_state: Option<(u32, Timestamp)>,
-    rival: Option<Vec<Diagnostic>>,
+    conflicting_spec: Option<Vec<Diagnostic>>,
     now: Timestamp,
 }
 
@@ -151,7 +151,7 @@ impl Shop {
             restart,
             preflight: crate::desired::PreflightSettings::default(),
             delete_volumes: false,
-            confinement: crate::desired::Confinement::default(),
+            container_limits: crate::desired::ContainerLimits::default(),
             clean_orphans: true,
             verify_connectivity: true,
             ttl: None,
@@ -195,7 +195,7 @@ impl Shop {
             preflight: None,
             connectivity: crate::connectivity::CheckResults::default(),
             retry_state: None,
-            rival: None,
+            conflicting_spec: None,
             now: NOW,
         }
     }
@@ -211,12 +211,12 @@ impl Shop {
     fn add_running(&mut self, service: &str, hash: &str, status: ProbeStatus) {
         self.is(service, hash, ContainerState::Running);
         let id = ContainerId::new(format!("c-{service}-{hash}")).unwrap();
-        let health = Health {
+        let health = ProbeResults {
             status,
             since: NOW,
             started_at: Some(NOW),
             output: "connection refused".to_owned(),
-            ..Health::default()
+            ..ProbeResults::default()
         };
         self.health.insert(id, health);
     }
@@ -295,7 +295,7 @@ impl Shop {
             code: *code,
             diagnostics,
         });
-        let rival = self.rival.as_ref().map(|diagnostics| Rejection {
+        let conflicting_spec = self.conflicting_spec.as_ref().map(|diagnostics| Rejection {
             spec_path: "environments/shop/other.e2e.yaml",
             code: Code::SpecConflict,
             diagnostics,
@@ -304,7 +304,7 @@ impl Shop {
             env: &self.env,
             accepted: self.accepted.as_ref(),
             rejected,
-            rivals: rival.as_slice(),
+            conflicting_specs: conflicting_spec.as_slice(),
             warnings: &[],
             requests: &self.requests,
             breakers: &self.breakers,
@@ -448,7 +448,7 @@ fn healthy_environment_is_ready() {
 #[test]
 fn restart_of_a_ready_service_degrades_the_environment() {
     let mut shop = Shop::ready();
-    shop.history.last_good = Some(hash("aaaa"));
+    shop.history.last_ready = Some(hash("aaaa"));
     shop.is("db", "d1", ContainerState::Exited);
     shop.add_failure("db", 137, true);
     shop.add_wait(
@@ -555,7 +555,7 @@ fn removed_environment_is_terminating() {
 #[test]
 fn unreachable_engine_marks_the_last_known_state_stale() {
     let mut shop = Shop::ready();
-    shop.history.last_good = Some(hash("aaaa"));
+    shop.history.last_ready = Some(hash("aaaa"));
     shop.previous = Some(shop.status());
     shop.now = NOW + Duration::from_secs(60);
     shop.reachable = false;
@@ -733,13 +733,13 @@ fn unavailable_ports_name_their_owners() {
     let mut shop = Shop::new();
     shop.add_wait(
         "db",
-        WaitingOn::Port {
+        WaitingOn::PortTaken {
             port: tcp(5432),
             owner: owner.clone(),
             until,
         },
     );
-    shop.add_wait("web", WaitingOn::Ports { tried: 101, until });
+    shop.add_wait("web", WaitingOn::PortsExhausted { tried: 101, until });
     let refusal = PortRefusal {
         port: tcp(20_000),
         free_now: false,
@@ -977,7 +977,7 @@ fn snapshot_with_free_space(free: u64) -> PreflightSnapshot {
         path: "/var/lib/docker".to_owned(),
         free,
         total: 100_000_000_000,
-        files_free: None,
+        free_inodes: None,
         reclaimable: None,
     });
     preflight
@@ -1056,9 +1056,11 @@ fn disabled_preflight_is_not_reported() {
 
 #[test]
 fn broken_link_is_reported_while_the_check_is_current() {
-    use crate::connectivity::{ConnectivityCheck, LinkError, LinkResult, Target, TargetResult, Topology};
+    use crate::connectivity::{
+        ConnectivityCheck, ConnectivityInput, LinkError, LinkResult, Target, TargetResult,
+    };
     let check_with_error = |shop: &Shop, error: Option<LinkError>| {
-        let topology = Topology {
+        let topology = ConnectivityInput {
             desired: &shop.accepted.as_ref().unwrap().desired,
             observed: &shop.observed,
             hashes: None,
@@ -1154,7 +1156,7 @@ fn retryable_errors_report_their_next_attempt() {
         failure: Shop::failure(verb, error),
     };
     let text = || "why".to_owned();
-    let port = |owner| WaitingOn::Port {
+    let port = |owner| WaitingOn::PortTaken {
         port: tcp(5432),
         owner,
         until,
@@ -1180,7 +1182,11 @@ fn retryable_errors_report_their_next_attempt() {
         ),
         (port(PortOwner::Unknown), Code::PortConflict, 10),
         (port(PortOwner::StaleAllocation), Code::PortStaleAllocation, 10),
-        (WaitingOn::Ports { tried: 100, until }, Code::PortExhaustion, 10),
+        (
+            WaitingOn::PortsExhausted { tried: 100, until },
+            Code::PortExhaustion,
+            10,
+        ),
         (retry("pull-image", limited), Code::RegistryRateLimited, 10),
         (
             retry("pull-image", ActionError::PullFailed(text())),
@@ -1275,16 +1281,16 @@ fn unreachable_engine_is_reported_with_its_retry_state() {
     };
     assert_eq!(retry_state(Code::DockerUnavailable), Some(31));
     assert_eq!(retry_state(Code::RetryExhausted), Some(31));
-    assert_eq!(store.lost_at(), Some(NOW));
+    assert_eq!(store.outage_started_at(), Some(NOW));
     store.apply(WatchEvent::Connected(NOW));
-    assert_eq!(store.lost_at(), None);
+    assert_eq!(store.outage_started_at(), None);
 }
 
 #[test]
 fn conflicting_file_is_reported_and_changes_nothing_else() {
     let mut shop = Shop::ready();
     let baseline = shop.status();
-    shop.rival = Some(vec![Diagnostic::error("project.name", "is held by `e2e.yaml`")]);
+    shop.conflicting_spec = Some(vec![Diagnostic::error("project.name", "is held by `e2e.yaml`")]);
     let status = shop.status();
     let reported: Vec<_> = status.errors.iter().map(|error| error.code).collect();
     assert_eq!(reported, [Code::SpecConflict]);

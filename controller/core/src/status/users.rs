@@ -7,7 +7,7 @@ use crate::outcome::one_line;
 
 /// Running tests, the earliest end first.
 pub(super) fn tests(input: &StatusInput<'_>) -> Vec<RunningTest> {
-    let leases = input.requests.leases.iter();
+    let leases = input.requests.test_leases.iter();
     let mut running: Vec<_> = leases
         .filter(|lease| lease.environment == *input.env && lease.until > input.now)
         .collect();

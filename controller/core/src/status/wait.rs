@@ -34,7 +34,7 @@ fn reason(on: &WaitingOn) -> &'static str {
         WaitingOn::Specs => "SpecsNotScanned",
         WaitingOn::Safe { .. } => "ModeSafe",
         WaitingOn::ControllerLease => "LeaseNotHeld",
-        WaitingOn::Leased { .. } => "LeaseHeldByOther",
+        WaitingOn::LeaseHeldByOther { .. } => "LeaseHeldByOther",
         WaitingOn::Preflight { code: None, .. } => "PreflightPending",
         WaitingOn::InFlight { .. } => "ActionInFlight",
         WaitingOn::EffectPending { .. } => "EffectPending",
@@ -56,10 +56,10 @@ fn reason(on: &WaitingOn) -> &'static str {
         WaitingOn::RateLimited { .. } => "RateLimited",
         WaitingOn::TestLease { .. } => "TestLease",
         WaitingOn::Held { .. } => "Held",
-        WaitingOn::NotRestarted => "NotRestarted",
-        WaitingOn::Port { .. } => "PortTaken",
-        WaitingOn::Ports { .. } => "PortsExhausted",
-        WaitingOn::Name { .. } => "NameTaken",
+        WaitingOn::RestartsDisabled => "NotRestarted",
+        WaitingOn::PortTaken { .. } => "PortTaken",
+        WaitingOn::PortsExhausted { .. } => "PortsExhausted",
+        WaitingOn::NameTaken { .. } => "NameTaken",
         WaitingOn::StoppedExternally { .. } => "StoppedExternally",
         WaitingOn::StabilityWindow { .. } => "StabilityWindow",
         WaitingOn::SpecPending => "SpecPending",
@@ -92,7 +92,7 @@ fn message(on: &WaitingOn) -> String {
             one_line(why)
         ),
         WaitingOn::ControllerLease => "this controller's lease on the engine".to_owned(),
-        WaitingOn::Leased { holder, .. } => format!("{}, which owns it", controller(holder)),
+        WaitingOn::LeaseHeldByOther { holder, .. } => format!("{}, which owns it", controller(holder)),
         WaitingOn::InFlight { verb } => action_message(verb).to_owned(),
         WaitingOn::EffectPending { verb, .. } => format!("the observation of the effect of `{verb}`"),
         WaitingOn::RelistPending { .. } => {
@@ -144,12 +144,14 @@ fn message(on: &WaitingOn) -> String {
         WaitingOn::TestLease { case, .. } => format!("the test `{case}` to end, which uses it"),
         WaitingOn::Held { why, .. } if why.is_empty() => "the end of its hold".to_owned(),
         WaitingOn::Held { why, .. } => format!("the end of its hold: {}", one_line(why)),
-        WaitingOn::NotRestarted => {
+        WaitingOn::RestartsDisabled => {
             "a new revision or `argus retry`, because its restart policy disables restarts".to_owned()
         }
-        WaitingOn::Port { port, owner, .. } => format!("host port {port}, held by {owner}"),
-        WaitingOn::Ports { tried, .. } => format!("a free host port: {tried} ports of the range were tried"),
-        WaitingOn::Name { name, holder, .. } => format!("the name `{name}`, held by {holder}"),
+        WaitingOn::PortTaken { port, owner, .. } => format!("host port {port}, held by {owner}"),
+        WaitingOn::PortsExhausted { tried, .. } => {
+            format!("a free host port: {tried} ports of the range were tried")
+        }
+        WaitingOn::NameTaken { name, holder, .. } => format!("the name `{name}`, held by {holder}"),
         WaitingOn::StoppedExternally { .. } => {
             "the grace period after it was stopped or paused externally".to_owned()
         }

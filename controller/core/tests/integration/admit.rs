@@ -188,7 +188,7 @@ fn policy_changes_the_hash_only_when_not_default() {
             run: "r".to_owned(),
             publish_address: "127.0.0.1".parse().unwrap(),
         };
-        let (spec, hash) = render::environment(desired, &PortMap::new(), &context)
+        let (spec, hash) = render::render_all(desired, &PortMap::new(), &context)
             .into_values()
             .next()
             .unwrap();
@@ -215,10 +215,16 @@ fn policy_changes_the_hash_only_when_not_default() {
     let (spec, hash) = rendered(&other);
     assert_ne!((&other.revision, &hash), (&plain.revision, &rendered(&plain).1));
     assert_eq!(
-        (spec.confinement.pids_limit, spec.confinement.no_new_privileges),
+        (
+            spec.container_limits.pids_limit,
+            spec.container_limits.no_new_privileges
+        ),
         (64, false)
     );
-    assert_eq!((spec.confinement.init, spec.confinement.log_max_files), (true, 3));
+    assert_eq!(
+        (spec.container_limits.init, spec.container_limits.log_max_files),
+        (true, 3)
+    );
     assert_eq!(other.notes, Vec::<String>::new());
 }
 

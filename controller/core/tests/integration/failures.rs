@@ -15,7 +15,7 @@ use argus_core::observed::{
     Config, Container, ContainerState, InspectInfo, Object, Outage, Store, WatchEvent,
 };
 use argus_core::outcome::Evidence;
-use argus_core::probe::{Health, HealthStates, ProbeStatus};
+use argus_core::probe::{HealthStates, ProbeResults, ProbeStatus};
 use argus_core::state::observe::Context;
 use argus_core::state::restart::{self, RestartDecision as Restart};
 use argus_core::state::{PlannerState, ServiceHistory};
@@ -114,13 +114,13 @@ impl Fixture {
 
     fn observe_probe(&mut self, status: ProbeStatus) {
         let seen = &self.containers["c1"];
-        let health = Health {
+        let health = ProbeResults {
             status,
             since: self.now,
             started_at: seen.inspect.as_ref().unwrap().started_at,
             failing_since: (status == ProbeStatus::Unhealthy).then(|| self.now - Duration::from_secs(60)),
             recent: vec!["503".to_owned()],
-            ..Health::default()
+            ..ProbeResults::default()
         };
         self.health.insert(seen.id.clone(), health);
         self.observe();
@@ -457,5 +457,5 @@ fn retry_before_the_first_sync_clears_the_failures() {
     planner.retry(&env());
     let history = &planner.state().environments[&env()];
     let web = &history.services[&ServiceName::new("web").unwrap()];
-    assert!(web.failures.is_empty() && web.forgiven_run.is_some());
+    assert!(web.failures.is_empty() && web.ignored_run.is_some());
 }

@@ -8,7 +8,7 @@ use argus_core::desired::Accepted;
 use argus_core::desired::admit::{SpecContext, admit};
 use argus_core::ident::{ContainerId, EnvName};
 use argus_core::labels;
-use argus_core::lease::{ControllerLease, LeaseSpec, Leases, OwnIdentity, TTL};
+use argus_core::lease::{ControllerLease, ControllerLeases, LeaseSpec, ProcessIdentity, TTL};
 use argus_core::observed::{Container, ContainerState, Object, ObjectId, Store, WatchEvent};
 use argus_core::plan::ControllerIdentity;
 use argus_core::probe::HealthStates;
@@ -59,8 +59,8 @@ fn accepted() -> Arc<Accepted> {
 }
 
 /// Lease of this controller without any claim.
-fn leases_without_claims() -> Leases {
-    let mut leases = Leases::of(OwnIdentity {
+fn leases_without_claims() -> ControllerLeases {
+    let mut leases = ControllerLeases::of(ProcessIdentity {
         controller: "me".to_owned(),
         run: "run".to_owned(),
         state_dir: "here".to_owned(),

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use argus_core::action::ContainerSpec;
-use argus_core::desired::File;
+use argus_core::desired::InjectedFile;
 use argus_core::ident::{ContainerId, ResourceName};
 use argus_core::labels::{CONTROLLER, ENVIRONMENT, SERVICE, SPEC_HASH};
 use argus_core::observed::{Attachment, Container, ContainerState, Object};
@@ -136,7 +136,11 @@ fn describe_holder(holder: &Inspected, is_owned: bool) -> String {
 }
 
 /// Copies a file into a container, running or not. The engine writes it into the container's file system.
-pub(super) async fn copy_file(shared: &Shared, id: &ContainerId, file: &File) -> Result<Done, ActionError> {
+pub(super) async fn copy_file(
+    shared: &Shared,
+    id: &ContainerId,
+    file: &InjectedFile,
+) -> Result<Done, ActionError> {
     ownership::ensure_owned(shared, id).await?;
     let client = shared.connection.client()?;
     let options = UploadToContainerOptionsBuilder::default()
@@ -155,7 +159,7 @@ pub(super) async fn copy_file(shared: &Shared, id: &ContainerId, file: &File) ->
 }
 
 /// A tar archive that contains only the file, readable by all users.
-fn pack_file(file: &File) -> std::io::Result<Vec<u8>> {
+fn pack_file(file: &InjectedFile) -> std::io::Result<Vec<u8>> {
     let mut head = tar::Header::new_gnu();
     head.set_size(file.text.len() as u64);
     head.set_mode(0o644);

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use argus_core::ident::{ContainerId, NetworkId, ResourceName};
-use argus_core::labels::{CONTROLLER, ENVIRONMENT, Owner};
+use argus_core::labels::{CONTROLLER, ENVIRONMENT, ObjectLabels};
 use argus_core::observed::{ContainerState, Network, Object};
 use argus_core::outcome::{ActionError, Done};
 use bollard::models;
@@ -232,7 +232,7 @@ pub(super) async fn disconnect(shared: &Shared, network: &str, container: &str) 
                 inspected.container.name
             )));
         }
-        None if Owner::read(&inspect::to_btree_map(found.labels)).is_none() => {
+        None if ObjectLabels::read(&inspect::to_btree_map(found.labels)).is_none() => {
             return Err(ActionError::NotOwned(format!("network `{network}`")));
         }
         _ => {}

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use argus_core::ident::ResourceName;
-use argus_core::labels::{CONTROLLER, ENVIRONMENT, Owner};
+use argus_core::labels::{CONTROLLER, ENVIRONMENT, ObjectLabels};
 use argus_core::outcome::{ActionError, Done};
 use bollard::models::VolumeCreateRequest;
 use bollard::query_parameters::RemoveVolumeOptionsBuilder;
@@ -31,7 +31,7 @@ pub(super) async fn create(
     if [ENVIRONMENT, CONTROLLER].into_iter().all(same) {
         return Ok(Done::Applied);
     }
-    let owner = match Owner::read(&made.labels.into_iter().collect()) {
+    let owner = match ObjectLabels::read(&made.labels.into_iter().collect()) {
         Some(owner) => format!(
             "environment `{}`, controller `{}`",
             owner.environment, owner.controller
@@ -51,7 +51,7 @@ pub(super) async fn remove(shared: &Shared, name: &ResourceName) -> Result<Done,
         Err(error) if error.has_status(404) => return Ok(Done::Applied),
         Err(error) => return Err(error.classify(Op::Inspect)),
     };
-    if Owner::read(&found.labels.into_iter().collect()).is_none() {
+    if ObjectLabels::read(&found.labels.into_iter().collect()).is_none() {
         return Err(ActionError::NotOwned(format!("volume `{name}`")));
     }
     let options = RemoveVolumeOptionsBuilder::default().build();

@@ -42,7 +42,7 @@ pub(super) async fn measure(shared: &Shared, info: &SystemInfo, version: &System
         path: root,
         free,
         total,
-        files_free: (found.f_files > 0).then_some(found.f_favail),
+        free_inodes: (found.f_files > 0).then_some(found.f_favail),
         reclaimable,
     })
 }

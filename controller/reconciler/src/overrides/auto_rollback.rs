@@ -71,7 +71,7 @@ fn is_ready(desired: &Desired, inputs: OverrideInputs<'_>) -> bool {
                 service.is_none_or(|service| service.criticality.is_required(true))
             };
             let mut services = history.services.iter().filter(|(name, _)| required(name));
-            history.last_good.as_ref() == Some(&desired.revision)
+            history.last_ready.as_ref() == Some(&desired.revision)
                 && !services.any(|(_, history)| history.failures.last().is_some_and(failing))
         })
 }

@@ -21,7 +21,7 @@ impl Overrides {
                 continue;
             }
             let due = self.ttl_start(accepted) + ttl;
-            let test = self.requests.lease(env, inputs.now);
+            let test = self.requests.test_lease(env, inputs.now);
             let due = test.map_or(due, |lease| due.max(lease.until));
             if due <= inputs.now {
                 tracing::info!(environment = %env, ?ttl, "TTL expired: taking the environment down");

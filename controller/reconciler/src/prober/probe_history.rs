@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 use argus_core::desired::Probe;
-use argus_core::probe::{Health, ProbeStatus};
+use argus_core::probe::{ProbeResults, ProbeStatus};
 use argus_core::time::Timestamp;
 
 /// First pause between two probes of a container that was not healthy yet.
@@ -92,7 +92,7 @@ impl ProbeResult {
 /// Probe results of one run of a container.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ProbeHistory {
-    health: Option<Health>,
+    health: Option<ProbeResults>,
     started_at: Option<Timestamp>,
     successes: u32,
     failures: u32,
@@ -132,7 +132,7 @@ impl ProbeHistory {
     }
 
     /// Health status; `None` before the first reply.
-    pub fn health(&self) -> Option<&Health> {
+    pub fn health(&self) -> Option<&ProbeResults> {
         self.health.as_ref()
     }
 
@@ -178,14 +178,14 @@ impl ProbeHistory {
             Some(health) if before == Some(status) => health.since,
             Some(_) | None => now,
         };
-        self.health = Some(Health {
+        self.health = Some(ProbeResults {
             status,
             since,
             failing_since: self.failing_since.filter(|_| status == ProbeStatus::Unhealthy),
             started_at: self.started_at,
             output: cut(reply.output),
             recent: self.outputs.iter().cloned().collect(),
-            dead: status == ProbeStatus::Unhealthy && self.no_reply_since_success,
+            unresponsive: status == ProbeStatus::Unhealthy && self.no_reply_since_success,
             flapping,
         });
         true

@@ -105,7 +105,7 @@ fn status_has_the_time_of_the_first_counted_failure() {
 #[test]
 fn silent_service_is_dead_and_replying_one_is_not() {
     let probe = probe();
-    for (replies, dead) in [
+    for (replies, unresponsive) in [
         (
             [
                 ProbeResult::no_reply("refused"),
@@ -137,7 +137,10 @@ fn silent_service_is_dead_and_replying_one_is_not() {
             history.add(&probe, reply, Timestamp(index * 10_000));
         }
         let health = history.health().unwrap();
-        assert_eq!((health.status, health.dead), (ProbeStatus::Unhealthy, dead));
+        assert_eq!(
+            (health.status, health.unresponsive),
+            (ProbeStatus::Unhealthy, unresponsive)
+        );
         assert_eq!(health.recent.len(), 4);
     }
 }

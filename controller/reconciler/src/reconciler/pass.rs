@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use argus_backend::Backend;
 use argus_core::connectivity::CheckResults;
-use argus_core::lease::Leases;
+use argus_core::lease::ControllerLeases;
 use argus_core::observed::Store;
 use argus_core::preflight::PreflightSnapshot;
 use argus_core::probe::HealthStates;
@@ -25,7 +25,7 @@ struct PassInputs {
     specs: Arc<SpecRegistry>,
     store: Arc<Store>,
     health: Arc<HealthStates>,
-    leases: Leases,
+    leases: ControllerLeases,
     preflight: Arc<PreflightSnapshot>,
     links: Arc<CheckResults>,
     now: Timestamp,
@@ -161,7 +161,7 @@ impl<B: Backend> Reconciler<B> {
     /// Submits the planned actions, and requests the list and the preflight check that the plan needs.
     fn dispatch(&mut self, result: &mut ReconcileResult) {
         self.publish_breakers();
-        for step in std::mem::take(&mut result.actions) {
+        for step in std::mem::take(&mut result.steps) {
             let planned_for = self.planner.state().in_flight.get(&step.subject);
             if let Some(env) = planned_for.map(|in_flight| in_flight.environment.clone()) {
                 self.executor.submit(&env, step);

@@ -77,7 +77,7 @@ impl EventRecorder {
         };
         Restrictions {
             safe_mode_reason: safe,
-            incomplete: unknown_origin,
+            protected: unknown_origin,
         }
     }
 

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use argus_backend::Backend;
 use argus_core::connectivity::CheckResults;
-use argus_core::lease::Leases;
+use argus_core::lease::ControllerLeases;
 use argus_core::observed::Store;
 use argus_core::plan::ControllerIdentity;
 use argus_core::preflight::PreflightSnapshot;
@@ -101,7 +101,7 @@ pub(super) fn start_lease<B: Backend>(
     backend: &Arc<B>,
     own_lease: lease::OwnLease,
     inputs: lease::LeaseInputs,
-    leases: watch::Sender<Leases>,
+    leases: watch::Sender<ControllerLeases>,
     clock: Clock,
     stop: &CancellationToken,
 ) {

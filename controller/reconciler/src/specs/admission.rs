@@ -92,7 +92,7 @@ impl Admitter for SpecAdmitter {
             .into_iter()
             .flat_map(|desired| desired.services)
             .filter_map(|(service, it)| match it.image {
-                Image::Built(build) if it.file.is_none() => Some(BuildContext {
+                Image::Built(build) if it.injected_file.is_none() => Some(BuildContext {
                     service: service.into(),
                     folder: PathBuf::from(build.context),
                     dockerfile: PathBuf::from(build.dockerfile),

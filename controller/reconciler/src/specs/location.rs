@@ -59,7 +59,7 @@ impl SpecLocation {
             engine: access.engine.clone(),
             host: HostPaths {
                 project: text(&project).unwrap_or_default(),
-                state: text(&state).filter(|state| state != "/").unwrap_or_default(),
+                state_dir: text(&state).filter(|state| state != "/").unwrap_or_default(),
                 ..HostPaths::default()
             },
             file,

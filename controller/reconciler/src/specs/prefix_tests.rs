@@ -44,7 +44,7 @@ fn steps(planner: &mut Planner, loader: &SpecLoader, store: &Store, now: i64) ->
     let (health, specs) = (HealthStates::new(), &loader.registry().environments);
     let inputs = Inputs {
         requests: &argus_core::user_requests::UserRequests::default(),
-        leases: &argus_core::lease::Leases::default(),
+        leases: &argus_core::lease::ControllerLeases::default(),
         specs,
         preflight: None,
         scanned: true,
@@ -52,7 +52,7 @@ fn steps(planner: &mut Planner, loader: &SpecLoader, store: &Store, now: i64) ->
         health: &health,
         now: Timestamp(now),
     };
-    planner.reconcile(&inputs).actions
+    planner.reconcile(&inputs).steps
 }
 
 /// Planner and store after all planned actions completed.

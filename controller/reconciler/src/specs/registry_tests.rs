@@ -32,7 +32,7 @@ fn desired(env: &str, revision: u32) -> Desired {
         },
         preflight: argus_core::desired::PreflightSettings::default(),
         delete_volumes: false,
-        confinement: argus_core::desired::Confinement::default(),
+        container_limits: argus_core::desired::ContainerLimits::default(),
         clean_orphans: true,
         verify_connectivity: true,
         ttl: None,

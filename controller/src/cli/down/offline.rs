@@ -7,7 +7,7 @@ use std::time::Duration;
 use argus_backend::Backend as _;
 use argus_core::action::Subject;
 use argus_core::ident::EnvName;
-use argus_core::lease::{ControllerLease, Leases, Ownership};
+use argus_core::lease::{ControllerLease, ControllerLeases, Ownership};
 use argus_core::observed::Store;
 use argus_core::plan::ControllerIdentity;
 use argus_core::reconcile::{Inputs, Planner, ReconcileResult};
@@ -131,7 +131,7 @@ async fn list_environments(
 }
 
 struct OfflineDown {
-    leases: Leases,
+    leases: ControllerLeases,
     docker: Docker,
     observer: EngineObserver,
     planner: Planner,
@@ -143,7 +143,7 @@ impl OfflineDown {
         let mut running = FuturesUnordered::new();
         loop {
             let pass = self.reconcile();
-            for step in pass.actions {
+            for step in pass.steps {
                 output::print_note(&format!(
                     "{} {} ({})",
                     step.action.verb(),

@@ -7,13 +7,13 @@ use std::time::Duration;
 use argus_backend::Backend as _;
 use argus_core::action::Step;
 use argus_core::ident::EnvName;
-use argus_core::lease::Leases;
+use argus_core::lease::ControllerLeases;
 use argus_core::plan::ControllerIdentity;
 use argus_core::plan::Plan;
 use argus_core::probe::HealthStates;
 use argus_core::reconcile::{Inputs, Planner, ReconcileResult};
 use argus_core::state::PlannerState;
-use argus_core::status::{leftovers, orphans};
+use argus_core::status::{orphans, remaining_objects};
 use argus_core::user_requests::UserRequests;
 use argus_crds::status::Orphan;
 use argus_docker::Docker;
@@ -124,7 +124,7 @@ struct OfflineClean {
     observer: EngineObserver,
     planner: Planner,
     wanted: Wanted,
-    leases: Leases,
+    leases: ControllerLeases,
     requests: UserRequests,
 }
 
@@ -140,7 +140,7 @@ impl OfflineClean {
             for orphan in &now {
                 before.insert((orphan.kind.clone(), orphan.id.clone()), orphan.clone());
             }
-            for step in pass.actions.into_iter().filter(|step| is_about(step, &now)) {
+            for step in pass.steps.into_iter().filter(|step| is_about(step, &now)) {
                 output::print_note(&format!(
                     "{} {} ({})",
                     step.action.verb(),
@@ -189,7 +189,7 @@ impl OfflineClean {
     /// Orphans of dead controllers. If the specs are readable, also leftovers of this controller.
     fn find_orphans(&self, pass: &ReconcileResult) -> Vec<Orphan> {
         let of = |(env, plan): (&EnvName, &Arc<Plan>)| match &self.wanted {
-            Ok(wanted) if !wanted.contains_key(env) => leftovers(env, plan, &self.observer.store),
+            Ok(wanted) if !wanted.contains_key(env) => remaining_objects(env, plan, &self.observer.store),
             // Without readable specs, the environment may still be declared.
             Ok(_) | Err(_) => orphans(plan),
         };

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use argus_backend::Backend as _;
 use argus_core::action::{Action, Binding, ContainerSpec};
-use argus_core::desired::Confinement;
+use argus_core::desired::ContainerLimits;
 use argus_core::ident::{ContainerId, Protocol, ResourceName};
 use argus_core::labels;
 use argus_core::outcome::{ActionError, Done};
@@ -236,7 +236,7 @@ async fn start_container(
         memory: None,
         nano_cpus: None,
         stop_grace: Duration::from_secs(1),
-        confinement: Confinement::default(),
+        container_limits: ContainerLimits::default(),
     };
     let create = Action::CreateContainer {
         name: named(name)?,

@@ -125,7 +125,7 @@ impl Outcome {
 
     fn count_restarts(&self) -> usize {
         let during = self.attempts.iter().filter_map(|attempt| attempt.during.as_ref());
-        during.map(|during| during.restarts_during_run).sum()
+        during.map(|during| during.disruption_count).sum()
     }
 }
 
@@ -253,7 +253,7 @@ pub(super) mod tests {
                 started: String::new(),
                 ended: String::new(),
                 lease_ended_at: None,
-                restarts_during_run: disruptions.len(),
+                disruption_count: disruptions.len(),
                 disruptions,
             }),
             tails: (String::new(), "assertion failed".to_owned()),

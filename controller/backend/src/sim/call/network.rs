@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use argus_core::action::Action;
 use argus_core::connectivity::{LinkError, Target, TargetResult};
 use argus_core::ident::{ContainerId, NetworkId, ResourceName};
-use argus_core::labels::{CONTROLLER, ENVIRONMENT, Owner};
+use argus_core::labels::{CONTROLLER, ENVIRONMENT, ObjectLabels};
 use argus_core::observed::{Attachment, Container, ContainerState, Network, ObjectId, Volume};
 use argus_core::outcome::{ActionError, Done};
 
@@ -177,7 +177,7 @@ impl Model {
         self.record_foreign_action(action, &id);
         match self.volumes.get(name.as_str()) {
             None => return Ok(Done::Applied),
-            Some(existing) if Owner::read(&existing.labels).is_none() => {
+            Some(existing) if ObjectLabels::read(&existing.labels).is_none() => {
                 return Err(ActionError::NotOwned(format!("volume `{name}`")));
             }
             Some(_) => {}

@@ -80,7 +80,7 @@ pub(super) fn check(planner: &ServicePlanner<'_>, container: &Container) -> Deci
 /// once per check result.
 fn needs_reattach(planner: &ServicePlanner<'_>, container: &Container) -> bool {
     let (input, name) = (planner.input, &planner.service.name);
-    let left_alone = input.requests.lease(input.env, input.now).is_some()
+    let left_alone = input.requests.test_lease(input.env, input.now).is_some()
         || input.requests.hold(input.env, name, input.now).is_some()
         || planner.accepted.desired.hold;
     let Some(check_result) = input

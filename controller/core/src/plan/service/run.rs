@@ -82,8 +82,8 @@ pub(super) fn next_run_cause(planner: &ServicePlanner<'_>) -> Result<Option<Caus
         .last()
         .is_some_and(|last| last.seen() > planner.input.now);
     match restart_decision(planner, history) {
-        Restart::AfterEngineOutage => Ok(Some(Cause::EngineRestart)),
-        Restart::Disabled => Err(WaitingOn::NotRestarted),
+        Restart::WhenDependenciesReady => Ok(Some(Cause::EngineRestart)),
+        Restart::Disabled => Err(WaitingOn::RestartsDisabled),
         Restart::GaveUp(restarts) => Err(WaitingOn::GaveUp { restarts }),
         Restart::Halted(repetitions) => Err(WaitingOn::Halted { repetitions }),
         Restart::NotRunnable(exit_code) => Err(WaitingOn::NotRunnable { exit_code }),
@@ -128,7 +128,7 @@ fn plan_unhealthy(planner: &ServicePlanner<'_>, container: &Container) -> Decisi
     let attempt = match next_run_cause(planner) {
         Ok(Some(Cause::Restart { attempt })) => attempt,
         Ok(Some(_)) => 0,
-        Ok(None) | Err(WaitingOn::NotRestarted) => {
+        Ok(None) | Err(WaitingOn::RestartsDisabled) => {
             return Decision::Wait(WaitingOn::Unhealthy { until: None });
         }
         Err(WaitingOn::Backoff { until, .. }) => {
@@ -201,7 +201,12 @@ fn check_start(planner: &ServicePlanner<'_>) -> Result<(), WaitingOn> {
 /// Copies the service's file into the container, unless that is known to be done.
 fn missing_file(planner: &ServicePlanner<'_>, container: &Container) -> Option<Action> {
     let (desired, ports) = (&planner.accepted.desired, &planner.input.ports.ports);
-    let file = port_references::file(planner.service.file.as_ref()?, desired, planner.service, ports);
+    let file = port_references::file(
+        planner.service.injected_file.as_ref()?,
+        desired,
+        planner.service,
+        ports,
+    );
     let copied = service_history(planner).and_then(|history| history.copied_files.as_ref());
     let is_copied = copied.is_some_and(|(id, digest)| *id == container.id && *digest == file.digest());
     (!is_copied).then(|| Action::CopyFile {

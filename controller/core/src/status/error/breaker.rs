@@ -13,7 +13,7 @@ use crate::status::StatusInput;
 use crate::time::Timestamp;
 use crate::wait::WaitingOn;
 
-use super::{Location, call};
+use super::{ErrorScope, call};
 
 /// Error of an environment whose actions are blocked by a breaker.
 pub(super) fn of(input: &StatusInput<'_>) -> Option<StructuredError> {
@@ -56,7 +56,7 @@ pub(super) fn of(input: &StatusInput<'_>) -> Option<StructuredError> {
         // The delay counts from the opening, so that repeated reports of the same opening are equal.
         error = error.retry_after_span(until.since(since));
     }
-    Some(Location::environment(input).finish(error, since))
+    Some(ErrorScope::environment(input).finish(error, since))
 }
 
 /// True if an unfinished or removable object exists; Argus handles it first when calls are possible again.
@@ -127,10 +127,10 @@ fn scope(engine: bool) -> BreakerScope {
 
 /// Time of the last opening.
 fn last_opening(breaker: &Breaker) -> Option<Timestamp> {
-    let mut epochs = breaker
+    let mut openings = breaker
         .history()
         .iter()
         .rev()
         .filter(|change| change.to == "open");
-    epochs.next().map(|change| change.at)
+    openings.next().map(|change| change.at)
 }

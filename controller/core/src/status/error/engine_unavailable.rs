@@ -3,7 +3,7 @@
 use argus_crds::error::{Code, StructuredError};
 use serde_json::{Value, json};
 
-use super::{Location, call, retry_after};
+use super::{ErrorScope, call, retry_after};
 use crate::outcome::one_line;
 use crate::status::{EngineView, StatusInput};
 use crate::time::Timestamp;
@@ -11,7 +11,7 @@ use crate::time::Timestamp;
 /// Errors of the current outage: no answer, and no answer for a long time.
 pub(super) fn all(input: &StatusInput<'_>) -> Vec<StructuredError> {
     let mut errors = Vec::new();
-    let location = Location::environment(input);
+    let error_scope = ErrorScope::environment(input);
     let reported = input.previous.map_or(&[][..], |previous| &previous.errors);
     if !input.engine.reachable && !input.engine.reason.is_empty() {
         let message = format!("the engine does not answer: {}", one_line(input.engine.reason));
@@ -19,14 +19,17 @@ pub(super) fn all(input: &StatusInput<'_>) -> Vec<StructuredError> {
             input.breakers.reconnect_attempts(),
             input.engine.reason,
         ));
-        let error = location.finish(error, input.engine.since.unwrap_or(input.now));
-        errors.push(lasting(error, reported));
+        let error = error_scope.finish(error, input.engine.since.unwrap_or(input.now));
+        errors.push(with_kept_retry_after(error, reported));
     }
     if let Some(tries) = input.breakers.failed_reconnects() {
         let message = format!("the engine did not return after {tries} attempts, Argus continues to retry");
         let error = engine_error(Code::RetryExhausted, &input.engine, message, input.now)
             .with_call(call::of_engine(tries, input.engine.reason));
-        errors.push(lasting(location.finish(error, input.now), reported));
+        errors.push(with_kept_retry_after(
+            error_scope.finish(error, input.now),
+            reported,
+        ));
     }
     errors
 }
@@ -38,7 +41,7 @@ pub fn unavailable(engine: &EngineView<'_>, message: impl Into<String>, now: Tim
 
 /// Keeps the reported `retryAfter` of an error with the same next attempt: it counts from the last attempt, and not from
 /// the time of the report.
-pub fn lasting(error: StructuredError, reported: &[StructuredError]) -> StructuredError {
+pub fn with_kept_retry_after(error: StructuredError, reported: &[StructuredError]) -> StructuredError {
     let code = error.code;
     let matching = reported.iter().filter(|old| old.code == code);
     matching.fold(error, retry_after::keep_retry_after)

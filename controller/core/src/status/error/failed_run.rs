@@ -14,7 +14,7 @@ use crate::state::{ServiceHistory, restart};
 use crate::status::StatusInput;
 use crate::status::redact;
 
-use super::{Location, call};
+use super::{ErrorScope, call};
 
 /// Lines of each stream in an error; the evidence has the rest.
 const TAIL: usize = 20;
@@ -32,15 +32,15 @@ pub(super) struct FailureContext<'a> {
 }
 
 impl<'a> FailureContext<'a> {
-    pub(super) fn of(input: &StatusInput<'a>, location: &Location<'a>) -> Self {
-        let name = location.service.unwrap_or_default();
+    pub(super) fn of(input: &StatusInput<'a>, error_scope: &ErrorScope<'a>) -> Self {
+        let name = error_scope.service.unwrap_or_default();
         Self {
             environment: input.env.as_str(),
             name,
             secrets: redact::secrets(input),
             outages: input.outages,
             can_roll_back: input.can_roll_back,
-            service: super::service_of(input, location),
+            service: super::service_of(input, error_scope),
         }
     }
 
@@ -254,7 +254,7 @@ pub(super) fn describe(failed_run: &FailedRun) -> String {
 /// Error of a spent restart budget while `slowRetry` continues.
 pub(super) fn spent_budget_error(
     input: &StatusInput<'_>,
-    location: &Location<'_>,
+    error_scope: &ErrorScope<'_>,
     history: &ServiceHistory,
 ) -> Option<StructuredError> {
     let policy = &input.accepted?.desired.restart;
@@ -266,11 +266,11 @@ pub(super) fn spent_budget_error(
         &history.health_transitions,
     ) {
         restart::RestartDecision::StartAt(_, attempt) if attempt > policy.max_restarts => {
-            let context = FailureContext::of(input, location);
-            Some(location.finish(exhausted(&context, attempt - 1, &history.failures), at))
+            let context = FailureContext::of(input, error_scope);
+            Some(error_scope.finish(exhausted(&context, attempt - 1, &history.failures), at))
         }
         restart::RestartDecision::StartAt(..)
-        | restart::RestartDecision::AfterEngineOutage
+        | restart::RestartDecision::WhenDependenciesReady
         | restart::RestartDecision::GaveUp(_)
         | restart::RestartDecision::Halted(_)
         | restart::RestartDecision::NotRunnable(_)
@@ -281,10 +281,13 @@ pub(super) fn spent_budget_error(
 /// Error of the last failed run in the history.
 pub(in crate::status) fn error_of_last_run(
     input: &StatusInput<'_>,
-    location: &Location<'_>,
+    error_scope: &ErrorScope<'_>,
     history: &ServiceHistory,
 ) -> Option<StructuredError> {
     let last = history.failures.last()?;
     let container = input.observed.containers.get(&last.container).map(AsRef::as_ref);
-    Some(location.finish(of(&FailureContext::of(input, location), last, container), last.at))
+    Some(error_scope.finish(
+        of(&FailureContext::of(input, error_scope), last, container),
+        last.at,
+    ))
 }

@@ -7,13 +7,13 @@ use crate::ident::ServiceName;
 use crate::state::{ServiceHistory, restart};
 use crate::status::StatusInput;
 
-use super::Location;
+use super::ErrorScope;
 
 /// Services whose probe results are unreliable.
 pub(super) fn all(input: &StatusInput<'_>) -> Vec<StructuredError> {
     let services = input.history.services.iter();
     let error = |(name, history): (&ServiceName, &ServiceHistory)| {
-        let excess = restart::flapping(&history.health_transitions, input.now);
+        let excess = restart::excess_transitions(&history.health_transitions, input.now);
         let unsteady = input
             .observed
             .containers
@@ -41,9 +41,9 @@ pub(super) fn all(input: &StatusInput<'_>) -> Vec<StructuredError> {
             .iter()
             .map(ToString::to_string)
             .collect();
-        let location = Location {
+        let error_scope = ErrorScope {
             service: Some(name.as_str()),
-            ..Location::environment(input)
+            ..ErrorScope::environment(input)
         };
         let error = StructuredError::new(Code::FlakySuspected, message).details(json!({
             "healthTransitions": transitions,
@@ -54,7 +54,7 @@ pub(super) fn all(input: &StatusInput<'_>) -> Vec<StructuredError> {
                 "reduce the load on the host",
             ],
         }));
-        Some(location.finish(
+        Some(error_scope.finish(
             error,
             history.health_transitions.last().copied().unwrap_or(input.now),
         ))

@@ -7,7 +7,7 @@ use serde_json::json;
 use crate::status::Rejection;
 use crate::time::Timestamp;
 
-use super::{Location, MAX_ERRORS};
+use super::{ErrorScope, MAX_ERRORS};
 
 /// Prefix of the hint of a diagnostic about the policy.
 const POLICY_PREFIX: &str = "POLICY_VIOLATION: ";
@@ -18,7 +18,7 @@ pub(in crate::status) fn of_spec(
     rejection: Rejection<'_>,
     at: Timestamp,
 ) -> Vec<StructuredError> {
-    let error_location = Location {
+    let error_location = ErrorScope {
         environment,
         service: None,
         container: None,

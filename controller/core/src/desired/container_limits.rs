@@ -11,7 +11,7 @@ const MAX_LOG_SIZE: u64 = 1_000_000_000;
 /// Limits and privileges of a container. The default values apply to settings that a file omits.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
-pub struct Confinement {
+pub struct ContainerLimits {
     /// True if an init process reaps child processes and forwards signals.
     pub init: bool,
     /// True if the kernel prevents its processes from gaining privileges.
@@ -24,13 +24,13 @@ pub struct Confinement {
     pub log_max_files: u32,
 }
 
-impl Default for Confinement {
+impl Default for ContainerLimits {
     fn default() -> Self {
         Self::from(&Policy::default())
     }
 }
 
-impl From<&Policy> for Confinement {
+impl From<&Policy> for ContainerLimits {
     fn from(policy: &Policy) -> Self {
         Self {
             init: policy.init,
@@ -42,7 +42,7 @@ impl From<&Policy> for Confinement {
     }
 }
 
-impl Confinement {
+impl ContainerLimits {
     /// Returns whether all settings have their defaults. Hashes then omit them, so that an upgrade keeps the revision.
     pub fn is_default(&self) -> bool {
         *self == Self::default()
@@ -50,12 +50,15 @@ impl Confinement {
 }
 
 /// Reads `argus.policy` and reports a log size outside of its bounds. The parser has checked the other numbers.
-pub(super) fn resolve_confinement(policy: &Policy, diagnostics: &mut Vec<Diagnostic>) -> Confinement {
-    let confinement = Confinement::from(policy);
-    if !(MIN_LOG_SIZE..=MAX_LOG_SIZE).contains(&confinement.log_max_size) {
+pub(super) fn resolve_container_limits(
+    policy: &Policy,
+    diagnostics: &mut Vec<Diagnostic>,
+) -> ContainerLimits {
+    let container_limits = ContainerLimits::from(policy);
+    if !(MIN_LOG_SIZE..=MAX_LOG_SIZE).contains(&container_limits.log_max_size) {
         let message = format!("`logMaxSize` is {}, outside of 1KB to 1GB", policy.log_max_size);
         let hint = "write a size from `1KB` to `1GB`";
         diagnostics.push(Diagnostic::error("argus.policy.logMaxSize", message).hint(hint));
     }
-    confinement
+    container_limits
 }

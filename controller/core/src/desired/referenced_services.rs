@@ -6,7 +6,7 @@ use crate::desired::Port;
 
 /// Service or mock, as others can reference it.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Peer {
+pub(super) struct ReferencedService {
     /// Published ports.
     pub(super) ports: Vec<Port>,
     /// True if it is a one-shot service.
@@ -15,22 +15,22 @@ pub(super) struct Peer {
 
 /// All services and mocks by name.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Peers {
-    by_name: BTreeMap<String, Peer>,
+pub(super) struct ReferencedServices {
+    by_name: BTreeMap<String, ReferencedService>,
 }
 
-impl Peers {
+impl ReferencedServices {
     /// Adds a service or mock, unless the name exists already; returns whether the name was free.
-    pub(super) fn add(&mut self, name: &str, peer: Peer) -> bool {
+    pub(super) fn add(&mut self, name: &str, referenced: ReferencedService) -> bool {
         let is_free = !self.by_name.contains_key(name);
         if is_free {
-            self.by_name.insert(name.to_owned(), peer);
+            self.by_name.insert(name.to_owned(), referenced);
         }
         is_free
     }
 
     /// Returns the service or mock of a name.
-    pub(super) fn get(&self, name: &str) -> Option<&Peer> {
+    pub(super) fn get(&self, name: &str) -> Option<&ReferencedService> {
         self.by_name.get(name)
     }
 

@@ -8,14 +8,14 @@ use crate::time::Timestamp;
 
 /// Location of an error.
 #[derive(Debug, Clone, Copy)]
-pub(in crate::status) struct Location<'a> {
+pub(in crate::status) struct ErrorScope<'a> {
     pub(in crate::status) environment: Option<&'a str>,
     pub(in crate::status) service: Option<&'a str>,
     pub(in crate::status) container: Option<&'a str>,
     pub(in crate::status) revision: Option<&'a str>,
 }
 
-impl<'a> Location<'a> {
+impl<'a> ErrorScope<'a> {
     pub(in crate::status) fn environment(input: &StatusInput<'a>) -> Self {
         let revision = input.accepted.map(|accepted| accepted.desired.revision.as_str());
         Self {
