@@ -174,7 +174,7 @@ impl Session {
             }
             None => return Err(SessionError("the event stream ended".to_owned())),
         };
-        // First the calls, so that the queue holds the object before it handles an event of the call.
+        // First the calls, so that the queue suspends the object before it handles an event of the call.
         self.on_calls_updated(last_seen, output);
         self.stall_detector.on_event();
         let now = (self.shared.now)();

@@ -97,9 +97,9 @@ fn check(text: &str, writer: &Writer) -> usize {
     };
     fs::write(&file, text).unwrap();
     round(&mut loader);
-    let settled = round(&mut loader);
+    let confirmed_at = round(&mut loader);
     assert_eq!(loader.registry().environments.len(), 1, "the whole file is valid");
-    let (planner, store) = converged(&loader, settled);
+    let (planner, store) = converged(&loader, confirmed_at);
     let mut written = 0;
     for end in (0..text.len()).filter(|end| text.is_char_boundary(*end)) {
         match writer {

@@ -54,12 +54,12 @@ pub struct FileEntry {
     /// Time since which the file is missing.
     pub gone_since: Option<Timestamp>,
     /// Admitted environment that conflicts with another file.
-    conflicting: Option<ConflictingAdmission>,
+    conflicting: Option<PendingAdmission>,
 }
 
-/// Environment of a file that waits for the end of a conflict, with its diagnostics.
+/// Admitted environment of a file that is not accepted yet, with its diagnostics.
 #[derive(Debug, Clone, PartialEq, Eq)]
-struct ConflictingAdmission {
+struct PendingAdmission {
     desired: Arc<Desired>,
     diagnostics: Vec<Diagnostic>,
 }
@@ -118,7 +118,7 @@ impl SpecRegistry {
         let entry = self.files.entry(path.to_path_buf()).or_default();
         let refused = admission.diagnostics.iter().any(Diagnostic::is_error);
         if let Some(desired) = admission.desired.filter(|_| !refused) {
-            let admission = ConflictingAdmission {
+            let admission = PendingAdmission {
                 desired: Arc::new(desired),
                 diagnostics: admission.diagnostics,
             };
@@ -265,7 +265,7 @@ impl SpecRegistry {
     }
 
     /// Accepts the environment of a file unless it conflicts with another file. Returns whether it was accepted.
-    fn try_accept(&mut self, path: &Path, admission: ConflictingAdmission, now: Timestamp) -> bool {
+    fn try_accept(&mut self, path: &Path, admission: PendingAdmission, now: Timestamp) -> bool {
         let desired = admission.desired.clone();
         let others = self.files.iter().filter(|(other, _)| other.as_path() != path);
         let find_conflict = |entry: &FileEntry| {

@@ -240,8 +240,8 @@ proptest! {
                     admit(&mut registry, FILES[file], bad(), now);
                     // Only the mark of a pending edit may change.
                     prop_assert_eq!(without_marks(&registry.environments), without_marks(&before));
-                    let held = registry.files.get(Path::new(FILES[file])).and_then(|entry| entry.accepted.as_ref());
-                    prop_assert!(held.is_none_or(|held| held.has_pending_edit));
+                    let accepted = registry.files.get(Path::new(FILES[file])).and_then(|entry| entry.accepted.as_ref());
+                    prop_assert!(accepted.is_none_or(|accepted| accepted.has_pending_edit));
                 }
                 Event::Present(existing) => {
                     registry.resume(at(now));
@@ -266,11 +266,11 @@ proptest! {
                 }
             }
             // No two files define the same environment.
-            let mut held: Vec<_> = registry.accepted_specs().into_values().map(|a| a.desired.env).collect();
-            held.sort();
-            let all = held.len();
-            held.dedup();
-            prop_assert_eq!(held.len(), all);
+            let mut defined: Vec<_> = registry.accepted_specs().into_values().map(|a| a.desired.env).collect();
+            defined.sort();
+            let all = defined.len();
+            defined.dedup();
+            prop_assert_eq!(defined.len(), all);
             for entry in registry.files.values().filter_map(|entry| entry.accepted.as_ref()) {
                 prop_assert_eq!(registry.environments.get(&entry.desired.env), Some(entry));
             }

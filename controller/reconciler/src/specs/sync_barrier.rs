@@ -1,6 +1,6 @@
 //! Sync barrier: a command takes effect after all spec edits that were made before it.
 //!
-//! A requester increments a counter and waits until a scan that started later has settled.
+//! A requester increments a counter and waits until a scan that started later is complete.
 
 use std::time::Duration;
 
