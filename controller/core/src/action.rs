@@ -312,7 +312,8 @@ pub struct ContainerSpec {
     /// Overrides the image's command.
     pub command: Option<Vec<String>>,
     /// Environment variables.
-    pub environment: BTreeMap<String, String>,
+    #[serde(rename = "environment")]
+    pub env_vars: BTreeMap<String, String>,
     /// Labels; labels that differ at every creation are not part of the hash.
     pub labels: BTreeMap<String, String>,
     /// Name of its network.

@@ -125,7 +125,8 @@ pub struct Service {
     /// Replaces the command of the image.
     pub command: Option<Vec<String>>,
     /// Environment variables. Values can contain `{{ports…}}` and `{{services…}}`, which the renderer resolves.
-    pub environment: BTreeMap<String, String>,
+    #[serde(rename = "environment")]
+    pub env_vars: BTreeMap<String, String>,
     /// Published ports.
     pub ports: Vec<Port>,
     /// Bind mounts and named volumes.

@@ -155,7 +155,7 @@ impl PlanInput<'_> {
     }
 
     /// Wait reason for a name that another object has. If a live controller owns that object, the wait names the controller.
-    fn name_taken(&self, name: String, holder: String, until: Timestamp) -> WaitingOn {
+    fn name_taken(&self, name: String, conflicting_object: String, until: Timestamp) -> WaitingOn {
         let containers = self.store.containers().filter(|held| held.name == name);
         let networks = self
             .store
@@ -174,11 +174,15 @@ impl PlanInput<'_> {
                     Liveness::Own | Liveness::LeaseMissing | Liveness::Dead | Liveness::Unknown => None,
                 });
         match alive.next() {
-            Some(holder) => {
+            Some(controller) => {
                 let until = Some(until);
-                WaitingOn::LeaseHeldByOther { holder, until }
+                WaitingOn::LeaseHeldByOther { controller, until }
             }
-            None => WaitingOn::NameTaken { name, holder, until },
+            None => WaitingOn::NameTaken {
+                name,
+                conflicting_object,
+                until,
+            },
         }
     }
 
@@ -199,7 +203,7 @@ impl PlanInput<'_> {
             Some(until) if until > self.now => Some(match &failure.error {
                 crate::outcome::ActionError::NameTaken { holder } => WaitingOn::NameTaken {
                     name: subject.to_string(),
-                    holder: holder.clone(),
+                    conflicting_object: holder.clone(),
                     until,
                 },
                 _ => WaitingOn::Retry {

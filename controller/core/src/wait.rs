@@ -59,7 +59,8 @@ pub enum WaitingOn {
     #[serde(rename = "leased")]
     LeaseHeldByOther {
         /// Owning controller.
-        holder: LeaseHolder,
+        #[serde(rename = "holder")]
+        controller: LeaseHolder,
         /// Time of the next check; `None` until the lease of that controller ends.
         until: Option<Timestamp>,
     },
@@ -190,7 +191,8 @@ pub enum WaitingOn {
         /// Taken name.
         name: String,
         /// Object that has the name.
-        holder: String,
+        #[serde(rename = "holder")]
+        conflicting_object: String,
         /// Time of the retry.
         until: Timestamp,
     },

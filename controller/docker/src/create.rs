@@ -25,7 +25,7 @@ pub(crate) fn container_body(spec: &ContainerSpec) -> models::ContainerCreateBod
         entrypoint: spec.entrypoint.clone(),
         cmd: spec.command.clone(),
         env: Some(
-            spec.environment
+            spec.env_vars
                 .iter()
                 .map(|(key, value)| format!("{key}={value}"))
                 .collect(),

@@ -15,7 +15,7 @@ fn minimal() -> ContainerSpec {
         build: String::new(),
         entrypoint: None,
         command: None,
-        environment: BTreeMap::new(),
+        env_vars: BTreeMap::new(),
         labels: BTreeMap::new(),
         network: ResourceName::new("argus-env").unwrap(),
         aliases: vec!["web".into()],
@@ -106,7 +106,7 @@ fn the_body_contains_every_field_of_the_spec() {
     let spec = ContainerSpec {
         entrypoint: Some(vec!["/bin/sh".into()]),
         command: Some(vec!["-c".into(), "true".into()]),
-        environment: BTreeMap::from([("A".into(), "1=2".into()), ("B".into(), String::new())]),
+        env_vars: BTreeMap::from([("A".into(), "1=2".into()), ("B".into(), String::new())]),
         labels: BTreeMap::from([("argusai.managed".into(), "true".into())]),
         bindings: vec![
             binding(8080, 80, Protocol::Tcp),

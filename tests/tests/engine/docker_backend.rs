@@ -73,7 +73,7 @@ fn spec(env: &str, service: &str) -> ContainerSpec {
         build: String::new(),
         entrypoint: None,
         command: None,
-        environment: BTreeMap::from([("GREETING".to_owned(), "hello".to_owned())]),
+        env_vars: BTreeMap::from([("GREETING".to_owned(), "hello".to_owned())]),
         labels: labels(env, Some(service)),
         network: name(&format!("argus-{env}")),
         aliases: vec![service.to_owned()],

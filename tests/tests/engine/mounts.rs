@@ -233,7 +233,7 @@ async fn create(docker: &Docker, called: &str, source: &Path) -> Result<Containe
         build: String::new(),
         entrypoint: None,
         command: Some(vec!["sh".to_owned(), "-c".to_owned(), leave]),
-        environment: BTreeMap::new(),
+        env_vars: BTreeMap::new(),
         labels: labels(),
         network: name("argus-race"),
         aliases: vec![],

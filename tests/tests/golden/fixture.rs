@@ -407,7 +407,7 @@ fn variables(plan: &Plan) -> String {
     let mut out = String::new();
     for step in &plan.steps {
         if let Action::CreateContainer { spec, .. } = &step.action {
-            for (key, value) in &spec.environment {
+            for (key, value) in &spec.env_vars {
                 out.extend([step.subject.to_string(), format!(" has {key}={value}\n")]);
             }
         }

@@ -38,9 +38,7 @@ fn shop(version: &str) -> Desired {
     web.depends_on = vec![depends("api", Condition::Healthy)];
     web.image = Image::Named(PULLED.to_owned());
     for service in [&mut api, &mut web] {
-        service
-            .environment
-            .insert("VERSION".to_owned(), version.to_owned());
+        service.env_vars.insert("VERSION".to_owned(), version.to_owned());
     }
     desired("one", [job, api, web])
 }

@@ -182,9 +182,7 @@ fn running_test_defers_restarts() {
         fixture.sick.insert("one/a".to_owned());
         let moment = fixture.now + chance.millis((0, 20_000));
         fixture.run_until(moment);
-        service
-            .environment
-            .insert("VERSION".to_owned(), "other".to_owned());
+        service.env_vars.insert("VERSION".to_owned(), "other".to_owned());
         fixture.wants(desired("one", [service]));
         fixture.run_until(until - Duration::from_millis(1));
         let during = stops(&fixture, |_| true);

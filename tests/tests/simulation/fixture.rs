@@ -509,7 +509,7 @@ impl SimFixture {
                 } else {
                     one.state == ContainerState::Running && attached
                 };
-                let version = service.environment.get("VERSION").map(|v| format!("VERSION={v}"));
+                let version = service.env_vars.get("VERSION").map(|v| format!("VERSION={v}"));
                 let current = version.is_none_or(|version| facts.config.environment.contains(&version));
                 let ports = facts.config.bindings.len() == service.ports.len();
                 if !up || !current || !ports || one.name != service.container_name.as_str() {

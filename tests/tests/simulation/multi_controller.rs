@@ -289,9 +289,7 @@ fn shop() -> Desired {
 fn shop_at(version: &str) -> Desired {
     let mut services = [plain("one", "a"), plain("one", "b")];
     for service in &mut services {
-        service
-            .environment
-            .insert("VERSION".to_owned(), version.to_owned());
+        service.env_vars.insert("VERSION".to_owned(), version.to_owned());
     }
     desired("one", services)
 }

@@ -67,7 +67,7 @@ pub(crate) fn plain(env: &str, name: &str) -> Service {
         image: Image::Named(PRESENT.to_owned()),
         entrypoint: None,
         command: None,
-        environment: BTreeMap::new(),
+        env_vars: BTreeMap::new(),
         ports: vec![],
         mounts: vec![],
         tmpfs: vec![],
@@ -184,7 +184,7 @@ pub(crate) fn any(name: &str, chance: &mut Rng) -> Desired {
             _ => Image::Named(PRESENT.to_owned()),
         };
         service
-            .environment
+            .env_vars
             .insert("VERSION".to_owned(), chance.below(3).to_string());
         if !service.one_shot {
             for port in 0..chance.below(3) {

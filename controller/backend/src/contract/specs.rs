@@ -49,7 +49,7 @@ impl<B: Backend> ContractTest<'_, B> {
             build: String::new(),
             entrypoint: None,
             command: None,
-            environment: BTreeMap::new(),
+            env_vars: BTreeMap::new(),
             labels: self.labels(Some((service, hash))),
             network: self.network()?,
             aliases: vec![service.to_owned()],

@@ -110,7 +110,7 @@ fn container(spec: &ContainerSpec) -> Map<String, Value> {
         "network": spec.network,
         "aliases": spec.aliases,
         "ports": spec.bindings.iter().map(port).collect::<Vec<_>>(),
-        "environment": spec.environment.keys().collect::<Vec<_>>(),
+        "environment": spec.env_vars.keys().collect::<Vec<_>>(),
         "mounts": spec.mounts.len(),
         "memory": spec.memory,
         "nanoCpus": spec.nano_cpus,

@@ -53,10 +53,10 @@ fn cause_text(error: &LinkError) -> String {
 }
 
 /// Returns one error per failed link; its subject is the service that opens the connection.
-pub fn errors(check: &ConnectivityCheck, environment: &ConnectivityInput<'_>) -> Vec<StructuredError> {
+pub fn errors(check: &ConnectivityCheck, input: &ConnectivityInput<'_>) -> Vec<StructuredError> {
     let error = |link: &LinkResult| {
         let error = link.error()?;
-        Some(link_error(link, error, environment).with_call(call(link, error)))
+        Some(link_error(link, error, input).with_call(call(link, error)))
     };
     check.link_results.iter().filter_map(error).collect()
 }
@@ -73,11 +73,11 @@ fn call(link: &LinkResult, error: &LinkError) -> Call {
     Call::new("check-links", arguments).outcome([error.describe().to_owned()])
 }
 
-fn link_error(link: &LinkResult, error: &LinkError, environment: &ConnectivityInput<'_>) -> StructuredError {
+fn link_error(link: &LinkResult, error: &LinkError, input: &ConnectivityInput<'_>) -> StructuredError {
     let LinkResult { from, target, .. } = link;
     let Target { to, host, port } = target;
     let what = cause_text(error);
-    let state = attachment_state(to, environment);
+    let state = attachment_state(to, input);
     let target_state = match state {
         "attached" => String::new(),
         "notAttached" => format!("; `{to}` is not on the network"),
@@ -85,11 +85,11 @@ fn link_error(link: &LinkResult, error: &LinkError, environment: &ConnectivityIn
     };
     let mut details = json!({
         "from": from, "to": to, "host": host, "failure": error.word(), "message": error.describe(),
-        "source": { "service": from, "state": attachment_state(from, environment) },
+        "source": { "service": from, "state": attachment_state(from, input) },
         "target": { "service": to, "state": state },
-        "network": environment.network().map(|network| json!({ "name": network.name, "id": network.id })),
-        "members": members(environment),
-        "topology": topology(environment),
+        "network": input.network().map(|network| json!({ "name": network.name, "id": network.id })),
+        "members": members(input),
+        "topology": topology(input),
     });
     if error.is_dns_error() {
         let message = format!("`{from}` cannot resolve `{host}`: {what}{target_state}");
@@ -121,16 +121,16 @@ fn link_error(link: &LinkResult, error: &LinkError, environment: &ConnectivityIn
 }
 
 /// Returns `attached`, `notAttached` or `notRunning` for the container of a service.
-fn attachment_state(service: &ServiceName, environment: &ConnectivityInput<'_>) -> &'static str {
-    match environment.container(service) {
+fn attachment_state(service: &ServiceName, input: &ConnectivityInput<'_>) -> &'static str {
+    match input.container(service) {
         None => "notRunning",
-        Some(container) if is_member(container, environment) => "attached",
+        Some(container) if is_member(container, input) => "attached",
         Some(_) => "notAttached",
     }
 }
 
-fn is_member(container: &Container, environment: &ConnectivityInput<'_>) -> bool {
-    let Some(network) = environment.network() else {
+fn is_member(container: &Container, input: &ConnectivityInput<'_>) -> bool {
+    let Some(network) = input.network() else {
         return false;
     };
     let at = container.networks.get(&network.name);
@@ -139,16 +139,16 @@ fn is_member(container: &Container, environment: &ConnectivityInput<'_>) -> bool
 }
 
 /// Returns the names of the running containers on the network of the environment.
-fn members(environment: &ConnectivityInput<'_>) -> Vec<String> {
-    let containers = environment.observed.containers.values();
+fn members(input: &ConnectivityInput<'_>) -> Vec<String> {
+    let containers = input.observed.containers.values();
     let members = containers
-        .filter(|container| container.state == ContainerState::Running && is_member(container, environment));
+        .filter(|container| container.state == ContainerState::Running && is_member(container, input));
     members.map(|container| container.name.clone()).collect()
 }
 
 /// Returns every container of the environment with its network attachments.
-fn topology(environment: &ConnectivityInput<'_>) -> Vec<Value> {
-    let containers = environment.observed.containers.values();
+fn topology(input: &ConnectivityInput<'_>) -> Vec<Value> {
+    let containers = input.observed.containers.values();
     let one = |container: &Container| {
         let networks: Vec<Value> = container
             .networks

@@ -41,7 +41,7 @@ fn targets_of(source: &Service, desired: &Desired, names: &BTreeMap<&str, &Servi
             targets.insert(target_of(target, target.name.as_str(), None));
         }
     }
-    for value in source.environment.values() {
+    for value in source.env_vars.values() {
         for (host, port) in hosts(value) {
             if let Some(target) = names.get(host) {
                 targets.insert(target_of(target, host, port));

@@ -95,7 +95,7 @@ pub(super) fn admit_service(
         };
     let entrypoint = resolve_words(&spec.entrypoint, "entrypoint", diagnostics);
     let command = resolve_words(&spec.command, "command", diagnostics);
-    let environment = environment(
+    let env_vars = resolve_env_vars(
         &container.environment,
         &format!("{container_path}.environment"),
         &filler,
@@ -134,7 +134,7 @@ pub(super) fn admit_service(
         image: image?,
         entrypoint,
         command,
-        environment,
+        env_vars,
         ports,
         mounts,
         tmpfs,
@@ -224,7 +224,7 @@ pub(super) fn parse_ports(texts: &[PortText], path: &str, diagnostics: &mut Vec<
 }
 
 /// Returns the environment variables with resolved templates.
-fn environment(
+fn resolve_env_vars(
     texts: &BTreeMap<String, String>,
     path: &str,
     filler: &TemplateResolver<'_>,

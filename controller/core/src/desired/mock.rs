@@ -77,7 +77,7 @@ pub(super) fn admit_mock(
         image: parts.image,
         entrypoint: None,
         command: parts.command,
-        environment: parts.environment,
+        env_vars: parts.env_vars,
         ports: vec![port(mock)],
         mounts: parts.mounts,
         tmpfs: Vec::new(),
@@ -99,7 +99,7 @@ pub(super) fn admit_mock(
 struct MockContainer {
     image: Image,
     command: Option<Vec<String>>,
-    environment: BTreeMap<String, String>,
+    env_vars: BTreeMap<String, String>,
     mounts: Vec<Mount>,
     probe: Option<Probe>,
     injected_file: Option<InjectedFile>,
@@ -158,7 +158,7 @@ fn from_image(
             None => None,
             Some(words) => Some(words?).filter(|words| !words.is_empty()),
         },
-        environment: BTreeMap::new(),
+        env_vars: BTreeMap::new(),
         mounts,
         probe: None,
         injected_file: None,
@@ -213,7 +213,7 @@ fn from_own_image(
             excluded: Excluded::default(),
         }),
         command: Some(["mock", "serve", "--config", CONFIG].map(str::to_owned).to_vec()),
-        environment: BTreeMap::new(),
+        env_vars: BTreeMap::new(),
         mounts,
         probe: Some(Probe {
             kind: ProbeKind::Http {

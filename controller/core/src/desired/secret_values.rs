@@ -53,7 +53,7 @@ impl Desired {
 /// Returns the values of variables with a secret name.
 fn values_of_secret_variables(service: &Service) -> Secrets {
     let mut secrets = Secrets::default();
-    for (name, value) in &service.environment {
+    for (name, value) in &service.env_vars {
         if is_secret(name) {
             secrets.add(value);
         }

@@ -14,7 +14,7 @@ impl ContainerSpec {
         let bindings = self.bindings.iter();
         Config {
             environment: self
-                .environment
+                .env_vars
                 .iter()
                 .map(|(key, value)| format!("{key}={value}"))
                 .collect(),
@@ -57,7 +57,7 @@ pub(super) fn first_difference(spec: &ContainerSpec, container: &Container) -> O
     }
     let present: BTreeSet<&str> = config.environment.iter().map(String::as_str).collect();
     let missing = spec
-        .environment
+        .env_vars
         .iter()
         .find(|(key, value)| !present.contains(format!("{key}={value}").as_str()));
     if let Some((key, _)) = missing {

@@ -29,9 +29,11 @@ pub(super) fn plan(input: &PlanInput<'_>, desired: &Desired, plan: &mut Plan) {
         environment: input.env.clone(),
     };
     let decision = match input.blocked_by(&subject) {
-        Some(WaitingOn::NameTaken { holder, until, .. }) => {
-            Decision::Wait(input.name_taken(desired.network.to_string(), holder, until))
-        }
+        Some(WaitingOn::NameTaken {
+            conflicting_object,
+            until,
+            ..
+        }) => Decision::Wait(input.name_taken(desired.network.to_string(), conflicting_object, until)),
         Some(wait) => Decision::Wait(wait),
         None => match input.check_preflight(desired) {
             Err(wait) => Decision::Wait(wait),

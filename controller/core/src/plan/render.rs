@@ -114,8 +114,8 @@ fn container(
         },
         entrypoint: words(&service.entrypoint),
         command: words(&service.command),
-        environment: service
-            .environment
+        env_vars: service
+            .env_vars
             .iter()
             .map(|(key, value)| (key.clone(), variable(value)))
             .collect(),

@@ -134,12 +134,15 @@ impl ServicePlanner<'_> {
     fn wait_for_owner(&self, other: &Container) -> WaitingOn {
         let controller = controller_of(other);
         if let Liveness::Alive(lease) = self.input.leases.liveness(controller, self.input.now) {
-            let holder = LeaseHolder::of(lease, self.input.leases);
-            return WaitingOn::LeaseHeldByOther { holder, until: None };
+            let controller = LeaseHolder::of(lease, self.input.leases);
+            return WaitingOn::LeaseHeldByOther {
+                controller,
+                until: None,
+            };
         }
         WaitingOn::NameTaken {
             name: other.name.clone(),
-            holder: format!("container {} of another controller ({controller})", other.name),
+            conflicting_object: format!("container {} of another controller ({controller})", other.name),
             until: self.input.now + NAME_RETRY,
         }
     }
@@ -147,9 +150,13 @@ impl ServicePlanner<'_> {
     /// Replaces the subject's name by the engine's name in a wait for a taken name.
     fn with_container_name(&self, wait: WaitingOn) -> WaitingOn {
         match wait {
-            WaitingOn::NameTaken { holder, until, .. } => {
+            WaitingOn::NameTaken {
+                conflicting_object,
+                until,
+                ..
+            } => {
                 let name = self.service.container_name.to_string();
-                self.input.name_taken(name, holder, until)
+                self.input.name_taken(name, conflicting_object, until)
             }
             other => other,
         }
@@ -324,7 +331,7 @@ impl ServicePlanner<'_> {
             if let Some(holder) = self.container_named(self.service.container_name.as_str()) {
                 return Decision::Wait(WaitingOn::NameTaken {
                     name: self.service.container_name.to_string(),
-                    holder: format!(
+                    conflicting_object: format!(
                         "container {} of this environment, which will be removed",
                         holder.id
                     ),

@@ -181,13 +181,13 @@ pub(super) fn orphans(fact: &Fact<Vec<Orphan>>) -> CheckOutcome {
 pub(super) fn ports(fact: &Fact<Vec<PortFact>>) -> CheckOutcome {
     let name = CheckName::Ports;
     let requested = known!(name, fact);
-    let taken: Vec<&PortFact> = requested.iter().filter(|port| port.holder.is_some()).collect();
+    let taken: Vec<&PortFact> = requested.iter().filter(|port| port.owner.is_some()).collect();
     let details = json!({ "wanted": requested.len(), "taken": taken });
     let named = |ports: &[&PortFact]| {
         list(ports.iter().map(|taken| {
-            let holder = taken.holder.as_ref().map(ToString::to_string).unwrap_or_default();
+            let owner = taken.owner.as_ref().map(ToString::to_string).unwrap_or_default();
             format!(
-                "{} of `{}/{}` is held by {holder}",
+                "{} of `{}/{}` is held by {owner}",
                 taken.port, taken.environment, taken.service
             )
         }))

@@ -124,7 +124,8 @@ pub struct PortFact {
     /// Requested port.
     pub port: ProtocolPort,
     /// Owner of the port; `None` if it is free or in use by the service itself.
-    pub holder: Option<PortOwner>,
+    #[serde(rename = "holder")]
+    pub owner: Option<PortOwner>,
     /// True if Argus assigns another port if this one is taken.
     pub may_move: bool,
 }

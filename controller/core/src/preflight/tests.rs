@@ -79,7 +79,7 @@ fn engine_like(change: impl Fn(&mut EngineFact)) -> Fact<EngineFact> {
     Fact::Known(engine)
 }
 
-fn port(holder: Option<PortOwner>, may_move: bool) -> PortFact {
+fn port(owner: Option<PortOwner>, may_move: bool) -> PortFact {
     let port = ProtocolPort {
         number: 8080,
         protocol: Protocol::Tcp,
@@ -88,7 +88,7 @@ fn port(holder: Option<PortOwner>, may_move: bool) -> PortFact {
         environment: "shop".to_owned(),
         service: "web".to_owned(),
         port,
-        holder,
+        owner,
         may_move,
     }
 }

@@ -75,7 +75,7 @@ impl Planner {
             Ownership::Own => return None,
             Ownership::Unclaimed => WaitingOn::ControllerLease,
             Ownership::HeldByOther(lease) => WaitingOn::LeaseHeldByOther {
-                holder: LeaseHolder::of(lease, inputs.leases),
+                controller: LeaseHolder::of(lease, inputs.leases),
                 until: None,
             },
         };

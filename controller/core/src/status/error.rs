@@ -136,7 +136,7 @@ fn error_behind(
             Some(error_scope.finish(port_error(input, *port, owner), input.now))
         }
         WaitingOn::PortsExhausted { tried, .. } => Some(error_scope.finish(ports_error(input, *tried), input.now)),
-        WaitingOn::NameTaken { name, holder, .. } => {
+        WaitingOn::NameTaken { name, conflicting_object: holder, .. } => {
             let error = StructuredError::new(
                 Code::NameConflict,
                 format!("the name `{name}` is held by {holder}"),
@@ -149,7 +149,7 @@ fn error_behind(
             ))
         }
         WaitingOn::NoHealthcheck => Some(error_scope.finish(no_healthcheck_error(input, error_scope), input.now)),
-        WaitingOn::LeaseHeldByOther { holder, .. } => Some(error_scope.finish(lease_error(holder), input.now)),
+        WaitingOn::LeaseHeldByOther { controller: holder, .. } => Some(error_scope.finish(lease_error(holder), input.now)),
         WaitingOn::Unhealthy { .. } => spent_budget_error(input, error_scope, history)
             .or_else(|| error_of_last_run(input, error_scope, history))
             .or_else(|| Some(probe_error(input, error_scope))),

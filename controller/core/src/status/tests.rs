@@ -62,7 +62,7 @@ fn service(text: &str, port: u16, criticality: Criticality) -> Service {
         image: Image::Named(format!("{text}:1")),
         entrypoint: None,
         command: None,
-        environment: BTreeMap::new(),
+        env_vars: BTreeMap::new(),
         ports: vec![Port {
             container: port,
             protocol: Protocol::Tcp,
@@ -926,7 +926,7 @@ fn status_contains_no_secret_from_any_source() {
     let desired = &mut shop.accepted.as_mut().unwrap().desired;
     desired.secrets = serde_json::from_value(serde_json::json!(["swordfish", "shop-db", "exit"])).unwrap();
     let db = desired.services.get_mut(&name("db")).unwrap();
-    db.environment.insert("DB_PASSWORD".into(), "hunter-two".into());
+    db.env_vars.insert("DB_PASSWORD".into(), "hunter-two".into());
     db.image = Image::Named("swordfish/db:1".to_owned());
     let secret_text = "no swordfish for hunter-two in `shop-db`";
     let failure = Shop::failure("create-container", ActionError::Rejected(secret_text.to_owned()));

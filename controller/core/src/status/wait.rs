@@ -92,7 +92,9 @@ fn message(on: &WaitingOn) -> String {
             one_line(why)
         ),
         WaitingOn::ControllerLease => "this controller's lease on the engine".to_owned(),
-        WaitingOn::LeaseHeldByOther { holder, .. } => format!("{}, which owns it", controller(holder)),
+        WaitingOn::LeaseHeldByOther {
+            controller: holder, ..
+        } => format!("{}, which owns it", controller(holder)),
         WaitingOn::InFlight { verb } => action_message(verb).to_owned(),
         WaitingOn::EffectPending { verb, .. } => format!("the observation of the effect of `{verb}`"),
         WaitingOn::RelistPending { .. } => {
@@ -151,7 +153,11 @@ fn message(on: &WaitingOn) -> String {
         WaitingOn::PortsExhausted { tried, .. } => {
             format!("a free host port: {tried} ports of the range were tried")
         }
-        WaitingOn::NameTaken { name, holder, .. } => format!("the name `{name}`, held by {holder}"),
+        WaitingOn::NameTaken {
+            name,
+            conflicting_object: holder,
+            ..
+        } => format!("the name `{name}`, held by {holder}"),
         WaitingOn::StoppedExternally { .. } => {
             "the grace period after it was stopped or paused externally".to_owned()
         }

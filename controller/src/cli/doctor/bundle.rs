@@ -201,7 +201,7 @@ fn describe_spec(desired: &Desired) -> Value {
             "name": service.name,
             "containerName": service.container_name,
             "image": service.image.reference(),
-            "variables": service.environment.keys().collect::<Vec<_>>(),
+            "variables": service.env_vars.keys().collect::<Vec<_>>(),
             "ports": service.ports.len(),
             "mounts": service.mounts.len(),
             "memory": service.memory,

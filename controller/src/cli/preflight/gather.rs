@@ -134,13 +134,13 @@ impl FactCollector {
         let numbers = ports.iter().map(|port| port.port).collect();
         let holders = self.docker.port_holders(&numbers).await;
         for port in &mut ports {
-            port.holder = holders
+            port.owner = holders
                 .holders
                 .get(&port.port)
                 .cloned()
                 .filter(|holder| !is_own_port(holder, port));
         }
-        let is_taken = ports.iter().any(|port| port.holder.is_some());
+        let is_taken = ports.iter().any(|port| port.owner.is_some());
         if holders.complete || is_taken || ports.is_empty() {
             return Fact::Known(ports);
         }
@@ -236,7 +236,7 @@ fn list_ports_of(desired: &Desired) -> Vec<PortFact> {
                 environment: desired.env.to_string(),
                 service: service.name.to_string(),
                 port: port.requested_host()?,
-                holder: None,
+                owner: None,
                 may_move,
             })
         })

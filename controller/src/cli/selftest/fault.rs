@@ -215,7 +215,7 @@ async fn start_container(
         build: String::new(),
         entrypoint: None,
         command: Some(vec!["demo-service".to_owned()]),
-        environment: BTreeMap::new(),
+        env_vars: BTreeMap::new(),
         labels,
         network: named(&network_name(fixture))?,
         aliases: Vec::new(),
