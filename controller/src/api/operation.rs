@@ -81,6 +81,8 @@ pub(crate) struct Route {
     pub(crate) required: &'static [&'static str],
     /// True if one call runs at a time and further ones wait, because a call makes many calls to the engine.
     pub(crate) is_serial: bool,
+    /// Maximum number of concurrent calls; further ones are rejected.
+    pub(crate) max_calls: Option<usize>,
     /// True if the response has the status 202, because the effects follow asynchronously.
     pub(crate) is_accepted: bool,
     /// Maximum size of the body in bytes, if it exceeds the usual limit.
@@ -98,6 +100,7 @@ impl Route {
             omitted: &[],
             required: &[],
             is_serial: false,
+            max_calls: None,
             is_accepted: false,
             max_body: None,
         }
@@ -138,6 +141,14 @@ impl Route {
     pub(crate) const fn serial(self) -> Self {
         Self {
             is_serial: true,
+            ..self
+        }
+    }
+
+    /// Rejects calls beyond this number of concurrent ones.
+    pub(crate) const fn max_calls(self, calls: usize) -> Self {
+        Self {
+            max_calls: Some(calls),
             ..self
         }
     }

@@ -136,11 +136,8 @@ fn operation<T: Operation>() -> Entry {
 }
 
 fn permits(route: &Route) -> Semaphore {
-    Semaphore::new(if route.is_serial {
-        1
-    } else {
-        Semaphore::MAX_PERMITS
-    })
+    let limit = route.max_calls.unwrap_or(Semaphore::MAX_PERMITS);
+    Semaphore::new(if route.is_serial { 1 } else { limit })
 }
 
 fn tool<T: Tool>() -> Entry {

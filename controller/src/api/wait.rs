@@ -16,6 +16,8 @@ use crate::cli::wait::{self, Seen};
 use crate::exit::Failure;
 use crate::status;
 
+/// Maximum number of waiting clients over HTTP.
+const MAX_WAITS: usize = 64;
 /// Maximum wait, in seconds.
 const MAX_TIMEOUT: u64 = 3_600;
 
@@ -75,7 +77,8 @@ impl Operation for Wait {
     const ROUTES: &'static [Route] = &[Route::get(
         "/api/v1/environments/{environment}/wait",
         "responds when the environment is Ready at the desired revision, or with `for=gone` when it is removed; with the error when Argus gives up",
-    )];
+    )
+    .max_calls(MAX_WAITS)];
     type Output = WaitOutput;
 
     async fn run(&self, context: &Context) -> Result<WaitOutput, Failure> {

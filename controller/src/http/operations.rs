@@ -58,8 +58,17 @@ async fn respond(
         arguments::of_request(&entry.arguments, route, variables, query, body).map_err(invalid)?;
     let mut context = Context::new(app.client.clone());
     context.is_trusted = trust == Trust::User;
+    let permits = &entry.permits[index];
     // The semaphore is never closed.
-    let _permit = entry.permits[index].acquire().await;
+    let permit = if route.max_calls.is_some() {
+        permits.try_acquire().ok()
+    } else {
+        permits.acquire().await.ok()
+    };
+    let Some(_permit) = permit else {
+        let message = "too many waiting requests; use `/events` instead";
+        return Err(Problem::new(StatusCode::SERVICE_UNAVAILABLE, message));
+    };
     let output = tokio::select! {
         output = (entry.run)(arguments, context) => output,
         () = app.stop.cancelled() => {

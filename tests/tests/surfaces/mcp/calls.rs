@@ -152,10 +152,13 @@ fn error_call_traces_are_on_every_interface() {
 
 /// A refusal contains the refused call.
 fn refusals(fixture: &McpFixture, get: &dyn Fn(&str) -> http::Answer) {
-    let refused = get("missing?tail=3&debug=true");
+    let refused = get("missing/services/web/evidence?tail=3&debug=true");
     assert_eq!(refused.status, 404, "{refused:?}");
     let call = &checked(&refused.json())[0].clone();
-    assert_eq!(call["operation"], "GET /api/v1/environments/missing", "{call:#}");
+    assert_eq!(
+        call["operation"], "GET /api/v1/environments/missing/services/web/evidence",
+        "{call:#}"
+    );
     assert_eq!(call["arguments"], json!({ "tail": "3" }), "{call:#}");
     let result = fixture.call(
         Over::Stdio,
