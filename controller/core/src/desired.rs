@@ -67,11 +67,8 @@ pub struct Desired {
     /// Restart policy for failed containers.
     pub restart: RestartPolicy,
     /// Limits and privileges of its containers.
-    #[serde(
-        default,
-        rename = "confinement",
-        skip_serializing_if = "ContainerLimits::is_default"
-    )]
+    #[serde(default, rename = "confinement")]
+    #[serde(skip_serializing_if = "ContainerLimits::is_default")]
     pub container_limits: ContainerLimits,
     /// Circuit breaker settings; `None` disables the breaker for this environment.
     #[serde(default)]

@@ -24,7 +24,7 @@ pub struct ModeInputs {
     /// The stored state is corrupt and cannot be quarantined.
     pub state_corrupt: bool,
     /// One of the two conditions above occurred, and no person has resumed the controller since.
-    pub awaits_resume: bool,
+    pub needs_resume: bool,
     /// The last run did not end cleanly, and its open intents are not resolved yet.
     pub recovering: bool,
     /// The engine is unreachable.
@@ -42,7 +42,7 @@ pub struct ModeInputs {
 impl ModeInputs {
     /// Returns the most restrictive mode that any of the inputs requires.
     pub fn mode(&self) -> Mode {
-        if self.journal_unwritable || self.state_corrupt || self.awaits_resume {
+        if self.journal_unwritable || self.state_corrupt || self.needs_resume {
             Mode::Safe
         } else if self.recovering {
             Mode::Recovery
@@ -83,7 +83,7 @@ mod tests {
     const REASONS: [(AddReason, Mode); 9] = [
         (|inputs| inputs.journal_unwritable = true, Mode::Safe),
         (|inputs| inputs.state_corrupt = true, Mode::Safe),
-        (|inputs| inputs.awaits_resume = true, Mode::Safe),
+        (|inputs| inputs.needs_resume = true, Mode::Safe),
         (|inputs| inputs.recovering = true, Mode::Recovery),
         (|inputs| inputs.engine_unreachable = true, Mode::Minimal),
         (|inputs| inputs.breaker_open = true, Mode::Minimal),

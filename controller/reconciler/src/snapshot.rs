@@ -133,7 +133,7 @@ impl Snapshot {
         ModeInputs {
             journal_unwritable: self.problems.unwritable.is_some(),
             state_corrupt: self.problems.corrupt.is_some(),
-            awaits_resume: self.problems.safe.is_some(),
+            needs_resume: self.problems.safe.is_some(),
             recovering: self.problems.recovering.is_some(),
             engine_unreachable: !self.store.is_reachable(),
             breaker_open: !self.state.breakers.engine().is_closed(),

@@ -1,5 +1,6 @@
 //! Routes of the operations in [`crate::api`].
 
+use axum::extract::rejection::RawPathParamsRejection;
 use axum::extract::{DefaultBodyLimit, RawPathParams, Request, State};
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse as _, Response};
@@ -42,7 +43,7 @@ async fn respond(
     index: usize,
     State(app): State<AppState>,
     Extension(trust): Extension<Trust>,
-    variables: RawPathParams,
+    variables: Result<RawPathParams, RawPathParamsRejection>,
     Query(query): Query<Vec<(String, String)>>,
     request: Request,
 ) -> Result<Response, Problem> {
@@ -51,6 +52,7 @@ async fn respond(
         Method::Get => arguments::Object::new(),
         Method::Post => actions::read_body(request).await?,
     };
+    let variables = variables.map_err(|rejection| invalid(rejection.body_text()))?;
     let variables = variables
         .iter()
         .map(|(name, value)| (name.to_owned(), value.to_owned()));

@@ -134,11 +134,8 @@ impl ServicePlanner<'_> {
     fn wait_for_owner(&self, other: &Container) -> WaitingOn {
         let controller = controller_of(other);
         if let Liveness::Alive(lease) = self.input.leases.liveness(controller, self.input.now) {
-            let controller = LeaseHolder::of(lease, self.input.leases);
-            return WaitingOn::LeaseHeldByOther {
-                controller,
-                until: None,
-            };
+            let (controller, until) = (LeaseHolder::of(lease, self.input.leases), None);
+            return WaitingOn::LeaseHeldByOther { controller, until };
         }
         WaitingOn::NameTaken {
             name: other.name.clone(),
