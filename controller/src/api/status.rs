@@ -87,12 +87,11 @@ impl Operation for Status {
     async fn run(&self, context: &Context) -> Result<StatusSummary, Failure> {
         let client = &context.client;
         let controller = client.run_blocking(ControllerSummary::read).await?;
-        let statuses = match &self.environment {
-            Some(env) => vec![client.find_environment(env).await?],
-            None => {
-                let statuses = client.statuses().await?;
-                statuses.environments.values().cloned().collect()
-            }
+        let statuses = if let Some(env) = &self.environment {
+            vec![client.find_environment(env).await?]
+        } else {
+            let statuses = client.statuses().await?;
+            statuses.environments.values().cloned().collect()
         };
         let mut environments: Vec<EnvironmentSummary> = statuses
             .iter()

@@ -1,5 +1,7 @@
 //! Validation of spec files.
 
+use std::fmt::Write as _;
+
 use argus_crds::diagnostic::Diagnostic;
 use argus_reconciler::specs::scan::MAX_FILE_BYTES;
 use schemars::JsonSchema;
@@ -32,13 +34,13 @@ impl Operation for Validate {
     type Output = ValidationReport;
 
     async fn run(&self, context: &Context) -> Result<ValidationReport, Failure> {
-        let content = self.content.clone();
+        let given = self.content.clone();
         let read = context.client.run_blocking(move |client| {
             let (settings, specs) = (client.settings(), client.specs_folder());
-            let files = match content {
-                Some(content) => {
+            let files = match given {
+                Some(text) => {
                     let path = specs.join("e2e.yaml");
-                    vec![spec_files::parse_text(settings, &path, content.as_bytes())]
+                    vec![spec_files::parse_text(settings, &path, text.as_bytes())]
                 }
                 None => validate::check_paths(settings, &[specs])?,
             };
@@ -58,14 +60,15 @@ with line, column and hint. Needs no engine and changes nothing. `argus_apply` v
     async fn summarize(&self, report: ValidationReport, _context: &Context) -> Summary<ValidationReport> {
         let mut text = String::new();
         for file in &report.files {
-            let given = self.content.as_ref().map(|_| "content");
-            let name = given.unwrap_or(&file.spec_path);
+            let label = self.content.as_ref().map(|_| "content");
+            let name = label.unwrap_or(&file.spec_path);
             let word = if file.accepted { "ok" } else { "rejected" };
             let env = file.environment.as_deref();
             let env = env
                 .map(|env| format!(", environment `{env}`"))
                 .unwrap_or_default();
-            text.push_str(&format!("{name}: {word}{env}\n"));
+            // Writing to a string cannot fail.
+            let _ = writeln!(text, "{name}: {word}{env}");
             text.extend(file.diagnostics.iter().map(format_diagnostic));
         }
         if report.files.is_empty() {

@@ -86,7 +86,7 @@ impl StatusChanges {
             Source::Channel(statuses) => {
                 if statuses.changed().await.is_err() {
                     // The controller has stopped, so nothing changes any more.
-                    std::future::pending().await
+                    std::future::pending::<()>().await;
                 }
             }
             Source::Files { changed, watcher } => {

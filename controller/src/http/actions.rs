@@ -38,7 +38,7 @@ pub(super) async fn run_named_command(
 async fn post_command(app: &AppState, mut body: Map<String, Value>) -> Result<Response, Problem> {
     normalize_body(&mut body)?;
     let command: Command = serde_json::from_value(Value::Object(body))
-        .map_err(|error| Problem::new(StatusCode::BAD_REQUEST, format!("invalid command: {}", error)))?;
+        .map_err(|error| Problem::new(StatusCode::BAD_REQUEST, format!("invalid command: {error}")))?;
     let reply = app.client.send(command).await?;
     Ok((StatusCode::ACCEPTED, Json(reply)).into_response())
 }

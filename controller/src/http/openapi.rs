@@ -69,7 +69,7 @@ fn to_json() -> Value {
         path[method] = operation;
     };
     for (entry, route) in routes() {
-        let operation = describe(entry, route, (entry.output)(&mut generator).to_value());
+        let operation = describe(entry, route, &(entry.output)(&mut generator).to_value());
         add(route.path, method(route), operation);
     }
     for operation in OTHER_PATHS {
@@ -104,7 +104,7 @@ pub(super) fn method(route: &Route) -> &'static str {
     }
 }
 
-fn describe(entry: &Entry, route: &Route, output: Value) -> Value {
+fn describe(entry: &Entry, route: &Route, output: &Value) -> Value {
     let variable =
         |name| json!({ "name": name, "in": "path", "required": true, "schema": { "type": "string" } });
     let mut parameters: Vec<Value> = route.variables().map(variable).collect();

@@ -17,10 +17,10 @@ use crate::exit::Failure;
 
 /// Adds the routes of all operations.
 pub(super) fn add(router: Router<AppState>) -> Router<AppState> {
-    let routes = registry::all()
+    let all = registry::all()
         .iter()
         .flat_map(|entry| (0..entry.routes.len()).map(move |index| (entry, index)));
-    routes.fold(router, |router, (entry, index)| {
+    all.fold(router, |router, (entry, index)| {
         let route = &entry.routes[index];
         let filter = match route.method {
             Method::Get => MethodFilter::GET,
@@ -52,12 +52,12 @@ async fn respond(
         Method::Get => arguments::Object::new(),
         Method::Post => actions::read_body(request).await?,
     };
-    let variables = variables.map_err(|rejection| invalid(rejection.body_text()))?;
+    let variables = variables.map_err(|rejection| invalid(&rejection.body_text()))?;
     let variables = variables
         .iter()
         .map(|(name, value)| (name.to_owned(), value.to_owned()));
-    let arguments =
-        arguments::of_request(&entry.arguments, route, variables, query, body).map_err(invalid)?;
+    let arguments = arguments::of_request(&entry.arguments, route, variables, query, body)
+        .map_err(|cause| invalid(&cause))?;
     let mut context = Context::new(app.client.clone());
     context.is_trusted = trust == Trust::User;
     let permits = &entry.permits[index];
@@ -79,7 +79,7 @@ async fn respond(
         }
     };
     let output = output.map_err(|error| match error {
-        CallError::Arguments(cause) => invalid(cause),
+        CallError::Arguments(cause) => invalid(&cause),
         CallError::Failed(failure) => problem(failure, route),
     })?;
     let status = if route.is_accepted {
@@ -99,6 +99,6 @@ fn problem(failure: Failure, route: &Route) -> Problem {
     problem
 }
 
-fn invalid(cause: String) -> Problem {
+fn invalid(cause: &str) -> Problem {
     Problem::new(StatusCode::BAD_REQUEST, format!("invalid arguments: {cause}"))
 }

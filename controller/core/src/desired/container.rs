@@ -59,55 +59,37 @@ pub(super) fn admit_service(
     };
     let container_path = format!("{path}.container");
     let container_name = container_name(container, &container_path, identity, diagnostics);
-    let vars = fill_vars(
-        &spec.vars,
-        context,
-        referenced_services,
-        &format!("{path}.vars"),
-        diagnostics,
-    );
-    let filler = TemplateResolver {
+    let vars_path = format!("{path}.vars");
+    let vars = fill_vars(&spec.vars, context, referenced_services, &vars_path, diagnostics);
+    let resolver = TemplateResolver {
         context,
         referenced_services,
         vars: &vars,
     };
     // The collection of the peers has reported invalid ports.
     let ports = parse_ports(&container.ports, "", &mut Vec::new());
-    let probe = container.healthcheck.as_ref().map(|healthcheck| {
-        probe::resolve_probe(
-            healthcheck,
-            &ports,
-            &format!("{container_path}.healthcheck"),
-            &filler,
-            diagnostics,
-        )
-    });
+    let probe_path = format!("{container_path}.healthcheck");
+    let probe = container
+        .healthcheck
+        .as_ref()
+        .map(|healthcheck| probe::resolve_probe(healthcheck, &ports, &probe_path, &resolver, diagnostics));
     let resolve_words =
         |command: &Option<argus_crds::Command>, key: &str, diagnostics: &mut Vec<Diagnostic>| {
             let command = command.as_ref()?;
             probe::resolve_command(
                 command,
                 &format!("{path}.{key}"),
-                &filler,
+                &resolver,
                 PortReferences::Rendered,
                 diagnostics,
             )
         };
     let entrypoint = resolve_words(&spec.entrypoint, "entrypoint", diagnostics);
     let command = resolve_words(&spec.command, "command", diagnostics);
-    let env_vars = resolve_env_vars(
-        &container.environment,
-        &format!("{container_path}.environment"),
-        &filler,
-        diagnostics,
-    );
-    let mounts = mounts::resolve_mounts(
-        &container.volumes,
-        &format!("{container_path}.volumes"),
-        context,
-        identity,
-        diagnostics,
-    );
+    let env_path = format!("{container_path}.environment");
+    let env_vars = resolve_env_vars(&container.environment, &env_path, &resolver, diagnostics);
+    let volumes_path = format!("{container_path}.volumes");
+    let mounts = mounts::resolve_mounts(&container.volumes, &volumes_path, context, identity, diagnostics);
     check_limits(spec, path, diagnostics);
     let tmpfs = tmpfs(&spec.tmpfs, &format!("{path}.tmpfs"), diagnostics);
     let extra_hosts = extra_hosts(&spec.extra_hosts, &format!("{path}.extraHosts"), diagnostics);
@@ -121,7 +103,7 @@ pub(super) fn admit_service(
         image: spec.image.as_deref(),
         build: spec.build.as_ref(),
     };
-    let image = image::resolve_image(image, identity, context, &filler, diagnostics);
+    let image = image::resolve_image(image, identity, context, &resolver, diagnostics);
     Some(Service {
         injected_file: None,
         role: Role::Service,
