@@ -196,10 +196,10 @@ impl Observer {
         .await;
     }
 
-    fn stops(&self) -> usize {
+    fn stops(&self, id: &ContainerId) -> usize {
         self.seen
             .iter()
-            .filter(|event| matches!(event, WatchEvent::Stopped(..)))
+            .filter(|event| matches!(event, WatchEvent::Stopped(stopped, _) if stopped == id))
             .count()
     }
 }
@@ -371,7 +371,7 @@ fn every_action_is_repeatable_and_observed() {
                 container.state == ContainerState::Exited && container.inspect.is_some()
             })
             .await;
-        assert_eq!(observer.stops(), 0, "our own stop has no other actor");
+        assert_eq!(observer.stops(&id), 0, "our own stop has no other actor");
 
         assert_eq!(executor.remove(&id).await, Ok(Done::Applied));
         assert_eq!(executor.remove(&id).await, Ok(Done::Applied));

@@ -155,7 +155,7 @@ fn killed_test_process_leaves_nothing() {
     let mut helper = Command::new(std::env::current_exe().unwrap())
         .args([
             "--exact",
-            "helper_that_is_killed_while_it_has_an_engine",
+            "harness::helper_that_is_killed_while_it_has_an_engine",
             "--nocapture",
         ])
         .env("ARGUS_HARNESS_HELPER", "1")

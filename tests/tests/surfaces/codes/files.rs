@@ -117,8 +117,10 @@ fn file_and_image_rejections_are_reported_alike() {
 #[test]
 fn unreadable_status_is_reported_alike() {
     let argus = Controller::start(engine(), RunOptions::default());
-    argus.wait_until(LIMIT, "it listens", || {
-        argus.state.join("private/argus.sock").exists().then_some(())
+    argus.wait_until(LIMIT, "it listens and has removed old files", || {
+        let is_ready =
+            argus.state.join("private/argus.sock").exists() && !argus.controller_status().is_null();
+        is_ready.then_some(())
     });
     // A file that a newer version may have left.
     fs::create_dir_all(argus.state.join("environments")).expect("a directory");
