@@ -77,7 +77,10 @@ impl<'e> Shell<'e> {
     /// Runs a line that ends with this exit code. Returns its output.
     pub(crate) fn run_to(&self, line: &str, code: i32) -> String {
         let done = self.command(line).output().expect("a shell runs");
-        assert_eq!(done.status.code(), Some(code), "`{line}`: {done:?}");
+        // A process that kills the first one of its container can die with it before it reports success.
+        let can_die = line.starts_with("docker exec ") && line.ends_with(" kill 1");
+        let is_expected = |found| found == code || (can_die && found == 137);
+        assert!(done.status.code().is_some_and(is_expected), "`{line}`: {done:?}");
         String::from_utf8_lossy(&done.stdout).into_owned()
     }
 

@@ -1,7 +1,7 @@
 //! An engine behind TCP: a helper measures the free disk space and is removed afterwards.
 
-use argus_tests::fixture::images;
-use argus_tests::{Controller, Options, PrivateEngine, RunOptions};
+use argus_tests::fixture::{LIMIT, images};
+use argus_tests::{Controller, Options, PrivateEngine, RunOptions, wait};
 
 use super::report::{check, report};
 
@@ -22,9 +22,13 @@ fn remote_disk_is_measured_without_leftovers() {
             ..RunOptions::default()
         },
     );
-    // The second check reuses the image that the first one created.
-    for _ in 0..2 {
+    // The second check reuses the image that the first one created. On a busy machine, the first one can end before its image exists.
+    let measured = || {
         let found = report(&argus.cli(&["preflight", "-o", "json"]));
+        (check(&found, "disk")["result"] != "skipped").then_some(found)
+    };
+    for _ in 0..2 {
+        let found = wait::until(LIMIT, "the disk is measured", measured);
         let disk = check(&found, "disk");
         assert_eq!(disk["result"], "pass", "{found:#}");
         let free = disk["details"]["freeBytes"].as_u64().expect("bytes");
