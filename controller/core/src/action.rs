@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::desired::{Build, ContainerLimits, InjectedFile, Mount, image_key_of};
 use crate::ident::{ContainerId, EnvName, NetworkId, ResourceName, ServiceName};
+use crate::secrets::Secrets;
 use crate::time::Timestamp;
 
 mod call;
@@ -122,6 +123,25 @@ pub struct Step {
     pub action: Action,
     /// Reason of the action.
     pub cause: Cause,
+}
+
+impl Step {
+    /// Returns the step with all secrets redacted in the names of its images, for outputs.
+    #[must_use]
+    pub fn redacted(&self, secrets: &Secrets) -> Self {
+        let mut step = self.clone();
+        if let Subject::Image { key } = &mut step.subject {
+            *key = secrets.redacted(key);
+        }
+        match &mut step.action {
+            Action::PullImage { reference: image } | Action::BuildImage(Build { tag: image, .. }) => {
+                *image = secrets.redacted(image)
+            }
+            Action::CreateContainer { spec, .. } => spec.image = secrets.redacted(&spec.image),
+            _ => {}
+        }
+        step
+    }
 }
 
 /// One engine call.

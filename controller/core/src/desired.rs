@@ -93,7 +93,8 @@ pub struct Desired {
     /// Time after which a revision that is not `Ready` is rolled back to the last `Ready` one; `None` disables this.
     #[serde(default)]
     pub rollback: Option<Duration>,
-    /// Values of `{{env.…}}`, which outputs redact. Argus writes them only to private files.
+    /// Values of `{{env.…}}` and of `vars` with a secret name, which outputs redact. Argus writes them only to private
+    /// files.
     #[serde(default)]
     pub secrets: Secrets,
     /// Notes for the status about settings that Argus ignores.

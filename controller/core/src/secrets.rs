@@ -1,11 +1,17 @@
 //! Redaction of secrets: values of `{{env.…}}`, and values of variables with a secret name.
 
 use std::collections::BTreeSet;
-use std::fmt::{self, Write as _};
+use std::fmt;
+use std::ops::Range;
 
 use argus_crds::diagnostic::Diagnostic;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+
+mod decoded;
+mod patterns;
+
+use patterns::Patterns;
 
 /// Words that mark the name of a variable as secret.
 const SECRET_WORDS: [&str; 9] = [
@@ -33,59 +39,60 @@ pub const REDACTED: &str = "[redacted]";
 ///
 /// let secrets: Secrets = serde_json::from_str(r#"["hunter2"]"#).unwrap();
 /// assert_eq!(secrets.redacted("login with hunter2 failed"), "login with [redacted] failed");
+/// assert_eq!(secrets.redacted("curl http://a:b@host"), "curl http://a:[redacted]@host");
 /// assert_eq!(format!("{secrets:?}"), "Secrets(1)");
 /// ```
 #[derive(Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(transparent)]
-pub struct Secrets(BTreeSet<String>);
+#[serde(from = "BTreeSet<String>", into = "BTreeSet<String>")]
+pub struct Secrets {
+    values: BTreeSet<String>,
+    /// Forms of the values.
+    patterns: Patterns,
+}
 
 impl fmt::Debug for Secrets {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Secrets({})", self.0.len())
+        write!(f, "Secrets({})", self.values.len())
+    }
+}
+
+impl From<BTreeSet<String>> for Secrets {
+    fn from(values: BTreeSet<String>) -> Self {
+        let mut patterns = Patterns::default();
+        values.iter().for_each(|value| patterns.add(value));
+        Self { values, patterns }
+    }
+}
+
+impl From<Secrets> for BTreeSet<String> {
+    fn from(secrets: Secrets) -> Self {
+        secrets.values
     }
 }
 
 impl Secrets {
     /// Removes a text that is not a secret.
     pub(crate) fn remove(&mut self, text: &str) {
-        self.0.remove(text);
+        if self.values.remove(text) {
+            *self = Self::from(std::mem::take(&mut self.values));
+        }
     }
 
     /// Adds other secrets.
     pub fn join(&mut self, others: &Self) {
-        self.0.extend(others.0.iter().cloned());
+        others.values.iter().for_each(|value| self.insert(value));
     }
 
-    /// Returns whether there are no secrets.
-    pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
-    }
-
-    /// Returns the text with all secrets redacted; of two matches at one position, the longer one.
+    /// Returns the text with all secrets redacted, in every form; of two matches at one position, the longer one.
+    ///
+    /// Passwords in the authority of a URL are redacted by their form.
     pub fn redacted(&self, text: &str) -> String {
-        let contained: Vec<&str> = self
-            .0
-            .iter()
-            .map(String::as_str)
-            .filter(|secret| text.contains(secret))
-            .collect();
-        if contained.is_empty() {
-            return text.to_owned();
-        }
-        let mut out = String::with_capacity(text.len());
-        let mut rest = text;
-        while let Some(first) = rest.chars().next() {
-            let here = contained.iter().filter(|secret| rest.starts_with(**secret));
-            let step = if let Some(longest) = here.map(|secret| secret.len()).max() {
-                out.push_str(REDACTED);
-                longest
-            } else {
-                out.push(first);
-                first.len_utf8()
-            };
-            rest = &rest[step..];
-        }
-        out
+        replaced(text, &self.patterns.ranges(text, false))
+    }
+
+    /// Returns a text, whose beginning and end were cut off, with all secrets redacted, also those that the cuts split.
+    pub fn redacted_fragment(&self, text: &str) -> String {
+        replaced(text, &self.patterns.ranges(text, true))
     }
 
     /// Returns the document with all secrets redacted in its texts. Keys stay, as do values under the keys in `ours`.
@@ -120,14 +127,19 @@ impl Secrets {
         }
     }
 
-    /// Adds a value in its forms in logs: each line without surrounding blanks, also percent-encoded as in a URL.
+    /// Adds a value: as a whole, and each of its lines without surrounding blanks.
     pub(crate) fn add(&mut self, value: &str) {
-        for part in value.lines().map(str::trim) {
+        for part in value.lines().chain([value]).map(str::trim) {
             // A part of the replacement text would match it again.
             if part.len() >= MIN_LENGTH && !REDACTED.contains(part) {
-                self.0.insert(part.to_owned());
-                self.0.insert(percent_encoded(part));
+                self.insert(part);
             }
+        }
+    }
+
+    fn insert(&mut self, value: &str) {
+        if self.values.insert(value.to_owned()) {
+            self.patterns.add(value);
         }
     }
 }
@@ -145,17 +157,17 @@ pub fn is_secret(name: &str) -> bool {
     SECRET_WORDS.iter().any(|word| name.contains(word))
 }
 
-fn percent_encoded(text: &str) -> String {
-    let mut out = String::new();
-    for byte in text.bytes() {
-        if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) {
-            out.push(char::from(byte));
-        } else {
-            // Writing to a `String` cannot fail.
-            let _ = write!(out, "%{byte:02X}");
-        }
+/// Replaces sorted and disjoint ranges of a text.
+fn replaced(text: &str, ranges: &[Range<usize>]) -> String {
+    let mut result = Vec::with_capacity(text.len());
+    let mut at = 0;
+    for range in ranges {
+        result.extend_from_slice(&text.as_bytes()[at..range.start]);
+        result.extend_from_slice(REDACTED.as_bytes());
+        at = range.end;
     }
-    out
+    result.extend_from_slice(&text.as_bytes()[at..]);
+    String::from_utf8_lossy(&result).into_owned()
 }
 
 #[cfg(test)]
@@ -196,9 +208,60 @@ mod tests {
             ("> second line\n", "> [redacted]\n"),
             ("é hunteré", "é [redacted]é"),
             ("an act", "an act"),
+            (
+                "http://u:a%20b%40c@db?p=a+b%40c",
+                "http://u:[redacted]@db?p=[redacted]",
+            ),
+            (
+                "postgres://u:p@ss@db/x, https://a:80/@b",
+                "postgres://u:[redacted]@db/x, https://a:80/@b",
+            ),
         ] {
             assert_eq!(secrets.redacted(text), redacted);
             assert_eq!(secrets.redacted(redacted), redacted, "redaction is idempotent");
+        }
+    }
+
+    #[test]
+    fn encoded_secret_is_redacted() {
+        let secret = "s/w\"o\\r d+f\u{e9}";
+        let secrets = secrets(&[secret]);
+        for text in [
+            "s%2Fw%22o%5Cr%20d%2Bf%C3%A9",
+            "s%2fw%22o%5cr%20d%2bf%c3%a9",
+            "s%2Fw%22o%5Cr+d%2Bf%C3%A9",
+            "s/w%22o%5Cr%20d+f%C3%A9",
+            "s/w\\\"o\\\\r d+f\u{e9}",
+            "s\\/w\\u0022o\\u005Cr d\\u002bf\\u00e9",
+            // JSON in a query, and JSON in JSON.
+            "s/w%5C%22o%5C%5Cr%20d%2Bf%C3%A9",
+            "s/w\\\\\\\"o\\\\\\\\r d+f\u{e9}",
+            "cy93Im9cciBkK2bDqQ==",
+        ] {
+            assert_eq!(secrets.redacted(text), REDACTED, "{text}");
+            let inside = format!("<{text}>");
+            assert_eq!(secrets.redacted(&inside), "<[redacted]>", "{text}");
+        }
+        // `user:SECRET`, `user1:SECRET` and `user12:SECRET` have three alignments.
+        for (text, redacted) in [
+            ("dXNlcjpzL3cib1xyIGQrZsOp", "dXNlcjp[redacted]"),
+            ("dXNlcjE6cy93Im9cciBkK2bDqQ==", "dXNlcjE6[redacted]"),
+            ("dXNlcjEyOnMvdyJvXHIgZCtmw6k=", "dXNlcjEyOn[redacted]k="),
+        ] {
+            assert_eq!(secrets.redacted(text), redacted);
+        }
+    }
+
+    #[test]
+    fn secret_at_a_cut_is_redacted() {
+        let secrets = secrets(&["swordfish"]);
+        for (text, redacted) in [
+            ("ordfish and sword", "[redacted] and [redacted]"),
+            ("rdfish%20swo", "[redacted]%20swo"),
+            ("fish", "[redacted]"),
+            ("ish swo", "ish swo"),
+        ] {
+            assert_eq!(secrets.redacted_fragment(text), redacted);
         }
     }
 

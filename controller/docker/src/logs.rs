@@ -45,7 +45,7 @@ pub(crate) fn lines(
         .boxed();
     let reader = Reader {
         parts: Some(parts),
-        lines: Lines::default(),
+        lines: Lines::new(query.timestamps),
         follow: query.follow,
     };
     stream::unfold(reader, |mut reader| async {

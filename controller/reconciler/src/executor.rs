@@ -101,15 +101,16 @@ impl<B: Backend> Executor<B> {
     pub fn submit(&mut self, env: &EnvName, step: Step) {
         let verb = step.action.verb();
         let secrets = self.redactor.of(&step.subject);
-        let subject = secrets.redacted(&step.subject.to_string());
+        let recorded_step = step.redacted(&secrets);
+        let subject = recorded_step.subject.to_string();
         let span = tracing::info_span!("action", action = verb, subject, cause = %step.cause);
         let (backend, limits) = (self.backend.clone(), self.limits.clone());
         let reporter = ProgressReporter::new(step.subject.clone(), self.progress.clone());
         let deadline = self.deadlines.of(&step.action);
-        let log = log_path(&step.action, &self.state_dir);
+        let log = log_path(&recorded_step.action, &self.state_dir);
         let action = step.action.clone();
         let planned = self.backend.planned_epoch(env);
-        let (evidence, recorded_step) = (self.evidence.clone(), step.clone());
+        let evidence = self.evidence.clone();
         let journal = self.journal.clone();
         let job = async move {
             let started = match CallClass::of(&action) {

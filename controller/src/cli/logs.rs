@@ -1,6 +1,6 @@
 //! `argus logs`: prints the logs of the containers of an environment.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use argus_backend::{Backend as _, LogLine, LogQuery};
 use argus_core::ident::ContainerId;
@@ -83,6 +83,9 @@ impl Written {
     }
 }
 
+/// Minimum length of a line that the backend may have cut, in bytes.
+const MIN_CUT_BYTES: usize = 60 * 1024;
+
 /// Name of a service and its container.
 type Source = (String, ContainerId);
 
@@ -93,8 +96,13 @@ struct Sources {
 }
 
 impl Sources {
-    fn redact(&self, mut line: LogLine) -> LogLine {
-        line.text = self.secrets.redacted(&line.text);
+    /// Redacts a line. The engine can return only the end of the first line.
+    fn redact(&self, mut line: LogLine, is_first: bool) -> LogLine {
+        line.text = if is_first || line.text.len() >= MIN_CUT_BYTES {
+            self.secrets.redacted_fragment(&line.text)
+        } else {
+            self.secrets.redacted(&line.text)
+        };
         line
     }
 }
@@ -168,9 +176,11 @@ impl Logs {
             lines.map(move |line| (name.clone(), line)).boxed()
         };
         let mut lines = select_all(sources.all.iter().map(stream));
+        let mut begun = BTreeSet::new();
         while let Some((name, line)) = lines.next().await {
             let line = line.map_err(|error| app::engine_failure("cannot read logs", &error))?;
-            let line = sources.redact(line);
+            let is_first = begun.insert((name.clone(), line.stderr));
+            let line = sources.redact(line, is_first);
             if format.is_some() {
                 output::print(&format!("{}\n", json!(Written::new(&name, line))))?;
                 continue;
@@ -255,9 +265,11 @@ async fn read_lines(
     let sources = find_sources(&docker, &state, env, service).await?;
     for (name, id) in &sources.all {
         let mut lines = docker.logs(id, query.clone());
+        let mut begun = BTreeSet::new();
         while let Some(line) = lines.next().await {
             let line = line.map_err(|error| app::engine_failure("cannot read logs", &error))?;
-            items.push(Written::new(name, sources.redact(line)));
+            let is_first = begun.insert(line.stderr);
+            items.push(Written::new(name, sources.redact(line, is_first)));
         }
     }
     Ok(LogsResponse { items })

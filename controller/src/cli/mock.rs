@@ -3,6 +3,7 @@
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 
+use argus_core::secrets::Secrets;
 use argus_crds::error::{Code, Reason};
 use argus_crds::mock::config::RESERVED_PATH;
 use argus_crds::status::{EnvironmentStatus, ServiceRole};
@@ -11,6 +12,8 @@ use clap::{Args, Subcommand};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::blocking_io;
+use crate::cli::logs;
 use crate::client::http;
 use crate::evidence_store;
 use crate::exit::{Exit, Failure};
@@ -20,6 +23,9 @@ use crate::settings::{LogFormat, Options, Settings, SpecOptions};
 use crate::status;
 use crate::table;
 use crate::{mock, telemetry};
+
+/// Minimum length of a text that the mock may have cut, in bytes.
+const MIN_CUT_BYTES: usize = 250;
 
 const HEAD: &[&str] = &["AT", "METHOD", "PATH", "STATUS", "MS", "ROUTE"];
 
@@ -118,8 +124,9 @@ pub(crate) struct Request {
 impl Requests {
     fn execute(self, options: &Options) -> Result<Exit, Failure> {
         let settings = Settings::resolve(options, &SpecOptions::default())?;
-        let status = status::find_environment(&StateDir::at(settings.state), &self.environment)?;
-        let page = super::block_on(read_requests(&status, &self.mock, self.tail))?;
+        let state = StateDir::at(settings.state);
+        let status = status::find_environment(&state, &self.environment)?;
+        let page = super::block_on(read_requests(&state, &status, &self.mock, self.tail))?;
         match self.output {
             Some(Format::Json) => output::print_json(&page)?,
             Some(Format::Yaml) => output::print_yaml(&page)?,
@@ -133,15 +140,17 @@ impl Requests {
 
 /// Newest requests of a mock, as reported by the mock itself.
 pub(crate) async fn read_requests(
+    state: &StateDir,
     status: &EnvironmentStatus,
     mock: &str,
     tail: usize,
 ) -> Result<MockRequestsPage, Failure> {
-    read_requests_after(status, mock, 0, tail).await
+    read_requests_after(state, status, mock, 0, tail).await
 }
 
-/// Newest requests of a mock after the given number.
+/// Newest requests of a mock after the given number, without the secrets of its environment.
 pub(crate) async fn read_requests_after(
+    state: &StateDir,
     status: &EnvironmentStatus,
     mock: &str,
     after: u64,
@@ -152,10 +161,40 @@ pub(crate) async fn read_requests_after(
     let response = http::get_from(at, &path)
         .await
         .map_err(|error| unavailable_failure(at, &error))?;
-    serde_json::from_slice(&response).map_err(|error| {
+    let page: MockRequestsPage = serde_json::from_slice(&response).map_err(|error| {
         let error = http::ClientError::InvalidResponse(error.to_string());
         unavailable_failure(at, &error)
-    })
+    })?;
+    let (state, env) = (state.clone(), status.environment.clone());
+    let secrets = blocking_io::read(move || Ok(logs::read_secrets(&state, &env))).await?;
+    Ok(page.redacted(&secrets))
+}
+
+impl MockRequestsPage {
+    /// The requests without secrets. The mock knows only the names of secrets, and it has cut long texts.
+    fn redacted(mut self, secrets: &Secrets) -> Self {
+        let redact = |text: &mut String, is_last: bool| {
+            let is_cut = is_last || text.len() >= MIN_CUT_BYTES;
+            *text = if is_cut {
+                secrets.redacted_fragment(text)
+            } else {
+                secrets.redacted(text)
+            };
+        };
+        for request in &mut self.requests {
+            for pairs in [&mut request.query, &mut request.headers] {
+                let last = pairs.len().saturating_sub(1);
+                for (index, (name, value)) in pairs.iter_mut().enumerate() {
+                    redact(name, index == last);
+                    redact(value, index == last);
+                }
+            }
+            redact(&mut request.path, false);
+            let texts = request.body.iter_mut().chain(&mut request.matched);
+            texts.for_each(|text| redact(text, false));
+        }
+        self
+    }
 }
 
 /// Published address of a mock.
@@ -210,4 +249,37 @@ fn format_requests(page: &MockRequestsPage) -> String {
         })
         .collect();
     table::format_table(HEAD, &rows, output::terminal_width())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn requests_contain_no_secrets_of_the_environment() {
+        let secrets: Secrets = serde_json::from_str(r#"["sword/fish"]"#).unwrap();
+        let pair = |text: &str| vec![("q".to_owned(), text.to_owned())];
+        let page = MockRequestsPage {
+            total: 1,
+            requests: vec![Request {
+                number: 1,
+                time: String::new(),
+                method: "GET".to_owned(),
+                path: "/users/sword%2ffish".to_owned(),
+                query: pair("sword/fish"),
+                headers: pair("Basic YW5uOnN3b3JkL2Zpc2g="),
+                body: Some(format!(
+                    r#"{{"pw":"sword\/fish","x":"{}","cut":"sword"#,
+                    "x".repeat(300)
+                )),
+                body_bytes: 5000,
+                matched: Some("recording of sword/fish".to_owned()),
+                status: 200,
+                duration_ms: 1,
+            }],
+        };
+        let text = serde_json::to_string(&page.redacted(&secrets)).unwrap();
+        assert_eq!(text.matches("[redacted]").count(), 6, "{text}");
+        assert!(!text.contains("sword") && !text.contains("c3dvcmQ"), "{text}");
+    }
 }

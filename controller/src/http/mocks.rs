@@ -64,7 +64,8 @@ pub(super) async fn requests(
         None
     };
     let (after, tail) = last_event.map_or((0, tail), |last_event| (last_event, MAX_REQUESTS));
-    let page = Box::pin(mock::read_requests_after(&status, &name, after, tail)).await?;
+    let state = app.client.state();
+    let page = Box::pin(mock::read_requests_after(state, &status, &name, after, tail)).await?;
     if !query.follow {
         return Ok(Json(page).into_response());
     }
@@ -98,7 +99,8 @@ impl Listener {
             } else {
                 let status = self.app.client.find_environment(&self.env).await.ok()?;
                 // A mock that restarts or moves to another port responds later.
-                mock::read_requests_after(&status, &self.mock, self.after, MAX_REQUESTS)
+                let state = self.app.client.state();
+                mock::read_requests_after(state, &status, &self.mock, self.after, MAX_REQUESTS)
                     .await
                     .ok()
             };

@@ -92,7 +92,7 @@ pub fn admit(spec: &E2eSpec, context: &SpecContext) -> Admission {
     let breaker = settings::breaker(spec, &mut diagnostics);
     let container_limits = container_limits::resolve_container_limits(&spec.argus.policy, &mut diagnostics);
     let ttl = ttl(spec, &mut diagnostics);
-    let secrets = secret_values::secrets_read_by(spec, &context.env_vars);
+    let secrets = secret_values::secrets_of(spec, context, &referenced_services);
     let refused = diagnostics.iter().any(Diagnostic::is_error);
     let desired = network.filter(|_| has_identity && !refused).map(|network| {
         let mut desired = Desired {

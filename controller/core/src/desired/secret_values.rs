@@ -1,36 +1,49 @@
 //! Secret values of an environment.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use argus_crds::E2eSpec;
 use serde_json::Value;
 
-use crate::desired::template::{Segment, segments};
-use crate::desired::{Desired, Service};
+use crate::desired::admit::SpecContext;
+use crate::desired::referenced_services::ReferencedServices;
+use crate::desired::template::{Segment, fill_vars, has_placeholders, segments};
+use crate::desired::{Desired, Image, Service};
 use crate::secrets::{Secrets, is_secret};
 
-/// Returns the values of every `{{env.…}}` that a spec file contains.
-pub(super) fn secrets_read_by(spec: &E2eSpec, variables: &BTreeMap<String, String>) -> Secrets {
+/// Returns the values of every `{{env.…}}` that a spec file contains, and the values under secret names.
+pub(super) fn secrets_of(spec: &E2eSpec, context: &SpecContext, peers: &ReferencedServices) -> Secrets {
     let mut secrets = Secrets::default();
-    if variables.is_empty() {
-        return secrets;
-    }
     let mut names = BTreeSet::new();
     // A parsed file can always be serialized.
     collect_env_names(&serde_json::to_value(spec).unwrap_or_default(), &mut names);
     for name in names {
-        let Some(value) = variables.get(&name) else {
-            continue;
-        };
-        if !is_plain(value.trim()) {
+        if let Some(value) = context.env_vars.get(&name)
+            && !is_plain(value.trim(), is_secret(&name))
+        {
             secrets.add(value);
+        }
+    }
+    for declared in spec.declared_services() {
+        let service = declared.service;
+        let vars = fill_vars(&service.vars, context, peers, "", &mut Vec::new());
+        let container = service
+            .container
+            .iter()
+            .flat_map(|container| &container.environment);
+        let args = service.build.iter().flat_map(|build| &build.args);
+        for (name, value) in vars.iter().chain(container).chain(args) {
+            if is_secret(name) && !has_placeholders(value) && !is_plain(value.trim(), true) {
+                secrets.add(value);
+            }
         }
     }
     secrets
 }
 
 impl Desired {
-    /// Returns the secrets of the environment: values of `{{env.…}}`, and values of variables with a secret name.
+    /// Returns the secrets of the environment: values of `{{env.…}}`, and values of variables and build arguments with a
+    /// secret name.
     ///
     /// They apply to the whole environment, because one service can log the secret of another.
     pub fn secret_values(&self) -> Secrets {
@@ -50,10 +63,14 @@ impl Desired {
     }
 }
 
-/// Returns the values of variables with a secret name.
+/// Returns the values of environment variables and build arguments with a secret name.
 fn values_of_secret_variables(service: &Service) -> Secrets {
+    let args = match &service.image {
+        Image::Built(build) => Some(&build.args),
+        Image::Named(_) => None,
+    };
     let mut secrets = Secrets::default();
-    for (name, value) in &service.env_vars {
+    for (name, value) in service.env_vars.iter().chain(args.into_iter().flatten()) {
         if is_secret(name) {
             secrets.add(value);
         }
@@ -61,10 +78,11 @@ fn values_of_secret_variables(service: &Service) -> Secrets {
     secrets
 }
 
-/// Returns whether the value is a number or a boolean, which occurs in many unrelated places.
-fn is_plain(value: &str) -> bool {
+/// Returns whether the value is a boolean, or a number without a secret name, which occurs in many unrelated places.
+fn is_plain(value: &str, has_secret_name: bool) -> bool {
     let words = ["true", "false", "yes", "no", "on", "off", "null", "none"];
-    value.parse::<f64>().is_ok() || words.iter().any(|word| value.eq_ignore_ascii_case(word))
+    let is_number = || !has_secret_name && value.parse::<f64>().is_ok();
+    is_number() || words.iter().any(|word| value.eq_ignore_ascii_case(word))
 }
 
 /// Collects the names of every `{{env.NAME}}` in a document.

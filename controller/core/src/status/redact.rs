@@ -37,9 +37,6 @@ pub(super) fn secrets(input: &StatusInput<'_>) -> Secrets {
 
 /// Removes the secrets from an error. Names of its objects and actions stay.
 pub(super) fn error(secrets: &Secrets, error: StructuredError) -> StructuredError {
-    if secrets.is_empty() {
-        return error;
-    }
     let text = |text: Option<String>| text.map(|text| secrets.redacted(&text));
     let redacted = |(name, value): (String, Value)| (name, secrets.redacted_json(value, OURS));
     let call = |call: Call| Call {
@@ -65,14 +62,29 @@ pub(super) fn error(secrets: &Secrets, error: StructuredError) -> StructuredErro
 /// Removes the secrets from the rest of a status, whose errors are redacted already.
 pub(super) fn status(input: &StatusInput<'_>, status: &mut EnvironmentStatus) {
     let secrets = secrets(input);
-    if secrets.is_empty() {
-        return;
-    }
     for row in &mut status.services {
         if let Some(on) = &mut row.waiting_on {
             on.message = secrets.redacted(&on.message);
         }
         row.image = row.image.as_deref().map(|image| secrets.redacted(image));
+    }
+    for note in &mut status.notes {
+        *note = secrets.redacted(note);
+    }
+    for check in status.preflight.iter_mut().flat_map(|report| &mut report.checks) {
+        check.message = secrets.redacted(&check.message);
+        let details = check.details.take();
+        check.details = details.map(|details| secrets.redacted_json(details, OURS));
+    }
+    for link in status
+        .connectivity
+        .iter_mut()
+        .flat_map(|checked| &mut checked.links)
+    {
+        link.error = link.error.as_deref().map(|error| secrets.redacted(error));
+    }
+    if let Some(breaker) = &mut status.breaker {
+        breaker.last_failure = breaker.last_failure.as_deref().map(|text| secrets.redacted(text));
     }
     for condition in &mut status.conditions {
         condition.message = secrets.redacted(&condition.message);

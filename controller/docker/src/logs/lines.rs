@@ -1,8 +1,10 @@
-//! Assembly of lines from frames. An engine splits a long line into several frames, and a frame may contain many lines.
+//! Assembly of lines from frames. An engine splits a line of more than 16 KiB into several frames, and writes a timestamp at
+//! the start of each. A frame may contain many lines.
 
 use std::collections::VecDeque;
 
 use argus_backend::LogLine;
+use argus_core::time::Timestamp;
 
 /// Maximum length of a line in bytes. A service that writes no line ends must not fill the memory.
 const MAX_LINE_BYTES: usize = 64 * 1024;
@@ -12,11 +14,26 @@ const MAX_LINE_BYTES: usize = 64 * 1024;
 pub(super) struct Lines {
     unfinished: [Vec<u8>; 2],
     ready: VecDeque<LogLine>,
+    /// Each frame starts with a timestamp.
+    timestamps: bool,
 }
 
 impl Lines {
-    /// Adds the content of one frame.
+    pub(super) fn new(timestamps: bool) -> Self {
+        Self {
+            timestamps,
+            ..Self::default()
+        }
+    }
+
+    /// Adds the content of one frame. The line keeps the timestamp of its first frame only.
     pub(super) fn add(&mut self, stderr: bool, bytes: &[u8]) {
+        let is_continued = self.timestamps && !self.unfinished[usize::from(stderr)].is_empty();
+        let bytes = if is_continued {
+            without_timestamp(bytes)
+        } else {
+            bytes
+        };
         for piece in bytes.split_inclusive(|byte| *byte == b'\n') {
             let line = &mut self.unfinished[usize::from(stderr)];
             let (text, ended) = match piece.split_last() {
@@ -56,6 +73,15 @@ impl Lines {
         }
         text.truncate(end);
         self.ready.push_back(LogLine { stderr, text });
+    }
+}
+
+fn without_timestamp(frame: &[u8]) -> &[u8] {
+    let blank = frame.iter().position(|byte| *byte == b' ');
+    let stamp = blank.and_then(|at| std::str::from_utf8(&frame[..at]).ok());
+    match stamp.and_then(Timestamp::parse).and(blank) {
+        Some(at) => &frame[at + 1..],
+        None => frame,
     }
 }
 
@@ -106,5 +132,21 @@ mod tests {
         );
         let garbage = vec![0xff; 60_000];
         assert!(read(&[(true, &garbage)])[0].1.len() <= 64 * 1024);
+    }
+
+    #[test]
+    fn parts_of_a_long_line_join_without_timestamps() {
+        let stamp = "2026-11-21T10:00:00.123456789Z";
+        let mut lines = Lines::new(true);
+        for text in ["the sword", "fish of", " Ann\n", "next\n"] {
+            lines.add(true, format!("{stamp} {text}").as_bytes());
+        }
+        let texts: Vec<_> = std::iter::from_fn(|| lines.take())
+            .map(|line| line.text)
+            .collect();
+        assert_eq!(
+            texts,
+            [format!("{stamp} the swordfish of Ann"), format!("{stamp} next")]
+        );
     }
 }

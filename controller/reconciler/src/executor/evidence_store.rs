@@ -31,6 +31,9 @@ const MAX_STATE_LINES: usize = 100;
 /// Maximum length of a line in the planner state, in bytes.
 const MAX_LINE_BYTES: usize = 2 * 1024;
 
+/// Minimum length of a line that the backend may have cut, in bytes.
+const MIN_CUT_BYTES: usize = 60 * 1024;
+
 /// File name of the details, next to `stdout.log` and `stderr.log`.
 pub const FACTS_FILE: &str = "evidence.json";
 
@@ -180,14 +183,28 @@ impl EvidenceStore {
 }
 
 fn redact(evidence: &mut Evidence, secrets: &Secrets) {
-    if secrets.is_empty() {
-        return;
+    for lines in [&mut evidence.stdout, &mut evidence.stderr] {
+        for (index, line) in lines.iter_mut().enumerate() {
+            let (stamp, text) = match stamped(line) {
+                Some((stamp, text)) => (format!("{stamp} "), text),
+                None => (String::new(), line.as_str()),
+            };
+            // The engine can return the end of a line, and the backend cuts a long one.
+            let is_fragment = index == 0 || line.len() >= MIN_CUT_BYTES;
+            let text = if is_fragment {
+                secrets.redacted_fragment(text)
+            } else {
+                secrets.redacted(text)
+            };
+            *line = stamp + &text;
+        }
     }
-    for line in evidence.stdout.iter_mut().chain(&mut evidence.stderr) {
-        *line = match stamped(line) {
-            Some((stamp, text)) => format!("{stamp} {}", secrets.redacted(text)),
-            None => secrets.redacted(line),
-        };
+    for text in evidence
+        .missing
+        .iter_mut()
+        .chain(evidence.network_diagnostics.values_mut())
+    {
+        *text = secrets.redacted(text);
     }
 }
 

@@ -139,3 +139,39 @@ fn state_stores_the_last_lines_without_timestamps() {
     assert_eq!(&stored[..3], ["", "", "no stamp"]);
     assert_eq!(stored[3].len(), 2_048);
 }
+
+#[test]
+fn evidence_contains_no_secrets() {
+    let secrets: Secrets = serde_json::from_value(serde_json::json!(["swordfish"])).unwrap();
+    let stamp = "2026-11-21T10:00:00.123456789Z";
+    let long = "x".repeat(MIN_CUT_BYTES);
+    let mut evidence = Evidence {
+        stdout: vec![format!("{stamp} ordfish."), format!("{stamp} the word is fish")],
+        stderr: vec![
+            format!("{stamp} pw=swordfish"),
+            format!("{long} swordfi"),
+            "c3dvcmRmaXNo".to_owned(),
+        ],
+        missing: vec!["swordfish".to_owned()],
+        network_diagnostics: [("dns".to_owned(), "swordfish".to_owned())].into(),
+        ..Evidence::default()
+    };
+    redact(&mut evidence, &secrets);
+    assert_eq!(
+        evidence.stdout,
+        [
+            format!("{stamp} [redacted]."),
+            format!("{stamp} the word is fish")
+        ]
+    );
+    assert_eq!(
+        evidence.stderr,
+        [
+            format!("{stamp} pw=[redacted]"),
+            format!("{long} [redacted]"),
+            "[redacted]".to_owned()
+        ]
+    );
+    assert_eq!(evidence.missing, ["[redacted]"]);
+    assert_eq!(evidence.network_diagnostics["dns"], "[redacted]");
+}

@@ -11,6 +11,7 @@ use argus_core::desired::{Desired, Image as DesiredImage, PortStrategy};
 use argus_core::ident::EnvName;
 use argus_core::outcome::PortOwner;
 use argus_core::preflight::{Fact, ImageFact, PortFact, PreflightFacts};
+use argus_core::secrets::Secrets;
 use argus_crds::status::Orphan;
 use argus_docker::Docker;
 use argus_reconciler::identity;
@@ -163,10 +164,15 @@ impl FactCollector {
                 (service.image.reference().to_owned(), built)
             })
             .collect();
+        let mut secrets = Secrets::default();
+        for one in wanted.values() {
+            secrets.join(&one.desired.secret_values());
+        }
+        let secrets = &secrets;
         let check = |(reference, built): (String, bool)| async move {
             let present = self.docker.has_image(&reference).await?;
             Ok::<_, argus_core::outcome::ActionError>(ImageFact {
-                reference,
+                reference: secrets.redacted(&reference),
                 present,
                 built,
             })
@@ -178,7 +184,7 @@ impl FactCollector {
             .await;
         match checked.into_iter().collect::<Result<Vec<_>, _>>() {
             Ok(images) => Fact::Known(images),
-            Err(error) => Fact::Unknown(error.to_string()),
+            Err(error) => Fact::Unknown(secrets.redacted(&error.to_string())),
         }
     }
 }

@@ -1,0 +1,148 @@
+//! Search for secrets in a text: as they are written, percent-encoded, JSON-escaped or in base64, and passwords of URLs.
+
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+use std::ops::Range;
+
+use super::MIN_LENGTH;
+use super::decoded::DecodedText;
+
+const BASE64: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+
+/// Texts to search for, by their first byte; the longest ones first.
+#[derive(Clone, Default, PartialEq, Eq)]
+pub(super) struct Patterns(BTreeMap<u8, Vec<String>>);
+
+impl Patterns {
+    /// Adds a secret and its base64 forms.
+    pub(super) fn add(&mut self, secret: &str) {
+        self.insert(secret.to_owned());
+        for text in base64_forms(secret.as_bytes()) {
+            self.insert(text.replace('+', "-").replace('/', "_"));
+            self.insert(text);
+        }
+    }
+
+    fn insert(&mut self, text: String) {
+        let Some(first) = text.bytes().next() else {
+            return;
+        };
+        let all = self.0.entry(first).or_default();
+        let key = |text: &String| (Reverse(text.len()), text.clone());
+        if let Err(at) = all.binary_search_by_key(&key(&text), key) {
+            all.insert(at, text);
+        }
+    }
+
+    /// Returns the ranges of all secrets in the text and of all passwords of URLs. The ranges are sorted and disjoint.
+    ///
+    /// A fragment is a text whose beginning and end were cut off. It can begin with the end of a secret, and end with the
+    /// beginning of one.
+    pub(super) fn ranges(&self, text: &str, is_fragment: bool) -> Vec<Range<usize>> {
+        let mut ranges = Vec::new();
+        for reading in DecodedText::readings(text) {
+            let bytes = reading.bytes();
+            let mut found = url_passwords(bytes);
+            self.search(bytes, &mut found);
+            if is_fragment {
+                found.extend(self.cut_secrets(bytes));
+            }
+            ranges.extend(found.into_iter().map(|range| reading.origin(&range)));
+        }
+        merged(ranges)
+    }
+
+    fn search(&self, bytes: &[u8], found: &mut Vec<Range<usize>>) {
+        let mut at = 0;
+        while let Some(first) = bytes.get(at) {
+            let rest = &bytes[at..];
+            let here = self.0.get(first).into_iter().flatten();
+            match here.into_iter().find(|text| rest.starts_with(text.as_bytes())) {
+                Some(text) => {
+                    found.push(at..at + text.len());
+                    at += text.len();
+                }
+                None => at += 1,
+            }
+        }
+    }
+
+    /// Returns the ranges of the parts of secrets at both ends of the text.
+    fn cut_secrets(&self, bytes: &[u8]) -> Vec<Range<usize>> {
+        let (mut start, mut end) = (0, 0);
+        for text in self.0.values().flatten() {
+            let text = text.as_bytes();
+            let lengths = || MIN_LENGTH..text.len().min(bytes.len() + 1);
+            let tail = lengths()
+                .rev()
+                .find(|n| bytes.starts_with(&text[text.len() - n..]));
+            let head = lengths().rev().find(|n| bytes.ends_with(&text[..*n]));
+            start = start.max(tail.unwrap_or(0));
+            end = end.max(head.unwrap_or(0));
+        }
+        let ranges = [0..start, bytes.len() - end..bytes.len()];
+        ranges.into_iter().filter(|range| !range.is_empty()).collect()
+    }
+}
+
+/// Sorts ranges, and joins those that overlap.
+fn merged(mut ranges: Vec<Range<usize>>) -> Vec<Range<usize>> {
+    ranges.sort_by_key(|range| (range.start, Reverse(range.end)));
+    let mut merged: Vec<Range<usize>> = Vec::with_capacity(ranges.len());
+    for range in ranges {
+        match merged.last_mut() {
+            Some(last) if range.start < last.end => last.end = last.end.max(range.end),
+            _ => merged.push(range),
+        }
+    }
+    merged
+}
+
+/// Returns the ranges of the passwords in `scheme://user:password@host`.
+fn url_passwords(bytes: &[u8]) -> Vec<Range<usize>> {
+    let mut found = Vec::new();
+    let mut from = 0;
+    while let Some(at) = bytes[from..].windows(3).position(|three| three == b"://") {
+        from += at + 3;
+        let ends = |byte: &u8| byte.is_ascii_whitespace() || b"/?#\"'<>\\`".contains(byte);
+        let length = bytes[from..].iter().position(ends);
+        let authority = &bytes[from..length.map_or(bytes.len(), |length| from + length)];
+        let Some(user) = authority.iter().rposition(|byte| *byte == b'@') else {
+            continue;
+        };
+        match authority[..user].iter().position(|byte| *byte == b':') {
+            Some(colon) if colon + 1 < user => found.push(from + colon + 1..from + user),
+            Some(_) | None => {}
+        }
+    }
+    found
+}
+
+/// Returns the base64 of a secret, and the parts of its base64 inside a longer text, one per alignment.
+fn base64_forms(secret: &[u8]) -> Vec<String> {
+    let mut forms = vec![base64(secret)];
+    for shift in 0..3 {
+        let shifted = [&[0; 3][..shift], secret].concat();
+        // The first and the last character can also contain bits of the neighbours.
+        let (from, until) = ((shift * 8).div_ceil(6), shifted.len() * 8 / 6);
+        forms.push(base64(&shifted)[from..until].to_owned());
+    }
+    forms
+}
+
+fn base64(bytes: &[u8]) -> String {
+    let mut text = String::new();
+    for three in bytes.chunks(3) {
+        let byte = |index: usize| u32::from(three.get(index).copied().unwrap_or(0));
+        let bits = byte(0) << 16 | byte(1) << 8 | byte(2);
+        for index in 0..4 {
+            let digit = bits >> (18 - 6 * index) & 63;
+            if index <= three.len() {
+                text.push(char::from(BASE64[digit as usize]));
+            } else {
+                text.push('=');
+            }
+        }
+    }
+    text
+}
