@@ -19,7 +19,7 @@ use std::collections::BTreeMap;
 use std::future::Future;
 use std::time::Duration;
 
-use argus_core::action::Action;
+use argus_core::action::{Action, ActionProgress};
 use argus_core::connectivity::{Target, TargetResult};
 use argus_core::ident::ContainerId;
 use argus_core::lease::{ControllerLease, LeaseSpec};
@@ -99,18 +99,18 @@ pub trait Backend: Send + Sync + 'static {
 
 /// Receiver of the progress of a pull or a build.
 pub trait Progress: Send + Sync {
-    /// Reports a line for people, such as `layer 3/7 12.1 MB of 40 MB` or `Step 2/5 : COPY`.
-    fn report_line(&self, line: &str);
+    /// Reports progress whose line is stored in the log.
+    fn report_step(&self, progress: ActionProgress);
 
-    /// Reports a line that is only of interest now and is not stored.
-    fn report_status(&self, line: &str);
+    /// Reports progress that is only of interest now and is not stored.
+    fn report_status(&self, progress: ActionProgress);
 }
 
 /// Discards all progress.
 impl Progress for () {
-    fn report_line(&self, _line: &str) {}
+    fn report_step(&self, _progress: ActionProgress) {}
 
-    fn report_status(&self, _line: &str) {}
+    fn report_status(&self, _progress: ActionProgress) {}
 }
 
 /// Selection of log lines.

@@ -17,10 +17,14 @@ use crate::time::Timestamp;
 mod call;
 mod cause;
 mod failure;
+mod kind;
+mod progress;
 
 pub use call::Deadlines;
 pub use cause::Cause;
 pub use failure::{ActionFailure, CallArgs};
+pub use kind::ActionKind;
+pub use progress::{ActionProgress, Amount};
 
 /// Object of an action. At most one action per subject is planned or in flight.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -260,26 +264,14 @@ pub enum Action {
 }
 
 impl Action {
+    /// Kind of the action.
+    pub fn kind(&self) -> ActionKind {
+        self.into()
+    }
+
     /// Stable name of the action for logs and metrics.
     pub fn verb(&self) -> &'static str {
-        match self {
-            Self::CreateNetwork { .. } => "create-network",
-            Self::RemoveNetwork { .. } => "remove-network",
-            Self::CreateVolume { .. } => "create-volume",
-            Self::RemoveVolume { .. } => "remove-volume",
-            Self::PullImage { .. } => "pull-image",
-            Self::BuildImage(_) => "build-image",
-            Self::CreateContainer { .. } => "create-container",
-            Self::StartContainer { .. } => "start-container",
-            Self::StopContainer { .. } => "stop-container",
-            Self::UnpauseContainer { .. } => "unpause-container",
-            Self::RenameContainer { .. } => "rename-container",
-            Self::RemoveContainer { .. } => "remove-container",
-            Self::CollectEvidence { .. } => "collect-evidence",
-            Self::CopyFile { .. } => "copy-file",
-            Self::ConnectNetwork { .. } => "connect-network",
-            Self::DisconnectNetwork { .. } => "disconnect-network",
-        }
+        self.kind().as_str()
     }
 
     /// Returns the container that the action changes or reads, by its id.

@@ -7,7 +7,7 @@ use argus_crds::error::Code;
 use argus_crds::status::{BreakerState, CheckName, CheckResult, PreflightOverall};
 use serde::{Deserialize, Serialize};
 
-use crate::action::{Action, Step, Subject};
+use crate::action::{Action, ActionKind, Step, Subject};
 use crate::ident::EnvName;
 use crate::outcome::{ActionError, Done};
 use crate::status::code_of;
@@ -55,8 +55,8 @@ pub enum Entry {
         /// Environment of the action.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         environment: Option<EnvName>,
-        /// Verb of the action.
-        verb: String,
+        /// Kind of the action.
+        verb: ActionKind,
         /// Outcome of the action.
         outcome: Outcome,
         /// Error code. The error text is only in the log, because it may contain secrets.
@@ -293,8 +293,8 @@ pub enum Event {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct ActionRecord {
-    /// Verb of the action.
-    pub verb: String,
+    /// Kind of the action.
+    pub verb: ActionKind,
     /// Id of the object.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub id: Option<String>,
@@ -313,7 +313,7 @@ impl ActionRecord {
     /// Creates the journal form of an action.
     pub fn of(act: &Action) -> Self {
         let bare = Self {
-            verb: act.verb().to_owned(),
+            verb: act.kind(),
             ..Self::default()
         };
         let id = |id: &dyn ToString| Some(id.to_string());

@@ -14,6 +14,7 @@
 //! [`lease`] decides the ownership between several controllers, and [`user_requests`] holds the requests of people.
 //! [`probe`] and [`failed_run`] describe health and failures. [`preflight`] and [`connectivity`] evaluate checks.
 //! [`action`] and [`wait`] define the actions and wait reasons of a plan.
+//! [`effect`] decides if the engine shows the effect of an action.
 //! [`mode`] selects the operating mode, [`secrets`] redacts outputs, and [`prune`] finds unused images.
 //!
 //! [`state::restart`] decides restart delays, and [`plan::port`] assigns and moves host ports. The Node tool in labels
@@ -25,6 +26,7 @@ pub mod action;
 pub mod backoff;
 pub mod connectivity;
 pub mod desired;
+pub mod effect;
 pub mod failed_run;
 pub mod ident;
 pub mod journal;

@@ -140,12 +140,10 @@ impl PlanInput<'_> {
     /// Wait reason that blocks every action on a subject: an action in flight, a pending effect, or a backoff.
     fn blocked_by(&self, subject: &Subject) -> Option<WaitingOn> {
         if let Some(call) = self.state.in_flight.get(subject) {
-            return Some(WaitingOn::InFlight {
-                verb: call.verb.to_owned(),
-            });
+            return Some(WaitingOn::InFlight { verb: call.verb });
         }
         if let Some(expected) = self.state.expectations.get(subject) {
-            let (verb, until) = (expected.verb.to_owned(), expected.until);
+            let (verb, until) = (expected.verb, expected.until);
             return Some(match expected.proof {
                 crate::state::Proof::Relisted(_) => WaitingOn::RelistPending { until },
                 _ => WaitingOn::EffectPending { verb, until },

@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::action::{ActionFailure, Subject};
+use crate::action::{ActionFailure, ActionKind, Subject};
 use crate::desired::Desired;
 use crate::failed_run::FailedRun;
 use crate::ident::{ContainerId, EnvName, ProtocolPort, ResourceName, Revision, ServiceName, SpecHash};
@@ -159,8 +159,8 @@ pub enum Attribution {
 pub struct InFlight {
     /// Environment that the action was planned for.
     pub environment: EnvName,
-    /// Verb of the action.
-    pub verb: &'static str,
+    /// Kind of the action.
+    pub verb: ActionKind,
     /// Time of the submission.
     pub since: Timestamp,
     /// For a start: start time of the newest run at the submission. The watch may report the new run before the call

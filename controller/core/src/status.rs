@@ -7,7 +7,7 @@ use argus_crds::diagnostic::Diagnostic;
 use argus_crds::error::{Code, StructuredError};
 use argus_crds::status::{EnvironmentStatus, Mode, STATUS_VERSION, ServiceStatus};
 
-use crate::action::Subject;
+use crate::action::{ActionProgress, Subject};
 use crate::connectivity::CheckResults;
 use crate::desired::Accepted;
 use crate::ident::{EnvName, ProtocolPort};
@@ -78,8 +78,8 @@ pub struct StatusInput<'a> {
     pub history: &'a EnvHistory,
     /// Host ports that the engine refused recently, with their owners.
     pub refused: &'a BTreeMap<ProtocolPort, RefusedPort>,
-    /// Last output line of each pull and build in progress.
-    pub progress: &'a BTreeMap<Subject, String>,
+    /// Progress of each pull and build.
+    pub progress: &'a BTreeMap<Subject, ActionProgress>,
     /// Last preflight snapshot; `None` without a preflight task.
     pub preflight: Option<&'a PreflightSnapshot>,
     /// Last connectivity check of every environment.

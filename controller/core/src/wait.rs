@@ -4,7 +4,7 @@ use argus_crds::error::Code;
 use argus_crds::status::CheckName;
 use serde::{Deserialize, Serialize};
 
-use crate::action::{ActionFailure, Subject};
+use crate::action::{ActionFailure, ActionKind, Subject};
 use crate::desired::Condition;
 use crate::ident::{EnvName, ProtocolPort, ResourceName, ServiceName};
 use crate::lease::{ControllerLease, ControllerLeases};
@@ -64,15 +64,17 @@ pub enum WaitingOn {
         /// Time of the next check; `None` until the lease of that controller ends.
         until: Option<Timestamp>,
     },
-    /// An action on the subject is in flight, or the watch inspects its container (verb `inspect`).
+    /// An action on the subject is in flight.
     InFlight {
-        /// Verb of the action.
-        verb: String,
+        /// Kind of the action.
+        verb: ActionKind,
     },
+    /// The watch inspects the container of the subject.
+    Inspection,
     /// An action finished and its effect is not observed yet.
     EffectPending {
-        /// Verb of the action.
-        verb: String,
+        /// Kind of the action.
+        verb: ActionKind,
         /// Deadline of the expectation.
         until: Timestamp,
     },
@@ -298,6 +300,7 @@ impl WaitingOn {
             | Self::Safe { .. }
             | Self::ControllerLease
             | Self::InFlight { .. }
+            | Self::Inspection
             | Self::Dependency { .. }
             | Self::Image { .. }
             | Self::Network

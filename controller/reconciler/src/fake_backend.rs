@@ -88,7 +88,7 @@ impl Backend for FakeBackend {
         let now = self.in_flight.fetch_add(1, Ordering::SeqCst) + 1;
         self.max_in_flight.fetch_max(now, Ordering::SeqCst);
         self.actions.fetch_add(1, Ordering::SeqCst);
-        progress.report_line("started");
+        progress.report_step("started".to_owned().into());
         let reply = self
             .replies
             .get(action.verb())
@@ -99,7 +99,7 @@ impl Backend for FakeBackend {
             FakeReply::Never => std::future::pending().await,
             FakeReply::Panic => panic!("no way"),
         }
-        progress.report_line("ended");
+        progress.report_step("ended".to_owned().into());
         self.in_flight.fetch_sub(1, Ordering::SeqCst);
         Ok(Done::Applied)
     }

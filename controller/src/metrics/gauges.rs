@@ -162,7 +162,7 @@ impl GaugeSet {
             self.in_flight.with_label_values(&[verb]);
         }
         for action in snapshot.state.in_flight.values() {
-            self.in_flight.with_label_values(&[action.verb]).inc();
+            self.in_flight.with_label_values(&[action.verb.as_str()]).inc();
         }
         for (env, plan) in snapshot.plans.iter() {
             for wait in &plan.waits {

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
+use argus_core::action::ActionKind;
 use argus_core::ident::EnvName;
 use argus_core::journal::{Entry, Event, JOURNAL_VERSION, Outcome, Record};
 use argus_core::plan::ControllerIdentity;
@@ -401,7 +402,7 @@ fn records_are_counted_until_the_environment_is_gone() {
         Entry::Result {
             of: 1,
             environment: None,
-            verb: "start-container".to_owned(),
+            verb: ActionKind::StartContainer,
             outcome: Outcome::Failed,
             code: None,
             ms: 250,

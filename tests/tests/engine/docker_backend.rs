@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use argus_backend::{Backend, LogQuery, Progress};
-use argus_core::action::{Action, Binding, ContainerSpec};
+use argus_core::action::{Action, ActionProgress, Binding, ContainerSpec};
 use argus_core::desired::{Build, ContainerLimits, Mount};
 use argus_core::ident::{ContainerId, Hash, NetworkId, Protocol, ProtocolPort, ResourceName};
 use argus_core::observed::{Container, ContainerState, Store, WatchEvent};
@@ -764,11 +764,11 @@ fn refusals_name_their_cause() {
 struct Received(Mutex<Vec<String>>);
 
 impl Progress for Received {
-    fn report_line(&self, line: &str) {
-        self.0.lock().expect("a list").push(line.to_owned());
+    fn report_step(&self, progress: ActionProgress) {
+        self.0.lock().expect("a list").push(progress.line);
     }
 
-    fn report_status(&self, _line: &str) {}
+    fn report_status(&self, _progress: ActionProgress) {}
 }
 
 #[test]

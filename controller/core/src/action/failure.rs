@@ -5,6 +5,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
+use super::ActionKind;
 use crate::backoff::{self, Growth};
 use crate::outcome::ActionError;
 use crate::time::Timestamp;
@@ -13,8 +14,8 @@ use crate::time::Timestamp;
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ActionFailure {
-    /// Verb of the action.
-    pub verb: String,
+    /// Kind of the action.
+    pub verb: ActionKind,
     /// Error of the call.
     pub error: ActionError,
     /// Time of the last failure.

@@ -3,9 +3,10 @@
 use serde::{Deserialize, Serialize};
 
 use super::Intent;
-use crate::action::Subject;
+use crate::action::{ActionKind, Subject};
+use crate::effect::{Effect, NewerThan, Observation};
 use crate::ident::{ContainerId, NetworkId};
-use crate::observed::{Container, ContainerState, Store};
+use crate::observed::Store;
 use crate::time::Timestamp;
 
 /// Outcome of an open intent.
@@ -22,152 +23,83 @@ pub enum IntentResolution {
 
 /// Resolves an intent from a completely listed store. Returns the outcome and the observation that shows it.
 pub fn resolve_intent(intent: &Intent, at: Timestamp, store: &Store) -> (IntentResolution, String) {
-    let action = &intent.action;
-    let name = action.name.as_deref().unwrap_or_default();
-    let container = action.id.as_deref().and_then(|id| find_container(store, id));
-    match action.verb.as_str() {
-        "create-network" => expect_present(network(store, intent, name).map(str::to_owned), "network", name),
-        "create-volume" => expect_present(
-            store.volume(name).map(|volume| volume.name.clone()),
-            "volume",
-            name,
-        ),
-        "create-container" => expect_present(created_container(store, intent, name), "container", name),
-        "remove-network" => {
-            let id = action.id.as_deref().and_then(|id| NetworkId::new(id).ok());
-            expect_absent(id.is_some_and(|id| store.network(&id).is_some()), "network", name)
-        }
-        "remove-volume" => expect_absent(store.volume(name).is_some(), "volume", name),
-        "remove-container" => expect_absent(container.is_some(), "container", name),
-        "start-container" => check_container(
-            container,
-            |container| has_run_since(container, at),
-            "ran since",
-            "has not run since",
-        ),
-        "stop-container" => match container {
-            None => (IntentResolution::Done, "the container is gone".to_owned()),
-            container => check_container(
-                container,
-                |container| !container.state.is_up(),
-                "is stopped",
-                "still runs",
-            ),
-        },
-        "unpause-container" => check_container(
-            container,
-            |container| container.state != ContainerState::Paused,
-            "is not paused",
-            "is still paused",
-        ),
-        "rename-container" => check_container(
-            container,
-            |container| container.name == name,
-            "has its new name",
-            "has its old name",
-        ),
-        "connect-network" => check_container(
-            container,
-            |container| is_attached(container, action.network.as_deref()),
-            "is attached",
-            "is not attached",
-        ),
-        "disconnect-network" => match container {
-            None => (IntentResolution::Done, "the container is gone".to_owned()),
-            container => check_container(
-                container,
-                |container| !is_attached(container, action.network.as_deref()),
-                "is detached",
-                "is still attached",
-            ),
-        },
-        // These are pulls, builds, and verbs of another version.
-        _ => (
+    let Some(effect) = effect_of(intent, at) else {
+        return (
             IntentResolution::Repeat,
             "its effect is not observable, and a repetition is harmless".to_owned(),
-        ),
-    }
-}
-
-fn find_container<'w>(store: &'w Store, id: &str) -> Option<&'w Container> {
-    let by_id = ContainerId::new(id).ok().and_then(|id| store.container(&id));
-    by_id
-        .or_else(|| store.containers().find(|container| container.name == id))
-        .map(AsRef::as_ref)
-}
-
-/// Id of this service's container with this name, regardless of its creator: the planner adopts it.
-fn created_container(store: &Store, intent: &Intent, name: &str) -> Option<String> {
-    let Subject::Service { environment, service } = &intent.subject else {
-        return None;
+        );
     };
-    let seen = store.of(environment)?;
-    let mut mine = seen
-        .containers
-        .values()
-        .filter(|container| container.is_of(service));
-    mine.find(|container| container.name == name)
-        .map(|container| container.id.to_string())
+    let observation = effect.observe(store);
+    let resolution = match observation {
+        Observation::Observed => IntentResolution::Done,
+        Observation::NotObserved | Observation::ContainerGone => IntentResolution::NotApplied,
+    };
+    (resolution, describe(&effect, observation))
 }
 
-fn network<'w>(store: &'w Store, intent: &Intent, name: &str) -> Option<&'w str> {
-    let seen = store.of(intent.environment.as_ref()?)?;
-    let mut networks = seen.networks.values();
-    networks
-        .find(|network| network.name == name)
-        .map(|network| network.id.as_str())
+/// Effect of an intent; `None` if its action has no observable effect or is of another version.
+fn effect_of(intent: &Intent, at: Timestamp) -> Option<Effect> {
+    let action = &intent.action;
+    let name = || action.name.clone().unwrap_or_default();
+    let network = || action.network.clone().unwrap_or_default();
+    let container = || ContainerId::new(action.id.clone()?).ok();
+    Some(match action.verb {
+        ActionKind::CreateNetwork => Effect::EnvironmentNetworkPresent {
+            environment: intent.environment.clone()?,
+            name: name(),
+        },
+        ActionKind::RemoveNetwork => Effect::NetworkAbsent(NetworkId::new(action.id.clone()?).ok()?),
+        ActionKind::CreateVolume => Effect::VolumePresent(name()),
+        ActionKind::RemoveVolume => Effect::VolumeAbsent(name()),
+        ActionKind::CreateContainer => {
+            let Subject::Service { environment, service } = &intent.subject else {
+                return None;
+            };
+            Effect::ServiceContainerPresent {
+                environment: environment.clone(),
+                service: service.clone(),
+                name: name(),
+            }
+        }
+        ActionKind::StartContainer => Effect::Started(container()?, NewerThan::Intent(at)),
+        ActionKind::StopContainer => Effect::Stopped(container()?),
+        ActionKind::UnpauseContainer => Effect::Unpaused(container()?),
+        ActionKind::RenameContainer => Effect::Named(container()?, name()),
+        ActionKind::RemoveContainer => Effect::ContainerAbsent(container()?),
+        ActionKind::ConnectNetwork => Effect::Attached(container()?, network()),
+        ActionKind::DisconnectNetwork => Effect::Detached {
+            container: action.id.clone()?,
+            network: network(),
+        },
+        ActionKind::PullImage
+        | ActionKind::BuildImage
+        | ActionKind::CollectEvidence
+        | ActionKind::CopyFile
+        | ActionKind::Other => return None,
+    })
 }
 
-fn has_run_since(container: &Container, at: Timestamp) -> bool {
-    let started = container.inspect.as_ref().and_then(|info| info.started_at);
-    container.state.is_up() || started.is_some_and(|started| started >= at)
-}
-
-fn is_attached(container: &Container, network: Option<&str>) -> bool {
-    let network = network.unwrap_or_default();
-    container
-        .networks
-        .iter()
-        .any(|(name, at)| name == network || at.network.as_ref().is_some_and(|id| id.as_str() == network))
-}
-
-fn expect_present(found: Option<String>, kind: &str, name: &str) -> (IntentResolution, String) {
-    match found {
-        Some(id) => (IntentResolution::Done, format!("{kind} `{name}` exists as {id}")),
-        None => (
-            IntentResolution::NotApplied,
-            format!("{kind} `{name}` does not exist"),
-        ),
-    }
-}
-
-fn expect_absent(is_present: bool, kind: &str, name: &str) -> (IntentResolution, String) {
-    if is_present {
-        (
-            IntentResolution::NotApplied,
-            format!("{kind} `{name}` still exists"),
-        )
-    } else {
-        (IntentResolution::Done, format!("{kind} `{name}` does not exist"))
-    }
-}
-
-fn check_container(
-    container: Option<&Container>,
-    is_done: impl Fn(&Container) -> bool,
-    done: &str,
-    not_done: &str,
-) -> (IntentResolution, String) {
-    match container {
-        None => (IntentResolution::NotApplied, "the container is gone".to_owned()),
-        Some(container) if is_done(container) => (
-            IntentResolution::Done,
-            format!("container `{}` {done}", container.name),
-        ),
-        Some(container) => (
-            IntentResolution::NotApplied,
-            format!("container `{}` {not_done}", container.name),
-        ),
+fn describe(effect: &Effect, observation: Observation) -> String {
+    let observed = observation == Observation::Observed;
+    let say = |object: String, yes: &str, no: &str| format!("{object} {}", if observed { yes } else { no });
+    let container = |id: &str| format!("container `{id}`");
+    let (exists, absent) = ("exists", "does not exist");
+    match effect {
+        _ if observation == Observation::ContainerGone => "the container is gone".to_owned(),
+        Effect::ContainerPresent(id) => say(container(id.as_str()), exists, absent),
+        Effect::ServiceContainerPresent { name, .. } => say(container(name), exists, absent),
+        Effect::Started(id, _) => say(container(id.as_str()), "ran since", "has not run since"),
+        Effect::Stopped(id) => say(container(id.as_str()), "does not run", "still runs"),
+        Effect::Unpaused(id) => say(container(id.as_str()), "is not paused", "is still paused"),
+        Effect::Named(id, _) => say(container(id.as_str()), "has its new name", "has its old name"),
+        Effect::ContainerAbsent(id) => say(container(id.as_str()), absent, "still exists"),
+        Effect::Attached(id, _) => say(container(id.as_str()), "is attached", "is not attached"),
+        Effect::Detached { container: id, .. } => say(container(id), "is not attached", "is still attached"),
+        Effect::NetworkPresent(id) => say(format!("network `{id}`"), exists, absent),
+        Effect::EnvironmentNetworkPresent { name, .. } => say(format!("network `{name}`"), exists, absent),
+        Effect::NetworkAbsent(id) => say(format!("network `{id}`"), absent, "still exists"),
+        Effect::VolumePresent(name) => say(format!("volume `{name}`"), exists, absent),
+        Effect::VolumeAbsent(name) => say(format!("volume `{name}`"), absent, "still exists"),
     }
 }
 
@@ -180,7 +112,7 @@ mod tests {
     use crate::ident::{EnvName, ServiceName};
     use crate::journal::ActionRecord;
     use crate::labels;
-    use crate::observed::{Object, WatchEvent};
+    use crate::observed::{Container, ContainerState, Object, WatchEvent};
 
     fn store(state: ContainerState) -> Store {
         let labels = [
@@ -217,7 +149,7 @@ mod tests {
                 service: ServiceName::new("api").unwrap(),
             },
             action: ActionRecord {
-                verb: verb.to_owned(),
+                verb: serde_json::from_value(verb.into()).unwrap(),
                 id: Some(id.to_owned()),
                 name: Some(name.to_owned()),
                 ..ActionRecord::default()

@@ -237,9 +237,7 @@ fn plan_container_removal(
         ),
         state if state.is_up() => match stop_grace_of(input, container) {
             Some(grace) => Decision::Do(Action::StopContainer { id, grace }, cause),
-            None => Decision::Wait(WaitingOn::InFlight {
-                verb: "inspect".to_owned(),
-            }),
+            None => Decision::Wait(WaitingOn::Inspection),
         },
         _ => Decision::Do(
             Action::RemoveContainer {

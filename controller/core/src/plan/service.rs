@@ -89,7 +89,7 @@ impl ServicePlanner<'_> {
         if let Some(action) = run::collect_evidence(self) {
             return match self.input.backoff_of(&self.subject) {
                 // Nothing else happens to the container before.
-                Some(WaitingOn::Retry { until, failure }) if failure.verb == action.verb() => {
+                Some(WaitingOn::Retry { until, failure }) if failure.verb == action.kind() => {
                     Decision::Wait(WaitingOn::Retry { until, failure })
                 }
                 Some(_) | None => Decision::Do(action, Cause::Failed),
@@ -114,7 +114,7 @@ impl ServicePlanner<'_> {
         match (decision, self.input.backoff_of(&self.subject)) {
             // Another action may resolve what one action cannot: a paused container cannot be started, but it can be unpaused.
             (Decision::Do(action, cause), Some(WaitingOn::Failed { failure }))
-                if failure.verb != action.verb() =>
+                if failure.verb != action.kind() =>
             {
                 Decision::Do(action, cause)
             }

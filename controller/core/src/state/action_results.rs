@@ -1,6 +1,7 @@
 //! Folds submitted and finished actions into the planner state.
 
 use crate::action::{Action, ActionFailure, CallArgs, Cause, Deadlines, Step, Subject};
+use crate::effect::Effect;
 use crate::ident::EnvName;
 use crate::observed::{Observed, Store};
 use crate::outcome::{ActionError, Done, Evidence};
@@ -20,7 +21,7 @@ impl PlannerState {
         }
         let call = InFlight {
             environment: env.clone(),
-            verb: step.action.verb(),
+            verb: step.action.kind(),
             since: now,
             run_before: self.run_before(step, observed),
         };
@@ -67,11 +68,11 @@ impl PlannerState {
         if step.action.needs_disk_space() {
             self.disk_full = None;
         }
-        if let Some(proof) = Proof::of(&step.action, done, run_before)
+        if let Some(proof) = Effect::of(&step.action, done, run_before).map(Proof::Effect)
             && !proof.is_seen(store)
         {
             let expectation = Expectation {
-                verb: step.action.verb(),
+                verb: step.action.kind(),
                 proof,
                 until: now + EFFECT_WITHIN,
             };
@@ -171,7 +172,7 @@ impl PlannerState {
         }
         if let Action::CollectEvidence { number, .. } = &step.action {
             let tried = self.action_failures.get(&step.subject);
-            let tried = tried.filter(|failure| failure.verb == step.action.verb());
+            let tried = tried.filter(|failure| failure.verb == step.action.kind());
             if observed_state_after(error) == ObservedStateAfterFailure::Unknown
                 && tried.map_or(1, |failure| failure.attempts + 1) < EVIDENCE_TRIES
             {
@@ -230,7 +231,7 @@ impl PlannerState {
         }
         if observed_state_after(error) != ObservedStateAfterFailure::Unchanged {
             let expectation = Expectation {
-                verb: step.action.verb(),
+                verb: step.action.kind(),
                 proof: Proof::Relisted(store.lists_started()),
                 until: now + RELIST_WITHIN,
             };
@@ -264,7 +265,7 @@ impl PlannerState {
     ) {
         let known = self.action_failures.get(subject);
         let failure = ActionFailure {
-            verb: step.action.verb().to_owned(),
+            verb: step.action.kind(),
             error,
             at: now,
             attempts: known.map_or(0, |failure| failure.attempts) + 1,

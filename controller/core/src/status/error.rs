@@ -161,6 +161,7 @@ fn error_behind(
         | WaitingOn::Safe { .. }
         | WaitingOn::ControllerLease
         | WaitingOn::InFlight { .. }
+        | WaitingOn::Inspection
         | WaitingOn::EffectPending { .. }
         | WaitingOn::RelistPending { .. }
         | WaitingOn::Dependency { .. }
@@ -223,6 +224,7 @@ pub(super) fn code_of_wait(on: &WaitingOn) -> Option<Code> {
         | WaitingOn::RampUp { .. }
         | WaitingOn::ControllerLease
         | WaitingOn::InFlight { .. }
+        | WaitingOn::Inspection
         | WaitingOn::EffectPending { .. }
         | WaitingOn::RelistPending { .. }
         | WaitingOn::Dependency { .. }

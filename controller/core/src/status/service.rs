@@ -3,9 +3,12 @@
 use std::collections::BTreeSet;
 
 use argus_crds::error::{Code, Severity, StructuredError};
-use argus_crds::status::{Health, ServiceRole, ServiceState, ServiceStatus, WaitingOn as WaitStatus};
+use argus_crds::status::{
+    Health, ImageAction, ImageProgress as ImageProgressStatus, ServiceRole, ServiceState, ServiceStatus,
+    WaitingOn as WaitStatus,
+};
 
-use crate::action::{Step, Subject};
+use crate::action::{ActionKind, ActionProgress, Step, Subject};
 use crate::desired::{ProbeKind, Role, Service};
 use crate::ident::ServiceName;
 use crate::labels;
@@ -38,9 +41,9 @@ pub(super) struct RowInputs<'a> {
 /// Action on an image in progress, or the wait of the image.
 #[derive(Clone, Copy)]
 pub(super) struct ImageProgress<'a> {
-    pub(super) verb: Option<&'a str>,
+    pub(super) action: Option<ActionKind>,
     pub(super) wait: Option<&'a WaitingOn>,
-    progress: Option<&'a str>,
+    progress: Option<&'a ActionProgress>,
 }
 
 /// Rows of all desired services, and of services whose containers still exist.
@@ -160,7 +163,7 @@ fn row_inputs<'a>(input: &StatusInput<'a>, name: &ServiceName) -> RowInputs<'a> 
         wait: input.plan.and_then(|plan| wait_of(plan, &subject)),
         image: desired.map_or(
             ImageProgress {
-                verb: None,
+                action: None,
                 wait: None,
                 progress: None,
             },
@@ -184,7 +187,7 @@ fn image_progress<'a>(input: &StatusInput<'a>, service: &Service) -> ImageProgre
     let matches = |subject: &Subject| matches!(subject, Subject::Image { key: of } if *of == key);
     let Some(plan) = input.plan else {
         return ImageProgress {
-            verb: None,
+            action: None,
             wait: None,
             progress: None,
         };
@@ -196,17 +199,17 @@ fn image_progress<'a>(input: &StatusInput<'a>, service: &Service) -> ImageProgre
         .find(|wait| matches(&wait.subject))
         .map(|wait| &wait.on);
     let waited = match wait {
-        Some(WaitingOn::InFlight { verb } | WaitingOn::EffectPending { verb, .. }) => Some(verb.as_str()),
+        Some(WaitingOn::InFlight { verb } | WaitingOn::EffectPending { verb, .. }) => Some(*verb),
         Some(_) | None => None,
     };
     ImageProgress {
-        verb: step.map(|step| step.action.verb()).or(waited),
+        action: step.map(|step| step.action.kind()).or(waited),
         wait,
         progress: input
             .progress
             .iter()
             .find(|(subject, _)| matches(subject))
-            .map(|(_, line)| line.as_str()),
+            .map(|(_, progress)| progress),
     }
 }
 
@@ -262,7 +265,7 @@ fn waiting_on(input: &StatusInput<'_>, facts: &RowInputs<'_>, state: ServiceStat
         });
     }
     if let Some(step) = facts.step {
-        let message = format!("{} ({})", action_message(step.action.verb()), step.cause);
+        let message = format!("{} ({})", action_message(step.action.kind()), step.cause);
         return Some(WaitStatus {
             reason: "ActionInFlight".to_owned(),
             message,
@@ -286,22 +289,30 @@ fn waiting_on(input: &StatusInput<'_>, facts: &RowInputs<'_>, state: ServiceStat
     Some(describe_wait(&on))
 }
 
-fn image_wait(progress_of_image: &ImageProgress<'_>, reference: &str, on: &WaitingOn) -> WaitStatus {
-    let progress = progress_of_image
-        .progress
-        .map_or_else(String::new, |line| format!(": {}", one_line(line)));
-    let action_message = match progress_of_image.verb {
-        Some("pull-image") => format!("image `{reference}` is being pulled{progress}"),
-        Some("build-image") => format!("image `{reference}` is being built{progress}"),
-        Some(_) | None => {
-            return progress_of_image
-                .wait
-                .map_or_else(|| describe_wait(on), describe_wait);
-        }
+fn image_wait(image: &ImageProgress<'_>, reference: &str, on: &WaitingOn) -> WaitStatus {
+    let (action, verb) = match image.action {
+        Some(ActionKind::PullImage) => (ImageAction::Pull, "pulled"),
+        Some(ActionKind::BuildImage) => (ImageAction::Build, "built"),
+        Some(_) | None => return image.wait.map_or_else(|| describe_wait(on), describe_wait),
+    };
+    let progress = image.progress.cloned().unwrap_or_default();
+    let line = one_line(&progress.line);
+    let details = if line.is_empty() {
+        String::new()
+    } else {
+        format!(": {line}")
     };
     WaitStatus {
         reason: "ImageNotPresent".to_owned(),
-        message: action_message,
+        message: format!("image `{reference}` is being {verb}{details}"),
+        image: Some(ImageProgressStatus {
+            reference: reference.to_owned(),
+            action,
+            layers: progress.layers,
+            bytes: progress.bytes,
+            steps: progress.steps,
+            line,
+        }),
         ..WaitStatus::default()
     }
 }

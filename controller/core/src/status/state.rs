@@ -2,6 +2,7 @@
 
 use argus_crds::status::{Health, ServiceState};
 
+use crate::action::ActionKind;
 use crate::observed::{Container, ContainerState};
 use crate::wait::WaitingOn;
 
@@ -33,21 +34,21 @@ pub(super) fn service_state(input: &StatusInput<'_>, row: &RowInputs<'_>) -> Ser
     }
 }
 
-/// Verb of the action in progress.
-fn verb<'a>(row: &RowInputs<'a>) -> Option<&'a str> {
+/// Kind of the action in progress.
+fn action_kind(row: &RowInputs<'_>) -> Option<ActionKind> {
     let waited = match row.wait {
-        Some(WaitingOn::InFlight { verb } | WaitingOn::EffectPending { verb, .. }) => Some(verb.as_str()),
+        Some(WaitingOn::InFlight { verb } | WaitingOn::EffectPending { verb, .. }) => Some(*verb),
         Some(_) | None => None,
     };
-    row.step.map(|step| step.action.verb()).or(waited)
+    row.step.map(|step| step.action.kind()).or(waited)
 }
 
 fn state_without_container(input: &StatusInput<'_>, row: &RowInputs<'_>) -> ServiceState {
-    match (verb(row), row.image.verb) {
-        (Some("create-container"), _) => ServiceState::Creating,
-        (Some("start-container"), _) => ServiceState::Starting,
-        (_, Some("pull-image")) => ServiceState::Pulling,
-        (_, Some("build-image")) => ServiceState::Building,
+    match (action_kind(row), row.image.action) {
+        (Some(ActionKind::CreateContainer), _) => ServiceState::Creating,
+        (Some(ActionKind::StartContainer), _) => ServiceState::Starting,
+        (_, Some(ActionKind::PullImage)) => ServiceState::Pulling,
+        (_, Some(ActionKind::BuildImage)) => ServiceState::Building,
         _ if !input.engine.synced => ServiceState::Unknown,
         _ => ServiceState::Waiting,
     }
@@ -65,11 +66,11 @@ fn state_of_container(row: &RowInputs<'_>, container: &Container) -> ServiceStat
 }
 
 fn created_state(row: &RowInputs<'_>) -> ServiceState {
-    match (verb(row), row.image.verb) {
-        (Some("start-container"), _) => ServiceState::Starting,
+    match (action_kind(row), row.image.action) {
+        (Some(ActionKind::StartContainer), _) => ServiceState::Starting,
         (Some(_), _) => ServiceState::Creating,
-        (None, Some("pull-image")) => ServiceState::Pulling,
-        (None, Some("build-image")) => ServiceState::Building,
+        (None, Some(ActionKind::PullImage)) => ServiceState::Pulling,
+        (None, Some(ActionKind::BuildImage)) => ServiceState::Building,
         (None, _) => ServiceState::Waiting,
     }
 }
@@ -80,9 +81,9 @@ fn running_state(row: &RowInputs<'_>) -> ServiceState {
         Health::Healthy | Health::None => true,
         Health::Unknown | Health::Starting | Health::Unhealthy => false,
     };
-    match (verb(row), row.wait) {
-        (Some("stop-container" | "remove-container"), _) => ServiceState::Stopping,
-        (Some("start-container"), _) | (_, Some(WaitingOn::Probe)) => ServiceState::Starting,
+    match (action_kind(row), row.wait) {
+        (Some(ActionKind::StopContainer | ActionKind::RemoveContainer), _) => ServiceState::Stopping,
+        (Some(ActionKind::StartContainer), _) | (_, Some(WaitingOn::Probe)) => ServiceState::Starting,
         (None, None | Some(WaitingOn::Engine { .. } | WaitingOn::Safe { .. }))
             if row.current && is_healthy && !one_shot =>
         {
@@ -94,9 +95,11 @@ fn running_state(row: &RowInputs<'_>) -> ServiceState {
 
 fn ended_state(row: &RowInputs<'_>) -> ServiceState {
     let has_failed = row.history.is_some_and(|history| !history.failures.is_empty());
-    match (verb(row), row.wait) {
-        (Some("remove-container" | "stop-container"), _) if !row.current => ServiceState::Stopping,
-        (Some("start-container"), _) if !has_failed => ServiceState::Starting,
+    match (action_kind(row), row.wait) {
+        (Some(ActionKind::RemoveContainer | ActionKind::StopContainer), _) if !row.current => {
+            ServiceState::Stopping
+        }
+        (Some(ActionKind::StartContainer), _) if !has_failed => ServiceState::Starting,
         (_, Some(WaitingOn::Backoff { .. } | WaitingOn::RateLimited { .. })) | (Some(_), _) => {
             ServiceState::Restarting
         }

@@ -9,7 +9,7 @@ use argus_crds::diagnostic::{Diagnostic, Location};
 use argus_crds::error::{Code, Severity};
 use argus_crds::status::{EnvironmentStatus, Mode, Phase, PreflightOverall, ServiceState, Truth};
 
-use crate::action::{Action, ActionFailure, Cause, Step, Subject};
+use crate::action::{Action, ActionFailure, ActionKind, ActionProgress, Amount, Cause, Step, Subject};
 use crate::backoff::Growth;
 use crate::desired::PreflightSettings;
 use crate::desired::{
@@ -104,7 +104,7 @@ struct Shop {
     health: HealthStates,
     history: EnvHistory,
     refused: BTreeMap<ProtocolPort, RefusedPort>,
-    progress: BTreeMap<Subject, String>,
+    progress: BTreeMap<Subject, ActionProgress>,
     previous: Option<EnvironmentStatus>,
     requests: UserRequests,
     breakers: BreakerRegistry,
@@ -343,9 +343,9 @@ impl Shop {
         status
     }
 
-    fn failure(verb: &str, error: ActionError) -> ActionFailure {
+    fn failure(verb: ActionKind, error: ActionError) -> ActionFailure {
         ActionFailure {
-            verb: verb.to_owned(),
+            verb,
             error,
             at: NOW,
             attempts: 2,
@@ -423,14 +423,18 @@ fn image_pull_is_reported() {
     shop.add_image_wait(
         "db:1",
         WaitingOn::InFlight {
-            verb: "pull-image".to_owned(),
+            verb: ActionKind::PullImage,
         },
     );
     shop.progress.insert(
         Subject::Image {
             key: "db:1".to_owned(),
         },
-        "layer 3/7 12.1 MB of 40 MB".to_owned(),
+        ActionProgress {
+            line: "layer 3/7 12.1 MB of 40 MB".to_owned(),
+            layers: Some(Amount { done: 3, total: 7 }),
+            ..ActionProgress::default()
+        },
     );
     let status = shop.status();
     assert_eq!(status.phase, Phase::Progressing);
@@ -622,83 +626,95 @@ fn every_failed_call_has_its_code() {
         log: "Step 2/5".to_owned(),
     };
     let cases = [
-        ("start-container", refusal(PortOwner::Unknown), Code::PortConflict),
         (
-            "start-container",
+            ActionKind::StartContainer,
+            refusal(PortOwner::Unknown),
+            Code::PortConflict,
+        ),
+        (
+            ActionKind::StartContainer,
             refusal(PortOwner::StaleAllocation),
             Code::PortStaleAllocation,
         ),
         (
-            "create-container",
+            ActionKind::CreateContainer,
             ActionError::NameTaken { holder: text() },
             Code::NameConflict,
         ),
-        ("create-container", ActionError::ImageMissing, Code::ImageNotFound),
         (
-            "pull-image",
+            ActionKind::CreateContainer,
+            ActionError::ImageMissing,
+            Code::ImageNotFound,
+        ),
+        (
+            ActionKind::PullImage,
             ActionError::ImageNotFound(text()),
             Code::ImageNotFound,
         ),
         (
-            "pull-image",
+            ActionKind::PullImage,
             ActionError::AuthRequired(text()),
             Code::AuthRequired,
         ),
-        ("pull-image", limited, Code::RegistryRateLimited),
+        (ActionKind::PullImage, limited, Code::RegistryRateLimited),
         (
-            "pull-image",
+            ActionKind::PullImage,
             ActionError::PullFailed(text()),
             Code::ImagePullFailed,
         ),
-        ("build-image", built, Code::BuildFailed),
+        (ActionKind::BuildImage, built, Code::BuildFailed),
         (
-            "start-container",
+            ActionKind::StartContainer,
             ActionError::EntrypointNotFound(text()),
             Code::EntrypointNotFound,
         ),
         (
-            "start-container",
+            ActionKind::StartContainer,
             ActionError::BadMount(text()),
             Code::ContainerStartFailed,
         ),
         (
-            "start-container",
+            ActionKind::StartContainer,
             ActionError::StartFailed(text()),
             Code::ContainerStartFailed,
         ),
         (
-            "create-container",
+            ActionKind::CreateContainer,
             ActionError::Rejected(text()),
             Code::ContainerStartFailed,
         ),
         (
-            "create-container",
+            ActionKind::CreateContainer,
             ActionError::DiskFull(text()),
             Code::DiskSpaceLow,
         ),
         (
-            "create-network",
+            ActionKind::CreateNetwork,
             ActionError::PoolExhausted(text()),
             Code::NetworkPoolExhausted,
         ),
         (
-            "remove-network",
+            ActionKind::RemoveNetwork,
             ActionError::NetworkInUse(text()),
             Code::NetworkStuck,
         ),
         (
-            "remove-container",
+            ActionKind::RemoveContainer,
             ActionError::Rejected(text()),
             Code::CleanupFailed,
         ),
         (
-            "start-container",
+            ActionKind::StartContainer,
             ActionError::Unreachable(text()),
             Code::DockerUnavailable,
         ),
-        ("start-container", ActionError::TimedOut(text()), Code::Timeout),
         (
-            "start-container",
+            ActionKind::StartContainer,
+            ActionError::TimedOut(text()),
+            Code::Timeout,
+        ),
+        (
+            ActionKind::StartContainer,
             ActionError::ConnectionLost(text()),
             Code::ConnectionLost,
         ),
@@ -716,7 +732,7 @@ fn every_failed_call_has_its_code() {
         assert_eq!(reported.code, code, "{error:?}");
         assert_eq!(
             (reported.service.as_deref(), reported.stage.as_deref()),
-            (Some("db"), Some(verb))
+            (Some("db"), Some(verb.as_str()))
         );
         assert_eq!(status.errors, [reported]);
         assert_eq!(condition(&status, "Blocked"), Truth::True);
@@ -780,7 +796,10 @@ fn failed_replacement_keeps_the_old_container_running() {
             reference: "db:1".to_owned(),
         },
     );
-    let failure = Shop::failure("pull-image", ActionError::ImageNotFound("db:1".to_owned()));
+    let failure = Shop::failure(
+        ActionKind::PullImage,
+        ActionError::ImageNotFound("db:1".to_owned()),
+    );
     shop.add_image_wait("db:1", WaitingOn::Failed { failure });
     let status = shop.status();
     assert_eq!(status.services[0].state, ServiceState::Running);
@@ -848,7 +867,7 @@ fn running_recoverable_service_is_not_given_up() {
         services.get_mut(&name("web")).unwrap().criticality = Criticality::Recoverable;
         let reference = services[&name("web")].image.reference().to_owned();
         shop.add_wait("web", WaitingOn::Image { reference });
-        let failure = Shop::failure("pull-image", ActionError::ImageNotFound(key.to_owned()));
+        let failure = Shop::failure(ActionKind::PullImage, ActionError::ImageNotFound(key.to_owned()));
         shop.add_image_wait(key, WaitingOn::Failed { failure });
         if is_old_running {
             shop.is("web", "old", ContainerState::Running);
@@ -929,7 +948,10 @@ fn status_contains_no_secret_from_any_source() {
     db.env_vars.insert("DB_PASSWORD".into(), "hunter-two".into());
     db.image = Image::Named("swordfish/db:1".to_owned());
     let secret_text = "no swordfish for hunter-two in `shop-db`";
-    let failure = Shop::failure("create-container", ActionError::Rejected(secret_text.to_owned()));
+    let failure = Shop::failure(
+        ActionKind::CreateContainer,
+        ActionError::Rejected(secret_text.to_owned()),
+    );
     shop.add_wait("db", WaitingOn::Failed { failure });
     let mut failed_run = FailedRun::of(ContainerId::new("c-web").unwrap(), NOW);
     failed_run.exit_code = 1;
@@ -1025,7 +1047,7 @@ fn failed_write_on_a_full_disk_reports_the_usage() {
     let mut shop = Shop::new();
     shop.preflight = Some(snapshot_with_free_space(7));
     let failure = Shop::failure(
-        "create-container",
+        ActionKind::CreateContainer,
         ActionError::DiskFull("no space left on device".to_owned()),
     );
     let until = NOW + Duration::from_secs(10);
@@ -1151,7 +1173,7 @@ fn reported_retry_after(mut shop: Shop, code: Code) -> Option<u64> {
 fn retryable_errors_report_their_next_attempt() {
     // The failure is 7 s after the start, and the waits end 9.5 s after the start.
     let until = NOW + Duration::from_millis(9_500);
-    let retry = |verb: &str, error| WaitingOn::Retry {
+    let retry = |verb: ActionKind, error| WaitingOn::Retry {
         until,
         failure: Shop::failure(verb, error),
     };
@@ -1187,49 +1209,53 @@ fn retryable_errors_report_their_next_attempt() {
             Code::PortExhaustion,
             10,
         ),
-        (retry("pull-image", limited), Code::RegistryRateLimited, 10),
         (
-            retry("pull-image", ActionError::PullFailed(text())),
+            retry(ActionKind::PullImage, limited),
+            Code::RegistryRateLimited,
+            10,
+        ),
+        (
+            retry(ActionKind::PullImage, ActionError::PullFailed(text())),
             Code::ImagePullFailed,
             10,
         ),
         (
-            retry("create-container", ActionError::DiskFull(text())),
+            retry(ActionKind::CreateContainer, ActionError::DiskFull(text())),
             Code::DiskSpaceLow,
             10,
         ),
         (
-            retry("create-network", ActionError::PoolExhausted(text())),
+            retry(ActionKind::CreateNetwork, ActionError::PoolExhausted(text())),
             Code::NetworkPoolExhausted,
             10,
         ),
         (
-            retry("remove-network", ActionError::NetworkInUse(text())),
+            retry(ActionKind::RemoveNetwork, ActionError::NetworkInUse(text())),
             Code::NetworkStuck,
             10,
         ),
         (
-            retry("remove-container", ActionError::Busy(text())),
+            retry(ActionKind::RemoveContainer, ActionError::Busy(text())),
             Code::CleanupFailed,
             10,
         ),
         (
-            retry("start-container", ActionError::StartFailed(text())),
+            retry(ActionKind::StartContainer, ActionError::StartFailed(text())),
             Code::ContainerStartFailed,
             10,
         ),
         (
-            retry("start-container", ActionError::TimedOut(text())),
+            retry(ActionKind::StartContainer, ActionError::TimedOut(text())),
             Code::Timeout,
             10,
         ),
         (
-            retry("start-container", ActionError::ConnectionLost(text())),
+            retry(ActionKind::StartContainer, ActionError::ConnectionLost(text())),
             Code::ConnectionLost,
             10,
         ),
         (
-            retry("start-container", ActionError::Unreachable(text())),
+            retry(ActionKind::StartContainer, ActionError::Unreachable(text())),
             Code::DockerUnavailable,
             10,
         ),

@@ -4,6 +4,7 @@
 
 use argus_crds::status::WaitingOn as WaitStatus;
 
+use crate::action::ActionKind;
 use crate::desired::Condition;
 use crate::outcome::one_line;
 use crate::plan::restart_rate_limit;
@@ -23,6 +24,7 @@ pub fn describe_wait(on: &WaitingOn) -> WaitStatus {
         },
         until: on.until().map(|until| until.to_string()),
         error: code_of_wait(on),
+        image: None,
     }
 }
 
@@ -36,7 +38,7 @@ fn reason(on: &WaitingOn) -> &'static str {
         WaitingOn::ControllerLease => "LeaseNotHeld",
         WaitingOn::LeaseHeldByOther { .. } => "LeaseHeldByOther",
         WaitingOn::Preflight { code: None, .. } => "PreflightPending",
-        WaitingOn::InFlight { .. } => "ActionInFlight",
+        WaitingOn::InFlight { .. } | WaitingOn::Inspection => "ActionInFlight",
         WaitingOn::EffectPending { .. } => "EffectPending",
         WaitingOn::RelistPending { .. } => "RelistPending",
         WaitingOn::Dependency { .. } => "DependencyNotReady",
@@ -95,7 +97,8 @@ fn message(on: &WaitingOn) -> String {
         WaitingOn::LeaseHeldByOther {
             controller: holder, ..
         } => format!("{}, which owns it", controller(holder)),
-        WaitingOn::InFlight { verb } => action_message(verb).to_owned(),
+        WaitingOn::InFlight { verb } => action_message(*verb).to_owned(),
+        WaitingOn::Inspection => "the inspection of its container".to_owned(),
         WaitingOn::EffectPending { verb, .. } => format!("the observation of the effect of `{verb}`"),
         WaitingOn::RelistPending { .. } => {
             "the next full list, because the outcome of a call is unknown".to_owned()
@@ -188,26 +191,26 @@ pub(super) fn controller(holder: &LeaseHolder) -> String {
     )
 }
 
-/// Message for an action in progress, by its verb.
-pub(super) fn action_message(verb: &str) -> &'static str {
-    match verb {
-        "create-network" => "the creation of the network",
-        "remove-network" => "the removal of the network",
-        "create-volume" => "the creation of a volume",
-        "remove-volume" => "the removal of a volume",
-        "pull-image" => "the pull of its image",
-        "build-image" => "the build of its image",
-        "create-container" => "the creation of its container",
-        "start-container" => "the start of its container",
-        "stop-container" => "the stop of its container",
-        "unpause-container" => "the unpausing of its container",
-        "rename-container" => "the renaming of its container",
-        "remove-container" => "the removal of its container",
-        "copy-file" => "the copy of its file into its container",
-        "collect-evidence" => "the collection of its evidence",
-        "connect-network" => "the attachment of its container to the network",
-        "disconnect-network" => "the detachment of its container from a network",
-        _ => "a call on the engine",
+/// Message for an action in progress, by its kind.
+pub(super) fn action_message(kind: ActionKind) -> &'static str {
+    match kind {
+        ActionKind::CreateNetwork => "the creation of the network",
+        ActionKind::RemoveNetwork => "the removal of the network",
+        ActionKind::CreateVolume => "the creation of a volume",
+        ActionKind::RemoveVolume => "the removal of a volume",
+        ActionKind::PullImage => "the pull of its image",
+        ActionKind::BuildImage => "the build of its image",
+        ActionKind::CreateContainer => "the creation of its container",
+        ActionKind::StartContainer => "the start of its container",
+        ActionKind::StopContainer => "the stop of its container",
+        ActionKind::UnpauseContainer => "the unpausing of its container",
+        ActionKind::RenameContainer => "the renaming of its container",
+        ActionKind::RemoveContainer => "the removal of its container",
+        ActionKind::CopyFile => "the copy of its file into its container",
+        ActionKind::CollectEvidence => "the collection of its evidence",
+        ActionKind::ConnectNetwork => "the attachment of its container to the network",
+        ActionKind::DisconnectNetwork => "the detachment of its container from a network",
+        ActionKind::Other => "a call on the engine",
     }
 }
 

@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use argus_backend::Progress;
+use argus_core::action::{ActionProgress, Amount};
 use argus_core::desired::Build;
 use argus_core::outcome::{ActionError, Done};
 use bollard::errors::Error;
@@ -102,6 +103,16 @@ pub(crate) async fn build(
     }
 }
 
+/// Steps before the one that a line such as `Step 3/4 : RUN make` begins.
+fn completed_steps(line: &str) -> Option<Amount> {
+    let (step, total) = line.strip_prefix("Step ")?.split(' ').next()?.split_once('/')?;
+    let step: u64 = step.parse().ok()?;
+    Some(Amount {
+        done: step.saturating_sub(1),
+        total: total.parse().ok()?,
+    })
+}
+
 fn context_error(context: &str, why: &io::Error) -> ActionError {
     ActionError::BuildFailed {
         message: format!("build context `{context}`: {why}"),
@@ -153,7 +164,10 @@ impl Log {
             return;
         }
         if line.starts_with("Step ") {
-            progress.report_line(line);
+            progress.report_step(ActionProgress {
+                steps: completed_steps(line),
+                ..line.to_owned().into()
+            });
         }
         if self.lines.len() == MAX_LOG_LINES {
             self.lines.pop_front();
@@ -257,14 +271,14 @@ mod tests {
     use super::*;
 
     #[derive(Default)]
-    struct Recorder(Mutex<Vec<String>>);
+    struct Recorder(Mutex<Vec<ActionProgress>>);
     impl Progress for Recorder {
-        fn report_line(&self, line: &str) {
-            self.0.lock().unwrap().push(line.to_owned());
+        fn report_step(&self, progress: ActionProgress) {
+            self.0.lock().unwrap().push(progress);
         }
 
-        fn report_status(&self, line: &str) {
-            self.report_line(line);
+        fn report_status(&self, progress: ActionProgress) {
+            self.report_step(progress);
         }
     }
 
@@ -280,9 +294,13 @@ mod tests {
             log.append(&format!("line {n}\n"), &recorder);
         }
         log.append("the end", &recorder);
+        let step = |line: &str, done| ActionProgress {
+            steps: Some(Amount { done, total: 2 }),
+            ..line.to_owned().into()
+        };
         assert_eq!(
             *recorder.0.lock().unwrap(),
-            ["Step 1/2 : FROM x", "Step 2/2 : RUN y"]
+            [step("Step 1/2 : FROM x", 0), step("Step 2/2 : RUN y", 1)]
         );
         let text = log.text();
         assert_eq!(text.lines().count(), 51);

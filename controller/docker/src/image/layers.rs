@@ -1,7 +1,9 @@
 //! Progress of a pull, as the sum over its layers.
 
 use std::collections::BTreeMap;
+use std::fmt::Write as _;
 
+use argus_core::action::{ActionProgress, Amount};
 use bollard::models::CreateImageInfo;
 
 #[derive(Debug, Default, Clone, Copy)]
@@ -11,13 +13,13 @@ struct Layer {
     total: u64,
 }
 
-/// A progress line.
+/// Progress of a pull.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum ProgressLine {
+pub(super) enum PullProgress {
     /// A step, for the log.
-    Step(String),
+    Step(ActionProgress),
     /// More bytes of the same step, only for a live display.
-    Amount(String),
+    Amount(ActionProgress),
 }
 
 /// The layers of one pull.
@@ -30,10 +32,10 @@ pub(super) struct Layers {
 
 impl Layers {
     /// Applies one message of the engine; returns a line when it differs from the previous one.
-    pub(super) fn update(&mut self, info: CreateImageInfo) -> Option<ProgressLine> {
+    pub(super) fn update(&mut self, info: CreateImageInfo) -> Option<PullProgress> {
         let status = info.status.unwrap_or_default();
         let Some(id) = info.id.filter(|_| is_layer_status(&status)) else {
-            return (!status.is_empty()).then_some(ProgressLine::Step(status));
+            return (!status.is_empty()).then_some(PullProgress::Step(status.into()));
         };
         let before = self.counted();
         let layer = self.layers.entry(id).or_default();
@@ -46,33 +48,45 @@ impl Layers {
         } else if matches!(status.as_str(), "Download complete" | "Pull complete") {
             layer.current = layer.total;
         }
-        let line = self.line();
-        if line == self.last_line {
+        let progress = self.progress();
+        if progress.line == self.last_line {
             return None;
         }
-        self.last_line.clone_from(&line);
+        self.last_line.clone_from(&progress.line);
         Some(if self.counted() == before {
-            ProgressLine::Amount(line)
+            PullProgress::Amount(progress)
         } else {
-            ProgressLine::Step(line)
+            PullProgress::Step(progress)
         })
     }
 
-    /// Number of complete layers and of all layers.
-    fn counted(&self) -> (usize, usize) {
+    /// Complete layers and all layers.
+    fn counted(&self) -> Amount {
         let done = self.layers.values().filter(|layer| layer.done).count();
-        (done, self.layers.len())
+        Amount {
+            done: done as u64,
+            total: self.layers.len() as u64,
+        }
     }
 
-    fn line(&self) -> String {
-        let (done, all) = self.counted();
+    fn progress(&self) -> ActionProgress {
+        let layers = self.counted();
         let sum = |part: fn(&Layer) -> u64| self.layers.values().map(part).sum::<u64>();
-        let (current, total) = (sum(|layer| layer.current), sum(|layer| layer.total));
-        let layers = format!("layer {done}/{all}");
-        if total == 0 {
-            return layers;
+        let bytes = Amount {
+            done: sum(|layer| layer.current),
+            total: sum(|layer| layer.total),
+        };
+        let mut line = format!("layer {}/{}", layers.done, layers.total);
+        if bytes.total > 0 {
+            let (done, total) = (megabytes(bytes.done), megabytes(bytes.total));
+            let _ = write!(line, " {done} of {total}");
         }
-        format!("{layers} {} of {}", megabytes(current), megabytes(total))
+        ActionProgress {
+            line,
+            layers: Some(layers),
+            bytes: Some(bytes).filter(|bytes| bytes.total > 0),
+            steps: None,
+        }
     }
 }
 
@@ -113,18 +127,34 @@ mod tests {
             };
             layers.update(info)
         };
-        let step = |line: &str| Some(ProgressLine::Step(line.to_owned()));
-        let amount = |line: &str| Some(ProgressLine::Amount(line.to_owned()));
+        let amount = |done, total| Some(Amount { done, total });
+        let progress = |line: &str, layers, bytes| ActionProgress {
+            line: line.to_owned(),
+            layers,
+            bytes,
+            steps: None,
+        };
+        let step = |line: &str, layers, bytes| Some(PullProgress::Step(progress(line, layers, bytes)));
         let of = |current| Some((current, 40_000_000));
         assert_eq!(
             update(Some("1.0"), "Pulling from library/x", None),
-            step("Pulling from library/x")
+            step("Pulling from library/x", None, None)
         );
-        assert_eq!(update(Some("a"), "Pulling fs layer", None), step("layer 0/1"));
-        assert_eq!(update(Some("b"), "Already exists", None), step("layer 1/2"));
+        assert_eq!(
+            update(Some("a"), "Pulling fs layer", None),
+            step("layer 0/1", amount(0, 1), None)
+        );
+        assert_eq!(
+            update(Some("b"), "Already exists", None),
+            step("layer 1/2", amount(1, 2), None)
+        );
         assert_eq!(
             update(Some("a"), "Downloading", of(12_100_000)),
-            amount("layer 1/2 12.1 MB of 40.0 MB")
+            Some(PullProgress::Amount(progress(
+                "layer 1/2 12.1 MB of 40.0 MB",
+                amount(1, 2),
+                amount(12_100_000, 40_000_000)
+            )))
         );
         assert_eq!(
             update(Some("a"), "Downloading", of(12_100_001)),
@@ -133,8 +163,15 @@ mod tests {
         );
         assert_eq!(
             update(Some("a"), "Pull complete", None),
-            step("layer 2/2 40.0 MB of 40.0 MB")
+            step(
+                "layer 2/2 40.0 MB of 40.0 MB",
+                amount(2, 2),
+                amount(40_000_000, 40_000_000)
+            )
         );
-        assert_eq!(update(None, "Status: done", None), step("Status: done"));
+        assert_eq!(
+            update(None, "Status: done", None),
+            step("Status: done", None, None)
+        );
     }
 }

@@ -7,7 +7,7 @@ use bollard::query_parameters::CreateImageOptionsBuilder;
 use futures::StreamExt;
 
 use super::credentials;
-use super::layers::{Layers, ProgressLine};
+use super::layers::{Layers, PullProgress};
 use crate::Shared;
 use crate::error::{self, Op};
 use crate::ownership::check_reference;
@@ -30,8 +30,8 @@ pub(crate) async fn pull(
     loop {
         match tokio::time::timeout(shared.progress_timeout, stream.next()).await {
             Ok(Some(Ok(info))) => match layers.update(info) {
-                Some(ProgressLine::Step(line)) => progress.report_line(&line),
-                Some(ProgressLine::Amount(line)) => progress.report_status(&line),
+                Some(PullProgress::Step(step)) => progress.report_step(step),
+                Some(PullProgress::Amount(amount)) => progress.report_status(amount),
                 None => {}
             },
             Ok(Some(Err(failure))) => return Err(classify(&failure)),

@@ -1,18 +1,18 @@
-//! Progress of pulls and builds: the newest line for all readers, and all lines for the log.
+//! Progress of pulls and builds: the newest one for all readers, and all lines for the log.
 
 use std::collections::BTreeMap;
 use std::sync::Mutex;
 use std::time::Duration;
 
 use argus_backend::Progress;
-use argus_core::action::Subject;
+use argus_core::action::{ActionProgress, Subject};
 use argus_core::time::Timestamp;
 use tokio::sync::watch;
 
 use crate::clock::Clock;
 
-/// Newest line by subject; a completed subject has no entry.
-pub type ProgressMap = BTreeMap<Subject, String>;
+/// Newest progress by subject; a completed subject has no entry.
+pub type ProgressMap = BTreeMap<Subject, ActionProgress>;
 
 /// Minimum time between two reads: no reader needs more.
 const MIN_INTERVAL: Duration = Duration::from_millis(200);
@@ -46,9 +46,9 @@ impl ProgressReporter {
 }
 
 impl Progress for ProgressReporter {
-    fn report_line(&self, line: &str) {
+    fn report_step(&self, progress: ActionProgress) {
         let Ok(mut log) = self.log.lock() else { return };
-        log.push_str(line);
+        log.push_str(&progress.line);
         log.push('\n');
         if log.len() > 2 * MAX_LOG_BYTES {
             // The cut is moved to the next line end, so that no line is torn.
@@ -63,12 +63,12 @@ impl Progress for ProgressReporter {
             }
         }
         drop(log);
-        self.report_status(line);
+        self.report_status(progress);
     }
 
-    fn report_status(&self, line: &str) {
+    fn report_status(&self, progress: ActionProgress) {
         self.progress
-            .send_modify(|progress| drop(progress.insert(self.subject.clone(), line.to_owned())));
+            .send_modify(|newest| drop(newest.insert(self.subject.clone(), progress)));
     }
 }
 
@@ -127,14 +127,14 @@ mod tests {
             key: "db:1".to_owned(),
         };
         let reporter = ProgressReporter::new(subject.clone(), progress);
-        reporter.report_line("one");
+        reporter.report_step("one".to_owned().into());
         reader.changed().await.unwrap();
-        assert_eq!(reader.read()[&subject], "one");
+        assert_eq!(reader.read()[&subject].line, "one");
         let before = clock.now();
-        reporter.report_line("two");
-        reporter.report_status("three");
+        reporter.report_step("two".to_owned().into());
+        reporter.report_status("three".to_owned().into());
         reader.changed().await.unwrap();
-        assert_eq!(reader.read()[&subject], "three");
+        assert_eq!(reader.read()[&subject].line, "three");
         assert!(
             clock.now().since(before) >= MIN_INTERVAL,
             "reads are rate limited"

@@ -136,7 +136,7 @@ async fn four_mutations_and_a_pull_run_in_parallel() {
     };
     assert_eq!(
         progress.read(),
-        ProgressMap::from([(image, "started".to_owned())])
+        ProgressMap::from([(image, "started".to_owned().into())])
     );
     executor.abort_long_running();
     let finished = executor.next_result().await;

@@ -228,7 +228,7 @@ impl StartedAction {
         self.journal.record(Entry::Result {
             of: self.seq,
             environment: self.step.subject.environment().cloned(),
-            verb: self.step.action.verb().to_owned(),
+            verb: self.step.action.kind(),
             outcome: end,
             code,
             ms: u64::try_from(took.as_millis()).unwrap_or(u64::MAX),

@@ -6,6 +6,7 @@ use std::io::{self, Read as _, Seek, Write};
 use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
+use argus_core::action::ActionKind;
 use argus_core::ident::ContainerId;
 use argus_core::journal::{ActionRecord, Entry, Event, Intent, JOURNAL_VERSION, Record};
 use argus_core::time::Timestamp;
@@ -323,14 +324,10 @@ impl JournalContents {
         else {
             return;
         };
-        match action.verb.as_str() {
-            "stop-container" | "remove-container" => {
-                self.stopped.insert(id);
-            }
-            "start-container" => {
-                self.stopped.remove(&id);
-            }
-            _ => {}
+        if action.verb.ends_run() {
+            self.stopped.insert(id);
+        } else if action.verb == ActionKind::StartContainer {
+            self.stopped.remove(&id);
         }
     }
 

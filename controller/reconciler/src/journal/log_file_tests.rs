@@ -1,6 +1,7 @@
 //! Tests of torn, damaged and rotated files: a journal never reports more than was written, and never loses an open
 //! intent.
 
+use argus_core::action::ActionKind;
 use argus_core::journal::Outcome;
 
 use super::*;
@@ -32,7 +33,7 @@ fn result(seq: u64, of: u64) -> String {
     let entry = Entry::Result {
         of,
         environment: None,
-        verb: "create-network".to_owned(),
+        verb: ActionKind::CreateNetwork,
         outcome: Outcome::Done,
         code: None,
         ms: 7,
@@ -144,27 +145,27 @@ fn rotation_retains_four_older_files() {
 
 #[test]
 fn stopped_containers_are_known_until_their_next_start() {
-    let of = |seq: u64, verb: &str, id: &str| {
+    let of = |seq: u64, verb: ActionKind, id: &str| {
         let text = intent(seq);
         let mut read: Record = serde_json::from_str(text.trim_end()).unwrap();
         let Entry::Intent(intent) = &mut read.entry else {
             panic!("{text}");
         };
         intent.action = ActionRecord {
-            verb: verb.to_owned(),
+            verb,
             id: Some(id.to_owned()),
             ..ActionRecord::default()
         };
         record(seq, read.entry)
     };
     let lines = [
-        of(1, "start-container", "a"),
-        of(2, "stop-container", "a"),
+        of(1, ActionKind::StartContainer, "a"),
+        of(2, ActionKind::StopContainer, "a"),
         result(3, 2),
-        of(4, "stop-container", "b"),
-        of(5, "start-container", "b"),
-        of(6, "remove-container", "c"),
-        of(7, "collect-evidence", "d"),
+        of(4, ActionKind::StopContainer, "b"),
+        of(5, ActionKind::StartContainer, "b"),
+        of(6, ActionKind::RemoveContainer, "c"),
+        of(7, ActionKind::CollectEvidence, "d"),
     ];
     let (_, contents) = read_and_append(lines.concat().as_bytes());
     let stopped: Vec<_> = contents.stopped.iter().map(ToString::to_string).collect();

@@ -1,7 +1,7 @@
 //! Tests of batches, rotation and unwritable disks: every confirmed intent is in the file that the next start
 //! reads.
 
-use argus_core::action::Subject;
+use argus_core::action::{ActionKind, Subject};
 use argus_core::ident::EnvName;
 use argus_core::journal::{ActionRecord, Outcome};
 
@@ -75,7 +75,7 @@ impl Fixture {
         let entry = Box::new(Entry::Result {
             of,
             environment: None,
-            verb: "create-network".to_owned(),
+            verb: ActionKind::CreateNetwork,
             outcome: Outcome::Done,
             code: None,
             ms: 1,

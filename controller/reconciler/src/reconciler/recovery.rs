@@ -67,7 +67,7 @@ impl Recovery {
                     at: open.at.clone(),
                     environment: open.intent.environment.as_ref().map(ToString::to_string),
                     subject: open.intent.subject.to_string(),
-                    verb: open.intent.action.verb.clone(),
+                    verb: open.intent.action.verb.to_string(),
                     resolution: label(resolution).to_owned(),
                     how,
                 });

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use argus_core::action::Subject;
+use argus_core::action::{ActionKind, Subject};
 use argus_core::journal::{ActionRecord, Entry, Event, IntentResolution, Outcome, Record};
 use argus_crds::error::Code;
 use argus_crds::status::{BreakerState, CheckResult, PreflightOverall};
@@ -12,7 +12,7 @@ use crate::output;
 /// Describes records. Keeps subject and verb of each open intent, because its result record does not contain them.
 #[derive(Debug, Default)]
 pub(super) struct RecordFormatter {
-    intents: BTreeMap<u64, (String, String)>,
+    intents: BTreeMap<u64, (String, ActionKind)>,
 }
 
 impl RecordFormatter {
@@ -22,7 +22,7 @@ impl RecordFormatter {
             Entry::Intent(intent) => {
                 let subject = format_subject(&intent.subject);
                 self.intents
-                    .insert(record.seq, (subject.clone(), intent.action.verb.clone()));
+                    .insert(record.seq, (subject.clone(), intent.action.verb));
                 let action = describe_action(&intent.action);
                 (subject, format!("{action} ({})", intent.cause))
             }
@@ -55,7 +55,6 @@ impl RecordFormatter {
                     IntentResolution::NotApplied => "was not applied",
                     IntentResolution::Repeat => "may have been applied; repeating it is safe",
                 };
-                let verb = if verb.is_empty() { "action" } else { &verb };
                 (subject, format!("{verb} {of} {found}: {how}"))
             }
             Entry::Event(event) => describe_event(event),
@@ -257,7 +256,7 @@ fn describe_action(action: &ActionRecord) -> String {
         .or(action.image.as_deref());
     match name {
         Some(name) => format!("{} `{name}`", action.verb),
-        None => action.verb.clone(),
+        None => action.verb.to_string(),
     }
 }
 

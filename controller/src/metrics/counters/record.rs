@@ -21,10 +21,10 @@ impl Counters {
                 verb, outcome, ms, ..
             } => {
                 self.actions
-                    .with_label_values(&[verb, &enum_label(outcome)])
+                    .with_label_values(&[verb.as_str(), &enum_label(outcome)])
                     .inc();
                 self.action_seconds
-                    .with_label_values(&[verb])
+                    .with_label_values(&[verb.as_str()])
                     .observe(to_seconds(*ms));
                 "result"
             }

@@ -145,9 +145,7 @@ fn plan_unhealthy(planner: &ServicePlanner<'_>, container: &Container) -> Decisi
 
 fn plan_ended(planner: &ServicePlanner<'_>, container: &Container) -> Decision {
     let Some(info) = &container.inspect else {
-        return Decision::Wait(WaitingOn::InFlight {
-            verb: "inspect".to_owned(),
-        });
+        return Decision::Wait(WaitingOn::Inspection);
     };
     if planner.service.one_shot && info.exit_code == 0 {
         return Decision::Settled;

@@ -46,7 +46,7 @@ pub fn code_of(error: &ActionError) -> Code {
 
 /// Error of a failed call; `after` is the time until the next attempt.
 pub(super) fn of(failure: &ActionFailure, after: Option<Duration>) -> StructuredError {
-    let removing = failure.verb.starts_with("remove-");
+    let removing = failure.verb.is_removal();
     let code = match (removing, code_of(&failure.error)) {
         (true, Code::ContainerStartFailed) => Code::CleanupFailed,
         (false, Code::CleanupFailed) => Code::ContainerStartFailed,
@@ -54,7 +54,7 @@ pub(super) fn of(failure: &ActionFailure, after: Option<Duration>) -> Structured
     };
     let mut error = StructuredError::new(code, message(failure))
         .details(details(failure))
-        .stage(failure.verb.clone())
+        .stage(failure.verb.as_str())
         .attempt(failure.attempts)
         .with_call(call(failure));
     let requested = match &failure.error {
@@ -75,7 +75,7 @@ fn call(failure: &ActionFailure) -> Call {
         ActionError::BuildFailed { message, .. } => message.clone(),
         error => error.to_string(),
     };
-    Call::new(failure.verb.clone(), failure.call.arguments.clone())
+    Call::new(failure.verb.as_str(), failure.call.arguments.clone())
         .within(failure.call.deadline)
         .attempt(failure.attempts)
         .outcome([reason])
