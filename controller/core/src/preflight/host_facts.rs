@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use crate::secrets::Secrets;
 use serde::{Deserialize, Serialize};
 
 use crate::ident::ProtocolPort;
@@ -139,4 +140,15 @@ pub struct ImageFact {
     pub present: bool,
     /// True if Argus builds the image instead of pulling it.
     pub built: bool,
+}
+
+impl ImageFact {
+    /// Creates the fact. Reports show the reference, so its secrets are redacted.
+    pub fn new(reference: &str, present: bool, built: bool, secrets: &Secrets) -> Self {
+        Self {
+            reference: secrets.redacted(reference),
+            present,
+            built,
+        }
+    }
 }

@@ -53,16 +53,19 @@ impl Patterns {
     }
 
     fn search(&self, bytes: &[u8], found: &mut Vec<Range<usize>>) {
-        let mut at = 0;
-        while let Some(first) = bytes.get(at) {
-            let rest = &bytes[at..];
-            let here = self.0.get(first).into_iter().flatten();
-            match here.into_iter().find(|text| rest.starts_with(text.as_bytes())) {
-                Some(text) => {
-                    found.push(at..at + text.len());
-                    at += text.len();
-                }
-                None => at += 1,
+        let mut starts = [false; 256];
+        for first in self.0.keys() {
+            starts[usize::from(*first)] = true;
+        }
+        let mut end = 0;
+        for (at, first) in bytes.iter().enumerate() {
+            if at < end || !starts[usize::from(*first)] {
+                continue;
+            }
+            let mut here = self.0.get(first).into_iter().flatten();
+            if let Some(text) = here.find(|text| bytes[at..].starts_with(text.as_bytes())) {
+                end = at + text.len();
+                found.push(at..end);
             }
         }
     }
@@ -102,8 +105,13 @@ fn merged(mut ranges: Vec<Range<usize>>) -> Vec<Range<usize>> {
 fn url_passwords(bytes: &[u8]) -> Vec<Range<usize>> {
     let mut found = Vec::new();
     let mut from = 0;
-    while let Some(at) = bytes[from..].windows(3).position(|three| three == b"://") {
-        from += at + 3;
+    // The search for one byte is fast.
+    while let Some(at) = bytes[from..].iter().position(|byte| *byte == b':') {
+        from += at + 1;
+        if !bytes[from..].starts_with(b"//") {
+            continue;
+        }
+        from += 2;
         let ends = |byte: &u8| byte.is_ascii_whitespace() || b"/?#\"'<>\\`".contains(byte);
         let length = bytes[from..].iter().position(ends);
         let authority = &bytes[from..length.map_or(bytes.len(), |length| from + length)];

@@ -35,6 +35,8 @@ use crate::wait::{Wait, WaitingOn};
 
 use super::{EngineView, Rejection, StatusInput, env_file, environment, error_id};
 
+mod secret_properties;
+
 const NOW: Timestamp = Timestamp(1_790_000_000_000);
 
 fn name(text: &str) -> ServiceName {

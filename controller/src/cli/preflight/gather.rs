@@ -171,11 +171,8 @@ impl FactCollector {
         let secrets = &secrets;
         let check = |(reference, built): (String, bool)| async move {
             let present = self.docker.has_image(&reference).await?;
-            Ok::<_, argus_core::outcome::ActionError>(ImageFact {
-                reference: secrets.redacted(&reference),
-                present,
-                built,
-            })
+            let fact = ImageFact::new(&reference, present, built, secrets);
+            Ok::<_, argus_core::outcome::ActionError>(fact)
         };
         let checked: Vec<_> = futures::stream::iter(named)
             .map(check)
