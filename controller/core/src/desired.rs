@@ -28,6 +28,7 @@ mod settings;
 mod shell_words;
 mod suggest;
 pub mod template;
+mod tmpfs;
 
 use core::net::IpAddr;
 use std::collections::BTreeMap;

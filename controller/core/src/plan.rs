@@ -200,7 +200,10 @@ impl PlanInput<'_> {
             }),
             Some(until) if until > self.now => Some(match &failure.error {
                 crate::outcome::ActionError::NameTaken { holder } => WaitingOn::NameTaken {
-                    name: subject.to_string(),
+                    name: match subject.image_key().and_then(|key| key.split("@build:").next()) {
+                        Some(tag) => tag.to_owned(),
+                        None => subject.to_string(),
+                    },
                     conflicting_object: holder.clone(),
                     until,
                 },

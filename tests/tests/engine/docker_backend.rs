@@ -852,6 +852,15 @@ fn image_is_built_from_its_context() {
             }
             other => panic!("{other:?}"),
         }
+        let foreign = Build {
+            tag: IMAGE.into(),
+            ..build.clone()
+        };
+        let refused = executor.act(Action::BuildImage(foreign)).await;
+        assert!(
+            matches!(refused, Err(ActionError::NameTaken { .. })),
+            "{refused:?}"
+        );
         let nowhere = Build {
             context: "/nonexistent".into(),
             ..build

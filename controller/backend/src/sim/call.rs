@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use argus_core::action::{Action, ContainerSpec};
+use argus_core::desired::Build;
 use argus_core::ident::{ContainerId, ProtocolPort, ResourceName};
 use argus_core::labels::{CONTROLLER, ENVIRONMENT, SERVICE, SPEC_HASH};
 use argus_core::observed::{Attachment, Container, ContainerState, InspectInfo, ObjectId};
@@ -29,10 +30,7 @@ impl Model {
             Action::CreateVolume { name, labels } => self.create_volume(name, labels),
             Action::RemoveVolume { name } => self.remove_volume(action, name),
             Action::PullImage { reference } => self.pull_image(reference),
-            Action::BuildImage(build) => {
-                self.images.insert(build.tag.clone(), build.digest.to_string());
-                Ok(Done::Applied)
-            }
+            Action::BuildImage(build) => self.build_image(build),
             Action::CreateContainer { name, spec } => self.create_container(name, spec),
             Action::StartContainer { id } => self.ensure_owned(action, id).and_then(|()| self.start(id)),
             Action::StopContainer { id, .. } => match self.ensure_owned(action, id) {
@@ -109,6 +107,16 @@ impl Model {
 
     fn find_by_name(&self, name: &str) -> Option<&Container> {
         self.containers().find(|container| container.name == name)
+    }
+
+    fn build_image(&mut self, build: &Build) -> CallResult {
+        if self.images.get(&build.tag).is_some_and(String::is_empty) {
+            return Err(ActionError::NameTaken {
+                holder: "an image that Argus did not build".to_owned(),
+            });
+        }
+        self.images.insert(build.tag.clone(), build.digest.to_string());
+        Ok(Done::Applied)
     }
 
     fn create_container(&mut self, name: &ResourceName, spec: &ContainerSpec) -> CallResult {

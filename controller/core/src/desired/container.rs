@@ -11,7 +11,7 @@ use crate::desired::identity::{self, EnvIdentity, shown};
 use crate::desired::image::{self, ImageRequest};
 use crate::desired::referenced_services::ReferencedServices;
 use crate::desired::template::{PortReferences, TemplateResolver, fill_vars};
-use crate::desired::{Criticality, Port, Role, Service, mounts, needs, paths, policy, ports, probe};
+use crate::desired::{Criticality, Port, Role, Service, mounts, needs, paths, policy, ports, probe, tmpfs};
 use crate::ident::{ResourceName, ServiceName};
 
 /// Minimum memory limit of the engine, in bytes.
@@ -91,7 +91,7 @@ pub(super) fn admit_service(
     let volumes_path = format!("{container_path}.volumes");
     let mounts = mounts::resolve_mounts(&container.volumes, &volumes_path, context, identity, diagnostics);
     check_limits(spec, path, diagnostics);
-    let tmpfs = tmpfs(&spec.tmpfs, &format!("{path}.tmpfs"), diagnostics);
+    let tmpfs = tmpfs::resolve_tmpfs(&spec.tmpfs, &format!("{path}.tmpfs"), diagnostics);
     let extra_hosts = extra_hosts(&spec.extra_hosts, &format!("{path}.extraHosts"), diagnostics);
     check_process(spec, path, diagnostics);
     // The remaining checks need the name.
@@ -205,6 +205,17 @@ pub(super) fn parse_ports(texts: &[PortText], path: &str, diagnostics: &mut Vec<
     all
 }
 
+/// Checks the name of an environment variable or a build argument.
+pub(super) fn is_variable_name(name: &str, path: &str, diagnostics: &mut Vec<Diagnostic>) -> bool {
+    if !name.is_empty() && !name.contains(|c: char| c == '=' || c.is_control()) {
+        return true;
+    }
+    let message = format!("`{}` is not a valid variable name", shown(name));
+    let hint = "write a name without `=`, line breaks and zero bytes";
+    diagnostics.push(Diagnostic::error(path, message).hint(hint));
+    false
+}
+
 /// Returns the environment variables with resolved templates.
 fn resolve_env_vars(
     texts: &BTreeMap<String, String>,
@@ -216,9 +227,7 @@ fn resolve_env_vars(
     let mut size = 0;
     for (name, value) in texts {
         let path = format!("{path}.{name}");
-        if name.is_empty() || name.contains(['=', '\0']) {
-            let message = format!("`{}` is not a valid variable name", shown(name));
-            diagnostics.push(Diagnostic::error(path, message).hint("write a name without `=`"));
+        if !is_variable_name(name, &path, diagnostics) {
             continue;
         }
         let value = filler.fill(value, &path, PortReferences::Rendered, diagnostics);
@@ -286,20 +295,6 @@ fn check_process(spec: &ServiceSpec, path: &str, diagnostics: &mut Vec<Diagnosti
                 .hint("write a path that begins with `/`"),
         );
     }
-}
-
-fn tmpfs(texts: &[String], path: &str, diagnostics: &mut Vec<Diagnostic>) -> Vec<String> {
-    for (index, text) in texts.iter().enumerate() {
-        let folder = text.split(':').next().unwrap_or_default();
-        if !folder.starts_with('/') || paths::to_absolute("/", folder) == "/" || !paths::is_sane(text) {
-            let message = format!("`{}` is not a valid tmpfs path", shown(text));
-            diagnostics.push(
-                Diagnostic::error(format!("{path}[{index}]"), message)
-                    .hint("write `/path` or `/path:size=64m`"),
-            );
-        }
-    }
-    texts.to_vec()
 }
 
 /// Returns the entries as `name:address`; also accepts the form `name=address` of Compose.

@@ -3,6 +3,7 @@
 use argus_crds::{Build as BuildSpec, Diagnostic};
 
 use crate::desired::admit::SpecContext;
+use crate::desired::container::is_variable_name;
 use crate::desired::excluded::Excluded;
 use crate::desired::hash::hash_of;
 use crate::desired::host;
@@ -74,8 +75,8 @@ pub(super) fn resolve_image(
                     .push(Diagnostic::warning(format!("{path}.image"), message).hint("keep one of them"));
             }
             let tag = match (&build.image, image) {
-                (Some(tag), _) => resolve_reference(tag, &format!("{path}.build.image"), filler, diagnostics),
-                (None, Some(tag)) => resolve_reference(tag, &format!("{path}.image"), filler, diagnostics),
+                (Some(tag), _) => resolve_tag(tag, &format!("{path}.build.image"), filler, diagnostics),
+                (None, Some(tag)) => resolve_tag(tag, &format!("{path}.image"), filler, diagnostics),
                 (None, None) => Some(default_tag(identity, service)),
             };
             resolve_build(
@@ -109,15 +110,11 @@ fn resolve_build(
     );
     let mut args = std::collections::BTreeMap::new();
     for (name, value) in &build.args {
-        args.insert(
-            name.clone(),
-            filler.fill(
-                value,
-                &format!("{path}.args.{name}"),
-                PortReferences::Final,
-                diagnostics,
-            ),
-        );
+        let path = format!("{path}.args.{name}");
+        if is_variable_name(name, &path, diagnostics) {
+            let value = filler.fill(value, &path, PortReferences::Final, diagnostics);
+            args.insert(name.clone(), value);
+        }
     }
     let context = context?;
     let dockerfile = resolve_dockerfile(
@@ -244,6 +241,23 @@ fn default_tag(identity: &EnvIdentity, service: &ServiceName) -> String {
     let slug =
         crate::ident::EnvName::slug(service.as_str()).map_or_else(|_| "service".to_owned(), String::from);
     format!("argus/{}-{slug}:latest", identity.env)
+}
+
+/// Resolves the tag of a build. Argus reserves the repositories of its own images.
+fn resolve_tag(
+    text: &str,
+    path: &str,
+    filler: &TemplateResolver<'_>,
+    diagnostics: &mut Vec<Diagnostic>,
+) -> Option<String> {
+    let tag = resolve_reference(text, path, filler, diagnostics)?;
+    if !tag.trim_start_matches("docker.io/").starts_with("argus/") {
+        return Some(tag);
+    }
+    let message = format!("the tag `{}` is reserved for images of Argus", shown(&tag));
+    let hint = "use another repository name, or omit the tag for the default one";
+    diagnostics.push(Diagnostic::error(path, message).hint(hint));
+    None
 }
 
 /// Resolves the templates of an image reference and checks the result.

@@ -207,7 +207,7 @@ fn report_unused_keys(
     }
 }
 
-/// Returns the words of a command with resolved templates.
+/// Returns the words of a command with resolved templates; `None` if a diagnostic rejects it.
 pub(super) fn resolve_command(
     command: &Command,
     path: &str,
@@ -215,29 +215,44 @@ pub(super) fn resolve_command(
     port_references: PortReferences,
     diagnostics: &mut Vec<Diagnostic>,
 ) -> Option<Vec<String>> {
-    match command {
+    let words: Vec<(String, String)> = match command {
         // The split comes before the resolution, so that a value with a blank stays one word.
         Command::Text(line) => match shell_words::split(&trim_placeholders(line)) {
-            Ok(words) => Some(
-                words
-                    .iter()
-                    .map(|word| filler.fill(word, path, port_references, diagnostics))
-                    .collect(),
-            ),
+            Ok(words) => words.into_iter().map(|word| (path.to_owned(), word)).collect(),
             Err(why) => {
                 let message = format!("`{}` {why}", shown(line));
                 diagnostics.push(
                     Diagnostic::error(path, message)
                         .hint("add the missing character, or write the command as a list"),
                 );
-                None
+                return None;
             }
         },
         Command::List(words) => {
-            let fill = |(index, word): (usize, &String)| {
-                filler.fill(word, &format!("{path}[{index}]"), port_references, diagnostics)
-            };
-            Some(words.iter().enumerate().map(fill).collect())
+            let with_path = |(index, word): (usize, &String)| (format!("{path}[{index}]"), word.clone());
+            words.iter().enumerate().map(with_path).collect()
         }
+    };
+    let mut resolved = Vec::new();
+    for (index, (path, word)) in words.iter().enumerate() {
+        let word = filler.fill(word, path, port_references, diagnostics);
+        // A script is a later word, and can have many lines.
+        let problem = if word.contains('\0') {
+            Some(("contains a zero byte", "remove the zero byte"))
+        } else if index == 0 && word.contains(['\n', '\r']) {
+            Some((
+                "is a program name with a line break",
+                "remove the line break, or run a script with `sh -c`",
+            ))
+        } else {
+            None
+        };
+        if let Some((problem, hint)) = problem {
+            let message = format!("`{}` {problem}", shown(&word));
+            diagnostics.push(Diagnostic::error(path, message).hint(hint));
+            return None;
+        }
+        resolved.push(word);
     }
+    Some(resolved)
 }

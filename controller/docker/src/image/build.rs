@@ -1,6 +1,6 @@
 //! An image build by the engine's own builder. The build context is packed into a tar while it is sent.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::io::{self, Write};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -22,7 +22,7 @@ use super::context::Context;
 use super::credentials;
 use crate::Shared;
 use crate::error::{self, Op};
-use crate::ownership::check_reference;
+use crate::ownership::inspect_image;
 
 /// Label with the digest of an image's build.
 pub(crate) const BUILD_DIGEST: &str = "argusai.build-digest";
@@ -41,13 +41,13 @@ const MAX_WAITING_CHUNKS: usize = 8;
 /// Maximum time for a packer to end after its request has failed. A packer that runs longer was not the cause.
 const PACKER_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// Builds an image and tags it.
+/// Builds an image and tags it, unless the tag names an image that Argus did not build.
 pub(crate) async fn build(
     shared: &Shared,
     build: &Build,
     progress: &dyn Progress,
 ) -> Result<Done, ActionError> {
-    check_reference(&build.tag)?;
+    check_tag(&build.tag, inspect_image(shared, &build.tag).await?.as_ref())?;
     let client = shared.connection.client()?;
     let (root, dockerfile) = (PathBuf::from(&build.context), build.dockerfile.clone());
     let excluded = build.excluded.clone();
@@ -111,6 +111,34 @@ fn completed_steps(line: &str) -> Option<Amount> {
         done: step.saturating_sub(1),
         total: total.parse().ok()?,
     })
+}
+
+/// Checks that Argus created a tag, from the labels of its image. Others can tag a built image, and build from it.
+fn check_tag(tag: &str, labels: Option<&BTreeMap<String, String>>) -> Result<(), ActionError> {
+    let Some(labels) = labels else {
+        return Ok(());
+    };
+    let is_own = match labels.get(BUILD_TAG) {
+        Some(built_as) => full_tag(built_as) == full_tag(tag),
+        // Images of old versions have no label with their tag.
+        None => labels.contains_key(BUILD_DIGEST),
+    };
+    if is_own {
+        return Ok(());
+    }
+    Err(ActionError::NameTaken {
+        holder: "an image that Argus did not build".to_owned(),
+    })
+}
+
+/// Tag with its default parts, because one image has several spellings.
+fn full_tag(tag: &str) -> String {
+    let name = tag.strip_prefix("docker.io/").unwrap_or(tag);
+    let name = name.strip_prefix("library/").unwrap_or(name);
+    match name.rsplit_once(':') {
+        Some((_, last)) if !last.contains('/') => name.to_owned(),
+        Some(_) | None => format!("{name}:latest"),
+    }
 }
 
 fn context_error(context: &str, why: &io::Error) -> ActionError {
@@ -279,6 +307,38 @@ mod tests {
 
         fn report_status(&self, progress: ActionProgress) {
             self.report_step(progress);
+        }
+    }
+
+    #[test]
+    fn foreign_tag_is_never_taken_over() {
+        let labels = |pairs: &[(&str, &str)]| {
+            let owned = |(key, value): &(&str, &str)| ((*key).to_owned(), (*value).to_owned());
+            Some(pairs.iter().map(owned).collect::<BTreeMap<_, _>>())
+        };
+        for (tag, labels, is_own) in [
+            ("web", None, true),
+            ("web", labels(&[]), false),
+            ("web", labels(&[(BUILD_TAG, "web:latest")]), true),
+            ("docker.io/library/web:1", labels(&[(BUILD_TAG, "web:1")]), true),
+            (
+                "host:5000/web",
+                labels(&[(BUILD_TAG, "host:5000/web:latest")]),
+                true,
+            ),
+            // Tagged by others, or built by others from an image of Argus.
+            (
+                "web:2",
+                labels(&[(BUILD_TAG, "web:1"), (BUILD_DIGEST, "d")]),
+                false,
+            ),
+            ("web:2", labels(&[(BUILD_DIGEST, "d")]), true),
+        ] {
+            assert_eq!(
+                check_tag(tag, labels.as_ref()).is_ok(),
+                is_own,
+                "{tag} {labels:?}"
+            );
         }
     }
 
