@@ -4,7 +4,7 @@ use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::action::{Action, Cause, Step};
+use crate::action::{Action, ActionKind, Cause, Step};
 use crate::desired::admit::{SpecContext, admit};
 use crate::journal::{Entry, Intent, JOURNAL_VERSION, Record};
 use crate::preflight::{ImageFact, PreflightFacts, evaluate, report};
@@ -178,7 +178,7 @@ fn status_of(desired: &Desired, lines: &[String]) -> EnvironmentStatus {
     accepted.desired = desired.clone();
     accepted.desired.notes = lines.to_vec();
     let text = lines[..9].join("; ");
-    let failure = Shop::failure("create-container", ActionError::Rejected(text.clone()));
+    let failure = Shop::failure(ActionKind::CreateContainer, ActionError::Rejected(text.clone()));
     shop.add_wait("db", WaitingOn::Failed { failure });
     let mut failed_run = FailedRun::of(ContainerId::new("c-web").unwrap(), NOW);
     failed_run.exit_code = 1;
@@ -193,7 +193,7 @@ fn status_of(desired: &Desired, lines: &[String]) -> EnvironmentStatus {
     shop.add_wait("web", WaitingOn::GaveUp { restarts: 1 });
     let image = desired.services["web"].image.key();
     shop.progress
-        .insert(Subject::Image { key: image.clone() }, text.clone());
+        .insert(Subject::Image { key: image.clone() }, text.clone().into());
     shop.diagnostics = Some((
         Code::SpecInvalid,
         lines.iter().map(|line| Diagnostic::error("x", line)).collect(),
