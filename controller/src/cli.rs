@@ -51,8 +51,6 @@ pub(crate) mod validate;
 pub(crate) mod wait;
 pub(crate) mod why;
 
-pub(crate) use get::{format_hold, format_ports, format_running_test, format_waits};
-
 /// Creates Docker test environments from e2e.yaml files and keeps them in that state.
 #[derive(Debug, Parser)]
 #[command(

@@ -33,6 +33,7 @@ mod service;
 mod settings;
 mod spec_files;
 mod status;
+mod status_text;
 mod table;
 mod telemetry;
 mod view;

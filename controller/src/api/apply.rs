@@ -11,8 +11,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use super::validate::format_diagnostic;
+use super::validate::report as validate;
 use super::{Context, Effect, NextStep, Operation, Route, Summary, Tool};
-use crate::cli::validate;
 use crate::client::ControllerClient;
 use crate::exit::Failure;
 use crate::spec_files;

@@ -1,5 +1,7 @@
 //! Circuit breakers: their states, and their reset.
 
+pub(crate) mod engine_gate;
+
 use std::collections::BTreeMap;
 
 use argus_crds::status::{BreakerScope, BreakerStatus, EnvironmentStatus};

@@ -10,9 +10,9 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
+use super::target;
+use super::wait::goal;
 use super::{Context, Effect, NextStep, Operation, Route, Summary, Tool};
-use crate::cli::target;
-use crate::cli::wait;
 use crate::client::ControllerClient;
 use crate::command_reply::CommandReply;
 use crate::exit::Failure;
@@ -370,7 +370,7 @@ impl Operation for Down {
         let environment = status::parse_environment(&self.environment)?;
         let statuses = context.client.statuses().await?;
         let current = statuses.environments.get(&self.environment);
-        if let Some(held) = current.and_then(wait::find_lease_error) {
+        if let Some(held) = current.and_then(goal::find_lease_error) {
             // An environment of another controller must not be removed.
             return Err(Failure::new(held.clone()));
         }

@@ -1,11 +1,16 @@
 //! Diagnosis of controller, specs and environments.
 
+pub(crate) mod bundle;
+pub(crate) mod findings;
+mod machine;
+pub(crate) mod report;
+
 use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::{Context, Effect, Operation, Route};
-use crate::cli::doctor::{self, DoctorReport};
 use crate::exit::Failure;
+use report::DoctorReport;
 
 /// All problems, most severe first.
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -23,6 +28,6 @@ impl Operation for Doctor {
             .client
             .run_blocking(|client| Ok(client.query_settings()))
             .await?;
-        Box::pin(doctor::create_report(settings)).await
+        Box::pin(report::create_report(settings)).await
     }
 }

@@ -13,11 +13,11 @@ use serde_json::json;
 
 use super::NextStep;
 use super::summary::clip;
-use crate::cli::format_hold;
-use crate::cli::format_ports;
-use crate::cli::format_running_test;
-use crate::cli::format_waits;
 use crate::output;
+use crate::status_text::format_hold;
+use crate::status_text::format_ports;
+use crate::status_text::format_running_test;
+use crate::status_text::format_waits;
 
 /// Maximum number of listed unhealthy services; the rest is counted.
 const MAX_UNHEALTHY: usize = 8;

@@ -1,5 +1,7 @@
 //! Events of the journal.
 
+pub(crate) mod page;
+
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
@@ -9,9 +11,9 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
 use super::{Context, Effect, NextStep, Operation, Route, Summary, Tool};
-use crate::cli::events::page::{read_page, set_public_name};
 use crate::exit::Failure;
 use crate::status;
+use page::{read_page, set_public_name};
 
 /// Default and maximum number of events.
 const DEFAULT_EVENTS: usize = 30;

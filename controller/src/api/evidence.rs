@@ -1,12 +1,14 @@
 //! Evidence of failed runs: logs, exit, memory.
 
+pub(crate) mod report;
+
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use super::{Context, Effect, NextStep, Operation, Route, Summary, Tool};
-use crate::cli::evidence;
-use crate::cli::target;
+
+use super::target;
 use crate::evidence_store;
 use crate::exit::Failure;
 
@@ -42,10 +44,10 @@ fn default_tail() -> u32 {
 pub(crate) struct EvidenceOutput {
     /// Failed runs with stored evidence, for calls without a service.
     #[serde(skip_serializing_if = "Option::is_none")]
-    items: Option<Vec<evidence::Run>>,
+    items: Option<Vec<report::Run>>,
     /// Evidence of one run.
     #[serde(flatten)]
-    run: Option<evidence::EvidenceReport>,
+    run: Option<report::EvidenceReport>,
     /// Evidence of one run as text.
     #[serde(skip)]
     text: String,
@@ -81,7 +83,7 @@ impl Operation for Evidence {
         let read = context.client.run_blocking(move |client| {
             let state = client.state();
             let Some(service) = service.as_deref().filter(|_| !list) else {
-                let runs = evidence::list_runs(state, &env, service.as_deref())?;
+                let runs = report::list_runs(state, &env, service.as_deref())?;
                 return Ok(EvidenceOutput {
                     items: Some(runs.items),
                     run: None,
@@ -89,10 +91,10 @@ impl Operation for Evidence {
                 });
             };
             let run = evidence_store::select_run(state, &env, service, number)?;
-            let report = evidence::create_report(state, &run, tail)?;
+            let report = report::create_report(state, &run, tail)?;
             Ok(EvidenceOutput {
                 items: None,
-                text: evidence::format_evidence(state, &run, &report)?,
+                text: report::format_evidence(state, &run, &report)?,
                 run: Some(report),
             })
         });
@@ -118,7 +120,7 @@ removal: exit code, signal, memory, health checks, last lines of stderr and stdo
                 again,
             ));
         };
-        let text: String = items.iter().map(evidence::Run::format_line).collect();
+        let text: String = items.iter().map(report::Run::format_line).collect();
         let newest = items.last().map(|run| {
             let of = json!({ "environment": env, "service": run.service, "run": run.run });
             NextStep::new("evidence of this run", Self::NAME, of)

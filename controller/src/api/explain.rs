@@ -1,5 +1,7 @@
 //! Explanations of error codes.
 
+pub(crate) mod meaning;
+
 use std::collections::BTreeMap;
 
 use argus_crds::error::{Code, Reason, UnknownCode};
@@ -7,8 +9,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{Context, Effect, Operation, Route, Summary, Tool};
-use crate::cli::explain::{Meaning, explain_code, format_page};
 use crate::exit::Failure;
+use meaning::{Meaning, explain_code, format_page};
 
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]

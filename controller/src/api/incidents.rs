@@ -1,12 +1,13 @@
 //! Recovery reports of controller runs without a clean stop.
 
+pub(crate) mod reports;
+
 use argus_crds::incident::Incident;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use super::{Context, Effect, NextStep, Operation, Route, Summary, Tool};
-use crate::cli::incidents;
 use crate::exit::Failure;
 
 /// Maximum number of listed incidents in a summary.
@@ -53,7 +54,7 @@ pub(crate) struct IncidentsSummary {
 #[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 struct Row {
-    id: String,
+    pub(crate) id: String,
     /// Time of the recovery (RFC 3339).
     at: String,
     /// Time of the last sign of life of the dead run.
@@ -85,9 +86,9 @@ impl Operation for Incidents {
     async fn run(&self, context: &Context) -> Result<IncidentReports, Failure> {
         let id = self.id.clone();
         let read = context.client.run_blocking(move |client| {
-            let all = incidents::read_incidents(client.state())?;
+            let all = reports::read_incidents(client.state())?;
             Ok(match id {
-                Some(id) => IncidentReports::One(Box::new(incidents::find_incident(all, &id)?)),
+                Some(id) => IncidentReports::One(Box::new(reports::find_incident(all, &id)?)),
                 None => IncidentReports::All { items: all },
             })
         });
@@ -107,7 +108,7 @@ or after an unexpected change of a service.";
         let all = match output {
             IncidentReports::All { items } => items,
             IncidentReports::One(incident) => {
-                let text = incidents::format_incident(&incident);
+                let text = reports::format_incident(&incident);
                 let data = IncidentsSummary {
                     items: None,
                     more: None,

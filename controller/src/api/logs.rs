@@ -1,16 +1,18 @@
 //! Logs of the containers of an environment.
 
+pub(crate) mod sources;
+
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::json;
 
 use super::evidence::Evidence;
 use super::summary::clip;
+use super::target;
 use super::{Context, Effect, NextStep, Operation, Route, Summary, Tool};
-use crate::cli::logs::{self, LogsResponse, Written};
-use crate::cli::target;
 use crate::evidence_store;
 use crate::exit::Failure;
+use sources::{LogsResponse, Written};
 
 /// Default and maximum number of lines per container.
 const DEFAULT_LINES: u32 = 50;
@@ -62,7 +64,13 @@ impl Operation for Logs {
             return Err(evidence_store::no_service_failure(&status, name));
         }
         let tail = self.tail.min(MAX_LINES);
-        Box::pin(logs::read_tail(client.settings(), &env, service.as_deref(), tail)).await
+        Box::pin(sources::read_tail(
+            client.settings(),
+            &env,
+            service.as_deref(),
+            tail,
+        ))
+        .await
     }
 }
 

@@ -1,15 +1,17 @@
 //! Requests that a mock received.
 
+pub(crate) mod page;
+
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use super::summary::clip;
+use super::target;
 use super::{Context, Effect, NextStep, Operation, Route, Summary, Tool};
-use crate::cli::mock::{self, MockRequestsPage};
-use crate::cli::target;
 use crate::evidence_store;
 use crate::exit::Failure;
+use page::MockRequestsPage;
 
 /// Default and maximum number of requests.
 const DEFAULT_REQUESTS: usize = 20;
@@ -91,8 +93,7 @@ impl Operation for MockRequests {
             return Err(evidence_store::no_service_failure(&status, &self.mock));
         }
         let tail = self.tail.min(MAX_REQUESTS);
-        let state = context.client.state();
-        Box::pin(mock::read_requests(state, &status, &self.mock, tail)).await
+        Box::pin(page::read_requests(&status, &self.mock, tail)).await
     }
 }
 
@@ -130,7 +131,7 @@ published port.";
 }
 
 impl MockRequests {
-    fn create_row(&self, request: mock::Request) -> Row {
+    fn create_row(&self, request: page::Request) -> Row {
         Row {
             number: request.number,
             time: request.time,

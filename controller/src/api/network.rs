@@ -1,14 +1,16 @@
 //! Connectivity check of an environment.
 
+pub(crate) mod report;
+
 use argus_crds::error::StructuredError;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::json;
 
 use super::{Context, Effect, NextStep, Operation, Route, Summary, Tool};
-use crate::cli::network::{self, NetworkReport};
 use crate::exit::Failure;
 use crate::status;
+use report::NetworkReport;
 
 /// Maximum number of next steps.
 const MAX_STEPS: usize = 5;
@@ -44,10 +46,10 @@ impl Operation for Network {
         let env = status::parse_environment(&self.environment)?;
         let client = &context.client;
         if !self.verify {
-            return Ok(network::last_report(client.find_environment(env.as_str()).await?));
+            return Ok(report::last_report(client.find_environment(env.as_str()).await?));
         }
         let settings = client.run_blocking(|client| Ok(client.query_settings())).await?;
-        Box::pin(network::check_now(&settings, &env)).await
+        Box::pin(report::check_now(&settings, &env)).await
     }
 }
 
@@ -60,7 +62,7 @@ checks now with short-lived helper containers. Call it if running services canno
     type Data = NetworkReport;
 
     async fn summarize(&self, report: NetworkReport, _context: &Context) -> Summary<NetworkReport> {
-        let text = anstream::adapter::strip_str(&network::format_report(&report)).to_string();
+        let text = anstream::adapter::strip_str(&report::format_report(&report)).to_string();
         // The calls of hints are in `nextSteps`, so their commands are omitted.
         let lines = text.lines().filter(|line| !line.starts_with("hint:"));
         let text = crate::output::join_lines(lines);

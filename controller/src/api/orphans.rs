@@ -1,5 +1,7 @@
 //! Resources of dead controllers.
 
+mod offline;
+
 use std::collections::BTreeSet;
 use std::time::Duration;
 
@@ -11,7 +13,6 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use super::{Context, Effect, NextStep, Operation, Route, Summary, Tool};
-use crate::cli::orphans::offline;
 use crate::client::ControllerClient;
 use crate::exit::Failure;
 use crate::output;

@@ -1,5 +1,9 @@
 //! Planned actions with causes, and waits.
 
+pub(crate) mod forecasts;
+mod health;
+pub(crate) mod report;
+
 use std::fmt::Write as _;
 
 use schemars::JsonSchema;
@@ -7,10 +11,10 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use super::{Context, Effect, NextStep, Operation, Route, Summary, Tool};
-use crate::cli::plan::{self, EnvironmentPlan, PlanReport};
 use crate::client::ControllerClient;
 use crate::exit::Failure;
 use crate::status;
+use report::{EnvironmentPlan, PlanReport};
 
 /// Maximum number of environments, and of actions and waits per environment, in a summary.
 const MAX_ITEMS: usize = 20;
@@ -51,7 +55,7 @@ impl Operation for Plan {
             .client
             .run_blocking(|client| Ok(client.query_settings()))
             .await?;
-        Box::pin(plan::create_report(&settings, self.environment.as_deref())).await
+        Box::pin(report::create_report(&settings, self.environment.as_deref())).await
     }
 }
 

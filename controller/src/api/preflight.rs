@@ -1,5 +1,9 @@
 //! Preflight checks: engine, disk and more against the specs.
 
+pub(crate) mod checks;
+pub(crate) mod facts;
+mod fix;
+
 use std::fmt::Write as _;
 
 use argus_crds::error::Code;

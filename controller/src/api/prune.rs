@@ -1,11 +1,13 @@
 //! Removal of old images and of the build cache.
 
+pub(crate) mod report;
+
 use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::{Context, Effect, Operation, Route};
-use crate::cli::prune::{self, PruneReport};
 use crate::exit::Failure;
+use report::PruneReport;
 
 /// Images and build cache that can be removed.
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -37,9 +39,9 @@ impl Operation for Prune {
     async fn run(&self, context: &Context) -> Result<PruneReport, Failure> {
         let client = &context.client;
         let settings = client.run_blocking(|client| Ok(client.query_settings())).await?;
-        let mut report = Box::pin(prune::create_report(&settings, self.images_only)).await?;
+        let mut report = Box::pin(report::create_report(&settings, self.images_only)).await?;
         if self.remove {
-            prune::remove_images(&settings, self.images_only, &mut report).await?;
+            report::remove_images(&settings, self.images_only, &mut report).await?;
         }
         Ok(report)
     }

@@ -1,5 +1,7 @@
 //! Start and end of a test.
 
+pub(crate) mod report;
+
 use std::fmt::Write as _;
 use std::num::NonZeroU32;
 use std::time::Duration;
@@ -10,11 +12,10 @@ use serde::Deserialize;
 use serde_json::json;
 
 use super::{Context, Effect, NextStep, Operation, Route, Summary, Tool};
-use crate::cli::format_running_test;
-use crate::cli::test;
 use crate::command_reply::{CommandReply, CommandResult};
 use crate::exit::Failure;
 use crate::status;
+use crate::status_text::format_running_test;
 
 /// Start or end of a test.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
@@ -91,7 +92,7 @@ the infrastructure caused it; in that case, a failed test proves nothing about t
     async fn summarize(&self, reply: CommandReply, context: &Context) -> Summary<CommandReply> {
         let (env, case) = (&self.environment, &self.case);
         if let CommandResult::Test(report) = &reply.result {
-            let text = test::format_report(report);
+            let text = report::format_report(report);
             let first = report.disruptions.first().map(|found| {
                 let run = json!({ "environment": env, "service": found.service, "run": found.number });
                 NextStep::new("evidence of the failed run", "argus_evidence", run)

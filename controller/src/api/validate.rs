@@ -1,5 +1,7 @@
 //! Validation of spec files.
 
+pub(crate) mod report;
+
 use std::fmt::Write as _;
 
 use argus_crds::diagnostic::Diagnostic;
@@ -8,9 +10,9 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::{Context, Effect, Operation, Route, Summary, Tool};
-use crate::cli::validate::{self, ValidationReport};
 use crate::exit::Failure;
 use crate::spec_files;
+use report::ValidationReport;
 
 /// Maximum size of a body with a spec file, in bytes.
 const MAX_BODY: usize = 4 << 20;
@@ -42,9 +44,9 @@ impl Operation for Validate {
                     let path = specs.join("e2e.yaml");
                     vec![spec_files::parse_text(settings, &path, text.as_bytes())]
                 }
-                None => validate::check_paths(settings, &[specs])?,
+                None => report::check_paths(settings, &[specs])?,
             };
-            Ok(validate::create_report(&files))
+            Ok(report::create_report(&files))
         });
         read.await
     }

@@ -1,5 +1,7 @@
 //! Waits until environments are ready or gone, with progress.
 
+pub(crate) mod goal;
+
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -11,24 +13,15 @@ use serde::{Deserialize, Serialize};
 
 use super::environment_summary::EnvironmentSummary;
 use super::{Context, Effect, Operation, Route, Summary, Tool};
-use crate::cli::format_waits;
-use crate::cli::wait::{self, Seen};
 use crate::exit::Failure;
 use crate::status;
+use crate::status_text::format_waits;
+use goal::{Seen, WaitGoal};
 
 /// Maximum number of waiting clients over HTTP.
 const MAX_WAITS: usize = 64;
 /// Maximum wait, in seconds.
 const MAX_TIMEOUT: u64 = 3_600;
-
-/// Goal of a wait.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-enum WaitGoal {
-    #[default]
-    Ready,
-    Gone,
-}
 
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
@@ -94,15 +87,11 @@ impl Operation for Wait {
             // The wait takes effect after all earlier edits.
             drop(client.send(Command::Sync).await);
         }
-        let goal = match self.goal {
-            WaitGoal::Ready => wait::WaitGoal::Ready,
-            WaitGoal::Gone => wait::WaitGoal::Gone,
-        };
         let limit = Duration::from_secs(self.timeout_seconds.min(MAX_TIMEOUT));
         let names: Option<Vec<String>> = self.environment.as_ref().map(|env| vec![env.clone()]);
         let mut progress = Progress::default();
         let report = |seen: &[Seen]| progress.report(seen, context);
-        let mut reached = wait::wait_until(client, names.as_deref(), goal, limit, report).await?;
+        let mut reached = goal::wait_until(client, names.as_deref(), self.goal, limit, report).await?;
         Ok(match (&self.environment, reached.pop()) {
             (Some(_), Some(status)) => WaitOutput::One(Box::new(status)),
             (Some(env), None) => WaitOutput::Gone {

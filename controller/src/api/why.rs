@@ -1,15 +1,18 @@
 //! Chain of causes of a state.
 
+pub(crate) mod chain;
+pub(crate) mod report;
+
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::json;
 
 use super::evidence::Evidence;
+use super::target;
 use super::{Context, Effect, NextStep, Operation, Route, Summary, Tool};
-use crate::cli::target;
-use crate::cli::why::{self, WhyReport};
 use crate::exit::Failure;
 use crate::output;
+use report::WhyReport;
 
 /// Maximum number of next steps.
 const MAX_STEPS: usize = 5;
@@ -44,7 +47,7 @@ impl Operation for Why {
         let status = context.client.find_environment(&env).await?;
         let read = context
             .client
-            .run_blocking(move |client| why::explain(client.state(), &status, service.as_deref()));
+            .run_blocking(move |client| report::explain(client.state(), &status, service.as_deref()));
         read.await
     }
 }
@@ -58,7 +61,7 @@ phase other than Ready.";
     type Data = WhyReport;
 
     async fn summarize(&self, report: WhyReport, _context: &Context) -> Summary<WhyReport> {
-        let text = anstream::adapter::strip_str(&why::format_report(&report)).to_string();
+        let text = anstream::adapter::strip_str(&report::format_report(&report)).to_string();
         // The calls of hints are in `nextSteps`, so their commands are omitted.
         let is_command = |line: &&str| line.trim_start().starts_with("hint:") && line.contains("`argus ");
         let lines = text.lines().filter(|line| !is_command(line));

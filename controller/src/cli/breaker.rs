@@ -2,12 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use argus_crds::error::{Code, StructuredError};
 use argus_crds::status::{BreakerScope, BreakerState, BreakerStatus};
 use argus_reconciler::Command;
 use argus_reconciler::state_dir::StateDir;
 use clap::{Args, Subcommand};
-use serde_json::json;
 
 use super::client;
 use crate::api::breaker::BreakerReport;
@@ -155,37 +153,4 @@ fn format_row((name, breaker): &(&str, &BreakerStatus)) -> Vec<String> {
         breaker.retry_at.clone().unwrap_or_default(),
         breaker.last_failure.clone().unwrap_or_default(),
     ]
-}
-
-/// Rejects a command that needs the engine while a live controller has the engine's breaker open. The error contains
-/// the last known state of the breaker.
-pub(crate) fn check_engine_breaker(state: &StateDir) -> Result<(), Failure> {
-    let Some(controller) = status::read_controller(state).ok().flatten() else {
-        return Ok(());
-    };
-    let Some(breaker) = controller
-        .breaker
-        .filter(|breaker| breaker.state != BreakerState::Closed)
-    else {
-        return Ok(());
-    };
-    if !status::is_alive(state) {
-        return Ok(());
-    }
-    let cause = breaker.last_failure.clone().unwrap_or_default();
-    let message = format!("the circuit breaker of the engine is not closed: {cause}");
-    let mut error = StructuredError::new(Code::CircuitOpen, message).details(json!({
-        "breaker": breaker,
-        "stale": true,
-        "asOf": controller.as_of,
-    }));
-    let left = breaker
-        .retry_at
-        .as_deref()
-        .and_then(argus_core::time::Timestamp::parse)
-        .map(|at| at.since(argus_reconciler::clock::now()).as_secs().max(1));
-    if let Some(left) = left {
-        error = error.retry_after(left);
-    }
-    Err(Failure::new(error).with_hint("test the engine now with `argus breaker reset`"))
 }

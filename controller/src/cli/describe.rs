@@ -7,7 +7,6 @@ use argus_crds::status::{EnvironmentStatus, ServiceStatus, Truth};
 use argus_reconciler::state_dir::StateDir;
 use clap::Args;
 
-use super::get;
 use crate::call_trace;
 use crate::cli::notes;
 use crate::exit::{Exit, Failure};
@@ -15,6 +14,7 @@ use crate::output;
 use crate::output::Format;
 use crate::settings::{Options, Settings, SpecOptions};
 use crate::status;
+use crate::status_text;
 use crate::table;
 
 #[derive(Debug, Args)]
@@ -56,7 +56,7 @@ fn format_environment(status: &EnvironmentStatus) -> String {
     field("Name", &status.environment);
     field("Project", &status.project);
     field("Phase", &output::format_phase(status.phase));
-    field("Waits for", &get::format_waits(status));
+    field("Waits for", &status_text::format_waits(status));
     field("Spec", &status.spec_path);
     field("Revision", status.revision.as_deref().unwrap_or_default());
     field(
@@ -72,8 +72,8 @@ fn format_environment(status: &EnvironmentStatus) -> String {
         "As of",
         &format!("{}{}", status.as_of, if status.stale { " (stale)" } else { "" }),
     );
-    let claims = status.tests.iter().map(get::format_running_test);
-    let claims = claims.chain(status.holds.iter().map(get::format_hold));
+    let claims = status.tests.iter().map(status_text::format_running_test);
+    let claims = claims.chain(status.holds.iter().map(status_text::format_hold));
     add_section(&mut text, "Used by", &output::join_lines(claims));
     add_section(&mut text, "Conditions", &format_conditions(status));
     add_section(&mut text, "Services", &format_services(&status.services));
@@ -180,7 +180,7 @@ fn format_ports(status: &EnvironmentStatus) -> String {
         format!(
             "{}: {}\n",
             mapping.service,
-            get::format_ports(std::slice::from_ref(mapping))
+            status_text::format_ports(std::slice::from_ref(mapping))
         )
     };
     status.port_mappings.iter().map(row).collect()

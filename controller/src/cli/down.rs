@@ -6,7 +6,8 @@ use argus_crds::error::{Code, StructuredError};
 use argus_reconciler::Command;
 use clap::Args;
 
-use super::wait::{self, WaitGoal};
+use crate::api::wait::goal;
+use crate::api::wait::goal::WaitGoal;
 use crate::client::ControllerClient;
 use crate::client::http::ClientError;
 use crate::client::remote::{command_failure, send};
@@ -84,7 +85,7 @@ async fn remove_environments(
     for name in names {
         let environment = status::parse_environment(name)?;
         let status = status::read_environment(state, name)?;
-        let lease_error = status.as_ref().and_then(wait::find_lease_error).cloned();
+        let lease_error = status.as_ref().and_then(goal::find_lease_error).cloned();
         if let Some(lease_error) = lease_error {
             return Err(Failure::new(lease_error));
         }
@@ -107,7 +108,7 @@ async fn remove_environments(
             ..outage.unwrap_or_else(|| StructuredError::new(Code::DockerUnavailable, message))
         }));
     }
-    wait::wait_until(client, Some(names), WaitGoal::Gone, timeout, |_| {})
+    goal::wait_until(client, Some(names), WaitGoal::Gone, timeout, |_| {})
         .await
         .map(drop)
 }

@@ -11,6 +11,7 @@ use argus_reconciler::state_dir::StateDir;
 use clap::Args;
 use serde_json::Value;
 
+use crate::api::events::page;
 use crate::cli::notes;
 use crate::exit::{Exit, Failure};
 use crate::output;
@@ -19,7 +20,6 @@ use crate::settings::{Options, Settings, SpecOptions};
 use crate::status;
 use crate::table::Columns;
 
-pub(crate) mod page;
 mod record_formatter;
 
 use record_formatter::RecordFormatter;

@@ -1,14 +1,11 @@
 //! `argus incidents`: lists the reports that the controller writes after an unclean stop.
 
-use std::fmt::Write;
-use std::io::ErrorKind;
-
-use argus_crds::error::Reason;
-use argus_crds::incident::{Incident, OpenIntent};
+use argus_crds::incident::Incident;
 use argus_reconciler::state_dir::StateDir;
 use clap::Args;
 use serde_json::json;
 
+use crate::api::incidents::reports::{find_incident, format_incident, read_incidents};
 use crate::exit::{Exit, Failure};
 use crate::output;
 use crate::output::Format;
@@ -16,7 +13,6 @@ use crate::settings::{Options, Settings, SpecOptions};
 use crate::table;
 
 const HEAD: &[&str] = &["ID", "AT", "LAST SEEN", "OPEN", "ADOPTED", "QUARANTINED"];
-const INTENTS: &[&str] = &["AT", "ACTION", "SUBJECT", "RESOLUTION", "REASON"];
 
 #[derive(Debug, Args)]
 pub(crate) struct Incidents {
@@ -39,46 +35,6 @@ impl Incidents {
             }
         }
         Ok(Exit::Done)
-    }
-}
-
-/// Reads all incidents, oldest first. Files that are not incidents are ignored.
-pub(crate) fn read_incidents(state: &StateDir) -> Result<Vec<Incident>, Failure> {
-    let folder = state.incidents();
-    let entries = match std::fs::read_dir(&folder) {
-        Ok(entries) => entries,
-        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
-        Err(error) => {
-            return Err(Failure::operation_failed(
-                &format!("cannot read `{}`", folder.display()),
-                &error,
-            ));
-        }
-    };
-    let one = |entry: std::io::Result<std::fs::DirEntry>| {
-        let path = entry.ok()?.path();
-        let is_json = path.extension().is_some_and(|ext| ext == "json") && path.is_file();
-        serde_json::from_slice(&is_json.then(|| std::fs::read(&path).ok())??).ok()
-    };
-    let mut all: Vec<Incident> = entries.filter_map(one).collect();
-    all.sort_by(|one, other| one.id.cmp(&other.id));
-    Ok(all)
-}
-
-/// Returns the incident whose id begins with `id`. It is an error if there is none, or more than one.
-pub(crate) fn find_incident(mut all: Vec<Incident>, id: &str) -> Result<Incident, Failure> {
-    all.retain(|incident| incident.id.starts_with(id));
-    match (all.pop(), all.len()) {
-        (Some(one), 0) => Ok(one),
-        (found, more) => {
-            let message = match found {
-                None => format!("no incident `{id}`"),
-                Some(_) => format!("{} incidents begin with `{id}`", more + 1),
-            };
-            Err(Failure::with_reason(Reason::NotFound, message)
-                .with_exit(Exit::Unexpected)
-                .with_hint("list all incidents with `argus incidents`"))
-        }
     }
 }
 
@@ -119,67 +75,4 @@ fn print_incident(incident: &Incident, format: Option<Format>) -> Result<(), Fai
         Format::Name => output::print(&format!("{}\n", incident.id)),
         Format::Table | Format::Wide => output::print(&format_incident(incident)),
     }
-}
-
-/// Text of an incident for people.
-pub(crate) fn format_incident(incident: &Incident) -> String {
-    let mut text = String::new();
-    let mut line = |name: &str, value: &str| {
-        // Writing to a string cannot fail.
-        let _always = writeln!(text, "{name:<15}{value}");
-    };
-    line("incident", &incident.id);
-    line("at", &incident.at);
-    line(
-        "previous run",
-        if incident.clean {
-            "ended cleanly"
-        } else {
-            "crashed"
-        },
-    );
-    if let (Some(died), Some(at)) = (&incident.died, &incident.last_seen) {
-        line("last seen", &format!("{at} (run {died})"));
-    }
-    let journal = &incident.journal;
-    let found = format!(
-        "{} records, {} damaged, {} of a newer version, {} incomplete bytes",
-        journal.records, journal.damaged, journal.newer, journal.torn
-    );
-    line("journal", &found);
-    for file in &incident.quarantined {
-        let to = file.to.as_deref().unwrap_or("could not be moved");
-        line("quarantined", &format!("{}: {} -> {to}", file.path, file.why));
-    }
-    for (service, restarts) in &incident.restarts {
-        line("restarts", &format!("{service}: {restarts}"));
-    }
-    for adopted in &incident.adopted {
-        let of = format!("{}/{}", adopted.environment, adopted.service);
-        line(
-            "adopted",
-            &format!("{of}: `{}` is {}", adopted.container, adopted.state),
-        );
-    }
-    if incident.open_intents.is_empty() {
-        line("open intents", "none");
-        return text;
-    }
-    let row = |open: &OpenIntent| {
-        vec![
-            open.at.clone(),
-            open.verb.clone(),
-            open.subject.clone(),
-            open.resolution.clone(),
-            open.how.clone(),
-        ]
-    };
-    let rows: Vec<_> = incident.open_intents.iter().map(row).collect();
-    text.push('\n');
-    text.push_str(&output::join_lines(table::format_fitted(
-        INTENTS,
-        &rows,
-        output::terminal_width(),
-    )));
-    text
 }

@@ -14,8 +14,6 @@ use crate::output::Format;
 use crate::settings::{Options, Settings, SpecOptions};
 use crate::table;
 
-pub(crate) mod offline;
-
 const HEAD: &[&str] = &["KIND", "NAME", "PROJECT", "RESULT", "REASON"];
 const WIDE: &[&str] = &["KIND", "NAME", "PROJECT", "CONTROLLER", "RESULT", "REASON"];
 

@@ -1,24 +1,15 @@
 //! `argus prune`: frees disk space, after it has listed the images that it removes.
 
-use std::collections::BTreeSet;
 use std::io::{BufRead as _, IsTerminal as _};
 
 use argus_core::preflight::size;
-use argus_core::prune::{BuiltImage, freed_bytes, unused_images};
-use argus_reconciler::reconciler::PersistedState;
-use argus_reconciler::state_dir::StateDir;
 use clap::Args;
-use schemars::JsonSchema;
-use serde::Serialize;
 
-use super::preflight::FactCollector;
-use crate::app::{self, engine_failure};
-use crate::blocking_io;
+use crate::api::prune::report::{PruneReport, create_report, remove_images};
 use crate::exit::{Exit, Failure};
 use crate::output;
 use crate::output::Format;
 use crate::settings::{Options, Settings, SpecOptions};
-use crate::status::read_or_default;
 use crate::table;
 
 #[derive(Debug, Args)]
@@ -37,31 +28,6 @@ pub(crate) struct Prune {
     /// Output format [default: table]
     #[arg(short, long, value_enum)]
     pub(crate) output: Option<Format>,
-}
-
-/// Removable images and cache, and the result of the removal.
-#[derive(Debug, Serialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-pub(crate) struct PruneReport {
-    images: Vec<Row>,
-    images_bytes: u64,
-    build_cache_bytes: u64,
-    total_bytes: u64,
-    /// True after the removal.
-    applied: bool,
-}
-
-#[derive(Debug, Serialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-struct Row {
-    id: String,
-    built_as: String,
-    created_at: String,
-    /// True if the image was removed.
-    removed: bool,
-    /// Error of the removal.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    message: Option<String>,
 }
 
 impl Prune {
@@ -89,97 +55,6 @@ impl Prune {
             Some(Format::Table | Format::Wide) | None => {}
         }
         Ok(if failed { Exit::Unexpected } else { Exit::Done })
-    }
-}
-
-/// Finds replaced images and measures the build cache.
-pub(crate) async fn create_report(settings: &Settings, images_only: bool) -> Result<PruneReport, Failure> {
-    let own = settings.clone();
-    let collector = blocking_io::read(move || FactCollector::new(&own)).await?;
-    let docker = collector.docker();
-    let images = docker
-        .built_images()
-        .await
-        .map_err(|error| engine_failure("cannot list the images", &error))?;
-    let cache = if images_only {
-        0
-    } else {
-        docker
-            .build_cache()
-            .await
-            .map_err(|error| engine_failure("cannot measure the build cache", &error))?
-    };
-    let (wanted, known) = list_used_images(&collector, settings).await?;
-    let mut unused = unused_images(&images, &wanted);
-    // An unreadable spec may use any tagged image, so only untagged images are removed.
-    unused.retain(|image| known || image.tags.is_empty());
-    let freed = freed_bytes(&images, &unused);
-    Ok(PruneReport {
-        images: unused.into_iter().map(create_row).collect(),
-        images_bytes: freed,
-        build_cache_bytes: cache,
-        total_bytes: freed.saturating_add(cache),
-        applied: false,
-    })
-}
-
-/// Removes the images and the build cache of a report, and records the results in it.
-pub(crate) async fn remove_images(
-    settings: &Settings,
-    images_only: bool,
-    found: &mut PruneReport,
-) -> Result<(), Failure> {
-    let docker = app::connect_docker(settings)?;
-    // Newest first, because layers are removed together with the last image that contains them.
-    for row in &mut found.images {
-        row.message = docker
-            .remove_image(&row.id)
-            .await
-            .err()
-            .map(|error| error.to_string());
-        row.removed = row.message.is_none();
-    }
-    if !images_only {
-        let pruned = docker.prune_build_cache().await;
-        found.build_cache_bytes =
-            pruned.map_err(|error| engine_failure("cannot remove the build cache", &error))?;
-    }
-    found.applied = true;
-    Ok(())
-}
-
-/// References of all images in accepted specs and in rollback revisions. The flag is true if the specs are readable.
-async fn list_used_images(
-    collector: &FactCollector,
-    settings: &Settings,
-) -> Result<(BTreeSet<String>, bool), Failure> {
-    let path = StateDir::at(settings.state.clone()).state_json();
-    let persisted: PersistedState = blocking_io::read(move || Ok(read_or_default(&path))).await?;
-    let desired = collector.read_desired().await;
-    let known = desired.is_ok();
-    let desired = desired.unwrap_or_default();
-    let rollbacks = persisted
-        .overrides
-        .rollbacks
-        .values()
-        .map(|rollback| &rollback.to);
-    let all = desired
-        .values()
-        .chain(persisted.overrides.known_good.values().flatten())
-        .chain(rollbacks);
-    let wanted = all
-        .flat_map(|accepted| accepted.desired.services.values())
-        .map(|service| service.image.reference().to_owned());
-    Ok((wanted.collect(), known))
-}
-
-fn create_row(image: &BuiltImage) -> Row {
-    Row {
-        id: image.id.clone(),
-        built_as: image.built_as.clone(),
-        created_at: image.created_at.to_string(),
-        removed: false,
-        message: None,
     }
 }
 

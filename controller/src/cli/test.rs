@@ -1,16 +1,14 @@
 //! `argus test begin`, `end` and `run`: a test lease defers restarts and edits of an environment while a test runs.
 
-use std::fmt::Write;
 use std::time::Duration;
 
-use argus_core::state::Attribution;
-use argus_reconciler::{Command, TestReport};
+use argus_reconciler::Command;
 use clap::{Args, Subcommand};
 
 use super::client;
+use crate::api::test::report::format_report;
 use crate::command_reply::{CommandReply, CommandResult};
 use crate::exit::{Exit, Failure};
-use crate::output;
 use crate::output::Format;
 use crate::settings::Options;
 use crate::status;
@@ -118,77 +116,6 @@ impl Test {
             TestCommand::Begin(begin) => begin.output,
             TestCommand::End(end) => end.output,
             TestCommand::Run(run) => run.output,
-        }
-    }
-}
-
-/// Report in words.
-pub(crate) fn format_report(report: &TestReport) -> String {
-    let TestReport {
-        environment,
-        case,
-        disruption_count: count,
-        ..
-    } = report;
-    let failures = output::format_count(*count, "failure");
-    format!("test `{case}` on {environment} ended with {failures} of services\n")
-        + &format_disruptions(report)
-}
-
-/// Failures during a test, one line each.
-fn format_disruptions(report: &TestReport) -> String {
-    let TestReport {
-        environment,
-        disruptions,
-        lease_ended_at,
-        ..
-    } = report;
-    let mut text = String::new();
-    if let Some(at) = lease_ended_at {
-        // Writing into a String cannot fail.
-        let _ = writeln!(
-            text,
-            "  its lease expired at {at}; later failures are not counted"
-        );
-    }
-    for found in disruptions {
-        let cause = match found.attribution {
-            Attribution::Infrastructure => "infrastructure",
-            Attribution::Test => "the service itself",
-        };
-        // Writing into a String cannot fail.
-        let _ = writeln!(
-            text,
-            "  {} {} failed, caused by {cause}; see `argus evidence {environment} {} {}`",
-            found.at, found.service, found.service, found.number
-        );
-    }
-    text
-}
-
-#[cfg(test)]
-mod tests {
-    use argus_core::ident::EnvName;
-
-    use super::*;
-
-    #[test]
-    fn report_counts_failures() {
-        for (count, expected) in [(0, "0 failures of"), (1, "1 failure of"), (2, "2 failures of")] {
-            let report = TestReport {
-                environment: EnvName::new("shop").unwrap(),
-                case: "smoke".to_owned(),
-                started: String::new(),
-                ended: String::new(),
-                lease_ended_at: None,
-                disruption_count: count,
-                disruptions: Vec::new(),
-            };
-            assert!(
-                format_report(&report).contains(expected),
-                "{}",
-                format_report(&report)
-            );
         }
     }
 }

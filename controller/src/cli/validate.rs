@@ -1,18 +1,15 @@
 //! `argus validate`: checks spec files and reports all errors, without an engine.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
-use argus_crds::diagnostic::{self, Diagnostic};
-use argus_reconciler::specs::{FileState, PersistedSpecs};
+use argus_crds::diagnostic::{self};
 use clap::Args;
-use schemars::JsonSchema;
-use serde::Serialize;
 
+use crate::api::validate::report::{check_paths, create_report, is_rejected};
 use crate::exit::{Exit, Failure};
 use crate::output;
 use crate::output::Format;
 use crate::settings::{Options, Settings, SpecOptions};
-use crate::spec_files;
 use crate::spec_files::SpecFile;
 use crate::table;
 
@@ -57,49 +54,6 @@ impl Validate {
     }
 }
 
-/// Checks files, and all spec files of folders.
-pub(crate) fn check_paths(settings: &Settings, paths: &[PathBuf]) -> Result<Vec<SpecFile>, Failure> {
-    let mut all = Vec::new();
-    for path in paths {
-        if path.is_dir() {
-            all.extend(check_folder(settings, path)?);
-        } else {
-            all.push(spec_files::read_file(settings, path));
-        }
-    }
-    Ok(all)
-}
-
-/// Returns true if a file is rejected.
-pub(crate) fn is_rejected(file: &SpecFile) -> bool {
-    file.desired.is_none() || file.diagnostics.iter().any(Diagnostic::is_error)
-}
-
-fn check_folder(settings: &Settings, path: &Path) -> Result<Vec<SpecFile>, Failure> {
-    let registry = spec_files::read_folder(settings, path, "", PersistedSpecs::default())?;
-    if let Some(cause) = registry.unavailable {
-        let details = serde_json::json!({ "path": path, "reason": cause });
-        return Err(Failure::with_code(argus_crds::error::Code::SpecInvalid, cause).with_details(details));
-    }
-    registry
-        .notes
-        .iter()
-        .for_each(|note| output::print_note(&format!("note: {note}")));
-    let file = |(name, entry): (PathBuf, argus_reconciler::specs::FileEntry)| SpecFile {
-        path: path.join(name),
-        text: entry
-            .text
-            .map(|text| String::from_utf8_lossy(&text.bytes).into_owned())
-            .unwrap_or_default(),
-        diagnostics: entry.diagnostics,
-        desired: match entry.state {
-            FileState::Accepted => entry.accepted.map(|held| held.desired.clone()),
-            FileState::Unread | FileState::Rejected | FileState::Conflict { .. } => None,
-        },
-    };
-    Ok(registry.files.into_iter().map(file).collect())
-}
-
 fn print_files(all: &[SpecFile]) -> Result<(), Failure> {
     for file in all {
         let name = file.path.display().to_string();
@@ -129,46 +83,4 @@ fn print_files(all: &[SpecFile]) -> Result<(), Failure> {
         output::print(&table::format_prose(&line, output::terminal_width()))?;
     }
     Ok(())
-}
-
-/// Result of a validation for programs.
-#[derive(Debug, Serialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-pub(crate) struct ValidationReport {
-    /// True if all files are accepted.
-    pub(crate) accepted: bool,
-    pub(crate) files: Vec<File>,
-}
-
-/// Result of one file.
-#[derive(Debug, Serialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-pub(crate) struct File {
-    pub(crate) spec_path: String,
-    /// True if the file is accepted.
-    pub(crate) accepted: bool,
-    pub(crate) environment: Option<String>,
-    pub(crate) revision: Option<String>,
-    pub(crate) services: Option<Vec<String>>,
-    /// Errors and warnings with location and hint.
-    pub(crate) diagnostics: Vec<Diagnostic>,
-}
-
-/// Report about checked files.
-pub(crate) fn create_report(all: &[SpecFile]) -> ValidationReport {
-    let one = |file: &SpecFile| {
-        let desired = file.desired.as_ref();
-        File {
-            spec_path: file.path.display().to_string(),
-            accepted: !is_rejected(file),
-            environment: desired.map(|desired| desired.env.to_string()),
-            revision: desired.map(|desired| desired.revision.to_string()),
-            services: desired.map(|desired| desired.services.keys().map(ToString::to_string).collect()),
-            diagnostics: file.diagnostics.clone(),
-        }
-    };
-    ValidationReport {
-        accepted: !all.iter().any(is_rejected),
-        files: all.iter().map(one).collect(),
-    }
 }

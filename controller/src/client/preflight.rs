@@ -10,7 +10,7 @@ use tokio::sync::Semaphore;
 
 use super::remote;
 use super::{ControllerClient, Transport, socket_path};
-use crate::cli::preflight;
+use crate::api::preflight::checks as preflight;
 use crate::client::http;
 use crate::client::http::ClientError;
 use crate::exit::Failure;

@@ -16,7 +16,7 @@ use super::AppState;
 use super::events::last_event_id;
 use super::params::{Path, Query};
 use super::problem::Problem;
-use crate::cli::mock;
+use crate::api::mock_requests::page;
 use crate::evidence_store;
 
 /// Default and maximum number of requests; a mock stores no more than the maximum.
@@ -43,7 +43,7 @@ struct Listener {
     /// Number of the last sent request.
     after: u64,
     /// First page, which was already queried.
-    page: Option<mock::MockRequestsPage>,
+    page: Option<page::MockRequestsPage>,
 }
 
 pub(super) async fn requests(
@@ -64,8 +64,7 @@ pub(super) async fn requests(
         None
     };
     let (after, tail) = last_event.map_or((0, tail), |last_event| (last_event, MAX_REQUESTS));
-    let state = app.client.state();
-    let page = Box::pin(mock::read_requests_after(state, &status, &name, after, tail)).await?;
+    let page = Box::pin(page::read_requests_after(&status, &name, after, tail)).await?;
     if !query.follow {
         return Ok(Json(page).into_response());
     }
@@ -99,8 +98,7 @@ impl Listener {
             } else {
                 let status = self.app.client.find_environment(&self.env).await.ok()?;
                 // A mock that restarts or moves to another port responds later.
-                let state = self.app.client.state();
-                mock::read_requests_after(state, &status, &self.mock, self.after, MAX_REQUESTS)
+                page::read_requests_after(&status, &self.mock, self.after, MAX_REQUESTS)
                     .await
                     .ok()
             };
@@ -131,7 +129,7 @@ impl Listener {
     }
 }
 
-fn request_event(request: &mock::Request) -> Event {
+fn request_event(request: &page::Request) -> Event {
     let event = Event::default().event("request").id(request.number.to_string());
     // Our own type has only text keys, so it always serializes.
     event.data(serde_json::to_string(request).unwrap_or_default())

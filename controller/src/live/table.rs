@@ -3,8 +3,8 @@
 use argus_crds::status::{EnvironmentStatus, ServiceStatus};
 
 use super::image_progress;
-use crate::cli::format_ports;
 use crate::output;
+use crate::status_text::format_ports;
 use crate::table;
 use crate::view::Statuses;
 
@@ -46,7 +46,7 @@ fn environment_lines(status: &EnvironmentStatus) -> Vec<String> {
     // Services have their own waits. The row of an environment shows an error, or its wait if it has no services.
     let waits = error.unwrap_or_else(|| {
         if status.services.is_empty() {
-            crate::cli::format_waits(status)
+            crate::status_text::format_waits(status)
         } else {
             " ".to_owned()
         }

@@ -4,8 +4,8 @@ use rmcp::ErrorData;
 use rmcp::model::{ReadResourceResult, Resource, ResourceContents, ResourceTemplate};
 use serde::Serialize;
 
-use crate::cli::evidence;
-use crate::cli::target;
+use crate::api::evidence::report as evidence;
+use crate::api::target;
 use crate::client::ControllerClient;
 use crate::evidence_store;
 use crate::exit::Failure;

@@ -168,7 +168,7 @@ impl Report {
                 .iter()
                 .filter_map(|attempt| attempt.during.as_ref())
             {
-                text.push_str(&super::format_disruptions(during));
+                text.push_str(&crate::api::test::report::format_disruptions(during));
             }
         }
         text

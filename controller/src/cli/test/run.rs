@@ -17,9 +17,9 @@ use tokio_util::sync::CancellationToken;
 use super::child::{self, Output};
 use super::report::{Attempt, Outcome, Report, SuiteResult};
 use super::suite::{self, Case, next_delay};
+use crate::api::logs::sources;
+use crate::api::wait::goal::{WaitGoal, wait_until};
 use crate::blocking_io;
-use crate::cli::logs;
-use crate::cli::wait::{WaitGoal, wait_until};
 use crate::client::ControllerClient;
 use crate::command_reply::CommandResult;
 use crate::exit::{Exit, Failure};
@@ -291,7 +291,7 @@ impl Run {
     /// The error without secrets in its output.
     async fn redact_error(&self, client: &ControllerClient, error: StructuredError) -> StructuredError {
         let (there, env) = (client.state().clone(), self.environment.clone());
-        let read = blocking_io::read(move || Ok(logs::read_secrets(&there, &env))).await;
+        let read = blocking_io::read(move || Ok(sources::read_secrets(&there, &env))).await;
         let secrets: Secrets = read.unwrap_or_default();
         let redact = |tail: Option<String>| secrets.redacted(&tail.unwrap_or_default());
         let (out, err) = (

@@ -14,7 +14,8 @@ use serde::Serialize;
 use serde_json::{Value, json};
 
 use super::findings::Finding;
-use super::{DoctorInputs, OtherInputs, machine};
+use super::machine;
+use super::report::{DoctorInputs, OtherInputs};
 use crate::exit::{Exit, Failure};
 use crate::status::read_or_default;
 
@@ -39,7 +40,7 @@ plan.txt           planned actions
 ";
 
 /// Writes the bundle to a new file with mode 0600.
-pub(super) fn write_bundle(
+pub(crate) fn write_bundle(
     out: &Path,
     inputs: &DoctorInputs,
     other: &OtherInputs,

@@ -9,7 +9,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use super::{Forecast, Forecasts, create_forecasts_for, read_folder};
+use super::forecasts::{Forecast, Forecasts, create_forecasts_for, read_folder};
 use crate::blocking_io;
 use crate::exit::Failure;
 use crate::settings::Settings;
@@ -90,7 +90,7 @@ pub(crate) async fn create_report(settings: &Settings, wanted: Option<&str>) -> 
 }
 
 /// Converts forecasts to a report.
-pub(super) fn convert_forecasts(forecasts: &Forecasts) -> PlanReport {
+pub(crate) fn convert_forecasts(forecasts: &Forecasts) -> PlanReport {
     let one = |(env, forecast): (&argus_core::ident::EnvName, &Forecast)| {
         convert_forecast(env.to_string(), forecast)
     };

@@ -7,13 +7,13 @@ use argus_reconciler::specs::{FileEntry, FileState};
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::DoctorInputs;
+use super::report::DoctorInputs;
 use crate::output;
 
 /// Severity of a finding.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-pub(super) enum FindingSeverity {
+pub(crate) enum FindingSeverity {
     /// An error or a broken state.
     Fail,
     /// A risk or a degraded state.
@@ -23,24 +23,24 @@ pub(super) enum FindingSeverity {
 /// A problem with its location and its remedies.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct Finding {
+pub(crate) struct Finding {
     /// Severity; findings are sorted by it.
-    pub(super) severity: FindingSeverity,
+    pub(crate) severity: FindingSeverity,
     /// Location, such as `preflight/disk`, `specs/FILE`, `environment/ENV`.
     #[serde(rename = "where")]
-    pub(super) place: String,
+    pub(crate) place: String,
     /// Description in one line.
-    pub(super) message: String,
+    pub(crate) message: String,
     /// Error code, if the problem is an error.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) code: Option<Code>,
+    pub(crate) code: Option<Code>,
     /// Remedies in words, with commands.
-    pub(super) remedies: Vec<String>,
+    pub(crate) remedies: Vec<String>,
 }
 
 /// Collects all findings, sorted by severity. Within a severity, causes come first: preflight, controller, specs,
 /// environments, incidents.
-pub(super) fn collect_findings(inputs: &DoctorInputs) -> Vec<Finding> {
+pub(crate) fn collect_findings(inputs: &DoctorInputs) -> Vec<Finding> {
     let mut all = check_preflight(inputs);
     all.extend(check_controller(inputs));
     all.extend(check_specs(inputs));
@@ -57,7 +57,11 @@ pub(super) fn collect_findings(inputs: &DoctorInputs) -> Vec<Finding> {
 }
 
 impl Finding {
-    fn new(severity: FindingSeverity, place: impl Into<String>, message: impl Into<String>) -> Self {
+    pub(crate) fn new(
+        severity: FindingSeverity,
+        place: impl Into<String>,
+        message: impl Into<String>,
+    ) -> Self {
         Self {
             severity,
             place: place.into(),
@@ -227,7 +231,7 @@ fn check_environment(status: &EnvironmentStatus) -> Option<Finding> {
     let error = status.errors.iter().chain(of_services).next();
     let reason = match error {
         Some(error) => error.message.clone(),
-        None => crate::cli::format_waits(status),
+        None => crate::status_text::format_waits(status),
     };
     let message = format!("{:?}: {reason}", status.phase);
     let mut one = Finding::new(severity, format!("environment/{env}"), message);

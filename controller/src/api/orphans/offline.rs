@@ -26,9 +26,9 @@ use argus_reconciler::state_dir::{StateDir, StateError};
 use futures::stream::{FuturesUnordered, StreamExt as _};
 
 use crate::api::orphans::removal_results;
+use crate::api::preflight::facts::{Wanted, read_desired};
 use crate::app;
 use crate::blocking_io;
-use crate::cli::preflight::{Wanted, read_desired};
 use crate::engine_observer;
 use crate::engine_observer::EngineObserver;
 use crate::engine_observer::execute_step;

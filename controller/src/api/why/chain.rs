@@ -8,52 +8,52 @@ use argus_reconciler::state_dir::StateDir;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use crate::cli::get;
 use crate::evidence_store;
 use crate::failure;
 use crate::failure::RunSummary;
 use crate::output;
+use crate::status_text;
 
 /// A link of a chain.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct Link {
+pub(crate) struct Link {
     /// Kind of the link.
-    pub(super) kind: Kind,
+    pub(crate) kind: Kind,
     /// Service of the link. `None` for the environment itself.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) service: Option<String>,
+    pub(crate) service: Option<String>,
     /// Statement of the link.
-    pub(super) what: String,
+    pub(crate) what: String,
     /// Cause: the statement of the next link. Null if it is unknown.
-    pub(super) cause: Option<String>,
+    pub(crate) cause: Option<String>,
     /// Time of the state or event (RFC 3339).
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) at: Option<String>,
+    pub(crate) at: Option<String>,
     /// Time of the next check (RFC 3339).
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) until: Option<String>,
+    pub(crate) until: Option<String>,
     /// Error code.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) code: Option<Code>,
+    pub(crate) code: Option<Code>,
     /// Id of the error.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) error_id: Option<String>,
+    pub(crate) error_id: Option<String>,
     /// Folder of the evidence.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) evidence: Option<String>,
+    pub(crate) evidence: Option<String>,
     /// End of the run.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) ending: Option<RunSummary>,
+    pub(crate) ending: Option<RunSummary>,
     /// Ends of earlier runs, newest first.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub(super) before: Vec<RunSummary>,
+    pub(crate) before: Vec<RunSummary>,
 }
 
 /// Kinds of links, in their order in a chain.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-pub(super) enum Kind {
+pub(crate) enum Kind {
     /// State of a service or an environment.
     State,
     /// Reason of a wait.
@@ -71,14 +71,14 @@ pub(super) enum Kind {
 /// A chain from a state to its root cause.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct Chain {
+pub(crate) struct Chain {
     /// First service of the chain. `None` for the environment itself.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) service: Option<String>,
+    pub(crate) service: Option<String>,
     /// Links, from the state to the root cause.
-    pub(super) links: Vec<Link>,
+    pub(crate) links: Vec<Link>,
     /// Remedies of the root cause.
-    pub(super) remedies: Vec<Remedy>,
+    pub(crate) remedies: Vec<Remedy>,
 }
 
 /// Returns true if a service is ready or completed.
@@ -134,7 +134,7 @@ pub(super) fn create_environment_chain(status: &EnvironmentStatus, chains: &[Cha
     }];
     let has_chain = |error: &StructuredError| chains.iter().any(|chain| chain.service == error.service);
     let errors: Vec<&StructuredError> = status.errors.iter().filter(|error| !has_chain(error)).collect();
-    let waits = get::format_waits(status);
+    let waits = status_text::format_waits(status);
     if chains.is_empty() && !waits.is_empty() {
         links.push(create_link(Kind::Wait, None, waits));
     }

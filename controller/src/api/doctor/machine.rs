@@ -5,7 +5,7 @@ use std::path::Path;
 
 use serde_json::{Value, json};
 
-use super::DoctorInputs;
+use super::report::DoctorInputs;
 
 /// System, kernel, processors, memory and disks. Of the `ARGUS_*` and `DOCKER_*` variables it contains only the names.
 pub(super) fn gather_facts(inputs: &DoctorInputs) -> Value {

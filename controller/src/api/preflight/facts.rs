@@ -37,7 +37,7 @@ const READ_TIMEOUT: Duration = Duration::from_secs(3);
 const PARALLEL_CHECKS: usize = 8;
 
 /// Collects facts with the settings and the state directory of this command.
-pub(in crate::cli) struct FactCollector {
+pub(crate) struct FactCollector {
     settings: Settings,
     docker: Docker,
     state: StateDir,
@@ -45,10 +45,10 @@ pub(in crate::cli) struct FactCollector {
 }
 
 /// Desired state of the specs folder, or the reason why it is unknown.
-pub(in crate::cli) type Wanted = Result<DesiredState, String>;
+pub(crate) type Wanted = Result<DesiredState, String>;
 
 impl FactCollector {
-    pub(in crate::cli) fn new(settings: &Settings) -> Result<Self, Failure> {
+    pub(crate) fn new(settings: &Settings) -> Result<Self, Failure> {
         let state = StateDir::at(settings.state.clone());
         // The state is private to the controller's user. Other users get an empty identity, which owns nothing.
         let identity = identity::peek(&state.identity()).unwrap_or_default();
@@ -60,7 +60,7 @@ impl FactCollector {
         })
     }
 
-    pub(in crate::cli) fn docker(&self) -> &Docker {
+    pub(crate) fn docker(&self) -> &Docker {
         &self.docker
     }
 
@@ -98,7 +98,7 @@ impl FactCollector {
     }
 
     /// Desired state of a controller with these settings.
-    pub(in crate::cli) async fn read_desired(&self) -> Wanted {
+    pub(crate) async fn read_desired(&self) -> Wanted {
         read_desired(&self.settings, &self.state, &self.identity).await
     }
 
@@ -187,7 +187,7 @@ impl FactCollector {
 }
 
 /// Desired state of a controller with this state directory and identity.
-pub(in crate::cli) async fn read_desired(settings: &Settings, state: &StateDir, identity: &str) -> Wanted {
+pub(crate) async fn read_desired(settings: &Settings, state: &StateDir, identity: &str) -> Wanted {
     let (own, identity, there) = (settings.clone(), identity.to_owned(), state.clone());
     let read = blocking_io::read(move || {
         let persisted: PersistedState = read_or_default(&there.state_json());

@@ -1,0 +1,113 @@
+//! Diagnosis from settings, status files, specs and the preflight report.
+
+use argus_backend::Backend as _;
+use argus_core::secrets::Secrets;
+use argus_crds::status::{ControllerStatus, EnvironmentStatus, PreflightReport};
+use argus_reconciler::identity;
+use argus_reconciler::specs::{PersistedSpecs, SpecRegistry};
+use argus_reconciler::state_dir::StateDir;
+use schemars::JsonSchema;
+use serde::Serialize;
+use serde_json::Value;
+
+use crate::api::incidents::reports as incidents;
+use crate::api::plan::forecasts as plan;
+use crate::api::preflight::checks as preflight;
+use crate::app;
+use crate::blocking_io;
+use crate::exit::Failure;
+use crate::settings::Settings;
+use crate::spec_files;
+use crate::status;
+
+use super::findings::Finding;
+
+/// Inputs of the findings: settings, status files, specs and the preflight report.
+pub(crate) struct DoctorInputs {
+    pub(crate) settings: Settings,
+    pub(crate) state: StateDir,
+    pub(crate) alive: bool,
+    pub(crate) controller: Option<ControllerStatus>,
+    pub(crate) environments: Vec<EnvironmentStatus>,
+    pub(crate) incidents: Vec<argus_crds::incident::Incident>,
+    pub(crate) book: SpecRegistry,
+    pub(crate) preflight: PreflightReport,
+    /// Secrets of all spec files. Redacted in the report and in the bundle.
+    pub(crate) secrets: Secrets,
+}
+
+/// Further contents of a bundle. They are not evaluated.
+pub(crate) struct OtherInputs {
+    pub(crate) engine: Result<Value, String>,
+    pub(crate) plan: Result<String, String>,
+}
+
+/// Report for `-o json`, `-o yaml` and HTTP.
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct DoctorReport {
+    pub(crate) healthy: bool,
+    pub(crate) findings: Vec<Finding>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) bundle: Option<String>,
+}
+
+/// Diagnoses the controller, its engine and its environments.
+pub(crate) async fn create_report(settings: Settings) -> Result<DoctorReport, Failure> {
+    let findings = super::findings::collect_findings(&gather_inputs(settings).await?);
+    Ok(DoctorReport {
+        healthy: findings.is_empty(),
+        findings,
+        bundle: None,
+    })
+}
+
+pub(crate) async fn gather_inputs(settings: Settings) -> Result<DoctorInputs, Failure> {
+    let preflight = Box::pin(preflight::run_checks(&settings, &[], false)).await?;
+    blocking_io::read(move || read_inputs(settings, preflight)).await
+}
+
+/// Reads the inputs that are files.
+pub(crate) fn read_inputs(settings: Settings, preflight: PreflightReport) -> Result<DoctorInputs, Failure> {
+    let state = StateDir::at(settings.state.clone());
+    let stored: PersistedSpecs = status::read_or_default(&state.specs_json());
+    let identity = identity::peek(&state.identity()).unwrap_or_default();
+    let book = spec_files::read_folder(&settings, &settings.specs, &identity, stored)?;
+    let mut secrets = Secrets::default();
+    let accepted = book.files.values().filter_map(|entry| entry.accepted.as_ref());
+    for accepted in accepted.chain(book.environments.values()) {
+        secrets.join(&accepted.desired.secret_values());
+    }
+    Ok(DoctorInputs {
+        alive: status::is_alive(&state),
+        controller: status::read_controller(&state)?,
+        environments: status::read_environments(&state)?,
+        incidents: incidents::read_incidents(&state)?,
+        settings,
+        state,
+        book,
+        preflight,
+        secrets,
+    })
+}
+
+pub(crate) async fn gather_other_inputs(inputs: &DoctorInputs) -> Result<OtherInputs, Failure> {
+    let docker = app::connect_docker(&inputs.settings)?;
+    let (engine, plan) = tokio::join!(
+        docker.info(),
+        plan::format_forecasts_for(&inputs.settings, &inputs.book)
+    );
+    let engine = engine.map_err(|error| error.to_string()).map(|about| {
+        serde_json::json!({
+            "version": about.version,
+            "apiVersion": about.api_version,
+            "dataRoot": about.data_root,
+            "endpoint": about.endpoint,
+            "facts": about.facts,
+        })
+    });
+    Ok(OtherInputs {
+        engine,
+        plan: plan.map_err(|failure| failure.message().to_owned()),
+    })
+}

@@ -1,0 +1,106 @@
+//! Meanings and remedies of error codes.
+
+use argus_crds::error::{ActionId, Category, Class, Code, Remedy, Severity};
+use schemars::JsonSchema;
+use serde::Serialize;
+use serde_json::{Value, json};
+
+use crate::exit::Exit;
+use crate::output;
+
+/// All codes with their meanings as JSON.
+pub(crate) fn explain_all() -> Value {
+    Code::ALL.iter().map(|code| code_to_json(*code)).collect()
+}
+
+/// Meaning of an error code.
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Meaning {
+    pub(crate) code: Code,
+    category: Category,
+    severity: Severity,
+    class: Class,
+    /// True if a retry may succeed.
+    retryable: bool,
+    /// Exit code of commands that fail with this error.
+    exit_code: u8,
+    pub(crate) summary: &'static str,
+    explanation: &'static str,
+    /// Identifiers of the suggested actions.
+    suggested_actions: &'static [ActionId],
+    /// The actions as commands and MCP calls. `ENV` and `SERVICE` are placeholders for the names in the error.
+    remedies: Vec<Remedy>,
+}
+
+/// Placeholders for the names that an error contains.
+pub(crate) const ENV: &str = "ENV";
+pub(crate) const SERVICE: &str = "SERVICE";
+
+/// Returns the meaning of a code.
+pub(crate) fn explain_code(code: Code) -> Meaning {
+    let about = code.explanation();
+    Meaning {
+        code,
+        category: about.category,
+        severity: about.severity,
+        class: about.class,
+        retryable: about.retryable,
+        exit_code: Exit::from_code(code).number(),
+        summary: about.summary,
+        explanation: about.explanation,
+        suggested_actions: about.actions,
+        remedies: list_remedies(about.actions),
+    }
+}
+
+pub(crate) fn list_remedies(actions: &[ActionId]) -> Vec<Remedy> {
+    let of = |action: &ActionId| action.remedy(Some(ENV), Some(SERVICE));
+    actions.iter().map(of).collect()
+}
+
+/// Meaning of a code as JSON.
+pub(crate) fn code_to_json(code: Code) -> Value {
+    json!(explain_code(code))
+}
+
+/// Meaning of a code as text.
+pub(crate) fn format_page(code: Code) -> String {
+    let meaning = explain_code(code);
+    let word = |value: Value| value.as_str().unwrap_or_default().to_owned();
+    let actions = output::format_remedies(&meaning.remedies);
+    format!(
+        "{code}: {}\n\n{}\n\ncategory: {}   severity: {}\nclass: {}   retryable: {}   exit code: {}\n\n\
+         suggested actions ({ENV} and {SERVICE} are placeholders for the names in the error):\n{}",
+        meaning.summary,
+        wrap(meaning.explanation),
+        word(json!(meaning.category)),
+        word(json!(meaning.severity)),
+        word(json!(meaning.class)),
+        if meaning.retryable { "yes" } else { "no" },
+        meaning.exit_code,
+        output::join_lines(actions.iter().map(|line| format!("- {line}"))),
+    )
+}
+
+/// Wraps a text into lines of at most 100 characters.
+pub(crate) fn wrap(text: &str) -> String {
+    const WIDTH: usize = 100;
+    let mut lines = vec![String::new()];
+    for word in text.split_whitespace() {
+        let last = lines.last().map_or(0, String::len);
+        if last > 0 && last + 1 + word.len() > WIDTH {
+            lines.push(String::new());
+        }
+        if let Some(line) = lines.last_mut() {
+            if !line.is_empty() {
+                line.push(' ');
+            }
+            line.push_str(word);
+        }
+    }
+    lines.join("\n")
+}
+
+#[cfg(test)]
+mod tests;

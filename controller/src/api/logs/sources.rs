@@ -1,0 +1,200 @@
+//! Containers of an environment whose logs are read, and their last lines.
+
+use std::collections::BTreeMap;
+
+use argus_backend::{Backend as _, LogLine, LogQuery};
+use argus_core::ident::ContainerId;
+use argus_core::observed::Store;
+use argus_core::secrets::Secrets;
+use argus_crds::error::Reason;
+use argus_crds::status::ServiceStatus;
+use argus_docker::Docker;
+use argus_reconciler::specs::PersistedSpecs;
+use argus_reconciler::state_dir::StateDir;
+use futures::StreamExt as _;
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use crate::api::breaker::engine_gate as breaker;
+use crate::app;
+use crate::blocking_io;
+use crate::engine_observer::EngineObserver;
+use crate::exit::{Exit, Failure};
+use crate::settings::Settings;
+use crate::status;
+
+/// Logs for programs.
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct LogsResponse {
+    /// Lines grouped by service, oldest first.
+    pub(crate) items: Vec<Written>,
+}
+
+/// One line of the logs.
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Written {
+    pub(crate) service: String,
+    /// `stdout` or `stderr`.
+    pub(crate) stream: &'static str,
+    pub(crate) text: String,
+}
+
+impl Written {
+    pub(crate) fn new(service: &str, line: LogLine) -> Self {
+        Self {
+            service: service.to_owned(),
+            stream: if line.stderr { "stderr" } else { "stdout" },
+            text: line.text,
+        }
+    }
+}
+
+/// Name of a service and its container.
+pub(crate) type Source = (String, ContainerId);
+
+/// Containers whose logs are read, and the secrets that are redacted in the lines.
+pub(crate) struct Sources {
+    pub(crate) all: Vec<Source>,
+    secrets: Secrets,
+}
+
+impl Sources {
+    pub(crate) fn redact(&self, mut line: LogLine) -> LogLine {
+        line.text = self.secrets.redacted(&line.text);
+        line
+    }
+}
+
+impl LogsResponse {
+    /// Keeps the last lines of each service.
+    pub(crate) fn keep_last(&mut self, most: usize) {
+        let mut counts: BTreeMap<String, usize> = BTreeMap::new();
+        self.items.reverse();
+        self.items.retain(|line| {
+            let count = counts.entry(line.service.clone()).or_default();
+            *count += 1;
+            *count <= most
+        });
+        self.items.reverse();
+    }
+}
+
+/// Last lines of the logs of an environment or of one service, each with its service.
+pub(crate) async fn read_tail(
+    settings: &Settings,
+    env: &str,
+    service: Option<&str>,
+    lines: u32,
+) -> Result<LogsResponse, Failure> {
+    let query = LogQuery {
+        tail: Some(lines),
+        ..LogQuery::default()
+    };
+    read_lines(settings, env, service, query).await
+}
+
+pub(crate) async fn read_lines(
+    settings: &Settings,
+    env: &str,
+    service: Option<&str>,
+    query: LogQuery,
+) -> Result<LogsResponse, Failure> {
+    let state = StateDir::at(settings.state.clone());
+    let docker = app::connect_docker(settings)?;
+    let mut items = Vec::new();
+    let sources = find_sources(&docker, &state, env, service).await?;
+    for (name, id) in &sources.all {
+        let mut lines = docker.logs(id, query.clone());
+        while let Some(line) = lines.next().await {
+            let line = line.map_err(|error| app::engine_failure("cannot read logs", &error))?;
+            items.push(Written::new(name, sources.redact(line)));
+        }
+    }
+    Ok(LogsResponse { items })
+}
+
+/// Containers to read: from the status file, else by their labels on the engine.
+pub(crate) async fn find_sources(
+    docker: &Docker,
+    state: &StateDir,
+    env: &str,
+    service: Option<&str>,
+) -> Result<Sources, Failure> {
+    let (there, of, only) = (state.clone(), env.to_owned(), service.map(str::to_owned));
+    let mut sources = blocking_io::read(move || {
+        breaker::check_engine_breaker(&there)?;
+        Ok(Sources {
+            all: sources_from_status(&there, &of, only.as_deref())?,
+            secrets: read_secrets(&there, &of),
+        })
+    })
+    .await?;
+    if sources.all.is_empty() {
+        sources.all = sources_from_labels(&EngineObserver::open(docker, None).await?.store, env, service);
+    }
+    if sources.all.is_empty() {
+        let of = service.map_or_else(|| env.to_owned(), |service| format!("{env}/{service}"));
+        let (there, named) = (state.clone(), env.to_owned());
+        let hint = if blocking_io::read(move || status::read_environment(&there, &named))
+            .await?
+            .is_some()
+        {
+            format!("list its services with `argus get {env}`")
+        } else {
+            status::LIST.to_owned()
+        };
+        return Err(
+            Failure::with_reason(Reason::NotFound, format!("`{of}` has no container"))
+                .with_exit(Exit::Unexpected)
+                .with_hint(hint),
+        );
+    }
+    Ok(sources)
+}
+
+/// Secrets of an environment, as far as the user may read the saved specs.
+pub(crate) fn read_secrets(state: &StateDir, env: &str) -> Secrets {
+    let stored: PersistedSpecs = status::read_or_default(&state.specs_json());
+    let mut all = Secrets::default();
+    let accepted = stored.accepted.values();
+    for accepted in accepted.filter(|accepted| accepted.desired.env.as_str() == env) {
+        all.join(&accepted.desired.secret_values());
+    }
+    all
+}
+
+/// Containers in the status file.
+pub(crate) fn sources_from_status(
+    state: &StateDir,
+    env: &str,
+    service: Option<&str>,
+) -> Result<Vec<Source>, Failure> {
+    let Some(status) = status::read_environment(state, env)? else {
+        return Ok(Vec::new());
+    };
+    let wanted = status
+        .services
+        .into_iter()
+        .filter(|row| service.is_none_or(|name| name == row.name));
+    let source = |row: ServiceStatus| {
+        let id = ContainerId::new(row.container_id?).ok()?;
+        Some((row.name, id))
+    };
+    Ok(wanted.filter_map(source).collect())
+}
+
+/// Containers with matching labels on the engine.
+pub(crate) fn sources_from_labels(store: &Store, env: &str, service: Option<&str>) -> Vec<Source> {
+    let source = |container: &std::sync::Arc<argus_core::observed::Container>| {
+        let owner = container
+            .owner()
+            .filter(|owner| owner.environment.as_str() == env)?;
+        let name = owner.service?.to_string();
+        service
+            .is_none_or(|wanted| wanted == name)
+            .then(|| (name, container.id.clone()))
+    };
+    store.containers().filter_map(source).collect()
+}

@@ -1,0 +1,315 @@
+//! Forecasts: the steps until each environment is settled, from the specs folder and the engine.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use argus_backend::Backend as _;
+use argus_core::action::{Step, Subject};
+use argus_core::desired::Accepted;
+use argus_core::ident::EnvName;
+use argus_core::observed::Store;
+use argus_core::plan::{self, ControllerIdentity};
+use argus_core::preflight::PreflightSnapshot;
+use argus_core::reconcile::{Inputs, Planner, forecast};
+use argus_core::secrets::Secrets;
+use argus_core::state::PlannerState;
+use argus_core::status::describe_wait;
+use argus_crds::error::{Code, Reason};
+use argus_reconciler::clock;
+use argus_reconciler::reconciler::PersistedState;
+use argus_reconciler::specs::{FileEntry, PersistedSpecs, SpecRegistry};
+use argus_reconciler::state_dir::StateDir;
+
+use crate::app;
+use crate::blocking_io;
+use crate::engine_observer;
+use crate::engine_observer::EngineObserver;
+use crate::exit::{Exit, Failure};
+use crate::output;
+use crate::settings::Settings;
+use crate::spec_files;
+use crate::status;
+use crate::status::read_or_default;
+
+/// Forecast of one environment.
+#[derive(Debug, Default)]
+pub(crate) struct Forecast {
+    /// Plan of the current state. Empty if nothing is desired or observed.
+    pub(crate) plan: Arc<plan::Plan>,
+    /// All steps until the environment is settled. The steps of the current plan come first.
+    pub(crate) steps: Vec<Step>,
+    /// True if the environment was removed by a user, or expired, and not started again.
+    pub(crate) down: bool,
+    /// True if the environment expired after its `argus.ttl`.
+    pub(crate) expired: bool,
+    /// Secrets that are redacted in the output.
+    pub(crate) secrets: Secrets,
+}
+
+pub(crate) type Forecasts = BTreeMap<EnvName, Forecast>;
+
+/// Reads the specs folder as a controller would. The flag is true if a file is rejected.
+pub(crate) fn read_folder(settings: &Settings) -> Result<(SpecRegistry, bool), Failure> {
+    let state = StateDir::at(settings.state.clone());
+    let stored: PersistedSpecs = read_or_default(&state.specs_json());
+    let registry = spec_files::read_folder(
+        settings,
+        &settings.specs,
+        &read_identity(settings, &state).controller,
+        stored,
+    )?;
+    if let Some(cause) = &registry.unavailable {
+        let details = serde_json::json!({ "path": settings.specs, "reason": cause });
+        return Err(Failure::with_code(Code::SpecInvalid, cause.clone()).with_details(details));
+    }
+    let is_rejected = |entry: &FileEntry| entry.diagnostics.iter().any(argus_crds::Diagnostic::is_error);
+    let rejected = registry.files.values().any(is_rejected);
+    Ok((registry, rejected))
+}
+
+/// Forecasts of the given environment, which must exist, or of all environments.
+pub(crate) async fn create_forecasts_for(
+    settings: &Settings,
+    registry: &SpecRegistry,
+    wanted: Option<&str>,
+    rejected: bool,
+) -> Result<Forecasts, Failure> {
+    let (own, named) = (settings.clone(), wanted.map(str::to_owned));
+    let (identity, persisted, known) = blocking_io::read(move || {
+        let state = StateDir::at(own.state.clone());
+        let known = named
+            .map(|env| status::read_environment(&state, &env))
+            .transpose()?
+            .flatten();
+        Ok((
+            read_identity(&own, &state),
+            read_persisted(&state),
+            known.is_some(),
+        ))
+    })
+    .await?;
+    let mut forecasts = create_forecasts(settings, registry, identity, persisted).await?;
+    if let Some(wanted) = wanted {
+        if !known && !forecasts.keys().any(|env| env.as_str() == wanted) {
+            return Err(unknown_environment(wanted, &forecasts, rejected));
+        }
+        forecasts.retain(|env, _| env.as_str() == wanted);
+    }
+    Ok(forecasts)
+}
+
+/// Forecasts of all environments as text.
+pub(crate) async fn format_forecasts_for(
+    settings: &Settings,
+    registry: &SpecRegistry,
+) -> Result<String, Failure> {
+    let state = StateDir::at(settings.state.clone());
+    let identity = read_identity(settings, &state);
+    let forecasts = create_forecasts(settings, registry, identity, read_persisted(&state)).await?;
+    Ok(format_forecasts(&forecasts))
+}
+
+pub(crate) fn read_identity(settings: &Settings, state: &StateDir) -> ControllerIdentity {
+    ControllerIdentity {
+        controller: argus_reconciler::identity::peek(&state.identity()).unwrap_or_default(),
+        run: String::new(),
+        publish_address: settings.publish_address,
+    }
+}
+
+/// Saved state of the controller. It is empty for other users, because the file is private.
+pub(crate) fn read_persisted(state: &StateDir) -> PersistedState {
+    read_or_default(&state.state_json())
+}
+
+pub(crate) fn unknown_environment(wanted: &str, forecasts: &Forecasts, rejected: bool) -> Failure {
+    let known: Vec<_> = forecasts.keys().collect();
+    let suffix = if rejected { "; some files are rejected" } else { "" };
+    let message = format!(
+        "no environment `{wanted}`; {}{suffix}",
+        status::format_known(&known)
+    );
+    Failure::with_reason(Reason::NotFound, message)
+        .with_exit(Exit::Usage)
+        .with_hint("pass the name of an environment instead of a file, or plan all with `argus plan`")
+}
+
+pub(crate) async fn create_forecasts(
+    settings: &Settings,
+    registry: &SpecRegistry,
+    identity: ControllerIdentity,
+    persisted: PersistedState,
+) -> Result<Forecasts, Failure> {
+    let docker = app::connect_docker(settings)?;
+    let mut observer = EngineObserver::open(&docker, None).await?;
+    // A list does not contain exit codes, but plans depend on them.
+    observer.inspect().await?;
+    let store = observer.store;
+    let leases =
+        engine_observer::read_leases(&docker, &identity, &StateDir::at(settings.state.clone())).await?;
+    let preflight = PreflightSnapshot {
+        host: docker.host_facts().await,
+        at: Some(clock::now()),
+        ..PreflightSnapshot::default()
+    };
+    let planner_state = PlannerState {
+        environments: persisted.environments.clone(),
+        ..PlannerState::default()
+    };
+    let mut specs = registry.environments.clone();
+    let is_down = |env: &EnvName, accepted: &Accepted| {
+        persisted.overrides.down.get(env) == Some(&accepted.desired.revision)
+    };
+    specs.retain(|env, accepted| !is_down(env, accepted));
+    let (planner, now) = (Planner::new(identity, planner_state), clock::now());
+    let health = super::health::read_probe_states(settings, &store, now).await?;
+    let inputs = Inputs {
+        requests: &persisted.overrides.requests,
+        leases: &leases,
+        specs: &specs,
+        preflight: Some(&preflight),
+        scanned: true,
+        store: &store,
+        health: &health,
+        now,
+    };
+    let plans = planner.clone().reconcile(&inputs).plans;
+    let mut forecasts: Forecasts = plans
+        .into_iter()
+        .map(|(env, plan)| {
+            (
+                env,
+                Forecast {
+                    plan,
+                    ..Forecast::default()
+                },
+            )
+        })
+        .collect();
+    // Environments of other controllers are not planned.
+    forecasts.retain(|env, forecast| specs.contains_key(env) || !forecast.plan.is_settled());
+    for step in forecast::forecast(planner, &specs, &store, &health, &leases, now) {
+        if let Some(env) = find_environment(&step.subject, &specs, &store) {
+            forecasts.entry(env).or_default().steps.push(step);
+        }
+    }
+    for (env, accepted) in &registry.environments {
+        let forecast = forecasts.entry(env.clone()).or_default();
+        forecast.down = is_down(env, accepted);
+        forecast.expired = forecast.down && persisted.overrides.ttl_expired.contains(env);
+        forecast.secrets = accepted.desired.secret_values();
+    }
+    Ok(forecasts)
+}
+
+/// Environment of a subject. For a shared image, the first environment that uses it.
+pub(crate) fn find_environment(
+    subject: &Subject,
+    specs: &BTreeMap<EnvName, Arc<Accepted>>,
+    store: &Store,
+) -> Option<EnvName> {
+    match subject {
+        Subject::Service { environment, .. }
+        | Subject::Network { environment }
+        | Subject::Volume { environment, .. } => Some(environment.clone()),
+        Subject::Image { key } => specs.iter().find_map(|(env, accepted)| {
+            let mut services = accepted.desired.services.values();
+            services
+                .any(|service| *key == service.image.key())
+                .then(|| env.clone())
+        }),
+        Subject::ExtraContainer { id } => Some(store.container(id)?.owner()?.environment),
+        Subject::ExtraNetwork { id } => Some(store.network(id)?.owner()?.environment),
+    }
+}
+
+pub(crate) fn format_forecasts(forecasts: &Forecasts) -> String {
+    let mut lines = Vec::new();
+    for (
+        env,
+        Forecast {
+            plan,
+            steps,
+            down,
+            expired,
+            secrets,
+        },
+    ) in forecasts
+    {
+        let name = |subject: &Subject| secrets.redacted(&subject.to_string());
+        if *down {
+            let by = if *expired {
+                "expired after its `argus.ttl`"
+            } else {
+                "removed by `argus down`"
+            };
+            lines.push(format!(
+                "{env}: {by}; start it again by editing its file or with `argus retry {env}`"
+            ));
+            if steps.is_empty() && plan.is_settled() {
+                continue;
+            }
+        }
+        if steps.is_empty() && plan.is_settled() {
+            lines.push(format!("{env}: nothing to do"));
+            continue;
+        }
+        lines.push(format!("{env}: {}", output::format_count(steps.len(), "step")));
+        for step in steps {
+            lines.push(format!(
+                "  {} {} ({})",
+                output::green(step.action.verb()),
+                name(&step.subject),
+                step.cause
+            ));
+        }
+        for wait in &plan.waits {
+            let status = describe_wait(&wait.on);
+            lines.push(format!(
+                "  {} {}: {}",
+                output::yellow("waiting"),
+                name(&wait.subject),
+                secrets.redacted(&status.message)
+            ));
+        }
+    }
+    if forecasts.is_empty() {
+        lines.push("nothing to do".to_owned());
+    }
+    output::join_lines(lines)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn removed_environment_is_marked_and_unknown_one_is_usage() {
+        let forecast = Forecast {
+            down: true,
+            ..Forecast::default()
+        };
+        let forecasts = Forecasts::from([(EnvName::new("shop").unwrap(), forecast)]);
+        assert_eq!(
+            format_forecasts(&forecasts),
+            "shop: removed by `argus down`; start it again by editing its file or with `argus retry shop`\n"
+        );
+        let forecast = Forecast {
+            down: true,
+            expired: true,
+            ..Forecast::default()
+        };
+        assert_eq!(
+            format_forecasts(&Forecasts::from([(EnvName::new("shop").unwrap(), forecast)])),
+            "shop: expired after its `argus.ttl`; start it again by editing its file or with `argus retry shop`\n"
+        );
+        let Failure::Error { error, exit, hint } = unknown_environment("shpo", &forecasts, false) else {
+            panic!("no error")
+        };
+        assert_eq!(
+            (exit, error.message.as_str()),
+            (Exit::Usage, "no environment `shpo`; environments: shop")
+        );
+        assert!(hint.is_some() && error.remedies.is_empty());
+    }
+}

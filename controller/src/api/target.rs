@@ -1,0 +1,46 @@
+//! Target of an operation: an environment, or one of its services.
+
+use argus_core::ident::ServiceName;
+
+use crate::exit::Failure;
+use crate::status;
+
+/// Splits and validates the two words of a target.
+pub(crate) fn parse_target(target: &str, service: Option<&str>) -> Result<(String, Option<String>), Failure> {
+    let (env, service) = match (target.split_once('/'), service) {
+        (Some((env, first)), Some(second)) => {
+            let message = format!("expected one service, but two are given: `{first}` and `{second}`");
+            return Err(Failure::usage(message).with_hint(format!("pass only `{env}/{first}`")));
+        }
+        (Some((env, service)), None) => (env, Some(service)),
+        (None, service) => (target, service),
+    };
+    status::parse_environment(env)?;
+    if let Some(service) = service {
+        let hint = format!("list its services with `argus get {env}`");
+        ServiceName::new(service).map_err(|error| Failure::usage(error.to_string()).with_hint(hint))?;
+    }
+    Ok((env.to_owned(), service.map(str::to_owned)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn target_is_one_word_or_two() {
+        let of = |target, service| parse_target(target, service).ok();
+        let shop = |service: Option<&str>| Some(("shop".to_owned(), service.map(str::to_owned)));
+        assert_eq!(of("shop", None), shop(None));
+        assert_eq!(of("shop", Some("web")), shop(Some("web")));
+        assert_eq!(of("shop/web", None), shop(Some("web")));
+        for (target, service) in [
+            ("shop/web", Some("db")),
+            ("../shop", None),
+            ("shop", Some("../web")),
+            ("shop/", None),
+        ] {
+            assert_eq!(of(target, service), None, "{target}");
+        }
+    }
+}

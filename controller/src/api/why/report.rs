@@ -1,0 +1,223 @@
+//! Chains of causes of an environment, and their text on one screen.
+
+use std::fmt::Write as _;
+
+use argus_crds::error::Code;
+use argus_crds::status::EnvironmentStatus;
+use argus_reconciler::state_dir::StateDir;
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use super::chain::{Chain, Kind, Link};
+use crate::evidence_store;
+use crate::exit::Failure;
+use crate::failure::RunSummary;
+use crate::output;
+
+/// Maximum number of earlier runs in the text. The status file contains all of them.
+pub(crate) const MAX_EARLIER_RUNS: usize = 5;
+
+/// Prefix of the first line of a link, and of its further lines.
+pub(crate) const LEADS: [&str; 9] = ["<-", " |", " |", " |", " |", " |", " |", " |", " |"];
+
+/// Chains of causes for programs.
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct WhyReport {
+    pub(crate) environment: String,
+    phase: argus_crds::status::Phase,
+    /// Time of the status (RFC 3339).
+    as_of: String,
+    /// Chain of the requested service; else that of the environment, and one per service that is not ready.
+    pub(crate) chains: Vec<Chain>,
+    /// Services with restarts, in any state.
+    restarts: Vec<Restarted>,
+}
+
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Restarted {
+    service: String,
+    restarts: u32,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    code: Option<Code>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    what: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    at: Option<String>,
+}
+
+/// Explains the state of an environment, or of one of its services.
+pub(crate) fn explain(
+    state: &StateDir,
+    status: &EnvironmentStatus,
+    service: Option<&str>,
+) -> Result<WhyReport, Failure> {
+    let chains = match service {
+        Some(name) => {
+            let row = status.services.iter().find(|row| row.name == *name);
+            let row = row.ok_or_else(|| evidence_store::no_service_failure(status, name))?;
+            vec![super::chain::create_chain(state, status, row)]
+        }
+        None => create_chains(state, status),
+    };
+    Ok(WhyReport {
+        environment: status.environment.clone(),
+        phase: status.phase,
+        as_of: status.as_of.clone(),
+        restarts: list_restarts(status, service),
+        chains,
+    })
+}
+
+impl WhyReport {
+    /// Remedies of the root causes.
+    pub(crate) fn remedies(&self) -> impl Iterator<Item = &argus_crds::error::Remedy> {
+        self.chains.iter().flat_map(|chain| &chain.remedies)
+    }
+
+    /// Newest failed run in the chains: service and number.
+    pub(crate) fn run(&self) -> Option<(&str, u64)> {
+        let links = self.chains.iter().flat_map(|chain| &chain.links);
+        links.rev().find_map(|link| {
+            let ending = link.ending.as_ref()?;
+            Some((link.service.as_deref()?, ending.run))
+        })
+    }
+}
+
+/// Chain of the environment, then those of its services. Services without dependencies come first, so that later chains
+/// can refer to them.
+pub(crate) fn create_chains(state: &StateDir, status: &EnvironmentStatus) -> Vec<Chain> {
+    let unhealthy = status.services.iter().filter(|row| !super::chain::is_good(row));
+    let mut chains: Vec<Chain> = unhealthy
+        .map(|row| super::chain::create_chain(state, status, row))
+        .collect();
+    chains.sort_by_key(|chain| state_links(chain).count());
+    chains.insert(0, super::chain::create_environment_chain(status, &chains));
+    chains
+}
+
+pub(crate) fn state_links(chain: &Chain) -> impl Iterator<Item = &Link> {
+    chain.links.iter().filter(|link| link.kind == Kind::State)
+}
+
+pub(crate) fn list_restarts(status: &EnvironmentStatus, service: Option<&str>) -> Vec<Restarted> {
+    let rows = status.services.iter().filter(|row| row.restarts > 0);
+    let rows = rows.filter(|row| service.is_none_or(|name| name == row.name));
+    rows.map(|row| {
+        let error = row.last_error.as_ref();
+        Restarted {
+            service: row.name.clone(),
+            restarts: row.restarts,
+            code: error.map(|error| error.code),
+            what: error.map(|error| error.message.clone()),
+            at: error.and_then(|error| error.timestamp.clone()),
+        }
+    })
+    .collect()
+}
+
+/// Report as text for people.
+pub(crate) fn format_report(report: &WhyReport) -> String {
+    let mut text = String::new();
+    let mut explained: Vec<&str> = Vec::new();
+    for chain in &report.chains {
+        write_chain(&mut text, &report.environment, chain, &explained);
+        if chain.service.is_none() {
+            write_restarts(&mut text, report);
+        }
+        explained.extend(chain.service.as_deref());
+    }
+    text
+}
+
+/// One line per service that recovered. The others have a chain.
+pub(crate) fn write_restarts(text: &mut String, report: &WhyReport) {
+    let has_chain = |name: &str| {
+        report
+            .chains
+            .iter()
+            .any(|chain| chain.service.as_deref() == Some(name))
+    };
+    for row in report.restarts.iter().filter(|row| !has_chain(&row.service)) {
+        let times = output::format_count(usize::try_from(row.restarts).unwrap_or(usize::MAX), "restart");
+        let last = match (row.code, &row.what) {
+            (Some(code), Some(what)) => format!(", last {code}: {what}{}", format_time(row.at.as_deref())),
+            _ => String::new(),
+        };
+        // Writing into a String cannot fail.
+        let _ = writeln!(text, "  `{}` recovered after {times}{last}", row.service);
+    }
+}
+
+pub(crate) fn write_chain(text: &mut String, env: &str, chain: &Chain, explained: &[&str]) {
+    for (index, link) in chain.links.iter().enumerate() {
+        let other = link.service.as_deref().filter(|_| link.kind == Kind::State);
+        if other.is_some_and(|name| index > 0 && explained.contains(&name)) {
+            let _ = writeln!(text, "  <- {}: see above", link.what);
+            return;
+        }
+        if index == 0 {
+            let _ = writeln!(text, "{}", link.what);
+            continue;
+        }
+        for (line, lead) in format_link(link).lines().zip(LEADS) {
+            let _ = writeln!(text, "  {lead} {line}");
+        }
+        let (first, rest) = link.before.split_at(link.before.len().min(MAX_EARLIER_RUNS));
+        for run in first {
+            let _ = writeln!(text, "     earlier run {}: {}", run.run, run.format_end());
+        }
+        if !rest.is_empty() {
+            let _ = writeln!(
+                text,
+                "     and {} earlier",
+                output::format_count(rest.len(), "run")
+            );
+        }
+    }
+    for hint in list_hints(env, chain) {
+        let _ = writeln!(text, "  {} {hint}", output::cyan("hint:"));
+    }
+}
+
+pub(crate) fn format_link(link: &Link) -> String {
+    let what = &link.what;
+    match link.kind {
+        Kind::State | Kind::Run | Kind::Cycle => what.clone(),
+        Kind::Wait => match &link.until {
+            Some(until) => format!("waits for: {what}, until {until}"),
+            None => format!("waits for: {what}"),
+        },
+        Kind::Failure => {
+            let code = link.code.map(output::red).unwrap_or_default();
+            format!("failed: {code} {what}{}", format_time(link.at.as_deref()))
+        }
+        Kind::Evidence => match &link.evidence {
+            Some(path) => format!("evidence: {what} (in {path})"),
+            None => format!("evidence: {what}"),
+        },
+    }
+}
+
+pub(crate) fn format_time(at: Option<&str>) -> String {
+    at.map_or_else(String::new, |at| format!(" (at {at})"))
+}
+
+/// Remedies of the root cause, and commands for details.
+pub(crate) fn list_hints(env: &str, chain: &Chain) -> Vec<String> {
+    let evidence = chain.links.iter().find(|link| link.evidence.is_some());
+    let run = chain.links.iter().find_map(|link| link.ending.as_ref());
+    let read = |link: &Link, run: &RunSummary| {
+        let service = link.service.as_deref()?;
+        let number = run.run;
+        Some(format!(
+            "see the crash report of run {number} with `argus evidence {env} {service} {number}`"
+        ))
+    };
+    let read = evidence.zip(run).and_then(|(link, run)| read(link, run));
+    read.into_iter()
+        .chain(output::format_remedies(&chain.remedies))
+        .collect()
+}
