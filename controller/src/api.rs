@@ -40,5 +40,5 @@ pub(crate) mod why;
 pub(crate) use context::Context;
 pub(crate) use environment_summary::output_tail;
 pub(crate) use operation::{Effect, Method, Operation, Route, Tool};
-pub(crate) use registry::{CallError, Entry, ToolEntry};
+pub(crate) use registry::{CallError, OperationEntry, ToolEntry};
 pub(crate) use summary::{NextStep, Summary, ToolOutput};

@@ -1,85 +1,30 @@
 //! Composition root: builds the engine client, the controller and its interfaces from [`Settings`], and runs them.
 
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
 use std::sync::Arc;
 
 use argus_backend::{Backend as _, EngineInfo};
-use argus_core::outcome::ActionError;
-use argus_core::status::code_of;
-use argus_crds::error::{Code, Reason, StructuredError};
-use argus_docker::{Docker, Endpoint, OwnImageBuilder};
-use argus_reconciler::clock::{self, Clock};
-use argus_reconciler::lock::{LOCK_TASK, LockError};
+use argus_crds::error::Reason;
+use argus_docker::Docker;
+use argus_reconciler::clock::{self};
+use argus_reconciler::lock::LOCK_TASK;
 use argus_reconciler::shutdown::Signals;
-use argus_reconciler::state_dir::{StateDir, StateError};
 use argus_reconciler::supervise::{Importance, Supervisor, watchdog};
-use argus_reconciler::{Controller, Handle, Running, Snapshot, TaskDied};
+use argus_reconciler::{Controller, Snapshot, TaskDied};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
-use crate::client::{self, ControllerClient, InProcess};
+use crate::client::{ControllerClient, InProcess};
+use crate::controller_start::{reconciler_options, state_failure};
+use crate::engine::{connect_endpoint, endpoint_host, find_endpoint};
 use crate::exit::{Exit, Failure, format_chain};
 use crate::http::{self, Guard};
 use crate::live::{self, screen::LiveBlock};
 use crate::metrics::Metrics;
 use crate::output;
-use crate::own_image;
-use crate::service;
+use crate::service_manager;
 use crate::settings::Settings;
-use crate::spec_files;
 use crate::view::{About, StatusBuilder, Statuses};
-
-/// Creates a client for the engine of the settings, without connecting.
-pub(crate) fn connect_docker(settings: &Settings) -> Result<Docker, Failure> {
-    Ok(connect_endpoint(settings, find_endpoint(settings)?))
-}
-
-/// Creates a client that can build an image of this program for helper containers, unless the settings disable helpers.
-fn connect_endpoint(settings: &Settings, endpoint: Endpoint) -> Docker {
-    let state = StateDir::at(settings.state.clone());
-    let own_image: OwnImageBuilder = Arc::new(move || own_image::build(&state));
-    Docker::with_own_image(
-        endpoint,
-        Arc::new(clock::now),
-        Some(own_image).filter(|_| settings.helpers),
-        settings.times.deadlines.long,
-    )
-}
-
-fn find_endpoint(settings: &Settings) -> Result<Endpoint, Failure> {
-    Endpoint::discover(settings.docker_host.as_deref()).map_err(|error| {
-        let details = serde_json::json!({ "endpoint": settings.docker_host, "reason": error.to_string() });
-        Failure::with_code(Code::DockerUnavailable, error.to_string())
-            .with_details(details)
-            .with_exit(Exit::Usage)
-    })
-}
-
-/// Converts a failed engine call into the failure of a command; `doing` names the operation.
-pub(crate) fn engine_failure(doing: &str, error: &ActionError) -> Failure {
-    let details = serde_json::json!({ "operation": doing, "reason": error.to_string() });
-    Failure::with_code(code_of(error), format!("{doing}: {error}")).with_details(details)
-}
-
-/// Converts an unusable state directory into the failure of a command.
-pub(crate) fn state_failure(error: &StateError) -> Failure {
-    match error {
-        StateError::Held(LockError::Held { holder, .. }) => {
-            let details = serde_json::json!({
-                "pid": holder.pid, "host": holder.host, "since": holder.since, "run": holder.run,
-            });
-            Failure::new(StructuredError::new(Code::LeaseHeld, format_chain(error)).details(details))
-        }
-        StateError::InsideSpecs { .. } => Failure::with_reason(Reason::NotPossible, format_chain(error))
-            .with_exit(Exit::Usage)
-            .with_hint("choose another folder with `--state`"),
-        StateError::Held(LockError::Io { .. }) | StateError::Io { .. } => {
-            Failure::with_reason(Reason::Unreadable, format_chain(error))
-                .with_exit(Exit::Unexpected)
-                .with_hint("make the folder writable for this user, or choose another one with `--state`")
-        }
-    }
-}
 
 /// Runs a controller until it is stopped.
 pub(crate) async fn run(settings: Settings, screen: Option<LiveBlock>) -> Result<Exit, Failure> {
@@ -140,15 +85,15 @@ pub(crate) async fn run(settings: Settings, screen: Option<LiveBlock>) -> Result
     );
     let watched = watchdog::run(
         supervisor.heartbeats().clone(),
-        service::heartbeat_interval(),
-        service::ping_watchdog,
+        service_manager::heartbeat_interval(),
+        service_manager::ping_watchdog,
         stop.clone(),
     );
     supervisor.spawn_once("watchdog", Importance::Critical, watched);
     supervisor.spawn_once(
         "service",
         Importance::Useful,
-        service::report(handle.snapshots(), statuses.clone(), stop.clone()),
+        service_manager::report(handle.snapshots(), statuses.clone(), stop.clone()),
     );
     let place = settings.specs.display();
     let note = format!("watching `{place}`, engine {endpoint}; ctrl-c stops, containers keep running");
@@ -166,49 +111,6 @@ pub(crate) async fn run(settings: Settings, screen: Option<LiveBlock>) -> Result
     }
 }
 
-/// Starts a controller for one command. It serves no HTTP and shows nothing; only the returned [`Handle`] commands it.
-pub(crate) async fn run_offline(settings: &Settings) -> Result<(Handle, Running), Failure> {
-    let endpoint = find_endpoint(settings)?;
-    let engine_host = endpoint_host(&endpoint).await;
-    let docker = connect_endpoint(settings, endpoint);
-    let controller =
-        Controller::open(reconciler_options(settings, engine_host)).map_err(|error| state_failure(&error))?;
-    let about = About {
-        started_at: clock::now(),
-        specs: settings.specs.clone(),
-        state: settings.state.display().to_string(),
-        endpoint: docker.endpoint(),
-        engine: watch::channel(None).1,
-        http: watch::channel(None).1,
-        debug: settings.debug,
-    };
-    let view = StatusBuilder::new(about, watch::channel(Arc::default()).0, controller.journal());
-    Ok(controller.start(docker, Arc::new(view)))
-}
-
-fn reconciler_options(settings: &Settings, engine_host: Option<IpAddr>) -> argus_reconciler::Options {
-    let times = settings.times;
-    argus_reconciler::Options {
-        specs: settings.specs.clone(),
-        state: settings.state.clone(),
-        strict: settings.strict,
-        env_allow: settings.env_allow.clone(),
-        process_env: spec_files::read_process_env(),
-        allow_mounts: spec_files::allowed_mounts(settings),
-        engine_socket: spec_files::find_engine_socket(settings),
-        own_image: own_image::lazy_build(&StateDir::at(settings.state.clone())),
-        publish_address: settings.publish_address,
-        engine_host,
-        helpers: settings.helpers,
-        deadlines: times.deadlines,
-        engine_breaker: times.breaker,
-        stop_grace: times.stop_grace,
-        journal_limit: argus_reconciler::journal::handle::DEFAULT_MAX_SIZE,
-        lease_ttl: times.lease_ttl,
-        clock: Clock::system(),
-    }
-}
-
 /// Converts a failed task into the failure of the controller.
 fn controller_failure(task_died: &TaskDied) -> Failure {
     if task_died.task != LOCK_TASK {
@@ -223,18 +125,6 @@ fn controller_failure(task_died: &TaskDied) -> Failure {
         .with_hint("start it again with `argus run`, which adopts the running containers")
 }
 
-/// Resolves the address of published ports on a remote engine; `None` for a local engine.
-async fn endpoint_host(endpoint: &Endpoint) -> Option<IpAddr> {
-    let Endpoint::Tcp(address) = endpoint else {
-        return None;
-    };
-    let mut found = tokio::net::lookup_host(address.as_str()).await.ok()?;
-    found
-        .next()
-        .map(|address| address.ip())
-        .filter(|ip| !ip.is_loopback())
-}
-
 /// Serves HTTP on the socket in the state directory, and on the listen address if one is configured.
 fn start_http(
     supervisor: &Supervisor,
@@ -243,7 +133,7 @@ fn start_http(
     listening: &watch::Sender<Option<SocketAddr>>,
     stop: &CancellationToken,
 ) {
-    let path = client::socket_path(client.state());
+    let path = client.state().socket();
     supervisor.spawn("http-socket", Importance::Useful, {
         let (client, stop) = (client.clone(), stop.clone());
         move || {

@@ -7,7 +7,9 @@ use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 
 use crate::call_trace;
 use crate::exit::{Exit, Failure};
+use crate::init;
 use crate::output;
+use crate::selftest;
 use crate::settings::{Options, Settings, SpecOptions};
 
 pub(crate) mod breaker;
@@ -23,7 +25,6 @@ pub(crate) mod explain;
 mod get;
 mod hold;
 pub(crate) mod incidents;
-mod init;
 mod invocation;
 pub(crate) mod logs;
 mod man;
@@ -42,7 +43,6 @@ mod retry;
 mod rollback;
 pub(crate) mod run;
 mod schema;
-mod selftest;
 pub(crate) mod target;
 pub(crate) mod test;
 mod top;
@@ -259,17 +259,6 @@ impl Command {
         };
         output == Some(output::Format::Json)
     }
-}
-
-/// Runs a future on its own runtime. Tasks that are still running at the end are abandoned.
-fn block_on<T>(work: impl Future<Output = Result<T, Failure>>) -> Result<T, Failure> {
-    let runtime = tokio::runtime::Builder::new_multi_thread()
-        .enable_all()
-        .build()
-        .map_err(|error| Failure::operation_failed("cannot start", &error))?;
-    let result = runtime.block_on(work);
-    runtime.shutdown_background();
-    result
 }
 
 #[cfg(test)]

@@ -24,11 +24,8 @@ use crate::status;
 use crate::view::Statuses;
 
 pub(crate) mod http;
-mod preflight;
 pub(crate) mod remote;
 mod status_changes;
-
-pub(crate) use preflight::PREFLIGHT;
 
 /// Client of a controller; cheap to clone.
 #[derive(Debug, Clone)]
@@ -319,11 +316,3 @@ fn refusal_error(error: &CommandError, state: &StateDir) -> StructuredError {
         CommandError::Refused(cause) => StructuredError::missing(Reason::NotPossible, cause),
     }
 }
-
-/// Returns the socket path of the controller on this state directory.
-pub(crate) fn socket_path(state: &StateDir) -> PathBuf {
-    state.private().join("argus.sock")
-}
-
-#[cfg(test)]
-pub(crate) mod tests;

@@ -17,6 +17,8 @@ mod actions;
 mod call_trace;
 #[cfg(test)]
 mod docs_test;
+#[cfg(test)]
+mod error_tests;
 mod events;
 mod guard;
 mod health;

@@ -1,14 +1,21 @@
 //! The binary `argus`: the controller, and the commands that use it.
 //!
-//! - [`cli`] defines the subcommands. `argus run` starts the controller through [`app`].
-//! - [`app`] composes the engine client, the reconciler, HTTP (which also serves MCP) and output.
-//! - [`client`] lets HTTP, MCP and commands use a controller in this process or over its socket.
-//! - [`http`] and [`mcp`] serve the interfaces of a controller. [`metrics`] feeds Prometheus.
+//! - [`api`] defines each operation once, for the command line, HTTP, `OpenAPI` and MCP. To add one, start there.
+//! - [`cli`] defines the subcommands: arguments and rendering. [`output`], [`table`] and [`status_text`] format what they print.
+//! - [`app`] runs a controller: it composes the engine client, the reconciler, HTTP (which also serves MCP) and output.
+//!   [`controller_start`] starts one for a single command. [`engine`] connects to the engine, [`service_manager`] notifies systemd.
+//! - [`client`] lets operations and commands use a controller in this process or over its socket. Commands return a
+//!   [`command_reply`]; [`breaker_reset`] waits for the effect of a reset.
+//! - [`http`] and [`mcp`] serve the operations. [`metrics`] feeds Prometheus.
 //! - [`live`] prints the state of a running controller. [`view`] holds the published status documents.
-//! - [`mock`] serves mocks inside their containers.
-//! - [`settings`] merges flags, variables and `argus.toml`. [`exit`] maps errors to exit codes.
+//! - [`status`] reads status files, [`evidence_store`] reads crash reports, [`run_summary`] describes the end of a run,
+//!   [`spec_files`] reads spec files without a controller, [`call_trace`] adds the calls behind an error.
+//! - [`init`] writes a first spec file, [`selftest`] injects faults, [`test_runner`] runs suites, [`mock`] serves mocks inside their
+//!   containers.
+//! - [`settings`] merges flags, variables and `argus.toml`. [`exit`] maps errors to exit codes. [`runtime`] and [`blocking_io`] run
+//!   futures and blocking reads. [`own_image`] builds the image of this program for helpers. [`telemetry`] starts the log.
 //!
-//! Start with [`app`] for the controller and with [`cli`] for the commands.
+//! Start with [`app`] for the controller and with [`api`] for the operations.
 
 mod api;
 mod app;
@@ -18,24 +25,31 @@ mod call_trace;
 mod cli;
 mod client;
 mod command_reply;
-mod engine_observer;
+mod controller_start;
+mod engine;
+#[cfg(test)]
+mod error_fixtures;
 mod evidence_store;
 mod exit;
-mod failure;
 mod http;
+mod init;
 mod live;
 mod mcp;
 mod metrics;
 mod mock;
 mod output;
 mod own_image;
-mod service;
+mod run_summary;
+mod runtime;
+mod selftest;
+mod service_manager;
 mod settings;
 mod spec_files;
 mod status;
 mod status_text;
 mod table;
 mod telemetry;
+mod test_runner;
 mod view;
 
 fn main() -> std::process::ExitCode {

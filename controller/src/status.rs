@@ -134,7 +134,7 @@ pub(crate) fn read_controller(state: &StateDir) -> Result<Option<ControllerStatu
 
 /// Returns true if a controller listens on the socket of this state directory.
 pub(crate) fn is_alive(state: &StateDir) -> bool {
-    match UnixStream::connect(crate::client::socket_path(state)) {
+    match UnixStream::connect(state.socket()) {
         Ok(_) => true,
         // The socket belongs to another user. The controller's process shows that it runs.
         Err(error) if error.kind() == ErrorKind::PermissionDenied => {

@@ -145,6 +145,12 @@ impl StateDir {
         self.root.join("private")
     }
 
+    /// Returns the path of the socket on which a controller accepts commands.
+    #[must_use]
+    pub fn socket(&self) -> PathBuf {
+        self.private().join("argus.sock")
+    }
+
     /// Folder of build and pull logs.
     pub fn builds(&self) -> PathBuf {
         self.private().join("builds")

@@ -12,7 +12,7 @@ use super::target;
 use super::{Context, Effect, NextStep, Operation, Route, Summary, Tool};
 use crate::evidence_store;
 use crate::exit::Failure;
-use sources::{LogsResponse, Written};
+use sources::{LogEntry, LogsResponse};
 
 /// Default and maximum number of lines per container.
 const DEFAULT_LINES: u32 = 50;
@@ -88,7 +88,7 @@ of a recreated container do not contain the failed run; use `argus_evidence` for
         for line in &mut output.items {
             line.text = clip(&line.text, MAX_LINE);
         }
-        let format = |line: &Written| match &service {
+        let format = |line: &LogEntry| match &service {
             None => format!("{} | {}\n", line.service, line.text),
             Some(_) => format!("{}\n", line.text),
         };

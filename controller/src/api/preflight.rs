@@ -3,6 +3,7 @@
 pub(crate) mod checks;
 pub(crate) mod facts;
 mod fix;
+pub(crate) mod run;
 
 use std::fmt::Write as _;
 
@@ -13,8 +14,8 @@ use serde::Deserialize;
 use serde_json::json;
 
 use super::{Context, Effect, NextStep, Operation, Route, Summary, Tool};
-use crate::client::PREFLIGHT;
 use crate::exit::Failure;
+use run::{PREFLIGHT, run_preflight};
 
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
@@ -71,7 +72,7 @@ impl Operation for Preflight {
             .into_iter()
             .filter_map(|(flag, check)| flag.then_some(check));
         skip.extend(flagged);
-        context.client.run_preflight(&skip, self.auto_fix).await
+        run_preflight(&context.client, &skip, self.auto_fix).await
     }
 }
 

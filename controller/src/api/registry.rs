@@ -18,7 +18,7 @@ use super::{
 use crate::exit::Failure;
 
 /// An operation of the list.
-pub(crate) struct Entry {
+pub(crate) struct OperationEntry {
     /// Schema of the arguments.
     pub(crate) arguments: Object,
     /// Effect of a call.
@@ -70,8 +70,8 @@ impl From<Failure> for CallError {
 }
 
 /// Returns all operations; tools in the order in which agents see them, the most important first.
-pub(crate) fn all() -> &'static [Entry] {
-    static ALL: LazyLock<Vec<Entry>> = LazyLock::new(|| {
+pub(crate) fn all() -> &'static [OperationEntry] {
+    static ALL: LazyLock<Vec<OperationEntry>> = LazyLock::new(|| {
         vec![
             tool::<status::Status>(),
             tool::<wait::Wait>(),
@@ -115,8 +115,8 @@ pub(crate) fn is_private(path: &str) -> bool {
     private.any(|entry| entry.routes.iter().any(|route| route.matches(path)))
 }
 
-fn operation<T: Operation>() -> Entry {
-    Entry {
+fn operation<T: Operation>() -> OperationEntry {
+    OperationEntry {
         arguments: arguments::schema_of::<T>(),
         effect: T::EFFECT,
         routes: T::ROUTES,
@@ -140,7 +140,7 @@ fn permits(route: &Route) -> Semaphore {
     Semaphore::new(if route.is_serial { 1 } else { limit })
 }
 
-fn tool<T: Tool>() -> Entry {
+fn tool<T: Tool>() -> OperationEntry {
     let tool = ToolEntry {
         name: T::NAME,
         title: T::TITLE,
@@ -157,7 +157,7 @@ fn tool<T: Tool>() -> Entry {
             })
         },
     };
-    Entry {
+    OperationEntry {
         tool: Some(tool),
         ..operation::<T>()
     }

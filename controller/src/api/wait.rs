@@ -16,7 +16,7 @@ use super::{Context, Effect, Operation, Route, Summary, Tool};
 use crate::exit::Failure;
 use crate::status;
 use crate::status_text::format_waits;
-use goal::{Seen, WaitGoal};
+use goal::{NamedStatus, WaitGoal};
 
 /// Maximum number of waiting clients over HTTP.
 const MAX_WAITS: usize = 64;
@@ -90,7 +90,7 @@ impl Operation for Wait {
         let limit = Duration::from_secs(self.timeout_seconds.min(MAX_TIMEOUT));
         let names: Option<Vec<String>> = self.environment.as_ref().map(|env| vec![env.clone()]);
         let mut progress = Progress::default();
-        let report = |seen: &[Seen]| progress.report(seen, context);
+        let report = |seen: &[NamedStatus]| progress.report(seen, context);
         let mut reached = goal::wait_until(client, names.as_deref(), self.goal, limit, report).await?;
         Ok(match (&self.environment, reached.pop()) {
             (Some(_), Some(status)) => WaitOutput::One(Box::new(status)),
@@ -138,7 +138,7 @@ struct Progress {
 }
 
 impl Progress {
-    fn report(&mut self, seen: &[Seen], context: &Context) {
+    fn report(&mut self, seen: &[NamedStatus], context: &Context) {
         for (name, status) in seen {
             let Some(status) = status else { continue };
             let mut message = format!("{name} is {:?}", status.phase);

@@ -9,6 +9,7 @@ use crate::command_reply::CommandReply;
 use crate::exit::{Exit, Failure};
 use crate::output;
 use crate::output::Format;
+use crate::runtime;
 use crate::settings::{Options, Settings, SpecOptions};
 
 /// Sends one command and prints the reply: as it is in JSON and YAML, else as formatted by `message`.
@@ -20,7 +21,7 @@ pub(crate) fn execute_command(
 ) -> Result<Exit, Failure> {
     let settings = Settings::resolve(options, &SpecOptions::default())?;
     let state = StateDir::at(settings.state);
-    let reply = super::block_on(async {
+    let reply = runtime::block_on(async {
         remote::send(&state, command)
             .await
             .map_err(remote::command_failure)

@@ -18,6 +18,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::exit::{Exit, Failure};
 use crate::output;
+use crate::runtime;
 
 #[derive(Debug, Args)]
 pub(crate) struct DemoService {
@@ -46,7 +47,7 @@ pub(crate) struct DemoService {
 
 impl DemoService {
     pub(crate) fn execute(self) -> Result<Exit, Failure> {
-        super::block_on(self.serve()).map(Exit::Code)
+        runtime::block_on(self.serve()).map(Exit::Code)
     }
 
     async fn serve(self) -> Result<u8, Failure> {

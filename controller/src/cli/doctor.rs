@@ -7,6 +7,7 @@ use clap::Args;
 use crate::exit::{Exit, Failure};
 use crate::output;
 use crate::output::Format;
+use crate::runtime;
 use crate::settings::{Options, Settings, SpecOptions};
 use crate::table;
 
@@ -29,10 +30,10 @@ pub(crate) struct Doctor {
 
 impl Doctor {
     pub(crate) fn execute(self, options: &Options) -> Result<Exit, Failure> {
-        let inputs = super::block_on(report::gather_inputs(Settings::resolve(options, &self.specs)?))?;
+        let inputs = runtime::block_on(report::gather_inputs(Settings::resolve(options, &self.specs)?))?;
         let findings = findings::collect_findings(&inputs);
         if let Some(out) = &self.out {
-            let other = super::block_on(report::gather_other_inputs(&inputs))?;
+            let other = runtime::block_on(report::gather_other_inputs(&inputs))?;
             bundle::write_bundle(out, &inputs, &other, &findings)?;
         }
         let found = report::DoctorReport {

@@ -14,6 +14,7 @@ use crate::client::remote::{command_failure, send};
 use crate::exit::{Exit, Failure};
 use crate::output;
 use crate::output::Format;
+use crate::runtime;
 use crate::settings::{Options, Settings, SpecOptions};
 use crate::status;
 
@@ -49,7 +50,7 @@ impl Down {
             .iter()
             .map(|name| status::parse_environment(name))
             .collect::<Result<Vec<_>, _>>()?;
-        super::block_on(async {
+        runtime::block_on(async {
             if client.is_alive() {
                 remove_environments(&client, &names, self.timeout).await
             } else {

@@ -16,6 +16,7 @@ use crate::cli::notes;
 use crate::exit::{Exit, Failure};
 use crate::output;
 use crate::output::Format;
+use crate::runtime;
 use crate::settings::{Options, Settings, SpecOptions};
 use crate::status;
 use crate::table::Columns;
@@ -91,7 +92,7 @@ impl Events {
             return Ok(Exit::Done);
         }
         screen.append(&events)?;
-        super::block_on(async {
+        runtime::block_on(async {
             loop {
                 tokio::time::sleep(POLL_INTERVAL).await;
                 let events = self.select_events(read_more(&mut tail, &journal)?, &mut formatter, false);

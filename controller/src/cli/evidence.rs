@@ -11,10 +11,10 @@ use crate::evidence_store;
 use crate::evidence_store::Line;
 use crate::evidence_store::StoredRun;
 use crate::exit::{Exit, Failure};
-use crate::failure;
-use crate::failure::RunSummary;
 use crate::output;
 use crate::output::Format;
+use crate::run_summary;
+use crate::run_summary::RunSummary;
 use crate::settings::{Options, Settings, SpecOptions};
 use crate::table;
 
@@ -134,6 +134,6 @@ fn format_row(run: &Run) -> Vec<String> {
             .unwrap_or_default(),
         output::format_count(run.stdout_lines, "line"),
         output::format_count(run.stderr_lines, "line"),
-        failure::format_size(run.bytes),
+        run_summary::format_size(run.bytes),
     ]
 }

@@ -12,6 +12,7 @@ use crate::cli::notes;
 use crate::exit::{Exit, Failure};
 use crate::output;
 use crate::output::Format;
+use crate::runtime;
 use crate::settings::{Options, Settings, SpecOptions};
 use crate::status;
 use crate::status_text::{format_ports, format_waits};
@@ -42,7 +43,7 @@ impl Get {
         notes::note_if_not_running(&state);
         self.show(&state)?;
         if self.watch {
-            super::block_on(self.follow(&state))?;
+            runtime::block_on(self.follow(&state))?;
         }
         Ok(Exit::Done)
     }

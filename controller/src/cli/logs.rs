@@ -4,6 +4,7 @@ use argus_backend::{Backend as _, LogLine, LogQuery};
 use argus_core::ident::ContainerId;
 use argus_core::outcome::ActionError;
 use argus_crds::status::ServiceState;
+use argus_docker::Docker;
 use argus_reconciler::state_dir::StateDir;
 use clap::Args;
 use futures::StreamExt as _;
@@ -11,12 +12,13 @@ use futures::stream::{BoxStream, select_all};
 use serde_json::json;
 
 use super::target::Target;
-use crate::api::logs::sources::{LogsResponse, Source, Written, find_sources, read_lines};
-use crate::app;
+use crate::api::logs::sources::{LogEntry, LogsResponse, Lookup, Source, Sources, find_sources, read_lines};
+use crate::engine;
 use crate::evidence_store;
 use crate::exit::{Exit, Failure};
 use crate::output;
 use crate::output::Format;
+use crate::runtime;
 use crate::settings::{Options, Settings, SpecOptions};
 use crate::status;
 
@@ -57,7 +59,7 @@ impl Logs {
             };
             self.replay(&StateDir::at(settings.state), &env, &service)?;
         } else {
-            let result = super::block_on(self.show(&settings, &env, service.as_deref()));
+            let result = runtime::block_on(self.show(&settings, &env, service.as_deref()));
             if let (Err(Failure::Error { .. }), Some(service)) = (&result, &service) {
                 mention_stored_run(&StateDir::at(settings.state), &env, service, None);
             }
@@ -82,7 +84,7 @@ impl Logs {
         let Some(format) = self.output.filter(is_for_programs) else {
             return lines.into_iter().try_for_each(|line| print("", &line));
         };
-        let items = lines.map(|line| Written::new(service, line)).collect();
+        let items = lines.map(|line| LogEntry::new(service, line)).collect();
         print_document(&LogsResponse { items }, format)
     }
 
@@ -99,35 +101,62 @@ impl Logs {
             return print_document(&logs, format);
         }
         let state = StateDir::at(settings.state.clone());
-        let docker = app::connect_docker(settings)?;
-        let sources = find_sources(&docker, &state, env, service).await?;
+        let docker = engine::connect_docker(settings)?;
+        let sources = find_sources(&docker, &state, env, service, Lookup::Status).await?;
         if let (Some(service), [(_, id)]) = (service, sources.all.as_slice()) {
             mention_stored_run(&state, env, service, Some(id));
         }
-        let width = sources.all.iter().map(|(name, _)| name.len()).max().unwrap_or(0);
-        let many = sources.all.len() > 1;
-        let stream = |(name, id): &Source| -> BoxStream<'static, (String, Result<LogLine, ActionError>)> {
-            let name = name.clone();
-            let lines = docker.logs(id, query.clone());
-            lines.map(move |line| (name.clone(), line)).boxed()
-        };
-        let mut lines = select_all(sources.all.iter().map(stream));
-        while let Some((name, line)) = lines.next().await {
-            let line = line.map_err(|error| app::engine_failure("cannot read logs", &error))?;
-            let line = sources.redact(line);
-            if format.is_some() {
-                output::print(&format!("{}\n", json!(Written::new(&name, line))))?;
-                continue;
-            }
-            let prefix = if many {
-                format!("{name:width$} | ")
-            } else {
-                String::new()
-            };
-            print(&prefix, &line)?;
+        if print_sources(&docker, &sources, &query, format).await? == Printed::ContainerReplaced {
+            let sources = find_sources(&docker, &state, env, service, Lookup::Engine).await?;
+            print_sources(&docker, &sources, &query, format).await?;
         }
         Ok(())
     }
+}
+
+/// Result of printing the logs of containers.
+#[derive(Debug, PartialEq, Eq)]
+enum Printed {
+    All,
+    /// A container no longer existed, and nothing was printed.
+    ContainerReplaced,
+}
+
+/// Prints the lines of all containers as they arrive.
+async fn print_sources(
+    docker: &Docker,
+    sources: &Sources,
+    query: &LogQuery,
+    format: Option<Format>,
+) -> Result<Printed, Failure> {
+    let width = sources.all.iter().map(|(name, _)| name.len()).max().unwrap_or(0);
+    let many = sources.all.len() > 1;
+    let stream = |(name, id): &Source| -> BoxStream<'static, (String, Result<LogLine, ActionError>)> {
+        let name = name.clone();
+        let lines = docker.logs(id, query.clone());
+        lines.map(move |line| (name.clone(), line)).boxed()
+    };
+    let mut lines = select_all(sources.all.iter().map(stream));
+    let mut is_first = true;
+    while let Some((name, line)) = lines.next().await {
+        let line = match line {
+            Ok(line) => sources.redact(line),
+            Err(ActionError::Gone) if is_first => return Ok(Printed::ContainerReplaced),
+            Err(error) => return Err(engine::engine_failure("cannot read logs", &error)),
+        };
+        is_first = false;
+        if format.is_some() {
+            output::print(&format!("{}\n", json!(LogEntry::new(&name, line))))?;
+            continue;
+        }
+        let prefix = if many {
+            format!("{name:width$} | ")
+        } else {
+            String::new()
+        };
+        print(&prefix, &line)?;
+    }
+    Ok(Printed::All)
 }
 
 /// Returns true for formats that wrap each line. All others print the lines as the containers wrote them.

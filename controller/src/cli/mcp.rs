@@ -5,6 +5,7 @@ use clap::Args;
 use crate::client::ControllerClient;
 use crate::exit::{Exit, Failure};
 use crate::mcp;
+use crate::runtime;
 use crate::settings::{Options, Settings, SpecOptions};
 
 #[derive(Debug, Args)]
@@ -18,7 +19,7 @@ impl Mcp {
         let settings = Settings::resolve(options, &self.specs)?;
         // Stdout belongs to the protocol. MCP clients show stderr as the server's log.
         crate::telemetry::start(settings.log_format, "warn", None);
-        super::block_on(mcp::serve_stdio(ControllerClient::remote(settings)))?;
+        runtime::block_on(mcp::serve_stdio(ControllerClient::remote(settings)))?;
         Ok(Exit::Done)
     }
 }

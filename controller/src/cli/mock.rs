@@ -10,6 +10,7 @@ use crate::api::mock_requests::page::{MockRequestsPage, read_requests};
 use crate::exit::{Exit, Failure};
 use crate::output;
 use crate::output::Format;
+use crate::runtime;
 use crate::settings::{LogFormat, Options, Settings, SpecOptions};
 use crate::status;
 use crate::table;
@@ -60,7 +61,7 @@ impl Mock {
         match self.command {
             MockCommand::Serve(serve) => {
                 telemetry::start(options.log_format.unwrap_or(LogFormat::Human), "info", None);
-                super::block_on(mock::run(serve.config, serve.listen))
+                runtime::block_on(mock::run(serve.config, serve.listen))
             }
             MockCommand::Requests(requests) => requests.execute(options),
         }
@@ -79,7 +80,7 @@ impl Requests {
     fn execute(self, options: &Options) -> Result<Exit, Failure> {
         let settings = Settings::resolve(options, &SpecOptions::default())?;
         let status = status::find_environment(&StateDir::at(settings.state), &self.environment)?;
-        let page = super::block_on(read_requests(&status, &self.mock, self.tail))?;
+        let page = runtime::block_on(read_requests(&status, &self.mock, self.tail))?;
         match self.output {
             Some(Format::Json) => output::print_json(&page)?,
             Some(Format::Yaml) => output::print_yaml(&page)?,

@@ -8,6 +8,7 @@ use crate::cli::notes;
 use crate::exit::{Exit, Failure};
 use crate::output;
 use crate::output::Format;
+use crate::runtime;
 use crate::settings::{Options, Settings, SpecOptions};
 use crate::status;
 
@@ -30,7 +31,7 @@ impl Network {
         let settings = Settings::resolve(options, &self.specs)?;
         let env = status::parse_environment(&self.environment)?;
         let report = if self.verify {
-            super::block_on(Box::pin(check_now(&settings, &env)))?
+            runtime::block_on(Box::pin(check_now(&settings, &env)))?
         } else {
             let state = StateDir::at(settings.state);
             notes::note_if_not_running(&state);

@@ -5,6 +5,7 @@ use argus_reconciler::state_dir::StateDir;
 
 use crate::client::http;
 use crate::output::print_note;
+use crate::runtime;
 use crate::status::{is_alive, read_controller};
 
 /// Prints a note if no controller runs, because then the files are not updated, or if it is in safe mode.
@@ -27,8 +28,8 @@ pub(crate) fn note_if_not_running(state: &StateDir) {
 /// Prints a note if the controller is in safe mode. It asks the controller over HTTP, because a full disk may prevent the
 /// update of its status file.
 fn note_if_safe(state: &StateDir) {
-    let health = super::block_on(async {
-        let response = http::get(&crate::client::socket_path(state), crate::http::HEALTH).await;
+    let health = runtime::block_on(async {
+        let response = http::get(&state.socket(), crate::http::HEALTH).await;
         Ok(response.ok())
     });
     let Ok(Some(response)) = health else { return };

@@ -11,6 +11,7 @@ use crate::client::ControllerClient;
 use crate::exit::{Exit, Failure};
 use crate::output;
 use crate::output::Format;
+use crate::runtime;
 use crate::settings::{Options, Settings, SpecOptions};
 use crate::table;
 
@@ -38,7 +39,7 @@ impl Orphans {
         let settings = Settings::resolve(options, &SpecOptions::default())?;
         let client = ControllerClient::remote(settings);
         let clean = self.clean.then_some(self.timeout);
-        let mut found = super::block_on(list_or_clean(&client, &self.project, clean))?;
+        let mut found = runtime::block_on(list_or_clean(&client, &self.project, clean))?;
         found.retain(|orphan| self.selects(orphan));
         print_orphans(&found, self.output)?;
         let remaining: Vec<&Orphan> = found.iter().filter(|orphan| is_removal_pending(orphan)).collect();

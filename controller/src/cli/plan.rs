@@ -9,6 +9,7 @@ use crate::api::plan::report;
 use crate::exit::{Exit, Failure};
 use crate::output;
 use crate::output::Format;
+use crate::runtime;
 use crate::settings::{Options, Settings, SpecOptions};
 use crate::status;
 use crate::table;
@@ -32,7 +33,7 @@ impl Plan {
         }
         let (registry, rejected) = read_folder(&settings)?;
         print_rejected(&registry);
-        let forecasts = super::block_on(create_forecasts_for(
+        let forecasts = runtime::block_on(create_forecasts_for(
             &settings,
             &registry,
             self.environment.as_deref(),

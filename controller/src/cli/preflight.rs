@@ -10,6 +10,7 @@ use crate::api::preflight::checks::run_checks;
 use crate::exit::{Exit, Failure};
 use crate::output;
 use crate::output::Format;
+use crate::runtime;
 use crate::settings::{Options, Settings, SpecOptions};
 use crate::table;
 
@@ -31,7 +32,7 @@ pub(crate) struct Preflight {
 impl Preflight {
     pub(crate) fn execute(self, options: &Options) -> Result<Exit, Failure> {
         let settings = Settings::resolve(options, &self.specs)?;
-        let found = super::block_on(run_checks(&settings, &self.skip, self.fix))?;
+        let found = runtime::block_on(run_checks(&settings, &self.skip, self.fix))?;
         match self.output.unwrap_or(Format::Table) {
             Format::Json => output::print_json(&found)?,
             Format::Yaml => output::print_yaml(&found)?,

@@ -9,6 +9,7 @@ use crate::api::prune::report::{PruneReport, create_report, remove_images};
 use crate::exit::{Exit, Failure};
 use crate::output;
 use crate::output::Format;
+use crate::runtime;
 use crate::settings::{Options, Settings, SpecOptions};
 use crate::table;
 
@@ -33,14 +34,14 @@ pub(crate) struct Prune {
 impl Prune {
     pub(crate) fn execute(self, options: &Options) -> Result<Exit, Failure> {
         let settings = Settings::resolve(options, &self.specs)?;
-        let mut found = super::block_on(create_report(&settings, self.images_only))?;
+        let mut found = runtime::block_on(create_report(&settings, self.images_only))?;
         let is_text = matches!(self.output, None | Some(Format::Table | Format::Wide));
         if is_text {
             output::print(&format_report(&found))?;
         }
         let anything = !found.images.is_empty() || found.build_cache_bytes > 0;
         if anything && (self.yes || (is_text && !self.dry_run && confirm_removal()?)) {
-            super::block_on(remove_images(&settings, self.images_only, &mut found))?;
+            runtime::block_on(remove_images(&settings, self.images_only, &mut found))?;
         } else if anything && is_text {
             output::print_note("nothing was removed; remove without a prompt with `argus prune --yes`");
         }

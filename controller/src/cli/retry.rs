@@ -9,6 +9,7 @@ use crate::client::remote::{command_failure, send};
 use crate::command_reply::CommandReply;
 use crate::exit::{Exit, Failure};
 use crate::output::Format;
+use crate::runtime;
 use crate::settings::{Options, Settings, SpecOptions};
 use crate::status;
 
@@ -29,7 +30,7 @@ impl Retry {
         for env in &self.environments {
             let environment = status::parse_environment(env)?;
             let command = Command::Retry { environment };
-            let reply = super::block_on(async { send(&state, &command).await.map_err(command_failure) })?;
+            let reply = runtime::block_on(async { send(&state, &command).await.map_err(command_failure) })?;
             let message = |_: &CommandReply| format!("{env} is retried\n");
             print_reply(&command, &reply, self.output, message)?;
         }

@@ -4,6 +4,7 @@ use clap::Args;
 
 use crate::exit::{Exit, Failure};
 use crate::live::screen::LiveBlock;
+use crate::runtime;
 use crate::settings::times::TimeOptions;
 use crate::settings::{Listen, Options, Settings, SpecOptions};
 use crate::{app, telemetry};
@@ -30,6 +31,6 @@ impl Run {
         // The live table shows progress already, so the log contains only warnings.
         let default_filter = if screen.is_some() { "warn" } else { "info" };
         telemetry::start(settings.log_format, default_filter, screen.as_ref());
-        super::block_on(app::run(settings, screen))
+        runtime::block_on(app::run(settings, screen))
     }
 }

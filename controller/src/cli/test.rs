@@ -12,11 +12,7 @@ use crate::exit::{Exit, Failure};
 use crate::output::Format;
 use crate::settings::Options;
 use crate::status;
-
-mod child;
-mod report;
-mod run;
-mod suite;
+use crate::test_runner;
 
 #[derive(Debug, Args)]
 pub(crate) struct Test {
@@ -31,7 +27,7 @@ enum TestCommand {
     /// End a test and show the failures of services during it
     End(End),
     /// Run the suites of the spec file, or a command, once the environment is ready
-    Run(run::Run),
+    Run(test_runner::Run),
 }
 
 #[derive(Debug, Args)]

@@ -12,6 +12,7 @@ use crate::cli::notes;
 use crate::exit::{Exit, Failure};
 use crate::live::screen::LiveBlock;
 use crate::output;
+use crate::runtime;
 use crate::settings::{Options, Settings, SpecOptions};
 use crate::status;
 use crate::table;
@@ -53,7 +54,7 @@ impl Top {
                 ))?;
                 Ok(Exit::Done)
             }
-            Some(screen) => super::block_on(async {
+            Some(screen) => runtime::block_on(async {
                 loop {
                     let width = screen.width();
                     let cut = |line: String| console::truncate_str(&line, width, "…").into_owned();

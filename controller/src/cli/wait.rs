@@ -5,7 +5,7 @@ use std::time::Duration;
 use argus_reconciler::{Command, clock};
 use clap::Args;
 
-use crate::api::wait::goal::{Seen, WaitGoal, wait_until};
+use crate::api::wait::goal::{NamedStatus, WaitGoal, wait_until};
 use crate::cli::notes;
 use crate::client::ControllerClient;
 use crate::exit::{Exit, Failure};
@@ -13,6 +13,7 @@ use crate::live::image_progress::{self, ProgressThrottle};
 use crate::live::screen::LiveBlock;
 use crate::output;
 use crate::output::Format;
+use crate::runtime;
 use crate::settings::{Options, Settings, SpecOptions};
 
 #[derive(Debug, Args)]
@@ -45,7 +46,7 @@ impl Wait {
             Some(self.environments.as_slice())
         };
         let (screen, mut paced) = (LiveBlock::for_terminal(), ProgressThrottle::default());
-        let show = |all: &[Seen]| {
+        let show = |all: &[NamedStatus]| {
             let works = image_progress::list_progress(all.iter().filter_map(|(_, status)| status.as_ref()));
             match &screen {
                 Some(screen) => screen.draw(image_progress::format_bars(&works, screen.width())),
@@ -55,7 +56,7 @@ impl Wait {
                     .for_each(|line| output::print_note(line)),
             }
         };
-        let result = super::block_on(async {
+        let result = runtime::block_on(async {
             if client.is_alive() {
                 // The sync makes earlier edits effective. Without permission to use the socket, only the files are used.
                 drop(client.send(Command::Sync).await);

@@ -5,7 +5,6 @@ use argus_reconciler::Command;
 use argus_reconciler::state_dir::StateDir;
 
 use super::http::{self, ClientError};
-use super::socket_path;
 use crate::command_reply::CommandReply;
 use crate::exit::{Exit, Failure};
 use crate::status;
@@ -15,7 +14,7 @@ pub(crate) const ACTIONS: &str = "/api/v1/actions";
 
 /// Sends a command to a running controller.
 pub(crate) async fn send(state: &StateDir, command: &Command) -> Result<CommandReply, ClientError> {
-    let reply = http::post(&socket_path(state), ACTIONS, command).await?;
+    let reply = http::post(&state.socket(), ACTIONS, command).await?;
     serde_json::from_slice(&reply).map_err(|error| ClientError::InvalidResponse(error.to_string()))
 }
 

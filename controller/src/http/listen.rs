@@ -23,8 +23,9 @@ use super::write_timeout::WriteTimeout;
 
 /// Maximum number of connections; more wait in the kernel's queue.
 const MAX_CONNECTIONS: usize = 1_024;
-/// Maximum time to read the head of a request.
-const HEAD_TIMEOUT: Duration = Duration::from_secs(5);
+/// Maximum time to read the head of a request, and to keep an idle connection. Clients close an idle connection after 4 or 5 s: if the
+/// server closes it at the same moment, the next request fails.
+const HEAD_TIMEOUT: Duration = Duration::from_secs(15);
 /// Maximum time that a client can read nothing of a response.
 const WRITE_TIMEOUT: Duration = Duration::from_secs(30);
 /// Grace period for requests in progress when the controller stops.

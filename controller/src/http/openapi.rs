@@ -8,7 +8,7 @@ use schemars::generate::SchemaSettings;
 use serde_json::{Map, Value, json};
 
 use super::guard::is_private;
-use crate::api::{Entry, Method, Route, arguments, registry};
+use crate::api::{Method, OperationEntry, Route, arguments, registry};
 
 /// A path that is not an operation of [`crate::api`].
 pub(super) struct OtherPath {
@@ -91,7 +91,7 @@ fn to_json() -> Value {
 }
 
 /// Returns all routes of operations.
-pub(super) fn routes() -> impl Iterator<Item = (&'static Entry, &'static Route)> {
+pub(super) fn routes() -> impl Iterator<Item = (&'static OperationEntry, &'static Route)> {
     let entries = registry::all().iter();
     entries.flat_map(|entry| entry.routes.iter().map(move |route| (entry, route)))
 }
@@ -104,7 +104,7 @@ pub(super) fn method(route: &Route) -> &'static str {
     }
 }
 
-fn describe(entry: &Entry, route: &Route, output: &Value) -> Value {
+fn describe(entry: &OperationEntry, route: &Route, output: &Value) -> Value {
     let variable =
         |name| json!({ "name": name, "in": "path", "required": true, "schema": { "type": "string" } });
     let mut parameters: Vec<Value> = route.variables().map(variable).collect();
@@ -143,7 +143,7 @@ fn describe(entry: &Entry, route: &Route, output: &Value) -> Value {
 }
 
 /// True if the route does not work without this argument.
-fn is_required(entry: &Entry, route: &Route, name: &str) -> bool {
+fn is_required(entry: &OperationEntry, route: &Route, name: &str) -> bool {
     let in_schema = entry.arguments.get("required").and_then(Value::as_array);
     let in_schema = in_schema.is_some_and(|names| names.iter().any(|required| required == name));
     in_schema || route.required.contains(&name)

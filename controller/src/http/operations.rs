@@ -12,7 +12,7 @@ use super::actions;
 use super::guard::Trust;
 use super::params::Query;
 use super::problem::Problem;
-use crate::api::{CallError, Context, Entry, Method, Route, arguments, registry};
+use crate::api::{CallError, Context, Method, OperationEntry, Route, arguments, registry};
 use crate::exit::Failure;
 
 /// Adds the routes of all operations.
@@ -39,7 +39,7 @@ pub(super) fn add(router: Router<AppState>) -> Router<AppState> {
 
 /// Runs an operation and returns its output.
 async fn respond(
-    entry: &'static Entry,
+    entry: &'static OperationEntry,
     index: usize,
     State(app): State<AppState>,
     Extension(trust): Extension<Trust>,

@@ -16,7 +16,7 @@ use super::*;
 use crate::api::apply::SMALL;
 use crate::api::commands::wait_for_change;
 use crate::api::environment_summary::EnvironmentSummary;
-use crate::client::tests::{assert_complete, assert_valid, full_of_errors, raised};
+use crate::error_fixtures::{assert_complete, assert_valid, full_of_errors, raised};
 use crate::settings::{Options, Settings, SpecOptions};
 use crate::spec_files;
 

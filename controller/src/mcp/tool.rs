@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use tokio::sync::mpsc;
 
 use super::reply;
-use crate::api::{CallError, Context, Effect, Entry, ToolEntry, registry};
+use crate::api::{CallError, Context, Effect, OperationEntry, ToolEntry, registry};
 use crate::call_trace;
 use crate::client::ControllerClient;
 
@@ -24,7 +24,7 @@ const DEBUG: &str = "debug";
 pub(super) struct ServerTool {
     /// Description for clients.
     pub(super) description: ToolDescription,
-    entry: &'static Entry,
+    entry: &'static OperationEntry,
     tool: &'static ToolEntry,
 }
 
@@ -36,7 +36,7 @@ pub(super) fn list_tools() -> Vec<ServerTool> {
         .collect()
 }
 
-fn create_tool(entry: &'static Entry, tool: &'static ToolEntry) -> ServerTool {
+fn create_tool(entry: &'static OperationEntry, tool: &'static ToolEntry) -> ServerTool {
     let schema = with_debug(entry.arguments.clone());
     let description = ToolDescription::new(tool.name, tool.about, Arc::new(schema))
         .with_title(tool.title)
@@ -59,7 +59,7 @@ fn with_debug(mut schema: JsonObject) -> JsonObject {
 }
 
 /// Receiver of progress notifications, if the client requested them.
-pub(super) type Listener = Option<(ProgressToken, Peer<RoleServer>)>;
+pub(super) type ProgressTarget = Option<(ProgressToken, Peer<RoleServer>)>;
 
 impl ServerTool {
     /// Runs the tool and builds its result.
@@ -67,7 +67,7 @@ impl ServerTool {
         &self,
         mut arguments: JsonObject,
         client: ControllerClient,
-        listener: Listener,
+        progress_target: ProgressTarget,
     ) -> CallToolResult {
         let debug = match arguments.remove(DEBUG) {
             None | Some(Value::Null) => client.settings().debug,
@@ -77,7 +77,7 @@ impl ServerTool {
         let trace = debug.then(|| trace_call(self.tool.name, &arguments));
         let (sender, progress) = mpsc::unbounded_channel();
         let mut context = Context::new(client.clone());
-        if listener.is_some() {
+        if progress_target.is_some() {
             context = context.with_progress(sender);
         }
         let result = tokio::select! {
@@ -86,7 +86,7 @@ impl ServerTool {
                 Err(CallError::Arguments(cause)) => self.reject(&cause),
                 Err(CallError::Failed(failure)) => reply::error_result(failure),
             },
-            never = forward_progress(listener, progress) => match never {},
+            never = forward_progress(progress_target, progress) => match never {},
         };
         match trace {
             Some(trace) => reply::add_calls(result, &client, trace).await,
@@ -103,11 +103,11 @@ impl ServerTool {
 
 /// Sends progress messages to the client; never returns.
 async fn forward_progress(
-    listener: Listener,
+    progress_target: ProgressTarget,
     mut messages: mpsc::UnboundedReceiver<String>,
 ) -> std::convert::Infallible {
     let mut sent = 0;
-    if let Some((token, peer)) = listener {
+    if let Some((token, peer)) = progress_target {
         while let Some(message) = messages.recv().await {
             sent += 1;
             let notification =

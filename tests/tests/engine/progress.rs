@@ -87,6 +87,7 @@ fn bar_of<'f>(frame: &'f str, image: &str) -> Option<&'f str> {
 fn build_shows_a_growing_bar_in_run_and_wait() {
     let engine = engine();
     let home = slow_build(engine, "slowly");
+    let begun = argus_reconciler::clock::now();
     let mut running = argus(engine, &home, &["run"]);
     running.env("NO_COLOR", "1");
     let running = Terminal::start(running, COLUMNS, 40);
@@ -148,6 +149,7 @@ fn build_logs_a_few_lines_without_a_terminal() {
         let log = fs::read_to_string(home.join("log")).unwrap_or_default();
         log.contains("logged Ready").then_some(())
     });
+    let seconds = argus_reconciler::clock::now().since(begun).as_secs();
     running.kill().expect("our own child");
     running.wait().expect("our own child");
     assert!(waited.status.success(), "{waited:?}");
@@ -160,7 +162,8 @@ fn build_logs_a_few_lines_without_a_terminal() {
             .lines()
             .filter(|line| line.starts_with("image `logged:test` is being built: Step "));
         // Five steps in eight seconds or more, and at most one line per five seconds.
-        assert!((1..=3).contains(&output.count()), "{name}: {text}");
+        let most = usize::try_from(seconds / 5 + 1).expect("a small number");
+        assert!((1..=most).contains(&output.count()), "{name}: {text}");
         assert!(
             !text.contains('\u{1b}') && !text.contains('['),
             "{name}: no bars: {text}"
@@ -187,7 +190,8 @@ fn pull_shows_a_bar_with_its_progress() {
     let dam = PausablePipe::build(engine, front, server, 16 * 1024 * 1024);
     let image = pushed.replace(&registry.address, &front.to_string());
     engine.docker_ok(&["rmi", "big:local"]);
-    engine.docker_ok(&["system", "prune", "-f"]);
+    // Other tests use this engine at the same time, so only the layers of this image may go.
+    engine.docker_ok(&["image", "prune", "-f"]);
     let spec = format!(
         "version: \"1\"\nproject: {{ name: pulled }}\nservices:\n  app:\n    image: {image}\n    container: {{ name: pulled-app }}\n"
     );

@@ -15,9 +15,6 @@ const CRATES: [&str; 7] = [
     "controller/src/",
 ];
 
-/// Crates whose top-level modules still depend on each other in cycles.
-const NOT_YET_CLEAN: [&str; 1] = ["controller/src/"];
-
 type Graph = BTreeMap<String, BTreeSet<String>>;
 
 /// Module path of a file, such as `["plan", "service"]`; empty for the root of the crate.
@@ -145,15 +142,8 @@ fn top_level_modules_of_each_crate_form_a_dag() {
         let graph = graph(source, &all);
         assert!(graph.len() > 2, "{source} has modules");
         let cycles = modules_in_cycles(graph);
-        let is_excepted = NOT_YET_CLEAN.contains(&source);
-        if is_excepted && cycles.is_empty() {
-            offences.push(format!("{source} is clean: remove it from `NOT_YET_CLEAN`"));
-        }
-        if !is_excepted {
-            let edge =
-                |(module, named): (&String, &BTreeSet<String>)| format!("{source}{module} -> {named:?}");
-            offences.extend(cycles.iter().map(edge));
-        }
+        let edge = |(module, named): (&String, &BTreeSet<String>)| format!("{source}{module} -> {named:?}");
+        offences.extend(cycles.iter().map(edge));
     }
     none("modules in cycles", &offences);
 }

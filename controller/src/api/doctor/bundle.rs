@@ -189,9 +189,9 @@ fn describe_specs(inputs: &DoctorInputs) -> Value {
     };
     json!({
         "folder": inputs.settings.specs,
-        "unavailable": inputs.book.unavailable,
-        "notes": inputs.book.notes,
-        "files": inputs.book.files.iter().map(one).collect::<Vec<_>>(),
+        "unavailable": inputs.registry.unavailable,
+        "notes": inputs.registry.notes,
+        "files": inputs.registry.files.iter().map(one).collect::<Vec<_>>(),
     })
 }
 

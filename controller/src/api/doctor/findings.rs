@@ -155,7 +155,7 @@ fn check_controller(inputs: &DoctorInputs) -> Vec<Finding> {
 
 fn check_specs(inputs: &DoctorInputs) -> Vec<Finding> {
     let folder = &inputs.settings.specs;
-    if let Some(reason) = &inputs.book.unavailable {
+    if let Some(reason) = &inputs.registry.unavailable {
         let hint = "set the folder with `--specs`, or write a first file with `argus init`";
         return vec![
             Finding::new(FindingSeverity::Fail, "specs", reason)
@@ -164,7 +164,7 @@ fn check_specs(inputs: &DoctorInputs) -> Vec<Finding> {
         ];
     }
     let mut found = Vec::new();
-    for (path, entry) in &inputs.book.files {
+    for (path, entry) in &inputs.registry.files {
         let place = format!("specs/{}", path.display());
         let hint = format!(
             "check the file with `argus validate {}`",
@@ -172,7 +172,7 @@ fn check_specs(inputs: &DoctorInputs) -> Vec<Finding> {
         );
         found.extend(check_file(entry, &place).map(|one| one.with_remedy(hint)));
     }
-    let notes = inputs.book.notes.iter();
+    let notes = inputs.registry.notes.iter();
     found.extend(notes.map(|note| Finding::new(FindingSeverity::Warn, "specs", note)));
     found
 }

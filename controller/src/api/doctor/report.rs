@@ -13,8 +13,8 @@ use serde_json::Value;
 use crate::api::incidents::reports as incidents;
 use crate::api::plan::forecasts as plan;
 use crate::api::preflight::checks as preflight;
-use crate::app;
 use crate::blocking_io;
+use crate::engine;
 use crate::exit::Failure;
 use crate::settings::Settings;
 use crate::spec_files;
@@ -30,7 +30,7 @@ pub(crate) struct DoctorInputs {
     pub(crate) controller: Option<ControllerStatus>,
     pub(crate) environments: Vec<EnvironmentStatus>,
     pub(crate) incidents: Vec<argus_crds::incident::Incident>,
-    pub(crate) book: SpecRegistry,
+    pub(crate) registry: SpecRegistry,
     pub(crate) preflight: PreflightReport,
     /// Secrets of all spec files. Redacted in the report and in the bundle.
     pub(crate) secrets: Secrets,
@@ -72,10 +72,13 @@ pub(crate) fn read_inputs(settings: Settings, preflight: PreflightReport) -> Res
     let state = StateDir::at(settings.state.clone());
     let stored: PersistedSpecs = status::read_or_default(&state.specs_json());
     let identity = identity::peek(&state.identity()).unwrap_or_default();
-    let book = spec_files::read_folder(&settings, &settings.specs, &identity, stored)?;
+    let registry = spec_files::read_folder(&settings, &settings.specs, &identity, stored)?;
     let mut secrets = Secrets::default();
-    let accepted = book.files.values().filter_map(|entry| entry.accepted.as_ref());
-    for accepted in accepted.chain(book.environments.values()) {
+    let accepted = registry
+        .files
+        .values()
+        .filter_map(|entry| entry.accepted.as_ref());
+    for accepted in accepted.chain(registry.environments.values()) {
         secrets.join(&accepted.desired.secret_values());
     }
     Ok(DoctorInputs {
@@ -85,17 +88,17 @@ pub(crate) fn read_inputs(settings: Settings, preflight: PreflightReport) -> Res
         incidents: incidents::read_incidents(&state)?,
         settings,
         state,
-        book,
+        registry,
         preflight,
         secrets,
     })
 }
 
 pub(crate) async fn gather_other_inputs(inputs: &DoctorInputs) -> Result<OtherInputs, Failure> {
-    let docker = app::connect_docker(&inputs.settings)?;
+    let docker = engine::connect_docker(&inputs.settings)?;
     let (engine, plan) = tokio::join!(
         docker.info(),
-        plan::format_forecasts_for(&inputs.settings, &inputs.book)
+        plan::format_forecasts_for(&inputs.settings, &inputs.registry)
     );
     let engine = engine.map_err(|error| error.to_string()).map(|about| {
         serde_json::json!({

@@ -12,19 +12,19 @@ use crate::evidence_store;
 use crate::evidence_store::Line;
 use crate::evidence_store::StoredRun;
 use crate::exit::Failure;
-use crate::failure;
-use crate::failure::RunSummary;
+use crate::run_summary;
+use crate::run_summary::RunSummary;
 use crate::status;
 
 /// List of stored runs for programs.
 #[derive(Debug, Serialize, JsonSchema)]
-pub(crate) struct Listed {
+pub(crate) struct RunList {
     /// Runs grouped by service, oldest first.
     pub(crate) items: Vec<Run>,
 }
 
 /// Lists the stored runs of an environment or of one service. The list is never empty: without runs it is an error.
-pub(crate) fn list_runs(state: &StateDir, env: &str, service: Option<&str>) -> Result<Listed, Failure> {
+pub(crate) fn list_runs(state: &StateDir, env: &str, service: Option<&str>) -> Result<RunList, Failure> {
     let services = match service {
         Some(service) => vec![service.to_owned()],
         None => evidence_store::list_services(state, env)?,
@@ -32,7 +32,7 @@ pub(crate) fn list_runs(state: &StateDir, env: &str, service: Option<&str>) -> R
     let status = status::read_environment(state, env)?;
     let mut items = Vec::new();
     for service in &services {
-        let mut endings = failure::known_summaries(state, status.as_ref(), env, service);
+        let mut endings = run_summary::known_summaries(state, status.as_ref(), env, service);
         let stored = evidence_store::list_runs(state, env, service)?.into_iter();
         items.extend(stored.map(|stored| {
             let ending = endings.remove(&stored.facts.run);
@@ -43,7 +43,7 @@ pub(crate) fn list_runs(state: &StateDir, env: &str, service: Option<&str>) -> R
     if items.is_empty() {
         return Err(evidence_store::no_evidence_failure(state, env, service));
     }
-    Ok(Listed { items })
+    Ok(RunList { items })
 }
 
 /// A failed run with stored evidence.
@@ -124,7 +124,7 @@ pub(crate) fn create_report(
 
 pub(crate) fn find_summary(state: &StateDir, stored: &StoredRun) -> Result<Option<RunSummary>, Failure> {
     let (env, service) = (&stored.facts.environment, &stored.facts.service);
-    let mut endings = failure::known_summaries(
+    let mut endings = run_summary::known_summaries(
         state,
         status::read_environment(state, env)?.as_ref(),
         env,
@@ -178,7 +178,7 @@ pub(crate) fn format_facts(stored: &StoredRun, ending: Option<&RunSummary>) -> S
     field("Ended", &ending.map(RunSummary::format_end).unwrap_or_default());
     let memory = ending.and_then(RunSummary::format_memory).or_else(|| {
         let peak = facts.memory_peak?;
-        Some(format!("memory peak {}", failure::format_size(peak)))
+        Some(format!("memory peak {}", run_summary::format_size(peak)))
     });
     field("Memory", &memory.unwrap_or_default());
     field("Container", &facts.container_id);

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use argus_backend::{Backend as _, LogLine, LogQuery};
 use argus_core::ident::ContainerId;
 use argus_core::observed::Store;
+use argus_core::outcome::ActionError;
 use argus_core::secrets::Secrets;
 use argus_crds::error::Reason;
 use argus_crds::status::ServiceStatus;
@@ -16,9 +17,9 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::api::breaker::engine_gate as breaker;
-use crate::app;
 use crate::blocking_io;
-use crate::engine_observer::EngineObserver;
+use crate::engine;
+use crate::engine::observer::EngineObserver;
 use crate::exit::{Exit, Failure};
 use crate::settings::Settings;
 use crate::status;
@@ -28,20 +29,20 @@ use crate::status;
 #[serde(rename_all = "camelCase")]
 pub(crate) struct LogsResponse {
     /// Lines grouped by service, oldest first.
-    pub(crate) items: Vec<Written>,
+    pub(crate) items: Vec<LogEntry>,
 }
 
 /// One line of the logs.
 #[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-pub(crate) struct Written {
+pub(crate) struct LogEntry {
     pub(crate) service: String,
     /// `stdout` or `stderr`.
     pub(crate) stream: &'static str,
     pub(crate) text: String,
 }
 
-impl Written {
+impl LogEntry {
     pub(crate) fn new(service: &str, line: LogLine) -> Self {
         Self {
             service: service.to_owned(),
@@ -102,17 +103,35 @@ pub(crate) async fn read_lines(
     query: LogQuery,
 ) -> Result<LogsResponse, Failure> {
     let state = StateDir::at(settings.state.clone());
-    let docker = app::connect_docker(settings)?;
-    let mut items = Vec::new();
-    let sources = find_sources(&docker, &state, env, service).await?;
-    for (name, id) in &sources.all {
-        let mut lines = docker.logs(id, query.clone());
-        while let Some(line) = lines.next().await {
-            let line = line.map_err(|error| app::engine_failure("cannot read logs", &error))?;
-            items.push(Written::new(name, sources.redact(line)));
+    let docker = engine::connect_docker(settings)?;
+    let mut lookup = Lookup::Status;
+    'lookup: loop {
+        let mut items = Vec::new();
+        let sources = find_sources(&docker, &state, env, service, lookup).await?;
+        for (name, id) in &sources.all {
+            let mut lines = docker.logs(id, query.clone());
+            while let Some(line) = lines.next().await {
+                match line {
+                    Ok(line) => items.push(LogEntry::new(name, sources.redact(line))),
+                    Err(ActionError::Gone) if lookup == Lookup::Status => {
+                        lookup = Lookup::Engine;
+                        continue 'lookup;
+                    }
+                    Err(error) => return Err(engine::engine_failure("cannot read logs", &error)),
+                }
+            }
         }
+        return Ok(LogsResponse { items });
     }
-    Ok(LogsResponse { items })
+}
+
+/// Source of the ids of containers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Lookup {
+    /// The status file, else the engine.
+    Status,
+    /// The engine alone, after the container in the status file was replaced.
+    Engine,
 }
 
 /// Containers to read: from the status file, else by their labels on the engine.
@@ -121,12 +140,16 @@ pub(crate) async fn find_sources(
     state: &StateDir,
     env: &str,
     service: Option<&str>,
+    lookup: Lookup,
 ) -> Result<Sources, Failure> {
     let (there, of, only) = (state.clone(), env.to_owned(), service.map(str::to_owned));
     let mut sources = blocking_io::read(move || {
         breaker::check_engine_breaker(&there)?;
         Ok(Sources {
-            all: sources_from_status(&there, &of, only.as_deref())?,
+            all: match lookup {
+                Lookup::Status => sources_from_status(&there, &of, only.as_deref())?,
+                Lookup::Engine => Vec::new(),
+            },
             secrets: read_secrets(&there, &of),
         })
     })

@@ -11,7 +11,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::api::preflight::facts::FactCollector;
-use crate::engine_observer::EngineObserver;
+use crate::engine::observer::EngineObserver;
 use crate::exit::{Exit, Failure};
 use crate::output;
 use crate::settings::Settings;

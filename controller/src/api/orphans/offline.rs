@@ -27,11 +27,12 @@ use futures::stream::{FuturesUnordered, StreamExt as _};
 
 use crate::api::orphans::removal_results;
 use crate::api::preflight::facts::{Wanted, read_desired};
-use crate::app;
 use crate::blocking_io;
-use crate::engine_observer;
-use crate::engine_observer::EngineObserver;
-use crate::engine_observer::execute_step;
+use crate::controller_start;
+use crate::engine;
+use crate::engine::observer;
+use crate::engine::observer::EngineObserver;
+use crate::engine::observer::execute_step;
 use crate::exit::Failure;
 use crate::output;
 use crate::settings::Settings;
@@ -63,8 +64,8 @@ pub(crate) async fn list_or_clean(
         run,
         publish_address: settings.publish_address,
     };
-    let docker = app::connect_docker(settings)?;
-    let leases = engine_observer::read_leases(&docker, &identity, &state).await?;
+    let docker = engine::connect_docker(settings)?;
+    let leases = observer::read_leases(&docker, &identity, &state).await?;
     let mut requests = UserRequests::default();
     if let Some(limit) = clean {
         let ours = wanted
@@ -106,7 +107,7 @@ pub(crate) async fn list_or_clean(
 
 /// Takes the lock of the state directory, so that no controller can start, and reads its identity.
 fn lock_state(settings: &Settings, run: &str) -> Result<(String, Lock), Failure> {
-    let refused = |error: StateError| app::state_failure(&error);
+    let refused = |error: StateError| controller_start::state_failure(&error);
     let state = StateDir::prepare(&settings.state, &settings.specs).map_err(refused)?;
     let me = LockHolder {
         pid: std::process::id(),
@@ -114,7 +115,8 @@ fn lock_state(settings: &Settings, run: &str) -> Result<(String, Lock), Failure>
         since: clock::now().to_string(),
         run: run.to_owned(),
     };
-    let lock = Lock::acquire(&state.lock(), &me).map_err(|error| app::state_failure(&error.into()))?;
+    let lock =
+        Lock::acquire(&state.lock(), &me).map_err(|error| controller_start::state_failure(&error.into()))?;
     let (controller, _) = identity::read_or_create(&state.identity(), &settings.specs, None, clock::now());
     Ok((controller, lock))
 }

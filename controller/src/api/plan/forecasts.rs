@@ -20,10 +20,10 @@ use argus_reconciler::reconciler::PersistedState;
 use argus_reconciler::specs::{FileEntry, PersistedSpecs, SpecRegistry};
 use argus_reconciler::state_dir::StateDir;
 
-use crate::app;
 use crate::blocking_io;
-use crate::engine_observer;
-use crate::engine_observer::EngineObserver;
+use crate::engine;
+use crate::engine::observer;
+use crate::engine::observer::EngineObserver;
 use crate::exit::{Exit, Failure};
 use crate::output;
 use crate::settings::Settings;
@@ -140,13 +140,12 @@ pub(crate) async fn create_forecasts(
     identity: ControllerIdentity,
     persisted: PersistedState,
 ) -> Result<Forecasts, Failure> {
-    let docker = app::connect_docker(settings)?;
+    let docker = engine::connect_docker(settings)?;
     let mut observer = EngineObserver::open(&docker, None).await?;
     // A list does not contain exit codes, but plans depend on them.
     observer.inspect().await?;
     let store = observer.store;
-    let leases =
-        engine_observer::read_leases(&docker, &identity, &StateDir::at(settings.state.clone())).await?;
+    let leases = observer::read_leases(&docker, &identity, &StateDir::at(settings.state.clone())).await?;
     let preflight = PreflightSnapshot {
         host: docker.host_facts().await,
         at: Some(clock::now()),

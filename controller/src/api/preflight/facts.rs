@@ -22,9 +22,9 @@ use argus_reconciler::specs::{PersistedSpecs, SpecRegistry};
 use argus_reconciler::state_dir::StateDir;
 
 use crate::api::orphans::list_or_clean;
-use crate::app;
 use crate::blocking_io;
 use crate::client::ControllerClient;
+use crate::engine;
 use crate::exit::Failure;
 use crate::settings::Settings;
 use crate::spec_files;
@@ -54,7 +54,7 @@ impl FactCollector {
         let identity = identity::peek(&state.identity()).unwrap_or_default();
         Ok(Self {
             settings: settings.clone(),
-            docker: app::connect_docker(settings)?,
+            docker: engine::connect_docker(settings)?,
             identity,
             state,
         })

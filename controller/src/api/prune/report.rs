@@ -9,8 +9,8 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::api::preflight::facts::FactCollector;
-use crate::app::{self, engine_failure};
 use crate::blocking_io;
+use crate::engine::{self, engine_failure};
 use crate::exit::Failure;
 use crate::settings::Settings;
 use crate::status::read_or_default;
@@ -77,7 +77,7 @@ pub(crate) async fn remove_images(
     images_only: bool,
     found: &mut PruneReport,
 ) -> Result<(), Failure> {
-    let docker = app::connect_docker(settings)?;
+    let docker = engine::connect_docker(settings)?;
     // Newest first, because layers are removed together with the last image that contains them.
     for row in &mut found.images {
         row.message = docker

@@ -25,7 +25,7 @@ pub(crate) enum WaitGoal {
 }
 
 /// Name of an environment, and its status if it has one.
-pub(crate) type Seen = (String, Option<EnvironmentStatus>);
+pub(crate) type NamedStatus = (String, Option<EnvironmentStatus>);
 
 /// Waits until all of `which`, or all environments, reach the goal. Fails early after a give-up. Calls `show` on changes.
 pub(crate) async fn wait_until(
@@ -33,7 +33,7 @@ pub(crate) async fn wait_until(
     which: Option<&[String]>,
     goal: WaitGoal,
     timeout: Duration,
-    mut show: impl FnMut(&[Seen]),
+    mut show: impl FnMut(&[NamedStatus]),
 ) -> Result<Vec<EnvironmentStatus>, Failure> {
     let deadline = clock::now() + timeout;
     let mut changes = client.watch_statuses();
@@ -44,14 +44,14 @@ pub(crate) async fn wait_until(
             let existing = statuses.iter().filter_map(|(_, status)| status.as_ref());
             existing.into_iter().try_for_each(check_given_up)?;
         }
-        let is_pending = |(_, status): &&Seen| !is_reached(status.as_ref(), goal);
+        let is_pending = |(_, status): &&NamedStatus| !is_reached(status.as_ref(), goal);
         // Without any environment, the goal Ready waits for the first one.
         let nothing = statuses.is_empty() && goal == WaitGoal::Ready;
         if !nothing && !statuses.iter().any(|seen| is_pending(&seen)) {
             return Ok(statuses.into_iter().filter_map(|(_, status)| status).collect());
         }
         if !changes.changed_before(deadline).await {
-            let pending: Vec<Seen> = statuses.iter().filter(is_pending).cloned().collect();
+            let pending: Vec<NamedStatus> = statuses.iter().filter(is_pending).cloned().collect();
             return Err(timeout_failure(&pending, goal, timeout));
         }
     }

@@ -9,15 +9,15 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::evidence_store;
-use crate::failure;
-use crate::failure::RunSummary;
 use crate::output;
+use crate::run_summary;
+use crate::run_summary::RunSummary;
 use crate::status_text;
 
 /// A link of a chain.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-pub(crate) struct Link {
+pub(crate) struct ChainLink {
     /// Kind of the link.
     pub(crate) kind: Kind,
     /// Service of the link. `None` for the environment itself.
@@ -76,7 +76,7 @@ pub(crate) struct Chain {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) service: Option<String>,
     /// Links, from the state to the root cause.
-    pub(crate) links: Vec<Link>,
+    pub(crate) links: Vec<ChainLink>,
     /// Remedies of the root cause.
     pub(crate) remedies: Vec<Remedy>,
 }
@@ -128,7 +128,7 @@ pub(super) fn create_environment_chain(status: &EnvironmentStatus, chains: &[Cha
         status.phase,
         output::format_count(status.services.len(), "service")
     );
-    let mut links = vec![Link {
+    let mut links = vec![ChainLink {
         at: Some(status.as_of.clone()),
         ..create_link(Kind::State, None, what)
     }];
@@ -154,7 +154,7 @@ pub(super) fn create_environment_chain(status: &EnvironmentStatus, chains: &[Cha
 
 /// Sets the cause of each link to the statement of the next one. Two failures in a row do not explain each other.
 fn fill_causes(mut chain: Chain) -> Chain {
-    let next = |pair: &[Link]| {
+    let next = |pair: &[ChainLink]| {
         let apart = pair[0].kind == Kind::Failure && pair[1].kind == Kind::Failure;
         (!apart).then(|| pair[1].what.clone())
     };
@@ -165,8 +165,8 @@ fn fill_causes(mut chain: Chain) -> Chain {
     chain
 }
 
-fn create_link(kind: Kind, row: Option<&ServiceStatus>, what: String) -> Link {
-    Link {
+fn create_link(kind: Kind, row: Option<&ServiceStatus>, what: String) -> ChainLink {
+    ChainLink {
         kind,
         service: row.map(|row| row.name.clone()),
         what,
@@ -181,7 +181,7 @@ fn create_link(kind: Kind, row: Option<&ServiceStatus>, what: String) -> Link {
     }
 }
 
-fn state_link(status: &EnvironmentStatus, row: &ServiceStatus) -> Link {
+fn state_link(status: &EnvironmentStatus, row: &ServiceStatus) -> ChainLink {
     let mut what = format!("`{}` is {:?}", row.name, row.state);
     match row.health {
         Health::None => {}
@@ -195,26 +195,26 @@ fn state_link(status: &EnvironmentStatus, row: &ServiceStatus) -> Link {
         let times = usize::try_from(row.restarts).unwrap_or(usize::MAX);
         let _ = write!(what, ", {}", output::format_count(times, "restart"));
     }
-    Link {
+    ChainLink {
         at: Some(status.as_of.clone()),
         ..create_link(Kind::State, Some(row), what)
     }
 }
 
-fn wait_link(row: &ServiceStatus, on: &WaitingOn) -> Link {
-    Link {
+fn wait_link(row: &ServiceStatus, on: &WaitingOn) -> ChainLink {
+    ChainLink {
         until: on.until.clone(),
         code: on.error,
         ..create_link(Kind::Wait, Some(row), on.message.clone())
     }
 }
 
-fn error_link(row: Option<&ServiceStatus>, error: &StructuredError) -> Link {
+fn error_link(row: Option<&ServiceStatus>, error: &StructuredError) -> ChainLink {
     let what = match (&error.service, row) {
         (Some(service), None) => format!("`{service}`: {}", error.message),
         (Some(_) | None, _) => error.message.clone(),
     };
-    Link {
+    ChainLink {
         at: error.timestamp.clone(),
         code: Some(error.code),
         error_id: error.error_id.clone(),
@@ -231,7 +231,7 @@ fn add_failure(state: &StateDir, status: &EnvironmentStatus, row: &ServiceStatus
     if !is_good(row) {
         chain.remedies.clone_from(&error.remedies);
     }
-    let mut endings = failure::summaries_in_error(error);
+    let mut endings = run_summary::summaries_in_error(error);
     let Some(last) = endings.pop() else {
         return;
     };
@@ -246,7 +246,7 @@ fn add_failure(state: &StateDir, status: &EnvironmentStatus, row: &ServiceStatus
         what.push_str("; ");
         what.push_str(&more);
     }
-    chain.links.push(Link {
+    chain.links.push(ChainLink {
         at: last.ended_at.clone(),
         ending: Some(last.clone()),
         before: endings,
@@ -257,7 +257,7 @@ fn add_failure(state: &StateDir, status: &EnvironmentStatus, row: &ServiceStatus
         .push(evidence_link(state, &status.environment, row, &last));
 }
 
-fn evidence_link(state: &StateDir, env: &str, row: &ServiceStatus, last: &RunSummary) -> Link {
+fn evidence_link(state: &StateDir, env: &str, row: &ServiceStatus, last: &RunSummary) -> ChainLink {
     let folder = state.evidence_run(env, &row.name, last.run);
     let words = |stream: &str, line: &str| format!("last line on {stream}: {line}");
     let last_line = last.last_line.as_ref().map(|line| words("stderr", line));
@@ -276,7 +276,7 @@ fn evidence_link(state: &StateDir, env: &str, row: &ServiceStatus, last: &RunSum
                 ))
             };
             let what = last_line.or_else(found).unwrap_or_else(|| "no output".to_owned());
-            Link {
+            ChainLink {
                 at: Some(stored.facts.taken_at.clone()),
                 evidence: Some(stored.folder.display().to_string()),
                 ..create_link(Kind::Evidence, Some(row), what)
@@ -287,7 +287,7 @@ fn evidence_link(state: &StateDir, env: &str, row: &ServiceStatus, last: &RunSum
             create_link(Kind::Evidence, Some(row), what)
         }
         // The evidence is private to the controller's user. The status contains its last line.
-        Err(_) => Link {
+        Err(_) => ChainLink {
             evidence: Some(folder.display().to_string()),
             ..create_link(
                 Kind::Evidence,

@@ -8,11 +8,11 @@ use argus_reconciler::state_dir::StateDir;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::chain::{Chain, Kind, Link};
+use super::chain::{Chain, ChainLink, Kind};
 use crate::evidence_store;
 use crate::exit::Failure;
-use crate::failure::RunSummary;
 use crate::output;
+use crate::run_summary::RunSummary;
 
 /// Maximum number of earlier runs in the text. The status file contains all of them.
 pub(crate) const MAX_EARLIER_RUNS: usize = 5;
@@ -98,7 +98,7 @@ pub(crate) fn create_chains(state: &StateDir, status: &EnvironmentStatus) -> Vec
     chains
 }
 
-pub(crate) fn state_links(chain: &Chain) -> impl Iterator<Item = &Link> {
+pub(crate) fn state_links(chain: &Chain) -> impl Iterator<Item = &ChainLink> {
     chain.links.iter().filter(|link| link.kind == Kind::State)
 }
 
@@ -182,7 +182,7 @@ pub(crate) fn write_chain(text: &mut String, env: &str, chain: &Chain, explained
     }
 }
 
-pub(crate) fn format_link(link: &Link) -> String {
+pub(crate) fn format_link(link: &ChainLink) -> String {
     let what = &link.what;
     match link.kind {
         Kind::State | Kind::Run | Kind::Cycle => what.clone(),
@@ -209,7 +209,7 @@ pub(crate) fn format_time(at: Option<&str>) -> String {
 pub(crate) fn list_hints(env: &str, chain: &Chain) -> Vec<String> {
     let evidence = chain.links.iter().find(|link| link.evidence.is_some());
     let run = chain.links.iter().find_map(|link| link.ending.as_ref());
-    let read = |link: &Link, run: &RunSummary| {
+    let read = |link: &ChainLink, run: &RunSummary| {
         let service = link.service.as_deref()?;
         let number = run.run;
         Some(format!(

@@ -25,10 +25,11 @@ use argus_reconciler::{identity, persisted};
 use futures::stream::{FuturesUnordered, StreamExt as _};
 use serde_json::json;
 
-use crate::app;
-use crate::engine_observer;
-use crate::engine_observer::EngineObserver;
-use crate::engine_observer::execute_step;
+use crate::controller_start;
+use crate::engine;
+use crate::engine::observer;
+use crate::engine::observer::EngineObserver;
+use crate::engine::observer::execute_step;
 use crate::exit::{Exit, Failure};
 use crate::output;
 use crate::settings::Settings;
@@ -40,7 +41,7 @@ pub(super) async fn remove_environments(
     envs: Vec<EnvName>,
     timeout: Duration,
 ) -> Result<(), Failure> {
-    let refused = |error: StateError| app::state_failure(&error);
+    let refused = |error: StateError| controller_start::state_failure(&error);
     let state = StateDir::prepare(&settings.state, &settings.specs).map_err(refused)?;
     let now = clock::now();
     let run = identity::new_ulid(now);
@@ -50,9 +51,10 @@ pub(super) async fn remove_environments(
         since: now.to_string(),
         run: run.clone(),
     };
-    let lock = Lock::acquire(&state.lock(), &me).map_err(|error| app::state_failure(&error.into()))?;
+    let lock =
+        Lock::acquire(&state.lock(), &me).map_err(|error| controller_start::state_failure(&error.into()))?;
     let (controller, _) = identity::read_or_create(&state.identity(), &settings.specs, None, now);
-    let docker = app::connect_docker(settings)?;
+    let docker = engine::connect_docker(settings)?;
     let identity = ControllerIdentity {
         controller,
         run,
@@ -63,7 +65,7 @@ pub(super) async fn remove_environments(
     } else {
         envs.into_iter().collect()
     };
-    let leases = engine_observer::read_leases(&docker, &identity, &state).await?;
+    let leases = observer::read_leases(&docker, &identity, &state).await?;
     for env in &envs {
         if let Ownership::HeldByOther(lease) = leases.ownership(env, true, now) {
             return Err(lease_held_failure(env, lease));

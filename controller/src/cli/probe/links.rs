@@ -9,6 +9,7 @@ use dns_lookup::{AddrInfoHints, LookupErrorKind, SockType, getaddrinfo};
 use tokio::net::TcpStream;
 
 use crate::exit::Failure;
+use crate::runtime;
 
 /// Timeout of a name lookup.
 const LOOKUP_TIMEOUT: Duration = Duration::from_secs(4);
@@ -21,7 +22,7 @@ pub(super) fn check_targets(targets: &[String]) -> Result<Vec<TargetResult>, Fai
         .iter()
         .map(|target| parse_target(target))
         .collect::<Result<_, _>>()?;
-    super::super::block_on(async {
+    runtime::block_on(async {
         let checks = parsed.into_iter().map(|(host, port)| check_target(host, port));
         Ok(futures::future::join_all(checks).await)
     })

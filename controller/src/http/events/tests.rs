@@ -3,7 +3,7 @@
 use argus_crds::error::Code;
 
 use super::*;
-use crate::client::tests::{assert_complete, full_of_errors};
+use crate::error_fixtures::{assert_complete, full_of_errors};
 use crate::metrics::HttpMetrics;
 
 /// Creates a client of a controller with the statuses in `statuses`.

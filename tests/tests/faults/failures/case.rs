@@ -12,7 +12,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
 /// Time that a restart may take in addition to its delay.
-pub(crate) const SLACK: Duration = Duration::from_secs(5);
+pub(crate) const SLACK: Duration = Duration::from_secs(20);
 
 /// The failing service is `bad`, its container `NAME-bad`.
 pub(crate) struct Case {

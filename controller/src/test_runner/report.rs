@@ -230,7 +230,7 @@ pub(super) mod tests {
     use super::*;
 
     /// An attempt with this exit code, with or without a failure of infrastructure.
-    pub(in crate::cli::test) fn attempt(code: i32, disrupted: bool) -> Attempt {
+    pub(in crate::test_runner) fn attempt(code: i32, disrupted: bool) -> Attempt {
         let disruptions = if disrupted {
             vec![Disruption {
                 case: "smoke".to_owned(),

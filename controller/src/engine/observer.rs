@@ -18,7 +18,7 @@ use argus_reconciler::{Deadlines, clock, identity};
 use futures::StreamExt as _;
 use futures::stream::BoxStream;
 
-use crate::app;
+use crate::engine;
 use crate::exit::Failure;
 
 /// Maximum time until the first complete list, or until all containers are inspected.
@@ -54,7 +54,7 @@ pub(crate) async fn read_leases(
     let mut found = docker
         .leases()
         .await
-        .map_err(|error| app::engine_failure("cannot read the leases of other controllers", &error))?;
+        .map_err(|error| engine::engine_failure("cannot read the leases of other controllers", &error))?;
     process::drop_dead_holders(&mut found);
     leases.on_listed(found, clock::now());
     Ok(leases)

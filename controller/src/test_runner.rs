@@ -1,5 +1,9 @@
 //! `argus test run`: runs suites against a Ready environment, each attempt with its own test lease.
 
+mod child;
+mod report;
+mod suite;
+
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -14,9 +18,6 @@ use argus_reconciler::state_dir::StateDir;
 use clap::Args;
 use tokio_util::sync::CancellationToken;
 
-use super::child::{self, Output};
-use super::report::{Attempt, Outcome, Report, SuiteResult};
-use super::suite::{self, Case, next_delay};
 use crate::api::logs::sources;
 use crate::api::wait::goal::{WaitGoal, wait_until};
 use crate::blocking_io;
@@ -25,14 +26,18 @@ use crate::command_reply::CommandResult;
 use crate::exit::{Exit, Failure};
 use crate::output;
 use crate::output::Format;
+use crate::runtime;
 use crate::settings::{Options, Settings, SpecOptions};
 use crate::status;
+use child::Output;
+use report::{Attempt, Outcome, Report, SuiteResult};
+use suite::{Case, next_delay};
 
 /// Added to the time limit of a command for its lease, so that the lease does not expire before the command ends.
 const LEASE_MARGIN: Duration = Duration::from_secs(30);
 
 #[derive(Debug, Args)]
-pub(super) struct Run {
+pub(crate) struct Run {
     /// Environment name
     environment: String,
     /// Only these suites of the spec file [default: all]
@@ -55,15 +60,15 @@ pub(super) struct Run {
     command: Vec<String>,
     /// Output format; json, yaml and name move test output to stderr [default: table]
     #[arg(short, long, value_enum)]
-    pub(super) output: Option<Format>,
+    pub(crate) output: Option<Format>,
 }
 
 impl Run {
-    pub(super) fn execute(self, options: &Options) -> Result<Exit, Failure> {
+    pub(crate) fn execute(self, options: &Options) -> Result<Exit, Failure> {
         let settings = Settings::resolve(options, &SpecOptions::default())?;
         let client = ControllerClient::remote(settings);
         status::parse_environment(&self.environment)?;
-        crate::cli::block_on(async {
+        runtime::block_on(async {
             let signals = Signals::subscribe()
                 .map_err(|error| Failure::operation_failed("cannot take signals", &error))?;
             let stop = CancellationToken::new();

@@ -3,9 +3,7 @@
 use std::path::Path;
 use std::sync::OnceLock;
 
-use argus_core::status::error_id;
-use argus_core::time::Timestamp;
-use argus_crds::status::{ControllerStatus, Phase, ServiceState, ServiceStatus};
+use argus_crds::status::ControllerStatus;
 use axum::body::{Body, to_bytes};
 use axum::http::Request;
 use axum::response::Response;
@@ -14,91 +12,16 @@ use hyper_util::service::TowerToHyperService;
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
-use super::*;
+use argus_crds::error::{Code, StructuredError};
+use argus_crds::status::EnvironmentStatus;
+
+use crate::client::ControllerClient;
+use crate::error_fixtures::{assert_complete, assert_valid, full_of_errors, raised};
 use crate::exit::Exit;
+use crate::exit::Failure;
 use crate::http::{Guard, routes};
 use crate::output;
-use crate::settings::{Options, SpecOptions};
-
-/// Creates an error as a code path raises it: with the fields of its code, and with environment and service.
-pub(crate) fn raised(code: Code) -> StructuredError {
-    StructuredError::new(code, format!("{code} in words"))
-        .environment("shop")
-        .service("api")
-        .retry_after(7)
-        .details(json!({ "evidence": "x" }))
-}
-
-/// Creates the same error as it appears in a status.
-pub(crate) fn in_status(code: Code) -> StructuredError {
-    let at = Timestamp(1_795_300_000_000);
-    let id = error_id("shop", Some("api"), code, "in words", at);
-    raised(code).error_id(id).timestamp(at.to_string()).stage("start")
-}
-
-/// Creates a status with one failed service per code.
-pub(crate) fn full_of_errors() -> EnvironmentStatus {
-    let row = |code: &Code| ServiceStatus {
-        name: code.as_str().to_lowercase().replace('_', "-"),
-        state: ServiceState::Failed,
-        last_error: Some(in_status(*code)),
-        ..ServiceStatus::default()
-    };
-    EnvironmentStatus {
-        environment: "shop".to_owned(),
-        project: "shop".to_owned(),
-        phase: Phase::Failed,
-        services: Code::ALL.iter().map(row).collect(),
-        errors: Code::ALL.iter().map(|code| in_status(*code)).collect(),
-        as_of: "2026-11-21T19:00:00Z".to_owned(),
-        ..EnvironmentStatus::default()
-    }
-}
-
-/// Checks all fields of an error that every interface must contain.
-pub(crate) fn assert_complete(code: Code, value: &Value) {
-    assert_valid("error.schema.json", value);
-    let about = code.explanation();
-    assert_eq!(value["code"], code.as_str(), "{value:#}");
-    assert_eq!(value["category"], json!(about.category), "{value:#}");
-    assert_eq!(value["severity"], json!(about.severity), "{value:#}");
-    assert_eq!(value["class"], json!(about.class), "{value:#}");
-    assert_eq!(value["retryable"], about.retryable, "{value:#}");
-    assert_eq!(value["retryAfter"], 7, "{value:#}");
-    assert_eq!(value["details"]["evidence"], "x", "{value:#}");
-    assert_eq!(
-        (&value["environment"], &value["service"]),
-        (&json!("shop"), &json!("api"))
-    );
-    assert!(
-        value["message"].as_str().is_some_and(|words| !words.is_empty()),
-        "{value:#}"
-    );
-    assert!(
-        value["errorId"].as_str().is_some_and(|id| id.len() == 26),
-        "{value:#}"
-    );
-    let at = value["timestamp"].as_str().and_then(Timestamp::parse);
-    assert!(at.is_some(), "{value:#}");
-    let remedies = about
-        .actions
-        .iter()
-        .map(|action| action.remedy(Some("shop"), Some("api")));
-    assert_eq!(value["suggestedActions"], json!(about.actions), "{value:#}");
-    assert_eq!(
-        value["remedies"],
-        json!(remedies.collect::<Vec<_>>()),
-        "{value:#}"
-    );
-}
-
-/// Checks a value against a schema of `crds/`.
-pub(crate) fn assert_valid(schema: &str, value: &Value) {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../crds").join(schema);
-    let text = std::fs::read_to_string(path).unwrap();
-    let schema: Value = serde_json::from_str(&text).unwrap();
-    jsonschema::validate(&schema, value).unwrap_or_else(|reason| panic!("{reason}: {value:#}"));
-}
+use crate::settings::{Options, Settings, SpecOptions};
 
 /// Creates a state directory with this status, without a controller.
 fn client_without_controller(status: &EnvironmentStatus) -> (tempfile::TempDir, ControllerClient) {

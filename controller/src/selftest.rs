@@ -11,11 +11,13 @@ use argus_reconciler::{Command, Handle, Running};
 use clap::Args;
 use tokio_util::sync::CancellationToken;
 
-use crate::app;
-use crate::engine_observer::EngineObserver;
+use crate::controller_start;
+use crate::engine;
+use crate::engine::observer::EngineObserver;
 use crate::exit::{Exit, Failure};
 use crate::output;
 use crate::output::Format;
+use crate::runtime;
 use crate::settings::{Options, Settings, SpecOptions};
 
 mod environment;
@@ -51,7 +53,7 @@ pub(crate) struct Selftest {
 impl Selftest {
     pub(crate) fn execute(self, options: &Options) -> Result<Exit, Failure> {
         let settings = Settings::resolve(options, &SpecOptions::default())?;
-        super::block_on(self.run(&settings))
+        runtime::block_on(self.run(&settings))
     }
 
     async fn run(self, settings: &Settings) -> Result<Exit, Failure> {
@@ -75,14 +77,14 @@ impl Selftest {
         test_env: &TestEnvironment,
         stop: &CancellationToken,
     ) -> Result<Exit, Failure> {
-        let docker = app::connect_docker(test_env.settings())?;
+        let docker = engine::connect_docker(test_env.settings())?;
         // The observer opens before anything is created, so that an unreachable engine is reported immediately.
         let observer = EngineObserver::open(
             &docker,
             Some([test_env.env().clone(), test_env.foreign_env()].into()),
         )
         .await?;
-        let (handle, running) = app::run_offline(test_env.settings()).await?;
+        let (handle, running) = controller_start::run_offline(test_env.settings()).await?;
         let mut report = Report::new(self.rounds);
         let result = {
             let mut fixture = Fixture {
@@ -184,7 +186,7 @@ async fn remove_environment(
     let accepted = handle.send(Command::Down { environment }).await.is_ok();
     let both = || [test_env.env().clone(), test_env.foreign_env()].into();
     let mut remaining = Vec::new();
-    match app::connect_docker(test_env.settings()) {
+    match engine::connect_docker(test_env.settings()) {
         Ok(own) if accepted => {
             if let Ok(mut observer) = EngineObserver::open(&own, Some(both())).await {
                 let gone = async {
@@ -203,7 +205,7 @@ async fn remove_environment(
     if let Err(error) = running.ended().await {
         remaining.push(format!("the controller of the selftest: {error}"));
     }
-    match app::connect_docker(test_env.settings()) {
+    match engine::connect_docker(test_env.settings()) {
         Ok(own) => match EngineObserver::open(&own, Some(both())).await {
             Ok(observer) => {
                 for action in list_remaining_actions(&observer, test_env) {

@@ -13,7 +13,7 @@ use argus_reconciler::state_dir::StateDir;
 use tokio_util::sync::CancellationToken;
 
 use super::environment::TestEnvironment;
-use crate::engine_observer::EngineObserver;
+use crate::engine::observer::EngineObserver;
 use crate::exit::Failure;
 use crate::status;
 

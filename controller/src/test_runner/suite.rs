@@ -100,7 +100,7 @@ mod tests {
     use argus_crds::quantity::HumanDuration;
 
     use super::*;
-    use crate::cli::test::report::tests::attempt;
+    use crate::test_runner::report::tests::attempt;
 
     fn tests(text: &str) -> Tests {
         let text = format!(

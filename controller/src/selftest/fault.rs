@@ -307,5 +307,5 @@ async fn execute(fixture: &Fixture<'_>, action: Action) -> Result<Done, RoundEnd
 async fn await_action(action: impl Future<Output = Result<Done, ActionError>>) -> Result<Done, RoundEnd> {
     let finished = tokio::time::timeout(ACTION_TIMEOUT, action).await;
     let outcome = finished.unwrap_or_else(|_| Err(ActionError::TimedOut("timed out".to_owned())));
-    outcome.map_err(|error| crate::app::engine_failure("cannot inject a fault", &error).into())
+    outcome.map_err(|error| crate::engine::engine_failure("cannot inject a fault", &error).into())
 }

@@ -1,0 +1,88 @@
+//! Preflight checks through a controller: a running one performs them itself and records them in the journal.
+
+use std::time::Duration;
+
+use argus_core::journal::{Event, requested_preflight_events};
+use argus_crds::status::{CheckName, PreflightOverall, PreflightReport};
+use argus_reconciler::Handle;
+use serde_json::json;
+use tokio::sync::Semaphore;
+
+use super::checks;
+use crate::client::http::{self, ClientError};
+use crate::client::{ControllerClient, remote};
+use crate::exit::Failure;
+
+/// HTTP path of the preflight checks.
+pub(crate) const PREFLIGHT: &str = "/api/v1/preflight";
+/// Maximum time of a request: two check rounds with removals in between, after a run for another client.
+const TIMEOUT: Duration = Duration::from_secs(150);
+/// Allows one check run at a time, because a run calls the engine and writes to the disk.
+static CHECK_RUNS: Semaphore = Semaphore::const_new(1);
+
+/// Runs all checks except the skipped ones. With `fix`, it repairs safe problems and checks again.
+pub(crate) async fn run_preflight(
+    client: &ControllerClient,
+    skip: &[CheckName],
+    fix: bool,
+) -> Result<PreflightReport, Failure> {
+    let Some(parts) = client.in_process_parts() else {
+        let body = json!({ "skip": skip, "autoFix": fix });
+        return match http::post_within(TIMEOUT, &client.state().socket(), PREFLIGHT, &body).await {
+            Ok(report) => serde_json::from_slice(&report)
+                .map_err(|error| remote::command_failure(ClientError::InvalidResponse(error.to_string()))),
+            // The checks work without a controller.
+            Err(ClientError::Unreachable(_)) => run_here(client, skip, fix).await,
+            Err(error) => Err(remote::command_failure(error)),
+        };
+    };
+    // The semaphore is never closed.
+    let _turn = CHECK_RUNS.acquire().await;
+    let mut run = RunningPreflight::start(&parts.handle, skip);
+    let report = run_here(client, skip, fix).await?;
+    run.finish(&report);
+    Ok(report)
+}
+
+async fn run_here(
+    client: &ControllerClient,
+    skip: &[CheckName],
+    fix: bool,
+) -> Result<PreflightReport, Failure> {
+    let settings = client.run_blocking(|client| Ok(client.query_settings())).await?;
+    Box::pin(checks::run_checks(&settings, skip, fix)).await
+}
+
+/// Check run in the journal: each recorded start gets a recorded end.
+struct RunningPreflight<'a> {
+    handle: &'a Handle,
+    ended: bool,
+}
+
+impl<'a> RunningPreflight<'a> {
+    fn start(handle: &'a Handle, skip: &[CheckName]) -> Self {
+        handle.record_event(Event::PreflightStart {
+            requested: true,
+            skip: skip.to_vec(),
+        });
+        Self { handle, ended: false }
+    }
+
+    fn finish(&mut self, report: &PreflightReport) {
+        for note in requested_preflight_events(report) {
+            self.handle.record_event(note);
+        }
+        self.ended = true;
+    }
+}
+
+impl Drop for RunningPreflight<'_> {
+    /// Records an unfinished run as unhealthy: it failed, or the client disconnected.
+    fn drop(&mut self) {
+        if !self.ended {
+            self.handle.record_event(Event::PreflightEnd {
+                overall: PreflightOverall::Unhealthy,
+            });
+        }
+    }
+}

@@ -1,0 +1,84 @@
+//! Start of a controller in this process: its options, and the failures of a start.
+
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use argus_crds::error::{Code, Reason, StructuredError};
+use argus_reconciler::clock::{self, Clock};
+use argus_reconciler::lock::LockError;
+use argus_reconciler::state_dir::{StateDir, StateError};
+use argus_reconciler::{Controller, Handle, Running};
+use tokio::sync::watch;
+
+use crate::engine::{connect_endpoint, endpoint_host, find_endpoint};
+use crate::exit::{Exit, Failure, format_chain};
+use crate::own_image;
+use crate::settings::Settings;
+use crate::spec_files;
+use crate::view::{About, StatusBuilder};
+
+/// Starts a controller for one command. It serves no HTTP and shows nothing; only the returned [`Handle`] commands it.
+pub(crate) async fn run_offline(settings: &Settings) -> Result<(Handle, Running), Failure> {
+    let endpoint = find_endpoint(settings)?;
+    let engine_host = endpoint_host(&endpoint).await;
+    let docker = connect_endpoint(settings, endpoint);
+    let controller =
+        Controller::open(reconciler_options(settings, engine_host)).map_err(|error| state_failure(&error))?;
+    let about = About {
+        started_at: clock::now(),
+        specs: settings.specs.clone(),
+        state: settings.state.display().to_string(),
+        endpoint: docker.endpoint(),
+        engine: watch::channel(None).1,
+        http: watch::channel(None).1,
+        debug: settings.debug,
+    };
+    let view = StatusBuilder::new(about, watch::channel(Arc::default()).0, controller.journal());
+    Ok(controller.start(docker, Arc::new(view)))
+}
+
+pub(crate) fn reconciler_options(
+    settings: &Settings,
+    engine_host: Option<IpAddr>,
+) -> argus_reconciler::Options {
+    let times = settings.times;
+    argus_reconciler::Options {
+        specs: settings.specs.clone(),
+        state: settings.state.clone(),
+        strict: settings.strict,
+        env_allow: settings.env_allow.clone(),
+        process_env: spec_files::read_process_env(),
+        allow_mounts: spec_files::allowed_mounts(settings),
+        engine_socket: spec_files::find_engine_socket(settings),
+        own_image: own_image::lazy_build(&StateDir::at(settings.state.clone())),
+        publish_address: settings.publish_address,
+        engine_host,
+        helpers: settings.helpers,
+        deadlines: times.deadlines,
+        engine_breaker: times.breaker,
+        stop_grace: times.stop_grace,
+        journal_limit: argus_reconciler::journal::handle::DEFAULT_MAX_SIZE,
+        lease_ttl: times.lease_ttl,
+        clock: Clock::system(),
+    }
+}
+
+/// Converts an unusable state directory into the failure of a command.
+pub(crate) fn state_failure(error: &StateError) -> Failure {
+    match error {
+        StateError::Held(LockError::Held { holder, .. }) => {
+            let details = serde_json::json!({
+                "pid": holder.pid, "host": holder.host, "since": holder.since, "run": holder.run,
+            });
+            Failure::new(StructuredError::new(Code::LeaseHeld, format_chain(error)).details(details))
+        }
+        StateError::InsideSpecs { .. } => Failure::with_reason(Reason::NotPossible, format_chain(error))
+            .with_exit(Exit::Usage)
+            .with_hint("choose another folder with `--state`"),
+        StateError::Held(LockError::Io { .. }) | StateError::Io { .. } => {
+            Failure::with_reason(Reason::Unreadable, format_chain(error))
+                .with_exit(Exit::Unexpected)
+                .with_hint("make the folder writable for this user, or choose another one with `--state`")
+        }
+    }
+}
