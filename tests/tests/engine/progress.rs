@@ -87,7 +87,6 @@ fn bar_of<'f>(frame: &'f str, image: &str) -> Option<&'f str> {
 fn build_shows_a_growing_bar_in_run_and_wait() {
     let engine = engine();
     let home = slow_build(engine, "slowly");
-    let begun = argus_reconciler::clock::now();
     let mut running = argus(engine, &home, &["run"]);
     running.env("NO_COLOR", "1");
     let running = Terminal::start(running, COLUMNS, 40);
@@ -133,6 +132,7 @@ fn build_logs_a_few_lines_without_a_terminal() {
     let engine = engine();
     let home = slow_build(engine, "logged");
     let log = fs::File::create(home.join("log")).expect("a log");
+    let started_at = argus_reconciler::clock::now();
     let mut running = argus(engine, &home, &["run"]);
     let other = log.try_clone().expect("a second handle");
     let mut running = running
@@ -149,7 +149,7 @@ fn build_logs_a_few_lines_without_a_terminal() {
         let log = fs::read_to_string(home.join("log")).unwrap_or_default();
         log.contains("logged Ready").then_some(())
     });
-    let seconds = argus_reconciler::clock::now().since(begun).as_secs();
+    let seconds = argus_reconciler::clock::now().since(started_at).as_secs();
     running.kill().expect("our own child");
     running.wait().expect("our own child");
     assert!(waited.status.success(), "{waited:?}");

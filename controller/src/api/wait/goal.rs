@@ -17,10 +17,10 @@ use serde::Deserialize;
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, JsonSchema, ValueEnum)]
 #[serde(rename_all = "camelCase")]
 pub(crate) enum WaitGoal {
-    /// Phase Ready, with the current content of the file
+    #[value(help = "Phase Ready, with the current content of the file")]
     #[default]
     Ready,
-    /// Removed: the environment has no status file
+    #[value(help = "Removed: the environment has no status file")]
     Gone,
 }
 
