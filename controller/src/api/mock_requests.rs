@@ -93,7 +93,8 @@ impl Operation for MockRequests {
             return Err(evidence_store::no_service_failure(&status, &self.mock));
         }
         let tail = self.tail.min(MAX_REQUESTS);
-        Box::pin(page::read_requests(&status, &self.mock, tail)).await
+        let state = context.client.state();
+        Box::pin(page::read_requests(state, &status, &self.mock, tail)).await
     }
 }
 

@@ -1,5 +1,7 @@
 //! `argus logs`: prints the logs of the containers of an environment.
 
+use std::collections::BTreeSet;
+
 use argus_backend::{Backend as _, LogLine, LogQuery};
 use argus_core::ident::ContainerId;
 use argus_core::outcome::ActionError;
@@ -137,14 +139,16 @@ async fn print_sources(
         lines.map(move |line| (name.clone(), line)).boxed()
     };
     let mut lines = select_all(sources.all.iter().map(stream));
-    let mut is_first = true;
+    let mut streams = BTreeSet::new();
     while let Some((name, line)) = lines.next().await {
         let line = match line {
-            Ok(line) => sources.redact(line),
-            Err(ActionError::Gone) if is_first => return Ok(Printed::ContainerReplaced),
+            Ok(line) => {
+                let is_first = streams.insert((name.clone(), line.stderr));
+                sources.redact(line, is_first)
+            }
+            Err(ActionError::Gone) if streams.is_empty() => return Ok(Printed::ContainerReplaced),
             Err(error) => return Err(engine::engine_failure("cannot read logs", &error)),
         };
-        is_first = false;
         if format.is_some() {
             output::print(&format!("{}\n", json!(LogEntry::new(&name, line))))?;
             continue;

@@ -79,8 +79,9 @@ impl Mock {
 impl Requests {
     fn execute(self, options: &Options) -> Result<Exit, Failure> {
         let settings = Settings::resolve(options, &SpecOptions::default())?;
-        let status = status::find_environment(&StateDir::at(settings.state), &self.environment)?;
-        let page = runtime::block_on(read_requests(&status, &self.mock, self.tail))?;
+        let state = StateDir::at(settings.state);
+        let status = status::find_environment(&state, &self.environment)?;
+        let page = runtime::block_on(read_requests(&state, &status, &self.mock, self.tail))?;
         match self.output {
             Some(Format::Json) => output::print_json(&page)?,
             Some(Format::Yaml) => output::print_yaml(&page)?,

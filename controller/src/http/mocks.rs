@@ -64,7 +64,14 @@ pub(super) async fn requests(
         None
     };
     let (after, tail) = last_event.map_or((0, tail), |last_event| (last_event, MAX_REQUESTS));
-    let page = Box::pin(page::read_requests_after(&status, &name, after, tail)).await?;
+    let page = Box::pin(page::read_requests_after(
+        app.client.state(),
+        &status,
+        &name,
+        after,
+        tail,
+    ))
+    .await?;
     if !query.follow {
         return Ok(Json(page).into_response());
     }
@@ -98,9 +105,15 @@ impl Listener {
             } else {
                 let status = self.app.client.find_environment(&self.env).await.ok()?;
                 // A mock that restarts or moves to another port responds later.
-                page::read_requests_after(&status, &self.mock, self.after, MAX_REQUESTS)
-                    .await
-                    .ok()
+                page::read_requests_after(
+                    self.app.client.state(),
+                    &status,
+                    &self.mock,
+                    self.after,
+                    MAX_REQUESTS,
+                )
+                .await
+                .ok()
             };
             if let Some(page) = page {
                 if page.total < self.after {

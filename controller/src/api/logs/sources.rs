@@ -1,6 +1,6 @@
 //! Containers of an environment whose logs are read, and their last lines.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use argus_backend::{Backend as _, LogLine, LogQuery};
 use argus_core::ident::ContainerId;
@@ -52,6 +52,9 @@ impl LogEntry {
     }
 }
 
+/// Minimum length of a line that the backend may have cut, in bytes.
+const MIN_CUT_BYTES: usize = 60 * 1024;
+
 /// Name of a service and its container.
 pub(crate) type Source = (String, ContainerId);
 
@@ -62,8 +65,13 @@ pub(crate) struct Sources {
 }
 
 impl Sources {
-    pub(crate) fn redact(&self, mut line: LogLine) -> LogLine {
-        line.text = self.secrets.redacted(&line.text);
+    /// Redacts a line. The engine can return only the end of the first line.
+    pub(crate) fn redact(&self, mut line: LogLine, is_first: bool) -> LogLine {
+        line.text = if is_first || line.text.len() >= MIN_CUT_BYTES {
+            self.secrets.redacted_fragment(&line.text)
+        } else {
+            self.secrets.redacted(&line.text)
+        };
         line
     }
 }
@@ -110,9 +118,13 @@ pub(crate) async fn read_lines(
         let sources = find_sources(&docker, &state, env, service, lookup).await?;
         for (name, id) in &sources.all {
             let mut lines = docker.logs(id, query.clone());
+            let mut streams = BTreeSet::new();
             while let Some(line) = lines.next().await {
                 match line {
-                    Ok(line) => items.push(LogEntry::new(name, sources.redact(line))),
+                    Ok(line) => {
+                        let is_first = streams.insert(line.stderr);
+                        items.push(LogEntry::new(name, sources.redact(line, is_first)));
+                    }
                     Err(ActionError::Gone) if lookup == Lookup::Status => {
                         lookup = Lookup::Engine;
                         continue 'lookup;

@@ -2,15 +2,22 @@
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
+use argus_core::secrets::Secrets;
 use argus_crds::error::{Code, Reason};
 use argus_crds::mock::config::RESERVED_PATH;
 use argus_crds::status::{EnvironmentStatus, ServiceRole};
+use argus_reconciler::state_dir::StateDir;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::api::logs::sources;
+use crate::blocking_io;
 use crate::client::http;
 use crate::evidence_store;
 use crate::exit::{Exit, Failure};
+
+/// Minimum length of a text that the mock may have cut, in bytes.
+const MIN_CUT_BYTES: usize = 250;
 
 /// Newest requests of a mock.
 #[derive(Debug, Serialize, Deserialize, JsonSchema)]
@@ -48,15 +55,17 @@ pub(crate) struct Request {
 
 /// Newest requests of a mock, as reported by the mock itself.
 pub(crate) async fn read_requests(
+    state: &StateDir,
     status: &EnvironmentStatus,
     mock: &str,
     tail: usize,
 ) -> Result<MockRequestsPage, Failure> {
-    read_requests_after(status, mock, 0, tail).await
+    read_requests_after(state, status, mock, 0, tail).await
 }
 
-/// Newest requests of a mock after the given number.
+/// Newest requests of a mock after the given number, without the secrets of its environment.
 pub(crate) async fn read_requests_after(
+    state: &StateDir,
     status: &EnvironmentStatus,
     mock: &str,
     after: u64,
@@ -67,10 +76,40 @@ pub(crate) async fn read_requests_after(
     let response = http::get_from(at, &path)
         .await
         .map_err(|error| unavailable_failure(at, &error))?;
-    serde_json::from_slice(&response).map_err(|error| {
+    let page: MockRequestsPage = serde_json::from_slice(&response).map_err(|error| {
         let error = http::ClientError::InvalidResponse(error.to_string());
         unavailable_failure(at, &error)
-    })
+    })?;
+    let (state, env) = (state.clone(), status.environment.clone());
+    let secrets = blocking_io::read(move || Ok(sources::read_secrets(&state, &env))).await?;
+    Ok(page.redacted(&secrets))
+}
+
+impl MockRequestsPage {
+    /// The requests without secrets. The mock knows only the names of secrets, and it has cut long texts.
+    fn redacted(mut self, secrets: &Secrets) -> Self {
+        let redact = |text: &mut String, is_last: bool| {
+            let is_cut = is_last || text.len() >= MIN_CUT_BYTES;
+            *text = if is_cut {
+                secrets.redacted_fragment(text)
+            } else {
+                secrets.redacted(text)
+            };
+        };
+        for request in &mut self.requests {
+            for pairs in [&mut request.query, &mut request.headers] {
+                let last = pairs.len().saturating_sub(1);
+                for (index, (name, value)) in pairs.iter_mut().enumerate() {
+                    redact(name, index == last);
+                    redact(value, index == last);
+                }
+            }
+            redact(&mut request.path, false);
+            let texts = request.body.iter_mut().chain(&mut request.matched);
+            texts.for_each(|text| redact(text, false));
+        }
+        self
+    }
 }
 
 /// Published address of a mock.
@@ -107,4 +146,37 @@ pub(crate) fn unavailable_failure(at: SocketAddr, error: &http::ClientError) -> 
         .with_details(serde_json::json!({ "address": at.to_string(), "reason": error.to_string() }))
         .with_exit(Exit::Unexpected)
         .with_hint("define `routes` or `openapi`, only such mocks record requests")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn requests_contain_no_secrets_of_the_environment() {
+        let secrets: Secrets = serde_json::from_str(r#"["sword/fish"]"#).unwrap();
+        let pair = |text: &str| vec![("q".to_owned(), text.to_owned())];
+        let page = MockRequestsPage {
+            total: 1,
+            requests: vec![Request {
+                number: 1,
+                time: String::new(),
+                method: "GET".to_owned(),
+                path: "/users/sword%2ffish".to_owned(),
+                query: pair("sword/fish"),
+                headers: pair("Basic YW5uOnN3b3JkL2Zpc2g="),
+                body: Some(format!(
+                    r#"{{"pw":"sword\/fish","x":"{}","cut":"sword"#,
+                    "x".repeat(300)
+                )),
+                body_bytes: 5000,
+                matched: Some("recording of sword/fish".to_owned()),
+                status: 200,
+                duration_ms: 1,
+            }],
+        };
+        let text = serde_json::to_string(&page.redacted(&secrets)).unwrap();
+        assert_eq!(text.matches("[redacted]").count(), 6, "{text}");
+        assert!(!text.contains("sword") && !text.contains("c3dvcmQ"), "{text}");
+    }
 }
