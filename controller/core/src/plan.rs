@@ -139,6 +139,11 @@ impl PlanInput<'_> {
 
     /// Wait reason that blocks every action on a subject: an action in flight, a pending effect, or a backoff.
     fn blocked_by(&self, subject: &Subject) -> Option<WaitingOn> {
+        self.pending(subject).or_else(|| self.backoff_of(subject))
+    }
+
+    /// Wait reason for an action in flight or a pending effect.
+    fn pending(&self, subject: &Subject) -> Option<WaitingOn> {
         if let Some(call) = self.state.in_flight.get(subject) {
             return Some(WaitingOn::InFlight { verb: call.verb });
         }
@@ -149,7 +154,7 @@ impl PlanInput<'_> {
                 _ => WaitingOn::EffectPending { verb, until },
             });
         }
-        self.backoff_of(subject)
+        None
     }
 
     /// Wait reason for a name that another object has. If a live controller owns that object, the wait names the controller.

@@ -32,12 +32,14 @@ mod image_retagged;
 pub mod observe;
 mod port_labels;
 mod reattach;
+mod refused_call;
 pub mod restart;
 
 pub use breaker_registry::BreakerRegistry;
 pub use expectation::{Expectation, Proof};
 pub use healthy_run::HealthyRun;
 pub use reattach::Reattached;
+pub use refused_call::RefusedCall;
 
 /// Time for which a refusal is remembered; every other port comes first until then.
 pub(crate) const REFUSAL_MEMORY: Duration = Duration::from_secs(600);
@@ -126,6 +128,9 @@ pub struct ServiceHistory {
     /// Container that received the service's file last, and the digest of that file.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub copied_files: Option<(ContainerId, SpecHash)>,
+    /// Last action that the engine refused on a container of the service.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub refused_call: Option<RefusedCall>,
 }
 
 /// A failure while a test held a lease on the environment.

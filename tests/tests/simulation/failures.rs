@@ -61,6 +61,59 @@ fn same_failure_halts_with_budget_left() {
 }
 
 #[test]
+fn start_refused_twice_is_not_tried_again_on_the_same_container() {
+    each_seed("start_refused_twice", 50, |seed| {
+        let mut chance = Rng::new(seed);
+        let mut fixture = SimFixture::new(seed, FaultProfile::no_faults());
+        fixture.wants(desired("one", [plain("one", "a")]));
+        fixture.run_until_seen(|fixture| fixture.engine.model.containers().next().is_some());
+        let refused = fixture.engine.model.containers().next()?.id.clone();
+        let now = fixture.now;
+        fixture.engine.change(now, |model| model.refuse_starts(&refused));
+        if chance.percent(50) {
+            // A request of a person does not help this container either.
+            let moment = now + chance.millis((0, 6_000));
+            fixture.run_until(moment);
+            fixture.planner.retry(&env("one"));
+        }
+        let rests = fixture.run_to_rest(MINUTE);
+        let calls = fixture.engine.model.calls().iter();
+        let (mut starts, mut evidence) = (0, 0);
+        for call in calls.filter(|call| call.action.container() == Some(&refused)) {
+            starts += usize::from(matches!(call.action, Action::StartContainer { .. }));
+            evidence += usize::from(matches!(call.action, Action::CollectEvidence { .. }));
+        }
+        let restarts =
+            fixture.planner.state().environments[&env("one")].services[&service_name("a")].restarts;
+        let expected = rests && (starts, evidence, restarts) == (2, 1, 0);
+        (!expected).then(|| {
+            format!(
+                "{starts} starts, {evidence} evidence, {restarts} restarts: {:?}",
+                fixture.stuck()
+            )
+        })
+    });
+}
+
+#[test]
+fn refusals_of_every_new_container_become_rarer() {
+    let mut fixture = SimFixture::new(1, FaultProfile::no_faults());
+    fixture.wants(desired("one", [plain("one", "a")]));
+    while fixture.now < START + 10 * MINUTE {
+        fixture.run_until_started(fixture.started.len() + 1);
+        let now = fixture.now;
+        fixture.engine.change(now, |model| {
+            let all: Vec<_> = model.containers().map(|container| container.id.clone()).collect();
+            all.iter().for_each(|id| model.refuse_starts(id));
+        });
+    }
+    let starts = fixture.started.iter();
+    let starts = starts.filter(|(_, step)| matches!(step.action, Action::StartContainer { .. }));
+    let starts = starts.count();
+    assert!((10..25).contains(&starts), "{starts} starts in ten minutes");
+}
+
+#[test]
 fn unrunnable_command_is_tried_once() {
     for code in [126, 127] {
         let mut fixture = SimFixture::new(1, FaultProfile::no_faults());

@@ -191,6 +191,10 @@ impl Model {
             }
             ContainerState::Created | ContainerState::Exited => {}
         }
+        if self.refused_starts.contains(id) {
+            let text = format!("task {id}: already exists");
+            return Err(self.record_failed_start(id, ActionError::StartFailed(text)));
+        }
         let mut networks = container.networks.clone();
         for (name, attachment) in &mut networks {
             let known = match &attachment.network {

@@ -51,6 +51,8 @@ pub struct Model {
     pub(super) registry: BTreeSet<String>,
     /// Host ports that processes outside containers hold.
     pub(super) process_ports: BTreeSet<ProtocolPort>,
+    /// Containers whose start the engine refuses forever.
+    pub(super) refused_starts: BTreeSet<ContainerId>,
     /// Port refusals name only the refused port, as on an engine whose host ports cannot be listed.
     pub(super) ports_hidden: bool,
     /// Failed runs write how they ended, so that equal failures can be recognized.
@@ -95,6 +97,11 @@ impl Model {
     /// Sets the script of `ENVIRONMENT/SERVICE`; without a script its processes run until they are stopped.
     pub fn set_script(&mut self, service: &str, script: ExitScript) {
         self.scripts.insert(service.to_owned(), script);
+    }
+
+    /// Refuses every start of this container, as an engine that crashed during its start.
+    pub fn refuse_starts(&mut self, id: &ContainerId) {
+        self.refused_starts.insert(id.clone());
     }
 
     /// Gives a host port to a process outside containers.

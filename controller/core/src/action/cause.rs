@@ -4,6 +4,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
+use super::ActionKind;
 use crate::ident::ProtocolPort;
 
 /// Reason of an action.
@@ -63,6 +64,11 @@ pub enum Cause {
     Duplicate,
     /// A connectivity check failed although the configuration is correct.
     Unreachable,
+    /// The engine refused an action on the container twice in the same way.
+    Refused {
+        /// Refused action.
+        verb: ActionKind,
+    },
     /// The last attempt failed, and its delay is over.
     Retry {
         /// Number of the attempt, from 2.
@@ -95,6 +101,7 @@ impl fmt::Display for Cause {
             Self::Orphan { controller } => write!(f, "orphan of controller {controller}"),
             Self::Duplicate => f.write_str("duplicate"),
             Self::Unreachable => f.write_str("unreachable, reattached"),
+            Self::Refused { verb } => write!(f, "engine refused {verb} twice"),
             Self::Retry { attempt } => write!(f, "attempt {attempt}"),
         }
     }

@@ -7,12 +7,13 @@ use super::{Decision, Plan, PlanInput, drift, image, network, port, ready, rende
 use crate::action::{Action, Cause, ContainerSpec, Subject};
 use crate::desired::{Accepted, Service};
 use crate::ident::{ResourceName, SpecHash};
-use crate::lease::Liveness;
 use crate::observed::{Container, ContainerState};
 use crate::outcome::ActionError;
-use crate::wait::{LeaseHolder, WaitingOn};
+use crate::wait::WaitingOn;
 
 mod attach;
+mod owner;
+mod refused;
 mod run;
 
 /// Interval of the checks of a name that another container holds.
@@ -58,7 +59,8 @@ pub(super) fn plan(input: &PlanInput<'_>, accepted: &Accepted, service: &Service
     if planner.owned.iter().any(is_replaced_but_running) {
         plan.replaced_but_running.insert(service.name.clone());
     }
-    plan.add(subject, planner.plan_service());
+    let replacement = refused::replace_container(&planner);
+    plan.add(subject, replacement.unwrap_or_else(|| planner.plan_service()));
 }
 
 impl ServicePlanner<'_> {
@@ -123,27 +125,6 @@ impl ServicePlanner<'_> {
         }
     }
 
-    /// True if this controller may replace the container. It adopts the container of a live controller, but never
-    /// replaces it; the container of a dead controller counts as its own.
-    fn can_replace(&self, container: &Container) -> bool {
-        let (input, controller) = (self.input, controller_of(container));
-        container.is_made_by(&input.identity.controller)
-            || input.leases.can_take_over(input.env, controller, input.now)
-    }
-
-    fn wait_for_owner(&self, other: &Container) -> WaitingOn {
-        let controller = controller_of(other);
-        if let Liveness::Alive(lease) = self.input.leases.liveness(controller, self.input.now) {
-            let (controller, until) = (LeaseHolder::of(lease, self.input.leases), None);
-            return WaitingOn::LeaseHeldByOther { controller, until };
-        }
-        WaitingOn::NameTaken {
-            name: other.name.clone(),
-            conflicting_object: format!("container {} of another controller ({controller})", other.name),
-            until: self.input.now + NAME_RETRY,
-        }
-    }
-
     /// Replaces the subject's name by the engine's name in a wait for a taken name.
     fn with_container_name(&self, wait: WaitingOn) -> WaitingOn {
         match wait {
@@ -164,9 +145,8 @@ impl ServicePlanner<'_> {
         if extra.is_empty() && ready::is_completed(self.input, self.service) {
             return Decision::Settled;
         }
-        if let Some(removing) = extra.iter().find(|c| c.state == ContainerState::Removing)
-            && removing.name == self.service.container_name.as_str()
-        {
+        let removing = extra.iter().find(|c| c.state == ContainerState::Removing);
+        if removing.is_some_and(|removing| removing.name == self.service.container_name.as_str()) {
             return Decision::Wait(WaitingOn::Removal);
         }
         // The removal of a failed container resets neither its delay nor its budget.
@@ -181,8 +161,8 @@ impl ServicePlanner<'_> {
             return remove(stopped, self.creation_cause(extra));
         }
         let final_name = self.service.container_name.clone();
-        let held = self.container_named(final_name.as_str()).is_some();
-        let name = if held { self.temporary_name() } else { final_name };
+        let held = self.container_named(final_name.as_str());
+        let name = held.map_or(final_name, |_| self.temporary_name());
         let spec = render::stamped(
             self.spec,
             self.hash,
@@ -384,13 +364,6 @@ impl ServicePlanner<'_> {
         }
         Ok(())
     }
-}
-
-fn controller_of(container: &Container) -> &str {
-    container
-        .labels
-        .get(crate::labels::CONTROLLER)
-        .map_or("", String::as_str)
 }
 
 fn remove(container: &Container, cause: Cause) -> Decision {

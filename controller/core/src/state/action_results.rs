@@ -64,7 +64,9 @@ impl PlannerState {
         store: &Store,
         now: Timestamp,
     ) {
-        self.action_failures.remove(&step.subject);
+        if !self.is_replacement_of_refused(step) {
+            self.action_failures.remove(&step.subject);
+        }
         if step.action.needs_disk_space() {
             self.disk_full = None;
         }
@@ -91,6 +93,7 @@ impl PlannerState {
                     Done::Applied | Done::Container(_) | Done::Network(_) => &nothing,
                 };
                 self.store_evidence(subject, *number, evidence);
+                self.record_refusal_evidence(subject, *number);
             }
             (Action::CopyFile { id, file }, Subject::Service { environment, service }) => {
                 let history = self.environments.entry(environment.clone()).or_default();
@@ -189,6 +192,7 @@ impl PlannerState {
                 ..Evidence::default()
             };
             self.store_evidence(&step.subject, *number, &evidence);
+            self.record_refusal_evidence(&step.subject, *number);
             return;
         }
         if let (ActionError::ImageMissing, Action::CreateContainer { spec, .. }) = (error, &step.action) {
@@ -242,6 +246,7 @@ impl PlannerState {
             self.not_owned.insert(id.clone());
             return;
         }
+        self.record_refusal(step, error);
         self.record_failure(&step.subject, step, error.clone(), deadlines, now);
     }
 

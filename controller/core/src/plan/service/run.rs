@@ -241,7 +241,7 @@ fn plan_start(planner: &ServicePlanner<'_>, container: &Container, cause: Cause)
     )
 }
 
-fn service_history<'a>(planner: &'a ServicePlanner<'_>) -> Option<&'a ServiceHistory> {
+pub(super) fn service_history<'a>(planner: &'a ServicePlanner<'_>) -> Option<&'a ServiceHistory> {
     planner.input.history()?.services.get(&planner.service.name)
 }
 

@@ -1,0 +1,54 @@
+//! Replacement of a container whose start or another action the engine refuses twice in the same way.
+
+use super::{ServicePlanner, remove, run};
+use crate::action::{Action, Cause};
+use crate::observed::{Container, ContainerState};
+use crate::plan::Decision;
+use crate::state::RefusedCall;
+use crate::wait::WaitingOn;
+
+/// Plans the evidence and then the removal of such a container; `None` without one.
+pub(super) fn replace_container(planner: &ServicePlanner<'_>) -> Option<Decision> {
+    let call = run::service_history(planner)?.refused_call.as_ref()?;
+    let container = planner.owned.iter().find(|owned| owned.id == call.container)?;
+    let runs = matches!(
+        container.state,
+        ContainerState::Running | ContainerState::Restarting | ContainerState::Removing
+    );
+    if !call.is_final()
+        || runs
+        || !planner.can_replace(container)
+        // The evidence of a failed run comes first.
+        || run::collect_evidence(planner).is_some()
+        || planner.input.pending(&planner.subject).is_some()
+    {
+        return None;
+    }
+    match planner.input.backoff_of(&planner.subject) {
+        // The refused action itself is not repeated, so its delay does not matter.
+        Some(WaitingOn::Retry { failure, .. }) if failure.verb == call.verb => {}
+        Some(wait @ WaitingOn::Retry { .. }) => return Some(Decision::Wait(wait)),
+        Some(_) | None => {}
+    }
+    let evidence = call.evidence_number.filter(|_| !call.has_evidence);
+    Some(match evidence {
+        Some(number) => Decision::Do(evidence_action(container, number), Cause::Failed),
+        None => remove(container, cause(call)),
+    })
+}
+
+fn cause(call: &RefusedCall) -> Cause {
+    Cause::Refused { verb: call.verb }
+}
+
+fn evidence_action(container: &Container, number: u64) -> Action {
+    let info = container.inspect.as_ref();
+    Action::CollectEvidence {
+        id: container.id.clone(),
+        number,
+        since: info.and_then(|info| info.started_at),
+        exit_code: info.map(|info| info.exit_code),
+        port: None,
+        probe_output: Vec::new(),
+    }
+}

@@ -1,0 +1,108 @@
+//! Calls on one container that the engine refuses again and again.
+
+use serde::{Deserialize, Serialize};
+
+use super::PlannerState;
+use crate::action::{Action, ActionKind, Step, Subject};
+use crate::ident::ContainerId;
+use crate::outcome::ActionError;
+
+/// Number of equal refusals after which an action is never tried again on the same container.
+const MAX_REFUSALS: u32 = 2;
+
+/// Action that the engine refused on one container.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct RefusedCall {
+    /// Container of the action.
+    pub container: ContainerId,
+    /// Refused action.
+    pub verb: ActionKind,
+    /// Number of refusals.
+    pub times: u32,
+    /// Number of its evidence within the service; `None` before the last refusal.
+    #[serde(default)]
+    pub evidence_number: Option<u64>,
+    /// True after its evidence was collected.
+    #[serde(default)]
+    pub has_evidence: bool,
+}
+
+impl RefusedCall {
+    /// Reports whether the action must not be tried again on this container.
+    pub fn is_final(&self) -> bool {
+        self.times >= MAX_REFUSALS
+    }
+}
+
+impl PlannerState {
+    /// Records a refusal of the engine. Other errors do not concern the container itself.
+    pub(super) fn record_refusal(&mut self, step: &Step, error: &ActionError) {
+        let (Subject::Service { environment, service }, Some(container)) =
+            (&step.subject, step.action.container())
+        else {
+            return;
+        };
+        if !is_refusal(&step.action, error) {
+            return;
+        }
+        let history = self.environments.entry(environment.clone()).or_default();
+        let history = history.services.entry(service.clone()).or_default();
+        let verb = step.action.kind();
+        let known = history.refused_call.take();
+        let mut call = known
+            .filter(|call| call.container == *container && call.verb == verb)
+            .unwrap_or_else(|| RefusedCall {
+                container: container.clone(),
+                verb,
+                times: 0,
+                evidence_number: None,
+                has_evidence: false,
+            });
+        call.times += 1;
+        if call.is_final() && call.evidence_number.is_none() {
+            history.failure_count += 1;
+            call.evidence_number = Some(history.failure_count);
+        }
+        history.refused_call = Some(call);
+    }
+
+    /// Records that the evidence of a refused call was collected, or cannot be collected.
+    pub(super) fn record_refusal_evidence(&mut self, subject: &Subject, number: u64) {
+        if let Subject::Service { environment, service } = subject
+            && let Some(history) = self.environments.get_mut(environment)
+            && let Some(history) = history.services.get_mut(service)
+            && let Some(call) = &mut history.refused_call
+            && call.evidence_number == Some(number)
+        {
+            call.has_evidence = true;
+        }
+    }
+
+    /// Reports whether a success of `step` belongs to the replacement of a container that cannot start. The failure of its
+    /// start is then kept, so that the delay before the next start keeps growing.
+    pub(super) fn is_replacement_of_refused(&self, step: &Step) -> bool {
+        let failure = self.action_failures.get(&step.subject);
+        failure.is_some_and(|failure| {
+            failure.verb == ActionKind::StartContainer && matches!(failure.error, ActionError::StartFailed(_))
+        }) && matches!(
+            step.action.kind(),
+            ActionKind::CollectEvidence
+                | ActionKind::RemoveContainer
+                | ActionKind::CreateContainer
+                | ActionKind::CopyFile
+        )
+    }
+}
+
+/// True if the engine received the call, answered it, and its answer concerns only this container.
+fn is_refusal(action: &Action, error: &ActionError) -> bool {
+    match action.kind() {
+        ActionKind::StartContainer => matches!(error, ActionError::StartFailed(_) | ActionError::Unknown(_)),
+        ActionKind::UnpauseContainer
+        | ActionKind::RenameContainer
+        | ActionKind::ConnectNetwork
+        | ActionKind::CopyFile => matches!(error, ActionError::Unknown(_)),
+        _ => false,
+    }
+}
