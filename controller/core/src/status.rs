@@ -19,6 +19,7 @@ use crate::state::{BreakerRegistry, Disruption, EnvHistory, RefusedPort};
 use crate::time::Timestamp;
 use crate::user_requests::UserRequests;
 
+mod bound;
 mod condition;
 mod connectivity;
 mod error;
@@ -175,6 +176,7 @@ pub fn environment(input: &StatusInput<'_>) -> EnvironmentStatus {
         ..EnvironmentStatus::default()
     };
     redact::status(input, &mut status);
+    bound::cut(&mut status, bound::MAX_BYTES);
     status.as_of = match input.previous {
         Some(previous) if same(previous, &status) => previous.as_of.clone(),
         Some(_) | None => input.now.to_string(),

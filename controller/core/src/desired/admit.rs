@@ -20,6 +20,9 @@ use crate::time::Timestamp;
 /// Maximum number of services and mocks of one environment.
 const MAX_SERVICES: usize = 500;
 
+/// Maximum number of diagnostics of a file.
+pub const MAX_DIAGNOSTICS: usize = 1_000;
+
 /// Context of a spec file: its folder, its variables and the settings of the controller.
 ///
 /// The caller chooses `now` and `uuid` once per content of a file and stores them. Equal contents then have equal

@@ -22,6 +22,8 @@ const MIN_NANO_CPUS: u64 = 10_000_000;
 const STOP_GRACE: Duration = Duration::from_secs(10);
 /// Maximum time between stop signal and kill; a longer one would block all following actions.
 const MAX_STOP_GRACE: Duration = Duration::from_secs(600);
+/// Maximum number of published ports.
+const MAX_PORTS: usize = 256;
 /// Maximum size of all environment variables in bytes, below the kernel limit for the environment of a process.
 const MAX_ENVIRONMENT: usize = 256 * 1024;
 
@@ -166,7 +168,7 @@ fn container_name(
     )
 }
 
-/// Returns the published ports; reports and omits a container port that is published twice.
+/// Returns the published ports; reports too many ports, and omits a container port that is published twice.
 pub(super) fn parse_ports(texts: &[PortText], path: &str, diagnostics: &mut Vec<Diagnostic>) -> Vec<Port> {
     let mut all: Vec<Port> = Vec::new();
     for (index, text) in texts.iter().enumerate() {
@@ -185,6 +187,11 @@ pub(super) fn parse_ports(texts: &[PortText], path: &str, diagnostics: &mut Vec<
                 Diagnostic::warning(&path, message)
                     .hint("write one host port; Argus replaces a taken one from `isolation.portRange`"),
             );
+        }
+        if all.len() + published.ports.len() > MAX_PORTS {
+            let message = format!("the container publishes more than {MAX_PORTS} ports");
+            diagnostics.push(Diagnostic::error(path, message).hint("publish fewer ports"));
+            break;
         }
         for port in published.ports {
             if all

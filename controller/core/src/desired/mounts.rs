@@ -39,6 +39,9 @@ const TUNING: [&str; 8] = [
     "private",
 ];
 
+/// Maximum number of mounts of one container.
+const MAX_MOUNTS: usize = 64;
+
 /// Returns the mounts of one container and reports invalid or forbidden ones.
 pub(super) fn resolve_mounts(
     texts: &[String],
@@ -51,6 +54,11 @@ pub(super) fn resolve_mounts(
     let mut mounts = Vec::new();
     for (index, text) in texts.iter().enumerate() {
         let path = format!("{path}[{index}]");
+        if index == MAX_MOUNTS {
+            let message = format!("the container has more than {MAX_MOUNTS} mounts");
+            diagnostics.push(Diagnostic::error(path, message).hint("mount a common parent directory"));
+            break;
+        }
         let Some(mount) = resolve_mount(text, &path, context, identity, diagnostics) else {
             continue;
         };

@@ -1,5 +1,6 @@
 //! Properties that services of one file can reference in each other, collected before admission.
 
+use std::cell::Cell;
 use std::collections::BTreeMap;
 
 use crate::desired::Port;
@@ -13,10 +14,15 @@ pub(super) struct ReferencedService {
     pub(super) one_shot: bool,
 }
 
+/// Maximum size of all texts of a file after the resolution of their templates, in bytes.
+const MAX_RESOLVED: usize = 16 * 1024 * 1024;
+
 /// All services and mocks by name.
 #[derive(Debug, Clone, Default)]
 pub(super) struct ReferencedServices {
     by_name: BTreeMap<String, ReferencedService>,
+    /// Size of the texts whose templates are resolved, in bytes. A short file can refer to a long variable often.
+    resolved: Cell<usize>,
 }
 
 impl ReferencedServices {
@@ -27,6 +33,12 @@ impl ReferencedServices {
             self.by_name.insert(name.to_owned(), referenced);
         }
         is_free
+    }
+
+    /// Counts a resolved text; returns whether the texts of the file are still short enough.
+    pub(super) fn add_resolved(&self, bytes: usize) -> bool {
+        self.resolved.set(self.resolved.get().saturating_add(bytes));
+        self.resolved.get() <= MAX_RESOLVED
     }
 
     /// Returns the service or mock of a name.

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use argus_crds::Diagnostic;
 
-use crate::desired::admit::SpecContext;
+use crate::desired::admit::{MAX_DIAGNOSTICS, SpecContext};
 use crate::desired::referenced_services::ReferencedServices;
 use crate::desired::suggest::did_you_mean;
 
@@ -125,7 +125,7 @@ impl TemplateResolver<'_> {
                         Some(name) => var(name),
                         None => self.value(placeholder, port_references, path, diagnostics),
                     };
-                    if value.is_none() && !is_deferred(placeholder) {
+                    if value.is_none() && !is_deferred(placeholder) && diagnostics.len() < MAX_DIAGNOSTICS {
                         diagnostics.push(self.unresolved_warning(placeholder, path));
                     }
                     // The renderer finds references without blanks only.
@@ -136,6 +136,13 @@ impl TemplateResolver<'_> {
                             raw.to_owned()
                         }
                     });
+                    if !self.referenced_services.add_resolved(value.len()) {
+                        let message = "the file exceeds 16 MiB after the resolution of its templates";
+                        if diagnostics.len() < MAX_DIAGNOSTICS {
+                            diagnostics.push(Diagnostic::error(path, message).hint("shorten the variables"));
+                        }
+                        return result;
+                    }
                     if result.len() + value.len() > MAX_TEXT {
                         let message = "the text exceeds 128 KiB after the resolution of its templates";
                         diagnostics.push(Diagnostic::error(path, message).hint("shorten the text"));
@@ -165,7 +172,7 @@ impl TemplateResolver<'_> {
         if let Some(name) = placeholder.strip_prefix("env.") {
             return self.context.env_vars.get(name).cloned();
         }
-        if is_deferred(placeholder) {
+        if is_deferred(placeholder) && diagnostics.len() < MAX_DIAGNOSTICS {
             match (port_references, self.reference_error(placeholder)) {
                 (_, Some((message, hint))) => diagnostics.push(Diagnostic::error(path, message).hint(hint)),
                 (PortReferences::Rendered, None) => {}

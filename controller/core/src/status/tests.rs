@@ -1332,3 +1332,46 @@ fn conflicting_file_is_reported_and_changes_nothing_else() {
         (baseline.phase, baseline.conditions)
     );
 }
+
+#[test]
+fn status_of_any_size_is_cut_and_counts_what_is_missing() {
+    let mut shop = Shop::ready();
+    let text = "x".repeat(4_000);
+    let diagnostic = |line: usize| Diagnostic::error(format!("services[{line}]"), &text);
+    shop.diagnostics = Some((Code::SpecInvalid, (0..5_000).map(diagnostic).collect()));
+    let status = shop.status();
+    let size = serde_json::to_string_pretty(&status).unwrap().len();
+    assert!(size < 4 * 1024 * 1024, "{size}");
+    assert_eq!(status.diagnostics.len(), 100);
+    let note = "the status exceeds 4 MiB, 4900 diagnostics are left out";
+    assert_eq!(status.notes, [note]);
+    // A status within the limit is complete.
+    shop.diagnostics = Some((Code::SpecInvalid, (0..200).map(diagnostic).collect()));
+    let status = shop.status();
+    assert_eq!((status.diagnostics.len(), status.notes.len()), (200, 0));
+}
+
+#[test]
+fn every_large_part_of_a_status_can_be_cut() {
+    let mut shop = Shop::ready();
+    shop.add_failure("db", 1, false);
+    shop.add_wait("db", WaitingOn::GaveUp { restarts: 1 });
+    let mut status = shop.status();
+    let (row, port) = (status.services[0].clone(), status.port_mappings[0].clone());
+    let mut error = row.last_error.clone().unwrap();
+    error.stderr_tail = Some("x".repeat(4_096));
+    error
+        .details
+        .insert("attempts".to_owned(), "x".repeat(20_000).into());
+    status.errors = vec![error.clone(); 2_000];
+    status.services = vec![row; 500];
+    for row in &mut status.services {
+        row.last_error = Some(error.clone());
+        row.ports = vec![port.clone(); 256];
+    }
+    status.port_mappings = vec![port; 128_000];
+    super::bound::cut(&mut status, super::bound::MAX_BYTES);
+    let size = serde_json::to_string_pretty(&status).unwrap().len();
+    assert!(size < 4 * 1024 * 1024, "{size}: {:?}", status.notes);
+    assert_eq!(status.services.len(), 500, "no service is left out");
+}

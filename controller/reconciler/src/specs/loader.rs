@@ -229,6 +229,7 @@ impl SpecLoader {
             }
             Contents::TooLong(bytes) => hasher.update(format!("too long: {bytes}")),
             Contents::Unreadable(why) => hasher.update(format!("unreadable: {why}")),
+            Contents::NotFile(kind) => hasher.update(format!("not a file: {kind}")),
         }
         hasher.update(dotenv_error.as_deref().unwrap_or_default());
         FileInputs {
@@ -309,6 +310,13 @@ impl SpecLoader {
                 refused(
                     format!("file cannot be read: {why}"),
                     "make it readable for the controller's user",
+                ),
+            ),
+            Contents::NotFile(kind) => (
+                None,
+                refused(
+                    format!("it is a {kind}, not a file"),
+                    "rename it, or replace it with a file",
                 ),
             ),
         };

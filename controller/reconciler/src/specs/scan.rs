@@ -1,9 +1,9 @@
 //! Scan of the specs folder: lists the spec files, and reads those that changed.
 
 use std::collections::BTreeMap;
-use std::fs::{File, Metadata};
+use std::fs::{File, FileType, Metadata};
 use std::io::{self, Read};
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -69,6 +69,8 @@ pub enum Contents {
     TooLong(u64),
     /// Cause why an existing file cannot be read.
     Unreadable(String),
+    /// Type of an object that is not a file, such as `directory`.
+    NotFile(&'static str),
 }
 
 /// Result of one scan of the whole folder.
@@ -183,7 +185,7 @@ fn list(
     Ok(())
 }
 
-/// Reads one file; `None`: it is not a file, or no longer there.
+/// Reads one file; `None` if it is no longer there.
 fn read_entry(
     path: &Path,
     resolved: Result<Resolved, String>,
@@ -199,7 +201,7 @@ fn read_entry(
         Err(error) => return unreadable(&error),
     };
     if !meta.is_file() {
-        return None;
+        return Some((Stamp::of(&meta), Contents::NotFile(type_name(meta.file_type()))));
     }
     let resolved = match resolved {
         Ok(resolved) => resolved,
@@ -219,6 +221,18 @@ fn read_entry(
         Ok(Some(bytes)) => Some((stamp, Contents::Text(Text::new(bytes)))),
         Ok(None) => Some((stamp, Contents::TooLong(MAX_FILE_BYTES + 1))),
         Err(error) => unreadable(&error),
+    }
+}
+
+fn type_name(found: FileType) -> &'static str {
+    if found.is_dir() {
+        "directory"
+    } else if found.is_fifo() {
+        "FIFO"
+    } else if found.is_socket() {
+        "socket"
+    } else {
+        "device"
     }
 }
 
@@ -297,6 +311,7 @@ mod tests {
         std::fs::write(root.join("e2e.yml"), "b").unwrap();
         std::os::unix::fs::symlink("one/e2e.yaml", root.join("link.e2e.yaml")).unwrap();
         std::os::unix::fs::symlink("nowhere", root.join("lost.e2e.yaml")).unwrap();
+        std::os::unix::fs::symlink("/dev/zero", root.join("device.e2e.yaml")).unwrap();
         let fifo = root.join("pipe.e2e.yaml");
         rustix::fs::mknodat(
             rustix::fs::CWD,
@@ -309,8 +324,23 @@ mod tests {
         let scan = Scanner::new(root.to_path_buf()).scan(|_| false).unwrap();
         assert_eq!(
             names(&scan),
-            ["e2e.yml", "link.e2e.yaml", "lost.e2e.yaml", "one/e2e.yaml"]
+            [
+                "device.e2e.yaml",
+                "e2e.yml",
+                "link.e2e.yaml",
+                "lost.e2e.yaml",
+                "odd.e2e.yaml",
+                "one/e2e.yaml",
+                "pipe.e2e.yaml"
+            ]
         );
+        for (name, kind) in [
+            ("device.e2e.yaml", "device"),
+            ("odd.e2e.yaml", "directory"),
+            ("pipe.e2e.yaml", "FIFO"),
+        ] {
+            assert_eq!(scan.files[Path::new(name)], Contents::NotFile(kind));
+        }
         assert!(matches!(
             scan.files[Path::new("lost.e2e.yaml")],
             Contents::Unreadable(_)
