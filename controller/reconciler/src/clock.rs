@@ -26,6 +26,12 @@ pub fn now() -> Timestamp {
         .advance(wall, at)
 }
 
+/// CPU time of the current thread since its start.
+pub(crate) fn thread_cpu_time() -> Duration {
+    let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
+    Duration::try_from(time).unwrap_or_default()
+}
+
 /// Last reading at which the system clock was not behind the returned time.
 #[derive(Debug, Clone, Copy)]
 struct MonotonicAnchor {

@@ -6,10 +6,12 @@ use std::path::PathBuf;
 
 use argus_backend::EngineInfo;
 use argus_core::desired::PreflightSettings;
+use argus_core::desired::admit::MAX_DIAGNOSTICS;
 use argus_core::status::{
     breaker, orphan_errors, orphans, spec_errors, unavailable, unwritable, with_kept_retry_after,
 };
 use argus_core::time::Timestamp;
+use argus_crds::diagnostic::Diagnostic;
 use argus_crds::error::StructuredError;
 use argus_crds::status::{
     BreakerScope, Condition, ControllerStatus, EngineStatus, EnvironmentStatus, Orphan, RejectedSpec,
@@ -154,7 +156,24 @@ fn list_rejected(snapshot: &Snapshot) -> Vec<RejectedSpec> {
             spec_path: path,
         })
     };
-    snapshot.specs.files.iter().filter_map(one).collect()
+    let mut all: Vec<RejectedSpec> = snapshot.specs.files.iter().filter_map(one).collect();
+    bound_diagnostics(&mut all);
+    all
+}
+
+/// Removes diagnostics beyond the limit; the last diagnostic of a cut file counts them.
+fn bound_diagnostics(rejected: &mut [RejectedSpec]) {
+    let mut left = MAX_DIAGNOSTICS;
+    for file in rejected {
+        let count = file.diagnostics.len();
+        if count > left {
+            file.diagnostics.truncate(left.saturating_sub(1));
+            let message = format!("{} more problems are not listed", count - file.diagnostics.len());
+            let notice = Diagnostic::error("", message);
+            file.diagnostics.extend((left > 0).then_some(notice));
+        }
+        left -= file.diagnostics.len();
+    }
 }
 
 /// Returns errors of the engine, of the journal, of orphans, and of rejected files of unknown environments.
@@ -204,4 +223,27 @@ fn list_errors(
         }
     }
     errors
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn all_files_together_list_at_most_1000_diagnostics() {
+        let file = |count: usize| RejectedSpec {
+            diagnostics: (0..count)
+                .map(|line| Diagnostic::error(format!("{line}"), "bad"))
+                .collect(),
+            ..RejectedSpec::default()
+        };
+        let mut rejected = vec![file(600), file(600), file(7)];
+        bound_diagnostics(&mut rejected);
+        let counts: Vec<usize> = rejected.iter().map(|file| file.diagnostics.len()).collect();
+        assert_eq!(counts, [600, 400, 0]);
+        assert_eq!(
+            rejected[1].diagnostics[399].message,
+            "201 more problems are not listed"
+        );
+    }
 }

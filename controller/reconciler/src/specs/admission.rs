@@ -2,9 +2,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use argus_core::desired::Image;
-use argus_core::desired::admit::{SpecContext, admit};
+use argus_core::desired::admit::{MAX_DIAGNOSTICS, SpecContext, admit};
 use argus_core::desired::excluded::Excluded;
 use argus_core::desired::host::{HostPaths, host_paths_in};
 use argus_core::ident::Hash;
@@ -17,6 +18,10 @@ use argus_mock::CompiledMock;
 use super::admitter::{AdmissionInput, Admitter, BuildContext, RequiredFiles};
 use super::location::{HostAccess, SpecLocation};
 use super::registry::Admission;
+use crate::clock::thread_cpu_time;
+
+/// Maximum CPU time of the validation of a file. Programs without optimizations are an order of magnitude slower.
+const MAX_CPU_TIME: Duration = Duration::from_millis(if cfg!(debug_assertions) { 3_000 } else { 100 });
 
 /// Admitter for the spec format of Argus.
 #[derive(Debug, Clone, Default)]
@@ -107,6 +112,15 @@ impl Admitter for SpecAdmitter {
     }
 
     fn admit(&self, input: &AdmissionInput<'_>) -> Admission {
+        let before = thread_cpu_time();
+        let admission = self.admit_contents(input);
+        let took = thread_cpu_time().saturating_sub(before);
+        bounded(admission, took)
+    }
+}
+
+impl SpecAdmitter {
+    fn admit_contents(&self, input: &AdmissionInput<'_>) -> Admission {
         let read = yaml::read(input.name, input.bytes);
         let mut context = self.context(input.path, input.host.clone());
         context.env_vars.clone_from(&input.variables);
@@ -167,6 +181,42 @@ impl Admitter for SpecAdmitter {
     }
 }
 
+/// Admission with each diagnostic once, and at most [`MAX_DIAGNOSTICS`]. Refuses a file whose validation took too long.
+fn bounded(admission: Admission, took: Duration) -> Admission {
+    let mut desired = admission.desired;
+    let mut seen = BTreeSet::new();
+    let mut diagnostics = admission.diagnostics;
+    diagnostics.retain(|diagnostic| {
+        let key = (
+            diagnostic.location,
+            diagnostic.path.clone(),
+            diagnostic.message.clone(),
+        );
+        seen.insert(key)
+    });
+    let surplus = diagnostics.len().saturating_sub(MAX_DIAGNOSTICS - 1);
+    if surplus > 1 {
+        diagnostics.sort_by_key(|diagnostic| !diagnostic.is_error());
+        diagnostics.truncate(MAX_DIAGNOSTICS - 1);
+        let message = format!("{surplus} more problems are not listed");
+        diagnostics.push(Diagnostic::warning("", message).hint("correct the listed ones first"));
+    }
+    if took > MAX_CPU_TIME {
+        let message = format!(
+            "the validation took {} ms of CPU time, more than the maximum of {} ms",
+            took.as_millis(),
+            MAX_CPU_TIME.as_millis()
+        );
+        diagnostics.truncate(MAX_DIAGNOSTICS - 1);
+        diagnostics.insert(
+            0,
+            Diagnostic::error("", message).hint("split the file into several environments"),
+        );
+        desired = None;
+    }
+    Admission { desired, diagnostics }
+}
+
 /// Diagnostics of the mocks that this program serves, from the code that serves them.
 fn mocks(input: &AdmissionInput<'_>, spec: &E2eSpec) -> impl Iterator<Item = Diagnostic> {
     let of = |(name, mock): (&String, &Mock)| {
@@ -210,6 +260,74 @@ fn refused(read: &yaml::ParsedSpec, context: &SpecContext) -> Admission {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn diagnostics_are_listed_once_and_bounded() {
+        let diagnostic = |line: usize| {
+            let location = argus_crds::Location {
+                line,
+                column: 1,
+                length: 1,
+            };
+            Diagnostic::warning("x", "bad").at(location)
+        };
+        let admission = |diagnostics| Admission {
+            desired: None,
+            diagnostics,
+        };
+        let twice = bounded(admission(vec![diagnostic(1), diagnostic(1)]), Duration::ZERO);
+        assert_eq!(twice.diagnostics.len(), 1);
+        let mut many: Vec<_> = (0..5_000).map(diagnostic).collect();
+        many.push(Diagnostic::error("y", "the only error"));
+        let many = bounded(admission(many), Duration::ZERO).diagnostics;
+        assert_eq!(many.len(), MAX_DIAGNOSTICS);
+        assert_eq!(many[0].message, "the only error");
+        assert_eq!(many[999].message, "4002 more problems are not listed");
+    }
+
+    #[test]
+    fn file_that_is_slow_to_validate_is_refused() {
+        let text = "project: { name: shop }\nservice: { image: demo, container: { name: api } }";
+        let desired = || {
+            let spec = yaml::read("e2e.yaml", text.as_bytes()).spec.unwrap();
+            Admission {
+                desired: admit(&spec, &SpecContext::default()).desired,
+                diagnostics: Vec::new(),
+            }
+        };
+        assert!(bounded(desired(), MAX_CPU_TIME).desired.is_some());
+        let refused = bounded(desired(), MAX_CPU_TIME * 2);
+        assert!(refused.desired.is_none() && refused.diagnostics[0].is_error());
+        assert!(refused.diagnostics[0].message.contains("CPU time"), "{refused:?}");
+    }
+
+    #[test]
+    fn short_file_with_huge_texts_is_refused_in_time() {
+        let words = "\"{{config.a}}\",".repeat(45_000);
+        let text = format!(
+            "project: {{ name: shop }}\nservice: {{ image: demo, vars: {{ a: {} }}, command: [{words}], container: {{ name: api }} }}",
+            "x".repeat(100_000)
+        );
+        let input = AdmissionInput {
+            path: Path::new("/specs/e2e.yaml"),
+            name: "e2e.yaml",
+            bytes: text.as_bytes(),
+            variables: BTreeMap::new(),
+            digests: BTreeMap::new(),
+            documents: BTreeMap::new(),
+            host: HostPaths::default(),
+            uuid: String::new(),
+            first_seen: Timestamp::default(),
+        };
+        let admission = SpecAdmitter::default().admit(&input);
+        assert_eq!(admission.desired, None);
+        let messages: Vec<_> = admission.diagnostics.iter().map(|d| d.message.as_str()).collect();
+        assert!(
+            messages.iter().any(|message| message.contains("16 MiB")),
+            "{messages:?}"
+        );
+        assert!(messages.len() <= MAX_DIAGNOSTICS);
+    }
 
     #[test]
     fn syntax_and_semantic_errors_are_reported_together() {
