@@ -6,6 +6,7 @@ use std::sync::Arc;
 use argus_backend::{Backend as _, EngineInfo};
 use argus_crds::error::Reason;
 use argus_docker::Docker;
+use argus_docker::Endpoint;
 use argus_reconciler::clock::{self};
 use argus_reconciler::lock::LOCK_TASK;
 use argus_reconciler::shutdown::Signals;
@@ -28,14 +29,18 @@ use crate::view::{About, StatusBuilder, Statuses};
 
 /// Runs a controller until it is stopped.
 pub(crate) async fn run(settings: Settings, screen: Option<LiveBlock>) -> Result<Exit, Failure> {
-    let signals = Signals::subscribe()
+    let mut signals = Signals::subscribe()
         .map_err(|error| Failure::operation_failed("cannot subscribe to signals", &error))?;
     let endpoint = find_endpoint(&settings)?;
-    let engine_host = endpoint_host(&endpoint).await;
+    let opened = open(&settings, &endpoint);
+    let controller = tokio::select! {
+        biased;
+        opened = opened => opened?,
+        // A disk that does not answer blocks the start, and nothing is in flight yet.
+        () = signals.received() => return Ok(Exit::Done),
+    };
     let docker = connect_endpoint(&settings, endpoint);
     let endpoint = docker.endpoint();
-    let controller = Controller::open(reconciler_options(&settings, engine_host))
-        .map_err(|error| state_failure(&error))?;
     let state = controller.state().clone();
     tracing::info!(specs = %settings.specs.display(), state = %state.root().display(), engine = endpoint, "argus run");
 
@@ -109,6 +114,16 @@ pub(crate) async fn run(settings: Settings, screen: Option<LiveBlock>) -> Result
         },
         () = signals.wait_for_second(stop) => Ok(Exit::Interrupted),
     }
+}
+
+/// Opens the state directory on another thread, because a read can hang.
+async fn open(settings: &Settings, endpoint: &Endpoint) -> Result<Controller, Failure> {
+    let engine_host = endpoint_host(endpoint).await;
+    let options = reconciler_options(settings, engine_host);
+    let opened = tokio::task::spawn_blocking(move || Controller::open(options)).await;
+    opened
+        .map_err(|error| Failure::internal("cannot open the state directory", &error))?
+        .map_err(|error| state_failure(&error))
 }
 
 /// Converts a failed task into the failure of the controller.

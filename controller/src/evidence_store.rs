@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use argus_crds::error::Reason;
 use argus_reconciler::executor::evidence_store::{EvidenceFacts, FACTS_FILE};
 use argus_reconciler::state_dir::StateDir;
+use argus_reconciler::state_file;
 
 pub(crate) use lines::Line;
 
@@ -30,7 +31,7 @@ impl StoredRun {
     /// Lines of one stream.
     pub(crate) fn read_stream(&self, stderr: bool) -> Result<Vec<Line>, Failure> {
         let path = self.folder.join(if stderr { "stderr.log" } else { "stdout.log" });
-        let bytes = match std::fs::read(&path) {
+        let bytes = match state_file::read(&path, state_file::MAX_BYTES) {
             Ok(bytes) => bytes,
             Err(error) if error.kind() == ErrorKind::NotFound => Vec::new(),
             Err(error) => return Err(unreadable_failure(&path, &error)),
@@ -78,7 +79,7 @@ pub(crate) fn find_run(
 ) -> Result<Option<StoredRun>, Failure> {
     let folder = state.evidence_run(env, service, number);
     let path = folder.join(FACTS_FILE);
-    let bytes = match std::fs::read(&path) {
+    let bytes = match state_file::read(&path, state_file::MAX_BYTES) {
         Ok(bytes) => bytes,
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
         Err(error) => return Err(unreadable_failure(&path, &error)),

@@ -9,6 +9,7 @@ use argus_crds::error::Reason;
 use argus_crds::status::{ControllerStatus, EnvironmentStatus};
 use argus_reconciler::reconciler::PersistedState;
 use argus_reconciler::state_dir::StateDir;
+use argus_reconciler::state_file;
 use serde::de::DeserializeOwned;
 use serde_json::json;
 
@@ -100,12 +101,8 @@ pub(crate) fn format_known<T: std::fmt::Display>(names: &[T]) -> String {
 
 /// Reads a private file of the controller. Missing, unreadable and invalid files give the default.
 pub(crate) fn read_or_default<T: Default + DeserializeOwned>(path: &Path) -> T {
-    let about = std::fs::metadata(path).ok();
-    // Special files are rejected, because reading them may block.
-    let is_readable = about.is_some_and(|about| about.is_file() && about.len() <= MAX_FILE_BYTES);
-    is_readable
-        .then(|| std::fs::read(path).ok())
-        .flatten()
+    state_file::read(path, MAX_FILE_BYTES)
+        .ok()
         .and_then(|bytes| serde_json::from_slice(&bytes).ok())
         .unwrap_or_default()
 }
@@ -146,7 +143,7 @@ pub(crate) fn is_alive(state: &StateDir) -> bool {
 }
 
 fn read_status_file<T: DeserializeOwned>(path: &Path) -> Result<Option<T>, Failure> {
-    let bytes = match std::fs::read(path) {
+    let bytes = match state_file::read(path, MAX_FILE_BYTES) {
         Ok(bytes) => bytes,
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
         Err(error) => {

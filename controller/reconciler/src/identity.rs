@@ -11,6 +11,10 @@ use ulid::Ulid;
 
 use crate::quarantine::{self, Quarantined};
 use crate::state_dir::write_private;
+use crate::state_file;
+
+/// Maximum size of an identity file in bytes.
+const MAX_BYTES: u64 = 4 * 1024;
 
 /// Parses the content of an identity file: a ULID with its checksum.
 fn parse(text: &str) -> Option<&str> {
@@ -22,7 +26,7 @@ fn parse(text: &str) -> Option<&str> {
 
 /// Returns the stored identity without a change of the file; `None` without a valid one.
 pub fn peek(path: &Path) -> Option<String> {
-    let text = std::fs::read_to_string(path).ok()?;
+    let text = state_file::read_text(path, MAX_BYTES).ok()?;
     parse(&text).map(str::to_owned)
 }
 
@@ -38,7 +42,7 @@ pub fn read_or_create(
     now: Timestamp,
 ) -> (String, Option<Quarantined>) {
     let mut quarantined = quarantine::move_unless_file(path, now);
-    match std::fs::read(path) {
+    match state_file::read(path, MAX_BYTES) {
         Ok(bytes) => {
             if let Some(identity) = std::str::from_utf8(&bytes).ok().and_then(parse) {
                 return (identity.to_owned(), None);

@@ -13,7 +13,7 @@
 //! - `journal` ([`journal`]): the file of intents, results and events.
 //! - `status_writer` ([`status_writer::run`]): the status files; `state_writer` and `registry_writer`
 //!   ([`persisted`]): the files that survive a restart.
-//! - `lock` ([`lock`]): the lock of the state directory ([`state_dir`]).
+//! - `lock` ([`lock`]): the lock of the state directory ([`state_dir`], [`state_file`]).
 //!
 //! The [`supervise::Supervisor`] restarts failed tasks. Clients read [`Snapshot`]s and send [`Command`]s through a
 //! [`Handle`]. All engine calls pass through the [`BreakerGuard`], and all tasks read the time from [`clock::Clock`].
@@ -47,6 +47,7 @@ pub mod shutdown;
 pub mod snapshot;
 pub mod specs;
 pub mod state_dir;
+pub mod state_file;
 pub mod status_writer;
 pub mod supervise;
 

@@ -12,6 +12,8 @@ use rustix::fs::{FlockOperation, flock};
 use serde::{Deserialize, Serialize};
 use tokio_util::sync::CancellationToken;
 
+use crate::state_file;
+
 /// Holder of the lock, as written in the lock file.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
@@ -65,14 +67,14 @@ impl Lock {
         // A file that is replaced between open and lock needs another attempt; 16 replacements in a row do not
         // happen.
         for _ in 0..16 {
-            let mut file = OpenOptions::new()
+            let mut options = OpenOptions::new();
+            options
                 .read(true)
                 .write(true)
                 .create(true)
                 .truncate(false)
-                .mode(0o600)
-                .open(path)
-                .map_err(io)?;
+                .mode(0o600);
+            let mut file = state_file::no_links(&mut options).open(path).map_err(io)?;
             match flock(&file, FlockOperation::NonBlockingLockExclusive) {
                 Ok(()) => {}
                 Err(rustix::io::Errno::WOULDBLOCK) => {

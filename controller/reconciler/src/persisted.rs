@@ -12,6 +12,7 @@ use tokio::sync::watch;
 use crate::journal::checksum;
 use crate::quarantine::{self, Quarantined};
 use crate::state_dir::write_private;
+use crate::state_file;
 
 /// Changes within this time are written together.
 const BATCH_DELAY: Duration = Duration::from_millis(50);
@@ -20,8 +21,6 @@ const RETRY_DELAY: Duration = Duration::from_secs(2);
 
 /// Version of the files.
 const VERSION: u64 = 1;
-/// Maximum size of a file that is read into memory, in bytes. The controller never writes a larger one.
-const MAX_SIZE: u64 = 256 * 1024 * 1024;
 
 /// Result of a read.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -56,14 +55,11 @@ fn parse_file<T: DeserializeOwned>(path: &Path) -> Result<Option<T>, String> {
     struct Version {
         schema_version: u64,
     }
-    let describe = |error: io::Error| error.to_string();
-    match std::fs::metadata(path) {
+    let bytes = match state_file::read(path, state_file::MAX_BYTES) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-        Err(error) => return Err(describe(error)),
-        Ok(meta) if meta.len() > MAX_SIZE => return Err("it is larger than any state file".to_owned()),
-        Ok(_) => {}
-    }
-    let bytes = std::fs::read(path).map_err(describe)?;
+        Err(error) => return Err(error.to_string()),
+        Ok(bytes) => bytes,
+    };
     if !checksum::has_valid_checksum(bytes.trim_ascii_end()) {
         return Err("its checksum does not match".to_owned());
     }

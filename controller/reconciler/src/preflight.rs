@@ -85,7 +85,8 @@ pub async fn check_state_dir_writable(state: &StateDir) -> io::Result<()> {
     }
 }
 
-fn try_to_write(folder: &Path) -> io::Result<()> {
+/// Writes, syncs and removes a file that does not fit on a full disk.
+pub(crate) fn try_to_write(folder: &Path) -> io::Result<()> {
     static ATTEMPTS: AtomicU64 = AtomicU64::new(0);
     // Unique name per attempt: the controller, a command and an HTTP client may write in parallel.
     let number = ATTEMPTS.fetch_add(1, Ordering::Relaxed);

@@ -55,14 +55,11 @@ pub fn move_file(path: &Path, why: &str, now: Timestamp) -> Quarantined {
 
 /// Quarantines a path that exists and is not a regular file. A read of it may never end.
 pub fn move_unless_file(path: &Path, now: Timestamp) -> Option<Quarantined> {
-    let what = match fs::metadata(path) {
+    let what = match fs::symlink_metadata(path) {
         Ok(meta) if meta.is_file() => return None,
+        Ok(meta) if meta.is_symlink() => "it is a link".to_owned(),
         Ok(_) => "it is not a file".to_owned(),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => {
-            // The path does not exist, or is a link to a missing target.
-            fs::symlink_metadata(path).ok()?;
-            "it is a link to a missing target".to_owned()
-        }
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return None,
         Err(error) => error.to_string(),
     };
     Some(move_file(path, &what, now))

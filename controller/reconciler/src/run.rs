@@ -37,7 +37,7 @@ use crate::state_dir::{StateDir, StateError, write_private};
 use crate::status_writer::StatusView;
 use crate::supervise::watchdog::RECONCILE_LOOP;
 use crate::supervise::{Importance, Supervisor, TaskDied};
-use crate::{identity, informer, lease, lock, status_writer};
+use crate::{identity, informer, lease, lock, state_file, status_writer};
 
 mod startup;
 mod tasks;
@@ -130,6 +130,7 @@ impl Controller {
             run: run.clone(),
         };
         let lock = Lock::acquire(&state.lock(), &holder)?;
+        state_file::correct_modes(&state);
         let loaded = LoadedState::read(
             &state,
             &options.specs,
@@ -369,8 +370,10 @@ impl Running {
             let marked = write_private(&state.clean_shutdown(), b"");
             written.and(marked)
         });
-        if let Ok(Err(error)) = marked.await {
-            tracing::warn!(%error, "cannot write the marker of a clean stop");
+        match tokio::time::timeout(FINAL_WRITE_GRACE, marked).await {
+            Ok(Ok(Err(error))) => tracing::warn!(%error, "cannot write the marker of a clean stop"),
+            Ok(_) => {}
+            Err(_) => tracing::warn!("the marker of a clean stop was not written in time"),
         }
         tracing::info!("stopped");
         Ok(())

@@ -203,3 +203,30 @@ async fn reply_is_done_only_for_persisted_commands() {
         Ok(())
     );
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn stop_ends_whatever_became_of_the_state_files() {
+    let dir = tempfile::tempdir().unwrap();
+    std::fs::create_dir(dir.path().join("specs")).unwrap();
+    let controller = Controller::open(options(dir.path())).unwrap();
+    let state = controller.state().clone();
+    let (handle, running) = controller.start(FakeBackend::empty(), Arc::new(View));
+    until(&handle, "up", |snapshot| {
+        snapshot.is_complete() && snapshot.mode == Mode::Full
+    })
+    .await;
+    let written = async {
+        while !state.controller_json().is_file() {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    };
+    tokio::time::timeout(LIMIT, written).await.unwrap();
+    // A read of a FIFO waits for a writer forever.
+    std::fs::remove_file(state.controller_json()).unwrap();
+    let mode = rustix::fs::Mode::RUSR | rustix::fs::Mode::WUSR;
+    let fifo = rustix::fs::FileType::Fifo;
+    rustix::fs::mknodat(rustix::fs::CWD, state.controller_json(), fifo, mode, 0).unwrap();
+    running.stop_token().cancel();
+    let ended = tokio::time::timeout(LIMIT, running.ended()).await;
+    assert_eq!(ended.unwrap(), Ok(()));
+}

@@ -33,6 +33,11 @@ impl Signals {
         tracing::warn!(signal = name, "second signal");
     }
 
+    /// Returns at the next signal.
+    pub async fn received(&mut self) {
+        self.next().await;
+    }
+
     async fn next(&mut self) -> &'static str {
         tokio::select! {
             _ = self.interrupt.recv() => "SIGINT",

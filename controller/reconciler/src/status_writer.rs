@@ -16,6 +16,7 @@ use tokio::sync::watch;
 use crate::snapshot::Snapshot;
 use crate::specs::SpecRegistry;
 use crate::state_dir::{StateDir, is_status, write_public};
+use crate::state_file;
 
 /// Changes within this time are written together.
 const BATCH_DELAY: Duration = Duration::from_millis(30);
@@ -116,7 +117,7 @@ pub async fn run(
 /// The file has another format, or cannot be written.
 pub(crate) fn write_stop_time(dir: &StateDir, at: Timestamp) -> io::Result<()> {
     let path = dir.controller_json();
-    let text = std::fs::read_to_string(&path)?;
+    let text = state_file::read_text(&path, state_file::MAX_BYTES)?;
     let status: ControllerStatus = serde_json::from_str(&text)?;
     let status = ControllerStatus {
         stopped_at: Some(at.to_string()),
@@ -130,19 +131,15 @@ impl StatusFiles {
     fn read(&mut self, dir: &StateDir) -> io::Result<()> {
         for entry in std::fs::read_dir(dir.environments())? {
             let path = entry?.path();
-            // A read of another file type may never end.
             if is_status(&path)
-                && path.is_file()
-                && let Ok(bytes) = std::fs::read(&path)
+                && let Ok(bytes) = state_file::read(&path, state_file::MAX_BYTES)
             {
                 // Invalid UTF-8 differs from every status, so the file is replaced or removed.
                 self.files
                     .insert(path, String::from_utf8_lossy(&bytes).into_owned());
             }
         }
-        if dir.controller_json().is_file()
-            && let Ok(text) = std::fs::read_to_string(dir.controller_json())
-        {
+        if let Ok(text) = state_file::read_text(&dir.controller_json(), state_file::MAX_BYTES) {
             self.files.insert(dir.controller_json(), text);
         }
         Ok(())

@@ -6,6 +6,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use argus_reconciler::state_dir::{StateDir, write_private};
+use argus_reconciler::state_file;
 use axum::extract::{Request, State};
 use axum::http::{HeaderMap, Method, StatusCode, header};
 use axum::middleware::Next;
@@ -38,6 +39,9 @@ pub(super) enum Trust {
     Anyone,
 }
 
+/// Maximum size of a token file in bytes.
+const MAX_TOKEN_BYTES: u64 = 4 * 1024;
+
 /// Returns the token of a state directory; creates it if it does not exist.
 pub(crate) fn load_token(state: &StateDir) -> io::Result<Arc<str>> {
     let path = state.private().join("token");
@@ -54,7 +58,7 @@ pub(crate) fn load_token(state: &StateDir) -> io::Result<Arc<str>> {
 }
 
 fn read_token(path: &Path) -> Option<Arc<str>> {
-    let text = std::fs::read_to_string(path).ok()?;
+    let text = state_file::read_text(path, MAX_TOKEN_BYTES).ok()?;
     let text = text.trim();
     (text.len() >= 32).then(|| text.into())
 }
@@ -274,5 +278,9 @@ mod tests {
             first,
             "an incomplete token is replaced"
         );
+        std::fs::remove_file(&path).unwrap();
+        std::os::unix::fs::symlink("/dev/zero", &path).unwrap();
+        assert_eq!(load_token(&state).unwrap().len(), 64, "a link is replaced");
+        assert!(std::fs::symlink_metadata(&path).unwrap().is_file());
     }
 }

@@ -18,6 +18,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::clock::Clock;
 use crate::state_dir::StateDir;
+use crate::state_file;
 
 /// Maximum size of all evidence, in bytes.
 const MAX_TOTAL_BYTES: u64 = 256 * 1024 * 1024;
@@ -216,7 +217,7 @@ fn stamped(line: &str) -> Option<(&str, &str)> {
 
 /// Reports whether the folder contains evidence of the same run.
 fn has_same_run(folder: &Path, facts: &EvidenceFacts) -> bool {
-    let stored = fs::read(folder.join(FACTS_FILE)).ok();
+    let stored = state_file::read(&folder.join(FACTS_FILE), state_file::MAX_BYTES).ok();
     let stored: Option<EvidenceFacts> = stored.and_then(|bytes| serde_json::from_slice(&bytes).ok());
     stored.is_some_and(|stored| {
         stored.container_id == facts.container_id && stored.started_at == facts.started_at

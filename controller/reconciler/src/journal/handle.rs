@@ -254,6 +254,11 @@ impl WriterTask {
             .set_unquarantined(stuck.into_iter().map(|(path, _)| path).collect());
     }
 
+    /// Enters mode `Safe` because the state directory cannot be written, such as on a full disk.
+    pub(crate) fn start_unwritable(&mut self, why: String) {
+        self.writer.set_unwritable(why);
+    }
+
     /// Returns a guard that closes the journal when it is dropped, after all earlier requests are written.
     pub(crate) fn closer(&self) -> DropGuard {
         self.closing.clone().drop_guard()

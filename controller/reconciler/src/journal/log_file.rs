@@ -12,13 +12,12 @@ use argus_core::journal::{ActionRecord, Entry, Event, Intent, JOURNAL_VERSION, R
 use argus_core::time::Timestamp;
 
 use super::checksum;
+use crate::state_file;
 
 /// Number of rotated files that are retained.
 const MAX_ROTATED_FILES: usize = 4;
 /// Maximum size of a saved torn tail, in bytes.
 const MAX_TORN: usize = 64 * 1024;
-/// Maximum size of a file that is read into memory, in bytes. The controller never writes a larger one.
-const MAX_SIZE: u64 = 256 * 1024 * 1024;
 
 /// Summary of a journal at start.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -82,13 +81,10 @@ impl LogFile {
         if !self.path.exists() && unfinished.exists() {
             fs::rename(&unfinished, &self.path)?;
         }
-        let bytes = match fs::metadata(&self.path) {
+        let bytes = match state_file::read(&self.path, state_file::MAX_BYTES) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => Vec::new(),
             Err(error) => return Err(error),
-            Ok(meta) if meta.len() > MAX_SIZE => {
-                return Err(io::Error::other("it is larger than any journal file"));
-            }
-            Ok(_) => fs::read(&self.path)?,
+            Ok(bytes) => bytes,
         };
         let (contents, valid_len) = parse_all(&bytes);
         self.valid_len = valid_len as u64;
@@ -204,7 +200,7 @@ impl LogFile {
 
 fn options() -> OpenOptions {
     let mut options = OpenOptions::new();
-    options.read(true).write(true).mode(0o600);
+    state_file::no_links(options.read(true).write(true).mode(0o600));
     options
 }
 
@@ -223,12 +219,12 @@ pub(crate) fn between(path: &Path, after: u64, before: u64, most: usize) -> Vec<
     let older = (1..=MAX_ROTATED_FILES).map(|number| numbered(path, number));
     // The newest file is opened first, so that a concurrent rotation hides no file.
     let files = [path.to_path_buf()].into_iter().chain(older);
-    let files: Vec<File> = files.filter_map(|file| File::open(file).ok()).collect();
+    let files: Vec<File> = files.filter_map(|file| state_file::open(&file).ok()).collect();
     let mut last = after;
     let mut records = Vec::new();
-    for mut file in files.into_iter().rev() {
+    for file in files.into_iter().rev() {
         let mut bytes = Vec::new();
-        if file.read_to_end(&mut bytes).is_err() {
+        if file.take(state_file::MAX_BYTES).read_to_end(&mut bytes).is_err() {
             continue;
         }
         for line in bytes.split(|byte| *byte == b'\n') {

@@ -1,7 +1,7 @@
 //! Journal reader for other processes: it follows the files while the controller writes, rotates, dies or is
 //! absent.
 
-use std::fs::{self, File};
+use std::fs;
 use std::io::{self, Read, Seek, SeekFrom};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use argus_core::journal::Record;
 
 use super::log_file;
+use crate::state_file;
 
 /// Reader with a position.
 #[derive(Debug)]
@@ -67,7 +68,7 @@ impl Tail {
 
     /// Returns the records that were appended to the followed file.
     fn read_appended(&mut self, mut position: Position) -> io::Result<Vec<Record>> {
-        let mut file = File::open(&self.path)?;
+        let mut file = state_file::open(&self.path)?;
         let meta = file.metadata()?;
         if (meta.dev(), meta.ino()) != position.file || meta.len() == position.read {
             // Either nothing is new, or another file took its place, which the next call detects.
@@ -79,7 +80,7 @@ impl Tail {
         }
         file.seek(SeekFrom::Start(position.read))?;
         let mut bytes = Vec::new();
-        file.read_to_end(&mut bytes)?;
+        file.take(state_file::MAX_BYTES).read_to_end(&mut bytes)?;
         let complete = bytes
             .iter()
             .rposition(|byte| *byte == b'\n')

@@ -240,17 +240,22 @@ impl JournalWriter {
         };
         let Err(why) = &written else { return written };
         if self.health.borrow().unwritable.is_none() {
-            tracing::error!(
-                why,
-                "cannot write the journal: mode Safe, no action runs before `argus resume`"
-            );
-            let safe = format!("cannot write the journal: {why}");
-            self.health.send_modify(|health| {
-                health.unwritable = Some(why.clone());
-                health.safe.get_or_insert(safe);
-            });
+            self.set_unwritable(why.clone());
         }
         written
+    }
+
+    /// Enters mode `Safe` because the journal cannot be written.
+    pub(crate) fn set_unwritable(&mut self, why: String) {
+        tracing::error!(
+            why,
+            "cannot write the journal: mode Safe, no action runs before `argus resume`"
+        );
+        let safe = format!("cannot write the journal: {why}");
+        self.health.send_modify(|health| {
+            health.unwritable = Some(why);
+            health.safe.get_or_insert(safe);
+        });
     }
 
     fn write_lines(&mut self, lines: &str, sync: bool) -> Result<(), String> {

@@ -16,7 +16,7 @@ use crate::reconciler::recovery::Recovery;
 use crate::specs::PersistedSpecs;
 use crate::state_dir::StateDir;
 use crate::supervise::{Importance, Supervisor};
-use crate::{identity, persisted};
+use crate::{identity, persisted, preflight};
 
 /// Content of the state directory.
 #[derive(Debug)]
@@ -58,6 +58,10 @@ impl LoadedState {
             .map(|file| (file.path.clone(), file.why.clone()))
             .collect();
         writer.enter_safe_mode(unquarantined);
+        // A short record can fit on a full disk; the first action would then fail after its intent.
+        if let Err(error) = preflight::try_to_write(&state.private()) {
+            writer.start_unwritable(format!("`{}`: {error}", state.private().display()));
+        }
         Self {
             controller,
             persisted: persisted.value.unwrap_or_default(),
@@ -124,4 +128,24 @@ fn remove_marker(state: &StateDir, now: Timestamp, quarantined: &mut Vec<Quarant
         ));
         false
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn unwritable_directory_means_mode_safe_before_the_first_action() {
+        let dir = tempfile::tempdir().unwrap();
+        let read = |state: &StateDir| {
+            let loaded = LoadedState::read(state, dir.path(), "RUN", Clock::system(), 1_000, Vec::new());
+            let health = loaded.journal.health().borrow().clone();
+            (health.safe, health.unwritable)
+        };
+        let state = StateDir::prepare(&dir.path().join("state"), &dir.path().join("specs")).unwrap();
+        assert_eq!(read(&state), (None, None));
+        let (safe, unwritable) = read(&StateDir::at(dir.path().join("gone")));
+        assert!(safe.is_some_and(|why| why.starts_with("cannot write the journal")));
+        assert!(unwritable.is_some());
+    }
 }
