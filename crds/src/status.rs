@@ -6,11 +6,12 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::diagnostic::Diagnostic;
-use crate::error::{Code, StructuredError};
+use crate::error::StructuredError;
 
 mod calls;
 mod preflight;
 mod users;
+mod waiting_on;
 
 pub use calls::Calls;
 pub use preflight::{
@@ -18,6 +19,7 @@ pub use preflight::{
     PreflightOverall, PreflightReport,
 };
 pub use users::{ActiveHold, RunningTest};
+pub use waiting_on::{Amount, ImageAction, ImageProgress, WaitingOn};
 
 /// Version of the format of the status files.
 pub const STATUS_VERSION: u32 = 1;
@@ -198,71 +200,6 @@ pub struct ServiceStatus {
     /// Last error of the service.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub last_error: Option<StructuredError>,
-}
-
-/// Reason why a service cannot proceed.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase", default)]
-pub struct WaitingOn {
-    /// Reason for programs, such as `DependencyNotReady`.
-    pub reason: String,
-    /// Reason for people.
-    pub message: String,
-    /// Name of the awaited service.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub service: Option<String>,
-    /// Time of the next attempt (RFC 3339).
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub until: Option<String>,
-    /// Code of the error that causes the wait.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub error: Option<Code>,
-    /// Progress of the awaited image while Argus pulls or builds it.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub image: Option<ImageProgress>,
-}
-
-/// Progress of the pull or build of an image.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase", default)]
-pub struct ImageProgress {
-    /// Image reference.
-    pub reference: String,
-    /// Action on the image.
-    pub action: ImageAction,
-    /// Completed and known layers of a pull.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub layers: Option<Amount>,
-    /// Downloaded and known bytes of a pull.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub bytes: Option<Amount>,
-    /// Completed and all steps of a build.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub steps: Option<Amount>,
-    /// Last progress line for people; empty before the first one.
-    #[serde(skip_serializing_if = "String::is_empty")]
-    pub line: String,
-}
-
-/// Action on an image.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-pub enum ImageAction {
-    /// Argus pulls the image.
-    #[default]
-    Pull,
-    /// Argus builds the image.
-    Build,
-}
-
-/// Completed part of a total.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase", default)]
-pub struct Amount {
-    /// Completed part.
-    pub done: u64,
-    /// Total.
-    pub total: u64,
 }
 
 /// Published port with its requested and its actual host port.

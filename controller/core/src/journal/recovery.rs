@@ -81,25 +81,30 @@ fn effect_of(intent: &Intent, at: Timestamp) -> Option<Effect> {
 
 fn describe(effect: &Effect, observation: Observation) -> String {
     let observed = observation == Observation::Observed;
-    let say = |object: String, yes: &str, no: &str| format!("{object} {}", if observed { yes } else { no });
+    let message =
+        |object: String, yes: &str, no: &str| format!("{object} {}", if observed { yes } else { no });
     let container = |id: &str| format!("container `{id}`");
     let (exists, absent) = ("exists", "does not exist");
     match effect {
         _ if observation == Observation::ContainerGone => "the container is gone".to_owned(),
-        Effect::ContainerPresent(id) => say(container(id.as_str()), exists, absent),
-        Effect::ServiceContainerPresent { name, .. } => say(container(name), exists, absent),
-        Effect::Started(id, _) => say(container(id.as_str()), "ran since", "has not run since"),
-        Effect::Stopped(id) => say(container(id.as_str()), "does not run", "still runs"),
-        Effect::Unpaused(id) => say(container(id.as_str()), "is not paused", "is still paused"),
-        Effect::Named(id, _) => say(container(id.as_str()), "has its new name", "has its old name"),
-        Effect::ContainerAbsent(id) => say(container(id.as_str()), absent, "still exists"),
-        Effect::Attached(id, _) => say(container(id.as_str()), "is attached", "is not attached"),
-        Effect::Detached { container: id, .. } => say(container(id), "is not attached", "is still attached"),
-        Effect::NetworkPresent(id) => say(format!("network `{id}`"), exists, absent),
-        Effect::EnvironmentNetworkPresent { name, .. } => say(format!("network `{name}`"), exists, absent),
-        Effect::NetworkAbsent(id) => say(format!("network `{id}`"), absent, "still exists"),
-        Effect::VolumePresent(name) => say(format!("volume `{name}`"), exists, absent),
-        Effect::VolumeAbsent(name) => say(format!("volume `{name}`"), absent, "still exists"),
+        Effect::ContainerPresent(id) => message(container(id.as_str()), exists, absent),
+        Effect::ServiceContainerPresent { name, .. } => message(container(name), exists, absent),
+        Effect::Started(id, _) => message(container(id.as_str()), "ran since", "has not run since"),
+        Effect::Stopped(id) => message(container(id.as_str()), "does not run", "still runs"),
+        Effect::Unpaused(id) => message(container(id.as_str()), "is not paused", "is still paused"),
+        Effect::Named(id, _) => message(container(id.as_str()), "has its new name", "has its old name"),
+        Effect::ContainerAbsent(id) => message(container(id.as_str()), absent, "still exists"),
+        Effect::Attached(id, _) => message(container(id.as_str()), "is attached", "is not attached"),
+        Effect::Detached { container: id, .. } => {
+            message(container(id), "is not attached", "is still attached")
+        }
+        Effect::NetworkPresent(id) => message(format!("network `{id}`"), exists, absent),
+        Effect::EnvironmentNetworkPresent { name, .. } => {
+            message(format!("network `{name}`"), exists, absent)
+        }
+        Effect::NetworkAbsent(id) => message(format!("network `{id}`"), absent, "still exists"),
+        Effect::VolumePresent(name) => message(format!("volume `{name}`"), exists, absent),
+        Effect::VolumeAbsent(name) => message(format!("volume `{name}`"), absent, "still exists"),
     }
 }
 
