@@ -8,7 +8,7 @@
 //!
 //! # Recovery
 //!
-//! An engine that answers again makes its breaker half-open, see [`breaker`](super::breaker). After a test call has closed it,
+//! An engine that answers again makes all open breakers half-open, see [`breaker`](super::breaker). After a test call has closed it,
 //! the environment of that call continues alone. The others follow when it has no action left, after 5 s at the latest.
 
 use std::collections::BTreeMap;
@@ -47,6 +47,8 @@ pub struct BreakerRegistry {
     list_started: u64,
     /// True if the engine's breaker is open because the engine does not answer pings.
     engine_unreachable: bool,
+    /// True if the engine was unreachable at the last observation.
+    was_away: bool,
     /// Failed attempts to reach the engine since its last answer.
     reconnect_attempts: u32,
     ramp: Option<RampUp>,
@@ -174,6 +176,7 @@ impl BreakerRegistry {
             self.version += 1;
         }
         if let Some(retry) = store.retry() {
+            self.was_away = true;
             if retry.attempts >= MAX_FAILED_PINGS {
                 self.engine_unreachable = true;
                 let until = retry.next.unwrap_or(now);
@@ -184,10 +187,15 @@ impl BreakerRegistry {
             return false;
         }
         let mut relist = false;
-        if std::mem::take(&mut self.engine_unreachable) {
-            relist |= self
-                .engine
-                .reset(self.list_started, now, "the engine answers again");
+        self.engine_unreachable = false;
+        let was_away = std::mem::replace(&mut self.was_away, !store.is_reachable());
+        if was_away && !self.was_away {
+            // Failures before the outage say nothing about the engine after it.
+            const WHY: &str = "the engine answers again";
+            relist |= self.engine.reset(self.list_started, now, WHY);
+            for breaker in self.environments.values_mut() {
+                relist |= breaker.reset(self.list_started, now, WHY);
+            }
         }
         relist |= self.engine.tick(self.list_started, now);
         for breaker in self.environments.values_mut() {

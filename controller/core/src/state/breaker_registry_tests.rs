@@ -195,6 +195,26 @@ fn unreachable_engine_opens_its_breaker_until_it_returns() {
 }
 
 #[test]
+fn returned_engine_half_opens_breakers_that_its_end_opened() {
+    let mut store = connected_store();
+    let mut breakers = BreakerRegistry::default();
+    breakers.observe(&store, Timestamp(0));
+    // Calls fail before the watch notices the outage, which is shorter than three pings.
+    for now in 1..=5 {
+        run_call(&mut breakers, "shop", &connection_reset(), now);
+    }
+    assert!(matches!(breakers.engine().state(), CircuitState::Open { .. }));
+    store.apply(WatchEvent::Disconnected(Timestamp(6), "gone".to_owned()));
+    breakers.observe(&store, Timestamp(6));
+    assert!(matches!(breakers.engine().state(), CircuitState::Open { .. }));
+    store.apply(WatchEvent::Connected(Timestamp(700)));
+    assert!(breakers.observe(&store, Timestamp(700)), "a relist is needed");
+    finish_list(&mut store);
+    breakers.observe(&store, Timestamp(710));
+    assert_eq!(breakers.blocked_by(&env("shop"), Timestamp(710)), None);
+}
+
+#[test]
 fn ramp_up_ends_after_its_limit() {
     let mut breakers = BreakerRegistry {
         ramp: Some(RampUp {
