@@ -66,7 +66,8 @@ impl Exit {
             Code::Timeout => Self::TimedOut,
             Code::ContainerRestartExhausted | Code::RetryExhausted | Code::LoopHalted => Self::GaveUp,
             Code::LeaseHeld => Self::LeaseHeld,
-            Code::DiskSpaceLow
+            Code::EventsUnavailable
+            | Code::DiskSpaceLow
             | Code::PortConflict
             | Code::PortExhaustion
             | Code::ContainerOom

@@ -224,6 +224,7 @@ fn engine_view<'a>(snapshot: &'a Snapshot, about: &'a About) -> EngineView<'a> {
         endpoint: &about.endpoint,
         since: snapshot.store.outage_started_at(),
         retry: snapshot.store.retry(),
+        events_lost: snapshot.store.events_lost(),
     }
 }
 

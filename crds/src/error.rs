@@ -6,6 +6,7 @@
 mod action;
 mod call;
 mod code;
+mod engine;
 mod kind;
 mod mocks;
 mod reason;

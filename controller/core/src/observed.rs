@@ -50,6 +50,10 @@ pub enum WatchEvent {
     Connected(Timestamp),
     /// The event stream missed a change and is opened again. Lists have reported the change, so the state stays valid.
     StreamStalled,
+    /// The engine answers, but delivers no events; only lists show changes. Holds the reason.
+    EventsLost(Timestamp, String),
+    /// The engine delivers events again.
+    EventsRestored,
 }
 
 /// Object of the engine with the labels of Argus.

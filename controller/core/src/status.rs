@@ -38,7 +38,7 @@ mod wait;
 mod tests;
 
 pub use error::breaker::status as breaker;
-pub use error::engine_unavailable::{unavailable, with_kept_retry_after};
+pub use error::engine_unavailable::{events_unavailable, unavailable, with_kept_retry_after};
 pub use error::{code_of, error_id, unwritable};
 pub use orphan::{orphan_errors, orphans, remaining_objects};
 pub use port::env_file;
@@ -127,6 +127,8 @@ pub struct EngineView<'a> {
     pub since: Option<Timestamp>,
     /// State of the reconnects.
     pub retry: Option<RetryState<'a>>,
+    /// Start and reason of the loss of the event stream; `None` while the engine delivers events.
+    pub events_lost: Option<(Timestamp, &'a str)>,
 }
 
 /// Builds the status of an environment. Unchanged parts keep their `asOf` and transition times, so that two equal states

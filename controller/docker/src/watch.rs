@@ -10,7 +10,7 @@
 //!      ▲                      ▲    ▲                                                   │   │
 //!      │                      │    └──────────────── complete: InitDone ───────────────┘   │
 //!      │                      └─────── the engine responds ─────── Pinging ◀─── failed ────┘
-//!      └── from every state: the event stream ends, or the third failure of list or ping in a row
+//!      └── from every state: the event stream ends and no ping is answered, or the third failure of list or ping in a row
 //! ```
 //!
 //! The [`Session`] exists in all states except `Disconnected`. In all of them it follows the events and inspects objects;
@@ -41,6 +41,7 @@
 //!   of earlier runs, and stops by this backend, are filtered out.
 //! - Only objects with the label `argusai.managed=true` are reported. A container that merely inherited the label from
 //!   its image is dropped after its first inspect.
+//! - [`WatchEvent::EventsLost`] and [`WatchEvent::EventsRestored`] change nothing about the reported objects.
 //! - `Connected` follows every successful connect, also the first. Every `Disconnected` invalidates a running list.
 //!
 //! # Recovery
@@ -49,10 +50,15 @@
 //!   ([`Backend::request_relist`](argus_backend::Backend::request_relist)).
 //! - *A stalled event stream*: the [`stall_detector`] notices a change in a list, or a call of this backend, that had no
 //!   event for five seconds. The session then subscribes again and emits [`WatchEvent::StreamStalled`].
+//! - *A failed event stream*: a ping follows. If the engine answers, the session continues: it requests a list and
+//!   subscribes again, after 100 ms and then with a backoff up to 60 s ([`event_stream`]). From the second failure in a row on it
+//!   emits [`WatchEvent::EventsLost`], lists every 2 to 10 seconds, and emits [`WatchEvent::EventsRestored`] once a subscription
+//!   has worked for 10 seconds.
 //! - *A failed inspect*: the object stays in the queue and is inspected again after 1 to 30 seconds, without a delay for
 //!   other objects.
 //! - *A failed list*: a ping follows. If it succeeds, the next list starts after one second.
-//! - *A lost engine*: reconnects start after 100 ms and then back off from 500 ms to 60 s, with jitter. A new socket file
+//! - *A lost engine*: reconnects start after 100 ms and then back off from 500 ms, with jitter: to 1 s on a local socket, else to
+//!   60 s. A new socket file
 //!   or [`Backend::reconnect`](argus_backend::Backend::reconnect) ends the wait immediately. Only a session that lasted
 //!   10 seconds resets the backoff.
 //!
@@ -62,6 +68,7 @@
 //! in the queue, and no call is awaited between two events. The queue of pending watch events is bounded by the size of a list.
 //! Calls of this backend suppress inspects of the same container while they run ([`in_flight`](crate::in_flight)).
 
+mod event_stream;
 mod events;
 mod inspect_queue;
 mod last_seen;
@@ -82,9 +89,10 @@ use futures::future::BoxFuture;
 use futures::{Stream, stream};
 use tokio::time::{Sleep, sleep};
 
+use crate::connect::Endpoint;
 use crate::{Shared, call};
 use last_seen::LastSeen;
-use pace::{LIST_RETRY_DELAY, list_interval};
+use pace::LIST_RETRY_DELAY;
 use queries::Listing;
 use session::{Output, Session, SessionError};
 
@@ -92,8 +100,10 @@ use session::{Output, Session, SessionError};
 const FIRST_RETRY_DELAY: Duration = Duration::from_millis(100);
 /// Base of the exponential backoff of all later reconnects.
 const RETRY_BASE: Duration = Duration::from_millis(500);
-/// Maximum backoff between two reconnects.
+/// Maximum backoff between two reconnects over a network.
 const MAX_RETRY_DELAY: Duration = Duration::from_secs(60);
+/// Maximum backoff between two reconnects to a local socket, where an attempt costs next to nothing.
+const MAX_LOCAL_RETRY_DELAY: Duration = Duration::from_secs(1);
 /// Minimum duration of a session that counts as successful and resets the backoff.
 const MIN_SESSION: Duration = Duration::from_secs(10);
 /// Interval of checks for a new socket during a backoff. A check is one `stat`, without a connection.
@@ -210,7 +220,8 @@ impl Watcher {
                         let cost = (self.shared.now)().since(list.since);
                         session.on_listed(listing, last_seen, output);
                         self.must_list = false;
-                        State::Watching(session, Box::pin(sleep(list_interval(cost))))
+                        let next_list = Box::pin(sleep(session.list_interval(cost)));
+                        State::Watching(session, next_list)
                     }
                     Err(error) => self.ping(session, &error)?,
                 },
@@ -230,7 +241,8 @@ impl Watcher {
 
     async fn connect(&mut self) -> State {
         if self.attempt > 0 {
-            wait_for_retry(&self.shared, retry_delay(&self.shared, self.attempt)).await;
+            let delay = retry_delay(self.shared.connection.endpoint(), self.attempt);
+            wait_for_retry(&self.shared, delay).await;
         }
         self.attempt = self.attempt.saturating_add(1);
         match Session::open(
@@ -253,7 +265,7 @@ impl Watcher {
             Err(SessionError(reason)) => {
                 self.failed_attempts = self.failed_attempts.saturating_add(1);
                 self.report_loss(reason);
-                let next = (self.shared.now)() + retry_delay(&self.shared, self.attempt);
+                let next = (self.shared.now)() + retry_delay(self.shared.connection.endpoint(), self.attempt);
                 self.output.push_back(WatchEvent::Retrying {
                     tries: self.failed_attempts,
                     next: Some(next),
@@ -293,16 +305,16 @@ impl Watcher {
 }
 
 /// Delay before the given attempt.
-fn retry_delay(shared: &Shared, attempt: u32) -> Duration {
+fn retry_delay(endpoint: &Endpoint, attempt: u32) -> Duration {
+    let max = match endpoint {
+        Endpoint::Unix(_) => MAX_LOCAL_RETRY_DELAY,
+        Endpoint::Tcp(_) => MAX_RETRY_DELAY,
+    };
     match attempt {
         0 | 1 => FIRST_RETRY_DELAY,
         later => {
-            let key = shared.connection.endpoint().to_string();
-            jittered(
-                delay(Growth::Exponential, RETRY_BASE, MAX_RETRY_DELAY, later - 1),
-                &key,
-                later,
-            )
+            let growing = delay(Growth::Exponential, RETRY_BASE, max, later - 1);
+            jittered(growing, &endpoint.to_string(), later).min(max)
         }
     }
 }
@@ -326,3 +338,7 @@ async fn wait_for_retry(shared: &Shared, mut left: Duration) {
         }
     }
 }
+
+#[cfg(test)]
+#[path = "watch_tests.rs"]
+mod tests;

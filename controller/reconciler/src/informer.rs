@@ -70,6 +70,14 @@ fn apply_event(store: &mut Store, event: WatchEvent) -> bool {
             tracing::info!("engine answers");
             true
         }
+        WatchEvent::EventsLost(_, reason) => {
+            tracing::warn!(reason, "engine delivers no events, only lists show changes");
+            true
+        }
+        WatchEvent::EventsRestored => {
+            tracing::info!("engine delivers events again");
+            true
+        }
         WatchEvent::Init
         | WatchEvent::InitDone
         | WatchEvent::Apply(_)
@@ -88,7 +96,7 @@ fn count(store: &Store, event: &WatchEvent, metrics: &TaskMetrics, now: Timestam
     match event {
         WatchEvent::InitDone => metrics.lists.inc(),
         WatchEvent::Disconnected(..) if store.is_reachable() => metrics.gaps.inc(),
-        WatchEvent::StreamStalled => metrics.gaps.inc(),
+        WatchEvent::StreamStalled | WatchEvent::EventsLost(..) => metrics.gaps.inc(),
         // The start of a container that a list reports was not observed live, so it has no lag.
         WatchEvent::Apply(Object::Container(container)) if store.last_complete() > 0 => {
             let known = store
@@ -106,6 +114,7 @@ fn count(store: &Store, event: &WatchEvent, metrics: &TaskMetrics, now: Timestam
         | WatchEvent::OutOfMemory(..)
         | WatchEvent::ImageRetagged(_)
         | WatchEvent::Retrying { .. }
+        | WatchEvent::EventsRestored
         | WatchEvent::Connected(_) => {}
     }
 }

@@ -144,6 +144,7 @@ impl EngineObserver {
             endpoint: &self.endpoint,
             since: Some(now),
             retry: None,
+            events_lost: None,
         };
         let message = format!("engine `{}` does not answer: {reason}", self.endpoint);
         Failure::new(unavailable(&engine, message, now))

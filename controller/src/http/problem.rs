@@ -119,7 +119,8 @@ fn status_of_error(error: &StructuredError) -> StatusCode {
         | Code::JournalUnwritable
         | Code::Timeout => StatusCode::SERVICE_UNAVAILABLE,
         Code::Internal => StatusCode::INTERNAL_SERVER_ERROR,
-        Code::DiskSpaceLow
+        Code::EventsUnavailable
+        | Code::DiskSpaceLow
         | Code::PortConflict
         | Code::PortExhaustion
         | Code::ContainerOom

@@ -8,7 +8,8 @@ use argus_backend::EngineInfo;
 use argus_core::desired::PreflightSettings;
 use argus_core::desired::admit::MAX_DIAGNOSTICS;
 use argus_core::status::{
-    breaker, orphan_errors, orphans, spec_errors, unavailable, unwritable, with_kept_retry_after,
+    breaker, events_unavailable, orphan_errors, orphans, spec_errors, unavailable, unwritable,
+    with_kept_retry_after,
 };
 use argus_core::time::Timestamp;
 use argus_crds::diagnostic::Diagnostic;
@@ -193,6 +194,12 @@ fn list_errors(
             previous_errors,
         );
         let at = engine.since.unwrap_or(snapshot.as_of);
+        let id = argus_core::status::error_id("", None, error.code, &error.message, at);
+        errors.push(error.error_id(id).timestamp(at.to_string()));
+    }
+    let engine = super::engine_view(snapshot, about);
+    if let Some(error) = events_unavailable(&engine) {
+        let at = engine.events_lost.map_or(snapshot.as_of, |(at, _)| at);
         let id = argus_core::status::error_id("", None, error.code, &error.message, at);
         errors.push(error.error_id(id).timestamp(at.to_string()));
     }

@@ -29,6 +29,7 @@ macro_rules! codes {
 
 codes! {
     DockerUnavailable "DOCKER_UNAVAILABLE"
+    EventsUnavailable "EVENTS_UNAVAILABLE"
     DiskSpaceLow "DISK_SPACE_LOW"
     PortConflict "PORT_CONFLICT"
     PortExhaustion "PORT_EXHAUSTION"

@@ -2,6 +2,7 @@
 
 use super::action::ActionId as Act;
 use super::code::Code;
+use super::engine;
 use super::kind::{Category, Class, Severity};
 use super::mocks;
 
@@ -37,15 +38,8 @@ impl Code {
     #[allow(clippy::too_many_lines, reason = "one table shows that no code is missing")]
     pub const fn explanation(self) -> Explanation {
         match self {
-            Self::DockerUnavailable => Explanation {
-                category: Category::Infrastructure,
-                severity: Severity::Fatal,
-                class: Class::Transient,
-                retryable: true,
-                summary: "the Docker engine does not respond",
-                explanation: "Argus cannot connect to the engine at its address, or the engine reports that it is unavailable. Running containers keep running. Argus changes nothing until the engine responds. It retries with increasing delays, and lists all objects of the engine again when the engine is back.",
-                actions: &[Act::StartEngine, Act::RunPreflight],
-            },
+            Self::DockerUnavailable => engine::UNAVAILABLE,
+            Self::EventsUnavailable => engine::EVENTS_UNAVAILABLE,
             Self::DiskSpaceLow => Explanation {
                 category: Category::Infrastructure,
                 severity: Severity::Fatal,
@@ -178,7 +172,7 @@ impl Code {
                 class: Class::Transient,
                 retryable: true,
                 summary: "ten attempts to reconnect to the engine failed",
-                explanation: "Argus reports this error after ten failed attempts in a row, so that clients stop waiting. Argus continues to retry, at most once per minute.",
+                explanation: "Argus reports this error after ten failed attempts in a row, so that clients stop waiting. Argus continues to retry: every second on a local socket, otherwise at most once per minute.",
                 actions: &[Act::StartEngine, Act::ResetCircuit],
             },
             Self::SpecInvalid => Explanation {

@@ -21,6 +21,8 @@ pub struct Store {
     reachable: bool,
     unreachable_reason: String,
     outage_started_at: Option<Timestamp>,
+    /// Start and reason of the current loss of the event stream.
+    events_lost: Option<(Timestamp, String)>,
     retry: Option<(u32, Option<Timestamp>)>,
     outages: Vec<Outage>,
     /// Last assigned version. All environments share it, so that a recreated environment never repeats a version.
@@ -67,6 +69,8 @@ impl Store {
             WatchEvent::Disconnected(at, reason) => self.on_disconnected(at, reason),
             WatchEvent::Retrying { tries, next } => self.retry = Some((tries, next)),
             WatchEvent::StreamStalled => {}
+            WatchEvent::EventsLost(at, reason) => self.events_lost = Some((at, reason)),
+            WatchEvent::EventsRestored => self.events_lost = None,
             WatchEvent::Connected(at) => {
                 self.reachable = true;
                 self.unreachable_reason.clear();
@@ -81,6 +85,7 @@ impl Store {
 
     fn on_disconnected(&mut self, at: Timestamp, reason: String) {
         self.unlisted = None;
+        self.events_lost = None;
         // Objects can change unnoticed during the outage, so a full list is required before the next action.
         self.last_complete = 0;
         self.unreachable_reason = reason;
@@ -259,6 +264,12 @@ impl Store {
     /// Returns the start of the current outage; `None` while the engine is reachable and before the first contact.
     pub fn outage_started_at(&self) -> Option<Timestamp> {
         self.outage_started_at
+    }
+
+    /// Returns start and reason of the loss of the event stream; `None` while the engine delivers events.
+    pub fn events_lost(&self) -> Option<(Timestamp, &str)> {
+        let (at, reason) = self.events_lost.as_ref()?;
+        Some((*at, reason))
     }
 
     /// Returns the reconnection state; `None` while the engine is reachable and before the first failed attempt.

@@ -113,6 +113,7 @@ struct Shop {
     preflight: Option<PreflightSnapshot>,
     connectivity: crate::connectivity::CheckResults,
     retry_state: Option<(u32, Timestamp)>,
+    events_lost: Option<String>,
     conflicting_spec: Option<Vec<Diagnostic>>,
     now: Timestamp,
 }
@@ -197,6 +198,7 @@ impl Shop {
             preflight: None,
             connectivity: crate::connectivity::CheckResults::default(),
             retry_state: None,
+            events_lost: None,
             conflicting_spec: None,
             now: NOW,
         }
@@ -324,6 +326,7 @@ impl Shop {
                     next: Some(next),
                     reason: &self.reason,
                 }),
+                events_lost: self.events_lost.as_deref().map(|reason| (NOW, reason)),
             },
             observed: &self.observed,
             plan: self.plan.as_ref(),
@@ -1275,6 +1278,22 @@ fn retryable_errors_report_their_next_attempt() {
         shop.add_wait("web", on.clone());
         assert_eq!(reported_retry_after(shop, code), Some(seconds), "{on:?}");
     }
+}
+
+#[test]
+fn lost_events_are_a_warning_of_a_ready_environment() {
+    let mut shop = Shop::ready();
+    shop.events_lost = Some("status 403: forbidden by a proxy".to_owned());
+    let status = shop.status();
+    assert_eq!(status.phase, Phase::Ready);
+    let [error] = status.errors.as_slice() else {
+        panic!("{:?}", status.errors);
+    };
+    assert_eq!(
+        (error.code, error.severity),
+        (Code::EventsUnavailable, Severity::Warning)
+    );
+    assert!(error.message.contains("403") && error.message.contains("up to 10 s later"));
 }
 
 #[test]

@@ -6,20 +6,26 @@ use std::time::Duration;
 pub(super) const MIN_LIST_DISTANCE: Duration = Duration::from_millis(50);
 /// Delay of the next list after a list that failed while the engine responds to pings.
 pub(super) const LIST_RETRY_DELAY: Duration = Duration::from_secs(1);
-/// Interval of lists that take at most [`CHEAP_LIST_MS`].
-const MIN_LIST_INTERVAL: Duration = Duration::from_secs(10);
-/// Maximum interval.
-const MAX_LIST_INTERVAL: Duration = Duration::from_secs(30);
+/// Minimum and maximum interval of lists in addition to events.
+const INTERVALS: (Duration, Duration) = (Duration::from_secs(10), Duration::from_secs(30));
+/// Minimum and maximum interval of lists without events.
+const INTERVALS_WITHOUT_EVENTS: (Duration, Duration) = (Duration::from_secs(2), Duration::from_secs(10));
 /// Duration in milliseconds above which the interval grows.
 const CHEAP_LIST_MS: u32 = 30;
 
-/// Time until the next list: 10 s, and in proportion to the list's duration up to 30 s for an expensive list.
-pub(super) fn list_interval(cost: Duration) -> Duration {
+/// Time until the next list: the minimum for a cheap list, and in proportion to the list's duration up to the maximum for an
+/// expensive one.
+pub(super) fn list_interval(cost: Duration, has_events: bool) -> Duration {
+    let (min, max) = if has_events {
+        INTERVALS
+    } else {
+        INTERVALS_WITHOUT_EVENTS
+    };
     let cost = u32::try_from(cost.as_millis()).unwrap_or(u32::MAX);
     if cost <= CHEAP_LIST_MS {
-        return MIN_LIST_INTERVAL;
+        return min;
     }
-    (MIN_LIST_INTERVAL.saturating_mul(cost) / CHEAP_LIST_MS).min(MAX_LIST_INTERVAL)
+    (min.saturating_mul(cost) / CHEAP_LIST_MS).min(max)
 }
 
 #[cfg(test)]
@@ -28,10 +34,10 @@ mod tests {
 
     #[test]
     fn an_expensive_list_runs_less_often() {
-        let every = |ms| list_interval(Duration::from_millis(ms)).as_secs();
-        assert_eq!(
-            [every(0), every(30), every(60), every(90), every(5000)],
-            [10, 10, 20, 30, 30]
-        );
+        let every = |has_events| {
+            [0, 30, 60, 90, 5000].map(|ms| list_interval(Duration::from_millis(ms), has_events).as_secs())
+        };
+        assert_eq!(every(true), [10, 10, 20, 30, 30]);
+        assert_eq!(every(false), [2, 2, 4, 6, 10]);
     }
 }

@@ -8,17 +8,17 @@ use std::time::Duration;
 use argus_core::observed::{Object, ObjectId, WatchEvent};
 use argus_core::outcome::ActionError;
 use argus_core::time::Timestamp;
-use bollard::errors::Error;
 use bollard::models::EventMessage;
 use futures::StreamExt;
 use futures::future::BoxFuture;
 use futures::stream::FuturesUnordered;
 use tokio::time::{Interval, sleep};
 
-use super::events::{self, EventEffect, Events};
+use super::event_stream::{EventStream, StreamInput};
+use super::events::{self, EventEffect};
 use super::inspect_queue::InspectQueue;
 use super::last_seen::{InspectNeed, LastSeen};
-use super::pace::MIN_LIST_DISTANCE;
+use super::pace::{MIN_LIST_DISTANCE, list_interval};
 use super::queries::{self, Listing};
 use super::stall_detector::StallDetector;
 use crate::Shared;
@@ -45,7 +45,7 @@ type InspectResult = Result<Option<Object>, ActionError>;
 pub(super) struct Session {
     shared: Arc<Shared>,
     client: bollard::Docker,
-    events: Events,
+    events: EventStream,
     queue: InspectQueue,
     inspects: FuturesUnordered<BoxFuture<'static, (ObjectId, InspectResult)>>,
     samples: Interval,
@@ -58,7 +58,7 @@ pub(super) struct Session {
 
 /// Input of the session, except that of its list.
 enum Input {
-    Event(Option<Result<EventMessage, Error>>),
+    Stream(StreamInput),
     Inspected(ObjectId, InspectResult),
     InspectDue,
     CallsUpdated,
@@ -86,7 +86,7 @@ impl Session {
             queue.suspend(ObjectId::Container(id));
         }
         let mut session = Self {
-            events: events::subscribe(&client, subscribed_at),
+            events: EventStream::open(shared, &client, subscribed_at),
             shared: shared.clone(),
             client,
             queue,
@@ -105,7 +105,7 @@ impl Session {
             // The event stream is polled first, so that the subscription is sent before the ping.
             tokio::select! {
                 biased;
-                event = session.events.next() => session.on_event(event, last_seen, output)?,
+                input = session.events.next() => session.on_stream(input, last_seen, output)?,
                 result = &mut test => return match result {
                     Ok(()) => Ok(session),
                     Err(error) => Err(SessionError(error.to_string())),
@@ -131,7 +131,7 @@ impl Session {
             self.inspects.push(Box::pin(inspect));
         }
         match self.next_input().await {
-            Input::Event(event) => self.on_event(event, last_seen, output)?,
+            Input::Stream(input) => self.on_stream(input, last_seen, output)?,
             Input::Inspected(id, result) => self.on_inspected(&id, result, last_seen, output),
             Input::SampleDue => self.shared.peaks.sample_all(),
             // The next step handles both.
@@ -153,7 +153,7 @@ impl Session {
             }
         };
         tokio::select! {
-            event = self.events.next() => Input::Event(event),
+            input = self.events.next() => Input::Stream(input),
             Some((id, result)) = self.inspects.next() => Input::Inspected(id, result),
             () = inspect_due => Input::InspectDue,
             () = self.shared.in_flight.updated() => Input::CallsUpdated,
@@ -161,24 +161,32 @@ impl Session {
         }
     }
 
-    fn on_event(
+    fn on_stream(
         &mut self,
-        event: Option<Result<EventMessage, Error>>,
+        input: StreamInput,
         last_seen: &mut LastSeen,
         output: &mut Output,
     ) -> Result<(), SessionError> {
-        let event = match event {
-            Some(Ok(event)) => event,
-            Some(Err(error)) => {
-                return Err(SessionError(crate::error::classify_transport(&error).to_string()));
+        match input {
+            StreamInput::Event(event) => self.on_event(&event, last_seen, output),
+            StreamInput::Failed => {}
+            StreamInput::Pinged(reason, Err(_)) => return Err(SessionError(reason)),
+            StreamInput::Pinged(reason, Ok(())) => {
+                self.events.retry_later(reason, output);
+                // The list shows what happened since the last event.
+                self.shared.relist.notify_one();
             }
-            None => return Err(SessionError("the event stream ended".to_owned())),
-        };
+            StreamInput::Restored => output.push_back(WatchEvent::EventsRestored),
+        }
+        Ok(())
+    }
+
+    fn on_event(&mut self, event: &EventMessage, last_seen: &mut LastSeen, output: &mut Output) {
         // First the calls, so that the queue suspends the object before it handles an event of the call.
         self.on_calls_updated(last_seen, output);
         self.stall_detector.on_event();
         let now = (self.shared.now)();
-        for effect in events::effects(&event) {
+        for effect in events::effects(event) {
             match effect {
                 EventEffect::Created(id) if last_seen.contains(&id) => {}
                 EventEffect::Created(id) => self.queue.require(id, now + CREATED_DELAY),
@@ -200,7 +208,6 @@ impl Session {
                 }
             }
         }
-        Ok(())
     }
 
     /// Applies the updates of calls to the queue, and reports the objects that calls created.
@@ -272,6 +279,11 @@ impl Session {
         Box::pin(queries::list(self.client.clone()))
     }
 
+    /// Time until the next periodic list. Without events, lists alone show changes, so they run more often.
+    pub(super) fn list_interval(&self, cost: Duration) -> Duration {
+        list_interval(cost, !self.events.is_lost())
+    }
+
     /// Delay of a requested list, so that lists keep their minimum distance.
     pub(super) fn relist_delay(&self) -> Duration {
         let elapsed = self
@@ -328,10 +340,12 @@ impl Session {
 
     /// Replaces a stalled event stream by a new subscription.
     fn subscribe_again(&mut self, output: &mut Output) {
+        self.stall_detector = StallDetector::new((self.shared.now)());
+        if self.events.is_failing() {
+            return;
+        }
         tracing::warn!("the engine's event stream is stalled: subscribing again");
-        let now = (self.shared.now)();
-        self.events = events::subscribe(&self.client, now);
-        self.stall_detector = StallDetector::new(now);
+        self.events.subscribe();
         output.push_back(WatchEvent::StreamStalled);
     }
 }

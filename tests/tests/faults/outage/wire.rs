@@ -15,6 +15,7 @@ const ALL: &str = "";
 
 const REFUSAL: &str = "HTTP/1.1 500 Internal Server Error\r\nContent-Type: application/json\r\n\
                        Content-Length: 48\r\n\r\n{\"message\":\"an error of a kind that is unknown\"}";
+const FORBIDDEN: &str = "HTTP/1.1 403 Forbidden\r\nContent-Length: 0\r\n\r\n";
 /// Of the announced length, but not JSON.
 const BROKEN_JSON: &str =
     "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 14\r\n\r\n[{\"Id\":\"abc\",\"";
@@ -209,6 +210,29 @@ fn slow_connection_is_not_an_error() {
     output.retain(|code| code != "ORPHAN_DETECTED");
     assert_eq!(output, Vec::<String>::new());
     assert_eq!(container_runs(engine, "slowly").len(), 3);
+}
+
+#[test]
+fn forbidden_event_stream_is_a_warning_and_repairs_continue() {
+    let engine = engine();
+    let (proxy, argus) = proxied(engine, "noevents");
+    proxy.inject("GET /events", Fault::Answer(FORBIDDEN), 1_000_000);
+    proxy.cut("GET /events");
+    argus.write_spec("e2e.yaml", &singles("noevents", &[18470], ""));
+    argus.wait_ready("noevents", LIMIT);
+    let has = |code: &str| codes(&argus, "noevents").iter().any(|found| found == code);
+    argus.wait_until(LIMIT, "the missing events are reported", || {
+        has("EVENTS_UNAVAILABLE").then_some(())
+    });
+    engine.docker_ok(&["rm", "-f", "noevents-s0"]);
+    argus.wait_until(LIMIT, "the removed container is back", || {
+        running(engine, "noevents-s0").then_some(())
+    });
+    assert!(!has("DOCKER_UNAVAILABLE") && !has("CIRCUIT_OPEN"));
+    proxy.heal();
+    argus.wait_until(3 * LIMIT, "the warning ends", || {
+        (!has("EVENTS_UNAVAILABLE")).then_some(())
+    });
 }
 
 #[test]

@@ -31,7 +31,26 @@ pub(super) fn all(input: &StatusInput<'_>) -> Vec<StructuredError> {
             reported,
         ));
     }
+    if let Some(error) = events_unavailable(&input.engine) {
+        let at = input.engine.events_lost.map_or(input.now, |(at, _)| at);
+        errors.push(error_scope.finish(error, at));
+    }
     errors
+}
+
+/// `EVENTS_UNAVAILABLE`, if the engine answers but delivers no events.
+pub fn events_unavailable(engine: &EngineView<'_>) -> Option<StructuredError> {
+    let (since, reason) = engine.events_lost?;
+    let message = format!(
+        "the engine delivers no events, so Argus notices changes up to 10 s later: {}",
+        one_line(reason)
+    );
+    let error = StructuredError::new(Code::EventsUnavailable, message);
+    Some(error.details(json!({
+        "endpoint": engine.endpoint,
+        "reason": reason,
+        "since": since.to_string(),
+    })))
 }
 
 /// `DOCKER_UNAVAILABLE` with this message, and with the address and the retry state of the engine.

@@ -1,0 +1,113 @@
+//! Tests of the watch against an engine whose event stream fails.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use futures::StreamExt;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
+
+use super::*;
+use crate::Docker;
+
+/// An engine without objects that answers every request except the one for its events.
+struct EngineWithoutEvents {
+    address: String,
+    subscriptions: Arc<AtomicUsize>,
+}
+
+impl EngineWithoutEvents {
+    async fn start(refusal: &'static str) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = format!("tcp://{}", listener.local_addr().unwrap());
+        let subscriptions = Arc::new(AtomicUsize::new(0));
+        let count = subscriptions.clone();
+        tokio::spawn(async move {
+            while let Ok((connection, _)) = listener.accept().await {
+                tokio::spawn(serve(connection, refusal, count.clone()));
+            }
+        });
+        Self {
+            address,
+            subscriptions,
+        }
+    }
+
+    fn watch(&self) -> impl Stream<Item = WatchEvent> + use<> {
+        let now = || {
+            let elapsed = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+            Timestamp(i64::try_from(elapsed.unwrap().as_millis()).unwrap())
+        };
+        let docker = Docker::new(Endpoint::parse(&self.address).unwrap(), Arc::new(now));
+        events(docker.shared)
+    }
+}
+
+async fn serve(mut connection: TcpStream, refusal: &'static str, subscriptions: Arc<AtomicUsize>) {
+    let mut request = Vec::new();
+    loop {
+        let mut part = [0; 4096];
+        match connection.read(&mut part).await {
+            Ok(0) | Err(_) => return,
+            Ok(read) => request.extend_from_slice(&part[..read]),
+        }
+        if !request.ends_with(b"\r\n\r\n") {
+            continue;
+        }
+        let head = String::from_utf8(std::mem::take(&mut request)).unwrap();
+        let path = head.split(' ').nth(1).unwrap_or_default();
+        if path.contains("/events") {
+            subscriptions.fetch_add(1, Ordering::Relaxed);
+            drop(connection.write_all(refusal.as_bytes()).await);
+            return;
+        }
+        let body = match path {
+            path if path.contains("/volumes") => r#"{"Volumes":[]}"#,
+            path if path.contains("_ping") => "OK",
+            _ => "[]",
+        };
+        let length = body.len();
+        let answer = format!(
+            "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: {length}\r\n\r\n{body}"
+        );
+        drop(connection.write_all(answer.as_bytes()).await);
+    }
+}
+
+#[tokio::test]
+async fn watch_continues_with_lists_when_only_the_event_stream_fails() {
+    for refusal in [
+        "HTTP/1.1 403 Forbidden\r\nContent-Length: 0\r\n\r\n",
+        "HTTP/1.1 500 Internal Server Error\r\nContent-Length: 0\r\n\r\n",
+        "HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\n\u{1} garbage",
+        "",
+    ] {
+        let engine = EngineWithoutEvents::start(refusal).await;
+        let mut watch = Box::pin(engine.watch());
+        let (mut lost, mut lists_after) = (false, 0);
+        while lists_after < 3 {
+            let next = tokio::time::timeout(Duration::from_secs(10), watch.next()).await;
+            match next.expect("an event within 10 s").unwrap() {
+                WatchEvent::EventsLost(..) => lost = true,
+                WatchEvent::InitDone if lost => lists_after += 1,
+                WatchEvent::Disconnected(_, reason) => panic!("{refusal}: {reason}"),
+                _ => {}
+            }
+        }
+        let subscriptions = engine.subscriptions.load(Ordering::Relaxed);
+        assert!((3..10).contains(&subscriptions), "{subscriptions} subscriptions");
+    }
+}
+
+#[test]
+fn local_socket_is_tried_every_second() {
+    let longest = |endpoint: &str| {
+        let endpoint = Endpoint::parse(endpoint).unwrap();
+        (0..100)
+            .map(|attempt| retry_delay(&endpoint, attempt))
+            .max()
+            .unwrap()
+    };
+    assert_eq!(longest("unix:///run/docker.sock"), Duration::from_secs(1));
+    assert!(longest("tcp://10.0.0.1:2375") > Duration::from_secs(50));
+}
