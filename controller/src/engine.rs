@@ -15,6 +15,7 @@ use crate::own_image;
 use crate::settings::Settings;
 
 pub(crate) mod observer;
+pub(crate) mod offline;
 
 /// Creates a client for the engine of the settings, without connecting.
 pub(crate) fn connect_docker(settings: &Settings) -> Result<Docker, Failure> {

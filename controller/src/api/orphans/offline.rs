@@ -1,40 +1,34 @@
-//! Orphans without a controller: a [`Planner`] of whose plans only the actions on orphans are executed.
+//! Orphans without a controller: an [`OfflineController`] that executes only actions on orphans.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use argus_backend::Backend as _;
 use argus_core::action::Step;
 use argus_core::ident::EnvName;
-use argus_core::lease::ControllerLeases;
+use argus_core::observed::Store;
 use argus_core::plan::ControllerIdentity;
 use argus_core::plan::Plan;
-use argus_core::probe::HealthStates;
-use argus_core::reconcile::{Inputs, Planner, ReconcileResult};
-use argus_core::state::PlannerState;
+use argus_core::reconcile::ReconcileResult;
 use argus_core::status::{orphans, remaining_objects};
+use argus_core::time::Timestamp;
 use argus_core::user_requests::UserRequests;
 use argus_crds::status::Orphan;
-use argus_docker::Docker;
-use argus_reconciler::clock::{self, Clock};
+use argus_reconciler::clock::{self};
 use argus_reconciler::identity;
-use argus_reconciler::lock::{Lock, LockHolder, host_name};
-use argus_reconciler::overrides::DesiredState;
+use argus_reconciler::lock::Lock;
 use argus_reconciler::reconciler::PersistedState;
-use argus_reconciler::state_dir::{StateDir, StateError};
-use futures::stream::{FuturesUnordered, StreamExt as _};
+use argus_reconciler::state_dir::StateDir;
+use futures::stream::StreamExt as _;
 
 use crate::api::orphans::removal_results;
 use crate::api::preflight::facts::{Wanted, read_desired};
 use crate::blocking_io;
-use crate::controller_start;
 use crate::engine;
 use crate::engine::observer;
 use crate::engine::observer::EngineObserver;
-use crate::engine::observer::execute_step;
+use crate::engine::offline::{Next, OfflineController, lock_state};
 use crate::exit::Failure;
-use crate::output;
 use crate::settings::Settings;
 use crate::status;
 
@@ -82,121 +76,67 @@ pub(crate) async fn list_or_clean(
             .map(|project| (project, now + limit))
             .collect();
     }
-    let planner_state = PlannerState {
-        environments: persisted.environments,
-        ..PlannerState::default()
-    };
-    let mut work = OfflineClean {
-        observer: EngineObserver::open(&docker, None).await?,
-        docker,
-        planner: Planner::new(identity, planner_state),
-        wanted,
-        leases,
-        requests,
-    };
+    let mut observer = EngineObserver::open(&docker, None).await?;
     // Only an inspect distinguishes labels of a container from those of its image.
-    work.observer.inspect().await?;
-    match clean {
-        None => {
-            let pass = work.reconcile();
-            Ok(work.find_orphans(&pass).into_iter().map(as_reported).collect())
-        }
-        Some(limit) => work.clean(limit).await,
-    }
-}
-
-/// Takes the lock of the state directory, so that no controller can start, and reads its identity.
-fn lock_state(settings: &Settings, run: &str) -> Result<(String, Lock), Failure> {
-    let refused = |error: StateError| controller_start::state_failure(&error);
-    let state = StateDir::prepare(&settings.state, &settings.specs).map_err(refused)?;
-    let me = LockHolder {
-        pid: std::process::id(),
-        host: host_name(),
-        since: clock::now().to_string(),
-        run: run.to_owned(),
+    observer.inspect().await?;
+    let mut offline = OfflineController::new(docker, identity, leases, observer, persisted);
+    offline.requests = requests;
+    offline.specs = wanted.as_ref().cloned().unwrap_or_default();
+    let Some(limit) = clean else {
+        let pass = offline.reconcile();
+        let found = find_orphans(&wanted, &pass, &offline.observer.store);
+        return Ok(found.into_iter().map(as_reported).collect());
     };
-    let lock =
-        Lock::acquire(&state.lock(), &me).map_err(|error| controller_start::state_failure(&error.into()))?;
-    let (controller, _) = identity::read_or_create(&state.identity(), &settings.specs, None, clock::now());
-    Ok((controller, lock))
-}
-
-struct OfflineClean {
-    docker: Docker,
-    observer: EngineObserver,
-    planner: Planner,
-    wanted: Wanted,
-    leases: ControllerLeases,
-    requests: UserRequests,
-}
-
-impl OfflineClean {
-    async fn clean(mut self, limit: Duration) -> Result<Vec<Orphan>, Failure> {
-        let clock = Clock::system();
-        let deadline = clock.now() + limit;
-        let mut running = FuturesUnordered::new();
-        let mut before: BTreeMap<(String, String), Orphan> = BTreeMap::new();
-        loop {
-            let pass = self.reconcile();
-            let now = self.find_orphans(&pass);
-            for orphan in &now {
-                before.insert((orphan.kind.clone(), orphan.id.clone()), orphan.clone());
-            }
-            for step in pass.steps.into_iter().filter(|step| is_about(step, &now)) {
-                output::print_note(&format!(
-                    "{} {} ({})",
-                    step.action.verb(),
-                    step.subject,
-                    step.cause
-                ));
-                running.push(execute_step(self.docker.clone(), step));
-            }
-            let all_decided = now
-                .iter()
-                .all(|orphan| matches!(orphan.result.as_str(), "failed" | "reported"));
-            if (running.is_empty() && all_decided) || clock.now() >= deadline {
-                return Ok(removal_results(before.into_values().collect(), now));
-            }
-            if pass.relist {
-                self.docker.request_relist();
-            }
-            let wake = pass.wake_at.map_or(deadline, |at| at.min(deadline));
-            tokio::select! {
-                Some((step, outcome)) = running.next() => {
-                    if let Err(error) = &outcome {
-                        output::print_note(&format!("{} {}: {error}", step.action.verb(), step.subject));
-                    }
-                    self.planner.finished(&step, &outcome, &self.observer.store, clock.now());
-                }
-                observed = self.observer.next_event() => observed?,
-                () = clock.sleep_until(Some(wake)) => {}
-            }
-        }
-    }
-
-    fn reconcile(&mut self) -> ReconcileResult {
-        let nothing = DesiredState::new();
-        self.planner.reconcile(&Inputs {
-            requests: &self.requests,
-            leases: &self.leases,
-            specs: self.wanted.as_ref().unwrap_or(&nothing),
-            scanned: true,
-            store: &self.observer.store,
-            health: &HealthStates::new(),
-            preflight: None,
-            now: clock::now(),
+    let mut removal = Removal {
+        wanted: &wanted,
+        deadline: clock::now() + limit,
+        seen: BTreeMap::new(),
+    };
+    offline
+        .run(Some(removal.deadline), |pass, store, is_idle| {
+            Ok(removal.decide(pass, store, is_idle))
         })
-    }
+        .await
+}
 
-    /// Orphans of dead controllers. If the specs are readable, also leftovers of this controller.
-    fn find_orphans(&self, pass: &ReconcileResult) -> Vec<Orphan> {
-        let of = |(env, plan): (&EnvName, &Arc<Plan>)| match &self.wanted {
-            Ok(wanted) if !wanted.contains_key(env) => remaining_objects(env, plan, &self.observer.store),
-            // Without readable specs, the environment may still be declared.
-            Ok(_) | Err(_) => orphans(plan),
-        };
-        pass.plans.iter().flat_map(of).collect()
+/// Selects the steps on orphans. Ends when each orphan is decided, or at the deadline.
+struct Removal<'a> {
+    wanted: &'a Wanted,
+    deadline: Timestamp,
+    seen: BTreeMap<(String, String), Orphan>,
+}
+
+impl Removal<'_> {
+    fn decide(&mut self, pass: ReconcileResult, store: &Store, is_idle: bool) -> Next<Vec<Orphan>> {
+        let now = find_orphans(self.wanted, &pass, store);
+        for orphan in &now {
+            self.seen
+                .insert((orphan.kind.clone(), orphan.id.clone()), orphan.clone());
+        }
+        let steps: Vec<Step> = pass
+            .steps
+            .into_iter()
+            .filter(|step| is_about(step, &now))
+            .collect();
+        let all_decided = now
+            .iter()
+            .all(|orphan| matches!(orphan.result.as_str(), "failed" | "reported"));
+        if (is_idle && steps.is_empty() && all_decided) || clock::now() >= self.deadline {
+            let seen = std::mem::take(&mut self.seen);
+            return Next::Done(removal_results(seen.into_values().collect(), now));
+        }
+        Next::Execute(steps)
     }
+}
+
+/// Orphans of dead controllers. If the specs are readable, also leftovers of this controller.
+fn find_orphans(wanted: &Wanted, pass: &ReconcileResult, store: &Store) -> Vec<Orphan> {
+    let of = |(env, plan): (&EnvName, &Arc<Plan>)| match wanted {
+        Ok(wanted) if !wanted.contains_key(env) => remaining_objects(env, plan, store),
+        // Without readable specs, the environment may still be declared.
+        Ok(_) | Err(_) => orphans(plan),
+    };
+    pass.plans.iter().flat_map(of).collect()
 }
 
 /// Without a running controller, `removing` becomes `reported`.

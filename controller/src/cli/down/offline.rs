@@ -1,37 +1,29 @@
-//! Removal of environments without a controller: a [`Planner`] with empty specs and an [`EngineObserver`] for these
-//! environments.
+//! Removal of environments without a controller: an [`OfflineController`] without specs, and only for these environments.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::time::Duration;
 
-use argus_backend::Backend as _;
-use argus_core::action::Subject;
 use argus_core::ident::EnvName;
-use argus_core::lease::{ControllerLease, ControllerLeases, Ownership};
+use argus_core::lease::{ControllerLease, Ownership};
 use argus_core::observed::Store;
 use argus_core::plan::ControllerIdentity;
-use argus_core::reconcile::{Inputs, Planner, ReconcileResult};
-use argus_core::state::PlannerState;
-use argus_core::user_requests::UserRequests;
+use argus_core::reconcile::ReconcileResult;
 use argus_core::wait::WaitingOn;
 use argus_crds::error::{Code, StructuredError};
 use argus_docker::Docker;
-use argus_reconciler::clock::{self, Clock};
-use argus_reconciler::lock::{Lock, LockHolder, host_name};
+use argus_reconciler::clock::{self};
 use argus_reconciler::reconciler::PersistedState;
 use argus_reconciler::specs::PersistedSpecs;
-use argus_reconciler::state_dir::{StateDir, StateError};
+use argus_reconciler::state_dir::StateDir;
 use argus_reconciler::{identity, persisted};
-use futures::stream::{FuturesUnordered, StreamExt as _};
+use futures::stream::StreamExt as _;
 use serde_json::json;
 
-use crate::controller_start;
 use crate::engine;
 use crate::engine::observer;
 use crate::engine::observer::EngineObserver;
-use crate::engine::observer::execute_step;
+use crate::engine::offline::{Next, OfflineController, lock_state};
 use crate::exit::{Exit, Failure};
-use crate::output;
 use crate::settings::Settings;
 use crate::status;
 
@@ -41,19 +33,10 @@ pub(super) async fn remove_environments(
     envs: Vec<EnvName>,
     timeout: Duration,
 ) -> Result<(), Failure> {
-    let refused = |error: StateError| controller_start::state_failure(&error);
-    let state = StateDir::prepare(&settings.state, &settings.specs).map_err(refused)?;
+    let state = StateDir::at(settings.state.clone());
     let now = clock::now();
     let run = identity::new_ulid(now);
-    let me = LockHolder {
-        pid: std::process::id(),
-        host: host_name(),
-        since: now.to_string(),
-        run: run.clone(),
-    };
-    let lock =
-        Lock::acquire(&state.lock(), &me).map_err(|error| controller_start::state_failure(&error.into()))?;
-    let (controller, _) = identity::read_or_create(&state.identity(), &settings.specs, None, now);
+    let (controller, lock) = lock_state(settings, &run)?;
     let docker = engine::connect_docker(settings)?;
     let identity = ControllerIdentity {
         controller,
@@ -71,21 +54,14 @@ pub(super) async fn remove_environments(
             return Err(lease_held_failure(env, lease));
         }
     }
-    // Adopted containers carry the labels of a dead controller: only the saved state proves that they are ours.
     let persisted: PersistedState = status::read_or_default(&state.state_json());
-    let planner_state = PlannerState {
-        environments: persisted.environments,
-        ..PlannerState::default()
-    };
     let mut observer = EngineObserver::open(&docker, Some(envs.clone())).await?;
     observer.inspect().await?;
-    let work = OfflineDown {
-        leases,
-        observer,
-        docker,
-        planner: Planner::new(identity, planner_state),
-    };
-    let done = tokio::time::timeout(timeout, work.remove_all(&envs)).await;
+    let mut offline = OfflineController::new(docker, identity, leases, observer, persisted);
+    let removed = offline.run(None, |pass, store, is_idle| {
+        remove_all(pass, store, is_idle, &envs)
+    });
+    let done = tokio::time::timeout(timeout, removed).await;
     done.unwrap_or_else(|_| {
         let waited = humantime::format_duration(timeout);
         Err(
@@ -132,89 +108,27 @@ async fn list_environments(
     Ok(names.chain(ours).collect())
 }
 
-struct OfflineDown {
-    leases: ControllerLeases,
-    docker: Docker,
-    observer: EngineObserver,
-    planner: Planner,
-}
-
-impl OfflineDown {
-    async fn remove_all(mut self, envs: &BTreeSet<EnvName>) -> Result<(), Failure> {
-        let clock = Clock::system();
-        let mut running = FuturesUnordered::new();
-        loop {
-            let pass = self.reconcile();
-            for step in pass.steps {
-                output::print_note(&format!(
-                    "{} {} ({})",
-                    step.action.verb(),
-                    find_name(&step.subject, &self.observer.store),
-                    step.cause
-                ));
-                running.push(execute_step(self.docker.clone(), step));
-            }
-            if pass.relist {
-                self.docker.request_relist();
-            }
-            if running.is_empty() {
-                if pass.plans.values().all(|plan| plan.is_settled())
-                    && are_all_removed(&self.observer.store, envs)
-                {
-                    return Ok(());
-                }
-                let waits = pass.plans.values().flat_map(|plan| &plan.waits);
-                if let Some(failed) = waits
-                    .clone()
-                    .find(|wait| matches!(wait.on, WaitingOn::Failed { .. }))
-                {
-                    let reason = argus_core::status::describe_wait(&failed.on).message;
-                    return Err(Failure::with_code(
-                        Code::CleanupFailed,
-                        format!("{}: {reason}", failed.subject),
-                    )
-                    .with_details(json!({ "subject": failed.subject.to_string(), "reason": reason })));
-                }
-            }
-            tokio::select! {
-                Some((step, outcome)) = running.next() => {
-                    if let Err(error) = &outcome {
-                        output::print_note(&format!("{} {}: {error}", step.action.verb(), find_name(&step.subject, &self.observer.store)));
-                    }
-                    self.planner.finished(&step, &outcome, &self.observer.store, clock.now());
-                }
-                observed = self.observer.next_event() => observed?,
-                () = clock.sleep_until(pass.wake_at) => {}
-            }
-        }
+/// Executes all steps of a pass. Ends when nothing remains, or fails when an object cannot be removed.
+fn remove_all(
+    pass: ReconcileResult,
+    store: &Store,
+    is_idle: bool,
+    envs: &BTreeSet<EnvName>,
+) -> Result<Next<()>, Failure> {
+    if !is_idle || !pass.steps.is_empty() {
+        return Ok(Next::Execute(pass.steps));
     }
-
-    fn reconcile(&mut self) -> ReconcileResult {
-        self.planner.reconcile(&Inputs {
-            requests: &UserRequests::default(),
-            leases: &self.leases,
-            specs: &BTreeMap::new(),
-            preflight: None,
-            scanned: true,
-            store: &self.observer.store,
-            health: &BTreeMap::new(),
-            now: clock::now(),
-        })
+    if pass.plans.values().all(|plan| plan.is_settled()) && are_all_removed(store, envs) {
+        return Ok(Next::Done(()));
     }
-}
-
-/// Name of a subject. Objects that are only known by id get the name that the engine reports.
-fn find_name(subject: &Subject, store: &Store) -> String {
-    let named = match subject {
-        Subject::ExtraContainer { id } => store
-            .container(id)
-            .map(|container| format!("container `{}`", container.name)),
-        Subject::ExtraNetwork { id } => store
-            .network(id)
-            .map(|network| format!("network `{}`", network.name)),
-        _ => None,
+    let mut waits = pass.plans.values().flat_map(|plan| &plan.waits);
+    let Some(failed) = waits.find(|wait| matches!(wait.on, WaitingOn::Failed { .. })) else {
+        return Ok(Next::Execute(Vec::new()));
     };
-    named.unwrap_or_else(|| subject.to_string())
+    let reason = argus_core::status::describe_wait(&failed.on).message;
+    let message = format!("{}: {reason}", failed.subject);
+    Err(Failure::with_code(Code::CleanupFailed, message)
+        .with_details(json!({ "subject": failed.subject.to_string(), "reason": reason })))
 }
 
 /// Returns true if no containers and networks remain. Named volumes may stay: the planner has decided about them.
