@@ -1,12 +1,11 @@
-//! Operations of Argus, each defined once for all interfaces.
+//! Operations of Argus: arguments, output, errors and effect, each defined once.
 //!
-//! An [`Operation`] is a type whose fields are the arguments. Its file also has the output, the errors and the
-//! [`Route`]s; a [`Tool`] adds the summary for a model. [`registry::all`] lists the operations. From this list, `http`
-//! builds its routes and the `OpenAPI` document, and `mcp` builds its tools. The command line prints the same outputs,
-//! as JSON or as a table.
+//! An [`Operation`] is a type whose fields are the arguments. Its file also has the output and the [`Route`]s; a [`Tool`] adds the summary
+//! for a model. [`operation_list::all`] lists the operations. From this list, `http` builds its routes and the `OpenAPI` document, and `mcp`
+//! builds its tools. A command in `cli` has its own arguments, calls the same functions, and prints the same output as JSON or as text.
 //!
-//! To add an operation, write one file in this folder with a type that implements [`Operation`] (and [`Tool`], if
-//! agents may call it), and name it in [`registry::all`].
+//! To add an operation, write one file in this folder with a type that implements [`Operation`] (and [`Tool`], if agents may call it),
+//! and name it in [`operation_list::all`]. For a command, write a file in `cli` and name it in `cli.rs`.
 
 pub(crate) mod apply;
 pub(crate) mod arguments;
@@ -24,13 +23,14 @@ pub(crate) mod logs;
 pub(crate) mod mock_requests;
 pub(crate) mod network;
 mod operation;
+pub(crate) mod operation_list;
 pub(crate) mod orphans;
 pub(crate) mod plan;
 pub(crate) mod preflight;
 pub(crate) mod prune;
-pub(crate) mod registry;
 mod status;
 mod summary;
+mod sync;
 pub(crate) mod target;
 pub(crate) mod test;
 pub(crate) mod validate;
@@ -40,5 +40,5 @@ pub(crate) mod why;
 pub(crate) use context::Context;
 pub(crate) use environment_summary::output_tail;
 pub(crate) use operation::{Effect, Method, Operation, Route, Tool};
-pub(crate) use registry::{CallError, OperationEntry, ToolEntry};
+pub(crate) use operation_list::{CallError, OperationEntry, ToolEntry};
 pub(crate) use summary::{NextStep, Summary, ToolOutput};

@@ -16,8 +16,9 @@ use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 use crate::client::{ControllerClient, InProcess};
-use crate::controller_start::{reconciler_options, state_failure};
+use crate::controller_start::reconciler_options;
 use crate::engine::{connect_endpoint, endpoint_host, find_endpoint};
+use crate::exit::state_failure;
 use crate::exit::{Exit, Failure, format_chain};
 use crate::http::{self, Guard};
 use crate::live::{self, screen::LiveBlock};

@@ -23,6 +23,7 @@ pub(crate) mod events;
 pub(crate) mod evidence;
 pub(crate) mod explain;
 mod get;
+mod helper_check;
 mod hold;
 pub(crate) mod incidents;
 mod invocation;
@@ -37,7 +38,6 @@ pub(crate) mod orphans;
 mod pages;
 pub(crate) mod plan;
 pub(crate) mod preflight;
-mod probe;
 pub(crate) mod prune;
 mod retry;
 mod rollback;
@@ -138,8 +138,8 @@ enum Command {
     /// Show the requests of a mock, or serve a mock
     Mock(mock::Mock),
     /// Check connections and disk space from inside a helper container
-    #[command(hide = true)]
-    Probe(probe::Probe),
+    #[command(name = "probe", hide = true)]
+    HelperCheck(helper_check::HelperCheck),
     /// A small HTTP service, used by the examples
     #[command(hide = true)]
     DemoService(demo::DemoService),
@@ -209,7 +209,7 @@ fn execute(cli: Cli) -> Result<Exit, Failure> {
         Command::Schema(schema) => schema.execute(),
         Command::Explain(explain) => explain.execute(),
         Command::Completions(completions) => completions.execute(),
-        Command::Probe(probe) => probe.execute(),
+        Command::HelperCheck(check) => check.execute(),
         Command::Man(man) => man.execute(),
         Command::Mock(mock) => mock.execute(&options),
         Command::DemoService(demo) => demo.execute(),
@@ -252,7 +252,7 @@ impl Command {
             | Self::Mcp(_)
             | Self::Schema(_)
             | Self::Completions(_)
-            | Self::Probe(_)
+            | Self::HelperCheck(_)
             | Self::Man(_)
             | Self::Top(_)
             | Self::DemoService(_) => None,

@@ -1,4 +1,4 @@
-//! Client of a controller for all interfaces: of the one in this process, or of the one behind a state directory.
+//! Client of a controller: in this process, or in another one that uses the same state directory.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -307,7 +307,7 @@ fn refusal_error(error: &CommandError, state: &StateDir) -> StructuredError {
             .retry_after(1),
         CommandError::Stopped => StructuredError::missing(Reason::Unavailable, error.to_string()),
         CommandError::Unknown(env) => StructuredError::missing(Reason::NotFound, error.to_string())
-            .details(json!({ "environment": env, "hint": status::LIST }))
+            .details(json!({ "environment": env, "hint": status::LIST_HINT }))
             .environment(env.as_str()),
         CommandError::NotPersisted(_) | CommandError::Safe(_) => {
             unwritable(&state.root().display().to_string(), &error.to_string())

@@ -27,7 +27,7 @@ pub(crate) enum CommandResult {
     /// The command was accepted.
     Done,
     /// A test began.
-    Lease(Lease),
+    TestLease(TestLease),
     /// A test ended: its failures with their attributions.
     Test(#[schemars(with = "serde_json::Map<String, serde_json::Value>")] TestReport),
     /// This revision is desired now.
@@ -38,10 +38,10 @@ pub(crate) enum CommandResult {
     Circuit(Box<BreakerReset>),
 }
 
-/// Lease of a test.
+/// TestLease of a test.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-pub(crate) struct Lease {
+pub(crate) struct TestLease {
     environment: String,
     /// Name of the test case.
     case: String,
@@ -62,7 +62,7 @@ impl CommandReply {
     pub(crate) fn new(command: &Command, result: Reply) -> Self {
         let result = match result {
             Reply::Done => CommandResult::Done,
-            Reply::TestLease(lease) => CommandResult::Lease(Lease {
+            Reply::TestLease(lease) => CommandResult::TestLease(TestLease {
                 environment: lease.environment.to_string(),
                 case: lease.case,
                 since: lease.since.to_string(),

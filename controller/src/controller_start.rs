@@ -3,22 +3,20 @@
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use argus_crds::error::{Code, Reason, StructuredError};
 use argus_reconciler::clock::{self, Clock};
-use argus_reconciler::lock::LockError;
-use argus_reconciler::state_dir::{StateDir, StateError};
+use argus_reconciler::state_dir::StateDir;
 use argus_reconciler::{Controller, Handle, Running};
 use tokio::sync::watch;
 
 use crate::engine::{connect_endpoint, endpoint_host, find_endpoint};
-use crate::exit::{Exit, Failure, format_chain};
+use crate::exit::{Failure, state_failure};
 use crate::own_image;
 use crate::settings::Settings;
 use crate::spec_files;
 use crate::view::{About, StatusBuilder};
 
-/// Starts a controller for one command. It serves no HTTP and shows nothing; only the returned [`Handle`] commands it.
-pub(crate) async fn run_offline(settings: &Settings) -> Result<(Handle, Running), Failure> {
+/// Starts a controller for the selftest. It serves no HTTP and shows nothing; only the returned [`Handle`] commands it.
+pub(crate) async fn start_for_selftest(settings: &Settings) -> Result<(Handle, Running), Failure> {
     let endpoint = find_endpoint(settings)?;
     let engine_host = endpoint_host(&endpoint).await;
     let docker = connect_endpoint(settings, endpoint);
@@ -60,25 +58,5 @@ pub(crate) fn reconciler_options(
         journal_limit: argus_reconciler::journal::handle::DEFAULT_MAX_SIZE,
         lease_ttl: times.lease_ttl,
         clock: Clock::system(),
-    }
-}
-
-/// Converts an unusable state directory into the failure of a command.
-pub(crate) fn state_failure(error: &StateError) -> Failure {
-    match error {
-        StateError::Held(LockError::Held { holder, .. }) => {
-            let details = serde_json::json!({
-                "pid": holder.pid, "host": holder.host, "since": holder.since, "run": holder.run,
-            });
-            Failure::new(StructuredError::new(Code::LeaseHeld, format_chain(error)).details(details))
-        }
-        StateError::InsideSpecs { .. } => Failure::with_reason(Reason::NotPossible, format_chain(error))
-            .with_exit(Exit::Usage)
-            .with_hint("choose another folder with `--state`"),
-        StateError::Held(LockError::Io { .. }) | StateError::Io { .. } => {
-            Failure::with_reason(Reason::Unreadable, format_chain(error))
-                .with_exit(Exit::Unexpected)
-                .with_hint("make the folder writable for this user, or choose another one with `--state`")
-        }
     }
 }

@@ -1,4 +1,4 @@
-//! Engine of the settings: its client, and a controller for one command.
+//! Client of the engine that the settings name. [`observer`] reads the engine without a controller; [`offline`] changes it without one.
 
 use std::net::IpAddr;
 use std::sync::Arc;

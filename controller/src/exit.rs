@@ -6,6 +6,8 @@ pub(crate) use argus_backend::http1::format_chain;
 use argus_core::status::error_id;
 use argus_crds::error::{Code, Reason, StructuredError};
 use argus_reconciler::clock;
+use argus_reconciler::lock::LockError;
+use argus_reconciler::state_dir::StateError;
 use serde_json::{Value, json};
 
 /// Result of the process.
@@ -104,7 +106,7 @@ impl Exit {
 /// Failure of a command.
 #[derive(Debug)]
 pub(crate) enum Failure {
-    /// The reader of the output closed the pipe, which counts as success.
+    /// Not an error: the reader closed the pipe. The command ends with exit code 0.
     BrokenPipe,
     /// A structured error.
     Error {
@@ -248,6 +250,26 @@ pub(crate) fn add_time(error: StructuredError) -> StructuredError {
     });
     let at = error.timestamp.clone().unwrap_or_else(|| now.to_string());
     error.error_id(id).timestamp(at)
+}
+
+/// Converts an unusable state directory into the failure of a command.
+pub(crate) fn state_failure(error: &StateError) -> Failure {
+    match error {
+        StateError::Held(LockError::Held { holder, .. }) => {
+            let details = serde_json::json!({
+                "pid": holder.pid, "host": holder.host, "since": holder.since, "run": holder.run,
+            });
+            Failure::new(StructuredError::new(Code::LeaseHeld, format_chain(error)).details(details))
+        }
+        StateError::InsideSpecs { .. } => Failure::with_reason(Reason::NotPossible, format_chain(error))
+            .with_exit(Exit::Usage)
+            .with_hint("choose another folder with `--state`"),
+        StateError::Held(LockError::Io { .. }) | StateError::Io { .. } => {
+            Failure::with_reason(Reason::Unreadable, format_chain(error))
+                .with_exit(Exit::Unexpected)
+                .with_hint("make the folder writable for this user, or choose another one with `--state`")
+        }
+    }
 }
 
 #[cfg(test)]

@@ -10,11 +10,11 @@ use axum::routing::{any, get, post};
 use tokio_util::sync::CancellationToken;
 
 use crate::client::ControllerClient;
-use crate::client::remote::ACTIONS;
+use crate::client::remote::COMMANDS;
 use crate::metrics::HttpMetrics;
 
-mod actions;
 mod call_trace;
+mod commands;
 #[cfg(test)]
 mod docs_test;
 #[cfg(test)]
@@ -74,8 +74,7 @@ pub(crate) fn routes(client: ControllerClient, guard: Guard, stop: CancellationT
             get(mocks::requests),
         )
         .route("/api/v1/openapi.json", get(openapi::document))
-        .route(ACTIONS, post(actions::run_command))
-        .route("/api/v1/actions/{verb}", post(actions::run_named_command))
+        .route(COMMANDS, post(commands::run_command))
         .route(MCP, any(mcp))
         .fallback(problem::not_found)
         .method_not_allowed_fallback(problem::method_not_allowed)

@@ -1,6 +1,6 @@
 //! The binary `argus`: the controller, and the commands that use it.
 //!
-//! - [`api`] defines each operation once, for the command line, HTTP, `OpenAPI` and MCP. To add one, start there.
+//! - [`api`] defines each operation once. HTTP, `OpenAPI` and MCP derive from it, and commands print its outputs. To add one, start there.
 //! - [`cli`] defines the subcommands: arguments and rendering. [`output`], [`table`] and [`status_text`] format what they print.
 //! - [`app`] runs a controller: it composes the engine client, the reconciler, HTTP (which also serves MCP) and output.
 //!   [`controller_start`] starts one for a single command. [`engine`] connects to the engine, [`service_manager`] notifies systemd.

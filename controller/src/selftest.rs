@@ -84,7 +84,7 @@ impl Selftest {
             Some([test_env.env().clone(), test_env.foreign_env()].into()),
         )
         .await?;
-        let (handle, running) = controller_start::run_offline(test_env.settings()).await?;
+        let (handle, running) = controller_start::start_for_selftest(test_env.settings()).await?;
         let mut report = Report::new(self.rounds);
         let result = {
             let mut fixture = Fixture {

@@ -18,7 +18,7 @@ use crate::exit::{Exit, Failure};
 /// Maximum size of a file that [`read_or_default`] reads.
 const MAX_FILE_BYTES: u64 = 256 << 20;
 /// Hint for errors about unknown environments.
-pub(crate) const LIST: &str = "list the environments with `argus get`";
+pub(crate) const LIST_HINT: &str = "list the environments with `argus get`";
 
 /// Names of the environments with a status file, sorted.
 pub(crate) fn list_names(state: &StateDir) -> Result<Vec<String>, Failure> {
@@ -45,7 +45,7 @@ pub(crate) fn list_names(state: &StateDir) -> Result<Vec<String>, Failure> {
 
 /// Parses the name of an environment.
 pub(crate) fn parse_environment(env: &str) -> Result<EnvName, Failure> {
-    EnvName::new(env).map_err(|error| Failure::usage(error.to_string()).with_hint(LIST))
+    EnvName::new(env).map_err(|error| Failure::usage(error.to_string()).with_hint(LIST_HINT))
 }
 
 /// Status of one environment. `None` without a status file.
@@ -80,7 +80,7 @@ pub(crate) fn find_environment(state: &StateDir, env: &str) -> Result<Environmen
                 "environment `{env}` has no status in `{root}`; {}",
                 format_known(&known)
             ),
-            format!("{LIST}, or start a removed one again with `argus retry {env}`"),
+            format!("{LIST_HINT}, or start a removed one again with `argus retry {env}`"),
         )
     };
     Err(Failure::with_reason(Reason::NotFound, message)

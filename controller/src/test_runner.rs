@@ -33,11 +33,11 @@ use child::Output;
 use report::{Attempt, Outcome, Report, SuiteResult};
 use suite::{Case, next_delay};
 
-/// Added to the time limit of a command for its lease, so that the lease does not expire before the command ends.
+/// Extra time of a test lease beyond the time limit of its command, so that the lease does not expire before the command ends.
 const LEASE_MARGIN: Duration = Duration::from_secs(30);
 
 #[derive(Debug, Args)]
-pub(crate) struct Run {
+pub(crate) struct RunTests {
     /// Environment name
     environment: String,
     /// Only these suites of the spec file [default: all]
@@ -63,7 +63,7 @@ pub(crate) struct Run {
     pub(crate) output: Option<Format>,
 }
 
-impl Run {
+impl RunTests {
     pub(crate) fn execute(self, options: &Options) -> Result<Exit, Failure> {
         let settings = Settings::resolve(options, &SpecOptions::default())?;
         let client = ControllerClient::remote(settings);

@@ -1,6 +1,6 @@
 //! Circuit breakers: their states, and their reset.
 
-pub(crate) mod engine_gate;
+pub(crate) mod engine_check;
 
 use std::collections::BTreeMap;
 
@@ -79,7 +79,7 @@ pub(crate) struct ResetBreaker {
 impl Operation for ResetBreaker {
     const EFFECT: Effect = Effect::Additive;
     const ROUTES: &'static [Route] = &[Route::command(
-        "/api/v1/actions/resetBreaker",
+        "/api/v1/commands/resetBreaker",
         "tests the engine immediately instead of after the cooldown",
     )];
     type Output = CommandReply;

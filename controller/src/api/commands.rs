@@ -1,4 +1,5 @@
-//! Commands, which change something. Each returns when the controller has stored it; its effects follow.
+//! Commands without a file of their own. Each returns when the controller has stored it, and its effects follow. [`Retry`] and [`Rollback`]
+//! also wait briefly until the status of a failed environment changes.
 
 use std::time::Duration;
 
@@ -88,7 +89,7 @@ pub(crate) struct Retry {
 impl Operation for Retry {
     const EFFECT: Effect = Effect::Additive;
     const ROUTES: &'static [Route] = &[Route::command(
-        "/api/v1/actions/retry",
+        "/api/v1/commands/retry",
         "retries given-up services",
     )];
     type Output = CommandReply;
@@ -132,7 +133,7 @@ pub(crate) struct Hold {
 impl Operation for Hold {
     const EFFECT: Effect = Effect::Additive;
     const ROUTES: &'static [Route] = &[Route::command(
-        "/api/v1/actions/hold",
+        "/api/v1/commands/hold",
         "leaves an environment or a service unchanged",
     )];
     type Output = CommandReply;
@@ -190,9 +191,9 @@ pub(crate) struct Resume {
 impl Operation for Resume {
     const EFFECT: Effect = Effect::Additive;
     const ROUTES: &'static [Route] = &[
-        Route::command("/api/v1/actions/resume", "ends a hold").requires(&["environment"]),
+        Route::command("/api/v1/commands/resume", "ends a hold").requires(&["environment"]),
         Route::command(
-            "/api/v1/actions/resumeController",
+            "/api/v1/commands/resumeController",
             "ends safe mode of the controller",
         )
         .without(&["environment", "service"]),
@@ -244,7 +245,7 @@ pub(crate) struct Cancel {
 impl Operation for Cancel {
     const EFFECT: Effect = Effect::Destructive;
     const ROUTES: &'static [Route] = &[Route::command(
-        "/api/v1/actions/cancel",
+        "/api/v1/commands/cancel",
         "cancels pulls and builds, and holds the environment",
     )];
     type Output = CommandReply;
@@ -282,7 +283,7 @@ pub(crate) struct Rollback {
 impl Operation for Rollback {
     const EFFECT: Effect = Effect::Destructive;
     const ROUTES: &'static [Route] = &[Route::command(
-        "/api/v1/actions/rollback",
+        "/api/v1/commands/rollback",
         "returns to the last other revision that was ready",
     )];
     type Output = CommandReply;
@@ -326,7 +327,7 @@ impl Fork {
 impl Operation for Fork {
     const EFFECT: Effect = Effect::NonIdempotent;
     const ROUTES: &'static [Route] = &[Route::command(
-        "/api/v1/actions/fork",
+        "/api/v1/commands/fork",
         "runs a copy under another name and on other ports",
     )];
     type Output = CommandReply;
@@ -363,7 +364,7 @@ pub(crate) struct Down {
 
 impl Operation for Down {
     const EFFECT: Effect = Effect::Destructive;
-    const ROUTES: &'static [Route] = &[Route::command("/api/v1/actions/down", "removes an environment")];
+    const ROUTES: &'static [Route] = &[Route::command("/api/v1/commands/down", "removes an environment")];
     type Output = CommandReply;
 
     async fn run(&self, context: &Context) -> Result<CommandReply, Failure> {

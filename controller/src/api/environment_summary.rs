@@ -24,7 +24,7 @@ const MAX_UNHEALTHY: usize = 8;
 /// Maximum number of listed ports.
 const MAX_ENDPOINTS: usize = 12;
 /// Maximum number of listed tests and of holds.
-const MAX_CLAIMS: usize = 4;
+const MAX_USERS: usize = 4;
 /// Maximum number of remedies.
 const MAX_REMEDIES: usize = 4;
 /// Maximum number of last output lines, and their total length in characters.
@@ -146,8 +146,8 @@ impl EnvironmentSummary {
                 .take(MAX_UNHEALTHY)
                 .map(UnhealthyService::from_status)
                 .collect(),
-            tests: status.tests.iter().take(MAX_CLAIMS).cloned().collect(),
-            holds: status.holds.iter().take(MAX_CLAIMS).cloned().collect(),
+            tests: status.tests.iter().take(MAX_USERS).cloned().collect(),
+            holds: status.holds.iter().take(MAX_USERS).cloned().collect(),
             error: status.errors.first().map(ErrorSummary::from_error),
             more_errors: status.errors.len().saturating_sub(1),
             stale: status.stale,

@@ -12,9 +12,9 @@ use crate::exit::Failure;
 /// Status of the controller.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Controller {}
+pub(crate) struct GetController {}
 
-impl Operation for Controller {
+impl Operation for GetController {
     const EFFECT: Effect = Effect::ReadOnly;
     const ROUTES: &'static [Route] = &[Route::get("/api/v1/controller", "status of the controller")];
     type Output = ControllerStatus;
@@ -113,12 +113,12 @@ pub(crate) fn summarize(status: &EnvironmentStatus) -> Value {
 /// Status of an environment.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Environment {
+pub(crate) struct GetEnvironment {
     /// Environment name
     environment: String,
 }
 
-impl Operation for Environment {
+impl Operation for GetEnvironment {
     const EFFECT: Effect = Effect::ReadOnly;
     const ROUTES: &'static [Route] = &[Route::get(
         "/api/v1/environments/{environment}",
@@ -134,14 +134,14 @@ impl Operation for Environment {
 /// Status of a service.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Service {
+pub(crate) struct GetService {
     /// Environment name
     environment: String,
     /// Service name
     service: String,
 }
 
-impl Operation for Service {
+impl Operation for GetService {
     const EFFECT: Effect = Effect::ReadOnly;
     const ROUTES: &'static [Route] = &[Route::get(
         "/api/v1/environments/{environment}/services/{service}",

@@ -130,14 +130,14 @@ reads the journal files.";
 }
 
 fn public_record(record: &Record, is_trusted: bool) -> Map<String, Value> {
-    let mut value = record_to_json(record, is_trusted);
+    let mut value = record_for_caller(record, is_trusted);
     set_public_name(&mut value, record);
     value.as_object().cloned().unwrap_or_default()
 }
 
-/// Converts a record to JSON. Names and images can contain values of environment variables, so only the controller's user sees
+/// Converts a record to JSON for a caller. Names and images can contain values of environment variables, so only the controller's user sees
 /// the details of actions.
-pub(crate) fn record_to_json(record: &Record, is_trusted: bool) -> Value {
+pub(crate) fn record_for_caller(record: &Record, is_trusted: bool) -> Value {
     let mut value = json!(record);
     if !is_trusted && matches!(record.entry, Entry::Intent(_)) {
         let verb = value["action"]["verb"].clone();

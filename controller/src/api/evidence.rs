@@ -44,7 +44,7 @@ fn default_tail() -> u32 {
 pub(crate) struct EvidenceOutput {
     /// Failed runs with stored evidence, for calls without a service.
     #[serde(skip_serializing_if = "Option::is_none")]
-    items: Option<Vec<report::Run>>,
+    items: Option<Vec<report::FailedRunReport>>,
     /// Evidence of one run.
     #[serde(flatten)]
     run: Option<report::EvidenceReport>,
@@ -120,7 +120,7 @@ removal: exit code, signal, memory, health checks, last lines of stderr and stdo
                 again,
             ));
         };
-        let text: String = items.iter().map(report::Run::format_line).collect();
+        let text: String = items.iter().map(report::FailedRunReport::format_line).collect();
         let newest = items.last().map(|run| {
             let of = json!({ "environment": env, "service": run.service, "run": run.run });
             NextStep::new("evidence of this run", Self::NAME, of)

@@ -1,6 +1,6 @@
 //! Explanations of error codes.
 
-pub(crate) mod meaning;
+pub(crate) mod code_page;
 
 use std::collections::BTreeMap;
 
@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{Context, Effect, Operation, Route, Summary, Tool};
 use crate::exit::Failure;
-use meaning::{Meaning, explain_code, format_page};
+use code_page::{CodePage, explain_code, format_page};
 
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
@@ -19,23 +19,23 @@ pub(crate) struct Explain {
     code: Option<String>,
 }
 
-/// Explanation of one code, or the list of all codes.
+/// ExplainOutput of one code, or the list of all codes.
 #[derive(Debug, Serialize, JsonSchema)]
 #[serde(untagged)]
-pub(crate) enum Explanation {
-    /// Explanation of the requested code.
-    One(Box<Meaning>),
+pub(crate) enum ExplainOutput {
+    /// ExplainOutput of the requested code.
+    One(Box<CodePage>),
     /// Explanations of all codes.
-    All(Vec<Meaning>),
+    All(Vec<CodePage>),
 }
 
-/// Explanation of one code, or the summaries of all codes.
+/// ExplainOutput of one code, or the summaries of all codes.
 #[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct ExplanationSummary {
-    /// Explanation, for calls with `code`.
+    /// ExplainOutput, for calls with `code`.
     #[serde(flatten)]
-    meaning: Option<Meaning>,
+    meaning: Option<CodePage>,
     /// All codes with one-line summaries.
     #[serde(skip_serializing_if = "Option::is_none")]
     codes: Option<BTreeMap<String, &'static str>>,
@@ -47,11 +47,11 @@ impl Operation for Explain {
         Route::get("/api/v1/errors", "all error codes").without(&["code"]),
         Route::get("/api/v1/errors/{code}", "explanation of an error code"),
     ];
-    type Output = Explanation;
+    type Output = ExplainOutput;
 
-    async fn run(&self, _context: &Context) -> Result<Explanation, Failure> {
+    async fn run(&self, _context: &Context) -> Result<ExplainOutput, Failure> {
         let Some(text) = &self.code else {
-            return Ok(Explanation::All(
+            return Ok(ExplainOutput::All(
                 Code::ALL.iter().copied().map(explain_code).collect(),
             ));
         };
@@ -60,7 +60,7 @@ impl Operation for Explain {
             let message = format!("{error}; available codes: {}", all.join(", "));
             Failure::with_reason(Reason::NotFound, message).without_suggestions()
         })?;
-        Ok(Explanation::One(Box::new(explain_code(code))))
+        Ok(ExplainOutput::One(Box::new(explain_code(code))))
     }
 }
 
@@ -71,9 +71,9 @@ impl Tool for Explain {
 lists all codes.";
     type Data = ExplanationSummary;
 
-    async fn summarize(&self, output: Explanation, _context: &Context) -> Summary<ExplanationSummary> {
+    async fn summarize(&self, output: ExplainOutput, _context: &Context) -> Summary<ExplanationSummary> {
         match output {
-            Explanation::One(meaning) => {
+            ExplainOutput::One(meaning) => {
                 let text = anstream::adapter::strip_str(&format_page(meaning.code)).to_string();
                 let data = ExplanationSummary {
                     meaning: Some(*meaning),
@@ -81,8 +81,8 @@ lists all codes.";
                 };
                 Summary::new(data, text)
             }
-            Explanation::All(all) => {
-                let line = |meaning: &Meaning| format!("{}: {}\n", meaning.code, meaning.summary);
+            ExplainOutput::All(all) => {
+                let line = |meaning: &CodePage| format!("{}: {}\n", meaning.code, meaning.summary);
                 let text: String = all.iter().map(line).collect();
                 let codes = all
                     .iter()

@@ -8,7 +8,7 @@ use super::context::Context;
 use super::summary::Summary;
 use crate::exit::Failure;
 
-/// An operation. The fields of the type are its arguments, on every interface with the same names.
+/// An operation. The fields of the type are its arguments, in HTTP and MCP with the same names.
 pub(crate) trait Operation: DeserializeOwned + JsonSchema + Send + Sync + 'static {
     /// Effect of a call.
     const EFFECT: Effect;

@@ -14,6 +14,7 @@ use serde_json::json;
 
 use super::{Context, Effect, NextStep, Operation, Route, Summary, Tool};
 use crate::client::ControllerClient;
+use crate::command_reply::CommandReply;
 use crate::exit::Failure;
 use crate::output;
 
@@ -45,6 +46,32 @@ fn default_timeout() -> u64 {
 #[serde(rename_all = "camelCase")]
 pub(crate) struct OrphanList {
     items: Vec<Orphan>,
+}
+
+/// Removes the orphans of dead controllers, even if the specs only report them.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub(crate) struct CleanOrphans {
+    /// Names of projects [default: all projects with a loaded spec]
+    #[serde(default)]
+    projects: Vec<String>,
+}
+
+impl Operation for CleanOrphans {
+    const EFFECT: Effect = Effect::Destructive;
+    const ROUTES: &'static [Route] = &[Route::command(
+        "/api/v1/commands/cleanOrphans",
+        "removes orphans; responds before they are gone",
+    )];
+    type Output = CommandReply;
+
+    async fn run(&self, context: &Context) -> Result<CommandReply, Failure> {
+        let projects = self.projects.clone();
+        context
+            .client
+            .send_if_running(Command::CleanOrphans { projects })
+            .await
+    }
 }
 
 impl Operation for Orphans {

@@ -51,9 +51,10 @@ fn default_ttl() -> NonZeroU32 {
 impl Operation for Test {
     const EFFECT: Effect = Effect::Additive;
     const ROUTES: &'static [Route] = &[
-        Route::command("/api/v1/actions/beginTest", "registers a running test").fixed(&[("action", "begin")]),
+        Route::command("/api/v1/commands/beginTest", "registers a running test")
+            .fixed(&[("action", "begin")]),
         Route::command(
-            "/api/v1/actions/endTest",
+            "/api/v1/commands/endTest",
             "ends a test, and returns the services that failed during it",
         )
         .fixed(&[("action", "end")])

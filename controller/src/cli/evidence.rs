@@ -5,7 +5,9 @@ use std::fmt::Write as _;
 use argus_reconciler::state_dir::StateDir;
 use clap::Args;
 
-use crate::api::evidence::report::{Run, create_report, find_summary, format_facts, last_lines, list_runs};
+use crate::api::evidence::report::{
+    FailedRunReport, create_report, find_summary, format_facts, last_lines, list_runs,
+};
 use crate::api::target;
 use crate::evidence_store;
 use crate::evidence_store::Line;
@@ -115,15 +117,15 @@ impl Evidence {
             )),
             Format::Table | Format::Wide => {
                 let rows: Vec<_> = all.items.iter().map(format_row).collect();
-                output::print(&table::format_table(LIST, &rows, output::terminal_width()))
+                output::print(&table::format_table(HEAD, &rows, output::terminal_width()))
             }
         }
     }
 }
 
-const LIST: &[&str] = &["SERVICE", "N", "TAKEN AT", "ENDED", "STDOUT", "STDERR", "SIZE"];
+const HEAD: &[&str] = &["SERVICE", "N", "TAKEN AT", "ENDED", "STDOUT", "STDERR", "SIZE"];
 
-fn format_row(run: &Run) -> Vec<String> {
+fn format_row(run: &FailedRunReport) -> Vec<String> {
     vec![
         run.service.clone(),
         run.run.to_string(),

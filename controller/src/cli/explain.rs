@@ -3,7 +3,7 @@
 use argus_crds::error::Code;
 use clap::Args;
 
-use crate::api::explain::meaning::{code_to_json, explain_all, format_page};
+use crate::api::explain::code_page::{code_to_json, explain_all, format_page};
 use crate::exit::{Exit, Failure};
 use crate::output;
 use crate::output::Format;

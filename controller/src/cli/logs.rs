@@ -14,7 +14,9 @@ use futures::stream::{BoxStream, select_all};
 use serde_json::json;
 
 use super::target::Target;
-use crate::api::logs::sources::{LogEntry, LogsResponse, Lookup, Source, Sources, find_sources, read_lines};
+use crate::api::logs::sources::{
+    ContainerLookup, LogEntry, LogSource, LogsResponse, Sources, find_sources, read_lines,
+};
 use crate::engine;
 use crate::evidence_store;
 use crate::exit::{Exit, Failure};
@@ -104,12 +106,12 @@ impl Logs {
         }
         let state = StateDir::at(settings.state.clone());
         let docker = engine::connect_docker(settings)?;
-        let sources = find_sources(&docker, &state, env, service, Lookup::Status).await?;
+        let sources = find_sources(&docker, &state, env, service, ContainerLookup::Status).await?;
         if let (Some(service), [(_, id)]) = (service, sources.all.as_slice()) {
             mention_stored_run(&state, env, service, Some(id));
         }
         if print_sources(&docker, &sources, &query, format).await? == Printed::ContainerReplaced {
-            let sources = find_sources(&docker, &state, env, service, Lookup::Engine).await?;
+            let sources = find_sources(&docker, &state, env, service, ContainerLookup::Engine).await?;
             print_sources(&docker, &sources, &query, format).await?;
         }
         Ok(())
@@ -133,7 +135,7 @@ async fn print_sources(
 ) -> Result<Printed, Failure> {
     let width = sources.all.iter().map(|(name, _)| name.len()).max().unwrap_or(0);
     let many = sources.all.len() > 1;
-    let stream = |(name, id): &Source| -> BoxStream<'static, (String, Result<LogLine, ActionError>)> {
+    let stream = |(name, id): &LogSource| -> BoxStream<'static, (String, Result<LogLine, ActionError>)> {
         let name = name.clone();
         let lines = docker.logs(id, query.clone());
         lines.map(move |line| (name.clone(), line)).boxed()

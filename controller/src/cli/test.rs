@@ -27,7 +27,7 @@ enum TestCommand {
     /// End a test and show the failures of services during it
     End(End),
     /// Run the suites of the spec file, or a command, once the environment is ready
-    Run(test_runner::Run),
+    Run(test_runner::RunTests),
 }
 
 #[derive(Debug, Args)]

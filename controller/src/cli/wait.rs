@@ -1,4 +1,4 @@
-//! `argus wait`: waits until environments are ready or gone. It only reads their status files.
+//! `argus wait`: waits until environments are ready or gone. It reads their status files. If a controller runs, it first waits until earlier edits are read.
 
 use std::time::Duration;
 

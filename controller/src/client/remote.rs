@@ -9,12 +9,12 @@ use crate::command_reply::CommandReply;
 use crate::exit::{Exit, Failure};
 use crate::status;
 
-/// Path of the commands.
-pub(crate) const ACTIONS: &str = "/api/v1/actions";
+/// Path of commands from clients of this program.
+pub(crate) const COMMANDS: &str = "/api/v1/commands";
 
 /// Sends a command to a running controller.
 pub(crate) async fn send(state: &StateDir, command: &Command) -> Result<CommandReply, ClientError> {
-    let reply = http::post(&state.socket(), ACTIONS, command).await?;
+    let reply = http::post(&state.socket(), COMMANDS, command).await?;
     serde_json::from_slice(&reply).map_err(|error| ClientError::InvalidResponse(error.to_string()))
 }
 
@@ -22,7 +22,7 @@ pub(crate) async fn send(state: &StateDir, command: &Command) -> Result<CommandR
 pub(crate) fn command_failure(error: ClientError) -> Failure {
     match error {
         ClientError::Refused(error) if error.code == Code::PrereqMissing && error.environment.is_some() => {
-            Failure::new(*error).with_hint(status::LIST)
+            Failure::new(*error).with_hint(status::LIST_HINT)
         }
         ClientError::Refused(error) => Failure::new(*error),
         ClientError::Unreachable(cause) => {

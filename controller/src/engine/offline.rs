@@ -24,8 +24,8 @@ use argus_reconciler::state_dir::{StateDir, StateError};
 use futures::stream::{FuturesUnordered, StreamExt as _};
 
 use super::observer::{EngineObserver, execute_step};
-use crate::controller_start::state_failure;
 use crate::exit::Failure;
+use crate::exit::state_failure;
 use crate::output;
 use crate::settings::Settings;
 

@@ -5,6 +5,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::openapi::{OTHER_PATHS, method, routes};
 use crate::api::{Method, arguments};
 
+/// Prefix of the paths of commands.
+const COMMANDS: &str = "/api/v1/commands/";
+
 const PAGE: &str = include_str!("../../../docs/http.md");
 
 /// Placeholders of the page with the parameters of the paths.
@@ -81,13 +84,16 @@ fn operations() -> PageOperations {
         let query = operation.query.iter().map(|name| (*name).to_owned());
         ((operation.method, operation.path.to_owned()), query.collect())
     });
-    // The page has one row for all commands.
-    let routes = routes().filter(|(_, route)| !route.path.starts_with("/api/v1/actions/"));
-    let routes = routes.map(|(entry, route)| {
+    let routes = routes().map(|(entry, route)| {
         let query = arguments::parameters(&entry.arguments, route)
             .filter(|_| route.method == Method::Get)
             .map(|(name, _)| name.clone());
-        ((method(route), route.path.to_owned()), query.collect())
+        // The table of paths has one row for all commands.
+        let path = match route.path.strip_prefix(COMMANDS) {
+            Some(_) => format!("{COMMANDS}{{verb}}"),
+            None => route.path.to_owned(),
+        };
+        ((method(route), path), query.collect())
     });
     table.chain(routes).collect()
 }
@@ -105,4 +111,32 @@ fn page_lists_the_query_of_each_operation() {
     for (operation, query) in operations() {
         assert_eq!(page.get(&operation), Some(&query), "{operation:?}");
     }
+}
+
+/// Texts in backticks.
+fn quoted(cell: &str) -> impl Iterator<Item = String> {
+    cell.split('`').skip(1).step_by(2).map(str::to_owned)
+}
+
+#[test]
+fn page_lists_the_fields_of_each_command() {
+    let (_, table) = PAGE
+        .split_once("| verb | fields of the body |\n|---|---|\n")
+        .unwrap();
+    let rows = table.lines().take_while(|line| line.starts_with("| "));
+    let cells = rows.map(|row| row.trim_start_matches("| ").split_once(" | ").unwrap());
+    let page: BTreeMap<String, BTreeSet<String>> = cells
+        .flat_map(|(verbs, fields)| {
+            let fields: BTreeSet<String> = quoted(fields).collect();
+            quoted(verbs).map(move |verb| (verb, fields.clone()))
+        })
+        .collect();
+    let ours: BTreeMap<String, BTreeSet<String>> = routes()
+        .filter_map(|(entry, route)| {
+            let verb = route.path.strip_prefix(COMMANDS)?;
+            let fields = arguments::parameters(&entry.arguments, route).map(|(name, _)| name.clone());
+            Some((verb.to_owned(), fields.collect()))
+        })
+        .collect();
+    assert_eq!(page, ours);
 }

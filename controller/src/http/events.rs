@@ -24,7 +24,7 @@ use super::guard::Trust;
 use super::params::Query;
 use super::problem::Problem;
 use crate::api::environments::summarize;
-use crate::api::events::record_to_json;
+use crate::api::events::record_for_caller;
 use crate::metrics::OpenStreamGuard;
 use crate::view::Statuses;
 
@@ -51,7 +51,7 @@ pub(super) struct EventsQuery {
 }
 
 /// One client with its position in the journal and its last known statuses.
-struct Client {
+struct EventSubscriber {
     filter: EventFilter,
     feed: Feed,
     newest: watch::Receiver<u64>,
@@ -79,7 +79,7 @@ pub(super) async fn events(
     let last = last_event_id(&headers, query.last_event_id.as_deref())?;
     let newest = parts.feed.newest();
     let now = *newest.borrow();
-    let client = Client {
+    let client = EventSubscriber {
         filter: parse_filter(&query)?,
         trust,
         // A larger number belongs to a lost journal.
@@ -111,7 +111,7 @@ pub(super) fn last_event_id(headers: &HeaderMap, query: Option<&str>) -> Result<
 }
 
 /// Returns the events of a client as a stream. The next events are read only after the client has taken the previous ones.
-fn event_stream(client: Client) -> impl Stream<Item = Result<Event, Infallible>> {
+fn event_stream(client: EventSubscriber) -> impl Stream<Item = Result<Event, Infallible>> {
     stream::unfold(client, |mut client| async move {
         let events = client.next().await?;
         Some((stream::iter(events.into_iter().map(Ok)), client))
@@ -119,7 +119,7 @@ fn event_stream(client: Client) -> impl Stream<Item = Result<Event, Infallible>>
     .flatten()
 }
 
-impl Client {
+impl EventSubscriber {
     /// Waits for new events and returns them; `None` when the controller has stopped.
     async fn next(&mut self) -> Option<Vec<Event>> {
         loop {
@@ -275,7 +275,7 @@ fn record_event(record: &Record, trust: Trust) -> Event {
     Event::default()
         .id(record.seq.to_string())
         .event(record.name())
-        .data(record_to_json(record, trust == Trust::User).to_string())
+        .data(record_for_caller(record, trust == Trust::User).to_string())
 }
 
 #[cfg(test)]

@@ -14,7 +14,7 @@ use axum::response::{IntoResponse, Response};
 use sha2::{Digest as _, Sha256};
 
 use super::problem::Problem;
-use crate::api::registry;
+use crate::api::operation_list;
 
 /// Access rules of a listener.
 #[derive(Debug, Clone)]
@@ -99,7 +99,7 @@ impl Guard {
         }
         // Remote clients need the token for reading as well.
         let open = at.ip().is_loopback() || path == "/healthz" || path == "/readyz";
-        let open = method.is_safe() && open && !is_private(path);
+        let open = method.is_safe() && open && !needs_token(path);
         let sent = text(header::AUTHORIZATION).and_then(|value| value.strip_prefix("Bearer "));
         match sent {
             Some(sent) if is_same(sent, token) => Ok(Trust::User),
@@ -113,14 +113,14 @@ impl Guard {
     }
 }
 
-/// True for paths with output of containers, whose files are private as well.
-pub(super) fn is_private(path: &str) -> bool {
+/// True for all paths that need the token: operations with private output, and requests of mocks.
+pub(super) fn needs_token(path: &str) -> bool {
     let parts: Vec<&str> = path.trim_matches('/').split('/').collect();
     let is_mock = matches!(
         parts.as_slice(),
         ["api", "v1", "environments", _, "mocks", _, "requests"]
     );
-    is_mock || registry::is_private(path)
+    is_mock || operation_list::is_private_operation(path)
 }
 
 /// True for the listen address itself, and for `localhost` on a loopback address.
@@ -202,7 +202,7 @@ mod tests {
             "/api/v1/environments/logs",
             "/api/v1/environments/a/services/evidence",
         ] {
-            assert!(!is_private(path), "{path} is only called so");
+            assert!(!needs_token(path), "{path} is only called so");
         }
         for private in [
             "services/api/logs",
@@ -234,7 +234,7 @@ mod tests {
         );
         assert_eq!(
             Guard::Socket
-                .authorize(&Method::POST, "/api/v1/actions", &HeaderMap::new())
+                .authorize(&Method::POST, "/api/v1/commands", &HeaderMap::new())
                 .map_err(|problem| problem.into_response().status()),
             Ok(Trust::User)
         );

@@ -27,7 +27,7 @@ const POLL_INTERVAL: Duration = Duration::from_millis(250);
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Tail {
+pub(super) struct RequestsQuery {
     /// Number of the latest requests.
     tail: Option<usize>,
     /// Also stream new requests, as server-sent events.
@@ -36,7 +36,7 @@ pub(super) struct Tail {
 }
 
 /// Client that follows the requests of a mock.
-struct Listener {
+struct MockRequestSubscriber {
     app: AppState,
     env: String,
     mock: String,
@@ -49,7 +49,7 @@ struct Listener {
 pub(super) async fn requests(
     State(app): State<AppState>,
     Path((env, name)): Path<(String, String)>,
-    Query(query): Query<Tail>,
+    Query(query): Query<RequestsQuery>,
     headers: HeaderMap,
 ) -> Result<Response, Problem> {
     let not_found = |failure| Problem::from(failure).with_status(StatusCode::NOT_FOUND);
@@ -75,7 +75,7 @@ pub(super) async fn requests(
     if !query.follow {
         return Ok(Json(page).into_response());
     }
-    let listener = Listener {
+    let listener = MockRequestSubscriber {
         app: app.clone(),
         env,
         mock: name,
@@ -87,7 +87,7 @@ pub(super) async fn requests(
     Ok(Sse::new(events).keep_alive(alive).into_response())
 }
 
-impl Listener {
+impl MockRequestSubscriber {
     /// Returns events as a stream. The mock is queried again only after the client has taken the previous events.
     fn events(self) -> impl Stream<Item = Result<Event, Infallible>> {
         stream::unfold(self, |mut listener| async move {

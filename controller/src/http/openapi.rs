@@ -7,8 +7,8 @@ use axum::Json;
 use schemars::generate::SchemaSettings;
 use serde_json::{Map, Value, json};
 
-use super::guard::is_private;
-use crate::api::{Method, OperationEntry, Route, arguments, registry};
+use super::guard::needs_token;
+use crate::api::{Method, OperationEntry, Route, arguments, operation_list};
 
 /// A path that is not an operation of [`crate::api`].
 pub(super) struct OtherPath {
@@ -44,8 +44,7 @@ other_paths! {
     get "/events" ["environment", "type", "lastEventId"] TEXT: "server-sent events: a snapshot, then events as they happen";
     get "/api/v1/environments/{environment}/mocks/{mock}/requests" ["tail", "follow"] JSON: "latest requests to a mock with their routes; `follow=true` streams new ones as server-sent events; needs the token";
     get "/api/v1/openapi.json" [] JSON: "this document";
-    post "/api/v1/actions" [] JSON: "runs the command `verb`, with its fields";
-    post "/api/v1/actions/{verb}" [] JSON: "runs the command of the path";
+    post "/api/v1/commands" [] JSON: "runs a command as the clients of this program send it; its form can change with each version";
     post "/mcp" [] JSON: "MCP for agents (streamable HTTP): a JSON-RPC message with a JSON response; requires `Accept: application/json, text/event-stream`";
 }
 
@@ -92,7 +91,7 @@ fn to_json() -> Value {
 
 /// Returns all routes of operations.
 pub(super) fn routes() -> impl Iterator<Item = (&'static OperationEntry, &'static Route)> {
-    let entries = registry::all().iter();
+    let entries = operation_list::all().iter();
     entries.flat_map(|entry| entry.routes.iter().map(move |route| (entry, route)))
 }
 
@@ -199,7 +198,7 @@ impl OtherPath {
         if self.method == "post" {
             value["requestBody"] = json!({ "content": { JSON: { "schema": { "type": "object" } } } });
         }
-        if self.method == "post" || is_private(self.path) {
+        if self.method == "post" || needs_token(self.path) {
             value["security"] = json!([{ "token": [] }]);
         }
         value

@@ -8,16 +8,16 @@ use axum::routing::{MethodFilter, on};
 use axum::{Extension, Router};
 
 use super::AppState;
-use super::actions;
+use super::commands;
 use super::guard::Trust;
 use super::params::Query;
 use super::problem::Problem;
-use crate::api::{CallError, Context, Method, OperationEntry, Route, arguments, registry};
+use crate::api::{CallError, Context, Method, OperationEntry, Route, arguments, operation_list};
 use crate::exit::Failure;
 
 /// Adds the routes of all operations.
 pub(super) fn add(router: Router<AppState>) -> Router<AppState> {
-    let all = registry::all()
+    let all = operation_list::all()
         .iter()
         .flat_map(|entry| (0..entry.routes.len()).map(move |index| (entry, index)));
     all.fold(router, |router, (entry, index)| {
@@ -50,7 +50,7 @@ async fn respond(
     let route = &entry.routes[index];
     let body = match route.method {
         Method::Get => arguments::Object::new(),
-        Method::Post => actions::read_body(request).await?,
+        Method::Post => commands::read_body(request).await?,
     };
     let variables = variables.map_err(|rejection| invalid(&rejection.body_text()))?;
     let variables = variables
@@ -90,7 +90,7 @@ async fn respond(
     Ok((status, [(header::CONTENT_TYPE, "application/json")], output).into_response())
 }
 
-/// Converts a failure. An invalid name in the path names nothing.
+/// Converts a failure. An invalid name in the path is reported as 404.
 fn problem(failure: Failure, route: &Route) -> Problem {
     let problem = Problem::from(failure);
     if problem.is_invalid_name() && route.variables().next().is_some() {

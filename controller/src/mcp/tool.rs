@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use tokio::sync::mpsc;
 
 use super::reply;
-use crate::api::{CallError, Context, Effect, OperationEntry, ToolEntry, registry};
+use crate::api::{CallError, Context, Effect, OperationEntry, ToolEntry, operation_list};
 use crate::call_trace;
 use crate::client::ControllerClient;
 
@@ -30,7 +30,7 @@ pub(super) struct ServerTool {
 
 /// Returns all tools, the most important first.
 pub(super) fn list_tools() -> Vec<ServerTool> {
-    let tools = registry::all().iter();
+    let tools = operation_list::all().iter();
     tools
         .filter_map(|entry| Some(create_tool(entry, entry.tool.as_ref()?)))
         .collect()

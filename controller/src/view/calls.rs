@@ -4,7 +4,7 @@ use argus_crds::status::{Calls, Phase};
 
 /// Maximum number of resolved errors whose calls are kept, because a client may still hold a status that contains
 /// them.
-const EARLIER: usize = 16;
+const MAX_EARLIER_ERRORS: usize = 16;
 
 /// Adds the newest earlier calls to the current ones. A ready environment without errors has none.
 pub(super) fn merge_calls(now: Calls, before: Option<&Calls>, phase: Phase) -> Calls {
@@ -13,7 +13,9 @@ pub(super) fn merge_calls(now: Calls, before: Option<&Calls>, phase: Phase) -> C
     }
     // An error id begins with its time.
     let earlier = before.into_iter().flatten().rev();
-    let earlier = earlier.filter(|(id, _)| !now.contains_key(*id)).take(EARLIER);
+    let earlier = earlier
+        .filter(|(id, _)| !now.contains_key(*id))
+        .take(MAX_EARLIER_ERRORS);
     let mut calls: Calls = earlier.map(|(id, calls)| (id.clone(), calls.clone())).collect();
     calls.extend(now);
     calls

@@ -123,12 +123,12 @@ fn documented_requests_work_and_others_are_refused() {
                 // The stream never ends, and MCP needs further headers: both have tests below.
                 continue;
             }
-            if path.starts_with("/api/v1/actions/") && path != "/api/v1/actions/retry" {
+            if path.starts_with("/api/v1/commands/") && path != "/api/v1/commands/retry" {
                 // The other commands change the environment: `parity` runs them.
                 continue;
             }
             let body = match (method.as_str(), path.as_str()) {
-                ("post", "/api/v1/actions") => r#"{"verb":"retry","environment":"routes"}"#,
+                ("post", "/api/v1/commands") => r#"{"verb":"retry","environment":"routes"}"#,
                 ("post", "/api/v1/preflight" | "/api/v1/prune") => "{}",
                 ("post", "/api/v1/validate") => r#"{"content":"services: ["}"#,
                 ("post", path) if path.ends_with("/network") => "{}",
@@ -158,7 +158,7 @@ fn documented_requests_work_and_others_are_refused() {
     );
     is_refused_in_one_form(&fixture);
     let large = format!(r#"{{"verb":"retry","environment":"{}"}}"#, "x".repeat(100_000));
-    assert_eq!(fixture.send("POST", "/api/v1/actions", &large).status, 413);
+    assert_eq!(fixture.send("POST", "/api/v1/commands", &large).status, 413);
 }
 
 /// Asserts that every invalid request gets an error of one form.
@@ -173,28 +173,28 @@ fn is_refused_in_one_form(fixture: &HttpFixture<'_>) {
         ("GET", "/api/v1/errors/NOTHING", "", 404),
         ("GET", "/nowhere", "", 404),
         ("DELETE", "/api/v1/environments/routes", "", 405),
-        ("POST", "/api/v1/actions", r#"{"verb":"explode"}"#, 400),
-        ("POST", "/api/v1/actions", "half {", 400),
+        ("POST", "/api/v1/commands", r#"{"verb":"explode"}"#, 400),
+        ("POST", "/api/v1/commands", "half {", 400),
         (
             "POST",
-            "/api/v1/actions/hold",
+            "/api/v1/commands/hold",
             r#"{"environment":"routes","forSeconds":"long"}"#,
             400,
         ),
         // A misspelt duration must not become an endless hold.
         (
             "POST",
-            "/api/v1/actions/hold",
+            "/api/v1/commands/hold",
             r#"{"environment":"routes","forSecond":60}"#,
             400,
         ),
         (
             "POST",
-            "/api/v1/actions/retry",
+            "/api/v1/commands/retry",
             r#"{"environment":"missing"}"#,
             404,
         ),
-        ("POST", "/api/v1/actions/retry", r#"{"environment":"../x"}"#, 400),
+        ("POST", "/api/v1/commands/retry", r#"{"environment":"../x"}"#, 400),
         ("POST", "/api/v1/preflight", r#"{"skip":["moon"]}"#, 400),
         ("GET", "/events?moon=1", "", 400),
         ("GET", "/api/v1/environments/routes/wait?for=moon", "", 400),
@@ -319,19 +319,21 @@ fn local_users_read_and_only_the_owner_writes() {
     assert!(first_intent("")["subject"].is_null() && first_intent("")["action"]["verb"].is_string());
     assert!(first_intent(&fixture.bearer())["subject"].is_object());
     assert_eq!(
-        fixture.request("POST", "/api/v1/actions/retry", "", retry).status,
+        fixture
+            .request("POST", "/api/v1/commands/retry", "", retry)
+            .status,
         401
     );
     let wrong = "Authorization: Bearer 0000\r\n";
     assert_eq!(
         fixture
-            .request("POST", "/api/v1/actions/retry", wrong, retry)
+            .request("POST", "/api/v1/commands/retry", wrong, retry)
             .status,
         401
     );
     assert_eq!(
         fixture
-            .request("POST", "/api/v1/actions/retry", &fixture.bearer(), retry)
+            .request("POST", "/api/v1/commands/retry", &fixture.bearer(), retry)
             .status,
         202
     );
@@ -349,7 +351,7 @@ fn local_users_read_and_only_the_owner_writes() {
     let both = format!("{other}{}", fixture.bearer());
     assert_eq!(
         fixture
-            .request("POST", "/api/v1/actions/retry", &both, retry)
+            .request("POST", "/api/v1/commands/retry", &both, retry)
             .status,
         403
     );
@@ -357,7 +359,7 @@ fn local_users_read_and_only_the_owner_writes() {
     let mut slow = fixture.connect();
     slow.write_all(b"GET /healthz HTTP/1.1\r\nHost: loc").unwrap();
     let body = format!(
-        "POST /api/v1/actions/retry HTTP/1.1\r\nHost: {}\r\n{}Content-Length: 40\r\n\r\n{{",
+        "POST /api/v1/commands/retry HTTP/1.1\r\nHost: {}\r\n{}Content-Length: 40\r\n\r\n{{",
         fixture.at,
         fixture.bearer()
     );
@@ -541,7 +543,7 @@ fn many_commands(socket: &std::path::Path, number: u64) {
     let request = |env: &str| {
         let body = json!({ "verb": "retry", "environment": env }).to_string();
         let length = body.len();
-        format!("POST /api/v1/actions HTTP/1.1\r\nHost: argus\r\nContent-Length: {length}\r\n\r\n{body}")
+        format!("POST /api/v1/commands HTTP/1.1\r\nHost: argus\r\nContent-Length: {length}\r\n\r\n{body}")
     };
     let (no_one, crowd) = (request("missing"), request("crowd"));
     let stream = UnixStream::connect(socket).expect("the server listens");
@@ -591,7 +593,7 @@ fn hanging_disk_and_unread_streams_delay_no_one_else() {
             assert_eq!(fixture.send("GET", "/healthz", "").status, 200);
             assert_eq!(fixture.send("GET", "/api/v1/environments/aside", "").status, 200);
         }
-        let retried = fixture.send("POST", "/api/v1/actions/retry", r#"{"environment":"aside"}"#);
+        let retried = fixture.send("POST", "/api/v1/commands/retry", r#"{"environment":"aside"}"#);
         assert_eq!(retried.status, 202, "{retried:?}");
         assert!(
             slow.iter().all(|pending| !pending.is_finished()),

@@ -1,28 +1,14 @@
-//! Events in pages, for HTTP and MCP.
+//! Pages of journal records.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
 
 use argus_core::journal::{EventFilter, Record};
 use argus_reconciler::journal::Feed;
-use serde::Serialize;
 use serde_json::{Value, json};
 
 /// Maximum number of records per read of the feed.
 const PAGE: usize = 1_000;
-
-/// A page of events for programs.
-#[derive(Debug, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub(crate) struct EventsPage {
-    /// Records of the journal, oldest first. Each has its public name as `event`. A `journalEvent` is its name in the journal.
-    pub(crate) items: Vec<Value>,
-    /// Sequence number to continue after.
-    pub(crate) last: u64,
-    /// Number of skipped records that are no longer stored.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) missed: Option<u64>,
-}
 
 /// A page of records.
 #[derive(Debug, Default)]
@@ -68,7 +54,7 @@ pub(crate) async fn read_page(feed: &Feed, wanted: &EventFilter, after: Option<u
 }
 
 /// Converts a record of the journal to JSON with its public name.
-pub(crate) fn record_to_json(record: &Record) -> Value {
+pub(crate) fn record_with_public_name(record: &Record) -> Value {
     // The types of a record have text keys and no fallible serializers.
     let mut value = serde_json::to_value(record).unwrap_or_default();
     set_public_name(&mut value, record);

@@ -20,7 +20,7 @@ use crate::status;
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct RunList {
     /// Runs grouped by service, oldest first.
-    pub(crate) items: Vec<Run>,
+    pub(crate) items: Vec<FailedRunReport>,
 }
 
 /// Lists the stored runs of an environment or of one service. The list is never empty: without runs it is an error.
@@ -50,7 +50,7 @@ pub(crate) fn list_runs(state: &StateDir, env: &str, service: Option<&str>) -> R
 #[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[allow(clippy::struct_field_names, reason = "`run` is the name on the wire")]
-pub(crate) struct Run {
+pub(crate) struct FailedRunReport {
     pub(crate) environment: String,
     pub(crate) service: String,
     /// Number of the failed run, counted per service from 1.
@@ -73,7 +73,7 @@ pub(crate) struct Run {
 #[serde(rename_all = "camelCase")]
 pub(crate) struct EvidenceReport {
     #[serde(flatten)]
-    run: Run,
+    run: FailedRunReport,
     /// Responses of its ports after the failure, by request.
     #[serde(rename = "probeAnswers")]
     network_diagnostics: BTreeMap<String, String>,
@@ -134,7 +134,7 @@ pub(crate) fn find_summary(state: &StateDir, stored: &StoredRun) -> Result<Optio
     Ok(ending.or_else(|| RunSummary::from_evidence(&stored.facts)))
 }
 
-impl Run {
+impl FailedRunReport {
     /// The run in one line of text.
     pub(crate) fn format_line(&self) -> String {
         let ended = self
@@ -146,9 +146,9 @@ impl Run {
     }
 }
 
-pub(crate) fn describe_run(stored: &StoredRun, ending: Option<&RunSummary>) -> Run {
+pub(crate) fn describe_run(stored: &StoredRun, ending: Option<&RunSummary>) -> FailedRunReport {
     let facts = &stored.facts;
-    Run {
+    FailedRunReport {
         environment: facts.environment.clone(),
         service: facts.service.clone(),
         run: facts.run,
@@ -174,7 +174,7 @@ pub(crate) fn format_facts(stored: &StoredRun, ending: Option<&RunSummary>) -> S
         }
     };
     field("Service", &format!("{}/{}", facts.environment, facts.service));
-    field("Run", &format!("{} (failed)", facts.run));
+    field("FailedRunReport", &format!("{} (failed)", facts.run));
     field("Ended", &ending.map(RunSummary::format_end).unwrap_or_default());
     let memory = ending.and_then(RunSummary::format_memory).or_else(|| {
         let peak = facts.memory_peak?;

@@ -11,7 +11,7 @@ use crate::exit::{Exit, Failure};
 use crate::output;
 use crate::table;
 
-pub(crate) const INTENTS: &[&str] = &["AT", "ACTION", "SUBJECT", "RESOLUTION", "REASON"];
+pub(crate) const INTENT_COLUMNS: &[&str] = &["AT", "ACTION", "SUBJECT", "RESOLUTION", "REASON"];
 
 /// Reads all incidents, oldest first. Files that are not incidents are ignored.
 pub(crate) fn read_incidents(state: &StateDir) -> Result<Vec<Incident>, Failure> {
@@ -109,7 +109,7 @@ pub(crate) fn format_incident(incident: &Incident) -> String {
     let rows: Vec<_> = incident.open_intents.iter().map(row).collect();
     text.push('\n');
     text.push_str(&output::join_lines(table::format_fitted(
-        INTENTS,
+        INTENT_COLUMNS,
         &rows,
         output::terminal_width(),
     )));

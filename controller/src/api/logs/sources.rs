@@ -16,7 +16,7 @@ use futures::StreamExt as _;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use crate::api::breaker::engine_gate as breaker;
+use crate::api::breaker::engine_check as breaker;
 use crate::blocking_io;
 use crate::engine;
 use crate::engine::observer::EngineObserver;
@@ -56,11 +56,11 @@ impl LogEntry {
 const MIN_CUT_BYTES: usize = 60 * 1024;
 
 /// Name of a service and its container.
-pub(crate) type Source = (String, ContainerId);
+pub(crate) type LogSource = (String, ContainerId);
 
 /// Containers whose logs are read, and the secrets that are redacted in the lines.
 pub(crate) struct Sources {
-    pub(crate) all: Vec<Source>,
+    pub(crate) all: Vec<LogSource>,
     secrets: Secrets,
 }
 
@@ -112,7 +112,7 @@ pub(crate) async fn read_lines(
 ) -> Result<LogsResponse, Failure> {
     let state = StateDir::at(settings.state.clone());
     let docker = engine::connect_docker(settings)?;
-    let mut lookup = Lookup::Status;
+    let mut lookup = ContainerLookup::Status;
     'lookup: loop {
         let mut items = Vec::new();
         let sources = find_sources(&docker, &state, env, service, lookup).await?;
@@ -125,8 +125,8 @@ pub(crate) async fn read_lines(
                         let is_first = streams.insert(line.stderr);
                         items.push(LogEntry::new(name, sources.redact(line, is_first)));
                     }
-                    Err(ActionError::Gone) if lookup == Lookup::Status => {
-                        lookup = Lookup::Engine;
+                    Err(ActionError::Gone) if lookup == ContainerLookup::Status => {
+                        lookup = ContainerLookup::Engine;
                         continue 'lookup;
                     }
                     Err(error) => return Err(engine::engine_failure("cannot read logs", &error)),
@@ -137,9 +137,9 @@ pub(crate) async fn read_lines(
     }
 }
 
-/// Source of the ids of containers.
+/// Place where the ids of containers are looked up.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Lookup {
+pub(crate) enum ContainerLookup {
     /// The status file, else the engine.
     Status,
     /// The engine alone, after the container in the status file was replaced.
@@ -152,15 +152,15 @@ pub(crate) async fn find_sources(
     state: &StateDir,
     env: &str,
     service: Option<&str>,
-    lookup: Lookup,
+    lookup: ContainerLookup,
 ) -> Result<Sources, Failure> {
     let (there, of, only) = (state.clone(), env.to_owned(), service.map(str::to_owned));
     let mut sources = blocking_io::read(move || {
         breaker::check_engine_breaker(&there)?;
         Ok(Sources {
             all: match lookup {
-                Lookup::Status => sources_from_status(&there, &of, only.as_deref())?,
-                Lookup::Engine => Vec::new(),
+                ContainerLookup::Status => sources_from_status(&there, &of, only.as_deref())?,
+                ContainerLookup::Engine => Vec::new(),
             },
             secrets: read_secrets(&there, &of),
         })
@@ -178,7 +178,7 @@ pub(crate) async fn find_sources(
         {
             format!("list its services with `argus get {env}`")
         } else {
-            status::LIST.to_owned()
+            status::LIST_HINT.to_owned()
         };
         return Err(
             Failure::with_reason(Reason::NotFound, format!("`{of}` has no container"))
@@ -205,7 +205,7 @@ pub(crate) fn sources_from_status(
     state: &StateDir,
     env: &str,
     service: Option<&str>,
-) -> Result<Vec<Source>, Failure> {
+) -> Result<Vec<LogSource>, Failure> {
     let Some(status) = status::read_environment(state, env)? else {
         return Ok(Vec::new());
     };
@@ -221,7 +221,7 @@ pub(crate) fn sources_from_status(
 }
 
 /// Containers with matching labels on the engine.
-pub(crate) fn sources_from_labels(store: &Store, env: &str, service: Option<&str>) -> Vec<Source> {
+pub(crate) fn sources_from_labels(store: &Store, env: &str, service: Option<&str>) -> Vec<LogSource> {
     let source = |container: &std::sync::Arc<argus_core::observed::Container>| {
         let owner = container
             .owner()

@@ -67,7 +67,7 @@ pub(crate) async fn check_now(settings: &Settings, env: &EnvName) -> Result<Netw
         let message = format!("no environment `{env}`; {}", status::format_known(&names));
         return Err(Failure::with_reason(Reason::NotFound, message)
             .with_exit(Exit::Usage)
-            .with_hint(status::LIST));
+            .with_hint(status::LIST_HINT));
     };
     let mut observer = EngineObserver::open(collector.docker(), Some([env.clone()].into())).await?;
     observer.inspect().await?;

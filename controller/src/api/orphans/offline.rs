@@ -19,10 +19,9 @@ use argus_reconciler::identity;
 use argus_reconciler::lock::Lock;
 use argus_reconciler::reconciler::PersistedState;
 use argus_reconciler::state_dir::StateDir;
-use futures::stream::StreamExt as _;
 
 use crate::api::orphans::removal_results;
-use crate::api::preflight::facts::{Wanted, read_desired};
+use crate::api::preflight::facts::{DesiredResult, read_desired};
 use crate::blocking_io;
 use crate::engine;
 use crate::engine::observer;
@@ -101,7 +100,7 @@ pub(crate) async fn list_or_clean(
 
 /// Selects the steps on orphans. Ends when each orphan is decided, or at the deadline.
 struct Removal<'a> {
-    wanted: &'a Wanted,
+    wanted: &'a DesiredResult,
     deadline: Timestamp,
     seen: BTreeMap<(String, String), Orphan>,
 }
@@ -130,7 +129,7 @@ impl Removal<'_> {
 }
 
 /// Orphans of dead controllers. If the specs are readable, also leftovers of this controller.
-fn find_orphans(wanted: &Wanted, pass: &ReconcileResult, store: &Store) -> Vec<Orphan> {
+fn find_orphans(wanted: &DesiredResult, pass: &ReconcileResult, store: &Store) -> Vec<Orphan> {
     let of = |(env, plan): (&EnvName, &Arc<Plan>)| match wanted {
         Ok(wanted) if !wanted.contains_key(env) => remaining_objects(env, plan, store),
         // Without readable specs, the environment may still be declared.

@@ -34,12 +34,12 @@ pub(crate) struct EnvironmentPlan {
     /// True if there is nothing to do.
     pub(crate) settled: bool,
     /// Steps until the environment is settled, in order.
-    pub(crate) steps: Vec<Step>,
+    pub(crate) steps: Vec<PlannedStep>,
     /// Number of omitted steps, if the list is truncated.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) more_steps: Option<usize>,
     /// Resources that cannot proceed now, with the reason.
-    pub(crate) waits: Vec<Wait>,
+    pub(crate) waits: Vec<PlannedWait>,
     /// Number of omitted waits, if the list is truncated.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) more_waits: Option<usize>,
@@ -48,7 +48,7 @@ pub(crate) struct EnvironmentPlan {
 /// A planned action.
 #[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-pub(crate) struct Step {
+pub(crate) struct PlannedStep {
     /// Subject: its `kind`, and its name or id.
     #[schemars(with = "serde_json::Map<String, Value>")]
     pub(crate) subject: Value,
@@ -69,7 +69,7 @@ pub(crate) struct Step {
 /// A resource that cannot proceed.
 #[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-pub(crate) struct Wait {
+pub(crate) struct PlannedWait {
     /// Subject: its `kind`, and its name or id.
     #[schemars(with = "serde_json::Map<String, Value>")]
     pub(crate) subject: Value,
@@ -125,7 +125,7 @@ fn convert_forecast(environment: String, forecast: &Forecast) -> EnvironmentPlan
         let mut now = plan.steps.iter();
         now.any(|now| now.subject == it.subject && now.cause == it.cause)
     };
-    let step = |it: &action::Step| Step {
+    let step = |it: &action::Step| PlannedStep {
         subject: subject(&it.subject),
         text: name(&it.subject),
         verb: it.action.verb(),
@@ -136,7 +136,7 @@ fn convert_forecast(environment: String, forecast: &Forecast) -> EnvironmentPlan
     let wait = |wait: &wait::Wait| {
         let mut on = describe_wait(&wait.on);
         on.message = secrets.redacted(&on.message);
-        Wait {
+        PlannedWait {
             subject: subject(&wait.subject),
             text: name(&wait.subject),
             waiting_on: on,

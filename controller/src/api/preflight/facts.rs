@@ -45,7 +45,7 @@ pub(crate) struct FactCollector {
 }
 
 /// Desired state of the specs folder, or the reason why it is unknown.
-pub(crate) type Wanted = Result<DesiredState, String>;
+pub(crate) type DesiredResult = Result<DesiredState, String>;
 
 impl FactCollector {
     pub(crate) fn new(settings: &Settings) -> Result<Self, Failure> {
@@ -98,7 +98,7 @@ impl FactCollector {
     }
 
     /// Desired state of a controller with these settings.
-    pub(crate) async fn read_desired(&self) -> Wanted {
+    pub(crate) async fn read_desired(&self) -> DesiredResult {
         read_desired(&self.settings, &self.state, &self.identity).await
     }
 
@@ -123,7 +123,7 @@ impl FactCollector {
         }
     }
 
-    async fn list_ports(&self, wanted: &Wanted) -> Fact<Vec<PortFact>> {
+    async fn list_ports(&self, wanted: &DesiredResult) -> Fact<Vec<PortFact>> {
         let wanted = match wanted {
             Ok(wanted) => wanted,
             Err(reason) => return Fact::NotApplicable(reason.clone()),
@@ -150,7 +150,7 @@ impl FactCollector {
         )
     }
 
-    async fn list_images(&self, wanted: &Wanted) -> Fact<Vec<ImageFact>> {
+    async fn list_images(&self, wanted: &DesiredResult) -> Fact<Vec<ImageFact>> {
         use futures::StreamExt as _;
         let wanted = match wanted {
             Ok(wanted) => wanted,
@@ -187,7 +187,7 @@ impl FactCollector {
 }
 
 /// Desired state of a controller with this state directory and identity.
-pub(crate) async fn read_desired(settings: &Settings, state: &StateDir, identity: &str) -> Wanted {
+pub(crate) async fn read_desired(settings: &Settings, state: &StateDir, identity: &str) -> DesiredResult {
     let (own, identity, there) = (settings.clone(), identity.to_owned(), state.clone());
     let read = blocking_io::read(move || {
         let persisted: PersistedState = read_or_default(&there.state_json());

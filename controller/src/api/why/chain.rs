@@ -152,7 +152,7 @@ pub(super) fn create_environment_chain(status: &EnvironmentStatus, chains: &[Cha
     })
 }
 
-/// Sets the cause of each link to the statement of the next one. Two failures in a row do not explain each other.
+/// Sets the cause of each link to the statement of the next one. A failure is never the cause of the failure before it in the chain.
 fn fill_causes(mut chain: Chain) -> Chain {
     let next = |pair: &[ChainLink]| {
         let apart = pair[0].kind == Kind::Failure && pair[1].kind == Kind::Failure;

@@ -18,7 +18,7 @@ use crate::run_summary::RunSummary;
 pub(crate) const MAX_EARLIER_RUNS: usize = 5;
 
 /// Prefix of the first line of a link, and of its further lines.
-pub(crate) const LEADS: [&str; 9] = ["<-", " |", " |", " |", " |", " |", " |", " |", " |"];
+pub(crate) const LINE_PREFIXES: [&str; 9] = ["<-", " |", " |", " |", " |", " |", " |", " |", " |"];
 
 /// Chains of causes for programs.
 #[derive(Debug, Serialize, JsonSchema)]
@@ -162,7 +162,7 @@ pub(crate) fn write_chain(text: &mut String, env: &str, chain: &Chain, explained
             let _ = writeln!(text, "{}", link.what);
             continue;
         }
-        for (line, lead) in format_link(link).lines().zip(LEADS) {
+        for (line, lead) in format_link(link).lines().zip(LINE_PREFIXES) {
             let _ = writeln!(text, "  {lead} {line}");
         }
         let (first, rest) = link.before.split_at(link.before.len().min(MAX_EARLIER_RUNS));

@@ -16,7 +16,6 @@ use argus_reconciler::reconciler::PersistedState;
 use argus_reconciler::specs::PersistedSpecs;
 use argus_reconciler::state_dir::StateDir;
 use argus_reconciler::{identity, persisted};
-use futures::stream::StreamExt as _;
 use serde_json::json;
 
 use crate::engine;

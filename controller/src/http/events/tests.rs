@@ -7,14 +7,14 @@ use crate::error_fixtures::{assert_complete, full_of_errors};
 use crate::metrics::HttpMetrics;
 
 /// Creates a client of a controller with the statuses in `statuses`.
-fn client(statuses: &watch::Sender<Arc<Statuses>>, kind: &str) -> Client {
+fn client(statuses: &watch::Sender<Arc<Statuses>>, kind: &str) -> EventSubscriber {
     let dir = tempfile::tempdir().unwrap();
     let feed = Feed::from_files(dir.path().join("journal.jsonl"));
     let query = EventsQuery {
         kind: Some(kind.to_owned()),
         ..EventsQuery::default()
     };
-    Client {
+    EventSubscriber {
         filter: parse_filter(&query).unwrap(),
         newest: watch::Sender::new(0).subscribe(),
         feed,
@@ -39,7 +39,7 @@ async fn first_events(
     data.map(|data| serde_json::from_str(data).unwrap()).collect()
 }
 
-fn record_to_json(status: EnvironmentStatus) -> Arc<Statuses> {
+fn record_for_caller(status: EnvironmentStatus) -> Arc<Statuses> {
     let mut statuses = Statuses::default();
     statuses.environments.insert(status.environment.clone(), status);
     Arc::new(statuses)
@@ -47,7 +47,7 @@ fn record_to_json(status: EnvironmentStatus) -> Arc<Statuses> {
 
 #[tokio::test]
 async fn new_listener_receives_every_current_error() {
-    let sender = watch::Sender::new(record_to_json(full_of_errors()));
+    let sender = watch::Sender::new(record_for_caller(full_of_errors()));
     let value = first_events(event_stream(client(&sender, "problem")), Code::ALL.len()).await;
     for (code, value) in Code::ALL.iter().zip(&value) {
         assert_complete(*code, value);
@@ -61,7 +61,7 @@ async fn rephrased_error_is_not_sent_again() {
         let mut status = all.clone();
         status.errors = vec![all.errors[index].clone()];
         message.clone_into(&mut status.errors[0].message);
-        record_to_json(status)
+        record_for_caller(status)
     };
     let sender = watch::Sender::new(one(0, "first"));
     let mut client = client(&sender, "problem");

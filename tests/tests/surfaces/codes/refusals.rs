@@ -24,7 +24,7 @@ enum By {
 
 fn cases() -> Vec<(By, &'static str)> {
     let get = |path| By::Http("GET", path, String::new());
-    let action = |body: &str| By::Http("POST", "/api/v1/actions", body.to_owned());
+    let action = |body: &str| By::Http("POST", "/api/v1/commands", body.to_owned());
     let long = format!(r#"{{"verb":"retry","environment":"{}"}}"#, "x".repeat(100_000));
     let no_one = || json!({ "environment": "missing" });
     vec![
@@ -51,10 +51,10 @@ fn cases() -> Vec<(By, &'static str)> {
             By::Http("DELETE", "/api/v1/controller", String::new()),
             "methodNotAllowed",
         ),
-        (By::Http("POST", "/api/v1/actions", long), "tooLarge"),
-        (By::Tcp("POST", "/api/v1/actions", ""), "unauthorized"),
+        (By::Http("POST", "/api/v1/commands", long), "tooLarge"),
+        (By::Tcp("POST", "/api/v1/commands", ""), "unauthorized"),
         (
-            By::Tcp("POST", "/api/v1/actions", "Authorization: Bearer x\r\n"),
+            By::Tcp("POST", "/api/v1/commands", "Authorization: Bearer x\r\n"),
             "unauthorized",
         ),
         (

@@ -123,7 +123,11 @@ fn event_names_are_the_documented_ones() {
             now["breaker"]["state"] == "open"
         });
     proxy.heal();
-    let reset = fixture.send("POST", "/api/v1/actions/resetBreaker", r#"{"environment":"cut"}"#);
+    let reset = fixture.send(
+        "POST",
+        "/api/v1/commands/resetBreaker",
+        r#"{"environment":"cut"}"#,
+    );
     assert_eq!(reset.status, 202, "{reset:?}");
     // Requested over HTTP, in both ways, and over MCP.
     assert_eq!(fixture.send("GET", "/api/v1/preflight?skip=disk", "").status, 200);

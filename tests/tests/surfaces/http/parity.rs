@@ -192,26 +192,26 @@ fn output() -> Vec<Thing> {
     let case = |verb: &str| json!({ "environment": "same", "case": "one", "action": verb });
     vec![
         thing("retry same")
-            .post("/api/v1/actions/retry", env.clone())
+            .post("/api/v1/commands/retry", env.clone())
             .mcp("argus_retry", env.clone()),
         thing("hold same --for 1h")
             .post(
-                "/api/v1/actions/hold",
+                "/api/v1/commands/hold",
                 json!({ "environment": "same", "forSeconds": 3600 }),
             )
             .mcp("argus_hold", json!({ "environment": "same", "forSeconds": 3600 })),
         thing("resume same")
-            .post("/api/v1/actions/resume", env.clone())
+            .post("/api/v1/commands/resume", env.clone())
             .mcp("argus_resume", env.clone()),
         thing("breaker reset same")
-            .post("/api/v1/actions/resetBreaker", env.clone())
+            .post("/api/v1/commands/resetBreaker", env.clone())
             .mcp("argus_reset_circuit", env.clone()),
         thing("breaker reset")
-            .post("/api/v1/actions/resetBreaker", json!({}))
+            .post("/api/v1/commands/resetBreaker", json!({}))
             .mcp("argus_reset_circuit", json!({})),
         thing("test begin same --case two --holder agent-1 --purpose debugging")
             .post(
-                "/api/v1/actions/beginTest",
+                "/api/v1/commands/beginTest",
                 json!({ "environment": "same", "case": "two", "holder": "agent-1", "purpose": "debugging" }),
             )
             .mcp(
@@ -222,17 +222,17 @@ fn output() -> Vec<Thing> {
             .get("/api/v1/environments/same")
             .mcp("argus_status", json!({ "environment": "same", "detail": "full" })),
         thing("test end same --case two").post(
-            "/api/v1/actions/endTest",
+            "/api/v1/commands/endTest",
             json!({ "environment": "same", "case": "two" }),
         ),
         thing("test begin same --case one")
             .post(
-                "/api/v1/actions/beginTest",
+                "/api/v1/commands/beginTest",
                 json!({ "environment": "same", "case": "one" }),
             )
             .mcp("argus_test", case("begin")),
         thing("test end same --case one").post(
-            "/api/v1/actions/endTest",
+            "/api/v1/commands/endTest",
             json!({ "environment": "same", "case": "one" }),
         ),
         thing("wait same --for gone --timeout 1s")
@@ -242,13 +242,13 @@ fn output() -> Vec<Thing> {
                 json!({ "environment": "same", "for": "gone", "timeoutSeconds": 1 }),
             ),
         thing("cancel same")
-            .post("/api/v1/actions/cancel", env.clone())
+            .post("/api/v1/commands/cancel", env.clone())
             .mcp("argus_cancel", env.clone()),
         thing("resume same")
-            .post("/api/v1/actions/resume", env.clone())
+            .post("/api/v1/commands/resume", env.clone())
             .mcp("argus_resume", env.clone()),
         thing("resume")
-            .post("/api/v1/actions/resumeController", json!({}))
+            .post("/api/v1/commands/resumeController", json!({}))
             .mcp("argus_resume", json!({})),
         thing("orphans --clean").mcp("argus_orphans", json!({ "clean": true })),
         thing("mock requests same web")
@@ -258,7 +258,7 @@ fn output() -> Vec<Thing> {
                 json!({ "environment": "same", "mock": "web" }),
             ),
         thing("rollback same")
-            .post("/api/v1/actions/rollback", env.clone())
+            .post("/api/v1/commands/rollback", env.clone())
             .mcp("argus_rollback", env),
     ]
 }
@@ -269,15 +269,15 @@ fn missing() -> Vec<Thing> {
     vec![
         thing("fork missing copy")
             .post(
-                "/api/v1/actions/fork",
+                "/api/v1/commands/fork",
                 json!({ "environment": "missing", "to": "copy" }),
             )
             .mcp("argus_fork", json!({ "environment": "missing", "to": "copy" })),
         thing("down missing")
-            .post("/api/v1/actions/down", no_one.clone())
+            .post("/api/v1/commands/down", no_one.clone())
             .mcp("argus_down", no_one.clone()),
         thing("cancel missing")
-            .post("/api/v1/actions/cancel", no_one.clone())
+            .post("/api/v1/commands/cancel", no_one.clone())
             .mcp("argus_cancel", no_one.clone()),
         thing("get missing")
             .get("/api/v1/environments/missing")
@@ -307,7 +307,7 @@ fn missing() -> Vec<Thing> {
             .get("/api/v1/incidents/nothing")
             .mcp("argus_incidents", json!({ "id": "nothing" })),
         thing("retry missing")
-            .post("/api/v1/actions/retry", no_one.clone())
+            .post("/api/v1/commands/retry", no_one.clone())
             .mcp("argus_retry", no_one),
     ]
 }
@@ -417,7 +417,7 @@ fn copies_are_made_and_removed_alike(fixture: &HttpFixture<'_>) {
         (&json!("fork"), &json!("forked")),
         "{cli:#}"
     );
-    let http = by_http(fixture, &("POST", "/api/v1/actions/fork", to("same-http")));
+    let http = by_http(fixture, &("POST", "/api/v1/commands/fork", to("same-http")));
     let mcp = by_mcp(fixture, &("argus_fork", to("same-mcp")));
     assert_eq!(
         [plain("same-http", http), plain("same-mcp", mcp)],
@@ -425,12 +425,12 @@ fn copies_are_made_and_removed_alike(fixture: &HttpFixture<'_>) {
     );
 
     let of = |name: &str| json!({ "environment": name });
-    let http = by_http(fixture, &("POST", "/api/v1/actions/down", of("same-http")));
+    let http = by_http(fixture, &("POST", "/api/v1/commands/down", of("same-http")));
     let mcp = by_mcp(fixture, &("argus_down", of("same-mcp")));
     assert_eq!(plain("same-http", http), plain("same-mcp", mcp));
     // The command waits for completion, so its output describes the result.
     assert_eq!(by_cli(fixture, "down same-cli"), json!({ "gone": ["same-cli"] }));
-    let cleaned = by_http(fixture, &("POST", "/api/v1/actions/cleanOrphans", json!({})));
+    let cleaned = by_http(fixture, &("POST", "/api/v1/commands/cleanOrphans", json!({})));
     assert_eq!(cleaned, json!({ "verb": "cleanOrphans", "kind": "done" }));
 }
 

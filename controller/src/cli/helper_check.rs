@@ -9,7 +9,7 @@ use crate::output;
 mod links;
 
 #[derive(Debug, Args)]
-pub(crate) struct Probe {
+pub(crate) struct HelperCheck {
     #[command(subcommand)]
     command: ProbeCommand,
 }
@@ -30,7 +30,7 @@ enum ProbeCommand {
     },
 }
 
-impl Probe {
+impl HelperCheck {
     pub(crate) fn execute(self) -> Result<Exit, Failure> {
         match self.command {
             ProbeCommand::Disk { path } => {

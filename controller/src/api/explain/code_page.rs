@@ -13,10 +13,10 @@ pub(crate) fn explain_all() -> Value {
     Code::ALL.iter().map(|code| code_to_json(*code)).collect()
 }
 
-/// Meaning of an error code.
+/// CodePage of an error code.
 #[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-pub(crate) struct Meaning {
+pub(crate) struct CodePage {
     pub(crate) code: Code,
     category: Category,
     severity: Severity,
@@ -38,9 +38,9 @@ pub(crate) const ENV: &str = "ENV";
 pub(crate) const SERVICE: &str = "SERVICE";
 
 /// Returns the meaning of a code.
-pub(crate) fn explain_code(code: Code) -> Meaning {
+pub(crate) fn explain_code(code: Code) -> CodePage {
     let about = code.explanation();
-    Meaning {
+    CodePage {
         code,
         category: about.category,
         severity: about.severity,
@@ -59,12 +59,12 @@ pub(crate) fn list_remedies(actions: &[ActionId]) -> Vec<Remedy> {
     actions.iter().map(of).collect()
 }
 
-/// Meaning of a code as JSON.
+/// CodePage of a code as JSON.
 pub(crate) fn code_to_json(code: Code) -> Value {
     json!(explain_code(code))
 }
 
-/// Meaning of a code as text.
+/// CodePage of a code as text.
 pub(crate) fn format_page(code: Code) -> String {
     let meaning = explain_code(code);
     let word = |value: Value| value.as_str().unwrap_or_default().to_owned();

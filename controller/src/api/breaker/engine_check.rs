@@ -1,4 +1,4 @@
-//! Gate in front of commands that need the engine.
+//! Check of the engine's breaker before operations that need the engine.
 
 use argus_crds::error::{Code, StructuredError};
 use argus_crds::status::BreakerState;

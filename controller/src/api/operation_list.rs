@@ -13,7 +13,7 @@ use super::operation::{Effect, Operation, Route, Tool};
 use super::summary::{Summary, ToolOutput};
 use super::{
     apply, breaker, commands, doctor, environments, events, evidence, explain, incidents, logs,
-    mock_requests, network, orphans, plan, preflight, prune, status, test, validate, wait, why,
+    mock_requests, network, orphans, plan, preflight, prune, status, sync, test, validate, wait, why,
 };
 use crate::exit::Failure;
 
@@ -30,7 +30,7 @@ pub(crate) struct OperationEntry {
     /// Schema of the output.
     pub(crate) output: fn(&mut SchemaGenerator) -> Schema,
     /// Runs the operation, and returns the output as JSON text.
-    pub(crate) run: fn(Object, Context) -> Work<Vec<u8>>,
+    pub(crate) run: fn(Object, Context) -> CallFuture<Vec<u8>>,
     /// Permits of concurrent calls over HTTP, per route.
     pub(crate) permits: Vec<Semaphore>,
     /// The tool for agents.
@@ -48,11 +48,11 @@ pub(crate) struct ToolEntry {
     /// Schema of a [`ToolOutput`].
     pub(crate) schema: fn() -> Object,
     /// Runs the operation, and returns the summary of its output.
-    pub(crate) run: fn(Object, Context) -> Work<Summary<Value>>,
+    pub(crate) run: fn(Object, Context) -> CallFuture<Summary<Value>>,
 }
 
 /// A running call.
-pub(crate) type Work<T> = Pin<Box<dyn Future<Output = Result<T, CallError>> + Send>>;
+pub(crate) type CallFuture<T> = Pin<Box<dyn Future<Output = Result<T, CallError>> + Send>>;
 
 /// Error of a call.
 #[derive(Debug)]
@@ -73,49 +73,51 @@ impl From<Failure> for CallError {
 pub(crate) fn all() -> &'static [OperationEntry] {
     static ALL: LazyLock<Vec<OperationEntry>> = LazyLock::new(|| {
         vec![
-            tool::<status::Status>(),
-            tool::<wait::Wait>(),
-            tool::<apply::Apply>(),
-            tool::<validate::Validate>(),
-            tool::<why::Why>(),
-            tool::<evidence::Evidence>(),
-            tool::<logs::Logs>(),
-            tool::<events::Events>(),
-            tool::<plan::Plan>(),
-            tool::<network::Network>(),
-            tool::<mock_requests::MockRequests>(),
-            tool::<incidents::Incidents>(),
-            tool::<explain::Explain>(),
-            tool::<preflight::Preflight>(),
-            tool::<commands::Retry>(),
-            tool::<breaker::ResetBreaker>(),
-            tool::<orphans::Orphans>(),
-            tool::<test::Test>(),
-            tool::<commands::Hold>(),
-            tool::<commands::Resume>(),
-            tool::<commands::Cancel>(),
-            tool::<commands::Rollback>(),
-            tool::<commands::Fork>(),
-            tool::<commands::Down>(),
-            operation::<environments::Controller>(),
-            operation::<environments::Environments>(),
-            operation::<environments::Environment>(),
-            operation::<environments::Service>(),
-            operation::<breaker::Breakers>(),
-            operation::<doctor::Doctor>(),
-            operation::<prune::Prune>(),
+            entry_with_tool::<status::Status>(),
+            entry_with_tool::<wait::Wait>(),
+            entry_with_tool::<apply::Apply>(),
+            entry_with_tool::<validate::Validate>(),
+            entry_with_tool::<why::Why>(),
+            entry_with_tool::<evidence::Evidence>(),
+            entry_with_tool::<logs::Logs>(),
+            entry_with_tool::<events::Events>(),
+            entry_with_tool::<plan::Plan>(),
+            entry_with_tool::<network::Network>(),
+            entry_with_tool::<mock_requests::MockRequests>(),
+            entry_with_tool::<incidents::Incidents>(),
+            entry_with_tool::<explain::Explain>(),
+            entry_with_tool::<preflight::Preflight>(),
+            entry_with_tool::<commands::Retry>(),
+            entry_with_tool::<breaker::ResetBreaker>(),
+            entry_with_tool::<orphans::Orphans>(),
+            entry_with_tool::<test::Test>(),
+            entry_with_tool::<commands::Hold>(),
+            entry_with_tool::<commands::Resume>(),
+            entry_with_tool::<commands::Cancel>(),
+            entry_with_tool::<commands::Rollback>(),
+            entry_with_tool::<commands::Fork>(),
+            entry_with_tool::<commands::Down>(),
+            entry::<environments::GetController>(),
+            entry::<environments::Environments>(),
+            entry::<environments::GetEnvironment>(),
+            entry::<environments::GetService>(),
+            entry::<breaker::Breakers>(),
+            entry::<sync::Sync>(),
+            entry::<orphans::CleanOrphans>(),
+            entry::<doctor::Doctor>(),
+            entry::<prune::Prune>(),
         ]
     });
     &ALL
 }
 
-/// True if reading this path needs the token.
-pub(crate) fn is_private(path: &str) -> bool {
+/// True if this is the path of an operation with private output.
+pub(crate) fn is_private_operation(path: &str) -> bool {
     let mut private = all().iter().filter(|entry| entry.is_private);
     private.any(|entry| entry.routes.iter().any(|route| route.matches(path)))
 }
 
-fn operation<T: Operation>() -> OperationEntry {
+fn entry<T: Operation>() -> OperationEntry {
     OperationEntry {
         arguments: arguments::schema_of::<T>(),
         effect: T::EFFECT,
@@ -140,7 +142,7 @@ fn permits(route: &Route) -> Semaphore {
     Semaphore::new(if route.is_serial { 1 } else { limit })
 }
 
-fn tool<T: Tool>() -> OperationEntry {
+fn entry_with_tool<T: Tool>() -> OperationEntry {
     let tool = ToolEntry {
         name: T::NAME,
         title: T::TITLE,
@@ -159,10 +161,32 @@ fn tool<T: Tool>() -> OperationEntry {
     };
     OperationEntry {
         tool: Some(tool),
-        ..operation::<T>()
+        ..entry::<T>()
     }
 }
 
 fn parse<T: Operation>(arguments: Object) -> Result<T, CallError> {
     serde_json::from_value(Value::Object(arguments)).map_err(|error| CallError::Arguments(error.to_string()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn routes_name_existing_arguments() {
+        for entry in all() {
+            let properties = entry.arguments.get("properties").and_then(Value::as_object);
+            let is_argument = |name: &str| properties.is_some_and(|known| known.contains_key(name));
+            for route in entry.routes {
+                let fixed = route.fixed.iter().map(|(name, _)| *name);
+                let named = fixed
+                    .chain(route.omitted.iter().copied())
+                    .chain(route.required.iter().copied());
+                for name in named.chain(route.variables()) {
+                    assert!(is_argument(name), "{}: {name}", route.path);
+                }
+            }
+        }
+    }
 }

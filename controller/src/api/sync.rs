@@ -1,0 +1,27 @@
+//! Scan of the specs folder on request.
+
+use argus_reconciler::Command;
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+use super::{Context, Effect, Operation, Route};
+use crate::command_reply::CommandReply;
+use crate::exit::Failure;
+
+/// Reads all spec files again.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Sync {}
+
+impl Operation for Sync {
+    const EFFECT: Effect = Effect::Additive;
+    const ROUTES: &'static [Route] = &[Route::command(
+        "/api/v1/commands/sync",
+        "scans the specs folder, and responds when the status files show its content",
+    )];
+    type Output = CommandReply;
+
+    async fn run(&self, context: &Context) -> Result<CommandReply, Failure> {
+        context.client.send_if_running(Command::Sync).await
+    }
+}
