@@ -48,6 +48,7 @@ pub mod snapshot;
 pub mod specs;
 pub mod state_dir;
 pub mod state_file;
+mod state_modes;
 pub mod status_writer;
 pub mod supervise;
 

@@ -37,7 +37,7 @@ use crate::state_dir::{StateDir, StateError, write_private};
 use crate::status_writer::StatusView;
 use crate::supervise::watchdog::RECONCILE_LOOP;
 use crate::supervise::{Importance, Supervisor, TaskDied};
-use crate::{identity, informer, lease, lock, state_file, status_writer};
+use crate::{identity, informer, lease, lock, state_modes, status_writer};
 
 mod startup;
 mod tasks;
@@ -130,7 +130,7 @@ impl Controller {
             run: run.clone(),
         };
         let lock = Lock::acquire(&state.lock(), &holder)?;
-        state_file::correct_modes(&state);
+        state_modes::correct_modes(&state);
         let loaded = LoadedState::read(
             &state,
             &options.specs,
