@@ -1,7 +1,7 @@
 //! MCP server: tools and resources of a controller for agents, over stdio and at `/mcp`.
 //!
 //! [`tool`] converts the operations of [`crate::api`] to tools and runs a call. [`resources`] lists and reads the resources,
-//! [`reply`] builds the result of a call, and [`http`] serves `/mcp`.
+//! [`reply`] builds the result of a call, [`http`] serves `/mcp`, and [`stdio`] starts a connection on stdin.
 
 use std::sync::OnceLock;
 
@@ -13,6 +13,7 @@ use rmcp::model::{
     ReadResourceResponse, ServerCapabilities, ServerConfig, Tool as ToolDescription,
 };
 use rmcp::service::{RequestContext, RoleServer, ServiceExt as _};
+use tokio::io::AsyncReadExt as _;
 
 use crate::client::ControllerClient;
 use crate::exit::Failure;
@@ -20,6 +21,7 @@ use crate::exit::Failure;
 mod http;
 mod reply;
 mod resources;
+mod stdio;
 mod tool;
 
 pub(crate) use http::serve;
@@ -48,7 +50,17 @@ impl Server {
 
 /// Serves on stdin and stdout until stdin ends.
 pub(crate) async fn serve_stdio(client: ControllerClient) -> Result<(), Failure> {
-    let served = Server::new(client).serve(rmcp::transport::stdio()).await;
+    let failed = |error| Failure::operation_failed("cannot serve", &error);
+    let (input, mut output) = rmcp::transport::stdio();
+    let mut input = tokio::io::BufReader::new(input);
+    let Some(first) = stdio::first_message(&mut input, &mut output)
+        .await
+        .map_err(failed)?
+    else {
+        return Ok(());
+    };
+    let input = std::io::Cursor::new(first).chain(input);
+    let served = Server::new(client).serve((input, output)).await;
     match served {
         Ok(running) => running
             .waiting()

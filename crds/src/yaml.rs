@@ -88,6 +88,16 @@ pub fn read(file_name: &str, bytes: &[u8]) -> ParsedSpec {
             };
         }
     };
+    if !check::is_spec(&root.node) {
+        let diagnostic = Diagnostic::error("", "the file has no key of a spec file")
+            .hint("begin with `project:`, or rename the file if it is not for Argus");
+        return ParsedSpec {
+            spec: None,
+            rest: None,
+            diagnostics: vec![diagnostic],
+            source: SourceMap::new(file_name, None),
+        };
+    }
     let mut collector = Collector::default();
     check::tags(&root.ignored_tags, &mut collector);
     for broken in root.broken {

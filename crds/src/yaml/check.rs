@@ -64,14 +64,30 @@ pub(super) fn tags(tags: &[(String, Location)], collector: &mut Collector) {
 
 /// Adds a diagnostic for each difference between a file and the schema of [`E2eSpec`].
 pub(super) fn against_schema(root: &Node, collector: &mut Collector) {
-    static SCHEMA: OnceLock<Value> = OnceLock::new();
-    let schema = SCHEMA.get_or_init(|| schemars::schema_for!(E2eSpec).to_value());
+    let schema = schema();
     let mut check = Check {
         root: schema,
         collector,
         parents: Vec::new(),
     };
     check.value(schema, root, "", root.location);
+}
+
+fn schema() -> &'static Value {
+    static SCHEMA: OnceLock<Value> = OnceLock::new();
+    SCHEMA.get_or_init(|| schemars::schema_for!(E2eSpec).to_value())
+}
+
+/// Returns true if a map has a key of a spec file, or a similar one. Diagnostics quote no text of another file, because its
+/// author may not know that Argus reads it.
+pub(super) fn is_spec(root: &Node) -> bool {
+    let Kind::Map(entries) = &root.kind else {
+        // A diagnostic reports the kind of the node only.
+        return true;
+    };
+    let known = schema().get("properties").and_then(Value::as_object);
+    let is_known = |entry: &Entry| known.is_some_and(|known| unknown::is_similar(&entry.key, known));
+    entries.is_empty() || entries.iter().any(is_known)
 }
 
 struct Check<'a> {
@@ -259,7 +275,7 @@ impl<'a> Check<'a> {
             ),
             Kind::List(_) => ("a list".to_owned(), None),
             Kind::Scalar { .. } if node.is_null() => ("empty".to_owned(), None),
-            Kind::Scalar { text, .. } => (format!("`{}`", shown(text)), replacement(&wanted, text)),
+            Kind::Scalar { text, .. } => ("a single value".to_owned(), replacement(&wanted, text)),
         };
         let message = format!("{subject} must be {wanted_words}, not {found}");
         let diagnostic = Diagnostic {
@@ -283,7 +299,7 @@ impl<'a> Check<'a> {
 /// Suggests a replacement for a single value in place of a list or a map.
 fn replacement(wanted: &[&str], text: &str) -> Option<String> {
     if wanted == ["a list"] {
-        Some(format!("write the list `[\"{}\"]`", shown(text)))
+        Some("write it as a list, such as `[\"value\"]`".to_owned())
     } else if wanted == ["a map"]
         && text
             .split_once(':')

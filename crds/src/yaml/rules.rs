@@ -12,7 +12,7 @@ pub(super) fn check(root: &Node, collector: &mut Collector) {
         && let Some(text) = text(&version.value)
         && text.split('.').next() != Some("1")
     {
-        let message = format!("version `{}` is not supported, only `1`", shown(text));
+        let message = "`version` is not supported, only `1`";
         collector.add(
             Diagnostic::warning("version", message)
                 .hint("write `version: \"1\"`")

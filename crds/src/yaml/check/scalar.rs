@@ -5,7 +5,7 @@ use serde_json::Value;
 use super::{Check, name, unknown};
 use crate::diagnostic::{Diagnostic, Location};
 use crate::quantity::{ByteSize, CpuCount, HumanDuration};
-use crate::yaml::tree::{is_null, shown};
+use crate::yaml::tree::is_null;
 
 impl Check<'_> {
     /// Adds a diagnostic if a scalar does not match its schema. `value` is its text, and true if it has no quotes.
@@ -22,14 +22,8 @@ impl Check<'_> {
             hint,
             ..Diagnostic::error(path, message).at(location)
         };
-        let (name, quoted) = (
-            name(path),
-            if plain {
-                shown(text)
-            } else {
-                format!("\"{}\"", shown(text))
-            },
-        );
+        // A value can be a secret in the wrong place, so messages contain only keys.
+        let name = name(path);
         if plain && is_null(text) {
             let diagnostic = if types.contains(&"null") {
                 Diagnostic::warning(path, format!("`{name}` has no value and becomes an empty string"))
@@ -42,7 +36,7 @@ impl Check<'_> {
         if let Some(words) = schema.get("enum").and_then(Value::as_array) {
             let words: Vec<&str> = words.iter().filter_map(Value::as_str).collect();
             if !words.contains(&text) {
-                let message = format!("`{quoted}` is not a valid value of `{name}`");
+                let message = format!("`{name}` has an unknown value");
                 self.collector
                     .add(rejection(message, Some(unknown::choice(text, &words))));
             }
@@ -53,10 +47,9 @@ impl Check<'_> {
             .and_then(Value::as_str)
             .and_then(|kind| quantity(kind, text))
         {
-            return self.collector.add(rejection(
-                format!("`{name}` {why}: `{quoted}`"),
-                Some(hint.to_owned()),
-            ));
+            return self
+                .collector
+                .add(rejection(format!("`{name}` {why}"), Some(hint.to_owned())));
         }
         if types.contains(&"string") {
             if schema
@@ -88,17 +81,13 @@ impl Check<'_> {
                 let hint = unquote
                     .filter(|_| ["true", "false"].contains(&text))
                     .or_else(|| unknown::truth(text));
-                self.collector.add(rejection(
-                    format!("`{name}` must be `true` or `false`, not `{quoted}`"),
-                    hint,
-                ));
+                self.collector
+                    .add(rejection(format!("`{name}` must be `true` or `false`"), hint));
             }
         } else if let Some(message) = number(schema, types, text, plain) {
             let hint = unquote.filter(|_| number(schema, types, text, true).is_none());
-            self.collector.add(rejection(
-                format!("`{name}` must be {message}, not `{quoted}`"),
-                hint,
-            ));
+            self.collector
+                .add(rejection(format!("`{name}` must be {message}"), hint));
         }
     }
 }

@@ -41,6 +41,11 @@ pub(super) fn key(check: &Check<'_>, known: &Map<String, Value>, key: &str) -> O
     Some(format!("use one of {}", names.join(", ")))
 }
 
+/// Returns true for a known key, and for a word that is probably meant to be one.
+pub(super) fn is_similar(key: &str, known: &Map<String, Value>) -> bool {
+    known.contains_key(key) || nearest(key, known.keys().map(String::as_str)).is_some()
+}
+
 /// Returns the only known key that contains this one.
 fn part_of<'n>(key: &str, known: &'n Map<String, Value>) -> Option<&'n str> {
     let part = plain(key);
