@@ -64,6 +64,13 @@ pub trait Backend: Send + Sync + 'static {
         command: &[String],
     ) -> impl Future<Output = Result<ExecResult, ActionError>> + Send;
 
+    /// Inspects a container once. True if it runs, and its run began at `started_at`, if that time is known.
+    fn is_running(
+        &self,
+        id: &ContainerId,
+        started_at: Option<Timestamp>,
+    ) -> impl Future<Output = Result<bool, ActionError>> + Send;
+
     /// Checks in parallel, from the network namespace of a running container, which targets it reaches.
     ///
     /// Returns one result per target, in the order of `targets`. The check needs no program in the container's image

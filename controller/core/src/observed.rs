@@ -281,6 +281,15 @@ pub struct Network {
     pub created_at: Timestamp,
 }
 
+impl Container {
+    /// Returns whether the container runs, and its run began at `started_at`, if that time is known.
+    pub fn is_run(&self, started_at: Option<Timestamp>) -> bool {
+        let info = self.inspect.as_ref();
+        let is_same = |info: &InspectInfo| started_at.is_none() || info.started_at == started_at;
+        self.state == ContainerState::Running && info.is_some_and(is_same)
+    }
+}
+
 impl Network {
     /// Returns the ownership; `None` for an object that Argus does not manage.
     pub fn owner(&self) -> Option<ObjectLabels> {

@@ -239,6 +239,11 @@ impl Backend for Docker {
         exec::run(&self.shared, id, command).await
     }
 
+    async fn is_running(&self, id: &ContainerId, started_at: Option<Timestamp>) -> Result<bool, ActionError> {
+        let container = watch::inspect_container(&self.shared, id).await?;
+        Ok(container.is_some_and(|container| container.is_run(started_at)))
+    }
+
     async fn check_links(
         &self,
         source: &ContainerId,

@@ -82,7 +82,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use argus_core::backoff::{Growth, delay, jittered};
-use argus_core::observed::WatchEvent;
+use argus_core::ident::ContainerId;
+use argus_core::observed::{Container, Object, ObjectId, WatchEvent};
 use argus_core::outcome::ActionError;
 use argus_core::time::Timestamp;
 use futures::future::BoxFuture;
@@ -129,6 +130,19 @@ pub(crate) fn events(shared: Arc<Shared>) -> impl Stream<Item = WatchEvent> + Se
         let event = watcher.next().await;
         Some((event, watcher))
     })
+}
+
+/// Inspects one container; `None` when it does not exist or does not carry our label.
+pub(crate) async fn inspect_container(
+    shared: &Arc<Shared>,
+    id: &ContainerId,
+) -> Result<Option<Arc<Container>>, ActionError> {
+    let client = shared.connection.client()?;
+    let (_, found) = queries::inspect(client, shared.clone(), ObjectId::Container(id.clone())).await;
+    Ok(found?.and_then(|object| match object {
+        Object::Container(container) => Some(container),
+        Object::Network(_) | Object::Volume(_) => None,
+    }))
 }
 
 /// State of the watch. Each step makes one transition, after the consumer has taken all earlier events.

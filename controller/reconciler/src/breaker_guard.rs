@@ -12,6 +12,7 @@ use argus_core::observed::WatchEvent;
 use argus_core::outcome::{ActionError, Done};
 use argus_core::preflight::HostFacts;
 use argus_core::state::BreakerRegistry;
+use argus_core::time::Timestamp;
 use futures::StreamExt;
 use futures::stream::BoxStream;
 use tokio::sync::watch;
@@ -129,6 +130,10 @@ impl<B: Backend> Backend for BreakerGuard<B> {
 
     async fn exec(&self, id: &ContainerId, command: &[String]) -> Result<ExecResult, ActionError> {
         self.enter(None)?.exec(id, command).await
+    }
+
+    async fn is_running(&self, id: &ContainerId, started_at: Option<Timestamp>) -> Result<bool, ActionError> {
+        self.enter(None)?.is_running(id, started_at).await
     }
 
     async fn check_links(

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use argus_backend::{Backend, EngineInfo, ExecResult, LogLine, LogQuery, Progress};
@@ -13,6 +13,7 @@ use argus_core::lease::{ControllerLease, LeaseSpec};
 use argus_core::observed::WatchEvent;
 use argus_core::outcome::{ActionError, Done};
 use argus_core::preflight::HostFacts;
+use argus_core::time::Timestamp;
 use futures::StreamExt;
 use futures::stream::BoxStream;
 
@@ -34,6 +35,10 @@ pub(crate) struct FakeBackend {
     pub(crate) exit_codes: Mutex<Vec<i64>>,
     /// Result of all targets of a connectivity check, by source container; without an entry all links work.
     pub(crate) link_results: Mutex<BTreeMap<String, Result<TargetResult, ActionError>>>,
+    /// True if an inspect shows that no container runs any more.
+    pub(crate) is_ended: AtomicBool,
+    /// Number of inspects.
+    pub(crate) inspects: AtomicUsize,
     /// Number of connectivity checks that reached the engine.
     pub(crate) check_count: AtomicUsize,
     /// Host facts that the fake returns.
@@ -66,6 +71,8 @@ impl FakeBackend {
             replies: BTreeMap::new(),
             exit_codes: Mutex::default(),
             link_results: Mutex::default(),
+            is_ended: AtomicBool::new(false),
+            inspects: AtomicUsize::new(0),
             check_count: AtomicUsize::new(0),
             host_facts: Mutex::default(),
             in_flight: AtomicUsize::new(0),
@@ -122,6 +129,11 @@ impl Backend for FakeBackend {
             exit_code,
             output: "output".to_owned(),
         })
+    }
+
+    async fn is_running(&self, _: &ContainerId, _: Option<Timestamp>) -> Result<bool, ActionError> {
+        self.inspects.fetch_add(1, Ordering::SeqCst);
+        Ok(!self.is_ended.load(Ordering::SeqCst))
     }
 
     async fn check_links(

@@ -44,6 +44,16 @@ pub struct ProberIo {
     pub metrics: TaskMetrics,
 }
 
+/// Result of one task of the prober.
+enum ProbeReply {
+    /// A probe ended.
+    Probed(ProbeResult),
+    /// An inspect shows that the container still runs, so this result of its probe counts.
+    Inspected(ProbeResult),
+    /// An inspect shows that the probed run has ended.
+    Ended,
+}
+
 struct ProbedContainer {
     target: Target,
     history: ProbeHistory,
@@ -55,7 +65,7 @@ struct Prober<B> {
     clock: Clock,
     containers: BTreeMap<ContainerId, ProbedContainer>,
     heap: Heap,
-    tasks: TaskSet<(ContainerId, u64), ProbeResult>,
+    tasks: TaskSet<(ContainerId, u64), ProbeReply>,
     metrics: TaskMetrics,
     generations: u64,
     /// True while the engine is reachable. Without it, a failed probe does not prove that a service failed.
@@ -187,12 +197,12 @@ impl<B: Backend> Prober<B> {
                 let took = metrics.probe_seconds.with_label_values(&[kind]);
                 took.observe(stopwatch.seconds());
                 metrics.probes.with_label_values(&[kind, reply.label()]).inc();
-                reply
+                ProbeReply::Probed(reply)
             });
         }
     }
 
-    fn on_reply(&mut self, (id, generation): (ContainerId, u64), reply: Result<ProbeResult, TaskFailure>) {
+    fn on_reply(&mut self, (id, generation): (ContainerId, u64), reply: Result<ProbeReply, TaskFailure>) {
         let now = self.clock.now();
         let Some(container) = self
             .containers
@@ -204,8 +214,25 @@ impl<B: Backend> Prober<B> {
         if !self.reachable {
             return;
         }
-        let reply = reply
-            .unwrap_or_else(|failure| ProbeResult::failure(format!("the probe itself failed: {failure:?}")));
+        let reply = match reply {
+            Ok(ProbeReply::Ended) => {
+                // The end is not observed yet, and the failed probe says nothing about the service.
+                self.backend.request_relist();
+                let next = now + container.target.probe.interval;
+                self.heap.push(next, id, generation);
+                return;
+            }
+            Ok(ProbeReply::Probed(reply))
+                if container
+                    .history
+                    .becomes_unhealthy(&container.target.probe, &reply, now) =>
+            {
+                self.start_inspect(id, generation, reply);
+                return;
+            }
+            Ok(ProbeReply::Probed(reply) | ProbeReply::Inspected(reply)) => reply,
+            Err(failure) => ProbeResult::failure(format!("the probe itself failed: {failure:?}")),
+        };
         if container.history.add(&container.target.probe, reply, now)
             && let Some(health) = container.history.health()
         {
@@ -214,6 +241,21 @@ impl<B: Backend> Prober<B> {
         }
         let next: Timestamp = now + container.history.pause(&container.target.probe);
         self.heap.push(next, id, generation);
+    }
+
+    /// Inspects a container before a failed probe makes it unhealthy: the event of its end may be late.
+    fn start_inspect(&mut self, id: ContainerId, generation: u64, reply: ProbeResult) {
+        let Some(container) = self.containers.get(&id) else {
+            return;
+        };
+        let (backend, started_at) = (self.backend.clone(), container.target.started_at);
+        self.tasks.start((id.clone(), generation), async move {
+            match backend.is_running(&id, started_at).await {
+                Ok(false) => ProbeReply::Ended,
+                // Without an answer the probe decides.
+                Ok(true) | Err(_) => ProbeReply::Inspected(reply),
+            }
+        });
     }
 
     fn publish(&self, healths: &watch::Sender<Arc<HealthStates>>) {

@@ -152,6 +152,14 @@ impl Backend for Sim {
         })
     }
 
+    async fn is_running(&self, id: &ContainerId, started_at: Option<Timestamp>) -> Result<bool, ActionError> {
+        let runs = |engine: &mut Engine, _: Timestamp| {
+            let mut containers = engine.model.containers();
+            containers.any(|container| container.id == *id && container.is_run(started_at))
+        };
+        Ok(self.with(runs))
+    }
+
     async fn check_links(
         &self,
         source: &ContainerId,

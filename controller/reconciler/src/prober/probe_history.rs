@@ -136,6 +136,19 @@ impl ProbeHistory {
         self.health.as_ref()
     }
 
+    /// Reports whether a reply would make the container unhealthy.
+    pub fn becomes_unhealthy(&self, probe: &Probe, reply: &ProbeResult, now: Timestamp) -> bool {
+        let is_unhealthy = |history: &Self| {
+            history.health.as_ref().map(|health| health.status) == Some(ProbeStatus::Unhealthy)
+        };
+        if reply.success || is_unhealthy(self) {
+            return false;
+        }
+        let mut next = self.clone();
+        next.add(probe, reply.clone(), now);
+        is_unhealthy(&next)
+    }
+
     /// Adds a reply. Returns true if the health status changed.
     pub fn add(&mut self, probe: &Probe, reply: ProbeResult, now: Timestamp) -> bool {
         self.store(&reply);

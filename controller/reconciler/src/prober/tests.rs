@@ -1,6 +1,7 @@
 //! Probes against servers that are healthy, unhealthy, slow, and absent.
 
 use std::net::SocketAddr;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -381,6 +382,64 @@ async fn probes_pause_during_an_outage_and_restart_after_it() {
         assert_eq!(decided(Some(ProbeStatus::Starting)).await, 670);
         *fake.exit_codes.lock().unwrap() = vec![0];
         assert_eq!(decided(Some(ProbeStatus::Healthy)).await, 670);
+        stop.cancel();
+    };
+    let both = async { tokio::join!(prober, script) };
+    tokio::time::timeout(Duration::from_secs(3_600), both)
+        .await
+        .unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn container_is_inspected_once_before_it_becomes_unhealthy() {
+    let clock = Clock::virtual_from(Timestamp(1_000_000));
+    let fake = Arc::new(FakeBackend::empty());
+    *fake.exit_codes.lock().unwrap() = vec![0];
+    let (_specs, specs_seen) = watch::channel(Arc::new(registry().environments));
+    let (_stores, stores_seen) = watch::channel(Arc::new(store(ContainerState::Running, 900_000)));
+    let (healths, mut seen) = watch::channel(Arc::<HealthStates>::default());
+    let stop = CancellationToken::new();
+    let addresses = Addresses {
+        publish_address: std::net::Ipv4Addr::LOCALHOST.into(),
+        engine_host: None,
+    };
+    let io = ProberIo {
+        healths,
+        metrics: TaskMetrics::default(),
+    };
+    let prober = super::run(
+        fake.clone(),
+        specs_seen,
+        stores_seen,
+        io,
+        addresses,
+        clock,
+        stop.clone(),
+    );
+    let script = async {
+        let id = ContainerId::new("c").unwrap();
+        let is = |wanted: ProbeStatus| {
+            let id = id.clone();
+            move |healths: &Arc<HealthStates>| healths.get(&id).is_some_and(|health| health.status == wanted)
+        };
+        seen.wait_for(is(ProbeStatus::Healthy)).await.unwrap();
+        // The container was killed, and the event of its end is late.
+        fake.is_ended.store(true, Ordering::SeqCst);
+        *fake.exit_codes.lock().unwrap() = vec![1];
+        let wait = Duration::from_secs(120);
+        let counted = tokio::time::timeout(wait, seen.wait_for(is(ProbeStatus::Unhealthy)))
+            .await
+            .is_ok();
+        assert!(!counted, "the failed probe of an ended run counted");
+        fake.is_ended.store(false, Ordering::SeqCst);
+        let inspects = fake.inspects.load(Ordering::SeqCst);
+        seen.wait_for(is(ProbeStatus::Unhealthy)).await.unwrap();
+        tokio::time::sleep(Duration::from_secs(120)).await;
+        assert_eq!(
+            fake.inspects.load(Ordering::SeqCst),
+            inspects + 1,
+            "one inspect per change"
+        );
         stop.cancel();
     };
     let both = async { tokio::join!(prober, script) };
