@@ -237,6 +237,9 @@ pub enum Action {
         port: Option<u16>,
         /// Last outputs of the probe, oldest first, stored with the evidence.
         probe_output: Vec<String>,
+        /// True if an outage of the engine caused the failure.
+        #[serde(default)]
+        by_engine: bool,
     },
     /// Copy a file into a container, running or not, and replace the existing one.
     CopyFile {

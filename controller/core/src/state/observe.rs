@@ -126,6 +126,7 @@ impl RunObserver<'_> {
             let service_history = history.services.entry(self.service.name.clone()).or_default();
             let failures_before = service_history.failure_count;
             self.record_external_stop(service_history, containers);
+            self.forget_transitions_of_outages(service_history);
             for container in containers {
                 self.record_restart(service_history, container);
                 self.record_probe(service_history, container);
@@ -151,6 +152,18 @@ impl RunObserver<'_> {
                 .get_or_insert(self.context.now);
         } else {
             service_history.stopped_externally_since = None;
+        }
+    }
+
+    /// Forgets changes of the health around an outage, which the engine caused.
+    fn forget_transitions_of_outages(&self, service_history: &mut ServiceHistory) {
+        let known = service_history.health_transitions.len();
+        service_history
+            .health_transitions
+            .retain(|at| !self.context.outages.iter().any(|outage| outage.is_near(*at)));
+        if service_history.health_transitions.len() < known {
+            // The next result is compared with none, so that the recovery is no change either.
+            service_history.health = None;
         }
     }
 

@@ -15,7 +15,7 @@ use crate::labels;
 use crate::observed::{Container, ContainerState, EngineHealthStatus};
 use crate::plan::Plan;
 use crate::probe::ProbeStatus;
-use crate::state::ServiceHistory;
+use crate::state::{ServiceHistory, restart};
 use crate::wait::WaitingOn;
 
 use super::error::{ErrorScope, error_of_last_run, error_of_wait, same_occurrence};
@@ -336,6 +336,14 @@ fn last_error(
         other => other,
     };
     let now = on.and_then(|on| error_of_wait(input, &location, on));
+    // The engine ended the last run, so the service has no error of its own.
+    let by_engine = facts
+        .history
+        .and_then(|history| history.failures.last())
+        .is_some_and(|last| restart::is_caused_by_engine(last, input.outages));
+    if by_engine && now.is_none() {
+        return None;
+    }
     let last_failure = || {
         facts
             .history

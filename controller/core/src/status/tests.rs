@@ -21,7 +21,7 @@ use crate::ident::PortKey;
 use crate::ident::{ContainerId, EnvName, Hash, Protocol, ProtocolPort, ResourceName, ServiceName};
 use crate::labels;
 use crate::observed::{
-    Config, Container, ContainerState, InspectInfo, Observed, RetryState, Store, WatchEvent,
+    Config, Container, ContainerState, InspectInfo, Observed, Outage, RetryState, Store, WatchEvent,
 };
 use crate::outcome::{ActionError, PortOwner, PortRefusal};
 use crate::plan::Plan;
@@ -114,6 +114,7 @@ struct Shop {
     connectivity: crate::connectivity::CheckResults,
     retry_state: Option<(u32, Timestamp)>,
     events_lost: Option<String>,
+    outages: Vec<Outage>,
     conflicting_spec: Option<Vec<Diagnostic>>,
     now: Timestamp,
 }
@@ -199,6 +200,7 @@ impl Shop {
             connectivity: crate::connectivity::CheckResults::default(),
             retry_state: None,
             events_lost: None,
+            outages: Vec::new(),
             conflicting_spec: None,
             now: NOW,
         }
@@ -313,7 +315,7 @@ impl Shop {
             requests: &self.requests,
             breakers: &self.breakers,
             can_roll_back: true,
-            outages: &[],
+            outages: &self.outages,
             specs_error: self.specs_error.as_deref(),
             engine: EngineView {
                 reachable: self.reachable,
@@ -1278,6 +1280,27 @@ fn retryable_errors_report_their_next_attempt() {
         shop.add_wait("web", on.clone());
         assert_eq!(reported_retry_after(shop, code), Some(seconds), "{on:?}");
     }
+}
+
+#[test]
+fn exit_that_the_engine_caused_is_no_error_of_the_service() {
+    let mut shop = Shop::ready();
+    shop.add_failure("web", 137, false);
+    shop.add_wait(
+        "web",
+        WaitingOn::InFlight {
+            verb: ActionKind::StartContainer,
+        },
+    );
+    let before = shop.status();
+    let row = |status: &EnvironmentStatus| status.services.iter().find(|row| row.name == "web").cloned();
+    assert!(row(&before).unwrap().last_error.is_some());
+    // The exit was observed before the outage.
+    shop.outages.push(Outage {
+        from: NOW + Duration::from_secs(8),
+        until: None,
+    });
+    assert_eq!(row(&shop.status()).unwrap().last_error, None);
 }
 
 #[test]

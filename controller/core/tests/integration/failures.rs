@@ -412,6 +412,27 @@ fn probe_failure_before_an_outage_does_not_count() {
 }
 
 #[test]
+fn outage_causes_no_health_transition() {
+    let mut fixture = Fixture::with_probe();
+    let started = fixture.now;
+    fixture.observe_container(ContainerState::Running, started, None);
+    fixture.advance(60);
+    fixture.observe_probe(ProbeStatus::Healthy);
+    fixture.advance(60);
+    fixture.observe_probe(ProbeStatus::Unhealthy);
+    assert_eq!(fixture.history().health_transitions.len(), 1);
+    // Only then the outage is noticed.
+    let cut = fixture.advance(5);
+    fixture.outages.push(Outage {
+        from: cut,
+        until: Some(cut + Duration::from_secs(30)),
+    });
+    fixture.advance(60);
+    fixture.observe_probe(ProbeStatus::Healthy);
+    assert_eq!(fixture.history().health_transitions, []);
+}
+
+#[test]
 fn failure_by_a_lagging_clock_comes_last() {
     let mut fixture = Fixture::new("");
     for round in 1..=4 {

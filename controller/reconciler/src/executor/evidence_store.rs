@@ -62,6 +62,9 @@ pub struct EvidenceFacts {
     /// Last outputs of the failed probe, oldest first; empty if no probe failed.
     #[serde(default)]
     pub probe_output: Vec<String>,
+    /// True if an outage of the engine ended the run. Such an end is no failure of the service.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub engine: bool,
     /// Results of the network diagnostics by check: the result of a connection to the port, and the DNS names.
     #[serde(default, rename = "probeAnswers")]
     pub network_diagnostics: std::collections::BTreeMap<String, String>,
@@ -155,6 +158,7 @@ impl EvidenceStore {
                 since,
                 exit_code,
                 probe_output,
+                by_engine,
                 ..
             },
         ) = (&step.subject, &step.action)
@@ -171,6 +175,7 @@ impl EvidenceStore {
             taken_at: self.clock.now().to_string(),
             memory_peak: evidence.memory_peak,
             probe_output: probe_output.iter().map(|line| secrets.redacted(line)).collect(),
+            engine: *by_engine,
             network_diagnostics: evidence.network_diagnostics.clone(),
             stdout_lines: evidence.stdout.len(),
             stderr_lines: evidence.stderr.len(),

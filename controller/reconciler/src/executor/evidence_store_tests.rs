@@ -42,6 +42,7 @@ fn facts(container: &str, number: u64, taken_at: &str) -> EvidenceFacts {
         memory_peak: None,
         exit_code: None,
         probe_output: Vec::new(),
+        engine: false,
         network_diagnostics: std::collections::BTreeMap::new(),
         stdout_lines: 0,
         stderr_lines: 0,

@@ -50,5 +50,6 @@ fn evidence_action(container: &Container, number: u64) -> Action {
         exit_code: info.map(|info| info.exit_code),
         port: None,
         probe_output: Vec::new(),
+        by_engine: false,
     }
 }

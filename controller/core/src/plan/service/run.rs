@@ -58,6 +58,7 @@ pub(super) fn collect_evidence(planner: &ServicePlanner<'_>) -> Option<Action> {
             exit_code: (last.cause != FailureCause::Unhealthy).then_some(last.exit_code),
             port: port.filter(|_| last.cause == FailureCause::Unhealthy),
             probe_output: last.probe_output.clone(),
+            by_engine: restart::is_caused_by_engine(last, planner.input.outages),
         }
     })
 }
