@@ -36,7 +36,8 @@ fn external_variables_appear_on_no_interface() {
         format!("PW={SECRET}\nTOOL=no-{SECRET}\n"),
     )
     .expect("a file of variables");
-    let script = "echo \"cannot open $URL\"; echo \"no $URL\" >&2; exit 3";
+    // The secret in the first line crosses the end of the engine's first 16 KiB piece.
+    let script = "head -c 16370 /dev/zero | tr '\\0' x; echo \" $URL\"; echo \"cannot open $URL\"; echo \"no $URL\" >&2; exit 3";
     let bad = shell("veiled", script, "").replace(
         "name: veiled-bad",
         "name: veiled-bad, environment: { URL: \"pg://app:{{env.PW}}@db\" }",
