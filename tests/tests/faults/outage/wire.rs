@@ -236,6 +236,19 @@ fn forbidden_event_stream_is_a_warning_and_repairs_continue() {
 }
 
 #[test]
+fn container_whose_start_is_refused_twice_is_replaced() {
+    let engine = engine();
+    let (proxy, argus) = proxied(engine, "refused");
+    proxy.reset_counts();
+    proxy.inject(START, Fault::Answer(REFUSAL), 2);
+    argus.write_spec("e2e.yaml", &singles("refused", &[18480], ""));
+    let ready = argus.wait_status("refused", LIMIT, "is Ready", |now| now["phase"] == "Ready");
+    let counts = proxy.counts();
+    assert_eq!((counts[START], counts[CREATE]), (3, 2), "{counts:?}");
+    assert_eq!(ready["services"][0]["restarts"], 0);
+}
+
+#[test]
 fn recreated_socket_is_found() {
     let engine = engine();
     let (proxy, argus) = proxied(engine, "socket");
