@@ -174,7 +174,7 @@ pub(crate) fn format_facts(stored: &StoredRun, ending: Option<&RunSummary>) -> S
         }
     };
     field("Service", &format!("{}/{}", facts.environment, facts.service));
-    field("FailedRunReport", &format!("{} (failed)", facts.run));
+    field("Run", &format!("{} (failed)", facts.run));
     field("Ended", &ending.map(RunSummary::format_end).unwrap_or_default());
     let memory = ending.and_then(RunSummary::format_memory).or_else(|| {
         let peak = facts.memory_peak?;
