@@ -69,7 +69,7 @@ struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Run a controller that keeps environments as their specs describe
+    /// Run a controller that creates, repairs and updates environments
     Run(run::Run),
     /// Write a first spec file from a compose file or a Dockerfile
     Init(init::Init),
@@ -93,7 +93,7 @@ enum Command {
     Retry(retry::Retry),
     /// Leave an environment or a service unchanged
     Hold(hold::Hold),
-    /// End a hold, or end mode Safe of the controller
+    /// End a hold, or mode Safe of the controller
     Resume(hold::Resume),
     /// Cancel pulls and builds of an environment, and hold it
     Cancel(hold::Cancel),

@@ -55,7 +55,7 @@ pub(crate) struct SpecOptions {
     /// Folder of the spec files [default: ./environments]
     #[arg(long, env = "ARGUS_SPECS", value_name = "DIR")]
     pub(crate) specs: Option<PathBuf>,
-    /// Host address of published ports that have none [default: 127.0.0.1]
+    /// Default host address of published ports [default: 127.0.0.1]
     #[arg(long, env = "ARGUS_PUBLISH_ADDRESS", value_name = "ADDRESS")]
     pub(crate) publish_address: Option<IpAddr>,
     #[command(flatten)]

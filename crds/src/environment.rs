@@ -253,7 +253,7 @@ pub enum VolumeDeletion {
 pub struct Rollback {
     /// True for an automatic rollback.
     pub auto: bool,
-    /// Maximum time for a new revision to become ready, counted from its first attempt.
+    /// Maximum time for a new revision to become ready. It starts again after an outage, a hold or a controller restart.
     pub deadline: HumanDuration,
 }
 

@@ -138,8 +138,7 @@ pub struct Container {
     /// Mounts: `host-or-volume:container[:ro]`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub volumes: Vec<String>,
-    /// Health check; not for `oneShot` containers. Default: HEALTHCHECK of the image. Without any, a running container is
-    /// healthy.
+    /// Health check; not for `oneShot` containers. Default: HEALTHCHECK of the image. Without a health check, a running container is healthy.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub healthcheck: Option<Healthcheck>,
 }

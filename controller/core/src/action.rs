@@ -139,7 +139,7 @@ impl Step {
         }
         match &mut step.action {
             Action::PullImage { reference: image } | Action::BuildImage(Build { tag: image, .. }) => {
-                *image = secrets.redacted(image)
+                *image = secrets.redacted(image);
             }
             Action::CreateContainer { spec, .. } => spec.image = secrets.redacted(&spec.image),
             _ => {}

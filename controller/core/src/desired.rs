@@ -369,7 +369,7 @@ impl Criticality {
 pub struct RestartPolicy {
     /// True if failed containers are restarted.
     pub enabled: bool,
-    /// Maximum number of restarts within `window`, 0 to 10.
+    /// Maximum number of failed runs within `window` that Argus restarts, 0 to 10.
     pub max_restarts: u32,
     /// Delay before the first restart.
     pub delay: Duration,
@@ -377,9 +377,9 @@ pub struct RestartPolicy {
     pub growth: Growth,
     /// Maximum delay.
     pub max_delay: Duration,
-    /// Period in which restarts count.
+    /// Period in which failed runs count. Runs with a health check count regardless of their age.
     pub window: Duration,
-    /// Healthy time after which earlier failures no longer count.
+    /// Healthy time after which earlier failures no longer count. Without a health check, it is run time.
     pub reset_after: Duration,
     /// Behavior after the budget is used up.
     pub mode: RestartMode,

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::ident::{ContainerId, SpecHash};
+use crate::ident::{ContainerId, ContainerSpecHash};
 use crate::outcome::Evidence;
 use crate::time::Timestamp;
 
@@ -37,7 +37,7 @@ pub struct FailedRun {
     pub cause: FailureCause,
     /// Spec hash of the container; another hash is another try.
     #[serde(default)]
-    pub hash: Option<SpecHash>,
+    pub hash: Option<ContainerSpecHash>,
     /// Number of the failure within its service, from 1; names its evidence.
     #[serde(default)]
     pub number: u64,

@@ -137,7 +137,7 @@ name!(
 );
 
 /// Hash of a rendered container specification. A container with an equal hash is up to date.
-pub type SpecHash = Hash;
+pub type ContainerSpecHash = Hash;
 /// Hash of a whole environment.
 pub type Revision = Hash;
 

@@ -4,7 +4,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::ident::{EnvName, ServiceName, SpecHash};
+use crate::ident::{ContainerSpecHash, EnvName, ServiceName};
 
 /// `true` on every object that Argus created.
 pub const MANAGED: &str = "argusai.managed";
@@ -20,7 +20,7 @@ pub const ENVIRONMENT: &str = "argusai.environment";
 pub const SERVICE: &str = "argusai.service";
 /// Role of the object: `service`, `mock`, `network` or `volume`.
 pub const ROLE: &str = "argusai.role";
-/// [`SpecHash`] of the rendered container specification.
+/// [`ContainerSpecHash`] of the rendered container specification.
 pub const SPEC_HASH: &str = "argusai.spec-hash";
 /// Revision of the environment at the creation of the object.
 pub const REVISION: &str = "argusai.revision";
@@ -71,7 +71,7 @@ pub struct ObjectLabels {
     /// Value of `argusai.revision`.
     pub revision: String,
     /// Value of `argusai.spec-hash`.
-    pub spec_hash: Option<SpecHash>,
+    pub spec_hash: Option<ContainerSpecHash>,
 }
 
 impl ObjectLabels {
@@ -94,7 +94,9 @@ impl ObjectLabels {
             project: text(PROJECT),
             controller: text(CONTROLLER),
             revision: text(REVISION),
-            spec_hash: labels.get(SPEC_HASH).and_then(|h| SpecHash::new(h.clone()).ok()),
+            spec_hash: labels
+                .get(SPEC_HASH)
+                .and_then(|h| ContainerSpecHash::new(h.clone()).ok()),
         })
     }
 }

@@ -87,7 +87,7 @@ pub enum Liveness<'a> {
     Alive(&'a ControllerLease),
     /// Its lease disappeared recently. Possibly the lease was deleted while its holder still runs.
     LeaseMissing,
-    /// It has no lease, or a dead one.
+    /// Its lease expired, or has been missing for longer than the grace period.
     Dead,
     /// The leases have not been listed yet.
     Unknown,

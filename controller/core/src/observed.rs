@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::ident::{ContainerId, NetworkId, ProtocolPort, ServiceName, SpecHash};
+use crate::ident::{ContainerId, ContainerSpecHash, NetworkId, ProtocolPort, ServiceName};
 use crate::labels::{self, ObjectLabels};
 use crate::time::Timestamp;
 
@@ -131,7 +131,7 @@ impl Container {
     }
 
     /// Returns whether it was created from the specification with this hash.
-    pub fn carries(&self, hash: &SpecHash) -> bool {
+    pub fn carries(&self, hash: &ContainerSpecHash) -> bool {
         self.labels
             .get(labels::SPEC_HASH)
             .is_some_and(|carried| carried == hash.as_str())

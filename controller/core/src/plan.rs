@@ -14,12 +14,12 @@ use serde::{Deserialize, Serialize};
 use crate::action::{Action, Cause, Step, Subject};
 use crate::connectivity::ConnectivityCheck;
 use crate::desired::{Accepted, Desired};
-use crate::ident::{EnvName, PortMap, Revision, ServiceName, SpecHash};
+use crate::ident::{ContainerSpecHash, EnvName, PortMap, Revision, ServiceName};
 use crate::lease::{ControllerLeases, Liveness};
 use crate::observed::{Observed, Outage, Store};
 use crate::preflight::PreflightSnapshot;
 use crate::probe::HealthStates;
-use crate::state::{EnvHistory, PlannerState};
+use crate::state::{EnvHistory, PlannerState, Proof};
 use crate::time::Timestamp;
 use crate::user_requests::UserRequests;
 use crate::wait::{LeaseHolder, Wait, WaitingOn};
@@ -55,7 +55,7 @@ pub struct Plan {
     pub revision: Option<Revision>,
     /// Spec hash that the container of each service must carry.
     #[serde(skip)]
-    pub hashes: BTreeMap<ServiceName, SpecHash>,
+    pub hashes: BTreeMap<ServiceName, ContainerSpecHash>,
     /// Services whose container of an older revision runs until its replacement is ready.
     #[serde(skip)]
     pub replaced_but_running: BTreeSet<ServiceName>,
@@ -150,8 +150,8 @@ impl PlanInput<'_> {
         if let Some(expected) = self.state.expectations.get(subject) {
             let (verb, until) = (expected.verb, expected.until);
             return Some(match expected.proof {
-                crate::state::Proof::Relisted(_) => WaitingOn::RelistPending { until },
-                _ => WaitingOn::EffectPending { verb, until },
+                Proof::Relisted(_) => WaitingOn::RelistPending { until },
+                Proof::Effect(_) => WaitingOn::EffectPending { verb, until },
             });
         }
         None

@@ -10,7 +10,7 @@
 //! 3. **Wait for the first sync.** Without a complete list of the engine and a complete scan of the specs folder, the pass
 //!    ends here. Every service then waits for [`WaitingOn::Engine`](crate::wait::WaitingOn::Engine) or
 //!    [`WaitingOn::Specs`](crate::wait::WaitingOn::Specs).
-//! 4. **Prune and invalidate.** Drop the state of absent environments. Mark the environments stale whose health, leases,
+//! 4. **Forget and invalidate.** Drop the state of absent environments. Mark the environments stale whose health, leases,
 //!    requests or preflight snapshot changed.
 //! 5. **Observe.** Fold the observed runs of every environment into [`PlannerState`], except environments of another
 //!    controller: their failures and ports are not ours.
@@ -46,12 +46,13 @@ pub mod forecast;
 mod invalidation;
 mod peers;
 
-use peers::PeerLeases;
+use peers::LastLeaseInputs;
 
 /// Inputs of one pass.
 #[derive(Debug, Clone, Copy)]
 pub struct Inputs<'a> {
-    /// Accepted environments by name. An environment with a rejected edit has its last accepted revision here.
+    /// Desired environments by name: the accepted specs after all overrides. An environment with a rejected edit has its last
+    /// accepted revision here.
     pub specs: &'a BTreeMap<EnvName, Arc<Accepted>>,
     /// True after the first complete scan of the specs folder.
     pub scanned: bool,
@@ -98,7 +99,7 @@ pub struct Planner {
     /// A restriction on other environments ended in this pass: the next pass follows immediately.
     replan: bool,
     breakers_version: u64,
-    peers: PeerLeases,
+    peers: LastLeaseInputs,
     /// Time of the preflight snapshot that the plans were made with.
     preflight_at: Option<Timestamp>,
     /// An action failed because the disk is full: the next pass requests a preflight snapshot.
@@ -131,7 +132,7 @@ impl Planner {
             requests: UserRequests::default(),
             replan: false,
             breakers_version: 0,
-            peers: PeerLeases::default(),
+            peers: LastLeaseInputs::default(),
             preflight_at: None,
             disk_full: false,
             connectivity: Arc::default(),

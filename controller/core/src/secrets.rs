@@ -59,7 +59,9 @@ impl fmt::Debug for Secrets {
 impl From<BTreeSet<String>> for Secrets {
     fn from(values: BTreeSet<String>) -> Self {
         let mut patterns = Patterns::default();
-        values.iter().for_each(|value| patterns.add(value));
+        for value in &values {
+            patterns.add(value);
+        }
         Self { values, patterns }
     }
 }

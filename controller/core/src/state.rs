@@ -17,7 +17,9 @@ use serde::{Deserialize, Serialize};
 use crate::action::{ActionFailure, ActionKind, Subject};
 use crate::desired::Desired;
 use crate::failed_run::FailedRun;
-use crate::ident::{ContainerId, EnvName, ProtocolPort, ResourceName, Revision, ServiceName, SpecHash};
+use crate::ident::{
+    ContainerId, ContainerSpecHash, EnvName, ProtocolPort, ResourceName, Revision, ServiceName,
+};
 use crate::ident::{PortKey, PortMap};
 use crate::outcome::PortRefusal;
 use crate::time::Timestamp;
@@ -41,10 +43,10 @@ pub use healthy_run::HealthyRun;
 pub use reattach::Reattached;
 pub use refused_call::RefusedCall;
 
-/// Time for which a refusal is remembered; every other port comes first until then.
+/// Time for which a refusal is remembered. When Argus searches the range, a remembered port comes last.
 pub(crate) const REFUSAL_MEMORY: Duration = Duration::from_secs(600);
 /// Window of the restart rate limit.
-pub(crate) const RESTART_WINDOW: Duration = Duration::from_secs(60);
+pub(crate) const RESTART_RATE_WINDOW: Duration = Duration::from_secs(60);
 
 /// State of all environments on one engine.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -117,7 +119,7 @@ pub struct ServiceHistory {
     /// Last probe result other than `Starting`.
     pub health: Option<crate::probe::ProbeStatus>,
     /// Hash of the one-shot that exited with 0.
-    pub completed: Option<SpecHash>,
+    pub completed: Option<ContainerSpecHash>,
     /// Run whose failure a retry request cleared; its end is not counted again.
     #[serde(rename = "forgivenRun")]
     pub ignored_run: Option<(ContainerId, Option<Timestamp>)>,
@@ -127,7 +129,7 @@ pub struct ServiceHistory {
     pub healthy_run: Option<HealthyRun>,
     /// Container that received the service's file last, and the digest of that file.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub copied_files: Option<(ContainerId, SpecHash)>,
+    pub copied_files: Option<(ContainerId, ContainerSpecHash)>,
     /// Last action that the engine refused on a container of the service.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub refused_call: Option<RefusedCall>,

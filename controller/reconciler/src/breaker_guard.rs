@@ -1,5 +1,5 @@
-//! Backend wrapper that refuses calls while the engine's breaker is open. All tasks of this crate call the engine
-//! through it.
+//! Backend wrapper. It refuses queries unless the engine's breaker is closed, and actions that were planned before it last opened. Leases and
+//! the watch are never refused.
 
 use std::collections::BTreeMap;
 
@@ -53,7 +53,7 @@ pub struct PlannedEpoch {
     epoch: u64,
 }
 
-/// Backend behind the breakers: all calls to the engine pass its gate.
+/// Backend behind the breakers.
 ///
 /// - A query needs a closed breaker of the engine.
 /// - An action needs the [`PlannedEpoch`] under which the planner allowed it. The planner decides which actions may
@@ -154,8 +154,8 @@ impl<B: Backend> Backend for BreakerGuard<B> {
         self.engine.renew_lease(spec).await
     }
 
-    async fn release_lease(&self, controller: &str) -> Result<(), ActionError> {
-        self.engine.release_lease(controller).await
+    async fn release_lease(&self, run: &str) -> Result<(), ActionError> {
+        self.engine.release_lease(run).await
     }
 
     async fn host_facts(&self) -> HostFacts {

@@ -24,7 +24,7 @@ pub enum Command {
         /// Environment to take down.
         environment: EnvName,
     },
-    /// Reset the failures and counters of an environment and try again.
+    /// Try an environment again: forgets its failures and counters, ends a `Down`, and reverts an automatic rollback.
     Retry {
         /// Environment to retry.
         environment: EnvName,
@@ -85,7 +85,7 @@ pub enum Command {
     ResumeController,
     /// Scan the specs folder, and reply once the status files show its current content.
     Sync,
-    /// Return to the last other revision that was ready.
+    /// Return to the newest known good revision other than the current one.
     Rollback {
         /// Environment to roll back.
         environment: EnvName,

@@ -42,7 +42,7 @@ const RETRY_DELAYS: [Duration; 6] = [
 /// Grace period for a running check at a stop, so that no helper container remains.
 const STOP_GRACE: Duration = Duration::from_secs(3);
 
-/// Inputs of a [`CheckKey`]. Equal inputs give an equal key, which saves its computation.
+/// Inputs of a [`CheckKey`]. While they are unchanged, the key is not computed again.
 #[derive(Debug, Clone, PartialEq)]
 struct TopologyInputs {
     accepted: Shared<Accepted>,

@@ -1,6 +1,6 @@
 //! Tasks of the Argus controller, with the channels, files and clocks that connect them.
 //!
-//! The planner of `argus-core` is a pure function; this crate runs it. Each task owns its state and publishes it on
+//! The planner of `argus-core` is deterministic and does no I/O; this crate owns its state and runs it. Each task owns its state and publishes it on
 //! a watch channel, so every fact has exactly one writer:
 //!
 //! - `specs` ([`specs::run`]): the [`SpecRegistry`](specs::SpecRegistry), from the specs folder.
@@ -16,7 +16,7 @@
 //! - `lock` ([`lock`]): the lock of the state directory ([`state_dir`], [`state_file`]).
 //!
 //! The [`supervise::Supervisor`] restarts failed tasks. Clients read [`Snapshot`]s and send [`Command`]s through a
-//! [`Handle`]. All engine calls pass through the [`BreakerGuard`], and all tasks read the time from [`clock::Clock`].
+//! [`Handle`]. The [`BreakerGuard`] wraps the backend and refuses calls while a breaker is open, and all tasks read the time from [`clock::Clock`].
 //!
 //! Start with [`run`]: [`Controller::open`] reads the state directory, and [`Controller::start`] connects the tasks.
 //! Continue with [`reconciler`], the pass that turns these facts into actions. Host ports move in the planner, see

@@ -1,6 +1,7 @@
 //! Overrides: requests of people and agents outside the specs, and the desired state that results from them.
 //!
-//! The reconciler owns [`Overrides`]; commands are its only input. [`Overrides::effective`] merges them with the
+//! The reconciler owns [`Overrides`]. Commands change them, and each pass: automatic rollbacks, expired TTLs, and
+//! overrides that ended. [`Overrides::effective`] merges them with the
 //! spec registry into the [`DesiredState`] that the planner receives.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -43,7 +44,7 @@ pub struct Overrides {
     pub retried: BTreeMap<EnvName, (Revision, Timestamp)>,
     /// Holds and test leases.
     pub requests: UserRequests,
-    /// Last revisions that became Ready, newest last; at most two.
+    /// Newest revisions that have been Ready long enough, newest last; at most two.
     pub known_good: BTreeMap<EnvName, Vec<Arc<Accepted>>>,
     /// Rollbacks in effect.
     pub rollbacks: BTreeMap<EnvName, Rollback>,

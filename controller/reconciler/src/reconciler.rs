@@ -1,6 +1,7 @@
 //! Reconciler task: the owner of the planner, the executor and the overrides.
 //!
-//! Every wake causes the same pass (module `pass`); its reason is only logged and counted. A pass
+//! Every change of an input, every result of an action and every command causes the same pass (module `pass`). Commands take effect in the
+//! module `commands`. A pass
 //! reads the newest inputs, plans, submits actions and publishes a [`Snapshot`]. A delay never blocks a pass:
 //! [`argus_core::state::restart`] decides restart times, and the task sleeps until the earliest wait of all plans ends.
 

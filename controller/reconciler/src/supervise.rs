@@ -17,14 +17,14 @@ pub mod task_set;
 pub mod watchdog;
 
 pub use heartbeat::{Heartbeat, Heartbeats};
-pub use restart_budget::RestartBudget;
+pub use restart_budget::TaskRestartBudget;
 
 /// Maximum number of restarts of one task within [`RESTART_SPAN`].
-pub const MAX_RESTARTS: usize = 5;
+pub const MAX_TASK_RESTARTS: usize = 5;
 /// Time span of the restart budget.
 pub const RESTART_SPAN: Duration = Duration::from_secs(300);
 /// Delay before the first restart; the n-th restart waits n times as long.
-const FIRST_RESTART_DELAY: Duration = Duration::from_millis(100);
+const FIRST_TASK_RESTART_DELAY: Duration = Duration::from_millis(100);
 
 /// Effect of the permanent end of a task.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -84,7 +84,7 @@ impl Supervisor {
         F: FnMut() -> T + Send + 'static,
         T: Future<Output = ()> + Send + 'static,
     {
-        let mut budget = RestartBudget::new(MAX_RESTARTS, RESTART_SPAN);
+        let mut budget = TaskRestartBudget::new(MAX_TASK_RESTARTS, RESTART_SPAN);
         let (clock, stop, tracker) = (self.clock, self.stop.clone(), self.tracker.clone());
         let report = self.reporter(name, importance);
         let heartbeat = self.heartbeats.of(name);
@@ -96,11 +96,11 @@ impl Supervisor {
                     return;
                 }
                 let Some(restarts) = budget.spend(clock.now()) else {
-                    report(MAX_RESTARTS, reason);
+                    report(MAX_TASK_RESTARTS, reason);
                     return;
                 };
                 tracing::error!(task = name, restarts, reason, "task ended, restarting it");
-                let pause = FIRST_RESTART_DELAY * u32::try_from(restarts).unwrap_or(1);
+                let pause = FIRST_TASK_RESTART_DELAY * u32::try_from(restarts).unwrap_or(1);
                 let _stopped = stop.run_until_cancelled(tokio::time::sleep(pause)).await;
             }
         });
@@ -218,9 +218,9 @@ mod tests {
             async move { panic!("start {nth}") }
         });
         let died = supervisor.run(Duration::from_secs(1)).await.unwrap_err();
-        assert_eq!((died.task, died.restarts), ("informer", MAX_RESTARTS));
+        assert_eq!((died.task, died.restarts), ("informer", MAX_TASK_RESTARTS));
         assert_eq!(died.reason, "it panicked: start 5");
-        assert_eq!(starts.load(Ordering::SeqCst), MAX_RESTARTS + 1);
+        assert_eq!(starts.load(Ordering::SeqCst), MAX_TASK_RESTARTS + 1);
     }
 
     #[tokio::test(start_paused = true)]

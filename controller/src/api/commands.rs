@@ -182,7 +182,7 @@ impl Tool for Hold {
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(crate) struct Resume {
-    /// Environment, or ENVIRONMENT/SERVICE; without it, ends safe mode of the controller
+    /// Environment, or ENVIRONMENT/SERVICE; without it, ends mode `Safe` of the controller
     environment: Option<String>,
     /// Service name [default: the whole environment]
     service: Option<String>,
@@ -194,7 +194,7 @@ impl Operation for Resume {
         Route::command("/api/v1/commands/resume", "ends a hold").requires(&["environment"]),
         Route::command(
             "/api/v1/commands/resumeController",
-            "ends safe mode of the controller",
+            "ends mode `Safe` of the controller",
         )
         .without(&["environment", "service"]),
     ];
@@ -221,7 +221,7 @@ impl Operation for Resume {
 impl Tool for Resume {
     const NAME: &'static str = "argus_resume";
     const TITLE: &'static str = "Resume";
-    const ABOUT: &'static str = "Ends the hold of an environment or a service. Without `environment`, it ends safe mode of the controller, \
+    const ABOUT: &'static str = "Ends the hold of an environment or a service. Without `environment`, it ends mode `Safe` of the controller, \
 after its cause (a journal that cannot be written) is fixed.";
     type Data = CommandReply;
 

@@ -33,7 +33,7 @@ pub(crate) struct Hold {
 
 #[derive(Debug, Args)]
 pub(crate) struct Resume {
-    /// Environment, or ENVIRONMENT/SERVICE [default: the controller, in safe mode]
+    /// Environment, or ENVIRONMENT/SERVICE [default: end mode Safe]
     target: Option<String>,
     /// Output format [default: table]
     #[arg(short, long, value_enum)]

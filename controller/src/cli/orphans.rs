@@ -20,10 +20,10 @@ const WIDE: &[&str] = &["KIND", "NAME", "PROJECT", "CONTROLLER", "RESULT", "REAS
 
 #[derive(Debug, Args)]
 pub(crate) struct Orphans {
-    /// Remove orphans; without `--project`, those of projects in the specs folder
+    /// Remove orphans [default: of projects in the specs folder]
     #[arg(long)]
     clean: bool,
-    /// List or remove only orphans of these projects [default of lists: all]
+    /// Only orphans of these projects [default without `--clean`: all]
     #[arg(long, value_name = "NAME")]
     project: Vec<String>,
     /// Maximum time until the orphans are gone

@@ -37,7 +37,7 @@ struct Begin {
     /// Name of the test case
     #[arg(long, value_name = "NAME")]
     case: String,
-    /// Maximum duration; afterwards the lease expires
+    /// Time until the test lease expires
     #[arg(long, value_name = "TIME", default_value = "10m", value_parser = crate::settings::parse_duration)]
     ttl: Duration,
     /// Name of the holder, shown to other users

@@ -14,7 +14,7 @@ pub(crate) struct TimeOptions {
     /// Deadline of short engine calls, at most 60s [default: 10s]
     #[arg(long, env = "ARGUS_TIMEOUT_SHORT", value_name = "TIME", value_parser = parse_short)]
     timeout_short: Option<Duration>,
-    /// Deadline of long calls; pulls and builds: time without progress [default: 120s]
+    /// Deadline of long calls; for pulls and builds, maximum time without progress [default: 120s]
     #[arg(long, env = "ARGUS_TIMEOUT_LONG", value_name = "TIME", value_parser = parse_interval)]
     timeout_long: Option<Duration>,
     /// Maximum time to wait for running engine calls when the controller stops [default: 30s]

@@ -166,7 +166,7 @@ fn shop() -> EnvironmentStatus {
         container_id: Some("decaf".to_owned()),
         waiting_on: Some(waits(
             "GaveUp",
-            "a new revision or `argus retry`, after it gave up (2 restarts)",
+            "a new revision or `argus retry`, because Argus gave up after 2 restarts",
         )),
         last_error: Some(error(
             Code::ContainerRestartExhausted,
@@ -208,7 +208,7 @@ fn failed_shop() -> Home {
 
 const DB: &str = "\
 `db` is Failed, Unhealthy, 2 restarts
-  <- waits for: a new revision or `argus retry`, after it gave up (2 restarts)
+  <- waits for: a new revision or `argus retry`, because Argus gave up after 2 restarts
   <- failed: CONTAINER_RESTART_EXHAUSTED gave up after 2 restarts; last failure: process ended with exit code 3 after 7 s (at 2026-11-21T10:00:07.000Z)
   <- run 3: exit code 3 after 7s; memory peak 12 MiB of 64 MiB
      earlier run 2: exit code 3 after 7s

@@ -24,7 +24,7 @@ pub enum Severity {
     Warning,
 }
 
-/// Condition for the end of an error: a retry (`transient`), other inputs (`permanent`), or a person (`human`).
+/// Party that acts next: Argus retries (`transient`), the developers fix a bug (`permanent`), or a person acts (`human`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[allow(missing_docs, reason = "a comment on a variant would split the schema's enum")]

@@ -109,7 +109,7 @@ impl Code {
                 class: Class::Transient,
                 retryable: true,
                 summary: "a service cannot connect to another service",
-                explanation: "A connection between two containers failed, although the name resolves. The details contain the networks with their members and addresses. If the connection was refused, the network works, but no process listens on the port. If it timed out, Argus disconnects the container that is the most likely cause from its network and connects it again, at most once.",
+                explanation: "A connection between two containers failed, although the name resolves. The details contain the networks with their members and addresses. If the connection was refused, the network works, but no process listens on the port. If it timed out, Argus finds the most likely cause. It disconnects this container from the network and reconnects it, at most once.",
                 actions: &[Act::VerifyNetwork, Act::InspectLogs, Act::Retry],
             },
             Self::DnsResolutionFailed => Explanation {
@@ -118,7 +118,7 @@ impl Code {
                 class: Class::Transient,
                 retryable: true,
                 summary: "a service cannot resolve the name of another service",
-                explanation: "The name of a service does not resolve inside another container. The details contain the host name, the network, its members and the lookup error. Argus disconnects the container that is the most likely cause from its network and connects it again, at most once.",
+                explanation: "The name of a service does not resolve inside another container. The details contain the host name, the network, its members and the lookup error. Argus finds the most likely cause. It disconnects this container from the network and reconnects it, at most once.",
                 actions: &[Act::VerifyNetwork, Act::Retry],
             },
             Self::CircuitOpen => Explanation {
@@ -136,7 +136,7 @@ impl Code {
                 class: Class::Human,
                 retryable: false,
                 summary: "orphans of a dead controller exist",
-                explanation: "An orphan is a container, network or volume with labels of Argus that no environment declares. The lease of its controller has expired. If this controller has a spec file of the orphan's project, Argus removes the orphan after 30 s. To prevent this, set `resilience.preflight.cleanOrphans: false` in such a file. Argus does not remove orphans of other projects, or volumes created without `argus.deletion.volumes: Delete`. The details list each orphan with its project, its controller and the reason why it remains. `argus orphans --clean` removes the orphans of this controller's projects; `--project NAME` selects another project.",
+                explanation: "An orphan is a container, network or volume with labels of Argus that no environment declares. The lease of its controller has expired. If this controller has a spec file of the orphan's project, Argus removes the orphan after 30 s. To prevent this, set `resilience.preflight.cleanOrphans: false` in such a file. Argus does not remove orphans of other projects, or volumes created without `argus.deletion.volumes: Delete`. For each orphan, the details contain the project, the controller and the reason why Argus has not removed it. `argus orphans --clean` removes the orphans of this controller's projects; `--project NAME` selects another project.",
                 actions: &[Act::CleanOrphans],
             },
             Self::CleanupFailed => Explanation {
@@ -208,7 +208,7 @@ impl Code {
                 class: Class::Human,
                 retryable: false,
                 summary: "a prerequisite is missing",
-                explanation: "A program, a file or an engine feature is missing, such as a network driver or Linux containers. Rejected requests also have this code; `details.reason` contains their cause. The message names the problem. `argus preflight` checks the prerequisites again.",
+                explanation: "A program, a file or an engine feature is missing, such as a network driver or Linux containers. Argus also uses this code for rejected requests. `details.reason` then contains the cause. The message names the problem. `argus preflight` checks the prerequisites again.",
                 actions: &[Act::InstallPrerequisite],
             },
             Self::ApiTooOld => Explanation {
@@ -271,7 +271,7 @@ impl Code {
                 class: Class::Human,
                 retryable: true,
                 summary: "a container could not be started",
-                explanation: "The engine created the container but rejected its start, for example because of an invalid mount or option. The details contain the engine's message. If a retry cannot help, the failure costs no restart budget.",
+                explanation: "The engine created the container but rejected its start, for example because of an invalid mount or option. The details contain the engine's message. A refused start uses no restart budget. After two refusals, Argus replaces the container.",
                 actions: &[Act::InspectLogs, Act::FixSpec, Act::Retry],
             },
             Self::EntrypointNotFound => Explanation {
@@ -307,7 +307,7 @@ impl Code {
                 class: Class::Human,
                 retryable: false,
                 summary: "a health check is flapping",
-                explanation: "The result of the health check changed more than three times in ten minutes. Or it recovered repeatedly, but more than half of its recent probes failed. Argus restarts the container with increasing delays.",
+                explanation: "The result of the health check changed more than three times in ten minutes. Another case: it recovered repeatedly, but more than half of its last 20 probes failed. Flapping causes no restart. Frequent changes lengthen the delays of later restarts.",
                 actions: &[Act::FixHealthcheck, Act::RaiseTimeout, Act::InspectLogs],
             },
             Self::PortStaleAllocation => Explanation {

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use argus_core::action::ContainerSpec;
 use argus_core::desired::Desired;
-use argus_core::ident::{ContainerId, Protocol, ProtocolPort, ServiceName, SpecHash};
+use argus_core::ident::{ContainerId, ContainerSpecHash, Protocol, ProtocolPort, ServiceName};
 use argus_core::ident::{PortKey, PortMap};
 use argus_core::labels;
 use argus_core::observed::{
@@ -43,7 +43,7 @@ pub(crate) fn spec_of(
     ports: &PortMap,
     site: &ControllerIdentity,
     now: Timestamp,
-) -> Option<(ContainerSpec, SpecHash)> {
+) -> Option<(ContainerSpec, ContainerSpecHash)> {
     let (spec, hash) = render::render_all(desired, ports, site).remove(service)?;
     Some((render::stamped(&spec, &hash, desired, site, now), hash))
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::{CheckKey, targets};
 use crate::desired::Desired;
-use crate::ident::{ContainerId, ServiceName, SpecHash};
+use crate::ident::{ContainerId, ContainerSpecHash, ServiceName};
 use crate::observed::{Container, ContainerState, Network, Observed, Outage};
 use crate::probe::{self, HealthStates, ProbeStatus};
 use crate::time::Timestamp;
@@ -18,7 +18,7 @@ pub struct ConnectivityInput<'a> {
     /// Observed objects.
     pub observed: &'a Observed,
     /// Required spec hash by service; `None` accepts any running container of a service.
-    pub hashes: Option<&'a BTreeMap<ServiceName, SpecHash>>,
+    pub hashes: Option<&'a BTreeMap<ServiceName, ContainerSpecHash>>,
     /// Probe results by container.
     pub health: &'a HealthStates,
     /// Recent outages of the engine.

@@ -14,7 +14,7 @@ use crate::time::Timestamp;
 use crate::wait::WaitingOn;
 
 /// Minimum age of an orphan, because a new controller may be about to declare it.
-pub const GRACE: Duration = Duration::from_secs(30);
+pub const MIN_ORPHAN_AGE: Duration = Duration::from_secs(30);
 
 /// Projects of the specs of this controller; the value is true if all specs of the project allow the removal of orphans.
 pub type Projects = BTreeMap<String, bool>;
@@ -75,7 +75,7 @@ pub enum OrphanDecision {
         /// Last error.
         failure: ActionFailure,
     },
-    /// It is younger than [`GRACE`].
+    /// It is younger than [`MIN_ORPHAN_AGE`].
     TooNew {
         /// End of the grace period.
         until: Timestamp,
@@ -163,7 +163,7 @@ pub(super) fn can_remove(
     }
     // The age is computed with the clock that recorded the creation.
     let now = input.leases.engine_time(input.now);
-    let old = created_at.map(|created_at| created_at + GRACE);
+    let old = created_at.map(|created_at| created_at + MIN_ORPHAN_AGE);
     match old {
         Some(old) if old > now => Err(OrphanDecision::TooNew {
             until: input.now + old.since(now),

@@ -1,6 +1,8 @@
 //! Assigns host ports, and moves a port that the engine refused.
 //!
-//! A service keeps its assigned ports. No two environments get the same host port. A recently refused port is the last choice.
+//! A service keeps its assigned ports. Only the strategy `auto` moves a port: when the engine refused it, when another environment reserved
+//! it, or when the request changed. A port that was refused in the last 10 minutes comes last in a search. The assigned and the requested
+//! port may be tried again earlier.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -28,7 +30,7 @@ pub type PortReservations = BTreeMap<ProtocolPort, (crate::ident::EnvName, Servi
 pub struct Assignment {
     /// Ports that have a number.
     pub ports: PortMap,
-    /// Services without a port, each with its wait reason.
+    /// Services that must not start yet because of a port. With strategy `fail`, `ports` contains the requested number anyway.
     pub blocked: BTreeMap<ServiceName, WaitingOn>,
 }
 

@@ -4,15 +4,15 @@ use std::collections::BTreeMap;
 
 use crate::action::{Binding, ContainerSpec};
 use crate::desired::{Desired, Image, Role, Service};
+use crate::ident::{ContainerSpecHash, ProtocolPort, ServiceName};
 use crate::ident::{PortKey, PortMap};
-use crate::ident::{ProtocolPort, ServiceName, SpecHash};
 use crate::labels;
 use crate::plan::ControllerIdentity;
 use crate::plan::port_references;
 use crate::time::Timestamp;
 
 /// Rendered services of an environment, each with the hash that its container must carry.
-pub type Rendered = BTreeMap<ServiceName, (ContainerSpec, SpecHash)>;
+pub type Rendered = BTreeMap<ServiceName, (ContainerSpec, ContainerSpecHash)>;
 
 /// Renders all services with one port map.
 pub fn render_all(desired: &Desired, ports: &PortMap, identity: &ControllerIdentity) -> Rendered {
@@ -30,7 +30,7 @@ pub fn render_all(desired: &Desired, ports: &PortMap, identity: &ControllerIdent
 /// Adds the labels that differ at every creation and are not part of the hash.
 pub fn stamped(
     spec: &ContainerSpec,
-    hash: &SpecHash,
+    hash: &ContainerSpecHash,
     desired: &Desired,
     identity: &ControllerIdentity,
     now: Timestamp,

@@ -38,14 +38,14 @@ impl Plan {
         service.criticality.is_required(self.gives_up(service))
     }
 
-    /// True if nothing more happens to a service until something changes. A container of the old revision that still runs
-    /// is not lost because its replacement failed.
+    /// True if nothing more happens to a service until something changes. False while a container of the old revision
+    /// still runs.
     pub fn gives_up(&self, service: &Service) -> bool {
         let waits_on = self.wait_reason(service);
         waits_on.is_some_and(WaitingOn::is_given_up) && !self.replaced_but_running.contains(&service.name)
     }
 
-    /// Final wait reason of a service: the one of its image if the service waits for the image.
+    /// Wait reason of a service. If it waits for its image, the wait reason of the image.
     pub fn wait_reason(&self, service: &Service) -> Option<&WaitingOn> {
         let wait = |of: &dyn Fn(&Subject) -> bool| {
             let wait = self.waits.iter().find(|wait| of(&wait.subject));

@@ -2,7 +2,7 @@
 
 use super::Plan;
 use crate::action::{Action, Cause, Step};
-use crate::state::RESTART_WINDOW;
+use crate::state::RESTART_RATE_WINDOW;
 use crate::time::Timestamp;
 use crate::wait::{Wait, WaitingOn};
 
@@ -14,7 +14,7 @@ pub(crate) fn limit(plan: &mut Plan, recent: &[Timestamp], now: Timestamp) {
     let recent: Vec<Timestamp> = recent
         .iter()
         .copied()
-        .filter(|at| *at + RESTART_WINDOW > now)
+        .filter(|at| *at + RESTART_RATE_WINDOW > now)
         .collect();
     let mut remaining = MAX_RESTARTS_PER_WINDOW.saturating_sub(recent.len());
     let oldest = recent.iter().min().copied().unwrap_or(now);
@@ -30,7 +30,7 @@ pub(crate) fn limit(plan: &mut Plan, recent: &[Timestamp], now: Timestamp) {
         blocked.push(Wait {
             subject: step.subject.clone(),
             on: WaitingOn::RateLimited {
-                until: oldest + RESTART_WINDOW,
+                until: oldest + RESTART_RATE_WINDOW,
             },
         });
         false

@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::{Decision, Plan, PlanInput, drift, image, network, port, ready, render, volume};
 use crate::action::{Action, Cause, ContainerSpec, Subject};
 use crate::desired::{Accepted, Service};
-use crate::ident::{ResourceName, SpecHash};
+use crate::ident::{ContainerSpecHash, ResourceName};
 use crate::observed::{Container, ContainerState};
 use crate::outcome::ActionError;
 use crate::wait::WaitingOn;
@@ -25,7 +25,7 @@ struct ServicePlanner<'a> {
     accepted: &'a Accepted,
     service: &'a Service,
     spec: &'a ContainerSpec,
-    hash: &'a SpecHash,
+    hash: &'a ContainerSpecHash,
     subject: Subject,
     owned: Vec<&'a Arc<Container>>,
 }

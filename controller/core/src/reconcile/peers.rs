@@ -14,7 +14,7 @@ use crate::wait::{LeaseHolder, Wait, WaitingOn};
 
 /// Leases of other controllers at the last planning pass.
 #[derive(Debug, Clone, Default)]
-pub(super) struct PeerLeases {
+pub(super) struct LastLeaseInputs {
     /// Version of the leases.
     version: u64,
     /// Time at which a lease expires or changes its meaning.
@@ -57,7 +57,7 @@ impl Planner {
         if over || self.peers.version != leases.version() || self.peers.projects != projects {
             self.invalidate_all();
         }
-        self.peers = PeerLeases {
+        self.peers = LastLeaseInputs {
             version: leases.version(),
             until: leases.next_change(inputs.now),
             projects,

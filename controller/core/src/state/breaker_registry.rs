@@ -27,7 +27,7 @@ use crate::wait::WaitingOn;
 /// Unanswered pings in a row that open the engine's breaker immediately.
 pub const MAX_FAILED_PINGS: u32 = 3;
 /// Failed reconnects after which Argus reports that the engine does not return. Argus continues to retry.
-pub const MAX_RECONNECTS: u32 = 10;
+pub const RECONNECTS_BEFORE_REPORT: u32 = 10;
 /// Maximum time for which the first environment runs alone after an outage.
 const RAMP_UP_LIMIT: Duration = Duration::from_secs(5);
 /// Jitter key of the engine's cooldowns.
@@ -124,9 +124,9 @@ impl BreakerRegistry {
         self.reconnect_attempts
     }
 
-    /// Same number as [`Self::reconnect_attempts`], from [`MAX_RECONNECTS`] on.
-    pub fn failed_reconnects(&self) -> Option<u32> {
-        (self.reconnect_attempts >= MAX_RECONNECTS).then_some(self.reconnect_attempts)
+    /// Same number as [`Self::reconnect_attempts`], from [`RECONNECTS_BEFORE_REPORT`] on.
+    pub fn reconnects_to_report(&self) -> Option<u32> {
+        (self.reconnect_attempts >= RECONNECTS_BEFORE_REPORT).then_some(self.reconnect_attempts)
     }
 
     /// Time at which a cooldown or the ramp-up ends.

@@ -155,8 +155,8 @@ fn unreachable_engine_opens_its_breaker_until_it_returns() {
         breakers.observe(&store, Timestamp(i64::from(tries) * 1000 - 500));
         assert_eq!(breakers.engine().is_closed(), tries < MAX_FAILED_PINGS, "{tries}");
         assert_eq!(
-            breakers.failed_reconnects(),
-            (tries >= MAX_RECONNECTS).then_some(tries)
+            breakers.reconnects_to_report(),
+            (tries >= RECONNECTS_BEFORE_REPORT).then_some(tries)
         );
     }
     assert_eq!(

@@ -8,7 +8,7 @@ use crate::desired::{Accepted, Desired};
 use crate::failed_run::FailureCause;
 use crate::ident::EnvName;
 use crate::observed::Store;
-use crate::state::{ImageState, PlannerState, REFUSAL_MEMORY, RESTART_WINDOW};
+use crate::state::{ImageState, PlannerState, REFUSAL_MEMORY, RESTART_RATE_WINDOW};
 use crate::time::Timestamp;
 
 impl PlannerState {
@@ -49,7 +49,7 @@ impl PlannerState {
     ) -> bool {
         self.refused
             .retain(|_, refused| refused.at + REFUSAL_MEMORY > now);
-        self.restarts.retain(|at| *at + RESTART_WINDOW > now);
+        self.restarts.retain(|at| *at + RESTART_RATE_WINDOW > now);
         let is_in_flight = !self.in_flight.is_empty();
         self.stopped_by_us
             .retain(|id, _| is_in_flight || store.container(id).is_some());

@@ -9,7 +9,7 @@ pub(super) fn record(history: &mut ServiceHistory, container: &Container, observ
     if !observer.observed.image_retagged.contains(&container.id) {
         return;
     }
-    let is_final = restart::is_final(
+    let is_final = restart::has_given_up(
         observer.restart,
         &history.failures,
         observer.context.outages,

@@ -23,7 +23,7 @@ const HEALTH_TRANSITIONS_LIMIT: usize = 16;
 /// Disruptions kept per environment; longer reports are useless.
 const DISRUPTIONS_LIMIT: usize = 100;
 
-/// Observations outside the environment.
+/// Inputs of an observation besides the objects of the environment.
 #[derive(Debug, Clone, Copy)]
 pub struct Context<'a> {
     /// Probe results by container.

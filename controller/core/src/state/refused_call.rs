@@ -30,7 +30,7 @@ pub struct RefusedCall {
 
 impl RefusedCall {
     /// Reports whether the action must not be tried again on this container.
-    pub fn is_final(&self) -> bool {
+    pub fn must_not_repeat(&self) -> bool {
         self.times >= MAX_REFUSALS
     }
 }
@@ -60,7 +60,7 @@ impl PlannerState {
                 has_evidence: false,
             });
         call.times += 1;
-        if call.is_final() && call.evidence_number.is_none() {
+        if call.must_not_repeat() && call.evidence_number.is_none() {
             history.failure_count += 1;
             call.evidence_number = Some(history.failure_count);
         }

@@ -92,8 +92,8 @@ pub fn decide_restart(
     RestartDecision::StartAt(last.seen() + delay, attempt)
 }
 
-/// Reports if Argus does nothing more after the last of these failures.
-pub fn is_final(
+/// True if the policy gave up after the last of these failures. False if the policy disables restarts.
+pub fn has_given_up(
     policy: &RestartPolicy,
     failures: &[FailedRun],
     outages: &[Outage],

@@ -11,9 +11,12 @@ const MAX_DETAILED: usize = 20;
 /// Maximum length of a text in a diagnostic, in characters.
 const MAX_CHARS: usize = 1_000;
 
+/// Shortens a part of a status. Returns the number of parts that are left out.
+type Shortening = fn(&mut EnvironmentStatus) -> usize;
+
 /// Cuts a status that exceeds the limit; its notes count the parts that are left out.
 pub(super) fn cut(status: &mut EnvironmentStatus, limit: usize) {
-    let steps: [(&str, fn(&mut EnvironmentStatus) -> usize); 6] = [
+    let steps: [(&str, Shortening); 6] = [
         ("diagnostics", |status| {
             status.diagnostics.iter_mut().for_each(shorten);
             truncate(&mut status.diagnostics, 100)

@@ -193,7 +193,7 @@ fn degraded(input: &StatusInput<'_>, phase: Phase, services: &[ServiceStatus]) -
                 .filter(|row| phase::is_given_up_with_warning(input, row))
                 .peekable();
             if given_up.peek().is_none() {
-                (Truth::False, "AsExpected", "no service has given up".to_owned())
+                (Truth::False, "AsExpected", "Argus gave up no service".to_owned())
             } else {
                 (Truth::True, "Warned", format!("gave up: {}", names(given_up)))
             }

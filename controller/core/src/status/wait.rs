@@ -110,10 +110,10 @@ fn message(on: &WaitingOn) -> String {
         WaitingOn::Network => "the network of the environment".to_owned(),
         WaitingOn::Volume { name } => format!("volume `{name}`"),
         WaitingOn::Probe => "its health check to succeed".to_owned(),
-        WaitingOn::Unhealthy { until: None } => "its health check, which fails".to_owned(),
-        WaitingOn::Unhealthy { until: Some(_) } => {
-            "its restart delay, because its health check fails".to_owned()
-        }
+        WaitingOn::Unhealthy { until } => match until {
+            None => "its health check, which fails".to_owned(),
+            Some(_) => "its restart delay, because its health check fails".to_owned(),
+        },
         WaitingOn::Completion => "its process to complete".to_owned(),
         WaitingOn::Backoff { attempt, .. } => format!("its restart delay before restart {attempt}"),
         WaitingOn::Retry { failure, .. } => {
@@ -125,16 +125,18 @@ fn message(on: &WaitingOn) -> String {
         }
         WaitingOn::Failed { failure } => {
             format!(
-                "manual action, because `{}` failed: {}",
+                "a new revision or `argus retry`, because `{}` failed: {}",
                 failure.verb,
                 one_line(&failure.error.to_string())
             )
         }
         WaitingOn::GaveUp { restarts } => {
-            format!("a new revision or `argus retry`, after it gave up ({restarts} restarts)")
+            format!("a new revision or `argus retry`, because Argus gave up after {restarts} restarts")
         }
         WaitingOn::Halted { repetitions } => {
-            format!("a new revision or `argus retry`, after {repetitions} equal failures in a row")
+            format!(
+                "a new revision or `argus retry`, because it failed in the same way {repetitions} times in a row"
+            )
         }
         WaitingOn::NotRunnable { exit_code } => not_runnable(*exit_code),
         WaitingOn::NoHealthcheck => {
@@ -146,7 +148,7 @@ fn message(on: &WaitingOn) -> String {
                 restart_rate_limit::MAX_RESTARTS_PER_WINDOW
             )
         }
-        WaitingOn::TestLease { case, .. } => format!("the test `{case}` to end, which uses it"),
+        WaitingOn::TestLease { case, .. } => format!("the end of the test `{case}`"),
         WaitingOn::Held { why, .. } if why.is_empty() => "the end of its hold".to_owned(),
         WaitingOn::Held { why, .. } => format!("the end of its hold: {}", one_line(why)),
         WaitingOn::RestartsDisabled => {

@@ -128,7 +128,7 @@ impl<B: Backend> Reconciler<B> {
         }
     }
 
-    /// Answers the commands that are on disk or could not be saved; both are in effect.
+    /// Answers each command once its write has succeeded or failed. The command is in effect either way.
     pub(super) fn reply_when_persisted(&mut self) {
         let saved = self.inputs.saved.borrow_and_update();
         let Some(WriteResult { value, error }) = &*saved else {

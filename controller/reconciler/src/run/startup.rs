@@ -84,7 +84,7 @@ impl LoadedState {
 /// Inputs of the tasks.
 pub(crate) struct LoadedInputs {
     pub(crate) persisted: PersistedState,
-    /// Containers that earlier runs stopped themselves.
+    /// Containers that Argus stopped in an earlier run.
     pub(crate) stopped: BTreeSet<ContainerId>,
     pub(crate) persisted_specs: PersistedSpecs,
     pub(crate) journal: Journal,

@@ -7,13 +7,13 @@ use argus_core::time::Timestamp;
 
 /// Budget of restarts that refills as time passes.
 #[derive(Debug, Clone)]
-pub struct RestartBudget {
+pub struct TaskRestartBudget {
     allowed: usize,
     span: Duration,
     restarts: VecDeque<Timestamp>,
 }
 
-impl RestartBudget {
+impl TaskRestartBudget {
     /// Permits `allowed` restarts within any `span`.
     pub fn new(allowed: usize, span: Duration) -> Self {
         Self {
@@ -46,7 +46,7 @@ mod tests {
 
     #[test]
     fn budget_is_spent_and_refills() {
-        let mut budget = RestartBudget::new(2, Duration::from_secs(10));
+        let mut budget = TaskRestartBudget::new(2, Duration::from_secs(10));
         assert_eq!(budget.spend(Timestamp(0)), Some(1));
         assert_eq!(budget.spend(Timestamp(4_000)), Some(2));
         assert_eq!(budget.spend(Timestamp(9_999)), None);

@@ -116,7 +116,7 @@ fn check_controller(inputs: &DoctorInputs) -> Vec<Finding> {
     match status.mode {
         Mode::Full | Mode::Recovery => {}
         Mode::Safe => {
-            let message = format!("safe mode, no actions: {reason}");
+            let message = format!("the controller is in mode `Safe` and performs no actions: {reason}");
             found.push(
                 finding(FindingSeverity::Fail, message).with_remedy("fix the cause, then run `argus resume`"),
             );

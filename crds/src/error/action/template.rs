@@ -79,7 +79,7 @@ impl ActionId {
                 &[],
             ),
             Self::FreePort => call(
-                "retry after you free the port",
+                "free the port, then retry",
                 "argus retry {env}",
                 "argus_retry",
                 ENV,

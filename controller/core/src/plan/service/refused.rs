@@ -15,7 +15,7 @@ pub(super) fn replace_container(planner: &ServicePlanner<'_>) -> Option<Decision
         container.state,
         ContainerState::Running | ContainerState::Restarting | ContainerState::Removing
     );
-    if !call.is_final()
+    if !call.must_not_repeat()
         || runs
         || !planner.can_replace(container)
         // The evidence of a failed run comes first.

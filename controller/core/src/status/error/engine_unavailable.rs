@@ -22,7 +22,7 @@ pub(super) fn all(input: &StatusInput<'_>) -> Vec<StructuredError> {
         let error = error_scope.finish(error, input.engine.since.unwrap_or(input.now));
         errors.push(with_kept_retry_after(error, reported));
     }
-    if let Some(tries) = input.breakers.failed_reconnects() {
+    if let Some(tries) = input.breakers.reconnects_to_report() {
         let message = format!("the engine did not return after {tries} attempts, Argus continues to retry");
         let error = engine_error(Code::RetryExhausted, &input.engine, message, input.now)
             .with_call(call::of_engine(tries, input.engine.reason));

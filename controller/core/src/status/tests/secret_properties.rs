@@ -126,10 +126,11 @@ fn forms(secret: &str) -> Vec<String> {
         };
         secret.bytes().map(encode).collect()
     };
-    let escaped: String = secret
+    let units: Vec<String> = secret
         .encode_utf16()
         .map(|unit| format!("\\u{unit:04x}"))
         .collect();
+    let escaped = units.concat();
     vec![
         secret.to_owned(),
         percent(true, false),
