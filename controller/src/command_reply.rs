@@ -38,7 +38,7 @@ pub(crate) enum CommandResult {
     Circuit(Box<BreakerReset>),
 }
 
-/// TestLease of a test.
+/// Lease of a test.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct TestLease {

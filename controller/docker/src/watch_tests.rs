@@ -1,5 +1,10 @@
 //! Tests of the watch against an engine whose event stream fails.
 
+#![allow(
+    clippy::disallowed_methods,
+    reason = "the engine of a test needs no supervisor, and the watch gets the real time"
+)]
+
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 

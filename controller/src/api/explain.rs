@@ -19,21 +19,21 @@ pub(crate) struct Explain {
     code: Option<String>,
 }
 
-/// ExplainOutput of one code, or the list of all codes.
+/// Explanation of one code, or the list of all codes.
 #[derive(Debug, Serialize, JsonSchema)]
 #[serde(untagged)]
 pub(crate) enum ExplainOutput {
-    /// ExplainOutput of the requested code.
+    /// Explanation of the requested code.
     One(Box<CodePage>),
     /// Explanations of all codes.
     All(Vec<CodePage>),
 }
 
-/// ExplainOutput of one code, or the summaries of all codes.
+/// Explanation of one code, or the summaries of all codes.
 #[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct ExplanationSummary {
-    /// ExplainOutput, for calls with `code`.
+    /// Explanation, for calls with `code`.
     #[serde(flatten)]
     meaning: Option<CodePage>,
     /// All codes with one-line summaries.

@@ -136,8 +136,8 @@ mod tests {
         }
     }
 
-    fn amount(done: u64, total: u64) -> Option<Amount> {
-        Some(Amount { done, total })
+    fn amount(done: u64, total: u64) -> Amount {
+        Amount { done, total }
     }
 
     fn pull(reference: &str, line: &str) -> ImageProgress {
@@ -160,15 +160,15 @@ mod tests {
     fn bar_shows_bytes_layers_or_steps() {
         let status = environment(&[
             ImageProgress {
-                layers: amount(1, 2),
-                bytes: amount(12_100_000, 40_000_000),
+                layers: Some(amount(1, 2)),
+                bytes: Some(amount(12_100_000, 40_000_000)),
                 ..pull("db:1", "layer 1/2 12.1 MB of 40.0 MB")
             },
             build("api:test", 3, 4),
             build("api:test", 3, 4),
             pull("web:1", ""),
             ImageProgress {
-                layers: amount(2, 2),
+                layers: Some(amount(2, 2)),
                 ..pull("x:1", "layer 2/2")
             },
         ]);

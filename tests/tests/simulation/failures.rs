@@ -104,7 +104,9 @@ fn refusals_of_every_new_container_become_rarer() {
         let now = fixture.now;
         fixture.engine.change(now, |model| {
             let all: Vec<_> = model.containers().map(|container| container.id.clone()).collect();
-            all.iter().for_each(|id| model.refuse_starts(id));
+            for id in all {
+                model.refuse_starts(id);
+            }
         });
     }
     let starts = fixture.started.iter();

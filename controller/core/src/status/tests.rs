@@ -1185,6 +1185,7 @@ fn retryable_errors_report_their_next_attempt() {
         failure: Shop::failure(verb, error),
     };
     let text = || "why".to_owned();
+    let start_failed = |error| retry(ActionKind::StartContainer, error);
     let port = |owner| WaitingOn::PortTaken {
         port: tcp(5432),
         owner,
@@ -1247,22 +1248,18 @@ fn retryable_errors_report_their_next_attempt() {
             10,
         ),
         (
-            retry(ActionKind::StartContainer, ActionError::StartFailed(text())),
+            start_failed(ActionError::StartFailed(text())),
             Code::ContainerStartFailed,
             10,
         ),
+        (start_failed(ActionError::TimedOut(text())), Code::Timeout, 10),
         (
-            retry(ActionKind::StartContainer, ActionError::TimedOut(text())),
-            Code::Timeout,
-            10,
-        ),
-        (
-            retry(ActionKind::StartContainer, ActionError::ConnectionLost(text())),
+            start_failed(ActionError::ConnectionLost(text())),
             Code::ConnectionLost,
             10,
         ),
         (
-            retry(ActionKind::StartContainer, ActionError::Unreachable(text())),
+            start_failed(ActionError::Unreachable(text())),
             Code::DockerUnavailable,
             10,
         ),

@@ -77,11 +77,9 @@ fn message(on: &WaitingOn) -> String {
         WaitingOn::Engine { why } => format!("the engine, which does not answer: {why}"),
         WaitingOn::Breaker { engine, until, why } => {
             let owner = if *engine { "the engine" } else { "this environment" };
+            let cause = one_line(why);
             match until {
-                Some(_) => format!(
-                    "the open circuit breaker of {owner}, last failure: {}",
-                    one_line(why)
-                ),
+                Some(_) => format!("the open circuit breaker of {owner}, last failure: {cause}"),
                 None => format!("the test call of the half-open circuit breaker of {owner}"),
             }
         }

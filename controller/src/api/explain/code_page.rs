@@ -13,7 +13,7 @@ pub(crate) fn explain_all() -> Value {
     Code::ALL.iter().map(|code| code_to_json(*code)).collect()
 }
 
-/// CodePage of an error code.
+/// Page of an error code.
 #[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct CodePage {
@@ -59,12 +59,12 @@ pub(crate) fn list_remedies(actions: &[ActionId]) -> Vec<Remedy> {
     actions.iter().map(of).collect()
 }
 
-/// CodePage of a code as JSON.
+/// Page of a code as JSON.
 pub(crate) fn code_to_json(code: Code) -> Value {
     json!(explain_code(code))
 }
 
-/// CodePage of a code as text.
+/// Page of a code as text.
 pub(crate) fn format_page(code: Code) -> String {
     let meaning = explain_code(code);
     let word = |value: Value| value.as_str().unwrap_or_default().to_owned();
