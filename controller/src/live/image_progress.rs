@@ -151,7 +151,7 @@ mod tests {
     fn build(reference: &str, step: u64, total: u64) -> ImageProgress {
         ImageProgress {
             action: ImageAction::Build,
-            steps: amount(step - 1, total),
+            steps: Some(amount(step - 1, total)),
             ..pull(reference, &format!("Step {step}/{total} : RUN make"))
         }
     }

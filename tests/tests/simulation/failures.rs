@@ -105,7 +105,7 @@ fn refusals_of_every_new_container_become_rarer() {
         fixture.engine.change(now, |model| {
             let all: Vec<_> = model.containers().map(|container| container.id.clone()).collect();
             for id in all {
-                model.refuse_starts(id);
+                model.refuse_starts(&id);
             }
         });
     }
