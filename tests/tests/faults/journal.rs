@@ -135,6 +135,37 @@ fn full_disk_stops_actions_until_a_resume() {
 }
 
 #[test]
+fn full_disk_at_the_start_stops_every_action() {
+    let engine = engine();
+    let state = engine.scratch("journal-full-start").join("state");
+    small_disk(&state);
+    let argus = Controller::start(
+        engine,
+        RunOptions {
+            state: Some(state.clone()),
+            ..RunOptions::default()
+        },
+    );
+    argus.write_spec("a.e2e.yaml", &many("startfulla", 1));
+    argus.wait_ready("startfulla", LIMIT);
+    argus.kill9();
+    fill(&state.join("ballast"));
+    argus.write_spec("b.e2e.yaml", &many("startfullb", 2));
+    argus.start_again();
+    argus.wait_until(LIMIT, "commands report safe mode", || {
+        let (_, text) = run_command(&argus, &["get"]);
+        text.contains("safe mode").then_some(())
+    });
+    let made = || container_runs(engine, "startfullb").len();
+    wait::all_the_while(Duration::from_secs(3), "nothing is created", || made() == 0);
+    std::fs::remove_file(state.join("ballast")).expect("the ballast exists");
+    argus.wait_until(LIMIT, "a person resumes", || {
+        run_command(&argus, &["resume"]).0.then_some(())
+    });
+    argus.wait_ready("startfullb", LIMIT);
+}
+
+#[test]
 fn killed_controller_recovers_its_open_intents() {
     let engine = engine();
     let argus = Controller::start(engine, RunOptions::default());
