@@ -236,7 +236,7 @@ fn forbidden_event_stream_is_a_warning_and_repairs_continue() {
 }
 
 #[test]
-fn container_whose_start_is_refused_twice_is_replaced() {
+fn container_with_twice_refused_start_is_replaced() {
     let engine = engine();
     let (proxy, argus) = proxied(engine, "refused");
     proxy.reset_counts();
