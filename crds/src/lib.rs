@@ -29,6 +29,7 @@ pub mod resilience;
 pub mod schema;
 pub mod service;
 pub mod status;
+pub mod suggestion;
 pub mod suite;
 pub mod text;
 pub mod yaml;

@@ -1,14 +1,12 @@
 //! Errors of the command line itself, in the form of all other errors.
 
+use argus_crds::suggestion::nearest;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Command, Error, ValueEnum as _};
 
 use crate::exit::{Exit, Failure};
 use crate::output;
 use crate::settings::Colour;
-
-/// Commands are suggested only below this edit distance.
-const MAX_DISTANCE: usize = 3;
 
 /// Prints the error, or the requested help or version, and returns the exit code.
 pub(crate) fn print_error(error: &Error, command: &Command) -> Exit {
@@ -111,21 +109,12 @@ fn command_path(command: &Command, words: &[String]) -> String {
     path.join(" ")
 }
 
-/// The most similar subcommand. A transposition of two letters counts as one edit.
+/// The most similar subcommand.
 fn find_nearest(word: &str, command: &Command, path: &str) -> Option<String> {
     let mut names = path.split(' ').skip(1);
     let at = names.try_fold(command, |at, name| at.find_subcommand(name))?;
     let visible = at.get_subcommands().filter(|command| !command.is_hide_set());
-    visible
-        .map(|command| {
-            (
-                strsim::damerau_levenshtein(word, command.get_name()),
-                command.get_name().to_owned(),
-            )
-        })
-        .filter(|(distance, name)| *distance < MAX_DISTANCE.min(name.len()))
-        .min_by_key(|(distance, _)| *distance)
-        .map(|(_, name)| name)
+    nearest(word, visible.map(Command::get_name)).map(str::to_owned)
 }
 
 fn context_text(error: &Error, kind: ContextKind) -> Option<String> {

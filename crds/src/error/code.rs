@@ -3,6 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
+use crate::suggestion::nearest;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -86,36 +87,29 @@ impl fmt::Display for Code {
 ///
 /// assert_eq!("port-conflict".parse(), Ok(Code::PortConflict));
 /// let error = "PORT_CONFLCT".parse::<Code>().unwrap_err();
-/// assert_eq!(error.nearest, Code::PortConflict);
+/// assert_eq!(error.nearest, Some(Code::PortConflict));
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("`{text}` is not a valid error code; the nearest is `{nearest}`")]
+#[error("`{text}` is not a valid error code{}", suggestion(*nearest))]
 pub struct UnknownCode {
     text: String,
-    /// Code with the smallest edit distance to the text.
-    pub nearest: Code,
+    /// The most similar code, if one is similar.
+    pub nearest: Option<Code>,
+}
+
+fn suggestion(nearest: Option<Code>) -> String {
+    nearest.map_or_else(String::new, |code| format!("; the nearest is `{code}`"))
 }
 
 impl FromStr for Code {
     type Err = UnknownCode;
 
     fn from_str(text: &str) -> Result<Self, UnknownCode> {
-        let wanted = text.trim().replace('-', "_").to_ascii_uppercase();
-        let mut nearest = Self::Internal;
-        let mut best = usize::MAX;
-        for code in Self::ALL {
-            let distance = strsim::damerau_levenshtein(&wanted, code.as_str());
-            if distance < best {
-                (best, nearest) = (distance, *code);
-            }
-        }
-        if best == 0 {
-            Ok(nearest)
-        } else {
-            Err(UnknownCode {
-                text: text.to_owned(),
-                nearest,
-            })
-        }
+        let name = text.trim().replace('-', "_").to_ascii_uppercase();
+        let find = |name: &str| Self::ALL.iter().copied().find(|code| code.as_str() == name);
+        find(&name).ok_or_else(|| UnknownCode {
+            text: text.to_owned(),
+            nearest: nearest(&name, Self::ALL.iter().map(|code| code.as_str())).and_then(find),
+        })
     }
 }

@@ -70,7 +70,7 @@ fn port_codes_share_one_category() {
 fn misspelt_code_names_the_nearest() {
     assert_eq!("port-conflict".parse::<Code>().unwrap(), Code::PortConflict);
     let error = "PORT_CONFLCT".parse::<Code>().unwrap_err();
-    assert_eq!(error.nearest, Code::PortConflict);
+    assert_eq!(error.nearest, Some(Code::PortConflict));
     assert_eq!(
         error.to_string(),
         "`PORT_CONFLCT` is not a valid error code; the nearest is `PORT_CONFLICT`"

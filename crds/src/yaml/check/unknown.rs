@@ -3,13 +3,14 @@
 use serde_json::{Map, Value};
 
 use super::Check;
+use crate::suggestion::{nearest, normalize};
 
 /// Maximum number of known keys in a hint.
 const MAX_LISTED: usize = 8;
 
 /// Suggests a fix for an unknown key: a similar key, or a place where the key is valid.
 pub(super) fn key(check: &Check<'_>, known: &Map<String, Value>, key: &str) -> Option<String> {
-    let same = |name: &&String| plain(name) == plain(key);
+    let same = |name: &&String| normalize(name) == normalize(key);
     if let Some(name) = known.keys().find(same) {
         return Some(format!("did you mean `{name}`?"));
     }
@@ -48,10 +49,10 @@ pub(super) fn is_similar(key: &str, known: &Map<String, Value>) -> bool {
 
 /// Returns the only known key that contains this one.
 fn part_of<'n>(key: &str, known: &'n Map<String, Value>) -> Option<&'n str> {
-    let part = plain(key);
+    let part = normalize(key);
     let mut containing = known
         .keys()
-        .filter(|name| part.len() >= 4 && plain(name).contains(&part));
+        .filter(|name| part.len() >= 4 && normalize(name).contains(&part));
     containing
         .next()
         .filter(|_| containing.next().is_none())
@@ -76,7 +77,10 @@ impl<'a> Check<'a> {
 /// Suggests a valid word for an invalid one.
 pub(super) fn choice(word: &str, words: &[&str]) -> String {
     let listed: Vec<String> = words.iter().map(|word| format!("`{word}`")).collect();
-    let same = words.iter().find(|known| plain(known) == plain(word)).copied();
+    let same = words
+        .iter()
+        .find(|known| normalize(known) == normalize(word))
+        .copied();
     match same.or_else(|| nearest(word, words.iter().copied())) {
         Some(near) => format!("did you mean `{near}`? valid values are {}", listed.join(", ")),
         None => format!("use one of {}", listed.join(", ")),
@@ -90,24 +94,4 @@ pub(super) fn truth(word: &str) -> Option<String> {
         "no" | "off" | "n" | "0" | "false" => Some("write `false`".to_owned()),
         _ => None,
     }
-}
-
-fn nearest<'n>(word: &str, names: impl Iterator<Item = &'n str>) -> Option<&'n str> {
-    if word.len() > 64 {
-        return None;
-    }
-    let most = (word.chars().count() / 3).max(1);
-    names
-        .map(|name| (strsim::damerau_levenshtein(&plain(word), &plain(name)), name))
-        .filter(|(distance, _)| *distance <= most)
-        .min_by_key(|(distance, _)| *distance)
-        .map(|(_, name)| name)
-}
-
-/// Returns a key in lower case, without separators.
-fn plain(key: &str) -> String {
-    key.chars()
-        .filter(|c| !matches!(c, '_' | '-' | ' '))
-        .flat_map(char::to_lowercase)
-        .collect()
 }
