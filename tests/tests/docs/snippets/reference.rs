@@ -38,7 +38,7 @@ const PAGES: &[Page] = &[
     (
         "docs/status.md",
         &[
-            "web: the test `long` to end",
+            "web: the end of the test `long`",
             "called: run-container",
             "run-container (attempt 1): process",
         ],
