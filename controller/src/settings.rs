@@ -119,10 +119,10 @@ pub(crate) struct AdmissionOptions {
     #[arg(long, env = "ARGUS_STRICT", num_args = 0..=1, default_missing_value = "true", require_equals = true)]
     pub(crate) strict: Option<bool>,
     /// Variables of the controller that `{{env.NAME}}` may read [default: none]
-    #[arg(long, env = "ARGUS_ENV_ALLOW", value_name = "NAME", value_delimiter = ',', num_args = 1..)]
+    #[arg(long, env = "ARGUS_ENV_ALLOW", value_name = "NAME", value_delimiter = ',')]
     pub(crate) env_allow: Vec<String>,
     /// Folders outside the project that spec files may mount [default: none]
-    #[arg(long, env = "ARGUS_ALLOW_MOUNT", value_name = "DIR", value_delimiter = ',', num_args = 1..)]
+    #[arg(long, env = "ARGUS_ALLOW_MOUNT", value_name = "DIR", value_delimiter = ',')]
     pub(crate) allow_mount: Vec<PathBuf>,
 }
 
@@ -294,6 +294,30 @@ fn invalid_settings(path: &Path, cause: &str) -> Failure {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn each_flag_takes_one_value() {
+        #[derive(clap::Parser)]
+        struct Line {
+            #[command(flatten)]
+            options: AdmissionOptions,
+            files: Vec<PathBuf>,
+        }
+        let line = [
+            "argus",
+            "--env-allow",
+            "A",
+            "--env-allow",
+            "B",
+            "--allow-mount",
+            "/x",
+            "e2e.yaml",
+        ];
+        let line = <Line as clap::Parser>::try_parse_from(line).unwrap();
+        assert_eq!(line.options.env_allow, ["A", "B"]);
+        assert_eq!(line.options.allow_mount, [Path::new("/x")]);
+        assert_eq!(line.files, [Path::new("e2e.yaml")]);
+    }
 
     #[test]
     fn flag_overrides_file_and_file_overrides_default() {

@@ -107,6 +107,36 @@ async fn http_problem_has_all_error_fields() {
     }
 }
 
+#[tokio::test]
+async fn unknown_path_is_a_plain_404() {
+    let (_dir, client) = client_without_controller(&full_of_errors());
+    let app = TowerToHyperService::new(routes(client, Guard::Socket, CancellationToken::new()));
+    for path in ["/", "/nowhere"] {
+        let request = Request::get(path).body(Body::empty()).unwrap();
+        let response = app.call(request).await.unwrap();
+        assert_eq!(response.status(), 404, "{path}");
+        let value = body(response).await;
+        assert_eq!(value["type"], "about:blank", "{path}");
+        assert_eq!(value["code"], "NOT_FOUND", "{path}");
+        assert_eq!(value["details"]["reason"], "notFound", "{path}");
+    }
+}
+
+#[tokio::test]
+async fn mcp_body_that_is_not_json_is_a_parse_error() {
+    let (_dir, client) = client_without_controller(&full_of_errors());
+    let app = TowerToHyperService::new(routes(client, Guard::Socket, CancellationToken::new()));
+    for text in ["", "half {", "not JSON"] {
+        let request = Request::post("/mcp").header("content-type", "application/json");
+        let request = request.header("accept", "application/json, text/event-stream");
+        let response = app.call(request.body(Body::from(text)).unwrap()).await.unwrap();
+        assert_eq!(response.status(), 400, "{text}");
+        let value = body(response).await;
+        assert_eq!(value["error"]["code"], -32700, "{text}");
+        assert_eq!(value["id"], Value::Null, "{text}");
+    }
+}
+
 #[test]
 fn command_failure_as_json_has_all_fields() {
     for code in Code::ALL {

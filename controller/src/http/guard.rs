@@ -8,7 +8,7 @@ use std::sync::Arc;
 use argus_reconciler::state_dir::{StateDir, write_private};
 use argus_reconciler::state_file;
 use axum::extract::{Request, State};
-use axum::http::{HeaderMap, Method, StatusCode, header};
+use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, Uri, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use sha2::{Digest as _, Sha256};
@@ -69,12 +69,32 @@ pub(super) async fn authorize_request(
     mut request: Request,
     next: Next,
 ) -> Response {
-    match guard.authorize(request.method(), request.uri().path(), request.headers()) {
+    let checked = check_authority(request.uri(), request.headers())
+        .and_then(|()| guard.authorize(request.method(), request.uri().path(), request.headers()));
+    match checked {
         Ok(trust) => {
             request.extensions_mut().insert(trust);
             next.run(request).await
         }
         Err(problem) => problem.into_response(),
+    }
+}
+
+/// Rejects a request that names more than one server or page: two readers could choose different ones.
+fn check_authority(uri: &Uri, headers: &HeaderMap) -> Result<(), Problem> {
+    for name in [header::HOST, header::ORIGIN] {
+        if headers.get_all(&name).iter().nth(1).is_some() {
+            let message = format!("the request has more than one header `{name}`");
+            return Err(Problem::new(StatusCode::BAD_REQUEST, message));
+        }
+    }
+    let host = headers.get(header::HOST).map(HeaderValue::as_bytes);
+    match uri.authority() {
+        Some(target) if host != Some(target.as_str().as_bytes()) => {
+            let message = format!("the target `{target}` differs from the header `host`");
+            Err(Problem::new(StatusCode::BAD_REQUEST, message))
+        }
+        Some(_) | None => Ok(()),
     }
 }
 
@@ -238,6 +258,28 @@ mod tests {
                 .map_err(|problem| problem.into_response().status()),
             Ok(Trust::User)
         );
+    }
+
+    #[test]
+    fn request_for_two_servers_is_refused() {
+        let check = |target: &str, headers: &[(header::HeaderName, &'static str)]| {
+            let mut map = HeaderMap::new();
+            for (name, value) in headers {
+                map.append(name, HeaderValue::from_static(value));
+            }
+            let checked = check_authority(&target.parse().unwrap(), &map);
+            checked.map_err(|problem| problem.into_response().status().as_u16())
+        };
+        let host = (header::HOST, "localhost:9470");
+        let origin = (header::ORIGIN, "http://localhost:9470");
+        assert_eq!(check("/x", &[host.clone(), origin.clone()]), Ok(()));
+        assert_eq!(
+            check("http://localhost:9470/x", std::slice::from_ref(&host)),
+            Ok(())
+        );
+        assert_eq!(check("http://evil.test/x", std::slice::from_ref(&host)), Err(400));
+        assert_eq!(check("/x", &[host.clone(), host.clone()]), Err(400));
+        assert_eq!(check("/x", &[host, origin.clone(), origin]), Err(400));
     }
 
     #[test]

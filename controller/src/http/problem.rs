@@ -180,13 +180,27 @@ impl IntoResponse for Problem {
     }
 }
 
-/// Responds to an unknown path.
-pub(super) async fn not_found(uri: Uri) -> Problem {
+/// Responds to an unknown path: a plain 404, because no operation failed.
+pub(super) async fn not_found(uri: Uri) -> Response {
     let message = format!(
         "unknown path `{}`; `/api/v1/openapi.json` lists all paths",
         uri.path()
     );
-    Problem::new(StatusCode::NOT_FOUND, message)
+    let body = serde_json::json!({
+        "type": "about:blank",
+        "title": "Not Found",
+        "status": StatusCode::NOT_FOUND.as_u16(),
+        "detail": message,
+        "code": "NOT_FOUND",
+        "message": message,
+        "details": { "reason": Reason::NotFound },
+        "suggestedActions": [],
+        "remedies": [],
+        "retryable": false,
+    });
+    let kind = HeaderValue::from_static("application/problem+json");
+    let head = [(header::CONTENT_TYPE, kind)];
+    (StatusCode::NOT_FOUND, head, body.to_string()).into_response()
 }
 
 /// Responds to a known path with an unsupported method.

@@ -3,15 +3,19 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use axum::Json;
 use axum::body::{self, Body};
 use axum::extract::Request;
-use axum::http::StatusCode;
-use axum::response::Response;
+use axum::http::{Method, StatusCode};
+use axum::response::{IntoResponse as _, Response};
+use rmcp::model::ErrorCode;
 use rmcp::transport::streamable_http_server::session::never::NeverSessionManager;
 use rmcp::transport::streamable_http_server::{StreamableHttpServerConfig, StreamableHttpService};
+use serde::de::IgnoredAny;
+use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
-use super::Server;
+use super::{Server, stdio};
 use crate::client::ControllerClient;
 
 /// Maximum size of a request body, in bytes: a spec file of the maximum length as JSON.
@@ -41,6 +45,10 @@ pub(crate) async fn serve(
             return Err((StatusCode::REQUEST_TIMEOUT, message));
         }
     };
+    if head.method == Method::POST && serde_json::from_slice::<IgnoredAny>(&bytes).is_err() {
+        let error = stdio::error(&Value::Null, ErrorCode::PARSE_ERROR, "the body is not JSON");
+        return Ok((StatusCode::BAD_REQUEST, Json(error)).into_response());
+    }
     // The guard has already checked `Host` and `Origin`.
     let settings = StreamableHttpServerConfig::default()
         .with_legacy_session_mode(false)

@@ -54,7 +54,8 @@ fn response_to(message: &Value) -> Option<Value> {
     }
 }
 
-fn error(id: &Value, code: ErrorCode, message: &str) -> Value {
+/// Creates an error response.
+pub(super) fn error(id: &Value, code: ErrorCode, message: &str) -> Value {
     json!({ "jsonrpc": "2.0", "id": id, "error": { "code": code.0, "message": message } })
 }
 
