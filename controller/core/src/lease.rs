@@ -86,7 +86,7 @@ pub enum Liveness<'a> {
     /// It has a living lease.
     Alive(&'a ControllerLease),
     /// Its lease disappeared recently. Possibly the lease was deleted while its holder still runs.
-    LeaseMissing,
+    LeaseLostRecently,
     /// Its lease expired, or has been missing for longer than the grace period.
     Dead,
     /// The leases have not been listed yet.

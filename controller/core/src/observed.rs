@@ -32,7 +32,7 @@ pub enum WatchEvent {
     /// The last started list is complete.
     InitDone,
     /// Another client stopped or killed this container.
-    Stopped(ContainerId, Timestamp),
+    StoppedByOther(ContainerId, Timestamp),
     /// The kernel reported a lack of memory in this container.
     OutOfMemory(ContainerId, Timestamp),
     /// The image reference of this container now names another image, or none.
@@ -48,8 +48,8 @@ pub enum WatchEvent {
     },
     /// The engine became reachable, initially or again.
     Connected(Timestamp),
-    /// The event stream missed a change and is opened again. Lists have reported the change, so the state stays valid.
-    StreamStalled,
+    /// The event stream stalled or ended, and is opened again. A list reports what it missed, so the state stays valid.
+    StreamGap,
     /// The engine answers, but delivers no events; only lists show changes. Holds the reason.
     EventsLost(Timestamp, String),
     /// The engine delivers events again.

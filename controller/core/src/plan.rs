@@ -174,7 +174,7 @@ impl PlanInput<'_> {
                 .flatten()
                 .filter_map(|owner| match self.leases.liveness(&owner.controller, self.now) {
                     Liveness::Alive(lease) => Some(LeaseHolder::of(lease, self.leases)),
-                    Liveness::Own | Liveness::LeaseMissing | Liveness::Dead | Liveness::Unknown => None,
+                    Liveness::Own | Liveness::LeaseLostRecently | Liveness::Dead | Liveness::Unknown => None,
                 });
         match alive.next() {
             Some(controller) => {

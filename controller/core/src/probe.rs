@@ -10,12 +10,12 @@ use crate::observed::{Container, EngineHealthStatus, InspectInfo, Outage};
 use crate::time::Timestamp;
 
 /// Probe results by container; a container without an entry has not been probed.
-pub type HealthStates = BTreeMap<ContainerId, ProbeResults>;
+pub type HealthStates = BTreeMap<ContainerId, ProbedHealth>;
 
 /// Probe results of one container.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
-pub struct ProbeResults {
+pub struct ProbedHealth {
     /// Current status.
     pub status: ProbeStatus,
     /// Time of the last status change.

@@ -112,7 +112,8 @@ pub enum WaitingOn {
     /// A one-shot runs.
     Completion,
     /// The service failed and restarts after a delay.
-    Backoff {
+    #[serde(rename = "backoff")]
+    RestartDelay {
         /// Time of the restart.
         until: Timestamp,
         /// Number of the next restart, from 1.
@@ -148,7 +149,8 @@ pub enum WaitingOn {
     /// The spec relies on the image's health check, and the image has none.
     NoHealthcheck,
     /// The restart rate limit over all environments is exhausted.
-    RateLimited {
+    #[serde(rename = "rateLimited")]
+    RestartRateLimited {
         /// Time at which a restart is possible again.
         until: Timestamp,
     },
@@ -280,13 +282,13 @@ impl WaitingOn {
         match self {
             Self::EffectPending { until, .. }
             | Self::RelistPending { until }
-            | Self::Backoff { until, .. }
+            | Self::RestartDelay { until, .. }
             | Self::Retry { until, .. }
             | Self::PortTaken { until, .. }
             | Self::PortsExhausted { until, .. }
             | Self::NameTaken { until, .. }
             | Self::StoppedExternally { until }
-            | Self::RateLimited { until }
+            | Self::RestartRateLimited { until }
             | Self::RampUp { until, .. }
             | Self::TestLease { until, .. }
             | Self::StabilityWindow { until } => Some(*until),

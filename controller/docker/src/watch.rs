@@ -37,7 +37,7 @@
 //! - While a call of this backend changes a container, its events cause no `Apply`. One inspect and one `Apply` follow the
 //!   end of the call. An object that a call created is reported without an inspect.
 //! - [`WatchEvent::Delete`] follows only for an object that was reported and that an inspect no longer finds.
-//! - [`WatchEvent::Stopped`] and [`WatchEvent::OutOfMemory`] are hints: the engine's events can be lost or replayed. Events
+//! - [`WatchEvent::StoppedByOther`] and [`WatchEvent::OutOfMemory`] are hints: the engine's events can be lost or replayed. Events
 //!   of earlier runs, and stops by this backend, are filtered out.
 //! - Only objects with the label `argusai.managed=true` are reported. A container that merely inherited the label from
 //!   its image is dropped after its first inspect.
@@ -49,9 +49,9 @@
 //! - *A lost event*: the next list shows the change. Lists run every 10 to 30 seconds ([`pace`]) and on request
 //!   ([`Backend::request_relist`](argus_backend::Backend::request_relist)).
 //! - *A stalled event stream*: the [`stall_detector`] notices a change in a list, or a call of this backend, that had no
-//!   event for five seconds. The session then subscribes again and emits [`WatchEvent::StreamStalled`].
+//!   event for five seconds. The session then subscribes again and emits [`WatchEvent::StreamGap`].
 //! - *A failed event stream*: a ping follows. If the engine answers, the session continues: it requests a list and
-//!   subscribes again, after 100 ms and then with a backoff up to 60 s ([`event_stream`]). From the second failure in a row on it
+//!   subscribes again, after 100 ms and then with a backoff up to 60 s ([`event_stream`]). It emits [`WatchEvent::StreamGap`]. From the second failure in a row on it
 //!   emits [`WatchEvent::EventsLost`], lists every 2 to 10 seconds, and emits [`WatchEvent::EventsRestored`] once a subscription
 //!   has worked for 10 seconds.
 //! - *A failed inspect*: the object stays in the queue and is inspected again after 1 to 30 seconds, without a delay for

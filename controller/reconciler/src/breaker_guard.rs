@@ -19,14 +19,14 @@ use tokio::sync::watch;
 
 /// State of the breakers that a call needs. The planner decides it; [`BreakerGuard`] and the executor only read it.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct BreakerEpochs {
+pub struct BreakerOpenings {
     /// True while the engine's breaker is open or half-open.
     blocked: bool,
     engine: u64,
     environments: BTreeMap<EnvName, u64>,
 }
 
-impl BreakerEpochs {
+impl BreakerOpenings {
     /// Snapshot of `breakers` for the given environments.
     pub fn of<'a>(breakers: &BreakerRegistry, environments: impl Iterator<Item = &'a EnvName>) -> Self {
         Self {
@@ -48,7 +48,7 @@ impl BreakerEpochs {
 
 /// State of the breaker under which the planner allowed an action.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct PlannedEpoch {
+pub struct PlannedOpenings {
     env: EnvName,
     epoch: u64,
 }
@@ -56,18 +56,18 @@ pub struct PlannedEpoch {
 /// Backend behind the breakers.
 ///
 /// - A query needs a closed breaker of the engine.
-/// - An action needs the [`PlannedEpoch`] under which the planner allowed it. The planner decides which actions may
+/// - An action needs the [`PlannedOpenings`] under which the planner allowed it. The planner decides which actions may
 ///   test the engine; the gate refuses those that were planned before the breaker opened.
 /// - Lease calls and the watch ignore the breaker.
 #[derive(Debug)]
 pub struct BreakerGuard<B> {
     engine: B,
-    epochs: watch::Receiver<BreakerEpochs>,
+    epochs: watch::Receiver<BreakerOpenings>,
 }
 
 impl<B> BreakerGuard<B> {
     /// Takes ownership of `engine`, so that all calls pass through the guard.
-    pub fn new(engine: B, epochs: watch::Receiver<BreakerEpochs>) -> Self {
+    pub fn new(engine: B, epochs: watch::Receiver<BreakerOpenings>) -> Self {
         Self { engine, epochs }
     }
 
@@ -78,8 +78,8 @@ impl<B> BreakerGuard<B> {
     }
 
     /// Epoch of an action that the planner allows now for `env`.
-    pub fn planned_epoch(&self, env: &EnvName) -> PlannedEpoch {
-        PlannedEpoch {
+    pub fn planned_epoch(&self, env: &EnvName) -> PlannedOpenings {
+        PlannedOpenings {
             env: env.clone(),
             epoch: self.epochs.borrow().epoch(env),
         }
@@ -89,7 +89,7 @@ impl<B> BreakerGuard<B> {
     ///
     /// # Errors
     /// [`ActionError::CircuitOpen`].
-    pub fn enter(&self, planned: Option<&PlannedEpoch>) -> Result<&B, ActionError> {
+    pub fn enter(&self, planned: Option<&PlannedOpenings>) -> Result<&B, ActionError> {
         let epochs = self.epochs.borrow();
         let is_refused = match planned {
             None => epochs.blocked,

@@ -50,7 +50,7 @@ impl Handle {
                 let message = "the controller is not in mode `Safe`".to_owned();
                 return Err(CommandError::Refused(message));
             }
-            self.journal.resume().await.map_err(CommandError::Safe)?;
+            self.journal.leave_safe_mode().await.map_err(CommandError::Safe)?;
         }
         let (reply, replied) = oneshot::channel();
         self.commands

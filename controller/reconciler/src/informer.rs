@@ -82,10 +82,10 @@ fn apply_event(store: &mut Store, event: WatchEvent) -> bool {
         | WatchEvent::InitDone
         | WatchEvent::Apply(_)
         | WatchEvent::Delete(_)
-        | WatchEvent::Stopped(..)
+        | WatchEvent::StoppedByOther(..)
         | WatchEvent::OutOfMemory(..)
         | WatchEvent::ImageRetagged(_)
-        | WatchEvent::StreamStalled => false,
+        | WatchEvent::StreamGap => false,
     };
     store.apply(event);
     is_urgent
@@ -96,7 +96,7 @@ fn count(store: &Store, event: &WatchEvent, metrics: &TaskMetrics, now: Timestam
     match event {
         WatchEvent::InitDone => metrics.lists.inc(),
         WatchEvent::Disconnected(..) if store.is_reachable() => metrics.gaps.inc(),
-        WatchEvent::StreamStalled | WatchEvent::EventsLost(..) => metrics.gaps.inc(),
+        WatchEvent::StreamGap | WatchEvent::EventsLost(..) => metrics.gaps.inc(),
         // The start of a container that a list reports was not observed live, so it has no lag.
         WatchEvent::Apply(Object::Container(container)) if store.last_complete() > 0 => {
             let known = store
@@ -110,7 +110,7 @@ fn count(store: &Store, event: &WatchEvent, metrics: &TaskMetrics, now: Timestam
         | WatchEvent::Disconnected(..)
         | WatchEvent::Init
         | WatchEvent::Delete(_)
-        | WatchEvent::Stopped(..)
+        | WatchEvent::StoppedByOther(..)
         | WatchEvent::OutOfMemory(..)
         | WatchEvent::ImageRetagged(_)
         | WatchEvent::Retrying { .. }
@@ -210,7 +210,7 @@ mod tests {
             (1, 1),
             "one loss is one gap"
         );
-        observe(WatchEvent::StreamStalled, 14_000);
+        observe(WatchEvent::StreamGap, 14_000);
         assert_eq!(metrics.gaps.get(), 2);
     }
 

@@ -254,9 +254,9 @@ fn nothing_expires_while_its_file_or_folder_is_uncertain() {
     assert!(fixture.image("shop").is_some());
 
     fixture = Fixture::with(&accepted("web:1", "argus: { ttl: 60s }\n"));
-    fixture.specs.pause("not mounted".to_owned());
+    fixture.specs.suspend_grace_periods("not mounted".to_owned());
     assert_eq!(fixture.expire(Timestamp(90_000_000)), None);
-    fixture.specs.resume(Timestamp(90_000_000));
+    fixture.specs.resume_grace_periods(Timestamp(90_000_000));
     fixture.specs.scanned = false;
     assert_eq!(fixture.expire(Timestamp(90_000_000)), None);
     assert!(fixture.image("shop").is_some());

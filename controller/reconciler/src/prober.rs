@@ -27,7 +27,7 @@ pub mod probe_history;
 mod target;
 mod tcp;
 
-use heap::Heap;
+use heap::DueProbes;
 use probe_history::{ProbeHistory, ProbeResult};
 pub use target::Addresses;
 use target::Target;
@@ -64,7 +64,7 @@ struct Prober<B> {
     backend: Arc<B>,
     clock: Clock,
     containers: BTreeMap<ContainerId, ProbedContainer>,
-    heap: Heap,
+    heap: DueProbes,
     tasks: TaskSet<(ContainerId, u64), ProbeReply>,
     metrics: TaskMetrics,
     generations: u64,
@@ -87,7 +87,7 @@ pub async fn run<B: Backend>(
         backend,
         clock,
         containers: BTreeMap::new(),
-        heap: Heap::default(),
+        heap: DueProbes::default(),
         tasks,
         metrics: io.metrics,
         generations: 0,

@@ -24,7 +24,7 @@ use serde::{Deserialize, Serialize};
 use tokio::sync::{Notify, mpsc, watch};
 use tokio_util::sync::CancellationToken;
 
-use crate::breaker_guard::{BreakerEpochs, BreakerGuard};
+use crate::breaker_guard::{BreakerGuard, BreakerOpenings};
 use crate::clock::{Clock, Stopwatch};
 use crate::command::Request;
 use crate::executor::{Executor, Finished, ProgressReader};
@@ -41,7 +41,7 @@ pub(crate) mod recorder;
 pub(crate) mod recovery;
 
 use commands::PendingReply;
-use recorder::EventRecorder;
+use recorder::ReconcilerJournal;
 
 /// Minimum time before a timer wakes the task, so that other tasks get their turn.
 const MIN_DELAY: Duration = Duration::from_millis(10);
@@ -80,7 +80,7 @@ pub(crate) struct OutputChannels {
     pub(crate) desired: watch::Sender<Arc<DesiredState>>,
     pub(crate) snapshots: watch::Sender<Arc<Snapshot>>,
     pub(crate) persisted: watch::Sender<PersistedState>,
-    pub(crate) epochs: watch::Sender<BreakerEpochs>,
+    pub(crate) epochs: watch::Sender<BreakerOpenings>,
     /// Request for a preflight check.
     pub(crate) needs_preflight: Arc<Notify>,
     /// Heartbeat of the loop.
@@ -101,7 +101,7 @@ pub(crate) struct Reconciler<B> {
     breakers_version: u64,
     accepted_commands: u64,
     pending_replies: Vec<PendingReply>,
-    recorder: EventRecorder,
+    recorder: ReconcilerJournal,
 }
 
 #[derive(Debug)]
@@ -130,7 +130,7 @@ impl<B: Backend> Reconciler<B> {
         clock: Clock,
         inputs: InputChannels,
         outputs: OutputChannels,
-        recorder: EventRecorder,
+        recorder: ReconcilerJournal,
     ) -> Self {
         let (progress, overrides) = (executor.progress(), outputs.persisted.borrow().overrides.clone());
         let plans = Arc::default();

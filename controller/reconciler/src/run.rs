@@ -20,7 +20,7 @@ use argus_core::state::breaker_registry::BreakerRegistry;
 use tokio::sync::{mpsc, watch};
 use tokio_util::sync::CancellationToken;
 
-use crate::breaker_guard::{BreakerEpochs, BreakerGuard};
+use crate::breaker_guard::{BreakerGuard, BreakerOpenings};
 use crate::clock::Clock;
 use crate::executor::Executor;
 use crate::handle::{COMMAND_CAPACITY, Handle};
@@ -190,14 +190,14 @@ impl Controller {
             state_dir_id,
         } = self;
         let clock = options.clock;
-        let (epochs, epochs_seen) = watch::channel(BreakerEpochs::default());
+        let (epochs, epochs_seen) = watch::channel(BreakerOpenings::default());
         // From here on, all calls to the engine pass through the guard.
         let (backend, lock) = (Arc::new(BreakerGuard::new(backend, epochs_seen)), Arc::new(lock));
         let stop = CancellationToken::new();
         let supervisor = Supervisor::new(clock, stop.clone());
         let LoadedInputs {
             persisted,
-            stopped,
+            stopped_by_us,
             persisted_specs,
             journal,
             recorder,
@@ -214,7 +214,7 @@ impl Controller {
         let planner_state = PlannerState {
             environments: persisted.environments.clone(),
             breakers: BreakerRegistry::new(options.engine_breaker),
-            stopped_by_us: stopped.into_iter().map(|id| (id, None)).collect(),
+            stopped_by_us: stopped_by_us.into_iter().map(|id| (id, None)).collect(),
             ..PlannerState::default()
         };
         let (persisted, persisted_seen) = watch::channel(persisted);

@@ -29,7 +29,7 @@ mod symlinks;
 pub mod sync_barrier;
 
 use folder_watcher::FolderWatcher;
-pub use loader::{PersistedSpecs, Rules, SpecLoader};
+pub use loader::{PersistedSpecs, SpecLoader, SpecLoaderSettings};
 pub use registry::{FileEntry, FileState, SpecRegistry};
 use sync_barrier::SyncResponder;
 
@@ -44,7 +44,7 @@ const UNWATCHED_SCAN_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Scans the folder until `stop` is cancelled. Publishes the registry when it changes, and the state to persist.
 pub async fn run(
-    rules: Rules,
+    rules: SpecLoaderSettings,
     persisted_specs: watch::Sender<PersistedSpecs>,
     registries: watch::Sender<Arc<SpecRegistry>>,
     mut responder: SyncResponder,

@@ -13,7 +13,7 @@ use argus_core::lease::ControllerLeases;
 use argus_core::observed::{ContainerState, Object, Store, WatchEvent};
 use argus_core::plan::ControllerIdentity;
 use argus_core::plan::render;
-use argus_core::probe::{HealthStates, ProbeResults, ProbeStatus};
+use argus_core::probe::{HealthStates, ProbeStatus, ProbedHealth};
 use argus_core::reconcile::forecast::apply_action;
 use argus_core::reconcile::{Inputs, Planner, ReconcileResult};
 use argus_core::state::PlannerState;
@@ -129,11 +129,11 @@ impl PlannerFixture {
             .containers()
             .filter(|found| found.state == ContainerState::Running)
         {
-            let seen = ProbeResults {
+            let seen = ProbedHealth {
                 status: ProbeStatus::Healthy,
                 since: self.now,
                 started_at: container.inspect.as_ref().and_then(|facts| facts.started_at),
-                ..ProbeResults::default()
+                ..ProbedHealth::default()
             };
             self.health.entry(container.id.clone()).or_insert(seen);
         }

@@ -12,7 +12,7 @@ use argus_core::outcome::ActionError;
 use argus_core::state::BreakerRegistry;
 use argus_core::time::Timestamp;
 use argus_reconciler::BreakerGuard;
-use argus_reconciler::breaker_guard::BreakerEpochs;
+use argus_reconciler::breaker_guard::BreakerOpenings;
 use argus_tests::fixture::{self, LIMIT};
 use argus_tests::{Controller, PrivateEngine, Proxy, RunOptions, wait};
 use serde_json::json;
@@ -84,7 +84,7 @@ fn gate(calls: usize) -> Vec<f64> {
     while breakers.engine().is_closed() {
         breakers.on_result(&env, &subject, &refused, Timestamp(0));
     }
-    let (_open, epochs) = watch::channel(BreakerEpochs::of(&breakers, [env].iter()));
+    let (_open, epochs) = watch::channel(BreakerOpenings::of(&breakers, [env].iter()));
     let sim = Sim::new(Engine::new(1, FaultProfile::default()), || Timestamp(0));
     let gated = Arc::new(BreakerGuard::new(sim, epochs));
     let runtime = tokio::runtime::Builder::new_current_thread()

@@ -199,7 +199,7 @@ impl Observer {
     fn stops(&self, id: &ContainerId) -> usize {
         self.seen
             .iter()
-            .filter(|event| matches!(event, WatchEvent::Stopped(stopped, _) if stopped == id))
+            .filter(|event| matches!(event, WatchEvent::StoppedByOther(stopped, _) if stopped == id))
             .count()
     }
 }
@@ -1109,7 +1109,7 @@ fn stalled_event_stream_is_detected() {
         let deaf = observer
             .seen
             .iter()
-            .filter(|seen| **seen == WatchEvent::StreamStalled);
+            .filter(|seen| **seen == WatchEvent::StreamGap);
         assert_eq!(deaf.count(), 1, "reported once");
         assert!(
             observer.store.is_reachable(),

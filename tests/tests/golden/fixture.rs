@@ -14,7 +14,7 @@ use argus_core::observed::{Network, Object, ObjectId, Store, Volume, WatchEvent}
 use argus_core::outcome::Done;
 use argus_core::plan::ControllerIdentity;
 use argus_core::plan::{Plan, port};
-use argus_core::probe::{HealthStates, ProbeResults, ProbeStatus};
+use argus_core::probe::{HealthStates, ProbeStatus, ProbedHealth};
 use argus_core::reconcile::{Inputs, Planner, ReconcileResult};
 use argus_core::state::PlannerState;
 use argus_core::status::plan_text;
@@ -310,12 +310,12 @@ impl GoldenFixture {
         let (since, output) = (self.now, String::new());
         self.health.insert(
             id,
-            ProbeResults {
+            ProbedHealth {
                 status: verdict,
                 since,
                 started_at,
                 output,
-                ..ProbeResults::default()
+                ..ProbedHealth::default()
             },
         );
         Ok(())

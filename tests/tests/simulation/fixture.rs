@@ -13,7 +13,7 @@ use argus_core::labels::ENVIRONMENT;
 use argus_core::lease::ControllerLeases;
 use argus_core::observed::{Container, ContainerState, Store};
 use argus_core::outcome::ActionError;
-use argus_core::probe::{HealthStates, ProbeResults, ProbeStatus};
+use argus_core::probe::{HealthStates, ProbeStatus, ProbedHealth};
 use argus_core::reconcile::{Inputs, Planner, ReconcileResult};
 use argus_core::state::{EnvHistory, PlannerState};
 use argus_core::time::Timestamp;
@@ -351,11 +351,11 @@ impl SimFixture {
                     .get(&container.id)
                     .is_none_or(|seen| seen.started_at != started_at || seen.status != verdict)
             {
-                let seen = ProbeResults {
+                let seen = ProbedHealth {
                     status: verdict,
                     since: now,
                     started_at,
-                    ..ProbeResults::default()
+                    ..ProbedHealth::default()
                 };
                 self.health.insert(container.id.clone(), seen);
             }

@@ -8,7 +8,7 @@ use argus_core::desired::Condition;
 use argus_core::ident::{Protocol, ProtocolPort};
 use argus_core::lease::ControllerLeases;
 use argus_core::observed::{ContainerState, Object, Store, WatchEvent};
-use argus_core::probe::{HealthStates, ProbeResults, ProbeStatus};
+use argus_core::probe::{HealthStates, ProbeStatus, ProbedHealth};
 use argus_core::reconcile::forecast::apply_action;
 use argus_core::reconcile::{Inputs, Planner};
 use argus_core::state::PlannerState;
@@ -144,11 +144,11 @@ fn finish_runs(fixture: &SimFixture, store: &mut Store, health: &mut HealthState
             .get(&container.id)
             .is_none_or(|seen| seen.started_at != started_at)
         {
-            let seen = ProbeResults {
+            let seen = ProbedHealth {
                 status: ProbeStatus::Healthy,
                 since: START,
                 started_at,
-                ..ProbeResults::default()
+                ..ProbedHealth::default()
             };
             health.insert(container.id.clone(), seen);
             ran = true;

@@ -43,7 +43,7 @@ fn rejected_spec_changes_nothing() {
     let mut fixture = SimFixture::new(1, FaultProfile::no_faults());
     fixture.engine.change(START, |model| model.add_image(PRESENT));
     let mut book = SpecRegistry::default();
-    book.resume(fixture.now);
+    book.resume_grace_periods(fixture.now);
     judge(&mut book, GOOD.as_bytes(), &fixture);
     assert_eq!(book.environments.len(), 1, "{:?}", book.files);
     fixture.specs.clone_from(&book.environments);

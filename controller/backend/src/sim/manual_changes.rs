@@ -15,7 +15,7 @@ impl Model {
             .is_some_and(|stored| stored.container.state == ContainerState::Running)
         {
             self.changes
-                .push(WatchEvent::Stopped(id.clone(), self.engine_time(self.now)));
+                .push(WatchEvent::StoppedByOther(id.clone(), self.engine_time(self.now)));
             self.end(id, self.now, 137);
         }
     }

@@ -224,7 +224,7 @@ impl ControllerLeases {
             return Liveness::Alive(lease);
         }
         match self.gone.get(controller) {
-            Some(at) if now < *at + GONE_GRACE => Liveness::LeaseMissing,
+            Some(at) if now < *at + GONE_GRACE => Liveness::LeaseLostRecently,
             Some(_) | None => Liveness::Dead,
         }
     }
@@ -234,7 +234,7 @@ impl ControllerLeases {
     /// It may if the other controller is dead, or claims the environment as well and came later.
     pub fn can_take_over(&self, env: &EnvName, controller: &str, now: Timestamp) -> bool {
         match self.liveness(controller, now) {
-            Liveness::Own | Liveness::LeaseMissing | Liveness::Dead => true,
+            Liveness::Own | Liveness::LeaseLostRecently | Liveness::Dead => true,
             Liveness::Alive(lease) => lease.claimed_at(env).is_some(),
             Liveness::Unknown => false,
         }

@@ -183,7 +183,7 @@ fn creator_is_doubtful_right_after_its_lease_disappears() {
         !leases.can_take_over(&env("shop"), "b", at(0)) && leases.can_take_over(&env("shop"), "c", at(0))
     );
     leases.on_listed(vec![lease("a", 10, Some(0))], at(10));
-    assert_eq!(leases.liveness("b", at(10)), Liveness::LeaseMissing);
+    assert_eq!(leases.liveness("b", at(10)), Liveness::LeaseLostRecently);
     assert_eq!(leases.liveness("b", at(70)), Liveness::Dead);
     assert_eq!(
         ControllerLeases::default().liveness("b", at(0)),

@@ -59,7 +59,7 @@ impl Store {
                     self.last_complete = self.lists_started;
                 }
             }
-            WatchEvent::Stopped(id, at) => {
+            WatchEvent::StoppedByOther(id, at) => {
                 self.patch_container(&id, |container| container.stopped_by_other = Some(at));
             }
             WatchEvent::OutOfMemory(id, at) => {
@@ -68,7 +68,7 @@ impl Store {
             WatchEvent::ImageRetagged(id) => self.mark_image_retagged(id),
             WatchEvent::Disconnected(at, reason) => self.on_disconnected(at, reason),
             WatchEvent::Retrying { tries, next } => self.retry = Some((tries, next)),
-            WatchEvent::StreamStalled => {}
+            WatchEvent::StreamGap => {}
             WatchEvent::EventsLost(at, reason) => self.events_lost = Some((at, reason)),
             WatchEvent::EventsRestored => self.events_lost = None,
             WatchEvent::Connected(at) => {

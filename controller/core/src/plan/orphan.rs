@@ -142,7 +142,7 @@ pub(super) fn owner_status(input: &PlanInput<'_>, controller: &str) -> OwnerStat
         Liveness::Own => OwnerStatus::Own,
         Liveness::Dead if was_managed => OwnerStatus::Own,
         Liveness::Dead => OwnerStatus::DeadController,
-        Liveness::Alive(_) | Liveness::LeaseMissing | Liveness::Unknown => OwnerStatus::OtherController,
+        Liveness::Alive(_) | Liveness::LeaseLostRecently | Liveness::Unknown => OwnerStatus::OtherController,
     }
 }
 

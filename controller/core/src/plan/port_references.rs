@@ -17,7 +17,7 @@ const LOCAL: [&str; 3] = ["localhost:", "127.0.0.1:", ANY];
 const ANY: &str = "0.0.0.0:";
 
 /// Rewrites a variable. A client may read it, so only a listen address refers to the container's own ports.
-pub(super) fn variable(text: &str, desired: &Desired, service: &Service, ports: &PortMap) -> String {
+pub(super) fn rewrite_variable(text: &str, desired: &Desired, service: &Service, ports: &PortMap) -> String {
     rewrite(text, |host, requested| {
         (host != ANY || !is_container_port(service, requested))
             .then(|| substitute(requested, desired, service, ports))?
@@ -25,7 +25,7 @@ pub(super) fn variable(text: &str, desired: &Desired, service: &Service, ports: 
 }
 
 /// Rewrites a word of a command. It runs inside the container, so the container's own ports stay unchanged.
-pub(super) fn word(text: &str, desired: &Desired, service: &Service, ports: &PortMap) -> String {
+pub(super) fn rewrite_word(text: &str, desired: &Desired, service: &Service, ports: &PortMap) -> String {
     rewrite(text, |host, requested| {
         (host == HOST || !is_container_port(service, requested))
             .then(|| substitute(requested, desired, service, ports))?
@@ -33,9 +33,16 @@ pub(super) fn word(text: &str, desired: &Desired, service: &Service, ports: &Por
 }
 
 /// Rewrites the command of an `exec` probe.
-pub fn probe(command: &[String], desired: &Desired, service: &Service, ports: &PortMap) -> Vec<String> {
+pub fn rewrite_probe_command(
+    command: &[String],
+    desired: &Desired,
+    service: &Service,
+    ports: &PortMap,
+) -> Vec<String> {
     let words = command.iter();
-    words.map(|text| word(text, desired, service, ports)).collect()
+    words
+        .map(|text| rewrite_word(text, desired, service, ports))
+        .collect()
 }
 
 fn is_container_port(service: &Service, number: u16) -> bool {
@@ -43,14 +50,14 @@ fn is_container_port(service: &Service, number: u16) -> bool {
 }
 
 /// Rewrites the file of a mock, whose target may be the host port of a service in the environment.
-pub(super) fn file<'a>(
+pub(super) fn rewrite_file<'a>(
     file: &'a InjectedFile,
     desired: &Desired,
     service: &Service,
     ports: &PortMap,
 ) -> Cow<'a, InjectedFile> {
     let moved = file.target.as_ref().and_then(|target| {
-        let now = variable(target, desired, service, ports);
+        let now = rewrite_variable(target, desired, service, ports);
         (now != *target).then_some(now)
     });
     let config = moved.and_then(|target| {
@@ -176,7 +183,7 @@ mocks:
             panic!("{:?}", web.probe)
         };
         assert_eq!(
-            probe(command, &desired, web, &ports)[1..],
+            rewrite_probe_command(command, &desired, web, &ports)[1..],
             [
                 "http://localhost:8080/",
                 "http://127.0.0.1:20081/",
@@ -210,8 +217,8 @@ mocks:
             ),
         ];
         for (written, as_variable, as_word) in cases {
-            assert_eq!(variable(written, &desired, web, &ports), as_variable);
-            assert_eq!(word(written, &desired, web, &ports), as_word);
+            assert_eq!(rewrite_variable(written, &desired, web, &ports), as_variable);
+            assert_eq!(rewrite_word(written, &desired, web, &ports), as_word);
         }
     }
 
@@ -220,7 +227,7 @@ mocks:
         let (desired, ports) = shop();
         let target = |name: &str, ports: &PortMap| {
             let mock = of(&desired, name);
-            let file = file(mock.injected_file.as_ref().unwrap(), &desired, mock, ports);
+            let file = rewrite_file(mock.injected_file.as_ref().unwrap(), &desired, mock, ports);
             let served = MockConfig::parse(file.text.as_bytes()).unwrap();
             (served.mock.target.unwrap(), file.digest())
         };

@@ -84,9 +84,12 @@ fn container(
     ports: &PortMap,
     identity: &ControllerIdentity,
 ) -> ContainerSpec {
-    let variable =
-        |text: &str| port_references::variable(&resolve(text, desired, ports), desired, service, ports);
-    let word = |text: &String| port_references::word(&resolve(text, desired, ports), desired, service, ports);
+    let variable = |text: &str| {
+        port_references::rewrite_variable(&resolve(text, desired, ports), desired, service, ports)
+    };
+    let word = |text: &String| {
+        port_references::rewrite_word(&resolve(text, desired, ports), desired, service, ports)
+    };
     let words = |text: &Option<Vec<String>>| Some(text.as_ref()?.iter().map(word).collect());
     let role = match service.role {
         Role::Service => "service",

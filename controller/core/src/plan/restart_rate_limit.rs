@@ -29,7 +29,7 @@ pub(crate) fn limit(plan: &mut Plan, recent: &[Timestamp], now: Timestamp) {
         }
         blocked.push(Wait {
             subject: step.subject.clone(),
-            on: WaitingOn::RateLimited {
+            on: WaitingOn::RestartRateLimited {
                 until: oldest + RESTART_RATE_WINDOW,
             },
         });

@@ -13,7 +13,7 @@ use crate::observed::{
     Attachment, Container, ContainerState, InspectInfo, Network, Object, ObjectId, Store, Volume, WatchEvent,
 };
 use crate::outcome::Done;
-use crate::probe::{HealthStates, ProbeResults, ProbeStatus};
+use crate::probe::{HealthStates, ProbeStatus, ProbedHealth};
 use crate::time::Timestamp;
 use crate::user_requests::UserRequests;
 
@@ -119,11 +119,11 @@ fn finish_runs(
             .get(&container.id)
             .is_none_or(|seen| seen.status != ProbeStatus::Healthy || seen.started_at != started_at)
         {
-            let seen = ProbeResults {
+            let seen = ProbedHealth {
                 status: ProbeStatus::Healthy,
                 since: now,
                 started_at,
-                ..ProbeResults::default()
+                ..ProbedHealth::default()
             };
             health.insert(container.id.clone(), seen);
             changed = true;

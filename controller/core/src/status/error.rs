@@ -118,7 +118,7 @@ fn error_behind(
                 at,
             ))
         }
-        WaitingOn::Backoff { .. } | WaitingOn::RateLimited { .. } => {
+        WaitingOn::RestartDelay { .. } | WaitingOn::RestartRateLimited { .. } => {
             spent_budget_error(input, error_scope, history).or_else(|| error_of_last_run(input, error_scope, history))
         }
         WaitingOn::RestartsDisabled | WaitingOn::NotRunnable { .. } | WaitingOn::TestLease { .. } => {
@@ -215,9 +215,9 @@ pub(super) fn code_of_wait(on: &WaitingOn) -> Option<Code> {
         WaitingOn::Breaker { .. } => Some(Code::CircuitOpen),
         WaitingOn::Safe { .. } => Some(Code::JournalUnwritable),
         WaitingOn::Preflight { code, .. } => *code,
-        WaitingOn::Backoff { .. }
+        WaitingOn::RestartDelay { .. }
         | WaitingOn::RestartsDisabled
-        | WaitingOn::RateLimited { .. }
+        | WaitingOn::RestartRateLimited { .. }
         | WaitingOn::TestLease { .. } => Some(Code::ContainerCrash),
         WaitingOn::LeaseHeldByOther { .. } => Some(Code::LeaseHeld),
         WaitingOn::Specs

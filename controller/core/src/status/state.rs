@@ -100,7 +100,7 @@ fn ended_state(row: &RowInputs<'_>) -> ServiceState {
             ServiceState::Stopping
         }
         (Some(ActionKind::StartContainer), _) if !has_failed => ServiceState::Starting,
-        (_, Some(WaitingOn::Backoff { .. } | WaitingOn::RateLimited { .. })) | (Some(_), _) => {
+        (_, Some(WaitingOn::RestartDelay { .. } | WaitingOn::RestartRateLimited { .. })) | (Some(_), _) => {
             ServiceState::Restarting
         }
         _ => ServiceState::Waiting,

@@ -26,7 +26,7 @@ use crate::observed::{
 use crate::outcome::{ActionError, PortOwner, PortRefusal};
 use crate::plan::Plan;
 use crate::preflight::{DiskFact, Fact, PreflightSnapshot};
-use crate::probe::{HealthStates, ProbeResults, ProbeStatus};
+use crate::probe::{HealthStates, ProbeStatus, ProbedHealth};
 use crate::secrets::Secrets;
 use crate::state::{BreakerRegistry, EnvHistory, RefusedPort, ServiceHistory};
 use crate::time::Timestamp;
@@ -217,12 +217,12 @@ impl Shop {
     fn add_running(&mut self, service: &str, hash: &str, status: ProbeStatus) {
         self.is(service, hash, ContainerState::Running);
         let id = ContainerId::new(format!("c-{service}-{hash}")).unwrap();
-        let health = ProbeResults {
+        let health = ProbedHealth {
             status,
             since: NOW,
             started_at: Some(NOW),
             output: "connection refused".to_owned(),
-            ..ProbeResults::default()
+            ..ProbedHealth::default()
         };
         self.health.insert(id, health);
     }
@@ -464,7 +464,7 @@ fn restart_of_a_ready_service_degrades_the_environment() {
     shop.add_failure("db", 137, true);
     shop.add_wait(
         "db",
-        WaitingOn::Backoff {
+        WaitingOn::RestartDelay {
             until: NOW + Duration::from_secs(9),
             attempt: 1,
         },
@@ -1186,6 +1186,7 @@ fn retryable_errors_report_their_next_attempt() {
     };
     let text = || "why".to_owned();
     let start_failed = |error| retry(ActionKind::StartContainer, error);
+    let delayed = || WaitingOn::RestartDelay { until, attempt: 1 };
     let port = |owner| WaitingOn::PortTaken {
         port: tcp(5432),
         owner,
@@ -1197,9 +1198,9 @@ fn retryable_errors_report_their_next_attempt() {
     };
     let case = || "one".to_owned();
     let add_wait = [
-        (WaitingOn::Backoff { until, attempt: 1 }, Code::ContainerCrash, 3),
-        (WaitingOn::Backoff { until, attempt: 1 }, Code::ContainerOom, 3),
-        (WaitingOn::RateLimited { until }, Code::ContainerCrash, 3),
+        (delayed(), Code::ContainerCrash, 3),
+        (delayed(), Code::ContainerOom, 3),
+        (WaitingOn::RestartRateLimited { until }, Code::ContainerCrash, 3),
         (
             WaitingOn::TestLease { case: case(), until },
             Code::ContainerCrash,

@@ -48,14 +48,14 @@ fn reason(on: &WaitingOn) -> &'static str {
         WaitingOn::Probe => "ProbePending",
         WaitingOn::Unhealthy { .. } => "Unhealthy",
         WaitingOn::Completion => "NotCompleted",
-        WaitingOn::Backoff { .. } => "RestartBackoff",
+        WaitingOn::RestartDelay { .. } => "RestartBackoff",
         WaitingOn::Retry { .. } => "RetryBackoff",
         WaitingOn::Failed { .. } => "Failed",
         WaitingOn::GaveUp { .. } => "GaveUp",
         WaitingOn::Halted { .. } => "LoopHalted",
         WaitingOn::NotRunnable { .. } => "NotRunnable",
         WaitingOn::NoHealthcheck => "NoHealthcheck",
-        WaitingOn::RateLimited { .. } => "RateLimited",
+        WaitingOn::RestartRateLimited { .. } => "RateLimited",
         WaitingOn::TestLease { .. } => "TestLease",
         WaitingOn::Held { .. } => "Held",
         WaitingOn::RestartsDisabled => "NotRestarted",
@@ -113,7 +113,7 @@ fn message(on: &WaitingOn) -> String {
             Some(_) => "its restart delay, because its health check fails".to_owned(),
         },
         WaitingOn::Completion => "its process to complete".to_owned(),
-        WaitingOn::Backoff { attempt, .. } => format!("its restart delay before restart {attempt}"),
+        WaitingOn::RestartDelay { attempt, .. } => format!("its restart delay before restart {attempt}"),
         WaitingOn::Retry { failure, .. } => {
             format!(
                 "the retry of `{}`, which failed: {}",
@@ -140,7 +140,7 @@ fn message(on: &WaitingOn) -> String {
         WaitingOn::NoHealthcheck => {
             "a health check: `type: docker` uses the image's health check, and the image has none".to_owned()
         }
-        WaitingOn::RateLimited { .. } => {
+        WaitingOn::RestartRateLimited { .. } => {
             format!(
                 "the restart rate limit ({} per minute)",
                 restart_rate_limit::MAX_RESTARTS_PER_WINDOW

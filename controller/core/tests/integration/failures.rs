@@ -15,7 +15,7 @@ use argus_core::observed::{
     Config, Container, ContainerState, InspectInfo, Object, Outage, Store, WatchEvent,
 };
 use argus_core::outcome::Evidence;
-use argus_core::probe::{HealthStates, ProbeResults, ProbeStatus};
+use argus_core::probe::{HealthStates, ProbeStatus, ProbedHealth};
 use argus_core::state::observe::Context;
 use argus_core::state::restart::{self, RestartDecision as Restart};
 use argus_core::state::{PlannerState, ServiceHistory};
@@ -114,13 +114,13 @@ impl Fixture {
 
     fn observe_probe(&mut self, status: ProbeStatus) {
         let seen = &self.containers["c1"];
-        let health = ProbeResults {
+        let health = ProbedHealth {
             status,
             since: self.now,
             started_at: seen.inspect.as_ref().unwrap().started_at,
             failing_since: (status == ProbeStatus::Unhealthy).then(|| self.now - Duration::from_secs(60)),
             recent: vec!["503".to_owned()],
-            ..ProbeResults::default()
+            ..ProbedHealth::default()
         };
         self.health.insert(seen.id.clone(), health);
         self.observe();

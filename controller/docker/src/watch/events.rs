@@ -54,7 +54,7 @@ pub(super) enum EventEffect {
     /// The kernel reported an out-of-memory condition in the container at this time.
     OutOfMemory(ContainerId, Timestamp),
     /// A client requested a stop or a kill of the container at this time.
-    Stopped(ContainerId, Timestamp),
+    StopRequested(ContainerId, Timestamp),
 }
 
 /// Subscribes to the engine's events. The request is sent at the first poll of the stream.
@@ -101,7 +101,7 @@ pub(super) fn effects(event: &EventMessage) -> Vec<EventEffect> {
                 effects.push(EventEffect::OutOfMemory(id.clone(), time_of(event)));
             }
             if action == "stop" || (action == "kill" && ends_process(attribute("signal"))) {
-                effects.push(EventEffect::Stopped(id, time_of(event)));
+                effects.push(EventEffect::StopRequested(id, time_of(event)));
             }
             effects
         }
@@ -164,7 +164,7 @@ mod tests {
         let ours = json!({"argusai.managed": "true", "signal": "15"});
         let id = ContainerId::new("abc").unwrap();
         let changed = EventEffect::Changed(ObjectId::Container(id.clone()));
-        let stopped = EventEffect::Stopped(id.clone(), Timestamp(5000));
+        let stopped = EventEffect::StopRequested(id.clone(), Timestamp(5000));
         assert_eq!(
             read("container", "create", "abc", &ours),
             [EventEffect::Created(ObjectId::Container(id.clone()))]

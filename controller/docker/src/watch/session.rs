@@ -173,6 +173,9 @@ impl Session {
             StreamInput::Pinged(reason, Err(_)) => return Err(SessionError(reason)),
             StreamInput::Pinged(reason, Ok(())) => {
                 self.events.retry_later(reason, output);
+                if !self.events.is_lost() {
+                    output.push_back(WatchEvent::StreamGap);
+                }
                 // The list shows what happened since the last event.
                 self.shared.relist.notify_one();
             }
@@ -195,9 +198,9 @@ impl Session {
                     self.queue.mark_changed(ObjectId::Container(id), now);
                 }
                 EventEffect::ChangedIfKnown(_) => {}
-                EventEffect::Stopped(id, at) => {
+                EventEffect::StopRequested(id, at) => {
                     if !last_seen.ran_since(&id, at) && !self.shared.own_stops.is_ours(&id, at) {
-                        output.push_back(WatchEvent::Stopped(id, at));
+                        output.push_back(WatchEvent::StoppedByOther(id, at));
                     }
                 }
                 EventEffect::OutOfMemory(id, at) => {
@@ -346,6 +349,6 @@ impl Session {
         }
         tracing::warn!("the engine's event stream is stalled: subscribing again");
         self.events.subscribe();
-        output.push_back(WatchEvent::StreamStalled);
+        output.push_back(WatchEvent::StreamGap);
     }
 }

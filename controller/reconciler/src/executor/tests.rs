@@ -6,7 +6,7 @@ use argus_core::action::{Cause, Deadlines, Subject};
 use argus_core::ident::{ContainerId, NetworkId};
 
 use super::*;
-use crate::breaker_guard::BreakerEpochs;
+use crate::breaker_guard::BreakerOpenings;
 use crate::fake_backend::{FakeBackend, FakeReply};
 use crate::journal::handle;
 
@@ -20,7 +20,7 @@ fn executor(
     let state = StateDir::prepare(&dir.path().join("state"), &dir.path().join("specs")).unwrap();
     let mut fake = FakeBackend::empty();
     fake.replies = replies.iter().copied().collect();
-    let epochs = watch::channel(BreakerEpochs::default()).1;
+    let epochs = watch::channel(BreakerOpenings::default()).1;
     let fake = Arc::new(BreakerGuard::new(fake, epochs));
     let clock = Clock::virtual_from(Timestamp(1_000_000));
     let (journal, writer, ..) = handle::open(&state.journal(), "RUN", clock, handle::DEFAULT_MAX_SIZE);
@@ -167,7 +167,7 @@ async fn actions_planned_before_the_breaker_opened_are_refused() {
     let state = StateDir::prepare(&dir.path().join("state"), &dir.path().join("specs")).unwrap();
     let mut fake = FakeBackend::empty();
     fake.replies = [("start-container", FakeReply::After(Duration::from_secs(1)))].into();
-    let (open, epochs) = watch::channel(BreakerEpochs::default());
+    let (open, epochs) = watch::channel(BreakerOpenings::default());
     let fake = Arc::new(BreakerGuard::new(fake, epochs));
     let clock = Clock::virtual_from(Timestamp(1_000_000));
     let (journal, writer, ..) = handle::open(&state.journal(), "RUN", clock, handle::DEFAULT_MAX_SIZE);
@@ -185,7 +185,7 @@ async fn actions_planned_before_the_breaker_opened_are_refused() {
     for _ in 0..5 {
         breakers.on_result(&shop(), &first.step.subject, &refused, clock.now());
     }
-    open.send_replace(BreakerEpochs::of(&breakers, [shop()].iter()));
+    open.send_replace(BreakerOpenings::of(&breakers, [shop()].iter()));
     let mut refused_count = 0;
     for _ in 0..9 {
         let finished = executor.next_result().await;
@@ -289,13 +289,13 @@ async fn action_runs_only_after_its_intent_is_on_disk() {
         matches!(outcome, Err(ActionError::JournalUnwritable(_))),
         "{outcome:?}"
     );
-    executor.journal.resume().await.unwrap();
+    executor.journal.leave_safe_mode().await.unwrap();
     executor.submit(&shop(), step(Action::StartContainer { id: id("b") }));
     assert_eq!(executor.next_result().await.outcome, Ok(Done::Applied));
     assert_eq!(fake.engine().actions.load(Ordering::SeqCst), 2);
     assert!(lines().contains("\"event\":\"resumed\""), "{}", lines());
     assert!(
-        executor.journal.resume().await.is_err(),
+        executor.journal.leave_safe_mode().await.is_err(),
         "there is nothing to resume"
     );
 }

@@ -190,7 +190,7 @@ impl Journal {
     ///
     /// # Errors
     /// Reason why mode `Safe` continues.
-    pub async fn resume(&self) -> Result<(), String> {
+    pub async fn leave_safe_mode(&self) -> Result<(), String> {
         let (reply, replied) = oneshot::channel();
         let at = self.clock.now();
         let closed = || "the journal is closed".to_owned();

@@ -164,7 +164,7 @@ impl JournalWriter {
             }
         }
         for (at, reply) in resumes {
-            let _receiver_gone = reply.send(self.resume(at));
+            let _receiver_gone = reply.send(self.leave_safe_mode(at));
         }
     }
 
@@ -199,7 +199,7 @@ impl JournalWriter {
         }
     }
 
-    fn resume(&mut self, at: Timestamp) -> Result<(), String> {
+    fn leave_safe_mode(&mut self, at: Timestamp) -> Result<(), String> {
         self.try_again(at);
         self.unquarantined.retain(|path| {
             quarantine::move_file(path, "it was unreadable at start", at)

@@ -83,7 +83,7 @@ impl Fixture {
         self.writer.execute(vec![WriteRequest::Event { at: NOW, entry }]);
     }
 
-    fn resume(&mut self) -> Result<(), String> {
+    fn leave_safe_mode(&mut self) -> Result<(), String> {
         let (reply, mut replied) = oneshot::channel();
         self.writer.execute(vec![WriteRequest::Resume { at: NOW, reply }]);
         replied.try_recv().unwrap()
@@ -141,7 +141,7 @@ fn write_failure_refuses_intents_until_a_person_resumes() {
     assert!(health.unwritable.is_some() && health.safe.is_some());
     fixture.result(first[0].clone().unwrap());
     fixture.writer.try_again(NOW);
-    assert!(fixture.resume().is_err(), "it is not writable yet");
+    assert!(fixture.leave_safe_mode().is_err(), "it is not writable yet");
     std::fs::remove_dir(fixture.path()).unwrap();
     fixture.writer.try_again(NOW);
     let health = fixture.health.borrow().clone();
@@ -150,7 +150,7 @@ fn write_failure_refuses_intents_until_a_person_resumes() {
         "no person has resumed it"
     );
     assert!(fixture.intend(1)[0].is_err());
-    fixture.resume().unwrap();
+    fixture.leave_safe_mode().unwrap();
     assert_eq!(*fixture.health.borrow(), JournalHealth::default());
     let next = fixture.intend(1)[0].clone().unwrap();
     let contents = fixture.read();
@@ -160,7 +160,7 @@ fn write_failure_refuses_intents_until_a_person_resumes() {
         [first[1].clone().unwrap(), next],
         "the open intent was copied, the closed one was not"
     );
-    assert!(fixture.resume().is_err(), "there is nothing to resume");
+    assert!(fixture.leave_safe_mode().is_err(), "there is nothing to resume");
     let metrics = &fixture.writer.metrics;
     // One intent that met the failure, and two attempts to write again: by the timer and by the resume.
     assert_eq!(metrics.journal_failures.get(), 3);
@@ -188,10 +188,10 @@ fn immovable_corrupt_state_refuses_intents_until_removed() {
     ));
     fixture.writer.set_unquarantined(vec![unquarantined.clone()]);
     assert!(fixture.intend(1)[0].is_err());
-    assert!(fixture.resume().is_err());
+    assert!(fixture.leave_safe_mode().is_err());
     std::fs::create_dir(unquarantined.parent().unwrap()).unwrap();
     std::fs::write(&unquarantined, "x").unwrap();
-    fixture.resume().unwrap();
+    fixture.leave_safe_mode().unwrap();
     assert!(!unquarantined.exists());
     fixture.intend(1)[0].clone().unwrap();
 }
@@ -259,10 +259,10 @@ async fn failed_resume_leaves_no_gap_in_the_numbers() {
     // The disk fails again between the successful attempt and the resume.
     std::fs::remove_file(fixture.path()).unwrap();
     std::fs::create_dir(fixture.path()).unwrap();
-    assert!(fixture.resume().is_err());
+    assert!(fixture.leave_safe_mode().is_err());
     std::fs::remove_dir(fixture.path()).unwrap();
     fixture.writer.try_again(NOW);
-    fixture.resume().unwrap();
+    fixture.leave_safe_mode().unwrap();
     let newest = *feed.newest().borrow();
     let page = feed.after(0, usize::MAX).await;
     let count: Vec<u64> = page.records.iter().map(|record| record.seq).collect();

@@ -8,11 +8,11 @@ use argus_core::time::Timestamp;
 
 /// Future probes, earliest first. An entry with an outdated generation is ignored.
 #[derive(Debug, Default)]
-pub(super) struct Heap {
+pub(super) struct DueProbes {
     due: BinaryHeap<Reverse<(Timestamp, ContainerId, u64)>>,
 }
 
-impl Heap {
+impl DueProbes {
     pub(super) fn push(&mut self, at: Timestamp, id: ContainerId, generation: u64) {
         self.due.push(Reverse((at, id, generation)));
     }

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 use argus_core::desired::Probe;
-use argus_core::probe::{ProbeResults, ProbeStatus};
+use argus_core::probe::{ProbeStatus, ProbedHealth};
 use argus_core::time::Timestamp;
 
 /// First pause between two probes of a container that was not healthy yet.
@@ -92,7 +92,7 @@ impl ProbeResult {
 /// Probe results of one run of a container.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ProbeHistory {
-    health: Option<ProbeResults>,
+    health: Option<ProbedHealth>,
     started_at: Option<Timestamp>,
     successes: u32,
     failures: u32,
@@ -132,7 +132,7 @@ impl ProbeHistory {
     }
 
     /// Health status; `None` before the first reply.
-    pub fn health(&self) -> Option<&ProbeResults> {
+    pub fn health(&self) -> Option<&ProbedHealth> {
         self.health.as_ref()
     }
 
@@ -191,7 +191,7 @@ impl ProbeHistory {
             Some(health) if before == Some(status) => health.since,
             Some(_) | None => now,
         };
-        self.health = Some(ProbeResults {
+        self.health = Some(ProbedHealth {
             status,
             since,
             failing_since: self.failing_since.filter(|_| status == ProbeStatus::Unhealthy),

@@ -50,7 +50,7 @@ pub(super) fn wanted(
                 let ports = ports
                     .entry(owner.environment.clone())
                     .or_insert_with_key(|env| published(store, env));
-                *command = port_references::probe(command, desired, service, ports);
+                *command = port_references::rewrite_probe_command(command, desired, service, ports);
                 None
             }
             ProbeKind::Docker => return None,

@@ -15,7 +15,7 @@ use argus_core::user_requests::UserRequests;
 
 use super::recorder::RecoveryInputs;
 use super::{PersistedState, Reconciler};
-use crate::breaker_guard::BreakerEpochs;
+use crate::breaker_guard::BreakerOpenings;
 use crate::overrides::{DesiredState, OverrideInputs};
 use crate::snapshot::Snapshot;
 use crate::specs::SpecRegistry;
@@ -181,7 +181,7 @@ impl<B: Backend> Reconciler<B> {
         let state = self.planner.state();
         if std::mem::replace(&mut self.breakers_version, state.breakers.version()) != state.breakers.version()
         {
-            let epochs = BreakerEpochs::of(&state.breakers, state.environments.keys());
+            let epochs = BreakerOpenings::of(&state.breakers, state.environments.keys());
             self.outputs.epochs.send_replace(epochs);
         }
     }

@@ -20,7 +20,7 @@ const MAX_INCIDENTS: usize = 50;
 
 /// The reconciler's view of the journal.
 #[derive(Debug)]
-pub(crate) struct EventRecorder {
+pub(crate) struct ReconcilerJournal {
     journal: Journal,
     /// Closes the journal when the reconciler ends, after its last event.
     _closer: DropGuard,
@@ -29,7 +29,7 @@ pub(crate) struct EventRecorder {
     mode: Option<Mode>,
 }
 
-impl EventRecorder {
+impl ReconcilerJournal {
     /// Creates a recorder. A needed recovery runs after the first complete list.
     pub(crate) fn new(journal: Journal, closer: DropGuard, recovery: Recovery, incidents: PathBuf) -> Self {
         let needed = recovery.reason().is_some();

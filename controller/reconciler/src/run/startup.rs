@@ -11,7 +11,7 @@ use crate::clock::Clock;
 use crate::journal::handle::{self, Journal, WriterTask};
 use crate::quarantine::{self, Quarantined};
 use crate::reconciler::PersistedState;
-use crate::reconciler::recorder::EventRecorder;
+use crate::reconciler::recorder::ReconcilerJournal;
 use crate::reconciler::recovery::Recovery;
 use crate::specs::PersistedSpecs;
 use crate::state_dir::StateDir;
@@ -85,10 +85,10 @@ impl LoadedState {
 pub(crate) struct LoadedInputs {
     pub(crate) persisted: PersistedState,
     /// Containers that Argus stopped in an earlier run.
-    pub(crate) stopped: BTreeSet<ContainerId>,
+    pub(crate) stopped_by_us: BTreeSet<ContainerId>,
     pub(crate) persisted_specs: PersistedSpecs,
     pub(crate) journal: Journal,
-    pub(crate) recorder: EventRecorder,
+    pub(crate) recorder: ReconcilerJournal,
 }
 
 impl LoadedState {
@@ -110,9 +110,9 @@ impl LoadedState {
         supervisor.spawn_once("journal", Importance::Critical, self.writer.run());
         LoadedInputs {
             persisted: self.persisted,
-            stopped: self.recovery.contents.stopped.clone(),
+            stopped_by_us: self.recovery.contents.stopped.clone(),
             persisted_specs: self.persisted_specs,
-            recorder: EventRecorder::new(self.journal.clone(), closer, self.recovery, incidents),
+            recorder: ReconcilerJournal::new(self.journal.clone(), closer, self.recovery, incidents),
             journal: self.journal,
         }
     }

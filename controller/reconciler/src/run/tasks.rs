@@ -24,7 +24,7 @@ use crate::snapshot::Snapshot;
 use crate::specs::admission::SpecAdmitter;
 use crate::specs::location::HostAccess;
 use crate::specs::sync_barrier::SyncResponder;
-use crate::specs::{self, PersistedSpecs, Rules, SpecRegistry};
+use crate::specs::{self, PersistedSpecs, SpecLoaderSettings, SpecRegistry};
 use crate::state_dir::StateDir;
 use crate::supervise::{Importance, Supervisor};
 
@@ -33,7 +33,7 @@ pub(super) type Watches = (watch::Receiver<Arc<DesiredState>>, watch::Receiver<A
 
 pub(super) fn start_specs(
     supervisor: &Supervisor,
-    rules: Rules,
+    rules: SpecLoaderSettings,
     (persisted_specs, sender, responder): (
         watch::Sender<PersistedSpecs>,
         watch::Sender<Arc<SpecRegistry>>,
@@ -175,8 +175,8 @@ pub(super) fn start_connectivity<B: Backend>(
     seen
 }
 
-pub(super) fn rules(options: &Options, identity: &ControllerIdentity) -> Rules {
-    Rules {
+pub(super) fn rules(options: &Options, identity: &ControllerIdentity) -> SpecLoaderSettings {
+    SpecLoaderSettings {
         folder: std::path::absolute(&options.specs).unwrap_or_else(|_| options.specs.clone()),
         strict: options.strict,
         env_allow: options.env_allow.clone(),

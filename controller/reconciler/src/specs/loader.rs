@@ -25,7 +25,7 @@ const MAX_FIRST_SCAN: Duration = Duration::from_secs(10);
 
 /// Settings of the scan and the admission.
 #[derive(Clone)]
-pub struct Rules {
+pub struct SpecLoaderSettings {
     /// Absolute path of the specs folder.
     pub folder: PathBuf,
     /// True if warnings refuse a file.
@@ -56,7 +56,7 @@ pub struct PersistedSpecs {
 
 /// Scanner of the specs folder with its caches.
 pub struct SpecLoader {
-    rules: Rules,
+    rules: SpecLoaderSettings,
     registry: SpecRegistry,
     scanner: Scanner,
     debounce: Debounce<Fingerprint>,
@@ -96,7 +96,7 @@ struct FileInputs {
 
 impl SpecLoader {
     /// Creates a loader that continues from the persisted state.
-    pub fn new(rules: Rules, persisted_specs: PersistedSpecs) -> Self {
+    pub fn new(rules: SpecLoaderSettings, persisted_specs: PersistedSpecs) -> Self {
         let mut registry = SpecRegistry::restored(persisted_specs.accepted);
         registry.incomplete = persisted_specs.incomplete;
         Self {
@@ -139,17 +139,17 @@ impl SpecLoader {
         let scan = match self.scanner.scan(|path| debounce.is_pending(path)) {
             Ok(scan) => scan,
             Err(error) => {
-                self.registry.pause(format!(
+                self.registry.suspend_grace_periods(format!(
                     "`{}` cannot be read: {error}",
                     self.rules.folder.display()
                 ));
                 return ScanResult::default();
             }
         };
-        self.registry.resume(now);
+        self.registry.resume_grace_periods(now);
         self.registry.notes = notes(&scan);
         let is_present = |path: &Path| may_exist(&scan, path);
-        self.registry.present(is_present, now);
+        self.registry.record_existing_files(is_present, now);
         self.debounce.retain_files(|path| scan.files.contains_key(path));
         self.admitted.retain(|path, _| is_present(path));
         for (path, contents) in &scan.files {
@@ -169,7 +169,7 @@ impl SpecLoader {
             }
         }
         self.digests.sweep();
-        self.registry.expire(now);
+        self.registry.remove_expired(now);
         let files = &self.registry.files;
         self.first_seen.retain(|path, _| files.contains_key(path));
         let known = |path: &PathBuf| files.contains_key(path) || scan.files.contains_key(path);

@@ -28,7 +28,7 @@ impl Fixture {
         let dir = tempfile::tempdir().unwrap();
         let specs = dir.path().join("specs");
         fs::create_dir(&specs).unwrap();
-        let rules = Rules {
+        let rules = SpecLoaderSettings {
             own_image: crate::specs::admitter::OwnImageContext {
                 folder: "/nowhere".into(),
                 write_context: None,

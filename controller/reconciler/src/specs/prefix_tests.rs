@@ -14,7 +14,7 @@ use argus_core::state::PlannerState;
 use argus_core::time::Timestamp;
 
 use super::admission::SpecAdmitter;
-use super::loader::{PersistedSpecs, Rules, SpecLoader};
+use super::loader::{PersistedSpecs, SpecLoader, SpecLoaderSettings};
 
 /// Longer than the debounce of a prefix, shorter than the stability period of a removal.
 const STEP: i64 = 250;
@@ -25,7 +25,7 @@ enum Writer {
 }
 
 fn new_loader(folder: &Path) -> SpecLoader {
-    let rules = Rules {
+    let rules = SpecLoaderSettings {
         own_image: crate::specs::admitter::OwnImageContext {
             folder: "/nowhere".into(),
             write_context: None,

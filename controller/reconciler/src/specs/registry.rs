@@ -177,7 +177,7 @@ impl SpecRegistry {
     }
 
     /// Records which files exist. The environments of missing files stay for the grace period.
-    pub fn present(&mut self, exists: impl Fn(&Path) -> bool, now: Timestamp) {
+    pub fn record_existing_files(&mut self, exists: impl Fn(&Path) -> bool, now: Timestamp) {
         for (path, entry) in &mut self.files {
             if exists(path) {
                 entry.gone_since = None;
@@ -189,7 +189,7 @@ impl SpecRegistry {
     }
 
     /// Suspends all grace periods while the folder cannot be read.
-    pub fn pause(&mut self, reason: String) {
+    pub fn suspend_grace_periods(&mut self, reason: String) {
         self.unavailable = Some(reason);
         let gone = self
             .files
@@ -201,7 +201,7 @@ impl SpecRegistry {
     }
 
     /// Resumes the grace periods after the folder was read.
-    pub fn resume(&mut self, now: Timestamp) {
+    pub fn resume_grace_periods(&mut self, now: Timestamp) {
         self.unavailable = None;
         for (_, since) in self.draining.values_mut() {
             *since = (*since).min(now);
@@ -209,7 +209,7 @@ impl SpecRegistry {
     }
 
     /// Removes files and environments whose grace period is over.
-    pub fn expire(&mut self, now: Timestamp) {
+    pub fn remove_expired(&mut self, now: Timestamp) {
         if self.unavailable.is_some() {
             return;
         }

@@ -76,7 +76,7 @@ fn revisions(registry: &SpecRegistry) -> Vec<String> {
 }
 
 fn admit(registry: &mut SpecRegistry, path: &str, admission: Admission, now: i64) {
-    registry.resume(at(now));
+    registry.resume_grace_periods(at(now));
     registry.on_admitted(Path::new(path), None, admission, at(now));
 }
 
@@ -111,8 +111,8 @@ fn first_file_keeps_the_name_until_its_grace_ends() {
         entry.diagnostics[0].message,
         "environment `shop` is already defined by `b`"
     );
-    registry.present(|path| path == Path::new("a"), at(3));
-    registry.expire(at(4));
+    registry.record_existing_files(|path| path == Path::new("a"), at(3));
+    registry.remove_expired(at(4));
     assert_eq!(revisions(&registry), ["shop@2 a 4"], "the holder is gone");
     assert!(registry.files[Path::new("a")].diagnostics.is_empty());
 }
@@ -121,11 +121,11 @@ fn first_file_keeps_the_name_until_its_grace_ends() {
 fn renamed_file_retains_its_environment() {
     let mut registry = SpecRegistry::default();
     admit(&mut registry, "a", good("shop", 1), 1);
-    registry.present(|_| false, at(10));
+    registry.record_existing_files(|_| false, at(10));
     admit(&mut registry, "b", good("shop", 1), 11);
     assert_eq!(revisions(&registry), ["shop@1 b 1"]);
-    registry.present(|path| path == Path::new("b"), at(12));
-    registry.expire(at(100));
+    registry.record_existing_files(|path| path == Path::new("b"), at(12));
+    registry.remove_expired(at(100));
     assert_eq!(revisions(&registry), ["shop@1 b 1"]);
 }
 
@@ -133,15 +133,15 @@ fn renamed_file_retains_its_environment() {
 fn removed_file_is_dropped_after_its_grace() {
     let mut registry = SpecRegistry::default();
     admit(&mut registry, "a", good("shop", 1), 1);
-    registry.present(|_| false, at(10));
-    registry.expire(at(14));
+    registry.record_existing_files(|_| false, at(10));
+    registry.remove_expired(at(14));
     assert_eq!(revisions(&registry), ["shop@1 a 1"]);
     assert_eq!(registry.expires_at(), Some(at(15)));
-    registry.present(|_| true, at(14));
-    registry.expire(at(16));
+    registry.record_existing_files(|_| true, at(14));
+    registry.remove_expired(at(16));
     assert_eq!(revisions(&registry), ["shop@1 a 1"], "it came back in time");
-    registry.present(|_| false, at(20));
-    registry.expire(at(25));
+    registry.record_existing_files(|_| false, at(20));
+    registry.remove_expired(at(25));
     assert!(registry.environments.is_empty() && registry.files.is_empty());
 }
 
@@ -153,7 +153,7 @@ fn changed_name_drops_the_old_environment_after_the_grace() {
     assert_eq!(revisions(&registry), ["sho@2 a 10", "shop@1 a 1"]);
     admit(&mut registry, "a", good("shop", 1), 12);
     assert_eq!(revisions(&registry), ["sho@2 a 10", "shop@1 a 1"]);
-    registry.expire(at(17));
+    registry.remove_expired(at(17));
     assert_eq!(revisions(&registry), ["shop@1 a 1"]);
 }
 
@@ -163,13 +163,13 @@ fn unavailable_folder_pauses_the_registry() {
     admit(&mut registry, "a", good("shop", 1), 1);
     admit(&mut registry, "b", good("old", 1), 1);
     admit(&mut registry, "b", good("new", 1), 2);
-    registry.present(|_| false, at(3));
-    registry.pause("gone".to_owned());
-    registry.expire(at(1_000));
+    registry.record_existing_files(|_| false, at(3));
+    registry.suspend_grace_periods("gone".to_owned());
+    registry.remove_expired(at(1_000));
     assert_eq!(revisions(&registry), ["new@1 b 2", "old@1 b 1", "shop@1 a 1"]);
-    registry.resume(at(1_001));
-    registry.present(|_| true, at(1_001));
-    registry.expire(at(1_007));
+    registry.resume_grace_periods(at(1_001));
+    registry.record_existing_files(|_| true, at(1_001));
+    registry.remove_expired(at(1_007));
     assert_eq!(revisions(&registry), ["new@1 b 2", "shop@1 a 1"]);
 }
 
@@ -244,14 +244,14 @@ proptest! {
                     prop_assert!(accepted.is_none_or(|accepted| accepted.has_pending_edit));
                 }
                 Event::Present(existing) => {
-                    registry.resume(at(now));
+                    registry.resume_grace_periods(at(now));
                     let exists = |path: &Path| FILES.iter().zip(&existing).any(|(f, t)| *t && Path::new(f) == path);
-                    registry.present(exists, at(now));
-                    registry.expire(at(now));
+                    registry.record_existing_files(exists, at(now));
+                    registry.remove_expired(at(now));
                 }
                 Event::Pause => {
-                    registry.pause("gone".to_owned());
-                    registry.expire(at(now));
+                    registry.suspend_grace_periods("gone".to_owned());
+                    registry.remove_expired(at(now));
                     prop_assert_eq!(&registry.environments, &before);
                 }
             }

@@ -74,7 +74,7 @@ impl Heartbeats {
 /// Detector of stuck tasks. It counts requests and not time, so a machine that slept for an hour has missed only
 /// one.
 #[derive(Debug)]
-pub struct StallCheck {
+pub struct StuckTaskDetector {
     heartbeats: Heartbeats,
     tasks: BTreeMap<&'static str, TaskState>,
 }
@@ -85,7 +85,7 @@ struct TaskState {
     misses: u32,
 }
 
-impl StallCheck {
+impl StuckTaskDetector {
     /// Creates a detector that has sent no requests.
     pub fn new(heartbeats: Heartbeats) -> Self {
         Self {
@@ -141,7 +141,7 @@ mod tests {
     #[tokio::test]
     async fn waiting_task_replies_and_a_stuck_one_does_not() {
         let heartbeats = Heartbeats::default();
-        let mut detector = StallCheck::new(heartbeats.clone());
+        let mut detector = StuckTaskDetector::new(heartbeats.clone());
         let waiting_task = heartbeats.of("patient");
         let waiting = waiting_task.reply_during(std::future::pending::<()>());
         // The heartbeat is never answered, as if the task blocked its thread.

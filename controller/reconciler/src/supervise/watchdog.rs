@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use tokio_util::sync::CancellationToken;
 
-use super::heartbeat::{Heartbeats, StallCheck};
+use super::heartbeat::{Heartbeats, StuckTaskDetector};
 
 /// Name of the reconcile loop's heartbeat.
 pub const RECONCILE_LOOP: &str = "reconcile loop";
@@ -18,7 +18,7 @@ pub const MAX_LOOP_MISSES: u32 = 12;
 ///
 /// `feed` is called after each request while the loop replies.
 pub async fn run(heartbeats: Heartbeats, every: Duration, feed: impl Fn() + Send, stop: CancellationToken) {
-    let mut detector = StallCheck::new(heartbeats);
+    let mut detector = StuckTaskDetector::new(heartbeats);
     while stop
         .run_until_cancelled(tokio::time::sleep(every))
         .await

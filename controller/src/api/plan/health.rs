@@ -2,7 +2,7 @@
 
 use argus_core::ident::ContainerId;
 use argus_core::observed::Store;
-use argus_core::probe::{HealthStates, ProbeResults, ProbeStatus};
+use argus_core::probe::{HealthStates, ProbeStatus, ProbedHealth};
 use argus_core::time::Timestamp;
 use argus_crds::status;
 use argus_reconciler::state_dir::StateDir;
@@ -23,11 +23,11 @@ pub(super) async fn read_probe_states(
     let healthy = blocking_io::read(move || Ok(list_healthy_containers(&state))).await?;
     let of_this_run = |id: ContainerId| {
         let facts = store.container(&id)?.inspect.as_ref();
-        let health = ProbeResults {
+        let health = ProbedHealth {
             status: ProbeStatus::Healthy,
             since: now,
             started_at: facts.and_then(|facts| facts.started_at),
-            ..ProbeResults::default()
+            ..ProbedHealth::default()
         };
         Some((id, health))
     };

@@ -89,7 +89,7 @@ pub(super) fn next_run_cause(planner: &ServicePlanner<'_>) -> Result<Option<Caus
         Restart::Halted(repetitions) => Err(WaitingOn::Halted { repetitions }),
         Restart::NotRunnable(exit_code) => Err(WaitingOn::NotRunnable { exit_code }),
         Restart::StartAt(until, attempt) if until > planner.input.now && !is_in_future => {
-            Err(WaitingOn::Backoff { until, attempt })
+            Err(WaitingOn::RestartDelay { until, attempt })
         }
         Restart::StartAt(_, attempt) => Ok(Some(Cause::Restart { attempt })),
     }
@@ -132,7 +132,7 @@ fn plan_unhealthy(planner: &ServicePlanner<'_>, container: &Container) -> Decisi
         Ok(None) | Err(WaitingOn::RestartsDisabled) => {
             return Decision::Wait(WaitingOn::Unhealthy { until: None });
         }
-        Err(WaitingOn::Backoff { until, .. }) => {
+        Err(WaitingOn::RestartDelay { until, .. }) => {
             return Decision::Wait(WaitingOn::Unhealthy { until: Some(until) });
         }
         Err(wait) => return Decision::Wait(wait),
@@ -200,7 +200,7 @@ fn check_start(planner: &ServicePlanner<'_>) -> Result<(), WaitingOn> {
 /// Copies the service's file into the container, unless that is known to be done.
 fn missing_file(planner: &ServicePlanner<'_>, container: &Container) -> Option<Action> {
     let (desired, ports) = (&planner.accepted.desired, &planner.input.ports.ports);
-    let file = port_references::file(
+    let file = port_references::rewrite_file(
         planner.service.injected_file.as_ref()?,
         desired,
         planner.service,
