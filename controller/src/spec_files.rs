@@ -15,7 +15,7 @@ use argus_reconciler::specs::admitter::{AdmissionInput, Admitter, OwnImageContex
 use argus_reconciler::specs::digest::Digests;
 use argus_reconciler::specs::location::HostAccess;
 use argus_reconciler::specs::scan::{MAX_FILE_BYTES, read_bounded};
-use argus_reconciler::specs::{PersistedSpecs, Rules, SpecLoader, SpecRegistry, env_vars};
+use argus_reconciler::specs::{PersistedSpecs, SpecLoader, SpecLoaderSettings, SpecRegistry, env_vars};
 use argus_reconciler::state_dir::StateDir;
 use sha2::{Digest as _, Sha256};
 
@@ -36,11 +36,15 @@ pub(crate) struct SpecFile {
     pub(crate) desired: Option<Desired>,
 }
 
-/// Rules with which a controller reads this folder.
-pub(crate) fn create_rules(settings: &Settings, folder: &Path, controller: &str) -> Result<Rules, Failure> {
+/// Settings with which a controller reads this folder.
+pub(crate) fn create_rules(
+    settings: &Settings,
+    folder: &Path,
+    controller: &str,
+) -> Result<SpecLoaderSettings, Failure> {
     let folder = std::path::absolute(folder)
         .map_err(|error| Failure::operation_failed(&format!("cannot find `{}`", folder.display()), &error))?;
-    Ok(Rules {
+    Ok(SpecLoaderSettings {
         folder,
         strict: settings.strict,
         env_allow: settings.env_allow.clone(),
