@@ -74,6 +74,8 @@ impl Store {
             WatchEvent::Connected(at) => {
                 self.reachable = true;
                 self.unreachable_reason.clear();
+                // The new session reports a loss of its own events after this.
+                self.events_lost = None;
                 self.outage_started_at = None;
                 self.retry = None;
                 if let Some(last) = self.outages.last_mut() {

@@ -64,6 +64,7 @@ impl PlannerState {
         store: &Store,
         now: Timestamp,
     ) {
+        self.forget_refusal(step);
         if !self.is_replacement_of_refused(step) {
             self.action_failures.remove(&step.subject);
         }
@@ -186,7 +187,9 @@ impl PlannerState {
                 return;
             }
             // Evidence that cannot be collected must not delay the restart.
-            self.action_failures.remove(&step.subject);
+            if !self.is_replacement_of_refused(step) {
+                self.action_failures.remove(&step.subject);
+            }
             let evidence = Evidence {
                 missing: vec![error.to_string()],
                 ..Evidence::default()

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::PlannerState;
-use crate::action::{Action, ActionKind, Step, Subject};
+use crate::action::{ActionKind, Step, Subject};
 use crate::ident::ContainerId;
 use crate::outcome::ActionError;
 
@@ -43,7 +43,7 @@ impl PlannerState {
         else {
             return;
         };
-        if !is_refusal(&step.action, error) {
+        if !is_refusal(step.action.kind(), error) {
             return;
         }
         let history = self.environments.entry(environment.clone()).or_default();
@@ -79,30 +79,90 @@ impl PlannerState {
         }
     }
 
-    /// Reports whether a success of `step` belongs to the replacement of a container that cannot start. The failure of its
-    /// start is then kept, so that the delay before the next start keeps growing.
+    /// Forgets the refusals of an action that succeeded on the same container.
+    pub(super) fn forget_refusal(&mut self, step: &Step) {
+        if let Subject::Service { environment, service } = &step.subject
+            && let Some(history) = self.environments.get_mut(environment)
+            && let Some(history) = history.services.get_mut(service)
+        {
+            let is_same = |call: &RefusedCall| {
+                call.verb == step.action.kind() && step.action.container() == Some(&call.container)
+            };
+            history.refused_call.take_if(|call| is_same(call));
+        }
+    }
+
+    /// Reports whether a success of `step` belongs to the replacement of a container on which an action was refused. The failure of
+    /// that action is then kept, so that the delay before its next attempt keeps growing.
     pub(super) fn is_replacement_of_refused(&self, step: &Step) -> bool {
+        let Subject::Service { environment, service } = &step.subject else {
+            return false;
+        };
+        let history = self.environments.get(environment);
+        let history = history.and_then(|history| history.services.get(service));
+        let call = history.and_then(|history| history.refused_call.as_ref());
         let failure = self.action_failures.get(&step.subject);
-        failure.is_some_and(|failure| {
-            failure.verb == ActionKind::StartContainer && matches!(failure.error, ActionError::StartFailed(_))
-        }) && matches!(
-            step.action.kind(),
-            ActionKind::CollectEvidence
-                | ActionKind::RemoveContainer
-                | ActionKind::CreateContainer
-                | ActionKind::CopyFile
-        )
+        let is_kept = call.zip(failure).is_some_and(|(call, failure)| {
+            call.must_not_repeat() && failure.verb == call.verb && is_refusal(failure.verb, &failure.error)
+        });
+        let kind = step.action.kind();
+        is_kept
+            && call.is_some_and(|call| call.verb != kind)
+            && matches!(
+                kind,
+                ActionKind::CollectEvidence
+                    | ActionKind::RemoveContainer
+                    | ActionKind::CreateContainer
+                    | ActionKind::CopyFile
+            )
     }
 }
 
 /// True if the engine received the call, answered it, and its answer concerns only this container.
-fn is_refusal(action: &Action, error: &ActionError) -> bool {
-    match action.kind() {
+fn is_refusal(kind: ActionKind, error: &ActionError) -> bool {
+    match kind {
         ActionKind::StartContainer => matches!(error, ActionError::StartFailed(_) | ActionError::Unknown(_)),
         ActionKind::UnpauseContainer
         | ActionKind::RenameContainer
         | ActionKind::ConnectNetwork
         | ActionKind::CopyFile => matches!(error, ActionError::Unknown(_)),
         _ => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::action::{Action, Cause};
+    use crate::ident::{EnvName, ServiceName};
+
+    fn step(action: Action) -> Step {
+        Step {
+            subject: Subject::Service {
+                environment: EnvName::new("shop").unwrap(),
+                service: ServiceName::new("web").unwrap(),
+            },
+            action,
+            cause: Cause::Missing,
+        }
+    }
+
+    fn refused_call(state: &PlannerState) -> Option<&RefusedCall> {
+        let history = state.environments.values().next()?.services.values().next()?;
+        history.refused_call.as_ref()
+    }
+
+    #[test]
+    fn success_on_the_same_container_forgets_a_refusal() {
+        let id = |text: &str| ContainerId::new(text).unwrap();
+        let start = |text: &str| step(Action::StartContainer { id: id(text) });
+        let mut state = PlannerState::default();
+        state.record_refusal(&start("aaaa"), &ActionError::StartFailed("no".to_owned()));
+        state.forget_refusal(&start("bbbb"));
+        assert!(refused_call(&state).is_some(), "another container");
+        state.forget_refusal(&step(Action::UnpauseContainer { id: id("aaaa") }));
+        assert!(refused_call(&state).is_some(), "another action");
+        state.forget_refusal(&start("aaaa"));
+        assert_eq!(refused_call(&state), None);
     }
 }

@@ -148,6 +148,10 @@ impl EventStream {
             self.failures.saturating_add(1)
         };
         self.backoff = Some(Box::pin(sleep(self.retry_delay())));
+        if was_lost && !self.is_lost() {
+            // It worked long enough, but ended before its timer could report that.
+            output.push_back(WatchEvent::EventsRestored);
+        }
         if self.is_lost() && !was_lost {
             tracing::debug!(%reason, "the engine delivers no events");
             output.push_back(WatchEvent::EventsLost((self.shared.now)(), reason));

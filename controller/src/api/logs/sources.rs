@@ -1,15 +1,18 @@
 //! Containers of an environment whose logs are read, and their last lines.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use argus_backend::{Backend as _, LogLine, LogQuery};
 use argus_core::ident::ContainerId;
 use argus_core::observed::Store;
 use argus_core::outcome::ActionError;
 use argus_core::secrets::Secrets;
+use argus_core::time::Timestamp;
 use argus_crds::error::Reason;
 use argus_crds::status::ServiceStatus;
 use argus_docker::Docker;
+use argus_reconciler::reconciler::PersistedState;
 use argus_reconciler::specs::PersistedSpecs;
 use argus_reconciler::state_dir::StateDir;
 use futures::StreamExt as _;
@@ -67,11 +70,16 @@ pub(crate) struct Sources {
 impl Sources {
     /// Redacts a line. The engine can return only the end of the first line.
     pub(crate) fn redact(&self, mut line: LogLine, is_first: bool) -> LogLine {
-        line.text = if is_first || line.text.len() >= MIN_CUT_BYTES {
-            self.secrets.redacted_fragment(&line.text)
-        } else {
-            self.secrets.redacted(&line.text)
-        };
+        if !is_first && line.text.len() < MIN_CUT_BYTES {
+            line.text = self.secrets.redacted(&line.text);
+            return line;
+        }
+        // A fragment begins after the engine's timestamp.
+        let stamp = line.text.split_once(' ').map(|(stamp, _)| stamp);
+        let stamp = stamp.filter(|stamp| Timestamp::parse(stamp).is_some());
+        let begin = stamp.map_or(0, |stamp| stamp.len() + 1);
+        let redacted = self.secrets.redacted_fragment(&line.text[begin..]);
+        line.text.replace_range(begin.., &redacted);
         line
     }
 }
@@ -192,12 +200,19 @@ pub(crate) async fn find_sources(
 /// Secrets of an environment, as far as the user may read the saved specs.
 pub(crate) fn read_secrets(state: &StateDir, env: &str) -> Secrets {
     let stored: PersistedSpecs = status::read_or_default(&state.specs_json());
-    let mut all = Secrets::default();
-    let accepted = stored.accepted.values();
-    for accepted in accepted.filter(|accepted| accepted.desired.env.as_str() == env) {
-        all.join(&accepted.desired.secret_values());
+    let persisted: PersistedState = status::read_or_default(&state.state_json());
+    // A fork has no file, and a rollback runs an earlier revision with the secrets of that time.
+    let overrides = &persisted.overrides;
+    let rollbacks = overrides.rollbacks.values().map(|rollback| &rollback.to);
+    let earlier = overrides.known_good.values().flatten().chain(rollbacks);
+    let stored_in_state = overrides.forks.values().chain(earlier).map(Arc::as_ref);
+    let mut secrets = Secrets::default();
+    for accepted in stored.accepted.values().chain(stored_in_state) {
+        if accepted.desired.env.as_str() == env {
+            secrets.join(&accepted.desired.secret_values());
+        }
     }
-    all
+    secrets
 }
 
 /// Containers in the status file.
