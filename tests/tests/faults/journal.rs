@@ -112,11 +112,10 @@ fn full_disk_stops_actions_until_a_resume() {
         now["mode"] == "Safe" && now["errors"].to_string().contains("JOURNAL_UNWRITABLE")
     });
     assert_eq!(condition(&status, "Blocked")["status"], "True", "{status:#}");
-    let whole = argus.controller_status();
-    assert!(
-        whole["errors"].to_string().contains("JOURNAL_UNWRITABLE"),
-        "{whole:#}"
-    );
+    argus.wait_until(LIMIT, "the controller reports it", || {
+        let errors = argus.controller_status()["errors"].to_string();
+        errors.contains("JOURNAL_UNWRITABLE").then_some(())
+    });
     wait::all_the_while(Duration::from_secs(4), "a writable disk is not enough", || {
         engine.inspect("fulla-s1").is_none() && container_runs(engine, "fullb") == made
     });
