@@ -214,7 +214,7 @@ impl std::fmt::Debug for Docker {
 
 impl Backend for Docker {
     fn watch(&self) -> BoxStream<'static, WatchEvent> {
-        watch::events(self.shared.clone()).boxed()
+        watch::watch_events(self.shared.clone()).boxed()
     }
 
     fn request_relist(&self) {

@@ -1,6 +1,6 @@
 //! The watch of one Docker engine: an endless stream of [`WatchEvent`]s, as a Kubernetes informer delivers them.
 //!
-//! [`events`] is the entry point. [`Watcher::step`] is the whole state machine: it takes a [`State`] and returns the next.
+//! [`watch_events`] is the entry point. [`Watcher::step`] is the whole state machine: it takes a [`State`] and returns the next.
 //!
 //! # States
 //!
@@ -114,7 +114,7 @@ const SOCKET_CHECK_INTERVAL: Duration = Duration::from_millis(250);
 const MAX_LIST_FAILURES: u32 = 3;
 
 /// The endless stream behind `Backend::watch`.
-pub(crate) fn events(shared: Arc<Shared>) -> impl Stream<Item = WatchEvent> + Send + 'static {
+pub(crate) fn watch_events(shared: Arc<Shared>) -> impl Stream<Item = WatchEvent> + Send + 'static {
     let watcher = Watcher {
         shared,
         state: State::Disconnected,

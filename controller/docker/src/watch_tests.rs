@@ -44,7 +44,7 @@ impl EngineWithoutEvents {
             Timestamp(i64::try_from(elapsed.unwrap().as_millis()).unwrap())
         };
         let docker = Docker::new(Endpoint::parse(&self.address).unwrap(), Arc::new(now));
-        events(docker.shared)
+        watch_events(docker.shared)
     }
 }
 
