@@ -12,6 +12,7 @@
 //!   [`spec_files`] reads spec files without a controller, [`call_trace`] adds the calls behind an error.
 //! - [`init`] writes a first spec file, [`selftest`] injects faults, [`test_runner`] runs suites, [`mock`] serves mocks inside their
 //!   containers.
+//! - [`foreign_text`] marks and escapes text that containers wrote.
 //! - [`settings`] merges flags, variables and `argus.toml`. [`exit`] maps errors to exit codes. [`runtime`] and [`blocking_io`] run
 //!   futures and blocking reads. [`own_image`] builds the image of this program for helpers. [`telemetry`] starts the log.
 //!
@@ -34,6 +35,7 @@ mod engine;
 mod error_fixtures;
 mod evidence_store;
 mod exit;
+mod foreign_text;
 mod http;
 mod init;
 mod live;

@@ -1,7 +1,8 @@
 //! Output: data on stdout, everything else on stderr.
 
+use std::borrow::Cow;
 use std::fmt::Display;
-use std::io::{ErrorKind, Write};
+use std::io::{self, ErrorKind, IsTerminal as _, Write};
 
 use anstyle::{AnsiColor, Style};
 use argus_crds::error::StructuredError;
@@ -11,6 +12,7 @@ use serde::Serialize;
 
 use crate::call_trace;
 use crate::exit::{Exit, Failure};
+use crate::foreign_text;
 
 /// Format of the data.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -27,8 +29,9 @@ pub(crate) enum Format {
     Name,
 }
 
-/// Writes data to stdout. A closed pipe is [`Failure::BrokenPipe`], which ends a command successfully.
+/// Writes data to stdout; on a terminal, control characters are escaped. A closed pipe is [`Failure::BrokenPipe`], which ends a command successfully.
 pub(crate) fn print(text: &str) -> Result<(), Failure> {
+    let text = escape_on_terminal(text, io::stdout().is_terminal());
     let mut out = anstream::stdout().lock();
     let written = out.write_all(text.as_bytes()).and_then(|()| out.flush());
     written.map_err(|error| match error.kind() {
@@ -54,8 +57,17 @@ pub(crate) fn print_yaml<T: Serialize>(value: &T) -> Result<(), Failure> {
     print(&text)
 }
 
-/// Writes a line to stderr.
+fn escape_on_terminal(text: &str, is_terminal: bool) -> Cow<'_, str> {
+    if is_terminal {
+        Cow::Owned(foreign_text::escape_for_terminal(text))
+    } else {
+        Cow::Borrowed(text)
+    }
+}
+
+/// Writes a line to stderr; on a terminal, control characters are escaped.
 pub(crate) fn print_note(text: &str) {
+    let text = escape_on_terminal(text, io::stderr().is_terminal());
     // A closed stderr is ignored.
     drop(writeln!(anstream::stderr().lock(), "{text}"));
 }
@@ -188,4 +200,17 @@ pub(crate) fn format_health(health: Health) -> String {
 /// Status of a condition.
 pub(crate) fn format_truth(truth: Truth) -> String {
     format!("{truth:?}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn terminal_shows_every_colour() {
+        for text in [red("a"), cyan("a"), green("a"), yellow("a")] {
+            assert_eq!(escape_on_terminal(&text, true), text);
+        }
+        assert_eq!(escape_on_terminal("\u{1b}[2J", false), "\u{1b}[2J");
+    }
 }

@@ -13,6 +13,7 @@ use serde_json::json;
 
 use super::NextStep;
 use super::summary::clip;
+use crate::foreign_text::{MARK, mark_further_lines};
 use crate::output;
 use crate::status_text::format_hold;
 use crate::status_text::format_ports;
@@ -194,7 +195,7 @@ impl EnvironmentSummary {
             let _ = write!(text, "\nmoved: {moved}");
         }
         if !self.waiting_for.is_empty() && self.phase != Phase::Ready {
-            let _ = write!(text, "\nwaits for: {}", self.waiting_for);
+            let _ = write!(text, "\nwaits for: {}", mark_further_lines(&self.waiting_for));
         }
         for claim in self
             .tests
@@ -206,9 +207,10 @@ impl EnvironmentSummary {
         }
         if let Some(error) = &self.error {
             let of = error.service.as_deref().unwrap_or(&self.environment);
-            let _ = write!(text, "\n{of}: {}: {}", error.code, error.message);
+            let message = mark_further_lines(&error.message);
+            let _ = write!(text, "\n{of}: {}: {message}", error.code);
             for line in error.tail.iter().flat_map(|tail| tail.lines()) {
-                let _ = write!(text, "\n  | {line}");
+                let _ = write!(text, "\n{MARK}{line}");
             }
             let manual = error.remedies.iter().filter(|remedy| remedy.mcp.is_none());
             for remedy in manual {

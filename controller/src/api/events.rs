@@ -12,6 +12,7 @@ use serde_json::{Map, Value, json};
 
 use super::{Context, Effect, NextStep, Operation, Route, Summary, Tool};
 use crate::exit::Failure;
+use crate::foreign_text::mark_further_lines;
 use crate::status;
 use page::{read_page, set_public_name};
 
@@ -158,7 +159,7 @@ fn format_line(event: &Map<String, Value>) -> String {
         // Writing to a string cannot fail.
         let _ = write!(line, " {name}={}", plain(value));
     }
-    line + "\n"
+    mark_further_lines(&line) + "\n"
 }
 
 fn plain(value: &Value) -> String {

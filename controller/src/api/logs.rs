@@ -12,6 +12,7 @@ use super::target;
 use super::{Context, Effect, NextStep, Operation, Route, Summary, Tool};
 use crate::evidence_store;
 use crate::exit::Failure;
+use crate::foreign_text::mark_lines;
 use sources::{LogEntry, LogsResponse};
 
 /// Default and maximum number of lines per container.
@@ -89,8 +90,8 @@ of a recreated container do not contain the failed run; use `argus_evidence` for
             line.text = clip(&line.text, MAX_LINE);
         }
         let format = |line: &LogEntry| match &service {
-            None => format!("{} | {}\n", line.service, line.text),
-            Some(_) => format!("{}\n", line.text),
+            None => mark_lines(&format!("{}: {}", line.service, line.text)),
+            Some(_) => mark_lines(&line.text),
         };
         let mut text: String = output.items.iter().map(format).collect();
         if output.items.is_empty() {

@@ -11,6 +11,7 @@ use super::target;
 use super::{Context, Effect, NextStep, Operation, Route, Summary, Tool};
 use crate::evidence_store;
 use crate::exit::Failure;
+use crate::foreign_text::mark_lines;
 use page::MockRequestsPage;
 
 /// Default and maximum number of requests.
@@ -151,16 +152,12 @@ impl MockRequests {
 impl Row {
     fn format_line(&self) -> String {
         let by = self.matched.as_deref().unwrap_or("nothing matched");
+        let head = format!(
+            "{} {} -> {} ({by}, {} ms)\n",
+            self.number, self.time, self.status, self.duration_ms
+        );
         let body = self.body.as_ref().map(|body| format!(" {body}"));
-        format!(
-            "{} {} {} {}{} -> {} ({by}, {} ms)\n",
-            self.number,
-            self.time,
-            self.method,
-            self.path,
-            body.unwrap_or_default(),
-            self.status,
-            self.duration_ms
-        )
+        let sent = format!("{} {}{}", self.method, self.path, body.unwrap_or_default());
+        head + &mark_lines(&sent)
     }
 }

@@ -13,6 +13,7 @@ use serde_json::json;
 use super::{Context, Effect, NextStep, Operation, Route, Summary, Tool};
 use crate::client::ControllerClient;
 use crate::exit::Failure;
+use crate::foreign_text::mark_further_lines;
 use crate::status;
 use report::{EnvironmentPlan, PlanReport};
 
@@ -117,7 +118,8 @@ fn text_of(forecast: &EnvironmentPlan) -> String {
         let _ = writeln!(text, "  and {more} more");
     }
     for wait in &forecast.waits {
-        let _ = writeln!(text, "  waits: {}: {}", wait.text, wait.waiting_on.message);
+        let message = mark_further_lines(&wait.waiting_on.message);
+        let _ = writeln!(text, "  waits: {}: {message}", wait.text);
     }
     text
 }

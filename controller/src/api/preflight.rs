@@ -15,6 +15,7 @@ use serde_json::json;
 
 use super::{Context, Effect, NextStep, Operation, Route, Summary, Tool};
 use crate::exit::Failure;
+use crate::foreign_text::mark_further_lines;
 use run::{PREFLIGHT, run_preflight};
 
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -91,7 +92,8 @@ nothing starts, or before the first environment.";
                 let code = check.code.map(|code| format!(" {code}")).unwrap_or_default();
                 let result = format!("{:?}", check.result).to_lowercase();
                 // Writing to a string cannot fail.
-                let _ = writeln!(text, "{}: {result}{code}: {}", check.name, check.message);
+                let message = mark_further_lines(&check.message);
+                let _ = writeln!(text, "{}: {result}{code}: {message}", check.name);
             }
         }
         for fix in &report.fixed {

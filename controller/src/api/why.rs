@@ -11,6 +11,7 @@ use super::evidence::Evidence;
 use super::target;
 use super::{Context, Effect, NextStep, Operation, Route, Summary, Tool};
 use crate::exit::Failure;
+use crate::foreign_text::MARK;
 use crate::output;
 use report::WhyReport;
 
@@ -52,6 +53,17 @@ impl Operation for Why {
     }
 }
 
+/// Moves the quoted last line of a run to a marked line of its own.
+fn mark_last_line(line: &str) -> String {
+    for stream in ["stderr", "stdout"] {
+        let lead = format!("  <- evidence: last line on {stream}");
+        if let Some(quoted) = line.strip_prefix(&lead).and_then(|rest| rest.strip_prefix(": ")) {
+            return format!("{lead}:\n{MARK}{quoted}");
+        }
+    }
+    line.to_owned()
+}
+
 impl Tool for Why {
     const NAME: &'static str = "argus_why";
     const TITLE: &'static str = "Chain of causes";
@@ -65,7 +77,7 @@ phase other than Ready.";
         // The calls of hints are in `nextSteps`, so their commands are omitted.
         let is_command = |line: &&str| line.trim_start().starts_with("hint:") && line.contains("`argus ");
         let lines = text.lines().filter(|line| !is_command(line));
-        let text = output::join_lines(lines);
+        let text = output::join_lines(lines.map(mark_last_line));
         let mut next: Vec<NextStep> = Vec::new();
         if let Some((service, run)) = report.run() {
             let run = json!({ "environment": report.environment, "service": service, "run": run });

@@ -5,6 +5,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use console::Term;
 
+use crate::foreign_text;
+
 /// Handle of the block. Clones share the same block.
 #[derive(Debug, Clone)]
 pub(crate) struct LiveBlock {
@@ -66,7 +68,7 @@ impl Inner {
     }
 
     fn show(&mut self) {
-        let text = crate::output::join_lines(self.visible());
+        let text = foreign_text::escape_for_terminal(&crate::output::join_lines(self.visible()));
         let text = if self.coloured {
             text.into()
         } else {

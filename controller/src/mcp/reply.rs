@@ -11,19 +11,47 @@ use crate::api::{NextStep, Summary, ToolOutput, output_tail};
 use crate::call_trace;
 use crate::client::ControllerClient;
 use crate::exit::Failure;
+use crate::foreign_text;
 use crate::output;
+
+use super::cut;
+
+/// Beginnings of lines that only Argus writes.
+const OWN_LINES: [&str; 2] = ["next:", "called:"];
 
 /// Formats a next step as one line.
 fn line(step: &NextStep) -> String {
     let arguments = Value::Object(step.arguments.clone());
-    format!("next: {} {arguments} ({})\n", step.tool, step.why)
+    let why = foreign_text::mark_further_lines(&step.why);
+    format!("next: {} {arguments} ({why})\n", step.tool)
 }
 
-/// Converts an output into a result.
-pub(super) fn success_result<T: Serialize>(summary: Summary<T>) -> CallToolResult {
+/// Joins the body of a text, at most as long as the rest of `limit`, and the lines of Argus after it.
+fn join_text(body: &str, own_lines: &str, limit: usize) -> String {
+    let own_lines = foreign_text::escape_controls(own_lines);
+    let body = foreign_text::escape_controls(&mark_pretenders(body));
+    cut::cut_middle(&body, limit.saturating_sub(own_lines.len())) + &own_lines
+}
+
+/// Marks the lines of a body that look like the lines of Argus after it. Every tool marks the lines that it quotes, so this finds
+/// only line feeds inside of other values.
+fn mark_pretenders(body: &str) -> String {
+    let is_pretender = |line: &str| OWN_LINES.iter().any(|own| line.trim_start().starts_with(own));
+    let mark = |line: &str| {
+        if is_pretender(line) {
+            foreign_text::MARK.to_owned() + line
+        } else {
+            line.to_owned()
+        }
+    };
+    output::join_lines(body.trim_end().lines().map(mark))
+}
+
+/// Converts an output into a result with at most `limit` bytes of text.
+pub(super) fn success_result<T: Serialize>(summary: Summary<T>, limit: usize) -> CallToolResult {
     let Summary { data, text, next } = summary;
-    let mut text = text.trim_end().to_owned() + "\n";
-    text.extend(next.iter().map(line));
+    let own_lines: String = next.iter().map(line).collect();
+    let text = join_text(&text, &own_lines, limit);
     let reply = ToolOutput {
         data,
         next_steps: next,
@@ -35,18 +63,18 @@ pub(super) fn success_result<T: Serialize>(summary: Summary<T>) -> CallToolResul
     result
 }
 
-/// Converts a failure into a result, with the structured error and the same as text.
-pub(super) fn error_result(failure: Failure) -> CallToolResult {
+/// Converts a failure into a result, with the structured error and the same as text of at most `limit` bytes.
+pub(super) fn error_result(failure: Failure, limit: usize) -> CallToolResult {
     let error = failure.into_error();
-    let mut text = format!("{error}\n");
+    let mut body = foreign_text::mark_further_lines(&error.to_string()) + "\n";
     if let Some(hint) = error.details.get("hint").and_then(Value::as_str) {
         // Writing to a string cannot fail.
-        let _ = writeln!(text, "hint: {hint}");
+        let _ = writeln!(body, "hint: {}", foreign_text::mark_further_lines(hint));
     }
-    let tail = output_tail(&error);
-    for line in tail.iter().flat_map(|tail| tail.lines()) {
-        let _ = writeln!(text, "  | {line}");
-    }
+    body.push_str(&foreign_text::mark_lines(
+        &output_tail(&error).unwrap_or_default(),
+    ));
+    let mut text = String::new();
     if let Some(after) = error.retry_after {
         let _ = writeln!(text, "try again in {after} s");
     }
@@ -58,6 +86,7 @@ pub(super) fn error_result(failure: Failure) -> CallToolResult {
             }
         }
     }
+    let text = join_text(&body, &text, limit);
     let mut result = CallToolResult::structured_error(json!(error));
     result.content = vec![ContentBlock::text(text)];
     result
@@ -81,7 +110,7 @@ pub(super) async fn add_calls(
     let lines = calls
         .iter()
         .map(|call| format!("called: {}", call_trace::format_call(call)));
-    let lines = output::join_lines(lines);
+    let lines = foreign_text::escape_controls(&output::join_lines(lines));
     if !lines.is_empty() {
         result.content.push(ContentBlock::text(lines));
     }
@@ -90,7 +119,7 @@ pub(super) async fn add_calls(
 }
 
 /// Creates the result for invalid arguments, with the valid ones.
-pub(super) fn invalid_arguments(tool: &str, cause: &str, schema: &Value) -> CallToolResult {
+pub(super) fn invalid_arguments(tool: &str, cause: &str, schema: &Value, limit: usize) -> CallToolResult {
     let names: Vec<&str> = schema["properties"]
         .as_object()
         .map(|all| all.keys().map(String::as_str).collect())
@@ -115,7 +144,6 @@ pub(super) fn invalid_arguments(tool: &str, cause: &str, schema: &Value) -> Call
     };
     let message = format!("invalid arguments for `{tool}`: {cause}; expected {expected}");
     let error = StructuredError::missing(Reason::BadRequest, message);
-    error_result(Failure::new(
-        error.details(json!({ "tool": tool, "validArguments": names })),
-    ))
+    let error = error.details(json!({ "tool": tool, "validArguments": names }));
+    error_result(Failure::new(error), limit)
 }

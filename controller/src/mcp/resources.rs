@@ -9,6 +9,7 @@ use crate::api::target;
 use crate::client::ControllerClient;
 use crate::evidence_store;
 use crate::exit::Failure;
+use crate::foreign_text;
 
 const CONTROLLER: &str = "argus://controller";
 const ENVIRONMENT: &str = "argus://environments/";
@@ -114,6 +115,7 @@ fn read_uri(client: &ControllerClient, uri: &str) -> Result<ReadResourceResult, 
 fn to_result<T: Serialize>(uri: &str, value: &T) -> ReadResourceResult {
     // Our own types have text keys and no foreign serializers, so they always serialize.
     let text = serde_json::to_string(value).unwrap_or_default();
+    let text = foreign_text::escape_json(&text);
     let contents = ResourceContents::text(text, uri).with_mime_type(JSON);
     ReadResourceResult::new(vec![contents])
 }

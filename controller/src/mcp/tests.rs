@@ -20,6 +20,8 @@ use crate::error_fixtures::{assert_complete, assert_valid, full_of_errors, raise
 use crate::settings::{Options, Settings, SpecOptions};
 use crate::spec_files;
 
+mod foreign_text;
+
 /// A state directory and a specs folder without a controller.
 struct Fixture {
     dir: tempfile::TempDir,
@@ -344,7 +346,7 @@ fn every_error_matches_every_output_schema() {
 #[tokio::test]
 async fn every_error_code_reaches_results_statuses_and_resources() {
     for code in Code::ALL {
-        let result = reply::error_result(Failure::new(raised(*code)));
+        let result = reply::error_result(Failure::new(raised(*code)), usize::MAX);
         assert_eq!(result.is_error, Some(true));
         assert_complete(*code, result.structured_content.as_ref().unwrap());
         let words = text(&result);

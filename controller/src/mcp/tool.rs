@@ -16,9 +16,14 @@ use super::reply;
 use crate::api::{CallError, Context, Effect, OperationEntry, ToolEntry, operation_list};
 use crate::call_trace;
 use crate::client::ControllerClient;
+use crate::foreign_text;
 
-/// Argument that every tool accepts.
+/// Arguments that every tool accepts.
 const DEBUG: &str = "debug";
+const MAX_TEXT: &str = "maxTextBytes";
+/// Default and maximum length of the text of a result, in bytes.
+const DEFAULT_TEXT: usize = 8 * 1024;
+const MOST_TEXT: usize = 1024 * 1024;
 
 /// A tool of the server.
 pub(super) struct ServerTool {
@@ -37,7 +42,7 @@ pub(super) fn list_tools() -> Vec<ServerTool> {
 }
 
 fn create_tool(entry: &'static OperationEntry, tool: &'static ToolEntry) -> ServerTool {
-    let schema = with_debug(entry.arguments.clone());
+    let schema = with_common(entry.arguments.clone());
     let description = ToolDescription::new(tool.name, tool.about, Arc::new(schema))
         .with_title(tool.title)
         .with_raw_output_schema(or_error((tool.schema)()))
@@ -49,11 +54,18 @@ fn create_tool(entry: &'static OperationEntry, tool: &'static ToolEntry) -> Serv
     }
 }
 
-/// Adds the argument that every tool accepts.
-fn with_debug(mut schema: JsonObject) -> JsonObject {
+/// Adds the arguments that every tool accepts.
+fn with_common(mut schema: JsonObject) -> JsonObject {
     if let Some(properties) = schema.get_mut("properties").and_then(Value::as_object_mut) {
         let debug = json!({ "type": "boolean", "description": "Adds call traces to errors" });
         properties.insert(DEBUG.to_owned(), debug);
+        let max_text = json!({
+            "type": "integer",
+            "minimum": 0,
+            "maximum": MOST_TEXT,
+            "description": "Maximum bytes of text [default: 8192]",
+        });
+        properties.insert(MAX_TEXT.to_owned(), max_text);
     }
     schema
 }
@@ -69,10 +81,20 @@ impl ServerTool {
         client: ControllerClient,
         progress_target: ProgressTarget,
     ) -> CallToolResult {
+        let limit = match arguments.remove(MAX_TEXT) {
+            None | Some(Value::Null) => DEFAULT_TEXT,
+            Some(value) => {
+                let Some(bytes) = value.as_u64().and_then(|bytes| usize::try_from(bytes).ok()) else {
+                    let cause = format!("`{MAX_TEXT}` must be a number of bytes, not {value}");
+                    return self.reject(&cause, DEFAULT_TEXT);
+                };
+                bytes.min(MOST_TEXT)
+            }
+        };
         let debug = match arguments.remove(DEBUG) {
             None | Some(Value::Null) => client.settings().debug,
             Some(Value::Bool(debug)) => debug,
-            Some(other) => return self.reject(&format!("`debug` must be true or false, not {other}")),
+            Some(other) => return self.reject(&format!("`debug` must be true or false, not {other}"), limit),
         };
         let trace = debug.then(|| trace_call(self.tool.name, &arguments));
         let (sender, progress) = mpsc::unbounded_channel();
@@ -82,9 +104,9 @@ impl ServerTool {
         }
         let result = tokio::select! {
             result = (self.tool.run)(arguments, context) => match result {
-                Ok(summary) => reply::success_result(summary),
-                Err(CallError::Arguments(cause)) => self.reject(&cause),
-                Err(CallError::Failed(failure)) => reply::error_result(failure),
+                Ok(summary) => reply::success_result(summary, limit),
+                Err(CallError::Arguments(cause)) => self.reject(&cause, limit),
+                Err(CallError::Failed(failure)) => reply::error_result(failure, limit),
             },
             never = forward_progress(progress_target, progress) => match never {},
         };
@@ -95,9 +117,9 @@ impl ServerTool {
     }
 
     /// Creates the result for invalid arguments.
-    fn reject(&self, cause: &str) -> CallToolResult {
-        let schema = Value::Object(with_debug(self.entry.arguments.clone()));
-        reply::invalid_arguments(self.tool.name, cause, &schema)
+    fn reject(&self, cause: &str, limit: usize) -> CallToolResult {
+        let schema = Value::Object(with_common(self.entry.arguments.clone()));
+        reply::invalid_arguments(self.tool.name, cause, &schema, limit)
     }
 }
 
@@ -110,6 +132,7 @@ async fn forward_progress(
     if let Some((token, peer)) = progress_target {
         while let Some(message) = messages.recv().await {
             sent += 1;
+            let message = foreign_text::escape_controls(&foreign_text::mark_further_lines(&message));
             let notification =
                 ProgressNotificationParam::new(token.clone(), f64::from(sent)).with_message(message);
             // A disconnected client receives nothing.

@@ -10,6 +10,7 @@ mod agent;
 mod calls;
 mod circuit;
 mod concurrent_agents;
+mod foreign_text;
 mod inspector;
 mod mocks;
 mod no_controller;

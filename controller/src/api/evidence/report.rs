@@ -12,6 +12,7 @@ use crate::evidence_store;
 use crate::evidence_store::Line;
 use crate::evidence_store::StoredRun;
 use crate::exit::Failure;
+use crate::foreign_text::{mark_further_lines, mark_lines};
 use crate::run_summary;
 use crate::run_summary::RunSummary;
 use crate::status;
@@ -100,7 +101,7 @@ pub(crate) fn format_evidence(
                 String::new()
             };
             // Writing into a String cannot fail.
-            let _ = writeln!(text, "{head}  {}", line.format(false));
+            let _ = write!(text, "{head}{}", mark_lines(&line.format(false)));
         }
     }
     Ok(text)
@@ -170,6 +171,7 @@ pub(crate) fn format_facts(stored: &StoredRun, ending: Option<&RunSummary>) -> S
     let mut text = String::new();
     let mut field = |name: &str, value: &str| {
         if !value.is_empty() {
+            let value = mark_further_lines(value);
             let _ = writeln!(text, "{:<12}{value}", format!("{name}:"));
         }
     };

@@ -18,7 +18,7 @@ use crate::run_summary::RunSummary;
 pub(crate) const MAX_EARLIER_RUNS: usize = 5;
 
 /// Prefix of the first line of a link, and of its further lines.
-pub(crate) const LINE_PREFIXES: [&str; 9] = ["<-", " |", " |", " |", " |", " |", " |", " |", " |"];
+pub(crate) const LINE_PREFIXES: [&str; 9] = ["<-", "|", "|", "|", "|", "|", "|", "|", "|"];
 
 /// Chains of causes for programs.
 #[derive(Debug, Serialize, JsonSchema)]
