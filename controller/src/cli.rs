@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 
 use argus_reconciler::state_dir::StateDir;
-use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
+use clap::{ArgMatches, CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 
 use crate::call_trace;
 use crate::exit::{Exit, Failure};
@@ -13,7 +13,7 @@ use crate::selftest;
 use crate::settings::{Options, Settings, SpecOptions};
 
 pub(crate) mod breaker;
-pub(crate) mod client;
+mod call;
 mod completions;
 mod demo;
 mod describe;
@@ -167,10 +167,9 @@ pub(crate) fn main() -> ExitCode {
             invocation::describe_command(&matches, &Cli::command()),
         );
     }
-    let json = cli.command.wants_json();
     match execute(cli) {
         Ok(exit) => exit.into(),
-        Err(failure) => output::print_failure(failure, json).into(),
+        Err(failure) => output::print_failure(failure, wants_json(&matches)).into(),
     }
 }
 
@@ -216,48 +215,11 @@ fn execute(cli: Cli) -> Result<Exit, Failure> {
     }
 }
 
-impl Command {
-    /// Returns true if errors must be printed as JSON, too.
-    fn wants_json(&self) -> bool {
-        let output = match self {
-            Self::Init(init) => init.output,
-            Self::Validate(validate) => validate.output,
-            Self::Plan(plan) => plan.output,
-            Self::Get(get) => get.output,
-            Self::Describe(describe) => describe.output,
-            Self::Wait(wait) => wait.output,
-            Self::Down(down) => down.output,
-            Self::Orphans(orphans) => orphans.output,
-            Self::Retry(retry) => retry.output,
-            Self::Hold(hold) => hold.output,
-            Self::Resume(resume) => resume.output,
-            Self::Cancel(cancel) => cancel.output,
-            Self::Rollback(rollback) => rollback.output,
-            Self::Fork(fork) => fork.output,
-            Self::Test(test) => test.output(),
-            Self::Breaker(breaker) => breaker.output(),
-            Self::Preflight(preflight) => preflight.output,
-            Self::Doctor(doctor) => doctor.output,
-            Self::Network(network) => network.output,
-            Self::Prune(prune) => prune.output,
-            Self::Explain(explain) => explain.output,
-            Self::Why(why) => why.output,
-            Self::Events(events) => events.output,
-            Self::Evidence(evidence) => evidence.output,
-            Self::Incidents(incidents) => incidents.output,
-            Self::Selftest(selftest) => selftest.output,
-            Self::Mock(mock) => mock.output(),
-            Self::Logs(logs) => logs.output,
-            Self::Run(_)
-            | Self::Mcp(_)
-            | Self::Schema(_)
-            | Self::Completions(_)
-            | Self::HelperCheck(_)
-            | Self::Man(_)
-            | Self::Top(_)
-            | Self::DemoService(_) => None,
-        };
-        output == Some(output::Format::Json)
+/// Returns true if the subcommand prints JSON, so that errors must be JSON, too.
+fn wants_json(matches: &ArgMatches) -> bool {
+    match matches.subcommand() {
+        Some((_, matches)) => wants_json(matches),
+        None => matches!(matches.try_get_one("output"), Ok(Some(output::Format::Json))),
     }
 }
 

@@ -33,6 +33,8 @@ pub(crate) struct ControllerClient {
     settings: Arc<Settings>,
     state: StateDir,
     transport: Transport,
+    /// True if queries read the specs folder of the settings, even if the controller watches another one.
+    has_own_specs: bool,
 }
 
 /// Connection to the controller.
@@ -64,6 +66,7 @@ impl ControllerClient {
             state: StateDir::at(settings.state.clone()),
             settings: Arc::new(settings),
             transport: Transport::InProcess(Box::new(parts)),
+            has_own_specs: false,
         }
     }
 
@@ -73,7 +76,21 @@ impl ControllerClient {
             state: StateDir::at(settings.state.clone()),
             settings: Arc::new(settings),
             transport: Transport::Remote,
+            has_own_specs: false,
         }
+    }
+
+    /// Creates a client for a command, whose settings name the specs folder.
+    pub(crate) fn for_command(settings: Settings) -> Self {
+        Self {
+            has_own_specs: true,
+            ..Self::remote(settings)
+        }
+    }
+
+    /// Returns true if queries read the specs folder of the settings, even if the controller watches another one.
+    pub(crate) fn has_own_specs(&self) -> bool {
+        self.has_own_specs
     }
 
     /// Returns the settings of the client.
@@ -106,10 +123,12 @@ impl ControllerClient {
         std::path::absolute(&specs).unwrap_or(specs)
     }
 
-    /// Returns the settings for queries in this process, with the folder that the controller watches. It can read files.
+    /// Returns the settings for queries in this process, with the folder that they read. It can read files.
     pub(crate) fn query_settings(&self) -> Settings {
         let mut settings = self.settings().clone();
-        settings.specs = self.specs_folder();
+        if !self.has_own_specs {
+            settings.specs = self.specs_folder();
+        }
         settings
     }
 

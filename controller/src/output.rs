@@ -40,6 +40,21 @@ pub(crate) fn print(text: &str) -> Result<(), Failure> {
     })
 }
 
+/// Writes the output of an operation to stdout: as it is in JSON and YAML, else its names or its text.
+pub(crate) fn print_output<T: Serialize, N: Display>(
+    format: Option<Format>,
+    output: &T,
+    names: impl IntoIterator<Item = N>,
+    format_text: impl FnOnce() -> String,
+) -> Result<(), Failure> {
+    match format {
+        Some(Format::Json) => print_json(output),
+        Some(Format::Yaml) => print_yaml(output),
+        Some(Format::Name) => print(&join_lines(names)),
+        Some(Format::Table | Format::Wide) | None => print(&format_text()),
+    }
+}
+
 /// Writes a value as JSON to stdout.
 pub(crate) fn print_json<T: Serialize>(value: &T) -> Result<(), Failure> {
     let unwritten = |error| Failure::operation_failed("cannot write JSON", &error);

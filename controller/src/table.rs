@@ -28,6 +28,21 @@ pub(crate) fn format_table(head: &[&str], rows: &[Vec<String>], width: Option<us
     crate::output::join_lines(format_fitted(head, rows, width))
 }
 
+/// Column of a table: its head, and the cell of a row.
+pub(crate) type Column<T> = (&'static str, fn(&T) -> String);
+
+/// Table with one row per item.
+pub(crate) fn format_columns<'a, T: 'a>(
+    columns: &[Column<T>],
+    items: impl IntoIterator<Item = &'a T>,
+    width: Option<usize>,
+) -> String {
+    let heads: Vec<&str> = columns.iter().map(|(head, _)| *head).collect();
+    let row = |item| columns.iter().map(|(_, cell)| cell(item)).collect();
+    let rows: Vec<Vec<String>> = items.into_iter().map(row).collect();
+    format_table(&heads, &rows, width)
+}
+
 /// Wraps the lines of a text to `width`. Lines with commands to copy stay whole.
 pub(crate) fn format_prose(text: &str, width: Option<usize>) -> String {
     let Some(width) = width else {

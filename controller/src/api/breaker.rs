@@ -19,7 +19,10 @@ use crate::status;
 /// Circuit breakers.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Breakers {}
+pub(crate) struct Breakers {
+    /// Environment name [default: the engine and all environments]
+    pub(crate) environment: Option<String>,
+}
 
 /// States of the breakers.
 #[derive(Debug, Serialize, JsonSchema)]
@@ -37,29 +40,42 @@ impl Operation for Breakers {
     type Output = BreakerReport;
 
     async fn run(&self, context: &Context) -> Result<BreakerReport, Failure> {
-        let statuses = context.client.statuses().await?;
-        let engine = statuses.controller.breaker.clone();
-        Ok(BreakerReport::of(engine, statuses.environments.values()))
+        let client = &context.client;
+        let Some(env) = &self.environment else {
+            let statuses = client.statuses().await?;
+            let own = |status: &EnvironmentStatus| {
+                let own = status.breaker.clone();
+                let own = own.filter(|own| own.scope == BreakerScope::Environment);
+                Some((status.environment.clone(), own?))
+            };
+            return Ok(BreakerReport {
+                engine: statuses.controller.breaker.clone(),
+                environments: statuses.environments.values().filter_map(own).collect(),
+            });
+        };
+        let breaker = client
+            .find_environment(env)
+            .await?
+            .breaker
+            .unwrap_or(BreakerStatus {
+                scope: BreakerScope::Environment,
+                ..BreakerStatus::default()
+            });
+        // The status of an environment contains the engine's breaker if that one is not closed.
+        Ok(match breaker.scope {
+            BreakerScope::Engine => BreakerReport {
+                engine: Some(breaker),
+                environments: BTreeMap::new(),
+            },
+            BreakerScope::Environment => BreakerReport {
+                engine: None,
+                environments: BTreeMap::from([(env.clone(), breaker)]),
+            },
+        })
     }
 }
 
 impl BreakerReport {
-    /// Collects the engine's breaker and those of the environments.
-    pub(crate) fn of<'a>(
-        engine: Option<BreakerStatus>,
-        statuses: impl IntoIterator<Item = &'a EnvironmentStatus>,
-    ) -> Self {
-        let own = |status: &EnvironmentStatus| {
-            let own = status.breaker.clone();
-            let own = own.filter(|own| own.scope == BreakerScope::Environment);
-            Some((status.environment.clone(), own?))
-        };
-        Self {
-            engine,
-            environments: statuses.into_iter().filter_map(own).collect(),
-        }
-    }
-
     /// All breakers with their names; the engine's comes first.
     pub(crate) fn rows(&self) -> Vec<(&str, &BreakerStatus)> {
         let engine = self.engine.iter().map(|engine| ("engine", engine));
@@ -73,7 +89,7 @@ impl BreakerReport {
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(crate) struct ResetBreaker {
     /// Environment name [default: the engine and all environments]
-    environment: Option<String>,
+    pub(crate) environment: Option<String>,
 }
 
 impl Operation for ResetBreaker {

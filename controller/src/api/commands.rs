@@ -4,9 +4,9 @@
 use std::time::Duration;
 
 use argus_core::ident::{EnvName, ServiceName};
-use argus_crds::error::Reason;
+use argus_crds::error::{Code, Reason};
 use argus_crds::status::{EnvironmentStatus, Phase};
-use argus_reconciler::{Command, clock};
+use argus_reconciler::{Command, Reply, clock};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -83,7 +83,7 @@ fn format_target(environment: &str, service: Option<&str>) -> String {
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(crate) struct Retry {
     /// Environment name
-    environment: String,
+    pub(crate) environment: String,
 }
 
 impl Operation for Retry {
@@ -117,17 +117,17 @@ impl Tool for Retry {
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(crate) struct Hold {
     /// Environment, or ENVIRONMENT/SERVICE
-    environment: String,
+    pub(crate) environment: String,
     /// Service name [default: the whole environment]
-    service: Option<String>,
+    pub(crate) service: Option<String>,
     /// Duration [default: until `argus_resume`]
     #[schemars(range(min = 1))]
-    for_seconds: Option<std::num::NonZeroU32>,
+    pub(crate) for_seconds: Option<std::num::NonZeroU32>,
     /// Reason, shown in the status
     #[serde(default)]
-    reason: String,
+    pub(crate) reason: String,
     /// Your name, for other users of the environment
-    holder: Option<String>,
+    pub(crate) holder: Option<String>,
 }
 
 impl Operation for Hold {
@@ -183,9 +183,9 @@ impl Tool for Hold {
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(crate) struct Resume {
     /// Environment, or ENVIRONMENT/SERVICE; without it, ends mode `Safe` of the controller
-    environment: Option<String>,
+    pub(crate) environment: Option<String>,
     /// Service name [default: the whole environment]
-    service: Option<String>,
+    pub(crate) service: Option<String>,
 }
 
 impl Operation for Resume {
@@ -239,7 +239,7 @@ after its cause (a journal that cannot be written) is fixed.";
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(crate) struct Cancel {
     /// Environment name
-    environment: String,
+    pub(crate) environment: String,
 }
 
 impl Operation for Cancel {
@@ -277,7 +277,7 @@ impl Tool for Cancel {
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(crate) struct Rollback {
     /// Environment name
-    environment: String,
+    pub(crate) environment: String,
 }
 
 impl Operation for Rollback {
@@ -312,13 +312,14 @@ impl Tool for Rollback {
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(crate) struct Fork {
     /// Environment name
-    environment: String,
+    pub(crate) environment: String,
     /// Name of the copy [default: the environment name with `-fork`]
-    to: Option<String>,
+    pub(crate) to: Option<String>,
 }
 
 impl Fork {
-    fn copy(&self) -> String {
+    /// Name of the copy.
+    pub(crate) fn copy(&self) -> String {
         let to = self.to.clone();
         to.unwrap_or_else(|| format!("{}-fork", self.environment))
     }
@@ -359,7 +360,7 @@ Use it for experiments without effects on other users.";
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(crate) struct Down {
     /// Environment name
-    environment: String,
+    pub(crate) environment: String,
 }
 
 impl Operation for Down {
@@ -375,10 +376,17 @@ impl Operation for Down {
             // An environment of another controller must not be removed.
             return Err(Failure::new(held.clone()));
         }
-        context
-            .client
-            .send_if_running(Command::Down { environment })
-            .await
+        let is_leftover = current.is_some_and(|current| current.revision.is_none());
+        let command = Command::Down { environment };
+        match context.client.send_if_running(command.clone()).await {
+            // The controller does not know the environment, but remains of it exist: its removal is in progress.
+            Err(Failure::Error { error, .. })
+                if is_leftover && error.code == Code::PrereqMissing && error.environment.is_some() =>
+            {
+                Ok(CommandReply::new(&command, Reply::Done))
+            }
+            result => result,
+        }
     }
 }
 

@@ -5,6 +5,8 @@ pub(crate) mod findings;
 mod machine;
 pub(crate) mod report;
 
+use std::path::PathBuf;
+
 use schemars::JsonSchema;
 use serde::Deserialize;
 
@@ -15,7 +17,11 @@ use report::DoctorReport;
 /// All problems, most severe first.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Doctor {}
+pub(crate) struct Doctor {
+    /// File of a support bundle. Only commands write files.
+    #[serde(skip)]
+    pub(crate) bundle: Option<PathBuf>,
+}
 
 impl Operation for Doctor {
     const EFFECT: Effect = Effect::ReadOnly;
@@ -28,6 +34,16 @@ impl Operation for Doctor {
             .client
             .run_blocking(|client| Ok(client.query_settings()))
             .await?;
-        Box::pin(report::create_report(settings)).await
+        let inputs = Box::pin(report::gather_inputs(settings)).await?;
+        let findings = findings::collect_findings(&inputs);
+        if let Some(out) = &self.bundle {
+            let other = report::gather_other_inputs(&inputs).await?;
+            bundle::write_bundle(out, &inputs, &other, &findings)?;
+        }
+        Ok(DoctorReport {
+            healthy: findings.is_empty(),
+            findings,
+            bundle: self.bundle.as_ref().map(|out| out.display().to_string()),
+        })
     }
 }

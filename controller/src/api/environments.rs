@@ -27,7 +27,7 @@ impl Operation for GetController {
 /// Level of detail of a list.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-enum Detail {
+pub(crate) enum Detail {
     #[default]
     Summary,
     Full,
@@ -39,16 +39,35 @@ enum Detail {
 pub(crate) struct Environments {
     /// `full` for the status documents
     #[serde(default)]
-    detail: Detail,
+    pub(crate) detail: Detail,
     /// Filter by phase
-    phase: Option<String>,
+    pub(crate) phase: Option<String>,
 }
 
 /// A list of environments.
-#[derive(Debug, Serialize, JsonSchema)]
+#[derive(Debug, PartialEq, Serialize, JsonSchema)]
 pub(crate) struct EnvironmentList {
     /// Summaries or status documents, by name.
-    items: Vec<Map<String, Value>>,
+    #[schemars(with = "Vec<Map<String, Value>>")]
+    items: Vec<EnvironmentItem>,
+}
+
+/// A status document or its summary.
+#[derive(Debug, PartialEq, Serialize)]
+#[serde(untagged)]
+enum EnvironmentItem {
+    Full(Box<EnvironmentStatus>),
+    Summary(Value),
+}
+
+impl EnvironmentList {
+    /// Returns the status documents.
+    pub(crate) fn statuses(&self) -> impl Iterator<Item = &EnvironmentStatus> {
+        self.items.iter().filter_map(|item| match item {
+            EnvironmentItem::Full(status) => Some(&**status),
+            EnvironmentItem::Summary(_) => None,
+        })
+    }
 }
 
 impl Operation for Environments {
@@ -67,13 +86,12 @@ impl Operation for Environments {
             requested.is_none_or(|requested| requested.eq_ignore_ascii_case(&phase))
         };
         let requested = statuses.environments.values().filter(is_requested);
-        let to_json = |status: &EnvironmentStatus| match self.detail {
-            Detail::Full => json!(status),
-            Detail::Summary => summarize(status),
+        let create_item = |status: &EnvironmentStatus| match self.detail {
+            Detail::Full => EnvironmentItem::Full(Box::new(status.clone())),
+            Detail::Summary => EnvironmentItem::Summary(summarize(status)),
         };
-        let to_object = |value: Value| value.as_object().cloned().unwrap_or_default();
         Ok(EnvironmentList {
-            items: requested.map(to_json).map(to_object).collect(),
+            items: requested.map(create_item).collect(),
         })
     }
 }
@@ -115,7 +133,7 @@ pub(crate) fn summarize(status: &EnvironmentStatus) -> Value {
 #[serde(deny_unknown_fields)]
 pub(crate) struct GetEnvironment {
     /// Environment name
-    environment: String,
+    pub(crate) environment: String,
 }
 
 impl Operation for GetEnvironment {

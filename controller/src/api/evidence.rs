@@ -3,14 +3,16 @@
 pub(crate) mod report;
 
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::json;
 
 use super::{Context, Effect, NextStep, Operation, Route, Summary, Tool};
 
 use super::target;
 use crate::evidence_store;
+use crate::evidence_store::Line;
 use crate::exit::Failure;
+use crate::foreign_text::mark_lines;
 
 /// Default and maximum number of lines per stream.
 const DEFAULT_LINES: u32 = 50;
@@ -20,22 +22,26 @@ const MAX_LINES: u32 = 1_000;
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(crate) struct Evidence {
     /// Environment, or ENVIRONMENT/SERVICE
-    environment: String,
+    pub(crate) environment: String,
     /// Service name [default: list the failed runs]
-    service: Option<String>,
+    pub(crate) service: Option<String>,
     /// Number of the failed run [default: the newest]
-    run: Option<u64>,
+    pub(crate) run: Option<u64>,
     /// Number of last lines per stream, at most 1000
-    #[serde(default = "default_tail")]
+    #[serde(default = "default_tail", deserialize_with = "bounded_tail")]
     #[schemars(range(max = 1000))]
-    tail: u32,
+    pub(crate) tail: u32,
     /// List the failed runs of the service
     #[serde(default)]
-    list: bool,
+    pub(crate) list: bool,
 }
 
 fn default_tail() -> u32 {
     DEFAULT_LINES
+}
+
+fn bounded_tail<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u32, D::Error> {
+    Ok(u32::deserialize(deserializer)?.min(MAX_LINES))
 }
 
 /// A list of failed runs, or the evidence of one.
@@ -44,13 +50,10 @@ fn default_tail() -> u32 {
 pub(crate) struct EvidenceOutput {
     /// Failed runs with stored evidence, for calls without a service.
     #[serde(skip_serializing_if = "Option::is_none")]
-    items: Option<Vec<report::FailedRunReport>>,
+    pub(crate) items: Option<Vec<report::FailedRunReport>>,
     /// Evidence of one run.
     #[serde(flatten)]
-    run: Option<report::EvidenceReport>,
-    /// Evidence of one run as text.
-    #[serde(skip)]
-    text: String,
+    pub(crate) run: Option<report::EvidenceReport>,
 }
 
 impl Operation for Evidence {
@@ -74,12 +77,16 @@ impl Operation for Evidence {
     async fn run(&self, context: &Context) -> Result<EvidenceOutput, Failure> {
         let (env, service) = target::parse_target(&self.environment, self.service.as_deref())?;
         let (number, list) = (self.run, self.list);
+        if list && number.is_some() {
+            let failure = Failure::usage("cannot list one run: `--list` shows all runs");
+            return Err(failure.with_hint("omit the run number or `--list`"));
+        }
         if number.is_some() && service.is_none() {
             return Err(Failure::usage(
                 "runs are numbered per service: `run` needs `service`",
             ));
         }
-        let tail = usize::try_from(self.tail.min(MAX_LINES)).unwrap_or(usize::MAX);
+        let tail = usize::try_from(self.tail).unwrap_or(usize::MAX);
         let read = context.client.run_blocking(move |client| {
             let state = client.state();
             let Some(service) = service.as_deref().filter(|_| !list) else {
@@ -87,14 +94,12 @@ impl Operation for Evidence {
                 return Ok(EvidenceOutput {
                     items: Some(runs.items),
                     run: None,
-                    text: String::new(),
                 });
             };
             let run = evidence_store::select_run(state, &env, service, number)?;
             let report = report::create_report(state, &run, tail)?;
             Ok(EvidenceOutput {
                 items: None,
-                text: report::format_evidence(state, &run, &report)?,
                 run: Some(report),
             })
         });
@@ -113,7 +118,9 @@ removal: exit code, signal, memory, health checks, last lines of stderr and stdo
         let env = self.environment.split('/').next().unwrap_or_default();
         let Some(items) = &output.items else {
             let again = json!({ "environment": env });
-            let text = output.text.clone();
+            let mark = |line: &Line| mark_lines(&line.format(false));
+            let text = output.run.as_ref().map(|run| report::format_evidence(run, mark));
+            let text = text.unwrap_or_default();
             return Summary::new(output, text).with_next(NextStep::new(
                 "after fixing a cause outside the file and the image",
                 "argus_retry",

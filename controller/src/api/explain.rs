@@ -9,14 +9,14 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{Context, Effect, Operation, Route, Summary, Tool};
-use crate::exit::Failure;
+use crate::exit::{Exit, Failure};
 use code_page::{CodePage, explain_code, format_page};
 
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(crate) struct Explain {
     /// Error code, such as `PORT_CONFLICT` [default: list all codes]
-    code: Option<String>,
+    pub(crate) code: Option<String>,
 }
 
 /// Explanation of one code, or the list of all codes.
@@ -50,6 +50,13 @@ impl Operation for Explain {
     type Output = ExplainOutput;
 
     async fn run(&self, _context: &Context) -> Result<ExplainOutput, Failure> {
+        self.explain()
+    }
+}
+
+impl Explain {
+    /// Explains the code, or all codes.
+    pub(crate) fn explain(&self) -> Result<ExplainOutput, Failure> {
         let Some(text) = &self.code else {
             return Ok(ExplainOutput::All(
                 Code::ALL.iter().copied().map(explain_code).collect(),
@@ -57,8 +64,9 @@ impl Operation for Explain {
         };
         let code = text.trim().to_uppercase().parse().map_err(|error: UnknownCode| {
             let all: Vec<String> = Code::ALL.iter().map(ToString::to_string).collect();
-            let message = format!("{error}; available codes: {}", all.join(", "));
-            Failure::with_reason(Reason::NotFound, message).without_suggestions()
+            Failure::with_reason(Reason::NotFound, error.to_string())
+                .with_exit(Exit::Usage)
+                .with_hint(format!("available codes: {}", all.join(", ")))
         })?;
         Ok(ExplainOutput::One(Box::new(explain_code(code))))
     }
@@ -74,7 +82,7 @@ lists all codes.";
     async fn summarize(&self, output: ExplainOutput, _context: &Context) -> Summary<ExplanationSummary> {
         match output {
             ExplainOutput::One(meaning) => {
-                let text = anstream::adapter::strip_str(&format_page(meaning.code)).to_string();
+                let text = anstream::adapter::strip_str(&format_page(&meaning)).to_string();
                 let data = ExplanationSummary {
                     meaning: Some(*meaning),
                     codes: None,

@@ -17,7 +17,7 @@ const MAX_INCIDENTS: usize = 20;
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(crate) struct Incidents {
     /// Id of an incident, or a prefix of it, for the complete report [default: list the newest]
-    id: Option<String>,
+    pub(crate) id: Option<String>,
 }
 
 /// All reports, or one.

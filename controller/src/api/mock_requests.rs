@@ -31,16 +31,16 @@ fn default_tail() -> usize {
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(crate) struct MockRequests {
     /// Environment name
-    environment: String,
+    pub(crate) environment: String,
     /// Mock name
-    mock: String,
+    pub(crate) mock: String,
     /// Number of latest requests, at most 200
     #[serde(default = "default_tail")]
     #[schemars(range(max = 200))]
-    tail: usize,
+    pub(crate) tail: usize,
     /// Include the headers
     #[serde(default)]
-    headers: bool,
+    pub(crate) headers: bool,
 }
 
 /// Requests that a mock received.

@@ -19,10 +19,10 @@ const MAX_STEPS: usize = 5;
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(crate) struct Network {
     /// Environment name
-    environment: String,
+    pub(crate) environment: String,
     /// Check now, instead of the last result of the controller
     #[serde(default)]
-    verify: bool,
+    pub(crate) verify: bool,
 }
 
 impl Operation for Network {

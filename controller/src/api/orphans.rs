@@ -45,7 +45,7 @@ fn default_timeout() -> u64 {
 #[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct OrphanList {
-    items: Vec<Orphan>,
+    pub(crate) items: Vec<Orphan>,
 }
 
 /// Removes the orphans of dead controllers, even if the specs only report them.
@@ -83,6 +83,24 @@ impl Operation for Orphans {
 
     async fn run(&self, context: &Context) -> Result<OrphanList, Failure> {
         let limit = Duration::from_secs(self.timeout_seconds.clamp(1, MAX_TIMEOUT));
+        let found = self.list(limit, context).await?;
+        self.check_removed(&found)?;
+        Ok(found)
+    }
+}
+
+impl Orphans {
+    /// Creates the call of a command, which has its own limit.
+    pub(crate) fn new(clean: bool, projects: Vec<String>) -> Self {
+        Self {
+            clean,
+            projects,
+            timeout_seconds: DEFAULT_TIMEOUT,
+        }
+    }
+
+    /// Lists the requested orphans, or removes them within `limit`.
+    pub(crate) async fn list(&self, limit: Duration, context: &Context) -> Result<OrphanList, Failure> {
         let clean = self.clean.then_some(limit);
         let mut items = list_or_clean(&context.client, &self.projects, clean).await?;
         let is_requested = |orphan: &Orphan| {
@@ -90,13 +108,25 @@ impl Operation for Orphans {
             project.is_some_and(|project| self.projects.contains(project))
         };
         items.retain(|orphan| self.projects.is_empty() || is_requested(orphan));
-        let remaining = items.iter().filter(|orphan| is_removal_pending(orphan)).count();
-        if self.clean && remaining > 0 {
-            let message = format!("cannot remove {}", output::format_count(remaining, "orphan"));
-            let error = StructuredError::new(Code::CleanupFailed, message);
-            return Err(Failure::new(error.details(json!({ "orphans": items }))));
-        }
         Ok(OrphanList { items })
+    }
+
+    /// Fails if orphans remain after their removal.
+    pub(crate) fn check_removed(&self, found: &OrphanList) -> Result<(), Failure> {
+        let remaining: Vec<&Orphan> = found
+            .items
+            .iter()
+            .filter(|orphan| is_removal_pending(orphan))
+            .collect();
+        if !self.clean || remaining.is_empty() {
+            return Ok(());
+        }
+        let message = format!(
+            "cannot remove {}",
+            output::format_count(remaining.len(), "orphan")
+        );
+        let error = StructuredError::new(Code::CleanupFailed, message);
+        Err(Failure::new(error.details(json!({ "orphans": remaining }))))
     }
 }
 
@@ -146,7 +176,7 @@ pub(crate) async fn list_or_clean(
 }
 
 /// Returns true if the removal of an orphan was requested and is not complete.
-pub(crate) fn is_removal_pending(orphan: &Orphan) -> bool {
+fn is_removal_pending(orphan: &Orphan) -> bool {
     matches!(orphan.result.as_str(), "failed" | "removing" | "waiting")
 }
 

@@ -6,6 +6,9 @@ pub(crate) mod report;
 
 use std::fmt::Write as _;
 
+use argus_crds::diagnostic;
+use argus_crds::diagnostic::Diagnostic;
+use argus_reconciler::specs::SpecRegistry;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
@@ -24,7 +27,7 @@ const MAX_ITEMS: usize = 20;
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(crate) struct Plan {
     /// Environment name [default: all]
-    environment: Option<String>,
+    pub(crate) environment: Option<String>,
 }
 
 /// Plans of the environments.
@@ -52,11 +55,32 @@ impl Operation for Plan {
             .as_deref()
             .map(status::parse_environment)
             .transpose()?;
-        let settings = context
-            .client
-            .run_blocking(|client| Ok(client.query_settings()))
-            .await?;
-        Box::pin(report::create_report(&settings, self.environment.as_deref())).await
+        let read = |client: &ControllerClient| {
+            let settings = client.query_settings();
+            Ok((forecasts::read_folder(&settings)?, settings))
+        };
+        let ((registry, rejected), settings) = context.client.run_blocking(read).await?;
+        report_rejected(&registry, context);
+        let env = self.environment.as_deref();
+        Box::pin(report::create_report(&settings, &registry, env, rejected)).await
+    }
+}
+
+/// Reports the diagnostics of rejected files.
+fn report_rejected(registry: &SpecRegistry, context: &Context) {
+    for (path, entry) in &registry.files {
+        if entry.diagnostics.iter().any(Diagnostic::is_error) {
+            let text = entry
+                .text
+                .as_ref()
+                .map(|text| String::from_utf8_lossy(&text.bytes));
+            let name = path.display().to_string();
+            context.report(diagnostic::render(
+                &name,
+                &text.unwrap_or_default(),
+                &entry.diagnostics,
+            ));
+        }
     }
 }
 

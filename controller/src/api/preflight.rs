@@ -42,6 +42,19 @@ pub(crate) struct Preflight {
     auto_fix: bool,
 }
 
+impl Preflight {
+    /// Creates the checks of a command.
+    pub(crate) fn new(skip: Vec<CheckName>, auto_fix: bool) -> Self {
+        Self {
+            skip,
+            skip_disk_check: false,
+            skip_orphan_check: false,
+            skip_network_check: false,
+            auto_fix,
+        }
+    }
+}
+
 /// Arguments that repeat `skip`.
 const SAME_AS_SKIP: &[&str] = &["skipDiskCheck", "skipOrphanCheck", "skipNetworkCheck"];
 

@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use super::environment_summary::EnvironmentSummary;
+use super::environments::Detail;
 use super::summary::clip;
 use super::{Context, Effect, NextStep, Operation, Route, Summary, Tool};
 use crate::client::ControllerClient;
@@ -17,15 +18,6 @@ const MAX_ENVIRONMENTS: usize = 50;
 const MAX_REJECTED: usize = 5;
 /// Maximum length of the reason of a mode, in characters.
 const MAX_REASON: usize = 200;
-
-/// Level of detail.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-enum Detail {
-    #[default]
-    Summary,
-    Full,
-}
 
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]

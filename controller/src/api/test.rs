@@ -20,7 +20,7 @@ use crate::status_text::format_running_test;
 /// Start or end of a test.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-enum TestAction {
+pub(crate) enum TestAction {
     Begin,
     End,
 }
@@ -29,22 +29,22 @@ enum TestAction {
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(crate) struct Test {
     /// `begin` before the test run, `end` after it
-    action: TestAction,
+    pub(crate) action: TestAction,
     /// Environment name
-    environment: String,
+    pub(crate) environment: String,
     /// Name of the test case; the same for begin and end
-    case: String,
+    pub(crate) case: String,
     /// Maximum duration; afterwards the test counts as ended
     #[serde(default = "default_ttl")]
     #[schemars(range(min = 1))]
-    ttl_seconds: NonZeroU32,
+    pub(crate) ttl_seconds: NonZeroU32,
     /// For `begin`: your name, for other users of the environment
-    holder: Option<String>,
+    pub(crate) holder: Option<String>,
     /// For `begin`: purpose of the test run
-    purpose: Option<String>,
+    pub(crate) purpose: Option<String>,
 }
 
-fn default_ttl() -> NonZeroU32 {
+pub(crate) fn default_ttl() -> NonZeroU32 {
     const { NonZeroU32::new(600).unwrap() }
 }
 

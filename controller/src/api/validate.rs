@@ -3,6 +3,7 @@
 pub(crate) mod report;
 
 use std::fmt::Write as _;
+use std::path::PathBuf;
 
 use argus_crds::diagnostic::Diagnostic;
 use argus_reconciler::specs::scan::MAX_FILE_BYTES;
@@ -23,6 +24,16 @@ const _: () = assert!(MAX_BODY as u64 >= 2 * MAX_FILE_BYTES);
 pub(crate) struct Validate {
     /// Text of an e2e.yaml [default: all files of the specs folder]
     content: Option<String>,
+    /// Spec files or folders of a command [default: the specs folder]
+    #[serde(skip)]
+    pub(crate) paths: Vec<PathBuf>,
+}
+
+impl Validate {
+    /// Creates the validation of files and folders.
+    pub(crate) fn of_paths(paths: Vec<PathBuf>) -> Self {
+        Self { content: None, paths }
+    }
 }
 
 impl Operation for Validate {
@@ -36,19 +47,26 @@ impl Operation for Validate {
     type Output = ValidationReport;
 
     async fn run(&self, context: &Context) -> Result<ValidationReport, Failure> {
-        let given = self.content.clone();
+        let (given, paths) = (self.content.clone(), self.paths.clone());
         let read = context.client.run_blocking(move |client| {
-            let (settings, specs) = (client.settings(), client.specs_folder());
+            let (settings, mut notes) = (client.query_settings(), Vec::new());
             let files = match given {
                 Some(text) => {
-                    let path = specs.join("e2e.yaml");
-                    vec![spec_files::parse_text(settings, &path, text.as_bytes())]
+                    let path = settings.specs.join("e2e.yaml");
+                    vec![spec_files::parse_text(&settings, &path, text.as_bytes())]
                 }
-                None => report::check_paths(settings, &[specs])?,
+                None if paths.is_empty() => {
+                    report::check_paths(&settings, &[settings.specs.clone()], &mut notes)?
+                }
+                None => report::check_paths(&settings, &paths, &mut notes)?,
             };
-            Ok(report::create_report(&files))
+            Ok((report::create_report(files), notes))
         });
-        read.await
+        let (report, notes) = read.await?;
+        notes
+            .iter()
+            .for_each(|note| context.report(format!("note: {note}")));
+        Ok(report)
     }
 }
 

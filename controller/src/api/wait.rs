@@ -26,11 +26,11 @@ const MAX_TIMEOUT: u64 = 3_600;
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(crate) struct Wait {
-    /// Environment name [default: all]
-    environment: Option<String>,
+    /// Names of environments, separated by commas [default: all]
+    pub(crate) environment: Option<String>,
     /// `ready`: Ready at the desired revision; `gone`: removed
     #[serde(default, rename = "for")]
-    goal: WaitGoal,
+    pub(crate) goal: WaitGoal,
     /// Maximum wait
     #[serde(default = "default_timeout")]
     #[schemars(range(max = 3600))]
@@ -41,21 +41,45 @@ fn default_timeout() -> u64 {
     120
 }
 
-/// Environments that reached the goal.
+/// Environments that reached the goal: the requested one, or a list.
 #[derive(Debug, Serialize, JsonSchema)]
 #[serde(untagged)]
 pub(crate) enum WaitOutput {
-    /// The requested environment.
-    One(Box<EnvironmentStatus>),
-    /// The requested environment is removed.
+    One(Reached),
+    All(Vec<Reached>),
+}
+
+/// An environment that reached the goal.
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(untagged)]
+pub(crate) enum Reached {
+    /// A ready environment.
+    Ready(Box<EnvironmentStatus>),
+    /// A removed environment.
     Gone {
         /// Environment name.
         environment: String,
         /// `Gone`.
         phase: &'static str,
     },
-    /// All environments.
-    All(Vec<EnvironmentStatus>),
+}
+
+impl WaitOutput {
+    /// Returns the environments.
+    pub(crate) fn environments(&self) -> &[Reached] {
+        match self {
+            Self::One(one) => std::slice::from_ref(one),
+            Self::All(all) => all,
+        }
+    }
+
+    /// Returns the statuses of the environments that still exist.
+    pub(crate) fn statuses(&self) -> impl Iterator<Item = &EnvironmentStatus> {
+        self.environments().iter().filter_map(|reached| match reached {
+            Reached::Ready(status) => Some(&**status),
+            Reached::Gone { .. } => None,
+        })
+    }
 }
 
 /// Environments that reached the goal, for a model.
@@ -75,31 +99,74 @@ impl Operation for Wait {
     type Output = WaitOutput;
 
     async fn run(&self, context: &Context) -> Result<WaitOutput, Failure> {
-        let client = &context.client;
-        if let Some(env) = &self.environment {
-            status::parse_environment(env)?;
-        }
-        if let Some(start) = client.missing_controller().await? {
+        if let Some(start) = context.client.missing_controller().await? {
             let message = "no controller is running, so waiting has no effect";
             return Err(Failure::with_reason(Reason::NotRunning, message).with_hint(start));
         }
-        if context.is_trusted {
-            // The wait takes effect after all earlier edits.
-            drop(client.send(Command::Sync).await);
-        }
         let limit = Duration::from_secs(self.timeout_seconds.min(MAX_TIMEOUT));
-        let names: Option<Vec<String>> = self.environment.as_ref().map(|env| vec![env.clone()]);
         let mut progress = Progress::default();
         let report = |seen: &[NamedStatus]| progress.report(seen, context);
-        let mut reached = goal::wait_until(client, names.as_deref(), self.goal, limit, report).await?;
-        Ok(match (&self.environment, reached.pop()) {
-            (Some(_), Some(status)) => WaitOutput::One(Box::new(status)),
-            (Some(env), None) => WaitOutput::Gone {
-                environment: env.clone(),
-                phase: "Gone",
-            },
-            (None, last) => WaitOutput::All(reached.into_iter().chain(last).collect()),
+        self.wait_within(limit, context, report).await
+    }
+}
+
+impl Wait {
+    /// Creates the wait of a command, which has its own limit.
+    pub(crate) fn new(environment: Option<String>, goal: WaitGoal) -> Self {
+        Self {
+            environment,
+            goal,
+            timeout_seconds: default_timeout(),
+        }
+    }
+
+    /// Waits for at most `limit`, and calls `report` on changes. A controller can also start during the wait.
+    pub(crate) async fn wait_within(
+        &self,
+        limit: Duration,
+        context: &Context,
+        report: impl FnMut(&[NamedStatus]),
+    ) -> Result<WaitOutput, Failure> {
+        let names = self.environment.as_ref();
+        let names: Option<Vec<String>> =
+            names.map(|names| names.split(',').map(|name| name.trim().to_owned()).collect());
+        for env in names.iter().flatten() {
+            status::parse_environment(env)?;
+        }
+        if context.is_trusted {
+            // The wait takes effect after all earlier edits. Without a controller, only the files are used.
+            drop(context.client.send(Command::Sync).await);
+        }
+        let reached = goal::wait_until(&context.client, names.as_deref(), self.goal, limit, report).await?;
+        let mut reached: Vec<Reached> = match (self.goal, &names) {
+            (WaitGoal::Gone, Some(names)) => names.iter().cloned().map(Reached::gone).collect(),
+            (WaitGoal::Gone, None) => Vec::new(),
+            (WaitGoal::Ready, _) => reached
+                .into_iter()
+                .map(|status| Reached::Ready(Box::new(status)))
+                .collect(),
+        };
+        Ok(match (names.map(|names| names.len()), reached.pop()) {
+            (Some(1), Some(one)) => WaitOutput::One(one),
+            (_, last) => WaitOutput::All(reached.into_iter().chain(last).collect()),
         })
+    }
+}
+
+impl Reached {
+    fn gone(environment: String) -> Self {
+        Self::Gone {
+            environment,
+            phase: "Gone",
+        }
+    }
+
+    /// Returns the name of the environment.
+    pub(crate) fn environment(&self) -> &str {
+        match self {
+            Self::Ready(status) => &status.environment,
+            Self::Gone { environment, .. } => environment,
+        }
     }
 }
 
@@ -112,16 +179,10 @@ longer. Use it instead of repeated calls of `argus_status`.";
     type Data = WaitSummary;
 
     async fn summarize(&self, output: WaitOutput, _context: &Context) -> Summary<WaitSummary> {
-        let environments = match output {
-            WaitOutput::One(status) => vec![EnvironmentSummary::from_status(&status)],
-            WaitOutput::Gone { .. } => Vec::new(),
-            WaitOutput::All(statuses) => {
-                let many = statuses.len() > 1;
-                let summaries = statuses.iter().map(EnvironmentSummary::from_status);
-                let shorten = |summary: EnvironmentSummary| if many { summary.shorten() } else { summary };
-                summaries.map(shorten).collect()
-            }
-        };
+        let many = output.environments().len() > 1;
+        let summaries = output.statuses().map(EnvironmentSummary::from_status);
+        let shorten = |summary: EnvironmentSummary| if many { summary.shorten() } else { summary };
+        let environments: Vec<EnvironmentSummary> = summaries.map(shorten).collect();
         let mut text: String = environments.iter().map(EnvironmentSummary::format_text).collect();
         if self.goal == WaitGoal::Gone {
             "gone\n".clone_into(&mut text);

@@ -22,9 +22,9 @@ const MAX_STEPS: usize = 5;
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(crate) struct Why {
     /// Environment, or ENVIRONMENT/SERVICE
-    environment: String,
+    pub(crate) environment: String,
     /// Service name [default: all that are not ready]
-    service: Option<String>,
+    pub(crate) service: Option<String>,
 }
 
 impl Operation for Why {

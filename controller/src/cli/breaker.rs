@@ -1,21 +1,15 @@
 //! `argus breaker`: shows circuit breakers, and resets them.
 
-use std::collections::BTreeMap;
-
-use argus_crds::status::{BreakerScope, BreakerState, BreakerStatus};
-use argus_reconciler::Command;
-use argus_reconciler::state_dir::StateDir;
+use argus_crds::status::{BreakerState, BreakerStatus};
 use clap::{Args, Subcommand};
 
-use super::client;
-use crate::api::breaker::BreakerReport;
-use crate::cli::notes;
-use crate::command_reply::{CommandReply, CommandResult};
+use super::{call, notes};
+use crate::api::breaker::{Breakers, ResetBreaker};
+use crate::command_reply::CommandResult;
 use crate::exit::{Exit, Failure};
 use crate::output;
 use crate::output::Format;
-use crate::settings::{Options, Settings, SpecOptions};
-use crate::status;
+use crate::settings::{Options, SpecOptions};
 use crate::table;
 
 const HEAD: &[&str] = &[
@@ -57,70 +51,33 @@ impl Breaker {
             BreakerCommand::Reset(which) => which.reset(options),
         }
     }
-
-    /// Requested output format.
-    pub(crate) fn output(&self) -> Option<Format> {
-        match &self.command {
-            BreakerCommand::Status(which) | BreakerCommand::Reset(which) => which.output,
-        }
-    }
 }
 
 impl BreakerArgs {
-    fn show(&self, options: &Options) -> Result<Exit, Failure> {
-        let settings = Settings::resolve(options, &SpecOptions::default())?;
-        let state = StateDir::at(settings.state);
-        notes::note_if_not_running(&state);
-        let report = self.read_breakers(&state)?;
+    fn show(self, options: &Options) -> Result<Exit, Failure> {
+        let context = call::create_context(options, &SpecOptions::default())?;
+        notes::note_if_not_running(context.client.state());
+        let environment = self.environment;
+        let report = call::run(&context, &Breakers { environment })?;
         let breakers = report.rows();
-        match self.output {
-            Some(Format::Json) => output::print_json(&report)?,
-            Some(Format::Yaml) => output::print_yaml(&report)?,
-            Some(Format::Name) => output::print(&output::join_lines(breakers.iter().map(|(name, _)| name)))?,
-            Some(Format::Table | Format::Wide) | None => {
-                let rows: Vec<_> = breakers.iter().map(format_row).collect();
-                output::print(&table::format_table(HEAD, &rows, output::terminal_width()))?;
-            }
-        }
+        let names = breakers.iter().map(|(name, _)| name);
+        output::print_output(self.output, &report, names, || {
+            let rows: Vec<_> = breakers.iter().map(format_row).collect();
+            table::format_table(HEAD, &rows, output::terminal_width())
+        })?;
         Ok(Exit::Done)
     }
 
-    fn read_breakers(&self, state: &StateDir) -> Result<BreakerReport, Failure> {
-        let Some(env) = &self.environment else {
-            let engine = status::read_controller(state)?.and_then(|controller| controller.breaker);
-            return Ok(BreakerReport::of(engine, &status::read_environments(state)?));
-        };
-        let own = status::find_environment(state, env)?
-            .breaker
-            .unwrap_or(BreakerStatus {
-                scope: BreakerScope::Environment,
-                ..BreakerStatus::default()
-            });
-        // The status of an environment contains the engine's breaker if that one is not closed.
-        Ok(match own.scope {
-            BreakerScope::Engine => BreakerReport {
-                engine: Some(own),
-                environments: BTreeMap::new(),
-            },
-            BreakerScope::Environment => BreakerReport {
-                engine: None,
-                environments: BTreeMap::from([(env.clone(), own)]),
-            },
-        })
-    }
-
     fn reset(self, options: &Options) -> Result<Exit, Failure> {
-        let environment = self
-            .environment
-            .as_deref()
-            .map(status::parse_environment)
-            .transpose()?;
-        let name = environment.as_ref().map_or_else(
+        let operation = ResetBreaker {
+            environment: self.environment,
+        };
+        let env = operation.environment.as_ref();
+        let name = env.map_or_else(
             || "every breaker".to_owned(),
             |env| format!("the breaker of {env}"),
         );
-        let command = Command::ResetBreaker { environment };
-        let message = |reply: &CommandReply| {
+        call::execute_command(options, &operation, self.output, |reply| {
             let CommandResult::Circuit(reset) = &reply.result else {
                 return String::new();
             };
@@ -134,8 +91,7 @@ impl BreakerArgs {
                     reset.breaker
                 )
             }
-        };
-        client::execute_command(options, &command, self.output, message)
+        })
     }
 }
 

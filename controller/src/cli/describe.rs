@@ -3,19 +3,21 @@
 use std::fmt::Write as _;
 
 use argus_crds::error::StructuredError;
-use argus_crds::status::{EnvironmentStatus, ServiceStatus, Truth};
-use argus_reconciler::state_dir::StateDir;
+use argus_crds::status::{Condition, EnvironmentStatus, Truth};
 use clap::Args;
 
+use super::get::SERVICES;
+use super::{call, notes};
+use crate::api::environments::GetEnvironment;
 use crate::call_trace;
-use crate::cli::notes;
 use crate::exit::{Exit, Failure};
 use crate::output;
 use crate::output::Format;
-use crate::settings::{Options, Settings, SpecOptions};
+use crate::settings::{Options, SpecOptions};
 use crate::status;
 use crate::status_text;
 use crate::table;
+use crate::table::Column;
 
 #[derive(Debug, Args)]
 pub(crate) struct Describe {
@@ -23,24 +25,18 @@ pub(crate) struct Describe {
     environment: String,
     /// Output format [default: table]
     #[arg(short, long, value_enum)]
-    pub(crate) output: Option<Format>,
+    output: Option<Format>,
 }
 
 impl Describe {
     pub(crate) fn execute(self, options: &Options) -> Result<Exit, Failure> {
-        let settings = Settings::resolve(options, &SpecOptions::default())?;
-        let state = StateDir::at(settings.state);
-        notes::note_if_not_running(&state);
-        let status = call_trace::add_calls_to_status(status::find_environment(&state, &self.environment)?);
-        match self.output.unwrap_or(Format::Table) {
-            Format::Json => output::print_json(&status)?,
-            Format::Yaml => output::print_yaml(&status)?,
-            Format::Name => output::print(&format!("{}\n", status.environment))?,
-            Format::Table | Format::Wide => output::print(&table::format_prose(
-                &format_environment(&status),
-                output::terminal_width(),
-            ))?,
-        }
+        let context = call::create_context(options, &SpecOptions::default())?;
+        notes::note_if_not_running(context.client.state());
+        let environment = self.environment;
+        let status = call_trace::add_calls_to_status(call::run(&context, &GetEnvironment { environment })?);
+        output::print_output(self.output, &status, [&status.environment], || {
+            table::format_prose(&format_environment(&status), output::terminal_width())
+        })?;
         Ok(Exit::Done)
     }
 }
@@ -75,8 +71,12 @@ fn format_environment(status: &EnvironmentStatus) -> String {
     let claims = status.tests.iter().map(status_text::format_running_test);
     let claims = claims.chain(status.holds.iter().map(status_text::format_hold));
     add_section(&mut text, "Used by", &output::join_lines(claims));
-    add_section(&mut text, "Conditions", &format_conditions(status));
-    add_section(&mut text, "Services", &format_services(&status.services));
+    add_section(
+        &mut text,
+        "Conditions",
+        &table::format_columns(CONDITIONS, &status.conditions, inner_width()),
+    );
+    add_section(&mut text, "Services", &format_services(status));
     add_section(&mut text, "Ports", &format_ports(status));
     let diagnostics = status
         .diagnostics
@@ -111,68 +111,32 @@ fn add_section(text: &mut String, name: &str, body: &str) {
     }
 }
 
-fn format_conditions(status: &EnvironmentStatus) -> String {
-    let row = |condition: &argus_crds::status::Condition| {
+const CONDITIONS: &[Column<Condition>] = &[
+    ("TYPE", |condition| condition.kind.clone()),
+    ("STATUS", |condition| {
         let bad = condition.status != Truth::True;
         let good_when_false = matches!(condition.kind.as_str(), "Progressing" | "Degraded" | "Blocked");
         let word = output::format_truth(condition.status);
-        vec![
-            condition.kind.clone(),
-            if bad == good_when_false {
-                word
-            } else {
-                output::yellow(word)
-            },
-            condition.reason.clone(),
-            status::truncate_to_second(&condition.last_transition_time),
-            condition.message.clone(),
-        ]
-    };
-    let rows: Vec<_> = status.conditions.iter().map(row).collect();
-    table::format_table(
-        &["TYPE", "STATUS", "REASON", "SINCE", "MESSAGE"],
-        &rows,
-        inner_width(),
-    )
-}
+        if bad == good_when_false {
+            word
+        } else {
+            output::yellow(word)
+        }
+    }),
+    ("REASON", |condition| condition.reason.clone()),
+    ("SINCE", |condition| {
+        status::truncate_to_second(&condition.last_transition_time)
+    }),
+    ("MESSAGE", |condition| condition.message.clone()),
+];
 
-fn format_services(services: &[ServiceStatus]) -> String {
-    if services.is_empty() {
+fn format_services(status: &EnvironmentStatus) -> String {
+    if status.services.is_empty() {
         return String::new();
     }
-    let row = |row: &ServiceStatus| {
-        vec![
-            row.name.clone(),
-            output::format_state(row.state),
-            output::format_health(row.health),
-            row.restarts.to_string(),
-            row.image.clone().unwrap_or_default(),
-            row.container_id
-                .as_deref()
-                .unwrap_or_default()
-                .chars()
-                .take(12)
-                .collect(),
-            row.waiting_on
-                .as_ref()
-                .map(|on| on.message.clone())
-                .unwrap_or_default(),
-        ]
-    };
-    let rows: Vec<_> = services.iter().map(row).collect();
-    table::format_table(
-        &[
-            "NAME",
-            "STATE",
-            "HEALTH",
-            "RESTARTS",
-            "IMAGE",
-            "CONTAINER",
-            "WAITS FOR",
-        ],
-        &rows,
-        inner_width(),
-    )
+    let [name, state, health, restarts, _, waits, image, container] = SERVICES;
+    let columns = [("NAME", name.1), state, health, restarts, image, container, waits];
+    table::format_columns(&columns, &status.services, inner_width())
 }
 
 fn format_ports(status: &EnvironmentStatus) -> String {

@@ -4,15 +4,14 @@ use std::path::PathBuf;
 
 use clap::Args;
 
+use super::call;
+use crate::api::doctor;
+use crate::api::doctor::findings::{Finding, FindingSeverity};
 use crate::exit::{Exit, Failure};
 use crate::output;
 use crate::output::Format;
-use crate::runtime;
-use crate::settings::{Options, Settings, SpecOptions};
+use crate::settings::{Options, SpecOptions};
 use crate::table;
-
-use crate::api::doctor::findings::{Finding, FindingSeverity};
-use crate::api::doctor::{bundle, findings, report};
 
 const HEAD: &[&str] = &["SEVERITY", "WHERE", "CODE", "PROBLEM"];
 
@@ -25,33 +24,19 @@ pub(crate) struct Doctor {
     out: Option<PathBuf>,
     /// Output format [default: table]
     #[arg(short, long, value_enum)]
-    pub(crate) output: Option<Format>,
+    output: Option<Format>,
 }
 
 impl Doctor {
     pub(crate) fn execute(self, options: &Options) -> Result<Exit, Failure> {
-        let inputs = runtime::block_on(report::gather_inputs(Settings::resolve(options, &self.specs)?))?;
-        let findings = findings::collect_findings(&inputs);
-        if let Some(out) = &self.out {
-            let other = runtime::block_on(report::gather_other_inputs(&inputs))?;
-            bundle::write_bundle(out, &inputs, &other, &findings)?;
-        }
-        let found = report::DoctorReport {
-            healthy: findings.is_empty(),
-            findings,
-            bundle: self.out.as_ref().map(|out| out.display().to_string()),
-        };
+        let context = call::create_context(options, &self.specs)?;
+        let found = call::run(&context, &doctor::Doctor { bundle: self.out })?;
         let findings = &found.findings;
-        match self.output.unwrap_or(Format::Table) {
-            Format::Json => output::print_json(&found)?,
-            Format::Yaml => output::print_yaml(&found)?,
-            Format::Name => output::print(&output::join_lines(findings.iter().map(|one| &one.place)))?,
-            Format::Table | Format::Wide => output::print(&format_findings(findings))?,
-        }
-        match &self.out {
+        let places = findings.iter().map(|finding| &finding.place);
+        output::print_output(self.output, &found, places, || format_findings(findings))?;
+        match &found.bundle {
             Some(out) => output::print_note(&format!(
-                "wrote `{}`; inspect it with `tar -tvf {0}` before you share it",
-                out.display()
+                "wrote `{out}`; inspect it with `tar -tvf {out}` before you share it"
             )),
             None if !findings.is_empty() => output::print_note(&format!(
                 "{} write a support bundle without secrets with `argus doctor --out support.tar`",

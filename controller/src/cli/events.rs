@@ -55,7 +55,7 @@ pub(crate) struct Events {
     no_headers: bool,
     /// Output format [default: table]
     #[arg(short, long, value_enum)]
-    pub(crate) output: Option<Format>,
+    output: Option<Format>,
 }
 
 /// A record with its subject and its description. Both may depend on earlier records.

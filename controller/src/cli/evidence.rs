@@ -1,23 +1,17 @@
 //! `argus evidence`: shows the crash report of a failed run, also after the removal of its container.
 
-use std::fmt::Write as _;
-
-use argus_reconciler::state_dir::StateDir;
 use clap::Args;
 
-use crate::api::evidence::report::{
-    FailedRunReport, create_report, find_summary, format_facts, last_lines, list_runs,
-};
+use super::call;
+use crate::api::evidence;
+use crate::api::evidence::report::{FailedRunReport, format_evidence};
 use crate::api::target;
-use crate::evidence_store;
-use crate::evidence_store::Line;
-use crate::evidence_store::StoredRun;
 use crate::exit::{Exit, Failure};
 use crate::output;
 use crate::output::Format;
 use crate::run_summary;
 use crate::run_summary::RunSummary;
-use crate::settings::{Options, Settings, SpecOptions};
+use crate::settings::{Options, SpecOptions};
 use crate::table;
 
 #[derive(Debug, Args)]
@@ -33,33 +27,37 @@ pub(crate) struct Evidence {
     list: bool,
     /// Maximum number of lines of each stream
     #[arg(long, value_name = "N", default_value_t = 20)]
-    tail: usize,
+    tail: u32,
     /// Prefix each line with the engine's timestamp
     #[arg(long)]
     timestamps: bool,
     /// Output format [default: table]
     #[arg(short, long, value_enum)]
-    pub(crate) output: Option<Format>,
+    output: Option<Format>,
 }
 
 impl Evidence {
     pub(crate) fn execute(self, options: &Options) -> Result<Exit, Failure> {
-        let (env, service, number) = self.parse_arguments()?;
-        let settings = Settings::resolve(options, &SpecOptions::default())?;
-        let state = StateDir::at(settings.state);
-        match service {
-            Some(service) if !self.list => {
-                let stored = evidence_store::select_run(&state, &env, &service, number)?;
-                self.show(&state, &stored)?;
+        let (environment, service, run) = self.parse_arguments()?;
+        let context = call::create_context(options, &SpecOptions::default())?;
+        let operation = evidence::Evidence {
+            environment,
+            run,
+            tail: self.tail,
+            list: self.list || service.is_none(),
+            service,
+        };
+        let found = call::run(&context, &operation)?;
+        let items = found.items.iter().flatten();
+        let runs = items.map(|run| format!("{}/{} {}", run.environment, run.service, run.run));
+        let run = found.run.as_ref().map(|report| report.run.run.to_string());
+        output::print_output(self.output, &found, runs.chain(run), || match &found.run {
+            Some(report) => format_evidence(report, |line| format!("  {}\n", line.format(self.timestamps))),
+            None => {
+                let rows: Vec<_> = found.items.iter().flatten().map(format_row).collect();
+                table::format_table(HEAD, &rows, output::terminal_width())
             }
-            service => {
-                if number.is_some() {
-                    let failure = Failure::usage("cannot list one run: `--list` shows all runs");
-                    return Err(failure.with_hint("omit the run number or `--list`"));
-                }
-                self.show_list(&state, &env, service.as_deref())?;
-            }
-        }
+        })?;
         Ok(Exit::Done)
     }
 
@@ -74,52 +72,6 @@ impl Evidence {
         }
         let (env, service) = target::parse_target(&self.target, self.service.as_deref())?;
         Ok((env, service, self.run))
-    }
-
-    fn show(&self, state: &StateDir, stored: &StoredRun) -> Result<(), Failure> {
-        match self.output.unwrap_or(Format::Table) {
-            Format::Json => output::print_json(&create_report(state, stored, self.tail)?),
-            Format::Yaml => output::print_yaml(&create_report(state, stored, self.tail)?),
-            Format::Name => output::print(&format!("{}\n", stored.facts.run)),
-            Format::Table | Format::Wide => {
-                let ending = find_summary(state, stored)?;
-                let (stderr, stdout) = (stored.read_stream(true)?, stored.read_stream(false)?);
-                let (stderr, stdout) = (last_lines(&stderr, self.tail), last_lines(&stdout, self.tail));
-                let mut text = format_facts(stored, ending.as_ref());
-                self.add_section(&mut text, "Stderr", stored.facts.stderr_lines, stderr);
-                self.add_section(&mut text, "Stdout", stored.facts.stdout_lines, stdout);
-                output::print(&text)
-            }
-        }
-    }
-
-    fn add_section(&self, text: &mut String, name: &str, all: usize, lines: &[Line]) {
-        // Writing into a String cannot fail.
-        let _ = match (all, lines.len()) {
-            (0, _) => writeln!(text, "{name}: empty"),
-            (all, shown) if all > shown => writeln!(text, "{name} (last {shown} of {all} lines):"),
-            _ => writeln!(text, "{name}:"),
-        };
-        for line in lines {
-            let _ = writeln!(text, "  {}", line.format(self.timestamps));
-        }
-    }
-
-    fn show_list(&self, state: &StateDir, env: &str, service: Option<&str>) -> Result<(), Failure> {
-        let all = list_runs(state, env, service)?;
-        match self.output.unwrap_or(Format::Table) {
-            Format::Json => output::print_json(&all),
-            Format::Yaml => output::print_yaml(&all),
-            Format::Name => output::print(&output::join_lines(
-                all.items
-                    .iter()
-                    .map(|run| format!("{}/{} {}", run.environment, run.service, run.run)),
-            )),
-            Format::Table | Format::Wide => {
-                let rows: Vec<_> = all.items.iter().map(format_row).collect();
-                output::print(&table::format_table(HEAD, &rows, output::terminal_width()))
-            }
-        }
     }
 }
 

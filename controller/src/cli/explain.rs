@@ -1,9 +1,10 @@
 //! `argus explain`: meaning and remedies of error codes.
 
-use argus_crds::error::Code;
 use clap::Args;
 
-use crate::api::explain::code_page::{code_to_json, explain_all, format_page};
+use crate::api::explain;
+use crate::api::explain::ExplainOutput;
+use crate::api::explain::code_page::{CodePage, format_page};
 use crate::exit::{Exit, Failure};
 use crate::output;
 use crate::output::Format;
@@ -15,41 +16,31 @@ pub(crate) struct Explain {
     code: Option<String>,
     /// Output format [default: table]
     #[arg(short, long, value_enum)]
-    pub(crate) output: Option<Format>,
+    output: Option<Format>,
 }
 
 impl Explain {
     pub(crate) fn execute(self) -> Result<Exit, Failure> {
-        let format = self.output.unwrap_or(Format::Table);
-        match &self.code {
-            Some(text) => {
-                let code: Code = text.parse().map_err(|error: argus_crds::error::UnknownCode| {
-                    Failure::usage(error.to_string()).with_hint("list all codes with `argus explain`")
-                })?;
-                match format {
-                    Format::Json => output::print_json(&code_to_json(code))?,
-                    Format::Yaml => output::print_yaml(&code_to_json(code))?,
-                    Format::Name => output::print(&format!("{code}\n"))?,
-                    Format::Table | Format::Wide => {
-                        output::print(&table::format_prose(&format_page(code), output::terminal_width()))?;
-                    }
-                }
-            }
-            None => match format {
-                Format::Json => output::print_json(&explain_all())?,
-                Format::Yaml => output::print_yaml(&explain_all())?,
-                Format::Name => output::print(&output::join_lines(Code::ALL))?,
-                Format::Table | Format::Wide => {
-                    let row = |code: &Code| vec![code.to_string(), code.explanation().summary.to_owned()];
-                    let rows: Vec<_> = Code::ALL.iter().map(row).collect();
-                    output::print(&table::format_table(
-                        &["CODE", "MEANING"],
-                        &rows,
-                        output::terminal_width(),
-                    ))?;
+        let found = explain::Explain { code: self.code }.explain();
+        let found = found.map_err(|failure| failure.with_hint("list all codes with `argus explain`"))?;
+        let pages = match &found {
+            ExplainOutput::One(page) => std::slice::from_ref(&**page),
+            ExplainOutput::All(pages) => pages,
+        };
+        let width = output::terminal_width();
+        output::print_output(
+            self.output,
+            &found,
+            pages.iter().map(|page| page.code),
+            || match &found {
+                ExplainOutput::One(page) => table::format_prose(&format_page(page), width),
+                ExplainOutput::All(pages) => {
+                    let row = |page: &CodePage| vec![page.code.to_string(), page.summary.to_owned()];
+                    let rows: Vec<_> = pages.iter().map(row).collect();
+                    table::format_table(&["CODE", "MEANING"], &rows, width)
                 }
             },
-        }
+        )?;
         Ok(Exit::Done)
     }
 }

@@ -2,16 +2,13 @@
 
 use std::time::Duration;
 
-use argus_core::ident::{EnvName, ServiceName};
-use argus_reconciler::{Command, clock};
 use clap::Args;
 
-use super::client;
-use crate::command_reply::CommandReply;
+use super::call;
+use crate::api::commands;
 use crate::exit::{Exit, Failure};
 use crate::output::Format;
 use crate::settings::Options;
-use crate::status;
 
 #[derive(Debug, Args)]
 pub(crate) struct Hold {
@@ -28,7 +25,7 @@ pub(crate) struct Hold {
     holder: Option<String>,
     /// Output format [default: table]
     #[arg(short, long, value_enum)]
-    pub(crate) output: Option<Format>,
+    output: Option<Format>,
 }
 
 #[derive(Debug, Args)]
@@ -37,7 +34,7 @@ pub(crate) struct Resume {
     target: Option<String>,
     /// Output format [default: table]
     #[arg(short, long, value_enum)]
-    pub(crate) output: Option<Format>,
+    output: Option<Format>,
 }
 
 #[derive(Debug, Args)]
@@ -46,21 +43,20 @@ pub(crate) struct Cancel {
     environment: String,
     /// Output format [default: table]
     #[arg(short, long, value_enum)]
-    pub(crate) output: Option<Format>,
+    output: Option<Format>,
 }
 
 impl Hold {
     pub(crate) fn execute(self, options: &Options) -> Result<Exit, Failure> {
-        let (environment, service) = parse_target(&self.target)?;
-        let command = Command::Hold {
-            environment,
-            service,
-            until: self.span.map(|span| clock::now() + span),
+        let (target, span) = (self.target, self.span);
+        let operation = commands::Hold {
+            environment: target.clone(),
+            service: None,
+            for_seconds: span.map(call::round_to_seconds),
             reason: self.reason,
             holder: self.holder,
         };
-        let (target, span) = (self.target, self.span);
-        client::execute_command(options, &command, self.output, |_| match span {
+        call::execute_command(options, &operation, self.output, |_| match span {
             Some(span) => format!("{target} is held for {}\n", humantime::format_duration(span)),
             None => format!("{target} is held until `argus resume {target}`\n"),
         })
@@ -69,33 +65,19 @@ impl Hold {
 
 impl Resume {
     pub(crate) fn execute(self, options: &Options) -> Result<Exit, Failure> {
-        let Some(target) = self.target else {
-            let message = |_: &CommandReply| "controller resumed\n".to_owned();
-            return client::execute_command(options, &Command::ResumeController, self.output, message);
+        let text = format!("{} resumed\n", self.target.as_deref().unwrap_or("controller"));
+        let operation = commands::Resume {
+            environment: self.target,
+            service: None,
         };
-        let (environment, service) = parse_target(&target)?;
-        let command = Command::Resume { environment, service };
-        client::execute_command(options, &command, self.output, |_| format!("{target} resumed\n"))
+        call::execute_command(options, &operation, self.output, |_| text)
     }
 }
 
 impl Cancel {
     pub(crate) fn execute(self, options: &Options) -> Result<Exit, Failure> {
-        let environment = status::parse_environment(&self.environment)?;
-        let name = self.environment;
-        let message =
-            |_: &CommandReply| format!("{name} is cancelled and held until `argus resume {name}`\n");
-        client::execute_command(options, &Command::Cancel { environment }, self.output, message)
-    }
-}
-
-/// Parses `ENVIRONMENT` or `ENVIRONMENT/SERVICE`.
-fn parse_target(text: &str) -> Result<(EnvName, Option<ServiceName>), Failure> {
-    match text.split_once('/') {
-        None => Ok((status::parse_environment(text)?, None)),
-        Some((env, service)) => {
-            let named = ServiceName::new(service).map_err(|error| Failure::usage(error.to_string()))?;
-            Ok((status::parse_environment(env)?, Some(named)))
-        }
+        let environment = self.environment;
+        let text = format!("{environment} is cancelled and held until `argus resume {environment}`\n");
+        call::execute_command(options, &commands::Cancel { environment }, self.output, |_| text)
     }
 }

@@ -3,16 +3,16 @@
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
-use argus_reconciler::state_dir::StateDir;
 use clap::{Args, Subcommand};
 
-use crate::api::mock_requests::page::{MockRequestsPage, read_requests};
+use super::call;
+use crate::api::mock_requests::MockRequests;
+use crate::api::mock_requests::page::MockRequestsPage;
 use crate::exit::{Exit, Failure};
 use crate::output;
 use crate::output::Format;
 use crate::runtime;
-use crate::settings::{LogFormat, Options, Settings, SpecOptions};
-use crate::status;
+use crate::settings::{LogFormat, Options, SpecOptions};
 use crate::table;
 use crate::{mock, telemetry};
 
@@ -66,29 +66,20 @@ impl Mock {
             MockCommand::Requests(requests) => requests.execute(options),
         }
     }
-
-    /// Requested output format.
-    pub(crate) fn output(&self) -> Option<Format> {
-        match &self.command {
-            MockCommand::Serve(_) => None,
-            MockCommand::Requests(requests) => requests.output,
-        }
-    }
 }
 
 impl Requests {
     fn execute(self, options: &Options) -> Result<Exit, Failure> {
-        let settings = Settings::resolve(options, &SpecOptions::default())?;
-        let state = StateDir::at(settings.state);
-        let status = status::find_environment(&state, &self.environment)?;
-        let page = runtime::block_on(read_requests(&state, &status, &self.mock, self.tail))?;
-        match self.output {
-            Some(Format::Json) => output::print_json(&page)?,
-            Some(Format::Yaml) => output::print_yaml(&page)?,
-            Some(Format::Table | Format::Wide | Format::Name) | None => {
-                output::print(&format_requests(&page))?;
-            }
-        }
+        let context = call::create_context(options, &SpecOptions::default())?;
+        let operation = MockRequests {
+            environment: self.environment,
+            mock: self.mock,
+            tail: self.tail,
+            headers: true,
+        };
+        let page = call::run(&context, &operation)?;
+        let table = format_requests(&page);
+        output::print_output(self.output, &page, table.lines(), || table.clone())?;
         Ok(Exit::Done)
     }
 }

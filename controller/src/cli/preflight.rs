@@ -6,12 +6,12 @@ use argus_crds::status::{
 };
 use clap::Args;
 
-use crate::api::preflight::checks::run_checks;
+use super::call;
+use crate::api::preflight;
 use crate::exit::{Exit, Failure};
 use crate::output;
 use crate::output::Format;
-use crate::runtime;
-use crate::settings::{Options, Settings, SpecOptions};
+use crate::settings::{Options, SpecOptions};
 use crate::table;
 
 #[derive(Debug, Args)]
@@ -26,24 +26,17 @@ pub(crate) struct Preflight {
     skip: Vec<CheckName>,
     /// Output format [default: table]
     #[arg(short, long, value_enum)]
-    pub(crate) output: Option<Format>,
+    output: Option<Format>,
 }
 
 impl Preflight {
     pub(crate) fn execute(self, options: &Options) -> Result<Exit, Failure> {
-        let settings = Settings::resolve(options, &self.specs)?;
-        let found = runtime::block_on(run_checks(&settings, &self.skip, self.fix))?;
-        match self.output.unwrap_or(Format::Table) {
-            Format::Json => output::print_json(&found)?,
-            Format::Yaml => output::print_yaml(&found)?,
-            Format::Name => output::print(&output::join_lines(
-                failed_checks(&found.checks).map(|check| check.name),
-            ))?,
-            Format::Table | Format::Wide => output::print(&table::format_prose(
-                &format_report(&found),
-                output::terminal_width(),
-            ))?,
-        }
+        let context = call::create_context(options, &self.specs)?;
+        let found = call::run(&context, &preflight::Preflight::new(self.skip, self.fix))?;
+        let failed = failed_checks(&found.checks).map(|check| check.name);
+        output::print_output(self.output, &found, failed, || {
+            table::format_prose(&format_report(&found), output::terminal_width())
+        })?;
         Ok(exit_for_report(&found))
     }
 }

@@ -28,7 +28,7 @@ pub(crate) struct Prune {
     images_only: bool,
     /// Output format [default: table]
     #[arg(short, long, value_enum)]
-    pub(crate) output: Option<Format>,
+    output: Option<Format>,
 }
 
 impl Prune {
@@ -46,15 +46,14 @@ impl Prune {
             output::print_note("nothing was removed; remove without a prompt with `argus prune --yes`");
         }
         let failed = found.applied && found.images.iter().any(|row| !row.removed);
-        match self.output {
-            Some(Format::Json) => output::print_json(&found)?,
-            Some(Format::Yaml) => output::print_yaml(&found)?,
-            Some(Format::Name) => output::print(&output::join_lines(found.images.iter().map(|row| &row.id)))?,
-            Some(Format::Table | Format::Wide) | None if found.applied => {
-                output::print(&format_result(&found))?;
+        let ids = found.images.iter().map(|row| &row.id);
+        output::print_output(self.output, &found, ids, || {
+            if found.applied {
+                format_result(&found)
+            } else {
+                String::new()
             }
-            Some(Format::Table | Format::Wide) | None => {}
-        }
+        })?;
         Ok(if failed { Exit::Unexpected } else { Exit::Done })
     }
 }

@@ -2,16 +2,16 @@
 
 use std::time::Duration;
 
-use argus_reconciler::Command;
 use clap::{Args, Subcommand};
 
-use super::client;
+use super::call;
+use crate::api::test;
+use crate::api::test::TestAction;
 use crate::api::test::report::format_report;
-use crate::command_reply::{CommandReply, CommandResult};
+use crate::command_reply::CommandResult;
 use crate::exit::{Exit, Failure};
 use crate::output::Format;
 use crate::settings::Options;
-use crate::status;
 use crate::test_runner;
 
 #[derive(Debug, Args)]
@@ -66,52 +66,46 @@ struct End {
 impl Test {
     pub(crate) fn execute(self, options: &Options) -> Result<Exit, Failure> {
         match self.command {
-            TestCommand::Begin(Begin {
-                environment,
-                case,
-                ttl,
-                holder,
-                purpose,
-                output,
-            }) => {
-                let command = Command::BeginTest {
-                    environment: status::parse_environment(&environment)?,
-                    case: case.clone(),
-                    ttl,
-                    holder,
-                    purpose,
-                };
-                let message = |_: &CommandReply| {
-                    let ttl = humantime::format_duration(ttl);
-                    format!("test `{case}` runs on {environment} for at most {ttl}\n")
-                };
-                client::execute_command(options, &command, output, message)
-            }
-            TestCommand::End(End {
-                environment,
-                case,
-                output,
-            }) => {
-                let command = Command::EndTest {
-                    environment: status::parse_environment(&environment)?,
-                    case,
-                };
-                let message = |reply: &CommandReply| match &reply.result {
-                    CommandResult::Test(report) => format_report(report),
-                    _ => String::new(),
-                };
-                client::execute_command(options, &command, output, message)
-            }
+            TestCommand::Begin(begin) => begin.execute(options),
+            TestCommand::End(end) => end.execute(options),
             TestCommand::Run(run) => run.execute(options),
         }
     }
+}
 
-    /// Requested output format.
-    pub(crate) fn output(&self) -> Option<Format> {
-        match &self.command {
-            TestCommand::Begin(begin) => begin.output,
-            TestCommand::End(end) => end.output,
-            TestCommand::Run(run) => run.output,
-        }
+impl Begin {
+    fn execute(self, options: &Options) -> Result<Exit, Failure> {
+        let (env, case, ttl) = (
+            &self.environment,
+            &self.case,
+            humantime::format_duration(self.ttl),
+        );
+        let text = format!("test `{case}` runs on {env} for at most {ttl}\n");
+        let operation = test::Test {
+            action: TestAction::Begin,
+            environment: self.environment,
+            case: self.case,
+            ttl_seconds: call::round_to_seconds(self.ttl),
+            holder: self.holder,
+            purpose: self.purpose,
+        };
+        call::execute_command(options, &operation, self.output, |_| text)
+    }
+}
+
+impl End {
+    fn execute(self, options: &Options) -> Result<Exit, Failure> {
+        let operation = test::Test {
+            action: TestAction::End,
+            environment: self.environment,
+            case: self.case,
+            ttl_seconds: test::default_ttl(),
+            holder: None,
+            purpose: None,
+        };
+        call::execute_command(options, &operation, self.output, |reply| match &reply.result {
+            CommandResult::Test(report) => format_report(report),
+            _ => String::new(),
+        })
     }
 }

@@ -1,24 +1,21 @@
 //! `argus top`: a live overview of all environments.
 
-use std::time::Duration;
-
+use argus_crds::error::StructuredError;
 use argus_crds::status::{
-    BreakerScope, BreakerState, BreakerStatus, ControllerStatus, EnvironmentStatus, Mode,
+    BreakerScope, BreakerState, BreakerStatus, ControllerStatus, EnvironmentStatus, Mode, Phase,
 };
-use argus_reconciler::state_dir::StateDir;
 use clap::Args;
 
-use crate::cli::notes;
+use super::get::{RESTARTS_OF_ALL, SERVICES};
+use super::{call, notes};
+use crate::api::{Context, environments};
 use crate::exit::{Exit, Failure};
 use crate::live::screen::LiveBlock;
 use crate::output;
 use crate::runtime;
-use crate::settings::{Options, Settings, SpecOptions};
-use crate::status;
+use crate::settings::{Options, SpecOptions};
 use crate::table;
 
-/// Interval of redraws.
-const REDRAW_INTERVAL: Duration = Duration::from_millis(250);
 const HEAD: &[&str] = &[
     "ENVIRONMENT",
     "SERVICE",
@@ -40,96 +37,80 @@ pub(crate) struct Top {
 
 impl Top {
     pub(crate) fn execute(self, options: &Options) -> Result<Exit, Failure> {
-        let settings = Settings::resolve(options, &SpecOptions::default())?;
-        let state = StateDir::at(settings.state);
-        if let Some(env) = &self.environment {
-            status::find_environment(&state, env)?;
+        let context = call::create_context(options, &SpecOptions::default())?;
+        if let Some(environment) = self.environment.clone() {
+            call::run(&context, &environments::GetEnvironment { environment })?;
         }
-        match LiveBlock::for_terminal().filter(|_| !self.once) {
-            None => {
-                notes::note_if_not_running(&state);
-                output::print(&table::format_prose(
-                    &output::join_lines(self.format_overview(&state, output::terminal_width())?),
-                    output::terminal_width(),
-                ))?;
-                Ok(Exit::Done)
-            }
-            Some(screen) => runtime::block_on(async {
-                loop {
-                    let width = screen.width();
-                    let cut = |line: String| console::truncate_str(&line, width, "…").into_owned();
-                    screen.draw(self.format_overview(&state, None)?.into_iter().map(cut).collect());
-                    tokio::time::sleep(REDRAW_INTERVAL).await;
-                }
-            }),
-        }
+        let Some(screen) = LiveBlock::for_terminal().filter(|_| !self.once) else {
+            notes::note_if_not_running(context.client.state());
+            let width = output::terminal_width();
+            let lines = runtime::block_on(self.format_overview(&context, width))?;
+            output::print(&table::format_prose(&output::join_lines(lines), width))?;
+            return Ok(Exit::Done);
+        };
+        let read = async || {
+            let width = screen.width();
+            let cut = |line: String| console::truncate_str(&line, width, "…").into_owned();
+            let lines = self.format_overview(&context, None).await?;
+            Ok(lines.into_iter().map(cut).collect())
+        };
+        let draw = |lines: &Vec<String>| {
+            screen.draw(lines.clone());
+            Ok(())
+        };
+        runtime::block_on(call::show_changes(&context, read, draw))?;
+        Ok(Exit::Done)
     }
 
-    fn format_overview(&self, state: &StateDir, width: Option<usize>) -> Result<Vec<String>, Failure> {
-        let controller = status::read_controller(state)?;
-        let all = match &self.environment {
-            // The environment may be removed while the overview is shown.
-            Some(env) => status::read_environment(state, env)?.into_iter().collect(),
-            None => status::read_environments(state)?,
+    async fn format_overview(&self, context: &Context, width: Option<usize>) -> Result<Vec<String>, Failure> {
+        let is_alive = context
+            .client
+            .run_blocking(|client| Ok(client.is_alive()))
+            .await?;
+        let statuses = context.client.statuses().await?;
+        // The environment may be removed while the overview is shown.
+        let is_requested = |status: &&EnvironmentStatus| {
+            let requested = self.environment.as_ref();
+            requested.is_none_or(|env| *env == status.environment)
         };
-        Ok(format_lines(
-            controller.as_ref(),
-            status::is_alive(state),
-            &all,
-            width,
-        ))
+        let all: Vec<_> = statuses.environments.values().filter(is_requested).collect();
+        Ok(format_lines(&statuses.controller, is_alive, &all, width))
     }
 }
 
 fn format_lines(
-    controller: Option<&ControllerStatus>,
-    alive: bool,
-    all: &[EnvironmentStatus],
+    controller: &ControllerStatus,
+    is_alive: bool,
+    all: &[&EnvironmentStatus],
     width: Option<usize>,
 ) -> Vec<String> {
-    let mut lines = vec![format_head(controller, alive, all)];
-    let errors = controller
-        .map(|controller| controller.errors.as_slice())
-        .unwrap_or_default();
-    lines.extend(
-        errors
-            .iter()
-            .map(|error| output::red(format!("{}: {}", error.code, error.message))),
-    );
+    let mut lines = vec![format_head(controller, is_alive, all)];
+    let red = |error: &StructuredError| output::red(format!("{}: {}", error.code, error.message));
+    lines.extend(controller.errors.iter().map(red));
+    let [name, state, health, restarts, _, waits, ..] = SERVICES.map(|(_, cell)| cell);
     let mut rows = Vec::new();
     for status in all {
-        let own = status
-            .breaker
-            .as_ref()
-            .filter(|it| it.scope == BreakerScope::Environment);
-        let waits = match status.errors.first() {
-            Some(error) => output::red(format!("{}: {}", error.code, error.message)),
-            None => String::new(),
-        };
+        let breaker = status.breaker.as_ref();
+        let breaker = breaker.filter(|breaker| breaker.scope == BreakerScope::Environment);
         rows.push(vec![
             status.environment.clone(),
             String::new(),
             output::format_phase(status.phase),
             String::new(),
-            status
-                .services
-                .iter()
-                .map(|row| row.restarts)
-                .sum::<u32>()
-                .to_string(),
-            own.map(format_breaker).unwrap_or_default(),
-            waits,
+            RESTARTS_OF_ALL.1(status),
+            breaker.map(format_breaker).unwrap_or_default(),
+            status.errors.first().map(red).unwrap_or_default(),
         ]);
         rows.extend(status.services.iter().map(|row| {
-            let waits = row.waiting_on.as_ref().map(|on| on.message.clone());
+            let (blank, waits) = (" ".to_owned(), waits(row));
             vec![
-                " ".to_owned(),
-                row.name.clone(),
-                output::format_state(row.state),
-                output::format_health(row.health),
-                row.restarts.to_string(),
-                " ".to_owned(),
-                waits.unwrap_or_default(),
+                blank.clone(),
+                name(row),
+                state(row),
+                health(row),
+                restarts(row),
+                blank,
+                waits,
             ]
         }));
     }
@@ -143,38 +124,31 @@ fn format_lines(
 }
 
 /// Header such as `mode Full, engine unix:///… 29.1, breaker closed; 2 environments, 1 ready, 4 restarts`.
-fn format_head(controller: Option<&ControllerStatus>, alive: bool, all: &[EnvironmentStatus]) -> String {
+fn format_head(controller: &ControllerStatus, is_alive: bool, all: &[&EnvironmentStatus]) -> String {
     let mut words = Vec::new();
-    match controller.filter(|_| alive) {
-        None => words.push(output::yellow("controller is not running")),
-        Some(controller) => {
-            let mode = format!("mode {:?}", controller.mode);
-            words.push(if controller.mode == Mode::Full {
-                mode
+    if is_alive {
+        let mode = format!("mode {:?}", controller.mode);
+        words.push(if controller.mode == Mode::Full {
+            mode
+        } else {
+            output::yellow(mode)
+        });
+        if let Some(engine) = &controller.engine {
+            let version = engine.version.as_deref().unwrap_or_default();
+            let named = format!("engine {} {version}", engine.endpoint);
+            let named = named.trim_end().to_owned();
+            words.push(if engine.reachable {
+                named
             } else {
-                output::yellow(mode)
+                output::red(named + " unreachable")
             });
-            if let Some(engine) = &controller.engine {
-                let version = engine.version.as_deref().unwrap_or_default();
-                let named = format!("engine {} {version}", engine.endpoint);
-                let named = named.trim_end().to_owned();
-                words.push(if engine.reachable {
-                    named
-                } else {
-                    output::red(named + " unreachable")
-                });
-            }
-            let closed = BreakerStatus::default();
-            words.push(format!(
-                "breaker {}",
-                format_breaker(controller.breaker.as_ref().unwrap_or(&closed))
-            ));
         }
+        let breaker = controller.breaker.clone().unwrap_or_default();
+        words.push(format!("breaker {}", format_breaker(&breaker)));
+    } else {
+        words.push(output::yellow("controller is not running"));
     }
-    let ready = all
-        .iter()
-        .filter(|status| status.phase == argus_crds::status::Phase::Ready)
-        .count();
+    let ready = all.iter().filter(|status| status.phase == Phase::Ready).count();
     let restarts = all
         .iter()
         .flat_map(|status| &status.services)
@@ -203,7 +177,7 @@ fn format_breaker(breaker: &BreakerStatus) -> String {
 
 #[cfg(test)]
 mod tests {
-    use argus_crds::status::{Health, Phase, ServiceState, ServiceStatus};
+    use argus_crds::status::{Health, ServiceState, ServiceStatus};
 
     use super::*;
 
@@ -228,7 +202,7 @@ mod tests {
             ..EnvironmentStatus::default()
         };
         let controller = ControllerStatus::default();
-        let lines: Vec<String> = format_lines(Some(&controller), true, &[shop], None)
+        let lines: Vec<String> = format_lines(&controller, true, &[&shop], None)
             .iter()
             .map(|line| console::strip_ansi_codes(line).into_owned())
             .collect();
@@ -242,7 +216,7 @@ mod tests {
                 "              web       Ready   Healthy   2                    -",
             ]
         );
-        let none = super::format_lines(None, false, &[], None);
+        let none = super::format_lines(&controller, false, &[], None);
         assert_eq!(
             console::strip_ansi_codes(&none.join("\n")),
             "controller is not running; 0 environments, 0 ready, 0 restarts\nno environments"

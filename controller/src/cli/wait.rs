@@ -1,20 +1,22 @@
-//! `argus wait`: waits until environments are ready or gone. It reads their status files. If a controller runs, it first waits until earlier edits are read.
+//! `argus wait`: waits until environments are ready or gone.
 
 use std::time::Duration;
 
-use argus_reconciler::{Command, clock};
+use argus_crds::status::EnvironmentStatus;
+use argus_reconciler::clock;
 use clap::Args;
 
-use crate::api::wait::goal::{NamedStatus, WaitGoal, wait_until};
-use crate::cli::notes;
-use crate::client::ControllerClient;
+use super::{call, notes};
+use crate::api::wait;
+use crate::api::wait::Reached;
+use crate::api::wait::goal::{NamedStatus, WaitGoal};
 use crate::exit::{Exit, Failure};
 use crate::live::image_progress::{self, ProgressThrottle};
 use crate::live::screen::LiveBlock;
 use crate::output;
 use crate::output::Format;
 use crate::runtime;
-use crate::settings::{Options, Settings, SpecOptions};
+use crate::settings::{Options, SpecOptions};
 
 #[derive(Debug, Args)]
 pub(crate) struct Wait {
@@ -32,19 +34,14 @@ pub(crate) struct Wait {
     timeout: Duration,
     /// Output format [default: table]
     #[arg(short, long, value_enum)]
-    pub(crate) output: Option<Format>,
+    output: Option<Format>,
 }
 
 impl Wait {
     pub(crate) fn execute(self, options: &Options) -> Result<Exit, Failure> {
-        let settings = Settings::resolve(options, &SpecOptions::default())?;
-        let client = ControllerClient::remote(settings);
-        notes::note_if_not_running(client.state());
-        let which = if self.all {
-            None
-        } else {
-            Some(self.environments.as_slice())
-        };
+        let context = call::create_context(options, &SpecOptions::default())?;
+        notes::note_if_not_running(context.client.state());
+        let operation = wait::Wait::new((!self.all).then(|| self.environments.join(",")), self.goal);
         let (screen, mut paced) = (LiveBlock::for_terminal(), ProgressThrottle::default());
         let show = |all: &[NamedStatus]| {
             let works = image_progress::list_progress(all.iter().filter_map(|(_, status)| status.as_ref()));
@@ -56,35 +53,22 @@ impl Wait {
                     .for_each(|line| output::print_note(line)),
             }
         };
-        let result = runtime::block_on(async {
-            if client.is_alive() {
-                // The sync makes earlier edits effective. Without permission to use the socket, only the files are used.
-                drop(client.send(Command::Sync).await);
-            }
-            wait_until(&client, which, self.goal, self.timeout, show).await
-        });
+        let result = runtime::block_on(operation.wait_within(self.timeout, &context, show));
         // Clears the progress bars.
         if let Some(screen) = &screen {
             screen.draw(Vec::new());
         }
-        let result = result?;
-        for status in result {
-            match self.output {
-                Some(Format::Json) => output::print_json(&status)?,
-                Some(Format::Yaml) => output::print_yaml(&status)?,
-                Some(Format::Name) => output::print(&format!("{}\n", status.environment))?,
-                Some(Format::Table | Format::Wide) | None => {
-                    output::print(&format!(
-                        "{} {}\n",
-                        status.environment,
-                        output::format_phase(status.phase)
-                    ))?;
-                }
+        let found = result?;
+        let names = found.environments().iter().map(Reached::environment);
+        output::print_output(self.output, &found, names, || match self.goal {
+            WaitGoal::Gone => "gone\n".to_owned(),
+            WaitGoal::Ready => {
+                let line = |status: &EnvironmentStatus| {
+                    format!("{} {}", status.environment, output::format_phase(status.phase))
+                };
+                output::join_lines(found.statuses().map(line))
             }
-        }
-        if self.goal == WaitGoal::Gone && self.output.is_none() {
-            output::print("gone\n")?;
-        }
+        })?;
         Ok(Exit::Done)
     }
 }

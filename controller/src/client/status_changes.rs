@@ -81,7 +81,7 @@ impl StatusChanges {
     }
 
     /// Waits for a change. Without notifications, it returns at intervals.
-    async fn changed(&mut self) {
+    pub(crate) async fn changed(&mut self) {
         match &mut self.source {
             Source::Channel(statuses) => {
                 if statuses.changed().await.is_err() {

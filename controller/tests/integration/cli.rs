@@ -9,7 +9,7 @@ use argus_crds::error::{Code, StructuredError};
 use argus_crds::status::{
     Condition, ControllerStatus, EnvironmentStatus, Phase, ServiceState, ServiceStatus, Truth,
 };
-use serde_json::Value;
+use serde_json::{Value, json};
 
 /// A folder with a state directory and a specs folder.
 struct Home {
@@ -322,7 +322,12 @@ fn wait_exit_code_reflects_the_outcome() {
         code(&home.run(&["wait", "--all", "--for", "ready", "--timeout", "5s"])),
         0
     );
-    assert_eq!(code(&home.run(&["wait", "gone", "--for", "gone"])), 0);
+    assert_eq!(out(&home.run(&["wait", "gone", "--for", "gone"])), "gone\n");
+    let gone = home.run(&["wait", "gone", "--for", "gone", "-o", "json"]);
+    let gone: Value = serde_json::from_slice(&gone.stdout).unwrap();
+    assert_eq!(gone, json!({ "environment": "gone", "phase": "Gone" }));
+    let both = home.run(&["wait", "gone", "other", "--for", "gone", "-o", "name"]);
+    assert_eq!(out(&both), "gone\nother\n");
     home.status(&shop(Phase::Progressing));
     let late = home.run(&["wait", "shop", "--timeout", "200ms"]);
     assert_eq!(code(&late), 5);

@@ -11,7 +11,7 @@ use serde::Serialize;
 use serde_json::Value;
 
 use crate::api::incidents::reports as incidents;
-use crate::api::plan::forecasts as plan;
+use crate::api::plan::report as plan;
 use crate::api::preflight::checks as preflight;
 use crate::blocking_io;
 use crate::engine;
@@ -52,16 +52,6 @@ pub(crate) struct DoctorReport {
     pub(crate) bundle: Option<String>,
 }
 
-/// Diagnoses the controller, its engine and its environments.
-pub(crate) async fn create_report(settings: Settings) -> Result<DoctorReport, Failure> {
-    let findings = super::findings::collect_findings(&gather_inputs(settings).await?);
-    Ok(DoctorReport {
-        healthy: findings.is_empty(),
-        findings,
-        bundle: None,
-    })
-}
-
 pub(crate) async fn gather_inputs(settings: Settings) -> Result<DoctorInputs, Failure> {
     let preflight = Box::pin(preflight::run_checks(&settings, &[], false)).await?;
     blocking_io::read(move || read_inputs(settings, preflight)).await
@@ -98,7 +88,7 @@ pub(crate) async fn gather_other_inputs(inputs: &DoctorInputs) -> Result<OtherIn
     let docker = engine::connect_docker(&inputs.settings)?;
     let (engine, plan) = tokio::join!(
         docker.info(),
-        plan::format_forecasts_for(&inputs.settings, &inputs.registry)
+        plan::create_report(&inputs.settings, &inputs.registry, None, false)
     );
     let engine = engine.map_err(|error| error.to_string()).map(|about| {
         serde_json::json!({
@@ -111,6 +101,8 @@ pub(crate) async fn gather_other_inputs(inputs: &DoctorInputs) -> Result<OtherIn
     });
     Ok(OtherInputs {
         engine,
-        plan: plan.map_err(|failure| failure.message().to_owned()),
+        plan: plan
+            .map(|plan| plan.format_text())
+            .map_err(|failure| failure.message().to_owned()),
     })
 }

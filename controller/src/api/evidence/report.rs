@@ -12,7 +12,7 @@ use crate::evidence_store;
 use crate::evidence_store::Line;
 use crate::evidence_store::StoredRun;
 use crate::exit::Failure;
-use crate::foreign_text::{mark_further_lines, mark_lines};
+use crate::foreign_text::mark_further_lines;
 use crate::run_summary;
 use crate::run_summary::RunSummary;
 use crate::status;
@@ -74,7 +74,7 @@ pub(crate) struct FailedRunReport {
 #[serde(rename_all = "camelCase")]
 pub(crate) struct EvidenceReport {
     #[serde(flatten)]
-    run: FailedRunReport,
+    pub(crate) run: FailedRunReport,
     /// Responses of its ports after the failure, by request.
     #[serde(rename = "probeAnswers")]
     network_diagnostics: BTreeMap<String, String>,
@@ -86,25 +86,23 @@ pub(crate) struct EvidenceReport {
     stdout: Vec<Line>,
 }
 
-/// Evidence of a run as text.
-pub(crate) fn format_evidence(
-    state: &StateDir,
-    stored: &StoredRun,
-    report: &EvidenceReport,
-) -> Result<String, Failure> {
-    let mut text = format_facts(stored, find_summary(state, stored)?.as_ref());
-    for (name, lines) in [("Stderr", &report.stderr), ("Stdout", &report.stdout)] {
-        for (index, line) in lines.iter().enumerate() {
-            let head = if index == 0 {
-                format!("{name}:\n")
-            } else {
-                String::new()
-            };
-            // Writing into a String cannot fail.
-            let _ = write!(text, "{head}{}", mark_lines(&line.format(false)));
-        }
+/// Evidence of a run as text, with its log lines in the form of `format_line`.
+pub(crate) fn format_evidence(report: &EvidenceReport, format_line: impl Fn(&Line) -> String) -> String {
+    let mut text = format_facts(report);
+    let run = &report.run;
+    for (name, all, lines) in [
+        ("Stderr", run.stderr_lines, &report.stderr),
+        ("Stdout", run.stdout_lines, &report.stdout),
+    ] {
+        // Writing into a String cannot fail.
+        let _ = match (all, lines.len()) {
+            (0, _) => writeln!(text, "{name}: empty"),
+            (all, shown) if all > shown => writeln!(text, "{name} (last {shown} of {all} lines):"),
+            _ => writeln!(text, "{name}:"),
+        };
+        text.extend(lines.iter().map(&format_line));
     }
-    Ok(text)
+    text
 }
 
 /// Evidence of a run, with the last `tail` lines of each stream.
@@ -123,7 +121,7 @@ pub(crate) fn create_report(
     })
 }
 
-pub(crate) fn find_summary(state: &StateDir, stored: &StoredRun) -> Result<Option<RunSummary>, Failure> {
+fn find_summary(state: &StateDir, stored: &StoredRun) -> Result<Option<RunSummary>, Failure> {
     let (env, service) = (&stored.facts.environment, &stored.facts.service);
     let mut endings = run_summary::known_summaries(
         state,
@@ -147,7 +145,7 @@ impl FailedRunReport {
     }
 }
 
-pub(crate) fn describe_run(stored: &StoredRun, ending: Option<&RunSummary>) -> FailedRunReport {
+fn describe_run(stored: &StoredRun, ending: Option<&RunSummary>) -> FailedRunReport {
     let facts = &stored.facts;
     FailedRunReport {
         environment: facts.environment.clone(),
@@ -166,8 +164,13 @@ pub(crate) fn describe_run(stored: &StoredRun, ending: Option<&RunSummary>) -> F
     }
 }
 
-pub(crate) fn format_facts(stored: &StoredRun, ending: Option<&RunSummary>) -> String {
-    let facts = &stored.facts;
+fn format_facts(report: &EvidenceReport) -> String {
+    let EvidenceReport {
+        run,
+        network_diagnostics,
+        missing,
+        ..
+    } = report;
     let mut text = String::new();
     let mut field = |name: &str, value: &str| {
         if !value.is_empty() {
@@ -175,27 +178,28 @@ pub(crate) fn format_facts(stored: &StoredRun, ending: Option<&RunSummary>) -> S
             let _ = writeln!(text, "{:<12}{value}", format!("{name}:"));
         }
     };
-    field("Service", &format!("{}/{}", facts.environment, facts.service));
-    field("Run", &format!("{} (failed)", facts.run));
+    field("Service", &format!("{}/{}", run.environment, run.service));
+    field("Run", &format!("{} (failed)", run.run));
+    let ending = run.ending.as_ref();
     field("Ended", &ending.map(RunSummary::format_end).unwrap_or_default());
     let memory = ending.and_then(RunSummary::format_memory).or_else(|| {
-        let peak = facts.memory_peak?;
+        let peak = run.memory_peak?;
         Some(format!("memory peak {}", run_summary::format_size(peak)))
     });
     field("Memory", &memory.unwrap_or_default());
-    field("Container", &facts.container_id);
-    field("Started", facts.started_at.as_deref().unwrap_or_default());
-    field("Taken", &facts.taken_at);
-    for (question, answer) in &facts.network_diagnostics {
+    field("Container", &run.container_id);
+    field("Started", run.started_at.as_deref().unwrap_or_default());
+    field("Taken", &run.taken_at);
+    for (question, answer) in network_diagnostics {
         field("Port check", &format!("{question}: {answer}"));
     }
-    for missing in &facts.missing {
+    for missing in missing {
         field("Missing", missing);
     }
-    field("Folder", &stored.folder.display().to_string());
+    field("Folder", &run.folder.display().to_string());
     text
 }
 
-pub(crate) fn last_lines(lines: &[Line], most: usize) -> &[Line] {
+fn last_lines(lines: &[Line], most: usize) -> &[Line] {
     &lines[lines.len().saturating_sub(most)..]
 }

@@ -8,11 +8,6 @@ use serde_json::{Value, json};
 use crate::exit::Exit;
 use crate::output;
 
-/// All codes with their meanings as JSON.
-pub(crate) fn explain_all() -> Value {
-    Code::ALL.iter().map(|code| code_to_json(*code)).collect()
-}
-
 /// Page of an error code.
 #[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
@@ -59,19 +54,14 @@ pub(crate) fn list_remedies(actions: &[ActionId]) -> Vec<Remedy> {
     actions.iter().map(of).collect()
 }
 
-/// Page of a code as JSON.
-pub(crate) fn code_to_json(code: Code) -> Value {
-    json!(explain_code(code))
-}
-
 /// Page of a code as text.
-pub(crate) fn format_page(code: Code) -> String {
-    let meaning = explain_code(code);
+pub(crate) fn format_page(meaning: &CodePage) -> String {
     let word = |value: Value| value.as_str().unwrap_or_default().to_owned();
     let actions = output::format_remedies(&meaning.remedies);
     format!(
-        "{code}: {}\n\n{}\n\ncategory: {}   severity: {}\nclass: {}   retryable: {}   exit code: {}\n\n\
+        "{}: {}\n\n{}\n\ncategory: {}   severity: {}\nclass: {}   retryable: {}   exit code: {}\n\n\
          suggested actions ({ENV} and {SERVICE} are placeholders for the names in the error):\n{}",
+        meaning.code,
         meaning.summary,
         wrap(meaning.explanation),
         word(json!(meaning.category)),

@@ -13,7 +13,6 @@ use argus_core::preflight::PreflightSnapshot;
 use argus_core::reconcile::{Inputs, Planner, forecast};
 use argus_core::secrets::Secrets;
 use argus_core::state::PlannerState;
-use argus_core::status::describe_wait;
 use argus_crds::error::{Code, Reason};
 use argus_reconciler::clock;
 use argus_reconciler::reconciler::PersistedState;
@@ -25,7 +24,6 @@ use crate::engine;
 use crate::engine::observer;
 use crate::engine::observer::EngineObserver;
 use crate::exit::{Exit, Failure};
-use crate::output;
 use crate::settings::Settings;
 use crate::spec_files;
 use crate::status;
@@ -96,17 +94,6 @@ pub(crate) async fn create_forecasts_for(
         forecasts.retain(|env, _| env.as_str() == wanted);
     }
     Ok(forecasts)
-}
-
-/// Forecasts of all environments as text.
-pub(crate) async fn format_forecasts_for(
-    settings: &Settings,
-    registry: &SpecRegistry,
-) -> Result<String, Failure> {
-    let state = StateDir::at(settings.state.clone());
-    let identity = read_identity(settings, &state);
-    let forecasts = create_forecasts(settings, registry, identity, read_persisted(&state)).await?;
-    Ok(format_forecasts(&forecasts))
 }
 
 pub(crate) fn read_identity(settings: &Settings, state: &StateDir) -> ControllerIdentity {
@@ -222,86 +209,13 @@ pub(crate) fn find_environment(
     }
 }
 
-pub(crate) fn format_forecasts(forecasts: &Forecasts) -> String {
-    let mut lines = Vec::new();
-    for (
-        env,
-        Forecast {
-            plan,
-            steps,
-            down,
-            expired,
-            secrets,
-        },
-    ) in forecasts
-    {
-        let name = |subject: &Subject| secrets.redacted(&subject.to_string());
-        if *down {
-            let by = if *expired {
-                "expired after its `argus.ttl`"
-            } else {
-                "removed by `argus down`"
-            };
-            lines.push(format!(
-                "{env}: {by}; start it again by editing its file or with `argus retry {env}`"
-            ));
-            if steps.is_empty() && plan.is_settled() {
-                continue;
-            }
-        }
-        if steps.is_empty() && plan.is_settled() {
-            lines.push(format!("{env}: nothing to do"));
-            continue;
-        }
-        lines.push(format!("{env}: {}", output::format_count(steps.len(), "step")));
-        for step in steps {
-            lines.push(format!(
-                "  {} {} ({})",
-                output::green(step.action.verb()),
-                name(&step.subject),
-                step.cause
-            ));
-        }
-        for wait in &plan.waits {
-            let status = describe_wait(&wait.on);
-            lines.push(format!(
-                "  {} {}: {}",
-                output::yellow("waiting"),
-                name(&wait.subject),
-                secrets.redacted(&status.message)
-            ));
-        }
-    }
-    if forecasts.is_empty() {
-        lines.push("nothing to do".to_owned());
-    }
-    output::join_lines(lines)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn removed_environment_is_marked_and_unknown_one_is_usage() {
-        let forecast = Forecast {
-            down: true,
-            ..Forecast::default()
-        };
-        let forecasts = Forecasts::from([(EnvName::new("shop").unwrap(), forecast)]);
-        assert_eq!(
-            format_forecasts(&forecasts),
-            "shop: removed by `argus down`; start it again by editing its file or with `argus retry shop`\n"
-        );
-        let forecast = Forecast {
-            down: true,
-            expired: true,
-            ..Forecast::default()
-        };
-        assert_eq!(
-            format_forecasts(&Forecasts::from([(EnvName::new("shop").unwrap(), forecast)])),
-            "shop: expired after its `argus.ttl`; start it again by editing its file or with `argus retry shop`\n"
-        );
+    fn unknown_environment_is_usage() {
+        let forecasts = Forecasts::from([(EnvName::new("shop").unwrap(), Forecast::default())]);
         let Failure::Error { error, exit, hint } = unknown_environment("shpo", &forecasts, false) else {
             panic!("no error")
         };

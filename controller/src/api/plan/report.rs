@@ -5,21 +5,24 @@ use argus_core::action::Subject;
 use argus_core::status::describe_wait;
 use argus_core::wait;
 use argus_crds::status::WaitingOn;
+use argus_reconciler::specs::SpecRegistry;
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use super::forecasts::{Forecast, Forecasts, create_forecasts_for, read_folder};
-use crate::blocking_io;
+use super::forecasts::{Forecast, create_forecasts_for};
 use crate::exit::Failure;
+use crate::output;
 use crate::settings::Settings;
-use crate::status;
 
 /// Plans of environments.
 #[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct PlanReport {
     pub(crate) environments: Vec<EnvironmentPlan>,
+    /// True if a spec file is rejected.
+    #[serde(skip)]
+    pub(crate) rejected: bool,
 }
 
 /// Plan of one environment.
@@ -31,6 +34,9 @@ pub(crate) struct EnvironmentPlan {
     pub(crate) revision: Option<String>,
     /// True after `argus down`, or after the `argus.ttl` expired. An edit of the file or a retry starts it again.
     pub(crate) down: bool,
+    /// True if the environment expired after its `argus.ttl`.
+    #[serde(skip)]
+    pub(crate) expired: bool,
     /// True if there is nothing to do.
     pub(crate) settled: bool,
     /// Steps until the environment is settled, in order.
@@ -81,25 +87,66 @@ pub(crate) struct PlannedWait {
 }
 
 /// Plans the given environment, or all environments.
-pub(crate) async fn create_report(settings: &Settings, wanted: Option<&str>) -> Result<PlanReport, Failure> {
-    wanted.map(status::parse_environment).transpose()?;
-    let own = settings.clone();
-    let (registry, rejected) = blocking_io::read(move || read_folder(&own)).await?;
-    let forecasts: Forecasts = Box::pin(create_forecasts_for(settings, &registry, wanted, rejected)).await?;
-    Ok(convert_forecasts(&forecasts))
-}
-
-/// Converts forecasts to a report.
-pub(crate) fn convert_forecasts(forecasts: &Forecasts) -> PlanReport {
+pub(crate) async fn create_report(
+    settings: &Settings,
+    registry: &SpecRegistry,
+    wanted: Option<&str>,
+    rejected: bool,
+) -> Result<PlanReport, Failure> {
+    let forecasts = create_forecasts_for(settings, registry, wanted, rejected).await?;
     let one = |(env, forecast): (&argus_core::ident::EnvName, &Forecast)| {
         convert_forecast(env.to_string(), forecast)
     };
-    PlanReport {
+    Ok(PlanReport {
         environments: forecasts.iter().map(one).collect(),
+        rejected,
+    })
+}
+
+impl PlanReport {
+    /// Returns the report as text for people.
+    pub(crate) fn format_text(&self) -> String {
+        if self.environments.is_empty() {
+            return "nothing to do\n".to_owned();
+        }
+        output::join_lines(self.environments.iter().flat_map(EnvironmentPlan::format_lines))
     }
 }
 
 impl EnvironmentPlan {
+    fn format_lines(&self) -> Vec<String> {
+        let env = &self.environment;
+        let mut lines = Vec::new();
+        if self.down {
+            let by = if self.expired {
+                "expired after its `argus.ttl`"
+            } else {
+                "removed by `argus down`"
+            };
+            lines.push(format!(
+                "{env}: {by}; start it again by editing its file or with `argus retry {env}`"
+            ));
+        } else if self.settled {
+            lines.push(format!("{env}: nothing to do"));
+        }
+        if self.settled {
+            return lines;
+        }
+        lines.push(format!(
+            "{env}: {}",
+            output::format_count(self.steps.len(), "step")
+        ));
+        lines.extend(self.steps.iter().map(|step| {
+            let verb = output::green(step.verb);
+            format!("  {verb} {} ({})", step.text, step.why)
+        }));
+        lines.extend(self.waits.iter().map(|wait| {
+            let word = output::yellow("waiting");
+            format!("  {word} {}: {}", wait.text, wait.waiting_on.message)
+        }));
+        lines
+    }
+
     /// Truncates steps and waits to `most` entries each, and counts the omitted ones.
     pub(crate) fn truncate(mut self, most: usize) -> Self {
         let more = |all: usize| Some(all.saturating_sub(most)).filter(|more| *more > 0);
@@ -116,7 +163,7 @@ fn convert_forecast(environment: String, forecast: &Forecast) -> EnvironmentPlan
         plan,
         steps,
         down,
-        expired: _,
+        expired,
         secrets,
     } = forecast;
     let subject = |subject: &Subject| secrets.redacted_json(json!(subject), &["kind"]);
@@ -146,10 +193,40 @@ fn convert_forecast(environment: String, forecast: &Forecast) -> EnvironmentPlan
         environment,
         revision: plan.revision.as_ref().map(ToString::to_string),
         down: *down,
+        expired: *expired,
         settled: steps.is_empty() && plan.is_settled(),
         steps: steps.iter().map(step).collect(),
         more_steps: None,
         waits: plan.waits.iter().map(wait).collect(),
         more_waits: None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn removed_environment_is_marked() {
+        let text = |expired| {
+            let forecast = Forecast {
+                down: true,
+                expired,
+                ..Forecast::default()
+            };
+            let report = PlanReport {
+                environments: vec![convert_forecast("shop".to_owned(), &forecast)],
+                rejected: false,
+            };
+            report.format_text()
+        };
+        assert_eq!(
+            text(false),
+            "shop: removed by `argus down`; start it again by editing its file or with `argus retry shop`\n"
+        );
+        assert_eq!(
+            text(true),
+            "shop: expired after its `argus.ttl`; start it again by editing its file or with `argus retry shop`\n"
+        );
     }
 }

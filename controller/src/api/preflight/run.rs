@@ -26,6 +26,9 @@ pub(crate) async fn run_preflight(
     skip: &[CheckName],
     fix: bool,
 ) -> Result<PreflightReport, Failure> {
+    if client.has_own_specs() {
+        return run_here(client, skip, fix).await;
+    }
     let Some(parts) = client.in_process_parts() else {
         let body = json!({ "skip": skip, "autoFix": fix });
         return match http::post_within(TIMEOUT, &client.state().socket(), PREFLIGHT, &body).await {

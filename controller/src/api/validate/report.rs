@@ -8,17 +8,20 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::exit::Failure;
-use crate::output;
 use crate::settings::Settings;
 use crate::spec_files;
 use crate::spec_files::SpecFile;
 
-/// Checks files, and all spec files of folders.
-pub(crate) fn check_paths(settings: &Settings, paths: &[PathBuf]) -> Result<Vec<SpecFile>, Failure> {
+/// Checks files, and all spec files of folders. Adds remarks about the folders to `notes`.
+pub(crate) fn check_paths(
+    settings: &Settings,
+    paths: &[PathBuf],
+    notes: &mut Vec<String>,
+) -> Result<Vec<SpecFile>, Failure> {
     let mut all = Vec::new();
     for path in paths {
         if path.is_dir() {
-            all.extend(check_folder(settings, path)?);
+            all.extend(check_folder(settings, path, notes)?);
         } else {
             all.push(spec_files::read_file(settings, path));
         }
@@ -31,16 +34,13 @@ pub(crate) fn is_rejected(file: &SpecFile) -> bool {
     file.desired.is_none() || file.diagnostics.iter().any(Diagnostic::is_error)
 }
 
-pub(crate) fn check_folder(settings: &Settings, path: &Path) -> Result<Vec<SpecFile>, Failure> {
+fn check_folder(settings: &Settings, path: &Path, notes: &mut Vec<String>) -> Result<Vec<SpecFile>, Failure> {
     let registry = spec_files::read_folder(settings, path, "", PersistedSpecs::default())?;
     if let Some(cause) = registry.unavailable {
         let details = serde_json::json!({ "path": path, "reason": cause });
         return Err(Failure::with_code(argus_crds::error::Code::SpecInvalid, cause).with_details(details));
     }
-    registry
-        .notes
-        .iter()
-        .for_each(|note| output::print_note(&format!("note: {note}")));
+    notes.extend(registry.notes);
     let file = |(name, entry): (PathBuf, argus_reconciler::specs::FileEntry)| SpecFile {
         path: path.join(name),
         text: entry
@@ -69,6 +69,9 @@ pub(crate) struct ValidationReport {
 #[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct File {
+    /// Content of the file.
+    #[serde(skip)]
+    pub(crate) text: String,
     pub(crate) spec_path: String,
     /// True if the file is accepted.
     pub(crate) accepted: bool,
@@ -80,20 +83,21 @@ pub(crate) struct File {
 }
 
 /// Report about checked files.
-pub(crate) fn create_report(all: &[SpecFile]) -> ValidationReport {
-    let one = |file: &SpecFile| {
+pub(crate) fn create_report(all: Vec<SpecFile>) -> ValidationReport {
+    let one = |file: SpecFile| {
         let desired = file.desired.as_ref();
         File {
             spec_path: file.path.display().to_string(),
-            accepted: !is_rejected(file),
+            accepted: !is_rejected(&file),
             environment: desired.map(|desired| desired.env.to_string()),
             revision: desired.map(|desired| desired.revision.to_string()),
             services: desired.map(|desired| desired.services.keys().map(ToString::to_string).collect()),
-            diagnostics: file.diagnostics.clone(),
+            diagnostics: file.diagnostics,
+            text: file.text,
         }
     };
     ValidationReport {
         accepted: !all.iter().any(is_rejected),
-        files: all.iter().map(one).collect(),
+        files: all.into_iter().map(one).collect(),
     }
 }
