@@ -1,6 +1,7 @@
 //! Commands without a file of their own. Each returns when the controller has stored it, and its effects follow. [`Retry`] and [`Rollback`]
 //! also wait briefly until the status of a failed environment changes.
 
+use std::num::NonZeroU32;
 use std::time::Duration;
 
 use argus_core::ident::{EnvName, ServiceName};
@@ -122,7 +123,7 @@ pub(crate) struct Hold {
     pub(crate) service: Option<String>,
     /// Duration [default: until `argus_resume`]
     #[schemars(range(min = 1))]
-    pub(crate) for_seconds: Option<std::num::NonZeroU32>,
+    pub(crate) for_seconds: Option<NonZeroU32>,
     /// Reason, shown in the status
     #[serde(default)]
     pub(crate) reason: String,
@@ -140,13 +141,11 @@ impl Operation for Hold {
 
     async fn run(&self, context: &Context) -> Result<CommandReply, Failure> {
         let (env, service) = target::parse_target(&self.environment, self.service.as_deref())?;
-        let span = self
-            .for_seconds
-            .map(|seconds| Duration::from_secs(seconds.get().into()));
+        let until = |seconds: NonZeroU32| clock::now() + Duration::from_secs(seconds.get().into());
         let command = Command::Hold {
             environment: status::parse_environment(&env)?,
             service: parse_service(service)?,
-            until: span.map(|span| clock::now() + span),
+            until: self.for_seconds.map(until),
             reason: self.reason.clone(),
             holder: self.holder.clone(),
         };
@@ -162,14 +161,12 @@ impl Tool for Hold {
     type Data = CommandReply;
 
     async fn summarize(&self, reply: CommandReply, _context: &Context) -> Summary<CommandReply> {
-        let held = format_target(&self.environment, self.service.as_deref());
+        let (env, service) =
+            target::parse_target(&self.environment, self.service.as_deref()).unwrap_or_default();
+        let held = format_target(&env, service.as_deref());
         let text = match self.for_seconds {
             Some(seconds) => format!("{held} is held for {seconds} s"),
             None => format!("{held} is held until argus_resume"),
-        };
-        let (env, service) = match self.environment.split_once('/') {
-            Some((env, service)) => (env, Some(service)),
-            None => (self.environment.as_str(), self.service.as_deref()),
         };
         let mut target = json!({ "environment": env });
         if let Some(service) = service {
@@ -252,10 +249,8 @@ impl Operation for Cancel {
 
     async fn run(&self, context: &Context) -> Result<CommandReply, Failure> {
         let environment = status::parse_environment(&self.environment)?;
-        context
-            .client
-            .send_if_running(Command::Cancel { environment })
-            .await
+        let command = Command::Cancel { environment };
+        context.client.send_if_running(command).await
     }
 }
 

@@ -50,22 +50,24 @@ impl Operation for Validate {
         let (given, paths) = (self.content.clone(), self.paths.clone());
         let read = context.client.run_blocking(move |client| {
             let (settings, mut notes) = (client.query_settings(), Vec::new());
+            let paths = if paths.is_empty() {
+                vec![settings.specs.clone()]
+            } else {
+                paths
+            };
             let files = match given {
                 Some(text) => {
                     let path = settings.specs.join("e2e.yaml");
                     vec![spec_files::parse_text(&settings, &path, text.as_bytes())]
-                }
-                None if paths.is_empty() => {
-                    report::check_paths(&settings, &[settings.specs.clone()], &mut notes)?
                 }
                 None => report::check_paths(&settings, &paths, &mut notes)?,
             };
             Ok((report::create_report(files), notes))
         });
         let (report, notes) = read.await?;
-        notes
-            .iter()
-            .for_each(|note| context.report(format!("note: {note}")));
+        for note in notes {
+            context.report(format!("note: {note}"));
+        }
         Ok(report)
     }
 }

@@ -51,12 +51,12 @@ impl Evidence {
         let items = found.items.iter().flatten();
         let runs = items.map(|run| format!("{}/{} {}", run.environment, run.service, run.run));
         let run = found.run.as_ref().map(|report| report.run.run.to_string());
-        output::print_output(self.output, &found, runs.chain(run), || match &found.run {
-            Some(report) => format_evidence(report, |line| format!("  {}\n", line.format(self.timestamps))),
-            None => {
-                let rows: Vec<_> = found.items.iter().flatten().map(format_row).collect();
-                table::format_table(HEAD, &rows, output::terminal_width())
+        output::print_output(self.output, &found, runs.chain(run), || {
+            if let Some(report) = &found.run {
+                return format_evidence(report, |line| format!("  {}\n", line.format(self.timestamps)));
             }
+            let rows: Vec<_> = found.items.iter().flatten().map(format_row).collect();
+            table::format_table(HEAD, &rows, output::terminal_width())
         })?;
         Ok(Exit::Done)
     }

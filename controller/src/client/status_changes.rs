@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use argus_core::time::Timestamp;
 use argus_reconciler::clock;
-use notify::{RecommendedWatcher, RecursiveMode, Watcher as _};
+use notify::{Event, RecommendedWatcher, RecursiveMode, Watcher as _};
 use tokio::sync::{Notify, watch};
 
 use super::{ControllerClient, Transport};
@@ -111,10 +111,46 @@ impl StatusChanges {
             return;
         }
         let notify = changed.clone();
-        let started = notify::recommended_watcher(move |_| notify.notify_one()).and_then(|mut watcher| {
+        let tell = move |event: notify::Result<Event>| {
+            // Reads of the files are events, too, also those of this process.
+            if !event.is_ok_and(|event| event.kind.is_access()) {
+                notify.notify_one();
+            }
+        };
+        let started = notify::recommended_watcher(tell).and_then(|mut watcher| {
             watcher.watch(&self.client.state.environments(), RecursiveMode::NonRecursive)?;
             Ok(watcher)
         });
         *watcher = started.ok();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use argus_crds::status::EnvironmentStatus;
+
+    use super::*;
+    use crate::settings::{Options, Settings, SpecOptions};
+
+    #[tokio::test]
+    async fn writes_are_changes_and_reads_are_none() {
+        let dir = tempfile::tempdir().unwrap();
+        let options = Options {
+            state: Some(dir.path().to_path_buf()),
+            ..Options::default()
+        };
+        let settings = Settings::resolve(&options, &SpecOptions::default()).unwrap();
+        let client = ControllerClient::remote(settings);
+        let folder = client.state.environments();
+        std::fs::create_dir_all(&folder).unwrap();
+        let mut changes = client.watch_statuses();
+        let text = serde_json::to_vec(&EnvironmentStatus::default()).unwrap();
+        std::fs::write(folder.join("shop.json"), text).unwrap();
+        changes.changed().await;
+        // The write consists of several events.
+        let soon = || clock::now() + CHECK_INTERVAL / 10;
+        while changes.changed_before(soon()).await {}
+        client.read_statuses().unwrap();
+        assert!(!changes.changed_before(soon()).await);
     }
 }
