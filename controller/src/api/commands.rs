@@ -199,9 +199,7 @@ impl Operation for Resume {
 
     async fn run(&self, context: &Context) -> Result<CommandReply, Failure> {
         let command = match &self.environment {
-            None if self.service.is_some() => {
-                return Err(Failure::usage("`service` needs `environment`"));
-            }
+            None if self.service.is_some() => return Err(Failure::usage("`service` needs `environment`")),
             None => Command::ResumeController,
             Some(target) => {
                 let (env, service) = target::parse_target(target, self.service.as_deref())?;
