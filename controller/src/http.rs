@@ -22,6 +22,7 @@ mod error_tests;
 mod events;
 mod guard;
 mod health;
+mod limits;
 pub(crate) mod listen;
 mod metrics;
 mod mocks;
@@ -36,6 +37,8 @@ pub(crate) use health::Health;
 
 /// Path of the liveness check.
 pub(crate) const HEALTH: &str = "/healthz";
+/// Path of the readiness check.
+const READY: &str = "/readyz";
 /// Path of MCP for agents.
 const MCP: &str = "/mcp";
 /// Maximum size of a request body, in bytes.
@@ -48,6 +51,7 @@ const BODY_TIMEOUT: Duration = Duration::from_secs(10);
 pub(crate) struct AppState {
     client: ControllerClient,
     stop: CancellationToken,
+    limits: limits::Limits,
 }
 
 async fn mcp(State(app): State<AppState>, request: Request) -> Result<Response, problem::Problem> {
@@ -64,10 +68,12 @@ pub(crate) fn failure_response(failure: crate::exit::Failure) -> Response {
 /// Builds the router with all paths, behind `guard`.
 pub(crate) fn routes(client: ControllerClient, guard: Guard, stop: CancellationToken) -> Router {
     let traffic = client.in_process_parts().map(|own| own.metrics.http().clone());
+    let traffic = traffic.unwrap_or_default();
+    let limits = limits::Limits::new(traffic.clone());
     operations::add(Router::new())
         .route(HEALTH, get(health::healthz))
-        .route("/readyz", get(health::readyz))
-        .route("/metrics", get(metrics::metrics))
+        .route(READY, get(health::readyz))
+        .route(crate::metrics::PATH, get(metrics::metrics))
         .route("/events", get(events::events))
         .route(
             "/api/v1/environments/{environment}/mocks/{mock}/requests",
@@ -80,14 +86,18 @@ pub(crate) fn routes(client: ControllerClient, guard: Guard, stop: CancellationT
         .method_not_allowed_fallback(problem::method_not_allowed)
         .layer(DefaultBodyLimit::max(MAX_BODY))
         .layer(middleware::from_fn(call_trace::strip_parameter))
+        .layer(middleware::from_fn_with_state(
+            limits.clone(),
+            limits::admit_request,
+        ))
         .layer(middleware::from_fn_with_state(guard, guard::authorize_request))
         .layer(middleware::from_fn_with_state(
             client.clone(),
             call_trace::add_traces,
         ))
         .layer(middleware::from_fn_with_state(
-            traffic.unwrap_or_default(),
+            traffic,
             HttpMetrics::count_request,
         ))
-        .with_state(AppState { client, stop })
+        .with_state(AppState { client, stop, limits })
 }

@@ -18,8 +18,11 @@ mod journal_consumer;
 
 use counters::Counters;
 use gauges::Gauges;
-pub(crate) use http::{HttpMetrics, OpenStreamGuard};
+pub(crate) use http::{HttpMetrics, OpenStreamGuard, REFUSALS, RequestLimit};
 pub(crate) use journal_consumer::JournalConsumer;
+
+/// HTTP path of the metrics.
+pub(crate) const PATH: &str = "/metrics";
 
 /// All metrics of one controller; cheap to clone.
 #[derive(Debug, Clone)]

@@ -17,7 +17,7 @@ use axum::response::{IntoResponse, Response};
 use futures::stream::{self, Stream, StreamExt as _};
 use serde::Deserialize;
 use serde_json::{Value, json};
-use tokio::sync::watch;
+use tokio::sync::{OwnedSemaphorePermit, watch};
 
 use super::AppState;
 use super::guard::Trust;
@@ -62,6 +62,7 @@ struct EventSubscriber {
     fresh: bool,
     trust: Trust,
     _listening: OpenStreamGuard,
+    _permit: OwnedSemaphorePermit,
 }
 
 pub(super) async fn events(
@@ -90,6 +91,7 @@ pub(super) async fn events(
         statuses: parts.statuses.clone(),
         known: Arc::default(),
         _listening: parts.metrics.http().count_open_stream(),
+        _permit: app.limits.open_stream()?,
     };
     let stopped = app.stop.clone().cancelled_owned();
     let events = event_stream(client).take_until(stopped);

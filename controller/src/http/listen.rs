@@ -8,21 +8,31 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use axum::Router;
 use axum::serve::{Listener, ListenerExt as _};
+use axum::{Extension, Router};
 use hyper::server::conn::http1;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
+use rustix::net::sockopt::set_tcp_user_timeout;
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::net::{TcpListener, UnixListener};
+use tokio::net::{TcpListener, TcpStream, UnixListener};
 use tokio::sync::{Semaphore, watch};
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
+use super::limits::ReservedConnection;
 use super::write_timeout::WriteTimeout;
 
 /// Maximum number of connections; more wait in the kernel's queue.
-const MAX_CONNECTIONS: usize = 1_024;
+const CONNECTIONS: Capacity = Capacity {
+    all: 1_024,
+    reserved: 64,
+};
+/// Number of open files that all connections and tasks need.
+const OPEN_FILES: u64 = 4_096;
+/// Maximum lifetime of a reserved connection, which serves one health check.
+const RESERVED_TIMEOUT: Duration = Duration::from_secs(5);
 /// Maximum time to read the head of a request, and to keep an idle connection. Clients close an idle connection after 4 or 5 s: if the
 /// server closes it at the same moment, the next request fails.
 const HEAD_TIMEOUT: Duration = Duration::from_secs(15);
@@ -33,10 +43,20 @@ const GRACE: Duration = Duration::from_secs(2);
 /// Delay before the next attempt to bind an address that is in use.
 const RETRY_DELAY: Duration = Duration::from_secs(5);
 
+/// Number of connections of a listener.
+#[derive(Debug, Clone, Copy)]
+struct Capacity {
+    /// All connections.
+    all: usize,
+    /// Connections that only serve health checks and metrics, if all others are in use.
+    reserved: usize,
+}
+
 /// Serves on a unix socket until `stop`.
 pub(crate) async fn listen_on_socket(path: PathBuf, app: Router, stop: CancellationToken) -> io::Result<()> {
+    raise_file_limit();
     let listener = bind(&path)?;
-    serve(listener, app, stop).await;
+    serve(listener, app, stop, CONNECTIONS).await;
     // A missing socket shows clients that no controller runs.
     drop(std::fs::remove_file(&path));
     Ok(())
@@ -67,9 +87,12 @@ pub(crate) async fn listen_on_address(
     let at = listener.local_addr().unwrap_or(wanted);
     bound.send_replace(Some(at));
     tracing::info!(address = %at, "HTTP");
-    // Send small responses without delay.
-    let listener = listener.tap_io(|stream| drop(stream.set_nodelay(true)));
-    serve(listener, app(at), stop).await;
+    let listener = listener.tap_io(|stream| {
+        // Send small responses without delay.
+        drop(stream.set_nodelay(true));
+        limit_unread_time(stream, WRITE_TIMEOUT);
+    });
+    serve(listener, app(at), stop, CONNECTIONS).await;
     bound.send_replace(None);
 }
 
@@ -85,8 +108,32 @@ fn bind(path: &Path) -> io::Result<UnixListener> {
     Ok(listener)
 }
 
-async fn serve(mut listener: impl Listener, app: Router, stop: CancellationToken) {
-    let permits = Arc::new(Semaphore::new(MAX_CONNECTIONS));
+/// Raises the limit of open files, because the default of many systems is lower than the number of connections.
+fn raise_file_limit() {
+    let limit = getrlimit(Resource::Nofile);
+    let wanted = limit.maximum.map_or(OPEN_FILES, |most| most.min(OPEN_FILES));
+    if limit.current.is_some_and(|current| current < wanted) {
+        let raised = Rlimit {
+            current: Some(wanted),
+            maximum: limit.maximum,
+        };
+        // With fewer files, connections wait.
+        let _ = setrlimit(Resource::Nofile, raised);
+    }
+}
+
+/// Lets the kernel close a connection whose client does not take sent data within a time. [`WriteTimeout`] sees only data that does not
+/// fit into the kernel's buffer.
+fn limit_unread_time(stream: &TcpStream, limit: Duration) {
+    let millis = u32::try_from(limit.as_millis()).unwrap_or(u32::MAX);
+    // Without the option, the write timeout remains.
+    let _ = set_tcp_user_timeout(stream, millis);
+}
+
+async fn serve(mut listener: impl Listener, app: Router, stop: CancellationToken, capacity: Capacity) {
+    let permits = Arc::new(Semaphore::new(capacity.all));
+    let common = Arc::new(Semaphore::new(capacity.all - capacity.reserved));
+    let reserved_app = app.clone().layer(Extension(ReservedConnection));
     let mut tasks = JoinSet::new();
     loop {
         let next = async {
@@ -98,11 +145,19 @@ async fn serve(mut listener: impl Listener, app: Router, stop: CancellationToken
             () = stop.cancelled() => break,
             Some(_) = tasks.join_next(), if !tasks.is_empty() => {}
             (permit, stream) = next => {
-                let connection = serve_connection(stream, app.clone(), stop.clone());
-                tasks.spawn(async move {
-                    connection.await;
-                    drop(permit);
-                });
+                if let Ok(place) = common.clone().try_acquire_owned() {
+                    let connection = serve_connection(stream, app.clone(), stop.clone(), true);
+                    tasks.spawn(async move {
+                        connection.await;
+                        drop((permit, place));
+                    });
+                } else {
+                    let connection = serve_connection(stream, reserved_app.clone(), stop.clone(), false);
+                    tasks.spawn(async move {
+                        drop(tokio::time::timeout(RESERVED_TIMEOUT, connection).await);
+                        drop(permit);
+                    });
+                }
             }
         }
     }
@@ -110,13 +165,14 @@ async fn serve(mut listener: impl Listener, app: Router, stop: CancellationToken
     drop(tokio::time::timeout(GRACE, all).await);
 }
 
-async fn serve_connection<S>(stream: S, app: Router, stop: CancellationToken)
+async fn serve_connection<S>(stream: S, app: Router, stop: CancellationToken, keep_alive: bool)
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
     let connection = http1::Builder::new()
         .timer(TokioTimer::new())
         .header_read_timeout(HEAD_TIMEOUT)
+        .keep_alive(keep_alive)
         .serve_connection(
             TokioIo::new(WriteTimeout::new(stream, WRITE_TIMEOUT)),
             TowerToHyperService::new(app),
@@ -129,5 +185,90 @@ where
             connection.as_mut().graceful_shutdown();
             drop(connection.await);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+    use tokio::net::UnixStream;
+
+    use super::*;
+    use crate::client::ControllerClient;
+    use crate::http::{Guard, routes};
+    use crate::settings::{Options, Settings, SpecOptions};
+
+    /// Sends a request and returns the whole response.
+    async fn exchange(path: &Path, target: &str) -> String {
+        let mut stream = UnixStream::connect(path).await.unwrap();
+        let request = format!("GET {target} HTTP/1.1\r\nhost: argus\r\nconnection: close\r\n\r\n");
+        stream.write_all(request.as_bytes()).await.unwrap();
+        let mut response = String::new();
+        stream.read_to_string(&mut response).await.unwrap();
+        response
+    }
+
+    #[tokio::test]
+    async fn health_checks_have_reserved_connections() {
+        let dir = tempfile::tempdir().unwrap();
+        let options = Options {
+            state: Some(dir.path().join("state")),
+            ..Options::default()
+        };
+        let client = ControllerClient::remote(Settings::resolve(&options, &SpecOptions::default()).unwrap());
+        let stop = CancellationToken::new();
+        let path = dir.path().join("socket");
+        let app = routes(client, Guard::Socket, stop.clone());
+        let listener = bind(&path).unwrap();
+        let capacity = Capacity { all: 4, reserved: 2 };
+        let mut serving = JoinSet::new();
+        serving.spawn(serve(listener, app, stop.clone(), capacity));
+        let mut idle = Vec::new();
+        for _ in 0..2 {
+            let mut stream = UnixStream::connect(&path).await.unwrap();
+            // A response shows that the server has accepted the connection.
+            stream
+                .write_all(b"GET /healthz HTTP/1.1\r\nhost: argus\r\n\r\n")
+                .await
+                .unwrap();
+            stream.read_u8().await.unwrap();
+            idle.push(stream);
+        }
+        let refused = exchange(&path, "/api/v1/environments").await;
+        assert!(refused.starts_with("HTTP/1.1 503 "), "{refused}");
+        assert!(
+            refused.contains("retry-after: 5\r\n") && refused.contains("\"retryable\":true"),
+            "{refused}"
+        );
+        for _ in 0..3 {
+            let healthy = exchange(&path, "/healthz").await;
+            assert!(healthy.starts_with("HTTP/1.1 200 "), "{healthy}");
+        }
+        // An unused reserved connection does not keep its place.
+        let unused = [
+            UnixStream::connect(&path).await.unwrap(),
+            UnixStream::connect(&path).await.unwrap(),
+        ];
+        let healthy = exchange(&path, "/healthz").await;
+        assert!(healthy.starts_with("HTTP/1.1 200 "), "{healthy}");
+        drop((unused, idle));
+        stop.cancel();
+        serving.join_all().await;
+    }
+
+    #[tokio::test]
+    async fn connection_with_unread_data_is_closed() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let client = tokio::net::TcpSocket::new_v4().unwrap();
+        client.set_recv_buffer_size(4 * 1024).unwrap();
+        let client = client.connect(listener.local_addr().unwrap());
+        let (client, accepted) = tokio::join!(client, listener.accept());
+        let (_client, (mut stream, _)) = (client.unwrap(), accepted.unwrap());
+        limit_unread_time(&stream, Duration::from_millis(200));
+        // The kernel takes all of it, but the client's buffer does not.
+        stream.write_all(&vec![7; 48 * 1024]).await.unwrap();
+        let closed = tokio::time::timeout(Duration::from_secs(60), stream.read_u8()).await;
+        let error = closed.expect("the kernel closes the connection").unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::TimedOut);
     }
 }

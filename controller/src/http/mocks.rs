@@ -11,6 +11,7 @@ use axum::response::{IntoResponse, Response};
 use futures::{Stream, StreamExt as _, stream};
 use serde::Deserialize;
 use serde_json::json;
+use tokio::sync::OwnedSemaphorePermit;
 
 use super::AppState;
 use super::events::last_event_id;
@@ -44,6 +45,7 @@ struct MockRequestSubscriber {
     after: u64,
     /// First page, which was already queried.
     page: Option<page::MockRequestsPage>,
+    _permit: OwnedSemaphorePermit,
 }
 
 pub(super) async fn requests(
@@ -81,6 +83,7 @@ pub(super) async fn requests(
         mock: name,
         after,
         page: Some(page),
+        _permit: app.limits.open_stream()?,
     };
     let events = listener.events().take_until(app.stop.clone().cancelled_owned());
     let alive = KeepAlive::new().interval(super::events::HEARTBEAT).text("alive");

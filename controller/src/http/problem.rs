@@ -48,6 +48,13 @@ impl Problem {
         reason_of_error(&self.error) == Some(Reason::Usage)
     }
 
+    /// Sets the time after which the client should try again, in seconds.
+    pub(super) fn with_retry_after(mut self, seconds: u64) -> Self {
+        self.error.retry_after = Some(seconds);
+        self.error.retryable = true;
+        self
+    }
+
     /// Sets the status.
     pub(crate) fn with_status(self, status: StatusCode) -> Self {
         Self { status, ..self }

@@ -15,7 +15,34 @@ pub(crate) struct HttpMetrics {
     requests: IntCounterVec,
     request_seconds: HistogramVec,
     streams: IntGauge,
+    refusals: IntCounterVec,
 }
+
+/// Limit because of which a request was refused.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum RequestLimit {
+    /// Connections that are not reserved for health checks.
+    Connections,
+    /// Requests without the token.
+    Public,
+    /// Streams.
+    Streams,
+}
+
+impl RequestLimit {
+    const ALL: [Self; 3] = [Self::Connections, Self::Public, Self::Streams];
+
+    fn name(self) -> &'static str {
+        match self {
+            Self::Connections => "connections",
+            Self::Public => "public",
+            Self::Streams => "streams",
+        }
+    }
+}
+
+/// Name of the counter of refused requests.
+pub(crate) const REFUSALS: &str = "argus_http_refused_requests_total";
 
 /// Counts an event stream as open until it is dropped.
 #[derive(Debug)]
@@ -29,7 +56,16 @@ impl Drop for OpenStreamGuard {
 
 impl Default for HttpMetrics {
     fn default() -> Self {
+        let refusals = make::counters(
+            REFUSALS,
+            "Refused HTTP requests, by the limit that was reached: connections, public (requests without the token) or streams.",
+            &["reason"],
+        );
+        for limit in RequestLimit::ALL {
+            refusals.with_label_values(&[limit.name()]);
+        }
         Self {
+            refusals,
             requests: make::counters(
                 "argus_http_requests_total",
                 "HTTP requests, by path template, method and status code.",
@@ -54,6 +90,7 @@ impl HttpMetrics {
             Box::new(all.requests),
             Box::new(all.request_seconds),
             Box::new(all.streams),
+            Box::new(all.refusals),
         ]
     }
 
@@ -61,6 +98,17 @@ impl HttpMetrics {
     pub(crate) fn count_open_stream(&self) -> OpenStreamGuard {
         self.streams.inc();
         OpenStreamGuard(self.streams.clone())
+    }
+
+    /// Counts a refused request.
+    pub(crate) fn count_refusal(&self, limit: RequestLimit) {
+        self.refusals.with_label_values(&[limit.name()]).inc();
+    }
+
+    /// Returns the number of refused requests.
+    #[cfg(test)]
+    pub(crate) fn refusals(&self, limit: RequestLimit) -> u64 {
+        self.refusals.with_label_values(&[limit.name()]).get()
     }
 
     /// Middleware that counts a request. All unknown paths share one label value, because their number is unlimited.

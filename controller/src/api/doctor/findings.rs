@@ -8,6 +8,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::report::DoctorInputs;
+use crate::metrics::REFUSALS;
 use crate::output;
 
 /// Severity of a finding.
@@ -143,6 +144,16 @@ fn check_controller(inputs: &DoctorInputs) -> Vec<Finding> {
     {
         let message = format!("the engine's circuit breaker is {:?}", breaker.state).to_lowercase();
         found.push(finding(FindingSeverity::Fail, message).with_code(Some(Code::CircuitOpen)));
+    }
+    if inputs.refused_requests > 0 {
+        let requests = usize::try_from(inputs.refused_requests).unwrap_or(usize::MAX);
+        let message = format!(
+            "{} refused since the start of the controller, because too many were open",
+            output::format_count(requests, "HTTP request")
+        );
+        let hint =
+            format!("see the reached limits in `{REFUSALS}` of `/metrics`, and close unused connections");
+        found.push(finding(FindingSeverity::Warn, message).with_remedy(hint));
     }
     for error in &status.errors {
         let mut one = finding(FindingSeverity::Fail, error.message.clone());

@@ -14,8 +14,10 @@ use crate::api::incidents::reports as incidents;
 use crate::api::plan::report as plan;
 use crate::api::preflight::checks as preflight;
 use crate::blocking_io;
+use crate::client::http;
 use crate::engine;
 use crate::exit::Failure;
+use crate::metrics::{self, REFUSALS};
 use crate::settings::Settings;
 use crate::spec_files;
 use crate::status;
@@ -32,6 +34,8 @@ pub(crate) struct DoctorInputs {
     pub(crate) incidents: Vec<argus_crds::incident::Incident>,
     pub(crate) registry: SpecRegistry,
     pub(crate) preflight: PreflightReport,
+    /// Requests that the controller refused because of a limit, since its start.
+    pub(crate) refused_requests: u64,
     /// Secrets of all spec files. Redacted in the report and in the bundle.
     pub(crate) secrets: Secrets,
 }
@@ -54,7 +58,30 @@ pub(crate) struct DoctorReport {
 
 pub(crate) async fn gather_inputs(settings: Settings) -> Result<DoctorInputs, Failure> {
     let preflight = Box::pin(preflight::run_checks(&settings, &[], false)).await?;
-    blocking_io::read(move || read_inputs(settings, preflight)).await
+    let refused_requests = count_refused_requests(&StateDir::at(settings.state.clone())).await;
+    let inputs = blocking_io::read(move || read_inputs(settings, preflight)).await?;
+    Ok(DoctorInputs {
+        refused_requests,
+        ..inputs
+    })
+}
+
+/// Requests that the running controller refused because of a limit, from its metrics; zero without a controller.
+async fn count_refused_requests(state: &StateDir) -> u64 {
+    let Ok(metrics) = http::get(&state.socket(), metrics::PATH).await else {
+        return 0;
+    };
+    sum_counter(&String::from_utf8_lossy(&metrics), REFUSALS)
+}
+
+/// Sum of a counter over all its labels.
+fn sum_counter(metrics: &str, name: &str) -> u64 {
+    let lines = metrics.lines().filter(|line| {
+        let rest = line.strip_prefix(name);
+        rest.is_some_and(|rest| rest.starts_with(['{', ' ']))
+    });
+    let values = lines.filter_map(|line| line.rsplit(' ').next()?.parse::<u64>().ok());
+    values.sum()
 }
 
 /// Reads the inputs that are files.
@@ -80,6 +107,7 @@ pub(crate) fn read_inputs(settings: Settings, preflight: PreflightReport) -> Res
         state,
         registry,
         preflight,
+        refused_requests: 0,
         secrets,
     })
 }
@@ -105,4 +133,15 @@ pub(crate) async fn gather_other_inputs(inputs: &DoctorInputs) -> Result<OtherIn
             .map(|plan| plan.format_text())
             .map_err(|failure| failure.message().to_owned()),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn refused_requests_are_summed_over_all_limits() {
+        let metrics = "# HELP x_total all\nx_total{limit=\"a\"} 3\nx_total{limit=\"b\"} 4\nx_total_other 9\n";
+        assert_eq!(sum_counter(metrics, "x_total"), 7);
+    }
 }

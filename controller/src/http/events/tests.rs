@@ -4,6 +4,7 @@ use argus_crds::error::Code;
 
 use super::*;
 use crate::error_fixtures::{assert_complete, full_of_errors};
+use crate::http::limits::Limits;
 use crate::metrics::HttpMetrics;
 
 /// Creates a client of a controller with the statuses in `statuses`.
@@ -24,6 +25,7 @@ fn client(statuses: &watch::Sender<Arc<Statuses>>, kind: &str) -> EventSubscribe
         fresh: true,
         trust: Trust::Anyone,
         _listening: HttpMetrics::default().count_open_stream(),
+        _permit: Limits::new(HttpMetrics::default()).open_stream().unwrap(),
     }
 }
 
