@@ -50,9 +50,7 @@ impl StoredRun {
 
 /// Services of an environment with an evidence folder, sorted by name.
 pub(crate) fn list_services(state: &StateDir, env: &str) -> Result<Vec<String>, Failure> {
-    let mut names = list_folder(&state.evidence().join(env))?;
-    names.sort();
-    Ok(names)
+    list_folder(&state.evidence().join(env))
 }
 
 /// Numbers of the stored runs of a service, oldest first.
@@ -174,17 +172,11 @@ fn not_found_failure(message: String) -> Failure {
 }
 
 fn list_folder(folder: &Path) -> Result<Vec<String>, Failure> {
-    let entries = match std::fs::read_dir(folder) {
-        Ok(entries) => entries,
-        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
-        Err(error) => return Err(unreadable_failure(folder, &error)),
-    };
-    let names = entries.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
-    Ok(names.filter(|name| !name.starts_with('.')).collect())
+    status::list_folder(folder).map_err(|error| unreadable_failure(folder, &error))
 }
 
 fn unreadable_failure(path: &Path, error: &io::Error) -> Failure {
-    let failure = Failure::operation_failed(&format!("cannot read `{}`", path.display()), error);
+    let failure = status::unreadable_failure(path, error);
     if error.kind() == ErrorKind::PermissionDenied {
         return failure
             .with_hint("run this command as the controller's user, because evidence is private to it");

@@ -162,16 +162,21 @@ impl Failure {
             .with_details(json!({ "operation": what, "reason": reason }))
     }
 
-    /// Sets the details of the error; `details` is an object.
-    pub(crate) fn with_details(self, details: Value) -> Self {
+    /// Changes the error.
+    fn map_error(self, change: impl FnOnce(StructuredError) -> StructuredError) -> Self {
         match self {
             Self::Error { error, exit, hint } => Self::Error {
-                error: Box::new(error.details(details)),
+                error: Box::new(change(*error)),
                 exit,
                 hint,
             },
             Self::BrokenPipe => self,
         }
+    }
+
+    /// Sets the details of the error; `details` is an object.
+    pub(crate) fn with_details(self, details: Value) -> Self {
+        self.map_error(|error| error.details(details))
     }
 
     /// Returns the message of the error.
@@ -198,46 +203,29 @@ impl Failure {
 
     /// Sets the environment of the error.
     pub(crate) fn with_environment(self, env: &str) -> Self {
-        match self {
-            Self::Error { error, exit, hint } => Self::Error {
-                error: Box::new(error.environment(env)),
-                exit,
-                hint,
-            },
-            Self::BrokenPipe => self,
-        }
+        self.map_error(|error| error.environment(env))
     }
 
     /// Sets the exit code.
-    pub(crate) fn with_exit(self, exit: Exit) -> Self {
-        match self {
-            Self::Error { error, hint, .. } => Self::Error { error, exit, hint },
-            Self::BrokenPipe => self,
+    pub(crate) fn with_exit(mut self, code: Exit) -> Self {
+        if let Self::Error { exit, .. } = &mut self {
+            *exit = code;
         }
+        self
     }
 
     /// Sets a hint, which replaces the suggestions of the error code.
-    pub(crate) fn with_hint(self, hint: impl Into<String>) -> Self {
-        match self {
-            Self::Error { error, exit, .. } => Self::Error {
-                error: Box::new(error.suggest(&[])),
-                exit,
-                hint: Some(hint.into()),
-            },
-            Self::BrokenPipe => self,
+    pub(crate) fn with_hint(self, text: impl Into<String>) -> Self {
+        let mut failure = self.without_suggestions();
+        if let Self::Error { hint, .. } = &mut failure {
+            *hint = Some(text.into());
         }
+        failure
     }
 
     /// Removes the suggestions of the error code.
     pub(crate) fn without_suggestions(self) -> Self {
-        match self {
-            Self::Error { error, exit, hint } => Self::Error {
-                error: Box::new(error.suggest(&[])),
-                exit,
-                hint,
-            },
-            Self::BrokenPipe => self,
-        }
+        self.map_error(|error| error.suggest(&[]))
     }
 }
 

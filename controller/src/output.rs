@@ -99,7 +99,7 @@ pub(crate) fn print_failure(failure: Failure, as_json: bool) -> Exit {
     };
     print_note(&format!("{} {}", red("error:"), error.message));
     for hint in hint.into_iter().chain(format_hints(&error)).take(3) {
-        print_note(&format!("{} {hint}", cyan("hint:")));
+        print_note(&format_hint(hint));
     }
     for call in call_trace::error_calls(&error) {
         print_note(&format!("{} {}", cyan("called:"), call_trace::format_call(&call)));
@@ -149,8 +149,19 @@ pub(crate) fn join_lines<T: Display>(items: impl IntoIterator<Item = T>) -> Stri
 }
 
 /// Number with a noun, such as `1 service` or `2 services`.
-pub(crate) fn format_count(number: usize, thing: &str) -> String {
-    format!("{number} {thing}{}", if number == 1 { "" } else { "s" })
+pub(crate) fn format_count(number: impl Display, thing: &str) -> String {
+    let number = number.to_string();
+    format!("{number} {thing}{}", if number == "1" { "" } else { "s" })
+}
+
+/// Error in one line.
+pub(crate) fn format_error(error: &StructuredError) -> String {
+    red(format!("{}: {}", error.code, error.message))
+}
+
+/// Line with a hint.
+pub(crate) fn format_hint(hint: impl Display) -> String {
+    format!("{} {hint}", cyan("hint:"))
 }
 
 /// Styles a text red.

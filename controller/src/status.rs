@@ -1,6 +1,6 @@
 //! Status files, as commands read them. They exist with and without a running controller.
 
-use std::io::ErrorKind;
+use std::io::{self, ErrorKind};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 
@@ -23,24 +23,26 @@ pub(crate) const LIST_HINT: &str = "list the environments with `argus get`";
 /// Names of the environments with a status file, sorted.
 pub(crate) fn list_names(state: &StateDir) -> Result<Vec<String>, Failure> {
     let folder = state.environments();
-    let entries = match std::fs::read_dir(&folder) {
+    let files = list_folder(&folder).map_err(|error| unreadable_failure(&folder, &error))?;
+    let names = files.iter().filter_map(|name| name.strip_suffix(".json"));
+    Ok(names.map(str::to_owned).collect())
+}
+
+/// Names in a folder, sorted and without hidden ones. A missing folder is empty.
+pub(crate) fn list_folder(folder: &Path) -> io::Result<Vec<String>> {
+    let entries = match std::fs::read_dir(folder) {
         Ok(entries) => entries,
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
-        Err(error) => {
-            return Err(Failure::operation_failed(
-                &format!("cannot read `{}`", folder.display()),
-                &error,
-            ));
-        }
+        Err(error) => return Err(error),
     };
-    let name = |entry: std::io::Result<std::fs::DirEntry>| {
-        let name = entry.ok()?.file_name().into_string().ok()?;
-        let name = name.strip_suffix(".json")?;
-        (!name.starts_with('.')).then(|| name.to_owned())
-    };
-    let mut names: Vec<String> = entries.filter_map(name).collect();
+    let names = entries.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
+    let mut names: Vec<String> = names.filter(|name| !name.starts_with('.')).collect();
     names.sort();
     Ok(names)
+}
+
+pub(crate) fn unreadable_failure(path: &Path, error: &io::Error) -> Failure {
+    Failure::operation_failed(&format!("cannot read `{}`", path.display()), error)
 }
 
 /// Parses the name of an environment.
@@ -146,12 +148,7 @@ fn read_status_file<T: DeserializeOwned>(path: &Path) -> Result<Option<T>, Failu
     let bytes = match state_file::read(path, MAX_FILE_BYTES) {
         Ok(bytes) => bytes,
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
-        Err(error) => {
-            return Err(Failure::operation_failed(
-                &format!("cannot read `{}`", path.display()),
-                &error,
-            ));
-        }
+        Err(error) => return Err(unreadable_failure(path, &error)),
     };
     serde_json::from_slice(&bytes).map(Some).map_err(|error| {
         Failure::internal(

@@ -1,8 +1,15 @@
 //! Texts of a status: waits, ports, holds, and running tests.
 
-use argus_crds::status::{ActiveHold, EnvironmentStatus, Phase, PortMapping, RunningTest, Truth};
+use argus_crds::status::{
+    ActiveHold, EnvironmentStatus, Phase, PortMapping, RunningTest, ServiceState, ServiceStatus, Truth,
+};
 
 use crate::output;
+
+/// True if a service is ready or completed.
+pub(crate) fn is_good(row: &ServiceStatus) -> bool {
+    matches!(row.state, ServiceState::Ready | ServiceState::Completed)
+}
 
 /// Description of a running test.
 pub(crate) fn format_running_test(test: &RunningTest) -> String {
@@ -42,21 +49,30 @@ pub(crate) fn format_waits(status: &EnvironmentStatus) -> String {
 /// Port mappings in the form of `docker ps`: `127.0.0.1:8080->80/tcp`.
 pub(crate) fn format_ports(mappings: &[PortMapping]) -> String {
     let one = |mapping: &PortMapping| {
-        let host = mapping.host.as_deref().unwrap_or("127.0.0.1");
-        let host = if host.contains(':') {
-            format!("[{host}]")
-        } else {
-            host.to_owned()
-        };
         let moved = if mapping.reassigned {
             format!(" (wanted {})", mapping.original_port)
         } else {
             String::new()
         };
         format!(
-            "{host}:{}->{}/{}{moved}",
-            mapping.actual_port, mapping.container_port, mapping.protocol
+            "{}->{}/{}{moved}",
+            format_address(mapping),
+            mapping.container_port,
+            mapping.protocol
         )
     };
     mappings.iter().map(one).collect::<Vec<_>>().join(",")
+}
+
+/// Address of a port on the host, such as `127.0.0.1:8080`.
+pub(crate) fn format_address(mapping: &PortMapping) -> String {
+    let (host, port) = (
+        mapping.host.as_deref().unwrap_or("127.0.0.1"),
+        mapping.actual_port,
+    );
+    if host.contains(':') {
+        format!("[{host}]:{port}")
+    } else {
+        format!("{host}:{port}")
+    }
 }

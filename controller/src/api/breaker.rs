@@ -77,11 +77,12 @@ impl Operation for Breakers {
 
 impl BreakerReport {
     /// All breakers with their names; the engine's comes first.
-    pub(crate) fn rows(&self) -> Vec<(&str, &BreakerStatus)> {
-        let engine = self.engine.iter().map(|engine| ("engine", engine));
-        let environments = self.environments.iter();
-        let environments = environments.map(|(name, breaker)| (name.as_str(), breaker));
-        engine.chain(environments).collect()
+    pub(crate) fn rows(&self) -> Vec<(String, BreakerStatus)> {
+        let engine = self
+            .engine
+            .iter()
+            .map(|engine| ("engine".to_owned(), engine.clone()));
+        engine.chain(self.environments.clone()).collect()
     }
 }
 

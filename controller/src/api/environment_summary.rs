@@ -15,10 +15,7 @@ use super::NextStep;
 use super::summary::clip;
 use crate::foreign_text::{MARK, mark_further_lines};
 use crate::output;
-use crate::status_text::format_hold;
-use crate::status_text::format_ports;
-use crate::status_text::format_running_test;
-use crate::status_text::format_waits;
+use crate::status_text::{format_hold, format_ports, format_running_test, format_waits, is_good};
 
 /// Maximum number of listed unhealthy services; the rest is counted.
 const MAX_UNHEALTHY: usize = 8;
@@ -182,8 +179,7 @@ impl EnvironmentSummary {
         );
         if self.restarts > 0 {
             // Writing to a string cannot fail.
-            let many = usize::try_from(self.restarts).unwrap_or(usize::MAX);
-            let _ = write!(text, ", {}", output::format_count(many, "restart"));
+            let _ = write!(text, ", {}", output::format_count(self.restarts, "restart"));
         }
         if self.stale {
             let _ = write!(text, "; last known state, as of {}", self.as_of);
@@ -270,10 +266,6 @@ impl ErrorSummary {
             remedies: error.remedies.iter().take(MAX_REMEDIES).cloned().collect(),
         }
     }
-}
-
-fn is_good(row: &ServiceStatus) -> bool {
-    matches!(row.state, ServiceState::Ready | ServiceState::Completed)
 }
 
 fn format_endpoint(mapping: &PortMapping) -> (String, String) {

@@ -1,6 +1,6 @@
 //! Status documents of the controller, of environments and of services, from the last written statuses.
 
-use argus_crds::status::{ControllerStatus, EnvironmentStatus, ServiceState, ServiceStatus};
+use argus_crds::status::{ControllerStatus, EnvironmentStatus, ServiceStatus};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
@@ -8,6 +8,7 @@ use serde_json::{Map, Value, json};
 use super::{Context, Effect, Operation, Route};
 use crate::evidence_store;
 use crate::exit::Failure;
+use crate::status_text::is_good;
 
 /// Status of the controller.
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -98,8 +99,7 @@ impl Operation for Environments {
 
 /// Summarizes the status of an environment in one row.
 pub(crate) fn summarize(status: &EnvironmentStatus) -> Value {
-    let good = |row: &&ServiceStatus| matches!(row.state, ServiceState::Ready | ServiceState::Completed);
-    let ready = status.services.iter().filter(good).count();
+    let ready = status.services.iter().filter(|row| is_good(row)).count();
     let mut value = json!({
         "environment": status.environment,
         "project": status.project,

@@ -11,14 +11,19 @@ use crate::output;
 use crate::output::Format;
 use crate::settings::{Options, SpecOptions};
 use crate::table;
+use crate::table::Column;
 
-const HEAD: &[&str] = &[
-    "BREAKER",
-    "STATE",
-    "FAILURES",
-    "OPENED",
-    "RETRY AT",
-    "LAST FAILURE",
+const BREAKERS: &[Column<(String, BreakerStatus)>] = &[
+    ("BREAKER", |(name, _)| name.clone()),
+    ("STATE", |(_, breaker)| format_state(breaker)),
+    ("FAILURES", |(_, breaker)| breaker.failures.to_string()),
+    ("OPENED", |(_, breaker)| breaker.times_opened.to_string()),
+    ("RETRY AT", |(_, breaker)| {
+        breaker.retry_at.clone().unwrap_or_default()
+    }),
+    ("LAST FAILURE", |(_, breaker)| {
+        breaker.last_failure.clone().unwrap_or_default()
+    }),
 ];
 
 #[derive(Debug, Args)]
@@ -62,8 +67,7 @@ impl BreakerArgs {
         let breakers = report.rows();
         let names = breakers.iter().map(|(name, _)| name);
         output::print_output(self.output, &report, names, || {
-            let rows: Vec<_> = breakers.iter().map(format_row).collect();
-            table::format_table(HEAD, &rows, output::terminal_width())
+            table::format_columns(BREAKERS, &breakers, output::terminal_width())
         })?;
         Ok(Exit::Done)
     }
@@ -95,18 +99,11 @@ impl BreakerArgs {
     }
 }
 
-fn format_row((name, breaker): &(&str, &BreakerStatus)) -> Vec<String> {
+fn format_state(breaker: &BreakerStatus) -> String {
     let state = match breaker.state {
         BreakerState::Closed => "closed",
         BreakerState::Open => "open",
         BreakerState::HalfOpen => "half-open",
     };
-    vec![
-        (*name).to_owned(),
-        state.to_owned(),
-        breaker.failures.to_string(),
-        breaker.times_opened.to_string(),
-        breaker.retry_at.clone().unwrap_or_default(),
-        breaker.last_failure.clone().unwrap_or_default(),
-    ]
+    state.to_owned()
 }

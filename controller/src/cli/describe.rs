@@ -169,7 +169,7 @@ fn format_error(error: &StructuredError) -> String {
         .into_iter()
         .chain(output::format_hints(error))
     {
-        let _ = writeln!(text, "  {} {hint}", output::cyan("hint:"));
+        let _ = writeln!(text, "  {}", output::format_hint(hint));
     }
     for call in &error.debug {
         let _ = writeln!(

@@ -1,5 +1,6 @@
 //! `argus doctor`: diagnoses problems, most severe first, and writes a support bundle.
 
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 
 use clap::Args;
@@ -12,8 +13,19 @@ use crate::output;
 use crate::output::Format;
 use crate::settings::{Options, SpecOptions};
 use crate::table;
+use crate::table::Column;
 
-const HEAD: &[&str] = &["SEVERITY", "WHERE", "CODE", "PROBLEM"];
+const FINDINGS: &[Column<Finding>] = &[
+    ("SEVERITY", |finding| match finding.severity {
+        FindingSeverity::Fail => output::red("fail"),
+        FindingSeverity::Warn => output::yellow("warn"),
+    }),
+    ("WHERE", |finding| finding.place.clone()),
+    ("CODE", |finding| {
+        finding.code.map(|code| code.to_string()).unwrap_or_default()
+    }),
+    ("PROBLEM", |finding| finding.message.clone()),
+];
 
 #[derive(Debug, Args)]
 pub(crate) struct Doctor {
@@ -38,9 +50,8 @@ impl Doctor {
             Some(out) => output::print_note(&format!(
                 "wrote `{out}`; inspect it with `tar -tvf {out}` before you share it"
             )),
-            None if !findings.is_empty() => output::print_note(&format!(
-                "{} write a support bundle without secrets with `argus doctor --out support.tar`",
-                output::cyan("hint:")
+            None if !findings.is_empty() => output::print_note(&output::format_hint(
+                "write a support bundle without secrets with `argus doctor --out support.tar`",
             )),
             None => {}
         }
@@ -63,25 +74,10 @@ fn format_findings(findings: &[Finding]) -> String {
     if findings.is_empty() {
         return format!("{}\n", output::green("no problems found"));
     }
-    let row = |one: &Finding| {
-        let severity = match one.severity {
-            FindingSeverity::Fail => output::red("fail"),
-            FindingSeverity::Warn => output::yellow("warn"),
-        };
-        let code = one.code.map(|code| code.to_string());
-        vec![
-            severity,
-            one.place.clone(),
-            code.unwrap_or_default(),
-            one.message.clone(),
-        ]
-    };
-    let rows: Vec<_> = findings.iter().map(row).collect();
-    let mut lines = table::format_fitted(HEAD, &rows, output::terminal_width());
-    let mut printed = std::collections::BTreeSet::new();
+    let mut text = table::format_columns(FINDINGS, findings, output::terminal_width());
+    let mut printed = BTreeSet::new();
     let hints = findings.iter().flat_map(|one| &one.remedies);
-    for hint in hints.filter(|hint| printed.insert(hint.as_str())) {
-        lines.push(format!("{} {hint}", output::cyan("hint:")));
-    }
-    output::join_lines(lines)
+    let hints = hints.filter(|hint| printed.insert(hint.as_str()));
+    text.push_str(&output::join_lines(hints.map(output::format_hint)));
+    text
 }

@@ -13,6 +13,7 @@ use crate::run_summary;
 use crate::run_summary::RunSummary;
 use crate::settings::{Options, SpecOptions};
 use crate::table;
+use crate::table::Column;
 
 #[derive(Debug, Args)]
 pub(crate) struct Evidence {
@@ -55,8 +56,7 @@ impl Evidence {
             if let Some(report) = &found.run {
                 return format_evidence(report, |line| format!("  {}\n", line.format(self.timestamps)));
             }
-            let rows: Vec<_> = found.items.iter().flatten().map(format_row).collect();
-            table::format_table(HEAD, &rows, output::terminal_width())
+            table::format_columns(RUNS, found.items.iter().flatten(), output::terminal_width())
         })?;
         Ok(Exit::Done)
     }
@@ -75,19 +75,17 @@ impl Evidence {
     }
 }
 
-const HEAD: &[&str] = &["SERVICE", "N", "TAKEN AT", "ENDED", "STDOUT", "STDERR", "SIZE"];
-
-fn format_row(run: &FailedRunReport) -> Vec<String> {
-    vec![
-        run.service.clone(),
-        run.run.to_string(),
-        run.taken_at.clone(),
+const RUNS: &[Column<FailedRunReport>] = &[
+    ("SERVICE", |run| run.service.clone()),
+    ("N", |run| run.run.to_string()),
+    ("TAKEN AT", |run| run.taken_at.clone()),
+    ("ENDED", |run| {
         run.ending
             .as_ref()
             .map(RunSummary::format_end)
-            .unwrap_or_default(),
-        output::format_count(run.stdout_lines, "line"),
-        output::format_count(run.stderr_lines, "line"),
-        run_summary::format_size(run.bytes),
-    ]
-}
+            .unwrap_or_default()
+    }),
+    ("STDOUT", |run| output::format_count(run.stdout_lines, "line")),
+    ("STDERR", |run| output::format_count(run.stderr_lines, "line")),
+    ("SIZE", |run| run_summary::format_size(run.bytes)),
+];

@@ -9,6 +9,12 @@ use crate::exit::{Exit, Failure};
 use crate::output;
 use crate::output::Format;
 use crate::table;
+use crate::table::Column;
+
+const CODES: &[Column<CodePage>] = &[
+    ("CODE", |page| page.code.to_string()),
+    ("MEANING", |page| page.summary.to_owned()),
+];
 
 #[derive(Debug, Args)]
 pub(crate) struct Explain {
@@ -34,11 +40,7 @@ impl Explain {
             pages.iter().map(|page| page.code),
             || match &found {
                 ExplainOutput::One(page) => table::format_prose(&format_page(page), width),
-                ExplainOutput::All(pages) => {
-                    let row = |page: &CodePage| vec![page.code.to_string(), page.summary.to_owned()];
-                    let rows: Vec<_> = pages.iter().map(row).collect();
-                    table::format_table(&["CODE", "MEANING"], &rows, width)
-                }
+                ExplainOutput::All(pages) => table::format_columns(CODES, pages, width),
             },
         )?;
         Ok(Exit::Done)

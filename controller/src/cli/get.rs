@@ -1,6 +1,6 @@
 //! `argus get`: a table of environments, or of the services of one.
 
-use argus_crds::status::{EnvironmentStatus, ServiceState, ServiceStatus};
+use argus_crds::status::{EnvironmentStatus, ServiceStatus};
 use clap::Args;
 use serde::Serialize;
 
@@ -12,7 +12,7 @@ use crate::output;
 use crate::output::Format;
 use crate::runtime;
 use crate::settings::{Options, SpecOptions};
-use crate::status_text::{format_ports, format_waits};
+use crate::status_text::{format_ports, format_waits, is_good};
 use crate::table;
 use crate::table::Column;
 
@@ -148,8 +148,7 @@ pub(super) const SERVICES: [Column<ServiceStatus>; 8] = [
 ];
 
 fn format_ready(status: &EnvironmentStatus) -> String {
-    let good = |state| matches!(state, ServiceState::Ready | ServiceState::Completed);
-    let ready = status.services.iter().filter(|row| good(row.state)).count();
+    let ready = status.services.iter().filter(|row| is_good(row)).count();
     format!("{ready}/{}", status.services.len())
 }
 

@@ -12,8 +12,18 @@ use crate::output;
 use crate::output::Format;
 use crate::settings::{Options, SpecOptions};
 use crate::table;
+use crate::table::Column;
 
-const HEAD: &[&str] = &["ID", "AT", "LAST SEEN", "OPEN", "ADOPTED", "QUARANTINED"];
+const INCIDENTS: &[Column<Incident>] = &[
+    ("ID", |incident| incident.id.clone()),
+    ("AT", |incident| incident.at.clone()),
+    ("LAST SEEN", |incident| {
+        incident.last_seen.clone().unwrap_or_default()
+    }),
+    ("OPEN", |incident| incident.open_intents.len().to_string()),
+    ("ADOPTED", |incident| incident.adopted.len().to_string()),
+    ("QUARANTINED", |incident| incident.quarantined.len().to_string()),
+];
 
 #[derive(Debug, Args)]
 pub(crate) struct Incidents {
@@ -46,16 +56,5 @@ fn format_list(all: &[Incident]) -> String {
         output::print_note("no incidents");
         return String::new();
     }
-    let row = |incident: &Incident| {
-        vec![
-            incident.id.clone(),
-            incident.at.clone(),
-            incident.last_seen.clone().unwrap_or_default(),
-            incident.open_intents.len().to_string(),
-            incident.adopted.len().to_string(),
-            incident.quarantined.len().to_string(),
-        ]
-    };
-    let rows: Vec<_> = all.iter().map(row).collect();
-    table::format_table(HEAD, &rows, output::terminal_width())
+    table::format_columns(INCIDENTS, all, output::terminal_width())
 }

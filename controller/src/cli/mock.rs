@@ -7,16 +7,24 @@ use clap::{Args, Subcommand};
 
 use super::call;
 use crate::api::mock_requests::MockRequests;
-use crate::api::mock_requests::page::MockRequestsPage;
+use crate::api::mock_requests::page::Request;
 use crate::exit::{Exit, Failure};
 use crate::output;
 use crate::output::Format;
 use crate::runtime;
 use crate::settings::{LogFormat, Options, SpecOptions};
 use crate::table;
+use crate::table::Column;
 use crate::{mock, telemetry};
 
-const HEAD: &[&str] = &["AT", "METHOD", "PATH", "STATUS", "MS", "ROUTE"];
+const REQUESTS: &[Column<Request>] = &[
+    ("AT", |request| request.time.clone()),
+    ("METHOD", |request| request.method.clone()),
+    ("PATH", |request| request.path.clone()),
+    ("STATUS", |request| request.status.to_string()),
+    ("MS", |request| request.duration_ms.to_string()),
+    ("ROUTE", |request| request.matched.clone().unwrap_or_default()),
+];
 
 #[derive(Debug, Args)]
 pub(crate) struct Mock {
@@ -78,26 +86,8 @@ impl Requests {
             headers: true,
         };
         let page = call::run(&context, &operation)?;
-        let table = format_requests(&page);
+        let table = table::format_columns(REQUESTS, &page.requests, output::terminal_width());
         output::print_output(self.output, &page, table.lines(), || table.clone())?;
         Ok(Exit::Done)
     }
-}
-
-fn format_requests(page: &MockRequestsPage) -> String {
-    let rows: Vec<Vec<String>> = page
-        .requests
-        .iter()
-        .map(|request| {
-            vec![
-                request.time.clone(),
-                request.method.clone(),
-                request.path.clone(),
-                request.status.to_string(),
-                request.duration_ms.to_string(),
-                request.matched.clone().unwrap_or_else(|| "-".to_owned()),
-            ]
-        })
-        .collect();
-    table::format_table(HEAD, &rows, output::terminal_width())
 }

@@ -13,9 +13,18 @@ use crate::output::Format;
 use crate::runtime;
 use crate::settings::{Options, SpecOptions};
 use crate::table;
+use crate::table::Column;
 
-const HEAD: &[&str] = &["KIND", "NAME", "PROJECT", "RESULT", "REASON"];
-const WIDE: &[&str] = &["KIND", "NAME", "PROJECT", "CONTROLLER", "RESULT", "REASON"];
+const ORPHANS: [Column<Orphan>; 6] = [
+    ("KIND", |orphan| orphan.kind.clone()),
+    ("NAME", |orphan| orphan.name.clone()),
+    ("PROJECT", |orphan| orphan.project.clone().unwrap_or_default()),
+    ("CONTROLLER", |orphan| {
+        orphan.controller.clone().unwrap_or_default()
+    }),
+    ("RESULT", |orphan| orphan.result.clone()),
+    ("REASON", |orphan| orphan.message.clone().unwrap_or_default()),
+];
 
 #[derive(Debug, Args)]
 pub(crate) struct Orphans {
@@ -51,14 +60,12 @@ fn format_orphans(found: &[Orphan], wide: bool) -> String {
         output::print_note("no orphans");
         return String::new();
     }
-    let text = |text: &Option<String>| text.clone().unwrap_or_default();
-    let row = |orphan: &Orphan| {
-        let mut cells = vec![orphan.kind.clone(), orphan.name.clone(), text(&orphan.project)];
-        cells.extend(wide.then(|| text(&orphan.controller)));
-        cells.extend([orphan.result.clone(), text(&orphan.message)]);
-        cells
+    let [kind, name, project, _, result, reason] = ORPHANS;
+    let columns: &[Column<Orphan>] = if wide {
+        &ORPHANS
+    } else {
+        &[kind, name, project, result, reason]
     };
-    let rows: Vec<_> = found.iter().map(row).collect();
     let width = output::terminal_width().filter(|_| !wide);
-    table::format_table(if wide { WIDE } else { HEAD }, &rows, width)
+    table::format_columns(columns, found, width)
 }

@@ -1,5 +1,7 @@
 //! `argus preflight`: checks engine, disk and host against the specs.
 
+use std::fmt::Write as _;
+
 use argus_crds::error::{Code, StructuredError};
 use argus_crds::status::{
     CheckName, CheckResult, PreflightCheck, PreflightFix, PreflightOverall, PreflightReport,
@@ -13,6 +15,7 @@ use crate::output;
 use crate::output::Format;
 use crate::settings::{Options, SpecOptions};
 use crate::table;
+use crate::table::Column;
 
 #[derive(Debug, Args)]
 pub(crate) struct Preflight {
@@ -63,20 +66,22 @@ fn exit_for_report(found: &PreflightReport) -> Exit {
 }
 
 fn format_report(found: &PreflightReport) -> String {
-    let mut lines = Vec::new();
+    let table = |checks| table::format_columns(CHECKS, checks, output::terminal_width());
+    let mut text = String::new();
     if let Some(before) = &found.before {
-        lines.extend(format_rows(&before.checks));
-        lines.extend([
-            String::new(),
-            format!("before: {}", format_overall(before.overall)),
-        ]);
-        lines.extend(found.fixed.iter().map(format_fix));
-        lines.push(String::new());
+        let overall = format_overall(before.overall);
+        let fixes = output::join_lines(found.fixed.iter().map(format_fix));
+        // Writing into a String cannot fail.
+        let _ = write!(text, "{}\nbefore: {overall}\n{fixes}\n", table(&before.checks));
     }
-    lines.extend(format_rows(&found.checks));
-    lines.extend([String::new(), format_overall(found.overall)]);
-    let mut hints: Vec<String> = failed_checks(&found.checks)
-        .filter_map(|check| check.code)
+    let _ = write!(
+        text,
+        "{}\n{}\n",
+        table(&found.checks),
+        format_overall(found.overall)
+    );
+    let codes = failed_checks(&found.checks).filter_map(|check| check.code);
+    let mut hints: Vec<String> = codes
         .flat_map(|code| output::format_hints(&StructuredError::new(code, "")))
         .collect();
     if found.fixed.is_empty() && has_orphan_warning(&found.checks) {
@@ -84,30 +89,17 @@ fn format_report(found: &PreflightReport) -> String {
             "remove orphans of the projects in the specs folder with `argus preflight --fix`".to_owned(),
         );
     }
-    lines.extend(
-        hints
-            .into_iter()
-            .map(|hint| format!("{} {hint}", output::cyan("hint:"))),
-    );
-    output::join_lines(lines)
+    text + &output::join_lines(hints.into_iter().map(output::format_hint))
 }
 
-fn format_rows(checks: &[PreflightCheck]) -> Vec<String> {
-    let row = |check: &PreflightCheck| {
-        let code = check.code.map(|code| code.to_string()).unwrap_or_default();
-        vec![
-            check.name.to_string(),
-            format_result(check.result),
-            code,
-            check.message.clone(),
-        ]
-    };
-    table::format_fitted(
-        &["CHECK", "RESULT", "CODE", "DETAILS"],
-        &checks.iter().map(row).collect::<Vec<_>>(),
-        output::terminal_width(),
-    )
-}
+const CHECKS: &[Column<PreflightCheck>] = &[
+    ("CHECK", |check| check.name.to_string()),
+    ("RESULT", |check| format_result(check.result)),
+    ("CODE", |check| {
+        check.code.map(|code| code.to_string()).unwrap_or_default()
+    }),
+    ("DETAILS", |check| check.message.clone()),
+];
 
 fn has_orphan_warning(checks: &[PreflightCheck]) -> bool {
     checks

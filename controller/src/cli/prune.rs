@@ -5,13 +5,22 @@ use std::io::{BufRead as _, IsTerminal as _};
 use argus_core::preflight::size;
 use clap::Args;
 
-use crate::api::prune::report::{PruneReport, create_report, remove_images};
+use crate::api::prune::report::{PruneReport, Row, create_report, remove_images};
 use crate::exit::{Exit, Failure};
 use crate::output;
 use crate::output::Format;
 use crate::runtime;
 use crate::settings::{Options, Settings, SpecOptions};
 use crate::table;
+use crate::table::Column;
+
+const IMAGES: &[Column<Row>] = &[
+    ("IMAGE", |row| {
+        format!("{:.12}", row.id.trim_start_matches("sha256:"))
+    }),
+    ("BUILT AS", |row| row.built_as.clone()),
+    ("CREATED", |row| row.created_at.clone()),
+];
 
 #[derive(Debug, Args)]
 pub(crate) struct Prune {
@@ -59,18 +68,10 @@ impl Prune {
 }
 
 fn format_report(found: &PruneReport) -> String {
-    let rows: Vec<Vec<String>> = found
-        .images
-        .iter()
-        .map(|row| {
-            let id: String = row.id.trim_start_matches("sha256:").chars().take(12).collect();
-            vec![id, row.built_as.clone(), row.created_at.clone()]
-        })
-        .collect();
-    let images = if rows.is_empty() {
+    let images = if found.images.is_empty() {
         String::new()
     } else {
-        table::format_table(&["IMAGE", "BUILT AS", "CREATED"], &rows, output::terminal_width()) + "\n"
+        table::format_columns(IMAGES, &found.images, output::terminal_width()) + "\n"
     };
     format!(
         "{images}{} replaced by newer builds: {}\nunused build cache: {}\n",

@@ -1,6 +1,5 @@
 //! `argus top`: a live overview of all environments.
 
-use argus_crds::error::StructuredError;
 use argus_crds::status::{
     BreakerScope, BreakerState, BreakerStatus, ControllerStatus, EnvironmentStatus, Mode, Phase,
 };
@@ -85,8 +84,7 @@ fn format_lines(
     width: Option<usize>,
 ) -> Vec<String> {
     let mut lines = vec![format_head(controller, is_alive, all)];
-    let red = |error: &StructuredError| output::red(format!("{}: {}", error.code, error.message));
-    lines.extend(controller.errors.iter().map(red));
+    lines.extend(controller.errors.iter().map(output::format_error));
     let [name, state, health, restarts, _, waits, ..] = SERVICES.map(|(_, cell)| cell);
     let mut rows = Vec::new();
     for status in all {
@@ -99,7 +97,11 @@ fn format_lines(
             String::new(),
             RESTARTS_OF_ALL.1(status),
             breaker.map(format_breaker).unwrap_or_default(),
-            status.errors.first().map(red).unwrap_or_default(),
+            status
+                .errors
+                .first()
+                .map(output::format_error)
+                .unwrap_or_default(),
         ]);
         rows.extend(status.services.iter().map(|row| {
             let (blank, waits) = (" ".to_owned(), waits(row));
@@ -157,10 +159,7 @@ fn format_head(controller: &ControllerStatus, is_alive: bool, all: &[&Environmen
         "{}; {}, {ready} ready, {}",
         words.join(", "),
         output::format_count(all.len(), "environment"),
-        output::format_count(
-            usize::try_from(restarts.sum::<u32>()).unwrap_or(usize::MAX),
-            "restart"
-        )
+        output::format_count(restarts.sum::<u32>(), "restart")
     )
 }
 

@@ -3,10 +3,9 @@
 use std::collections::BTreeMap;
 
 use argus_crds::error::Code;
-use argus_crds::status::{
-    ControllerStatus, EnvironmentStatus, PortMapping, ServiceState, ServiceStatus, Truth,
-};
+use argus_crds::status::{ControllerStatus, EnvironmentStatus, PortMapping, ServiceStatus, Truth};
 
+use crate::status_text::{format_address, is_good};
 use crate::view::Statuses;
 
 /// Last printed state of each environment and service.
@@ -84,10 +83,9 @@ fn controller_lines(status: &ControllerStatus) -> Vec<(String, String)> {
 }
 
 fn format_service(row: &ServiceStatus) -> String {
-    let good = matches!(row.state, ServiceState::Ready | ServiceState::Completed);
     let tail = match &row.waiting_on {
         Some(on) => format!(": {}", on.message),
-        None if good && !row.ports.is_empty() => format!(" {}", format_addresses(row)),
+        None if is_good(row) && !row.ports.is_empty() => format!(" {}", format_addresses(row)),
         None => String::new(),
     };
     format!("{:?}{tail}", row.state)
@@ -101,21 +99,13 @@ fn format_environment(status: &EnvironmentStatus) -> String {
 
 /// Addresses of a service, such as `http 127.0.0.1:8080, udp 127.0.0.1:53`.
 fn format_addresses(row: &ServiceStatus) -> String {
-    let one = |mapping: &PortMapping| {
-        let host = mapping.host.as_deref().unwrap_or("127.0.0.1");
-        let host = if host.contains(':') {
-            format!("[{host}]")
-        } else {
-            host.to_owned()
-        };
-        format!("{} {host}:{}", mapping.protocol, mapping.actual_port)
-    };
+    let one = |mapping: &PortMapping| format!("{} {}", mapping.protocol, format_address(mapping));
     row.ports.iter().map(one).collect::<Vec<_>>().join(", ")
 }
 
 #[cfg(test)]
 mod tests {
-    use argus_crds::status::{Phase, WaitingOn};
+    use argus_crds::status::{Phase, ServiceState, WaitingOn};
 
     use super::*;
 

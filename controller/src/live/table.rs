@@ -26,13 +26,7 @@ pub(crate) fn draw(statuses: &Statuses, note: &str, width: usize) -> Vec<String>
         &image_progress::list_progress(statuses.environments.values()),
         width,
     ));
-    lines.extend(
-        statuses
-            .controller
-            .errors
-            .iter()
-            .map(|error| output::red(format!("{}: {}", error.code, error.message))),
-    );
+    lines.extend(statuses.controller.errors.iter().map(output::format_error));
     lines.push(note.to_owned());
     lines
         .into_iter()
@@ -41,8 +35,7 @@ pub(crate) fn draw(statuses: &Statuses, note: &str, width: usize) -> Vec<String>
 }
 
 fn environment_lines(status: &EnvironmentStatus) -> Vec<String> {
-    let error = status.errors.first();
-    let error = error.map(|error| output::red(format!("{}: {}", error.code, error.message)));
+    let error = status.errors.first().map(output::format_error);
     // Services have their own waits. The row of an environment shows an error, or its wait if it has no services.
     let waits = error.unwrap_or_else(|| {
         if status.services.is_empty() {

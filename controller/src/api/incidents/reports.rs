@@ -1,7 +1,6 @@
 //! Incident reports of a state directory.
 
 use std::fmt::Write;
-use std::io::ErrorKind;
 
 use argus_crds::error::Reason;
 use argus_crds::incident::{Incident, OpenIntent};
@@ -9,29 +8,27 @@ use argus_reconciler::state_dir::StateDir;
 
 use crate::exit::{Exit, Failure};
 use crate::output;
+use crate::status;
 use crate::table;
+use crate::table::Column;
 
-pub(crate) const INTENT_COLUMNS: &[&str] = &["AT", "ACTION", "SUBJECT", "RESOLUTION", "REASON"];
+const INTENTS: &[Column<OpenIntent>] = &[
+    ("AT", |open| open.at.clone()),
+    ("ACTION", |open| open.verb.clone()),
+    ("SUBJECT", |open| open.subject.clone()),
+    ("RESOLUTION", |open| open.resolution.clone()),
+    ("REASON", |open| open.how.clone()),
+];
 
 /// Reads all incidents, oldest first. Files that are not incidents are ignored.
 pub(crate) fn read_incidents(state: &StateDir) -> Result<Vec<Incident>, Failure> {
     let folder = state.incidents();
-    let entries = match std::fs::read_dir(&folder) {
-        Ok(entries) => entries,
-        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
-        Err(error) => {
-            return Err(Failure::operation_failed(
-                &format!("cannot read `{}`", folder.display()),
-                &error,
-            ));
-        }
+    let names = status::list_folder(&folder).map_err(|error| status::unreadable_failure(&folder, &error))?;
+    let read = |name: &String| {
+        let is_json = name.ends_with(".json");
+        serde_json::from_slice(&is_json.then(|| std::fs::read(folder.join(name)).ok())??).ok()
     };
-    let one = |entry: std::io::Result<std::fs::DirEntry>| {
-        let path = entry.ok()?.path();
-        let is_json = path.extension().is_some_and(|ext| ext == "json") && path.is_file();
-        serde_json::from_slice(&is_json.then(|| std::fs::read(&path).ok())??).ok()
-    };
-    let mut all: Vec<Incident> = entries.filter_map(one).collect();
+    let mut all: Vec<Incident> = names.iter().filter_map(read).collect();
     all.sort_by(|one, other| one.id.cmp(&other.id));
     Ok(all)
 }
@@ -97,21 +94,11 @@ pub(crate) fn format_incident(incident: &Incident) -> String {
         line("open intents", "none");
         return text;
     }
-    let row = |open: &OpenIntent| {
-        vec![
-            open.at.clone(),
-            open.verb.clone(),
-            open.subject.clone(),
-            open.resolution.clone(),
-            open.how.clone(),
-        ]
-    };
-    let rows: Vec<_> = incident.open_intents.iter().map(row).collect();
     text.push('\n');
-    text.push_str(&output::join_lines(table::format_fitted(
-        INTENT_COLUMNS,
-        &rows,
+    text.push_str(&table::format_columns(
+        INTENTS,
+        &incident.open_intents,
         output::terminal_width(),
-    )));
+    ));
     text
 }

@@ -1,10 +1,12 @@
 //! Connectivity of an environment: the last check of the controller, or a check now.
 
+use std::collections::BTreeSet;
+
 use argus_core::connectivity::{ConnectivityInput, errors, matrix};
 use argus_core::ident::EnvName;
 use argus_core::probe::HealthStates;
 use argus_crds::error::{Code, Reason, StructuredError};
-use argus_crds::status::{Condition, Connectivity, EnvironmentStatus};
+use argus_crds::status::{Condition, Connectivity, EnvironmentStatus, Link};
 use argus_reconciler::clock::Clock;
 use argus_reconciler::connectivity;
 use schemars::JsonSchema;
@@ -17,6 +19,7 @@ use crate::output;
 use crate::settings::Settings;
 use crate::status;
 use crate::table;
+use crate::table::Column;
 
 /// Connectivity of an environment for programs.
 #[derive(Debug, Serialize, JsonSchema)]
@@ -94,57 +97,45 @@ pub(crate) async fn check_now(settings: &Settings, env: &EnvName) -> Result<Netw
     })
 }
 
+const LINKS: &[Column<Link>] = &[
+    ("FROM", |link| link.from.clone()),
+    ("TO", |link| link.to.clone()),
+    ("HOST", |link| link.host.clone()),
+    ("PORT", |link| {
+        link.port.map(|port| port.to_string()).unwrap_or_default()
+    }),
+    ("DNS", |link| format_result(link, link.dns)),
+    ("TCP", |link| {
+        if link.port.is_some() && link.dns {
+            format_result(link, link.tcp)
+        } else {
+            String::new()
+        }
+    }),
+    ("ERROR", |link| link.error.clone().unwrap_or_default()),
+];
+
+fn format_result(link: &Link, is_good: bool) -> String {
+    let error = link.error.as_ref();
+    if error.is_some_and(|error| error.starts_with("not checked")) {
+        String::new()
+    } else if is_good {
+        output::green("ok")
+    } else {
+        output::red("failed")
+    }
+}
+
 /// Report as text for people.
 pub(crate) fn format_report(report: &NetworkReport) -> String {
-    let mut text = Vec::new();
     let links = report.connectivity.as_ref().map(|matrix| matrix.links.as_slice());
     let links = links.unwrap_or_default();
+    let mut text = String::new();
     if !links.is_empty() {
-        let rows: Vec<Vec<String>> = links
-            .iter()
-            .map(|link| {
-                let port = link.port.map_or_else(|| "-".to_owned(), |port| port.to_string());
-                let mark = |good: bool| {
-                    if good {
-                        output::green("ok")
-                    } else {
-                        output::red("failed")
-                    }
-                };
-                let unchecked = link
-                    .error
-                    .as_ref()
-                    .is_some_and(|error| error.starts_with("not checked"));
-                let (dns, tcp) = match link.port {
-                    _ if unchecked => (String::new(), String::new()),
-                    Some(_) if link.dns => (mark(true), mark(link.tcp)),
-                    Some(_) | None => (mark(link.dns), String::new()),
-                };
-                let error = link.error.clone().unwrap_or_default();
-                vec![
-                    link.from.clone(),
-                    link.to.clone(),
-                    link.host.clone(),
-                    port,
-                    dns,
-                    tcp,
-                    error,
-                ]
-            })
-            .collect();
-        text.extend(table::format_lines(
-            &["FROM", "TO", "HOST", "PORT", "DNS", "TCP", "ERROR"],
-            &rows,
-        ));
-        text.push(String::new());
+        text = table::format_columns(LINKS, links, None) + "\n";
     }
-    text.extend(
-        report
-            .errors
-            .iter()
-            .map(|error| output::red(format!("{}: {}", error.code, error.message))),
-    );
-    text.push(match (&report.condition, report.verified) {
+    let mut lines: Vec<String> = report.errors.iter().map(output::format_error).collect();
+    lines.push(match (&report.condition, report.verified) {
         (_, true) if links.is_empty() => "no service refers to another".to_owned(),
         (_, true) => output::green(format!("{} verified", output::format_count(links.len(), "link"))),
         (Some(condition), false) => output::yellow(format!(
@@ -153,13 +144,7 @@ pub(crate) fn format_report(report: &NetworkReport) -> String {
         )),
         (None, false) => output::yellow("not verified"),
     });
-    let mut hints: Vec<String> = report.errors.iter().flat_map(output::format_hints).collect();
-    hints.sort();
-    hints.dedup();
-    text.extend(
-        hints
-            .into_iter()
-            .map(|hint| format!("{} {hint}", output::cyan("hint:"))),
-    );
-    output::join_lines(text)
+    let hints: BTreeSet<String> = report.errors.iter().flat_map(output::format_hints).collect();
+    lines.extend(hints.iter().map(output::format_hint));
+    text + &output::join_lines(lines)
 }

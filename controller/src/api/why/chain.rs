@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use argus_crds::error::{Code, Remedy, StructuredError};
-use argus_crds::status::{EnvironmentStatus, Health, ServiceState, ServiceStatus, WaitingOn};
+use argus_crds::status::{EnvironmentStatus, Health, ServiceStatus, WaitingOn};
 use argus_reconciler::state_dir::StateDir;
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -13,6 +13,7 @@ use crate::output;
 use crate::run_summary;
 use crate::run_summary::RunSummary;
 use crate::status_text;
+use crate::status_text::is_good;
 
 /// A link of a chain.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
@@ -79,11 +80,6 @@ pub(crate) struct Chain {
     pub(crate) links: Vec<ChainLink>,
     /// Remedies of the root cause.
     pub(crate) remedies: Vec<Remedy>,
-}
-
-/// Returns true if a service is ready or completed.
-pub(super) fn is_good(row: &ServiceStatus) -> bool {
-    matches!(row.state, ServiceState::Ready | ServiceState::Completed)
 }
 
 /// Chain of a service.
@@ -192,8 +188,7 @@ fn state_link(status: &EnvironmentStatus, row: &ServiceStatus) -> ChainLink {
         }
     }
     if row.restarts > 0 {
-        let times = usize::try_from(row.restarts).unwrap_or(usize::MAX);
-        let _ = write!(what, ", {}", output::format_count(times, "restart"));
+        let _ = write!(what, ", {}", output::format_count(row.restarts, "restart"));
     }
     ChainLink {
         at: Some(status.as_of.clone()),

@@ -13,6 +13,7 @@ use crate::evidence_store;
 use crate::exit::Failure;
 use crate::output;
 use crate::run_summary::RunSummary;
+use crate::status_text::is_good;
 
 /// Maximum number of earlier runs in the text. The status file contains all of them.
 pub(crate) const MAX_EARLIER_RUNS: usize = 5;
@@ -89,7 +90,7 @@ impl WhyReport {
 /// Chain of the environment, then those of its services. Services without dependencies come first, so that later chains
 /// can refer to them.
 pub(crate) fn create_chains(state: &StateDir, status: &EnvironmentStatus) -> Vec<Chain> {
-    let unhealthy = status.services.iter().filter(|row| !super::chain::is_good(row));
+    let unhealthy = status.services.iter().filter(|row| !is_good(row));
     let mut chains: Vec<Chain> = unhealthy
         .map(|row| super::chain::create_chain(state, status, row))
         .collect();
@@ -141,7 +142,7 @@ pub(crate) fn write_restarts(text: &mut String, report: &WhyReport) {
             .any(|chain| chain.service.as_deref() == Some(name))
     };
     for row in report.restarts.iter().filter(|row| !has_chain(&row.service)) {
-        let times = output::format_count(usize::try_from(row.restarts).unwrap_or(usize::MAX), "restart");
+        let times = output::format_count(row.restarts, "restart");
         let last = match (row.code, &row.what) {
             (Some(code), Some(what)) => format!(", last {code}: {what}{}", format_time(row.at.as_deref())),
             _ => String::new(),
@@ -178,7 +179,7 @@ pub(crate) fn write_chain(text: &mut String, env: &str, chain: &Chain, explained
         }
     }
     for hint in list_hints(env, chain) {
-        let _ = writeln!(text, "  {} {hint}", output::cyan("hint:"));
+        let _ = writeln!(text, "  {}", output::format_hint(hint));
     }
 }
 

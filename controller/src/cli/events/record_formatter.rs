@@ -156,7 +156,10 @@ fn describe_event(event: &Event) -> (String, String) {
             let of = environment.as_ref().map_or("engine", |env| env.as_str());
             let text = match to {
                 BreakerState::Closed => "breaker closed".to_owned(),
-                BreakerState::Open => format!("breaker open, {} so far", format_count(*times_opened, "time")),
+                BreakerState::Open => format!(
+                    "breaker open, {} so far",
+                    output::format_count(*times_opened, "time")
+                ),
                 BreakerState::HalfOpen => "breaker half-open: one test call is allowed".to_owned(),
             };
             (of.to_owned(), text)
@@ -173,7 +176,7 @@ fn describe_event(event: &Event) -> (String, String) {
         }
         Event::Cleanup { begins, orphans } => {
             let text = if *begins {
-                format!("removing {}", format_count(*orphans, "orphan"))
+                format!("removing {}", output::format_count(*orphans, "orphan"))
             } else {
                 "removal of orphans ended".to_owned()
             };
@@ -275,8 +278,4 @@ fn format_check_result(result: CheckResult) -> &'static str {
         CheckResult::Warn => "warn",
         CheckResult::Fail => "fail",
     }
-}
-
-fn format_count(number: u64, thing: &str) -> String {
-    output::format_count(usize::try_from(number).unwrap_or(usize::MAX), thing)
 }
