@@ -35,7 +35,7 @@ pub(crate) mod network;
 mod notes;
 pub(crate) mod orphans;
 #[cfg(test)]
-mod pages;
+mod pages_tests;
 pub(crate) mod plan;
 pub(crate) mod preflight;
 pub(crate) mod prune;

@@ -229,9 +229,7 @@ impl EnvironmentSummary {
             Phase::Ready | Phase::Pending | Phase::Progressing | Phase::Degraded | Phase::Failed => {
                 let remedies = self.error.iter().flat_map(|error| &error.remedies);
                 let mut steps = vec![explain()];
-                steps.extend(remedies.filter_map(|remedy| {
-                    Some(NextStep::from_tool_call(&remedy.summary, remedy.mcp.as_ref()?))
-                }));
+                steps.extend(remedies.filter_map(NextStep::from_remedy));
                 steps
             }
         }

@@ -1,6 +1,6 @@
 //! Events of the journal.
 
-pub(crate) mod page;
+mod page;
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
@@ -14,7 +14,7 @@ use super::{Context, Effect, NextStep, Operation, Route, Summary, Tool};
 use crate::exit::Failure;
 use crate::foreign_text::mark_further_lines;
 use crate::status;
-use page::{read_page, set_public_name};
+use page::read_page;
 
 /// Default and maximum number of events.
 const DEFAULT_EVENTS: usize = 30;
@@ -130,10 +130,15 @@ reads the journal files.";
     }
 }
 
-fn public_record(record: &Record, is_trusted: bool) -> Map<String, Value> {
-    let mut value = record_for_caller(record, is_trusted);
-    set_public_name(&mut value, record);
-    value.as_object().cloned().unwrap_or_default()
+/// Converts a record to JSON with its public name as `event`. An event keeps its name in the journal as `journalEvent`.
+pub(crate) fn public_record(record: &Record, is_trusted: bool) -> Map<String, Value> {
+    let Value::Object(mut fields) = record_for_caller(record, is_trusted) else {
+        return Map::new();
+    };
+    if let Some(name) = fields.insert("event".to_owned(), json!(record.name())) {
+        fields.insert("journalEvent".to_owned(), name);
+    }
+    fields
 }
 
 /// Converts a record to JSON for a caller. Names and images can contain values of environment variables, so only the controller's user sees

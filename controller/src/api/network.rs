@@ -2,7 +2,6 @@
 
 pub(crate) mod report;
 
-use argus_crds::error::StructuredError;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::json;
@@ -11,9 +10,6 @@ use super::{Context, Effect, NextStep, Operation, Route, Summary, Tool};
 use crate::exit::Failure;
 use crate::status;
 use report::NetworkReport;
-
-/// Maximum number of next steps.
-const MAX_STEPS: usize = 5;
 
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
@@ -66,26 +62,15 @@ checks now with short-lived helper containers. Call it if running services canno
         // The calls of hints are in `nextSteps`, so their commands are omitted.
         let lines = text.lines().filter(|line| !line.starts_with("hint:"));
         let text = crate::output::join_lines(lines);
-        let mut next = Vec::new();
-        if !report.verified && !self.verify {
+        let check = (!report.verified && !self.verify).then(|| {
             let now = json!({ "environment": self.environment, "verify": true });
-            next.push(NextStep::new("check now", Self::NAME, now));
-        }
-        let calls = report.errors.iter().flat_map(remedies);
-        for step in calls.filter(|step| step.tool != Self::NAME) {
-            if next.len() < MAX_STEPS && !next.contains(&step) {
-                next.push(step);
-            }
-        }
-        Summary {
-            data: report,
-            text,
-            next,
-        }
+            NextStep::new("check now", Self::NAME, now)
+        });
+        let remedies = report.errors.iter().flat_map(|error| &error.remedies);
+        let steps = remedies
+            .filter_map(NextStep::from_remedy)
+            .filter(|step| step.tool != Self::NAME);
+        let steps: Vec<NextStep> = check.into_iter().chain(steps).collect();
+        Summary::new(report, text).with_steps(steps)
     }
-}
-
-fn remedies(error: &StructuredError) -> impl Iterator<Item = NextStep> {
-    let calls = error.remedies.iter();
-    calls.filter_map(|remedy| Some(NextStep::from_tool_call(&remedy.summary, remedy.mcp.as_ref()?)))
 }

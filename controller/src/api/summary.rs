@@ -1,9 +1,12 @@
 //! Summary of an output for a model: structured data, short text, and the next calls.
 
-use argus_crds::error::ToolCall;
+use argus_crds::error::{Remedy, ToolCall};
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::{Map, Value};
+
+/// Maximum number of next steps in a result.
+const MAX_STEPS: usize = 5;
 
 /// Summary of an output.
 #[derive(Debug)]
@@ -24,6 +27,16 @@ impl<T> Summary<T> {
             text: text.into(),
             next: Vec::new(),
         }
+    }
+
+    /// Adds different next calls, as long as there are few.
+    pub(crate) fn with_steps(mut self, steps: impl IntoIterator<Item = NextStep>) -> Self {
+        for step in steps {
+            if self.next.len() < MAX_STEPS && !self.next.contains(&step) {
+                self.next.push(step);
+            }
+        }
+        self
     }
 
     /// Adds a next call.
@@ -69,7 +82,12 @@ impl NextStep {
         }
     }
 
-    /// Creates the step of a remedy.
+    /// Creates the step of a remedy; `None` if it is not a call.
+    pub(crate) fn from_remedy(remedy: &Remedy) -> Option<Self> {
+        Some(Self::from_tool_call(&remedy.summary, remedy.mcp.as_ref()?))
+    }
+
+    /// Creates a step from its purpose and the call of a remedy.
     pub(crate) fn from_tool_call(why: &str, call: &ToolCall) -> Self {
         Self {
             why: why.to_owned(),

@@ -15,9 +15,6 @@ use crate::foreign_text::MARK;
 use crate::output;
 use report::WhyReport;
 
-/// Maximum number of next steps.
-const MAX_STEPS: usize = 5;
-
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(crate) struct Why {
@@ -78,22 +75,12 @@ phase other than Ready.";
         let is_command = |line: &&str| line.trim_start().starts_with("hint:") && line.contains("`argus ");
         let lines = text.lines().filter(|line| !is_command(line));
         let text = output::join_lines(lines.map(mark_last_line));
-        let mut next: Vec<NextStep> = Vec::new();
-        if let Some((service, run)) = report.run() {
+        let evidence = report.run().map(|(service, run)| {
             let run = json!({ "environment": report.environment, "service": service, "run": run });
-            next.push(NextStep::new("evidence of this run", Evidence::NAME, run));
-        }
-        for remedy in report.remedies() {
-            let Some(mcp) = &remedy.mcp else { continue };
-            let step = NextStep::from_tool_call(&remedy.summary, mcp);
-            if next.len() < MAX_STEPS && !next.contains(&step) {
-                next.push(step);
-            }
-        }
-        Summary {
-            data: report,
-            text,
-            next,
-        }
+            NextStep::new("evidence of this run", Evidence::NAME, run)
+        });
+        let steps = report.remedies().filter_map(NextStep::from_remedy);
+        let steps: Vec<NextStep> = evidence.into_iter().chain(steps).collect();
+        Summary::new(report, text).with_steps(steps)
     }
 }

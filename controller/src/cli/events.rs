@@ -9,9 +9,9 @@ use argus_reconciler::clock;
 use argus_reconciler::journal::Tail;
 use argus_reconciler::state_dir::StateDir;
 use clap::Args;
-use serde_json::{Map, Value};
+use serde_json::Value;
 
-use crate::api::events::{EventsPage, page};
+use crate::api::events::{EventsPage, public_record};
 use crate::cli::notes;
 use crate::exit::{Exit, Failure};
 use crate::output;
@@ -161,7 +161,10 @@ impl EventPrinter {
     /// Prints a complete list.
     fn show_all(&mut self, events: &[Event]) -> Result<(), Failure> {
         let page = || EventsPage {
-            items: events.iter().map(event_to_map).collect(),
+            items: events
+                .iter()
+                .map(|event| public_record(&event.record, true))
+                .collect(),
             last: self.last,
             missed: None,
         };
@@ -221,10 +224,6 @@ fn format_row(event: &Event, wide: bool) -> Vec<String> {
     vec![record.at.clone(), of, name, subject, number, run, what]
 }
 
-fn event_to_map(event: &Event) -> Map<String, Value> {
-    event_to_json(event).as_object().cloned().unwrap_or_default()
-}
-
 fn event_to_json(event: &Event) -> Value {
-    page::record_with_public_name(&event.record)
+    Value::Object(public_record(&event.record, true))
 }

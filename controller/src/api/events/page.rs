@@ -5,7 +5,6 @@ use std::sync::Arc;
 
 use argus_core::journal::{EventFilter, Record};
 use argus_reconciler::journal::Feed;
-use serde_json::{Value, json};
 
 /// Maximum number of records per read of the feed.
 const PAGE: usize = 1_000;
@@ -50,22 +49,5 @@ pub(crate) async fn read_page(feed: &Feed, wanted: &EventFilter, after: Option<u
         records,
         last,
         missed: (after.is_some() && missed > 0).then_some(missed),
-    }
-}
-
-/// Converts a record of the journal to JSON with its public name.
-pub(crate) fn record_with_public_name(record: &Record) -> Value {
-    // The types of a record have text keys and no fallible serializers.
-    let mut value = serde_json::to_value(record).unwrap_or_default();
-    set_public_name(&mut value, record);
-    value
-}
-
-/// Sets the record's public name as `event`. An event keeps its name in the journal as `journalEvent`.
-pub(crate) fn set_public_name(value: &mut Value, record: &Record) {
-    if let Value::Object(fields) = value
-        && let Some(name) = fields.insert("event".to_owned(), json!(record.name()))
-    {
-        fields.insert("journalEvent".to_owned(), name);
     }
 }

@@ -25,8 +25,9 @@ pub(crate) fn read_incidents(state: &StateDir) -> Result<Vec<Incident>, Failure>
     let folder = state.incidents();
     let names = status::list_folder(&folder).map_err(|error| status::unreadable_failure(&folder, &error))?;
     let read = |name: &String| {
-        let is_json = name.ends_with(".json");
-        serde_json::from_slice(&is_json.then(|| std::fs::read(folder.join(name)).ok())??).ok()
+        let path = folder.join(name);
+        let is_json = path.extension().is_some_and(|ending| ending == "json");
+        serde_json::from_slice(&is_json.then(|| std::fs::read(path).ok())??).ok()
     };
     let mut all: Vec<Incident> = names.iter().filter_map(read).collect();
     all.sort_by(|one, other| one.id.cmp(&other.id));

@@ -134,8 +134,8 @@ pub(crate) fn format_report(report: &NetworkReport) -> String {
     if !links.is_empty() {
         text = table::format_columns(LINKS, links, None) + "\n";
     }
-    let mut lines: Vec<String> = report.errors.iter().map(output::format_error).collect();
-    lines.push(match (&report.condition, report.verified) {
+    let mut notes: Vec<String> = report.errors.iter().map(output::format_error).collect();
+    notes.push(match (&report.condition, report.verified) {
         (_, true) if links.is_empty() => "no service refers to another".to_owned(),
         (_, true) => output::green(format!("{} verified", output::format_count(links.len(), "link"))),
         (Some(condition), false) => output::yellow(format!(
@@ -145,6 +145,6 @@ pub(crate) fn format_report(report: &NetworkReport) -> String {
         (None, false) => output::yellow("not verified"),
     });
     let hints: BTreeSet<String> = report.errors.iter().flat_map(output::format_hints).collect();
-    lines.extend(hints.iter().map(output::format_hint));
-    text + &output::join_lines(lines)
+    notes.extend(hints.iter().map(output::format_hint));
+    text + &output::join_lines(notes)
 }

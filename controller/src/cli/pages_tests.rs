@@ -6,7 +6,7 @@ use clap::{CommandFactory as _, Parser as _};
 
 use super::Cli;
 
-mod commands;
+mod commands_tests;
 
 /// Markdown pages with their paths.
 fn read_pages() -> Vec<(String, String)> {
