@@ -111,13 +111,13 @@ impl StatusChanges {
             return;
         }
         let notify = changed.clone();
-        let tell = move |event: notify::Result<Event>| {
+        let report = move |event: notify::Result<Event>| {
             // Reads of the files are events, too, also those of this process.
             if !event.is_ok_and(|event| event.kind.is_access()) {
                 notify.notify_one();
             }
         };
-        let started = notify::recommended_watcher(tell).and_then(|mut watcher| {
+        let started = notify::recommended_watcher(report).and_then(|mut watcher| {
             watcher.watch(&self.client.state.environments(), RecursiveMode::NonRecursive)?;
             Ok(watcher)
         });
