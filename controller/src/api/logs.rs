@@ -2,6 +2,7 @@
 
 pub(crate) mod sources;
 
+use argus_backend::LogQuery;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::json;
@@ -64,12 +65,15 @@ impl Operation for Logs {
         {
             return Err(evidence_store::no_service_failure(&status, name));
         }
-        let tail = self.tail.min(MAX_LINES);
-        Box::pin(sources::read_tail(
+        let query = LogQuery {
+            tail: Some(self.tail.min(MAX_LINES)),
+            ..LogQuery::default()
+        };
+        Box::pin(sources::read_lines(
             client.settings(),
             &env,
             service.as_deref(),
-            tail,
+            query,
         ))
         .await
     }
@@ -96,6 +100,12 @@ of a recreated container do not contain the failed run; use `argus_evidence` for
         let mut text: String = output.items.iter().map(format).collect();
         if output.items.is_empty() {
             "no output\n".clone_into(&mut text);
+        }
+        if let Some(run) = output.run {
+            text.insert_str(
+                0,
+                &format!("the service has no container: stored lines of failed run {run}\n"),
+            );
         }
         let output = Summary::new(output, text);
         let Some(service) = service else { return output };

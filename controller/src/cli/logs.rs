@@ -15,7 +15,8 @@ use serde_json::json;
 
 use super::target::Target;
 use crate::api::logs::sources::{
-    ContainerLookup, LogEntry, LogSource, LogsResponse, Sources, find_sources, read_lines,
+    ContainerLookup, LogEntry, LogSource, LogsResponse, Sources, find_sources, read_last_run, read_lines,
+    read_stored_lines,
 };
 use crate::engine;
 use crate::evidence_store;
@@ -78,43 +79,57 @@ impl Logs {
         for missing in &run.facts.missing {
             output::print_note(&format!("note: not stored: {missing}"));
         }
-        let lines = run.read_lines()?;
-        let tail = self.tail.and_then(|tail| usize::try_from(tail).ok());
-        let skipped = tail.map_or(0, |tail| lines.len().saturating_sub(tail));
-        let lines = lines[skipped..].iter().map(|line| LogLine {
-            stderr: line.stderr,
-            text: line.format(self.timestamps),
-        });
-        let Some(format) = self.output.filter(is_for_programs) else {
-            return lines.into_iter().try_for_each(|line| print("", &line));
-        };
-        let items = lines.map(|line| LogEntry::new(service, line)).collect();
-        print_document(&LogsResponse { items }, format)
+        self.print_stored(&read_stored_lines(&run, &self.query())?)
     }
 
-    async fn show(&self, settings: &Settings, env: &str, service: Option<&str>) -> Result<(), Failure> {
-        let format = self.output.filter(is_for_programs);
-        let query = LogQuery {
+    /// Prints the stored lines of a failed run like those of a container.
+    fn print_stored(&self, logs: &LogsResponse) -> Result<(), Failure> {
+        match self.output.filter(is_for_programs) {
+            Some(_) if self.follow => logs.items.iter().try_for_each(print_entry),
+            Some(format) => print_document(logs, format),
+            None => logs
+                .items
+                .iter()
+                .try_for_each(|line| print("", line.stream == "stderr", &line.text)),
+        }
+    }
+
+    fn query(&self) -> LogQuery {
+        LogQuery {
             tail: self.tail,
             follow: self.follow,
             timestamps: self.timestamps,
             ..LogQuery::default()
-        };
+        }
+    }
+
+    async fn show(&self, settings: &Settings, env: &str, service: Option<&str>) -> Result<(), Failure> {
+        let format = self.output.filter(is_for_programs);
+        let query = self.query();
         if let (Some(format), false) = (format, self.follow) {
             let logs = Box::pin(read_lines(settings, env, service, query)).await?;
             return print_document(&logs, format);
         }
         let state = StateDir::at(settings.state.clone());
         let docker = engine::connect_docker(settings)?;
-        let sources = find_sources(&docker, &state, env, service, ContainerLookup::Status).await?;
-        if let (Some(service), [(_, id)]) = (service, sources.all.as_slice()) {
-            mention_stored_run(&state, env, service, Some(id));
+        for lookup in [ContainerLookup::Status, ContainerLookup::Engine] {
+            let sources = find_sources(&docker, &state, env, service, lookup).await?;
+            if let (Some(service), [(_, id)]) = (service, sources.all.as_slice()) {
+                mention_stored_run(&state, env, service, Some(id));
+            }
+            if !sources.all.is_empty()
+                && print_sources(&docker, &sources, &query, format).await? == Printed::All
+            {
+                return Ok(());
+            }
         }
-        if print_sources(&docker, &sources, &query, format).await? == Printed::ContainerReplaced {
-            let sources = find_sources(&docker, &state, env, service, ContainerLookup::Engine).await?;
-            print_sources(&docker, &sources, &query, format).await?;
+        let stored = read_last_run(&state, env, service, query).await?;
+        if let (Some(service), Some(run)) = (service, stored.run) {
+            output::print_note(&format!(
+                "note: `{env}/{service}` has no container, these are the stored logs of failed run {run}"
+            ));
         }
-        Ok(())
+        self.print_stored(&stored)
     }
 }
 
@@ -152,7 +167,7 @@ async fn print_sources(
             Err(error) => return Err(engine::engine_failure("cannot read logs", &error)),
         };
         if format.is_some() {
-            output::print(&format!("{}\n", json!(LogEntry::new(&name, line))))?;
+            print_entry(&LogEntry::new(&name, line))?;
             continue;
         }
         let prefix = if many {
@@ -160,7 +175,7 @@ async fn print_sources(
         } else {
             String::new()
         };
-        print(&prefix, &line)?;
+        print(&prefix, line.stderr, &line.text)?;
     }
     Ok(Printed::All)
 }
@@ -178,9 +193,9 @@ fn is_for_programs(format: &Format) -> bool {
 }
 
 /// Prints a line to the stream on which the container wrote it.
-fn print(prefix: &str, line: &LogLine) -> Result<(), Failure> {
-    let text = format!("{prefix}{}", line.text);
-    if line.stderr {
+fn print(prefix: &str, stderr: bool, text: &str) -> Result<(), Failure> {
+    let text = format!("{prefix}{text}");
+    if stderr {
         output::print_note(&text);
         return Ok(());
     }
@@ -204,6 +219,11 @@ fn mention_stored_run(state: &StateDir, env: &str, service: &str, current: Optio
         "note: run {} failed, see its logs with `argus logs {env} {service} --previous`",
         run.facts.run
     ));
+}
+
+/// Prints a line as a document of its own.
+fn print_entry(line: &LogEntry) -> Result<(), Failure> {
+    output::print(&format!("{}\n", json!(line)))
 }
 
 /// Prints the logs in a format for programs.

@@ -23,6 +23,8 @@ use crate::api::breaker::engine_check as breaker;
 use crate::blocking_io;
 use crate::engine;
 use crate::engine::observer::EngineObserver;
+use crate::evidence_store;
+use crate::evidence_store::{Line, StoredRun};
 use crate::exit::{Exit, Failure};
 use crate::settings::Settings;
 use crate::status;
@@ -33,6 +35,9 @@ use crate::status;
 pub(crate) struct LogsResponse {
     /// Lines grouped by service, oldest first.
     pub(crate) items: Vec<LogEntry>,
+    /// Number of the failed run whose stored lines these are. Absent for the lines of existing containers.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) run: Option<u64>,
 }
 
 /// One line of the logs.
@@ -98,20 +103,7 @@ impl LogsResponse {
     }
 }
 
-/// Last lines of the logs of an environment or of one service, each with its service.
-pub(crate) async fn read_tail(
-    settings: &Settings,
-    env: &str,
-    service: Option<&str>,
-    lines: u32,
-) -> Result<LogsResponse, Failure> {
-    let query = LogQuery {
-        tail: Some(lines),
-        ..LogQuery::default()
-    };
-    read_lines(settings, env, service, query).await
-}
-
+/// Lines of the logs of an environment or of one service, each with its service.
 pub(crate) async fn read_lines(
     settings: &Settings,
     env: &str,
@@ -124,6 +116,9 @@ pub(crate) async fn read_lines(
     'lookup: loop {
         let mut items = Vec::new();
         let sources = find_sources(&docker, &state, env, service, lookup).await?;
+        if sources.all.is_empty() {
+            return read_last_run(&state, env, service, query).await;
+        }
         for (name, id) in &sources.all {
             let mut lines = docker.logs(id, query.clone());
             let mut streams = BTreeSet::new();
@@ -137,12 +132,66 @@ pub(crate) async fn read_lines(
                         lookup = ContainerLookup::Engine;
                         continue 'lookup;
                     }
+                    // The container was removed, and the next one does not exist yet.
+                    Err(ActionError::Gone) => {
+                        return read_last_run(&state, env, service, query).await;
+                    }
                     Err(error) => return Err(engine::engine_failure("cannot read logs", &error)),
                 }
             }
         }
-        return Ok(LogsResponse { items });
+        return Ok(LogsResponse { items, run: None });
     }
+}
+
+/// Stored lines of the last failed run of a service without a container: Argus is replacing it, or gave up.
+pub(crate) async fn read_last_run(
+    state: &StateDir,
+    env: &str,
+    service: Option<&str>,
+    query: LogQuery,
+) -> Result<LogsResponse, Failure> {
+    let (state, env, service) = (state.clone(), env.to_owned(), service.map(str::to_owned));
+    let read = move || {
+        let newest = |service: &String| evidence_store::select_run(&state, &env, service, None).ok();
+        match service.as_ref().and_then(newest) {
+            Some(run) => read_stored_lines(&run, &query),
+            None => Err(no_container_failure(&state, &env, service.as_deref())?),
+        }
+    };
+    blocking_io::read(read).await
+}
+
+/// Stored lines of a failed run. They are redacted.
+pub(crate) fn read_stored_lines(run: &StoredRun, query: &LogQuery) -> Result<LogsResponse, Failure> {
+    let lines = run.read_lines()?;
+    let tail = query.tail.and_then(|tail| usize::try_from(tail).ok());
+    let skipped = tail.map_or(0, |tail| lines.len().saturating_sub(tail));
+    let format = |line: &Line| LogLine {
+        stderr: line.stderr,
+        text: line.format(query.timestamps),
+    };
+    let items = lines[skipped..].iter().map(format);
+    Ok(LogsResponse {
+        items: items
+            .map(|line| LogEntry::new(&run.facts.service, line))
+            .collect(),
+        run: Some(run.facts.run),
+    })
+}
+
+/// Failure of a request for the logs of containers that do not exist.
+fn no_container_failure(state: &StateDir, env: &str, service: Option<&str>) -> Result<Failure, Failure> {
+    let of = service.map_or_else(|| env.to_owned(), |service| format!("{env}/{service}"));
+    let hint = match status::read_environment(state, env)? {
+        Some(_) => format!("list its services with `argus get {env}`"),
+        None => status::LIST_HINT.to_owned(),
+    };
+    Ok(
+        Failure::with_reason(Reason::NotFound, format!("`{of}` has no container"))
+            .with_exit(Exit::Unexpected)
+            .with_hint(hint),
+    )
 }
 
 /// Place where the ids of containers are looked up.
@@ -154,7 +203,7 @@ pub(crate) enum ContainerLookup {
     Engine,
 }
 
-/// Containers to read: from the status file, else by their labels on the engine.
+/// Containers to read: from the status file, else by their labels on the engine. There can be none.
 pub(crate) async fn find_sources(
     docker: &Docker,
     state: &StateDir,
@@ -176,23 +225,6 @@ pub(crate) async fn find_sources(
     .await?;
     if sources.all.is_empty() {
         sources.all = sources_from_labels(&EngineObserver::open(docker, None).await?.store, env, service);
-    }
-    if sources.all.is_empty() {
-        let of = service.map_or_else(|| env.to_owned(), |service| format!("{env}/{service}"));
-        let (there, named) = (state.clone(), env.to_owned());
-        let hint = if blocking_io::read(move || status::read_environment(&there, &named))
-            .await?
-            .is_some()
-        {
-            format!("list its services with `argus get {env}`")
-        } else {
-            status::LIST_HINT.to_owned()
-        };
-        return Err(
-            Failure::with_reason(Reason::NotFound, format!("`{of}` has no container"))
-                .with_exit(Exit::Unexpected)
-                .with_hint(hint),
-        );
     }
     Ok(sources)
 }

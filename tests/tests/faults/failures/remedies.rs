@@ -246,6 +246,20 @@ fn failure_remedies_run_as_printed() {
         }
     }
 
+    // Logs of a failed service stay readable without its container.
+    assert!(argus.cli(&["hold", "cure-crash"]).status.success());
+    engine.docker_ok(&["rm", "-f", "cure-crash-bad"]);
+    let logs = argus.cli(&["logs", "cure-crash", "bad"]);
+    assert!(logs.status.success(), "{logs:?}");
+    assert!(
+        String::from_utf8_lossy(&logs.stdout).contains("its words"),
+        "{logs:?}"
+    );
+    assert!(
+        String::from_utf8_lossy(&logs.stderr).contains("has no container"),
+        "{logs:?}"
+    );
+
     // The port holders end, and the printed commands bring the rest.
     drop((holders, leaked));
     for case in ["cure-taken", "cure-full", "cure-leak"] {
