@@ -64,8 +64,9 @@ pub trait Backend: Send + Sync + 'static {
         command: &[String],
     ) -> impl Future<Output = Result<ExecResult, ActionError>> + Send;
 
-    /// Inspects a container once. True if it runs, and its run began at `started_at`, if that time is known.
-    fn is_running(
+    /// Inspects a container once. True if it runs, its run began at `started_at` if that time is known, and it is attached
+    /// to networks that work. Otherwise a failed probe does not concern the container.
+    fn is_run_intact(
         &self,
         id: &ContainerId,
         started_at: Option<Timestamp>,

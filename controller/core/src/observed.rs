@@ -279,6 +279,9 @@ pub struct Network {
     pub labels: BTreeMap<String, String>,
     /// Creation time.
     pub created_at: Timestamp,
+    /// True if its bridge no longer exists. Its containers reach nothing, and none can start.
+    #[serde(default)]
+    pub is_broken: bool,
 }
 
 impl Container {

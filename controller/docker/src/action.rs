@@ -22,6 +22,17 @@ pub(crate) async fn execute(
     action: &Action,
     progress: &dyn Progress,
 ) -> Result<Done, ActionError> {
+    let result = perform(shared, action, progress).await;
+    if let Err(ActionError::NetworkGone(message)) = &result
+        && shared.bridges.on_refusal(message)
+    {
+        // The list reports the network as broken.
+        shared.relist.notify_one();
+    }
+    result
+}
+
+async fn perform(shared: &Shared, action: &Action, progress: &dyn Progress) -> Result<Done, ActionError> {
     match action {
         Action::CreateNetwork { name, labels } => network::create(shared, name, labels).await,
         Action::RemoveNetwork { id, name: _ } => network::remove(shared, id).await,

@@ -10,6 +10,8 @@ use argus_core::ident::{Protocol, ProtocolPort};
 use argus_core::outcome::{ActionError, PortOwner, PortRefusal};
 use bollard::errors::Error;
 
+use crate::bridges::missing_bridge;
+
 /// Kind of a call. The same status has different meanings in different calls.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Op {
@@ -74,6 +76,9 @@ pub(crate) fn classify_response(op: Op, status: u16, message: &str) -> ActionErr
         "device or resource busy",
     ]) {
         return ActionError::Busy(trimmed());
+    }
+    if matches!(op, Op::StartContainer | Op::ConnectNetwork) && missing_bridge(message).is_some() {
+        return ActionError::NetworkGone(trimmed());
     }
     match op {
         Op::StartContainer => classify_start(status, message),

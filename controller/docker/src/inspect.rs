@@ -95,6 +95,7 @@ pub(crate) fn convert_network(found: models::Network) -> Option<Network> {
         name: found.name.unwrap_or_default(),
         labels: to_btree_map(found.labels),
         created_at: parse_time(found.created.as_deref()).unwrap_or_default(),
+        is_broken: false,
     })
 }
 
@@ -105,6 +106,7 @@ pub(crate) fn convert_network_inspect(found: models::NetworkInspect) -> Option<N
         name: found.name.unwrap_or_default(),
         labels: to_btree_map(found.labels),
         created_at: parse_time(found.created.as_deref()).unwrap_or_default(),
+        is_broken: false,
     })
 }
 

@@ -15,6 +15,7 @@
 //! Start reading at [`Docker`], then `action.rs` for the changes and `watch.rs` for the watch.
 
 mod action;
+mod bridges;
 mod call;
 mod connect;
 mod create;
@@ -61,6 +62,7 @@ pub use connect::{BadEndpoint, Endpoint};
 pub use helper::OwnImageBuilder;
 pub use image::context::digest as context_digest;
 
+use bridges::Bridges;
 use connect::Connection;
 use effective_limits::EffectiveLimits;
 use helper::Helpers;
@@ -107,6 +109,7 @@ pub(crate) struct Shared {
     /// Time without progress after which a pull or a build is given up.
     pub(crate) progress_timeout: Duration,
     pub(crate) limits: EffectiveLimits,
+    pub(crate) bridges: Bridges,
 }
 
 impl Docker {
@@ -141,6 +144,7 @@ impl Docker {
                 helpers: Helpers::new(own_image),
                 progress_timeout,
                 limits: EffectiveLimits::default(),
+                bridges: Bridges::default(),
             }),
         }
     }
@@ -239,9 +243,21 @@ impl Backend for Docker {
         exec::run(&self.shared, id, command).await
     }
 
-    async fn is_running(&self, id: &ContainerId, started_at: Option<Timestamp>) -> Result<bool, ActionError> {
+    async fn is_run_intact(
+        &self,
+        id: &ContainerId,
+        started_at: Option<Timestamp>,
+    ) -> Result<bool, ActionError> {
         let container = watch::inspect_container(&self.shared, id).await?;
-        Ok(container.is_some_and(|container| container.is_run(started_at)))
+        let Some(container) = container.filter(|container| container.is_run(started_at)) else {
+            return Ok(false);
+        };
+        let networks = container.networks.values().filter_map(|at| at.network.as_ref());
+        let is_broken = self.shared.bridges.is_any_missing(networks);
+        if is_broken {
+            self.request_relist();
+        }
+        Ok(!is_broken && !container.networks.is_empty())
     }
 
     async fn check_links(

@@ -132,8 +132,12 @@ impl<B: Backend> Backend for BreakerGuard<B> {
         self.enter(None)?.exec(id, command).await
     }
 
-    async fn is_running(&self, id: &ContainerId, started_at: Option<Timestamp>) -> Result<bool, ActionError> {
-        self.enter(None)?.is_running(id, started_at).await
+    async fn is_run_intact(
+        &self,
+        id: &ContainerId,
+        started_at: Option<Timestamp>,
+    ) -> Result<bool, ActionError> {
+        self.enter(None)?.is_run_intact(id, started_at).await
     }
 
     async fn check_links(

@@ -131,7 +131,7 @@ impl Backend for FakeBackend {
         })
     }
 
-    async fn is_running(&self, _: &ContainerId, _: Option<Timestamp>) -> Result<bool, ActionError> {
+    async fn is_run_intact(&self, _: &ContainerId, _: Option<Timestamp>) -> Result<bool, ActionError> {
         self.inspects.fetch_add(1, Ordering::SeqCst);
         Ok(!self.is_ended.load(Ordering::SeqCst))
     }

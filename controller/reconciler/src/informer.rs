@@ -148,6 +148,7 @@ mod tests {
             id,
             labels,
             created_at: Timestamp(1),
+            is_broken: false,
         })))
     }
 

@@ -250,7 +250,7 @@ impl<B: Backend> Prober<B> {
         };
         let (backend, started_at) = (self.backend.clone(), container.target.started_at);
         self.tasks.start((id.clone(), generation), async move {
-            match backend.is_running(&id, started_at).await {
+            match backend.is_run_intact(&id, started_at).await {
                 Ok(false) => ProbeReply::Ended,
                 // Without an answer the probe decides.
                 Ok(true) | Err(_) => ProbeReply::Inspected(reply),

@@ -279,6 +279,7 @@ impl GoldenFixture {
             name: options.get("name").unwrap_or(desired.network.as_str()).to_owned(),
             labels: objects::plain_labels(desired, "network", &self.site, options),
             created_at: moment(self.now, options.get("created").unwrap_or("-120s")),
+            is_broken: options.get("broken").is_some(),
         };
         self.store
             .apply(WatchEvent::Apply(Object::Network(Arc::new(network))));

@@ -67,7 +67,7 @@ pub(crate) fn harm(
         1 + all.filter(|at| at.network.as_ref() == Some(id)).count()
     };
     let hit = networks.iter().map(on_it).sum();
-    let kind = chance.below(9);
+    let kind = chance.below(10);
     let other = format!("renamed-{}", chance.below(3));
     engine.change(now, |model| match kind {
         0 => model.person_stops(id),
@@ -78,6 +78,7 @@ pub(crate) fn harm(
         5 => model.person_starts(id),
         6 => model.kill(id, 137),
         7 => model.kill(id, 1),
+        8 => networks.iter().for_each(|id| model.person_deletes_bridge(id)),
         _ => networks.iter().for_each(|id| model.person_removes_network(id)),
     });
     if kind < 8 { 1 } else { hit }
@@ -156,6 +157,7 @@ fn takes_a_network(engine: &mut Engine, now: Timestamp, names: &[&str], chance: 
         name,
         labels: BTreeMap::new(),
         created_at: now,
+        is_broken: false,
     };
     engine.change(now, |model| model.add_foreign(Object::Network(Arc::new(theirs))));
 }

@@ -480,6 +480,9 @@ impl SimFixture {
                 out.push(format!("{env}: {} networks", networks.len()));
                 continue;
             };
+            if network.is_broken {
+                out.push(format!("{env}: the network has no bridge"));
+            }
             for service in desired.services.values() {
                 let mine: Vec<&Container> = model
                     .containers()

@@ -55,6 +55,7 @@ pub(crate) fn plant(fixture: &mut SimFixture) {
             name: format!("{name}-net"),
             labels: labels.clone(),
             created_at: START,
+            is_broken: false,
         };
         let volume = Volume {
             name: format!("{name}-data"),

@@ -553,6 +553,7 @@ fn plant(controllers: &mut Controllers) {
             name: format!("decoy-{id}"),
             labels,
             created_at: START,
+            is_broken: false,
         };
         controllers.engine.change(now, |model| {
             model.add_foreign(Object::Container(Arc::new(object)));
@@ -587,6 +588,7 @@ fn leave(controllers: &mut Controllers, project: &'static str) -> usize {
             name: format!("left-{id}"),
             labels,
             created_at: now,
+            is_broken: false,
         };
         controllers.engine.change(now, |model| {
             model.add_object(Object::Container(Arc::new(argus_core::observed::Container {

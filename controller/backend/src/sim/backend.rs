@@ -9,7 +9,7 @@ use argus_core::action::Action;
 use argus_core::connectivity::{Target, TargetResult};
 use argus_core::ident::ContainerId;
 use argus_core::lease::{ControllerLease, LeaseSpec};
-use argus_core::observed::WatchEvent;
+use argus_core::observed::{Attachment, WatchEvent};
 use argus_core::outcome::{ActionError, Done};
 use argus_core::preflight::{self, Fact, HostFacts};
 use argus_core::time::Timestamp;
@@ -152,10 +152,24 @@ impl Backend for Sim {
         })
     }
 
-    async fn is_running(&self, id: &ContainerId, started_at: Option<Timestamp>) -> Result<bool, ActionError> {
+    async fn is_run_intact(
+        &self,
+        id: &ContainerId,
+        started_at: Option<Timestamp>,
+    ) -> Result<bool, ActionError> {
         let runs = |engine: &mut Engine, _: Timestamp| {
-            let mut containers = engine.model.containers();
-            containers.any(|container| container.id == *id && container.is_run(started_at))
+            let model = &engine.model;
+            let is_whole = |at: &Attachment| {
+                let mut networks = model.networks();
+                !networks.any(|network| at.network.as_ref() == Some(&network.id) && network.is_broken)
+            };
+            let mut containers = model.containers();
+            containers.any(|container| {
+                container.id == *id
+                    && container.is_run(started_at)
+                    && !container.networks.is_empty()
+                    && container.networks.values().all(is_whole)
+            })
         };
         Ok(self.with(runs))
     }

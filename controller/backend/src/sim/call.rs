@@ -201,7 +201,7 @@ impl Model {
                 Some(id) => self.networks.get(id),
                 None => self.networks.values().find(|network| network.name == *name),
             };
-            let Some(known) = known else {
+            let Some(known) = known.filter(|network| !network.is_broken) else {
                 return Err(self
                     .record_failed_start(id, ActionError::NetworkGone(format!("network {name} not found"))));
             };

@@ -55,6 +55,14 @@ impl Model {
         }
     }
 
+    /// A person deletes the bridge of a network. The engine keeps the network.
+    pub fn person_deletes_bridge(&mut self, id: &NetworkId) {
+        if let Some(network) = self.networks.get_mut(id) {
+            network.is_broken = true;
+            self.changed(&ObjectId::Network(id.clone()));
+        }
+    }
+
     /// A person renames a container; has no effect when the name is in use.
     pub fn person_renames(&mut self, id: &ContainerId, to: &str) {
         if self.containers().any(|container| container.name == to) {

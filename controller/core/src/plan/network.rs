@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::{Decision, Plan, PlanInput, render};
 use crate::action::{Action, Cause, Subject};
 use crate::desired::Desired;
-use crate::observed::Network;
+use crate::observed::{Container, Network};
 use crate::wait::WaitingOn;
 
 /// Observed network of the environment.
@@ -21,14 +21,24 @@ pub(super) fn find<'a>(input: &PlanInput<'a>, desired: &Desired) -> Option<&'a A
 }
 
 pub(super) fn plan(input: &PlanInput<'_>, desired: &Desired, plan: &mut Plan) {
+    let found = find(input, desired);
     // An environment without containers needs no network.
-    if find(input, desired).is_some() || desired.services.is_empty() {
+    if found.is_some_and(|network| !network.is_broken) || desired.services.is_empty() {
         return;
     }
     let subject = Subject::Network {
         environment: input.env.clone(),
     };
-    let decision = match input.blocked_by(&subject) {
+    let blocked = input.blocked_by(&subject);
+    if let Some(broken) = found {
+        let decision = match blocked {
+            Some(wait) => Decision::Wait(wait),
+            None => remove_broken(input, broken),
+        };
+        plan.add(subject, decision);
+        return;
+    }
+    let decision = match blocked {
         Some(WaitingOn::NameTaken {
             conflicting_object,
             until,
@@ -47,4 +57,21 @@ pub(super) fn plan(input: &PlanInput<'_>, desired: &Desired, plan: &mut Plan) {
         },
     };
     plan.add(subject, decision);
+}
+
+/// Removes a network without its bridge, once the services have detached their running containers from it.
+fn remove_broken(input: &PlanInput<'_>, network: &Network) -> Decision {
+    let is_attached = |container: &Arc<Container>| {
+        let mut attachments = container.networks.values();
+        container.state.is_up() && attachments.any(|at| at.network.as_ref() == Some(&network.id))
+    };
+    if input.observed.containers.values().any(is_attached) {
+        return Decision::Wait(WaitingOn::Containers);
+    }
+    let action = Action::RemoveNetwork {
+        id: network.id.clone(),
+        name: network.name.clone(),
+    };
+    let what = "its bridge is gone".to_owned();
+    Decision::Do(action, Cause::Drift { what })
 }

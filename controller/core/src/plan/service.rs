@@ -187,7 +187,7 @@ impl ServicePlanner<'_> {
         {
             return Err(blocked.clone());
         }
-        if network::find(self.input, &self.accepted.desired).is_none() {
+        if network::find(self.input, &self.accepted.desired).is_none_or(|network| network.is_broken) {
             return Err(WaitingOn::Network);
         }
         let volumes = self.service.mounts.iter().filter_map(|mount| match mount {

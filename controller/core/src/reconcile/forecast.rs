@@ -144,6 +144,7 @@ pub fn apply_action(store: &mut Store, action: &Action, now: Timestamp, number: 
                 name: name.to_string(),
                 labels: labels.clone(),
                 created_at: now,
+                is_broken: false,
             };
             store.apply(WatchEvent::Apply(Object::Network(Arc::new(network))));
             return Done::Network(id);

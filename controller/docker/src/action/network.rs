@@ -38,6 +38,8 @@ pub(super) async fn create(
                     name: name.to_string(),
                     labels: labels.clone(),
                     created_at: (shared.now)(),
+                    // Also records that the bridge exists.
+                    is_broken: shared.bridges.is_any_missing([&id]),
                 };
                 shared.in_flight.on_created(Object::Network(Arc::new(network)));
                 Ok(Done::Network(id))

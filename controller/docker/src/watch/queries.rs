@@ -116,7 +116,10 @@ pub(super) async fn inspect(
             )
             .await;
             call.map(|found| {
-                inspect::convert_network_inspect(found).map(|found| Object::Network(Arc::new(found)))
+                inspect::convert_network_inspect(found).map(|mut network| {
+                    network.is_broken = shared.bridges.is_any_missing([&network.id]);
+                    Object::Network(Arc::new(network))
+                })
             })
         }
         ObjectId::Volume(name) => {

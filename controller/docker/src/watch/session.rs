@@ -296,7 +296,7 @@ impl Session {
     }
 
     /// Reports a complete list, and queues the containers that are new or have changed.
-    pub(super) fn on_listed(&mut self, listing: Listing, last_seen: &mut LastSeen, output: &mut Output) {
+    pub(super) fn on_listed(&mut self, mut listing: Listing, last_seen: &mut LastSeen, output: &mut Output) {
         let now = (self.shared.now)();
         self.listed_at = Some(now);
         self.list_failures = 0;
@@ -320,6 +320,7 @@ impl Session {
             output.push_back(WatchEvent::Apply(Object::Container(container)));
             reported.insert(id);
         }
+        self.shared.bridges.on_listed(&mut listing.networks);
         let networks = listing
             .networks
             .into_iter()

@@ -100,6 +100,7 @@ fn snapshot(db_started_at: i64, db_is_on: bool) -> Snapshot {
         name: "net".to_owned(),
         labels: named(&[(MANAGED, "true"), (ENVIRONMENT, "shop")]),
         created_at: Timestamp(1),
+        is_broken: false,
     }))));
     for one in [
         container("db", db_started_at, db_is_on),

@@ -89,6 +89,58 @@ fn lost_network_is_recreated_with_its_containers() {
 }
 
 #[test]
+fn deleted_bridge_is_replaced_without_restarts() {
+    let engine = engine();
+    let argus = controller(engine);
+    argus.write_spec("e2e.yaml", &shop("bridge", 19085, 8080));
+    let status = verified(&argus, "bridge", &Value::Null);
+    let runs = container_runs(engine, "bridge");
+    let delete_bridge = || {
+        let inspect = [
+            "network",
+            "inspect",
+            "--format",
+            "{{.Id}}",
+            "argusai-bridge-network",
+        ];
+        let id = engine.docker_ok(&inspect).trim().to_owned();
+        let bridge = format!("br-{}", &id[..12]);
+        let mut ip = engine.command_in_netns("ip");
+        let deleted = ip.args(["link", "delete", &bridge]).status();
+        assert!(deleted.is_ok_and(|ended| ended.success()), "{bridge}");
+        id
+    };
+    let is_replaced = |old: &str| {
+        argus.wait_until(LIMIT, "another network", || {
+            let found = engine.docker(&["network", "inspect", "argusai-bridge-network"]);
+            let found: Value = serde_json::from_slice(&found.stdout).ok()?;
+            (found[0]["Id"].as_str()? != old).then_some(())
+        });
+    };
+    let old = delete_bridge();
+    is_replaced(&old);
+    let status = verified(&argus, "bridge", &status);
+    assert_eq!(
+        container_runs(engine, "bridge"),
+        runs,
+        "nothing was restarted: {}",
+        argus.logs()
+    );
+    assert_eq!(status["errors"].as_array().map(Vec::len), Some(0), "{status:#}");
+
+    // A new controller never saw the bridge. The refused start of a container shows that it is gone.
+    argus.stop();
+    let old = delete_bridge();
+    engine.docker_ok(&["kill", "bridge-api"]);
+    argus.start_again();
+    is_replaced(&old);
+    let status = verified(&argus, "bridge", &status);
+    assert_eq!(status["errors"].as_array().map(Vec::len), Some(0), "{status:#}");
+    let logs = argus.logs();
+    assert!(!logs.contains("HEALTH_CHECK_TIMEOUT"), "{logs}");
+}
+
+#[test]
 fn unreachable_container_is_reattached_once() {
     let engine = engine();
     let argus = controller(engine);

@@ -54,6 +54,7 @@ impl Model {
         let name = self
             .networks
             .get(network)
+            .filter(|network| !network.is_broken)
             .map(|network| network.name.clone())
             .ok_or_else(gone)?;
         self.ensure_owned(action, container)?;
@@ -119,6 +120,7 @@ impl Model {
             name: name.to_string(),
             labels: labels.clone(),
             created_at: self.engine_time(self.now),
+            is_broken: false,
         };
         self.networks.insert(id.clone(), network);
         self.changed(&ObjectId::Network(id.clone()));

@@ -26,6 +26,16 @@ pub(super) fn check(planner: &ServicePlanner<'_>, container: &Container) -> Deci
         };
         Decision::Do(action, drift(what))
     };
+    if network.is_broken {
+        // The engine removes a network only without running containers.
+        let attachment = container.networks.get(&network.name);
+        let is_attached = attachment.is_some_and(|at| at.network.as_ref() == Some(&network.id));
+        return if is_attached && container.state.is_up() {
+            detach("the bridge of its network is gone")
+        } else {
+            Decision::Wait(WaitingOn::Network)
+        };
+    }
     match container.networks.get(&network.name) {
         // The engine records the network of a stopped container by name or id as requested, and may not find it later.
         None if !container.state.is_up() => {
