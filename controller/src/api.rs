@@ -2,7 +2,7 @@
 //!
 //! An [`Operation`] is a type whose fields are the arguments. Its file also has the output and the [`Route`]s; a [`Tool`] adds the summary
 //! for a model. [`operation_list::all`] lists the operations. From this list, `http` builds its routes and the `OpenAPI` document, and `mcp`
-//! builds its tools. A command in `cli` has its own arguments, calls the same functions, and prints the same output as JSON or as text.
+//! builds its tools. A command in `cli` has its own arguments, runs the operation, and prints its output as JSON or as text.
 //!
 //! To add an operation, write one file in this folder with a type that implements [`Operation`] (and [`Tool`], if agents may call it),
 //! and name it in [`operation_list::all`]. For a command, write a file in `cli` and name it in `cli.rs`.

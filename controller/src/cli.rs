@@ -67,8 +67,25 @@ struct Cli {
     command: Command,
 }
 
-#[derive(Debug, Subcommand)]
-enum Command {
+/// Defines the subcommands with their help, and their execution.
+macro_rules! commands {
+    ($($(#[$attribute:meta])* $name:ident($arguments:ty),)*) => {
+        #[derive(Debug, Subcommand)]
+        enum Command {
+            $($(#[$attribute])* $name($arguments),)*
+        }
+
+        impl Command {
+            fn execute(self, options: &Options) -> Result<Exit, Failure> {
+                match self {
+                    $(Self::$name(command) => command.execute(options),)*
+                }
+            }
+        }
+    };
+}
+
+commands! {
     /// Run a controller that creates, repairs and updates environments
     Run(run::Run),
     /// Write a first spec file from a compose file or a Dockerfile
@@ -167,51 +184,9 @@ pub(crate) fn main() -> ExitCode {
             invocation::describe_command(&matches, &Cli::command()),
         );
     }
-    match execute(cli) {
+    match cli.command.execute(&cli.options) {
         Ok(exit) => exit.into(),
         Err(failure) => output::print_failure(failure, wants_json(&matches)).into(),
-    }
-}
-
-fn execute(cli: Cli) -> Result<Exit, Failure> {
-    let Cli { options, command } = cli;
-    match command {
-        Command::Run(run) => run.execute(&options),
-        Command::Init(init) => init.execute(&options),
-        Command::Validate(validate) => validate.execute(&options),
-        Command::Plan(plan) => plan.execute(&options),
-        Command::Get(get) => get.execute(&options),
-        Command::Top(top) => top.execute(&options),
-        Command::Describe(describe) => describe.execute(&options),
-        Command::Wait(wait) => wait.execute(&options),
-        Command::Down(down) => down.execute(&options),
-        Command::Orphans(orphans) => orphans.execute(&options),
-        Command::Retry(retry) => retry.execute(&options),
-        Command::Hold(hold) => hold.execute(&options),
-        Command::Resume(resume) => resume.execute(&options),
-        Command::Cancel(cancel) => cancel.execute(&options),
-        Command::Rollback(rollback) => rollback.execute(&options),
-        Command::Fork(fork) => fork.execute(&options),
-        Command::Test(test) => test.execute(&options),
-        Command::Breaker(breaker) => breaker.execute(&options),
-        Command::Preflight(preflight) => preflight.execute(&options),
-        Command::Doctor(doctor) => doctor.execute(&options),
-        Command::Network(network) => network.execute(&options),
-        Command::Prune(prune) => prune.execute(&options),
-        Command::Logs(logs) => logs.execute(&options),
-        Command::Why(why) => why.execute(&options),
-        Command::Events(events) => events.execute(&options),
-        Command::Evidence(evidence) => evidence.execute(&options),
-        Command::Incidents(incidents) => incidents.execute(&options),
-        Command::Selftest(selftest) => selftest.execute(&options),
-        Command::Mcp(mcp) => mcp.execute(&options),
-        Command::Schema(schema) => schema.execute(),
-        Command::Explain(explain) => explain.execute(),
-        Command::Completions(completions) => completions.execute(),
-        Command::HelperCheck(check) => check.execute(),
-        Command::Man(man) => man.execute(),
-        Command::Mock(mock) => mock.execute(&options),
-        Command::DemoService(demo) => demo.execute(),
     }
 }
 

@@ -10,12 +10,8 @@ const SMALL_GAP: usize = 2;
 /// Minimum width of a column that contains text with blanks.
 const NARROW: usize = 12;
 
-/// Lines of aligned columns. Empty cells are shown as `-`.
-pub(crate) fn format_lines(head: &[&str], rows: &[Vec<String>]) -> Vec<String> {
-    format_fitted(head, rows, None)
-}
-
-/// Lines of at most `width` columns: cells wrap within their column, and lines that are still too long are truncated.
+/// Lines of aligned columns. Empty cells are shown as `-`. Lines have at most `width` columns: cells wrap within their column, and lines that
+/// are still too long are truncated.
 pub(crate) fn format_fitted(head: &[&str], rows: &[Vec<String>], width: Option<usize>) -> Vec<String> {
     let head: Vec<String> = head.iter().map(|&text| text.to_owned()).collect();
     let layout = Layout::fit(&head, rows, width);

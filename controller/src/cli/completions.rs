@@ -5,6 +5,7 @@ use clap_complete::Shell;
 
 use crate::exit::{Exit, Failure};
 use crate::output;
+use crate::settings::Options;
 
 #[derive(Debug, Args)]
 pub(crate) struct Completions {
@@ -14,7 +15,7 @@ pub(crate) struct Completions {
 }
 
 impl Completions {
-    pub(crate) fn execute(self) -> Result<Exit, Failure> {
+    pub(crate) fn execute(self, _: &Options) -> Result<Exit, Failure> {
         let mut script = Vec::new();
         clap_complete::generate(self.shell, &mut super::Cli::command(), "argus", &mut script);
         output::print(&String::from_utf8_lossy(&script))?;

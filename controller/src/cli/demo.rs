@@ -19,6 +19,7 @@ use tokio_util::sync::CancellationToken;
 use crate::exit::{Exit, Failure};
 use crate::output;
 use crate::runtime;
+use crate::settings::Options;
 
 #[derive(Debug, Args)]
 pub(crate) struct DemoService {
@@ -46,7 +47,7 @@ pub(crate) struct DemoService {
 }
 
 impl DemoService {
-    pub(crate) fn execute(self) -> Result<Exit, Failure> {
+    pub(crate) fn execute(self, _: &Options) -> Result<Exit, Failure> {
         runtime::block_on(self.serve()).map(Exit::Code)
     }
 

@@ -8,6 +8,7 @@ use crate::api::explain::code_page::{CodePage, format_page};
 use crate::exit::{Exit, Failure};
 use crate::output;
 use crate::output::Format;
+use crate::settings::Options;
 use crate::table;
 use crate::table::Column;
 
@@ -26,7 +27,7 @@ pub(crate) struct Explain {
 }
 
 impl Explain {
-    pub(crate) fn execute(self) -> Result<Exit, Failure> {
+    pub(crate) fn execute(self, _: &Options) -> Result<Exit, Failure> {
         let found = explain::Explain { code: self.code }.explain();
         let found = found.map_err(|failure| failure.with_hint("list all codes with `argus explain`"))?;
         let pages = match &found {

@@ -5,6 +5,7 @@ use clap::{Args, Subcommand};
 
 use crate::exit::{Exit, Failure};
 use crate::output;
+use crate::settings::Options;
 
 mod links;
 
@@ -31,7 +32,7 @@ enum ProbeCommand {
 }
 
 impl HelperCheck {
-    pub(crate) fn execute(self) -> Result<Exit, Failure> {
+    pub(crate) fn execute(self, _: &Options) -> Result<Exit, Failure> {
         match self.command {
             ProbeCommand::Disk { path } => {
                 let found = rustix::fs::statvfs(path.as_str()).map_err(|error| {

@@ -8,6 +8,7 @@ use clap_mangen::Man as Page;
 
 use crate::exit::{Exit, Failure};
 use crate::output;
+use crate::settings::Options;
 
 #[derive(Debug, Args)]
 pub(crate) struct Man {
@@ -16,7 +17,7 @@ pub(crate) struct Man {
 }
 
 impl Man {
-    pub(crate) fn execute(self) -> Result<Exit, Failure> {
+    pub(crate) fn execute(self, _: &Options) -> Result<Exit, Failure> {
         let pages = render_pages()?;
         let Some(dir) = self.dir else {
             if let Some((_, first)) = pages.first() {

@@ -5,6 +5,7 @@ use clap::{Args, ValueEnum};
 
 use crate::exit::{Exit, Failure};
 use crate::output;
+use crate::settings::Options;
 
 #[derive(Debug, Args)]
 pub(crate) struct Schema {
@@ -30,7 +31,7 @@ enum Which {
 }
 
 impl Schema {
-    pub(crate) fn execute(self) -> Result<Exit, Failure> {
+    pub(crate) fn execute(self, _: &Options) -> Result<Exit, Failure> {
         match self.which {
             Which::E2e => output::print_json(&schema::e2e_schema())?,
             Which::Status => output::print_json(&schema::status_schema())?,

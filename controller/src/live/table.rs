@@ -20,7 +20,7 @@ pub(crate) fn draw(statuses: &Statuses, note: &str, width: usize) -> Vec<String>
     let mut lines = if rows.is_empty() {
         Vec::new()
     } else {
-        table::format_lines(HEAD, &rows)
+        table::format_fitted(HEAD, &rows, None)
     };
     lines.extend(image_progress::format_bars(
         &image_progress::list_progress(statuses.environments.values()),
