@@ -121,6 +121,7 @@ fn shown() -> Vec<Thing> {
             .mcp("argus_status", of(json!({ "detail": "full" }))),
         thing("describe same").get("/api/v1/environments/same"),
         thing("wait same").get("/api/v1/environments/same/wait"),
+        thing("wait same same").get("/api/v1/environments/same,same/wait"),
         thing("why same")
             .get("/api/v1/environments/same/why")
             .mcp("argus_why", env.clone()),
@@ -167,6 +168,7 @@ fn shown() -> Vec<Thing> {
             .get("/api/v1/environments/same/services/web/logs?tail=5")
             .mcp("argus_logs", web(json!({ "tail": 5 }))),
         thing("breaker status").get("/api/v1/breaker"),
+        thing("breaker status same").get("/api/v1/breaker?environment=same"),
         thing("orphans")
             .get("/api/v1/orphans")
             .mcp("argus_orphans", json!({})),
