@@ -1,12 +1,15 @@
 //! `argus init`: writes a first spec file from the files of a project.
 
+use std::collections::BTreeMap;
 use std::fs::{self, OpenOptions};
 use std::io::{ErrorKind, Write};
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 
 use argus_core::ident::EnvName;
 use argus_crds::diagnostic::{self, Diagnostic};
 use argus_crds::error::Reason;
+use argus_reconciler::specs::env_vars;
 use clap::Args;
 use serde_json::{Value, json};
 
@@ -19,7 +22,10 @@ use crate::spec_files;
 mod compose;
 mod dockerfile;
 mod project;
+mod repair;
 mod variables;
+
+use compose::Document;
 
 /// Name of the written file.
 const NAME: &str = "e2e.yaml";
@@ -63,6 +69,8 @@ struct Draft {
     from: Option<String>,
     /// Comments at the top of the file, such as keys without a translation.
     notes: Vec<String>,
+    /// Secret values of the project that the spec file reads from the `.env` next to it.
+    secrets: BTreeMap<String, String>,
 }
 
 impl Init {
@@ -76,8 +84,13 @@ impl Init {
         fs::create_dir_all(&settings.specs).map_err(|error| {
             Failure::operation_failed(&format!("cannot create `{}`", settings.specs.display()), &error)
         })?;
-        let (name, draft) = create_draft(&dir, &resolve_folder(&settings.specs)?)?;
-        let text = format_file(&name, &draft)?;
+        let (name, mut draft, document) = create_draft(&dir, &resolve_folder(&settings.specs)?)?;
+        write_secrets(&settings.specs.join(".env"), &draft.secrets)?;
+        let text = repair::repair(&name, &mut draft, &settings, &target, |service, key| {
+            document
+                .as_ref()
+                .map_or_else(String::new, |document| document.locate(service, key))
+        })?;
         self.write(&target, &text)?;
         let checked = spec_files::read_file(&settings, &target);
         let rejected = checked.desired.is_none() || checked.diagnostics.iter().any(Diagnostic::is_error);
@@ -149,6 +162,28 @@ impl Init {
     }
 }
 
+/// Adds secret values to the `.env` next to the spec file, so that the spec file itself can be shared.
+fn write_secrets(path: &Path, secrets: &BTreeMap<String, String>) -> Result<(), Failure> {
+    let known = env_vars::parse(&fs::read_to_string(path).unwrap_or_default());
+    let missing = secrets.iter().filter(|(name, _)| !known.contains_key(*name));
+    let lines: String = output::join_lines(missing.map(|(name, value)| {
+        let value = value
+            .replace('\\', "\\\\")
+            .replace('"', "\\\"")
+            .replace('\n', "\\n");
+        format!("{name}=\"{value}\"")
+    }));
+    if lines.is_empty() {
+        return Ok(());
+    }
+    let mut options = OpenOptions::new();
+    options.create(true).append(true).mode(0o600);
+    let written = options
+        .open(path)
+        .and_then(|mut file| file.write_all(lines.as_bytes()));
+    written.map_err(|error| Failure::operation_failed(&format!("cannot write `{}`", path.display()), &error))
+}
+
 fn already_exists_failure(target: &Path) -> Failure {
     Failure::with_reason(Reason::Exists, format!("`{}` already exists", target.display()))
         .with_exit(Exit::Usage)
@@ -168,14 +203,16 @@ fn resolve_folder(path: &Path) -> Result<PathBuf, Failure> {
     })
 }
 
-/// Name of the project and content of its spec file. A compose file takes precedence over a Dockerfile.
-fn create_draft(dir: &Path, specs: &Path) -> Result<(String, Draft), Failure> {
+/// Name of the project, content of its spec file, and the compose file. A compose file takes precedence over a Dockerfile.
+fn create_draft(dir: &Path, specs: &Path) -> Result<(String, Draft, Option<Document>), Failure> {
     let compose = COMPOSE
         .iter()
         .map(|name| dir.join(name))
         .find(|path| path.is_file());
-    let document = compose.as_deref().map(compose::read_document).transpose()?;
-    let named = document.as_ref().and_then(|document| document["name"].as_str());
+    let document = compose.as_deref().map(Document::read).transpose()?;
+    let named = document
+        .as_ref()
+        .and_then(|document| document.value["name"].as_str());
     let name = named.map_or_else(|| project::find_name(dir), str::to_owned);
     let slug = EnvName::slug(&name).map_or_else(|_| "project".to_owned(), String::from);
     let project = ProjectInfo {
@@ -183,7 +220,7 @@ fn create_draft(dir: &Path, specs: &Path) -> Result<(String, Draft), Failure> {
         back: relative_path(specs, dir),
         slug: &slug,
     };
-    let mut draft = match (&document, compose) {
+    let draft = match (&document, compose) {
         (Some(document), Some(path)) => {
             let mut draft = compose::create_draft(document, &project);
             draft.from = path.file_name().map(|name| name.to_string_lossy().into_owned());
@@ -192,31 +229,9 @@ fn create_draft(dir: &Path, specs: &Path) -> Result<(String, Draft), Failure> {
         _ if dir.join("Dockerfile").is_file() => dockerfile::create_draft(&project)?,
         _ => example_draft(&project),
     };
-    let state_inside = draft
-        .services
-        .iter()
-        .any(|service| service.get("build").is_some())
-        && specs.starts_with(dir);
-    if state_inside && !is_argus_ignored(dir) {
-        draft.notes.push(
-            "Argus rebuilds the image when its build context changes, so `.dockerignore` should contain `.argus`"
-                .to_owned(),
-        );
-    }
     // A name without valid characters is replaced by its slug.
     let name = if EnvName::slug(&name).is_ok() { name } else { slug };
-    Ok((name, draft))
-}
-
-fn is_argus_ignored(dir: &Path) -> bool {
-    let ignored = fs::read_to_string(dir.join(".dockerignore")).unwrap_or_default();
-    let ours = |line: &str| {
-        matches!(
-            line.trim().trim_start_matches('/').trim_end_matches('/'),
-            ".argus" | ".*" | "*" | "**"
-        )
-    };
-    ignored.lines().any(ours)
+    Ok((name, draft, document))
 }
 
 /// A working example for projects without a compose file and a Dockerfile.
@@ -233,8 +248,8 @@ fn example_draft(project: &ProjectInfo<'_>) -> Draft {
     let note = "no compose file and no Dockerfile in this folder: replace this example service with your own";
     Draft {
         services: vec![service],
-        from: None,
         notes: vec![note.to_owned()],
+        ..Draft::default()
     }
 }
 

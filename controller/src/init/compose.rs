@@ -2,122 +2,100 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
-use std::path::Path;
 
-use argus_crds::error::Code;
-use argus_crds::yaml::document;
+use argus_reconciler::specs::env_vars;
 use serde_json::{Map, Value, json};
 
-use super::{Draft, ProjectInfo, dockerfile, variables};
-use crate::exit::{Exit, Failure};
+use super::variables::Variables;
+use super::{Draft, ProjectInfo, dockerfile};
 
+mod document;
+mod files;
+mod outside;
 mod parts;
 
+pub(super) use document::Document;
+
 /// Keys that need no translation: Argus does the same by default, or only Compose uses them.
-const IGNORED: &[&str] = &[
-    "container_name",
-    "expose",
-    "init",
-    "labels",
-    "pull_policy",
-    "restart",
-    "stdin_open",
-    "tty",
-];
-
-/// Reads a compose file and resolves its `<<` merges.
-pub(super) fn read_document(path: &Path) -> Result<Value, Failure> {
-    let name = path.display().to_string();
-    let bytes = fs::read(path)
-        .map_err(|error| Failure::operation_failed(&format!("cannot read `{name}`"), &error))?;
-    let read = document(&name, &bytes).map_err(|diagnostic| {
-        let line = diagnostic
-            .location
-            .map(|location| format!(":{}", location.line))
-            .unwrap_or_default();
-        Failure::with_code(
-            Code::SpecInvalid,
-            format!("`{name}`{line}: {}", diagnostic.message),
-        )
-        .with_details(serde_json::json!({ "path": path, "reason": diagnostic.message }))
-        .with_exit(Exit::SpecRejected)
-        .with_hint("fix the file or move it away")
-    })?;
-    Ok(apply_merge_keys(read.value))
-}
-
-/// Merges the maps under `<<` into the map that contains them. Existing keys win.
-fn apply_merge_keys(value: Value) -> Value {
-    match value {
-        Value::Array(items) => items.into_iter().map(apply_merge_keys).collect(),
-        Value::Object(fields) => {
-            let mut fields: Map<String, Value> = fields
-                .into_iter()
-                .map(|(key, value)| (key, apply_merge_keys(value)))
-                .collect();
-            let others = match fields.shift_remove("<<") {
-                Some(Value::Array(others)) => others,
-                Some(other) => vec![other],
-                None => Vec::new(),
-            };
-            for other in others {
-                for (key, value) in other.as_object().into_iter().flatten() {
-                    fields.entry(key).or_insert_with(|| value.clone());
-                }
-            }
-            Value::Object(fields)
-        }
-        plain @ (Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_)) => plain,
-    }
-}
+const IGNORED: &[&str] = &["container_name", "expose", "init"];
 
 /// Translates all services of a document.
-pub(super) fn create_draft(document: &Value, project: &ProjectInfo<'_>) -> Draft {
-    let mut read = BTreeSet::new();
-    let document = replace_variables(document, &mut read);
-    let mut notes = Vec::new();
+pub(super) fn create_draft(document: &Document, project: &ProjectInfo<'_>) -> Draft {
+    let env = fs::read_to_string(project.dir.join(".env")).unwrap_or_default();
+    let mut variables = Variables {
+        project: env_vars::parse(&env),
+        ..Variables::default()
+    };
+    let value = replace_variables(&document.value, &mut variables);
+    let mut notes = document.notes.clone();
     let nothing = Map::new();
-    let services = document["services"].as_object().unwrap_or(&nothing);
+    let services = value["services"].as_object().unwrap_or(&nothing);
+    let has_profile = |service: &Value| service["profiles"].as_array().is_some_and(|all| !all.is_empty());
+    let omitted: BTreeSet<&str> = services
+        .iter()
+        .filter(|(_, service)| has_profile(service))
+        .map(|(name, _)| name.as_str())
+        .collect();
     let one_shots = find_one_shots(services);
     let mut found = Vec::new();
     for (name, service) in services {
+        if omitted.contains(name.as_str()) {
+            let at = document.locate(name, "profiles");
+            notes.push(format!("left out: service `{name}`, which has `profiles`{at}"));
+            continue;
+        }
         let mut one = Service {
             name,
             project,
+            document,
+            top: &value,
+            omitted: &omitted,
             notes: &mut notes,
         };
         found.extend(one.translate(service, one_shots.contains(name.as_str())));
     }
-    for key in ["configs", "include", "secrets"] {
-        if document.get(key).is_some() {
-            notes.push(format!("left out: `{key}`"));
-        }
+    notes.extend(outside::notes(&value, document));
+    let names = |all: &BTreeSet<String>| {
+        let names: Vec<String> = all.iter().map(|name| format!("`{name}`")).collect();
+        names.join(", ")
+    };
+    if !variables.written.is_empty() {
+        notes.push(format!(
+            "values from the `.env` of the project: {}",
+            names(&variables.written)
+        ));
     }
-    if !read.is_empty() {
-        let names: Vec<String> = read.iter().map(|name| format!("`{name}`")).collect();
+    if !variables.read.is_empty() {
         notes.push(format!(
             "values from the `.env` next to this file: {}",
-            names.join(", ")
+            names(&variables.read)
         ));
     }
     if found.is_empty() {
         notes.push("no service could be translated".to_owned());
     }
+    let secrets = variables.secrets();
     Draft {
         services: found,
         from: None,
         notes,
+        secrets: secrets
+            .map(|(name, value)| (name.to_owned(), value.to_owned()))
+            .collect(),
     }
 }
 
 /// Replaces the variables in all texts of a document.
-fn replace_variables(value: &Value, read: &mut BTreeSet<String>) -> Value {
+fn replace_variables(value: &Value, variables: &mut Variables) -> Value {
     match value {
-        Value::String(text) => Value::String(variables::replace_variables(text, read)),
-        Value::Array(items) => items.iter().map(|item| replace_variables(item, read)).collect(),
+        Value::String(text) => Value::String(variables.replace(text)),
+        Value::Array(items) => items
+            .iter()
+            .map(|item| replace_variables(item, variables))
+            .collect(),
         Value::Object(fields) => fields
             .iter()
-            .map(|(key, value)| (key.clone(), replace_variables(value, read)))
+            .map(|(key, value)| (key.clone(), replace_variables(value, variables)))
             .collect(),
         plain @ (Value::Null | Value::Bool(_) | Value::Number(_)) => plain.clone(),
     }
@@ -139,6 +117,11 @@ fn find_one_shots(services: &Map<String, Value>) -> BTreeSet<&str> {
 struct Service<'a> {
     name: &'a str,
     project: &'a ProjectInfo<'a>,
+    document: &'a Document,
+    /// Document with its variables replaced.
+    top: &'a Value,
+    /// Services that are left out.
+    omitted: &'a BTreeSet<&'a str>,
     notes: &'a mut Vec<String>,
 }
 
@@ -166,6 +149,7 @@ impl Service<'_> {
                 "cpus" => (&mut service, "cpus", Some(value.clone())),
                 "mem_limit" => (&mut service, "memory", parts::translate_size(value)),
                 "deploy" => {
+                    self.note_deploy(value);
                     let limits = &value["resources"]["limits"];
                     if let Some(cpus) = limits.get("cpus") {
                         service.insert("cpus".to_owned(), cpus.clone());
@@ -173,27 +157,48 @@ impl Service<'_> {
                     (&mut service, "memory", parts::translate_size(&limits["memory"]))
                 }
                 "stop_grace_period" => (&mut service, "stopGrace", parts::translate_duration(value)),
-                "depends_on" => (&mut service, "dependsOn", Some(translate_dependencies(value))),
+                "depends_on" => (
+                    &mut service,
+                    "dependsOn",
+                    Some(self.translate_dependencies(value)),
+                ),
                 "ports" => (&mut container, "ports", self.translate_ports(value)),
                 "environment" => (&mut container, "environment", Some(translate_environment(value))),
                 "volumes" => (&mut container, "volumes", self.translate_volumes(value)),
                 "healthcheck" => (&mut container, "healthcheck", self.translate_healthcheck(value)),
                 "networks" if parts::has_no_alias(value) => continue,
-                "profiles" => {
-                    self.add_note(&format!("`{key}`: the service always runs"));
-                    continue;
-                }
-                "env_file" => {
-                    self.add_note("`env_file`: move its variables to `container.environment`");
-                    continue;
-                }
+                "restart" if !matches!(value.as_str(), Some("no")) && *value != false => continue,
+                "profiles" | "env_file" | "secrets" | "configs" => continue,
                 key if IGNORED.contains(&key) || key.starts_with("x-") => continue,
                 other => {
-                    self.add_note(&format!("`{other}`"));
+                    self.add_note(other, &format!("`{other}`"));
                     continue;
                 }
             };
             to.extend(value.map(|value| (name.to_owned(), value)));
+        }
+        let variables = self.read_env_files(&written["env_file"]);
+        if !variables.is_empty() {
+            let own = container.shift_remove("environment");
+            let mut all: Map<String, Value> = variables
+                .into_iter()
+                .map(|(name, value)| (name, json!(value)))
+                .collect();
+            all.extend(
+                own.as_ref()
+                    .and_then(Value::as_object)
+                    .cloned()
+                    .unwrap_or_default(),
+            );
+            container.insert("environment".to_owned(), Value::Object(all));
+        }
+        let files = self.mount_files(written);
+        if !files.is_empty() {
+            let volumes = container.entry("volumes").or_insert_with(|| json!([]));
+            volumes
+                .as_array_mut()
+                .into_iter()
+                .for_each(|all| all.extend(files.clone()));
         }
         if one_shot {
             service.insert("oneShot".to_owned(), json!(true));
@@ -209,15 +214,36 @@ impl Service<'_> {
             service["build"]["image"] = json!(image);
         }
         if !service.contains_key("image") && !service.contains_key("build") {
-            self.add_note("the whole service, which has neither `image` nor `build`");
+            self.add_note("", "the whole service, which has neither `image` nor `build`");
             return None;
         }
         service.insert("container".to_owned(), Value::Object(container));
         Some(Value::Object(service))
     }
 
-    fn add_note(&mut self, what: &str) {
-        self.notes.push(format!("left out of `{}`: {what}", self.name));
+    /// Notes a part at `key`, which has no counterpart.
+    fn add_note(&mut self, key: &str, what: &str) {
+        let at = self.document.locate(self.name, key);
+        self.notes
+            .push(format!("left out of `{}`: {what}{at}", self.name));
+    }
+
+    /// Notes all keys under `deploy` except the limits of processors and memory.
+    fn note_deploy(&mut self, value: &Value) {
+        for (key, inner) in value.as_object().into_iter().flatten() {
+            if key != "resources" {
+                self.add_note(&format!("deploy.{key}"), &format!("`deploy.{key}`"));
+                continue;
+            }
+            for (key, inner) in inner.as_object().into_iter().flatten() {
+                for name in inner.as_object().into_iter().flat_map(Map::keys) {
+                    if key != "limits" || !matches!(name.as_str(), "cpus" | "memory") {
+                        let path = format!("deploy.resources.{key}.{name}");
+                        self.add_note(&path, &format!("`{path}`"));
+                    }
+                }
+            }
+        }
     }
 
     fn translate_build(&mut self, value: &Value) -> Option<Value> {
@@ -226,7 +252,7 @@ impl Service<'_> {
             .or_else(|| value["context"].as_str())
             .unwrap_or(".");
         if context.contains("://") {
-            self.add_note("`build`: its context is not a folder");
+            self.add_note("build", "`build`: its context is not a folder");
             return None;
         }
         let folder = parts::join_paths(&self.project.back, context);
@@ -241,7 +267,7 @@ impl Service<'_> {
         let known = ["context", "dockerfile", "args"];
         for key in value.as_object().into_iter().flat_map(Map::keys) {
             if !known.contains(&key.as_str()) {
-                self.add_note(&format!("`build.{key}`"));
+                self.add_note(&format!("build.{key}"), &format!("`build.{key}`"));
             }
         }
         Some(build)
@@ -249,10 +275,10 @@ impl Service<'_> {
 
     fn translate_ports(&mut self, value: &Value) -> Option<Value> {
         let mut ports = Vec::new();
-        for port in value.as_array()? {
+        for (index, port) in value.as_array()?.iter().enumerate() {
             match parts::translate_port(port) {
                 Some(port) => ports.push(json!(port)),
-                None => self.add_note(&format!("port `{port}`")),
+                None => self.add_note(&format!("ports[{index}]"), &format!("port `{port}`")),
             }
         }
         Some(Value::Array(ports))
@@ -260,10 +286,10 @@ impl Service<'_> {
 
     fn translate_volumes(&mut self, value: &Value) -> Option<Value> {
         let mut volumes = Vec::new();
-        for volume in value.as_array()? {
-            match parts::translate_volume(volume, &self.project.back) {
+        for (index, volume) in value.as_array()?.iter().enumerate() {
+            match parts::translate_volume(volume, &self.project.back, self.name) {
                 Ok(volume) => volumes.push(json!(volume)),
-                Err(reason) => self.add_note(&reason),
+                Err(reason) => self.add_note(&format!("volumes[{index}]"), &reason),
             }
         }
         (!volumes.is_empty()).then_some(Value::Array(volumes))
@@ -278,7 +304,7 @@ impl Service<'_> {
                 Some("CMD-SHELL") => json!(["sh", "-c", words.get(1)]),
                 Some("NONE") => return None,
                 Some(_) | None => {
-                    self.add_note("`healthcheck.test`");
+                    self.add_note("healthcheck.test", "`healthcheck.test`");
                     return None;
                 }
             },
@@ -303,24 +329,31 @@ impl Service<'_> {
             check["retries"] = retries.clone();
         }
         if value.get("start_interval").is_some() {
-            self.add_note("`healthcheck.start_interval`");
+            self.add_note("healthcheck.start_interval", "`healthcheck.start_interval`");
         }
         Some(check)
     }
-}
 
-fn translate_dependencies(value: &Value) -> Value {
-    let long = |(name, on): (&String, &Value)| {
-        let condition = match on["condition"].as_str() {
-            Some("service_healthy") => "healthy",
-            Some("service_completed_successfully") => "completed",
-            Some(_) | None => return json!(name),
+    fn translate_dependencies(&mut self, value: &Value) -> Value {
+        let long = |(name, on): (&String, &Value)| {
+            let condition = match on["condition"].as_str() {
+                Some("service_healthy") => "healthy",
+                Some("service_completed_successfully") => "completed",
+                Some(_) | None => return json!(name),
+            };
+            json!({ "service": name, "condition": condition })
         };
-        json!({ "service": name, "condition": condition })
-    };
-    match value {
-        Value::Object(all) => all.iter().map(long).collect(),
-        names => names.clone(),
+        let Value::Object(all) = value else {
+            return value.clone();
+        };
+        let (gone, kept): (Vec<_>, Vec<_>) = all
+            .iter()
+            .partition(|(name, _)| self.omitted.contains(name.as_str()));
+        for (name, _) in gone {
+            let what = format!("`depends_on`: `{name}`, which is left out");
+            self.add_note(&format!("depends_on.{name}"), &what);
+        }
+        kept.into_iter().map(long).collect()
     }
 }
 

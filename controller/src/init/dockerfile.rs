@@ -44,6 +44,7 @@ pub(super) fn create_draft(project: &ProjectInfo<'_>) -> Result<Draft, Failure> 
         services: vec![service],
         from: Some("Dockerfile".to_owned()),
         notes,
+        ..Draft::default()
     })
 }
 

@@ -1,37 +1,91 @@
-//! Variables of a compose file: `${NAME:-default}` becomes its default, else `{{env.NAME}}`.
+//! Variables of a compose file: values of the project's `.env`, defaults, else `{{env.NAME}}`.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
-/// Replaces the variables in a text. Names of variables without a default are added to `read`, because the spec file reads
-/// them from the `.env` next to it.
-pub(super) fn replace_variables(text: &str, read: &mut BTreeSet<String>) -> String {
-    let mut out = String::new();
-    let mut rest = text;
-    while let Some(at) = rest.find('$') {
-        out.push_str(&rest[..at]);
-        rest = &rest[at + 1..];
-        if let Some(after) = rest.strip_prefix('$') {
-            out.push('$');
-            rest = after;
-            continue;
+use argus_core::secrets::is_secret;
+
+/// Variables during a translation.
+#[derive(Debug, Default)]
+pub(super) struct Variables {
+    /// Values in the `.env` next to the compose file.
+    pub(super) project: BTreeMap<String, String>,
+    /// Names whose values the spec file reads from the `.env` next to it.
+    pub(super) read: BTreeSet<String>,
+    /// Names whose values were written to the spec file.
+    pub(super) written: BTreeSet<String>,
+}
+
+impl Variables {
+    /// Replaces the variables in a text.
+    pub(super) fn replace(&mut self, text: &str) -> String {
+        let mut out = String::new();
+        let mut rest = text;
+        while let Some(at) = rest.find('$') {
+            out.push_str(&rest[..at]);
+            rest = &rest[at + 1..];
+            if let Some(after) = rest.strip_prefix('$') {
+                out.push('$');
+                rest = after;
+                continue;
+            }
+            let braced = rest
+                .strip_prefix('{')
+                .and_then(|inner| Some((inner, find_closing_brace(inner)?)));
+            if let Some((inner, end)) = braced {
+                out.push_str(&self.resolve(&inner[..end]));
+                rest = &inner[end + 1..];
+                continue;
+            }
+            let end = rest.find(|c: char| !is_name_char(c)).unwrap_or(rest.len());
+            if end == 0 {
+                out.push('$');
+            } else {
+                out.push_str(&self.resolve(&rest[..end]));
+            }
+            rest = &rest[end..];
         }
-        let braced = rest
-            .strip_prefix('{')
-            .and_then(|inner| Some((inner, find_closing_brace(inner)?)));
-        if let Some((inner, end)) = braced {
-            out.push_str(&resolve_variable(&inner[..end], read));
-            rest = &inner[end + 1..];
-            continue;
-        }
-        let end = rest.find(|c: char| !is_name_char(c)).unwrap_or(rest.len());
-        if end == 0 {
-            out.push('$');
-        } else {
-            out.push_str(&resolve_variable(&rest[..end], read));
-        }
-        rest = &rest[end..];
+        out + rest
     }
-    out + rest
+
+    fn resolve(&mut self, inner: &str) -> String {
+        let end = inner.find(|c: char| !is_name_char(c)).unwrap_or(inner.len());
+        let (name, rest) = inner.split_at(end);
+        let (rest, empty_counts) = match rest.strip_prefix(':') {
+            Some(rest) => (rest, false),
+            None => (rest, true),
+        };
+        let value = self
+            .project
+            .get(name)
+            .filter(|value| empty_counts || !value.is_empty());
+        let value = value.cloned();
+        if let Some(other) = rest.strip_prefix('+') {
+            return value.map_or_else(String::new, |_| self.replace(other));
+        }
+        match value {
+            Some(value) if !is_secret(name) => {
+                self.written.insert(name.to_owned());
+                return value;
+            }
+            Some(_) => {}
+            None => {
+                if let Some(default) = rest.strip_prefix('-') {
+                    return self.replace(default);
+                }
+            }
+        }
+        self.read.insert(name.to_owned());
+        format!("{{{{env.{name}}}}}")
+    }
+
+    /// Values of the project's `.env` that the spec file reads from the `.env` next to it.
+    pub(super) fn secrets(&self) -> impl Iterator<Item = (&str, &str)> {
+        let found = self
+            .read
+            .iter()
+            .filter_map(|name| self.project.get_key_value(name));
+        found.map(|(name, value)| (name.as_str(), value.as_str()))
+    }
 }
 
 /// Position of the closing brace. Defaults may contain pairs of braces.
@@ -46,17 +100,6 @@ fn find_closing_brace(inner: &str) -> Option<usize> {
         }
     }
     None
-}
-
-fn resolve_variable(inner: &str, read: &mut BTreeSet<String>) -> String {
-    let end = inner.find(|c: char| !is_name_char(c)).unwrap_or(inner.len());
-    let (name, rest) = inner.split_at(end);
-    let rest = rest.strip_prefix(':').unwrap_or(rest);
-    if let Some(default) = rest.strip_prefix('-') {
-        return replace_variables(default, read);
-    }
-    read.insert(name.to_owned());
-    format!("{{{{env.{name}}}}}")
 }
 
 fn is_name_char(c: char) -> bool {
@@ -80,10 +123,33 @@ mod tests {
             ),
             ("${open", "${open"),
         ] {
-            assert_eq!(replace_variables(text, &mut BTreeSet::new()), expected, "{text}");
+            assert_eq!(Variables::default().replace(text), expected, "{text}");
         }
-        let mut read = BTreeSet::new();
-        replace_variables("${B} $A ${C:-1}", &mut read);
-        assert_eq!(read, BTreeSet::from(["A".to_owned(), "B".to_owned()]));
+        let mut variables = Variables::default();
+        variables.replace("${B} $A ${C:-1}");
+        assert_eq!(variables.read, BTreeSet::from(["A".to_owned(), "B".to_owned()]));
+    }
+
+    #[test]
+    fn value_of_the_project_is_written_unless_it_is_secret() {
+        let project = [("TAG", "7"), ("EMPTY", ""), ("DB_PASSWORD", "hunter2")];
+        let mut variables = Variables {
+            project: project
+                .map(|(name, value)| (name.to_owned(), value.to_owned()))
+                .into(),
+            ..Variables::default()
+        };
+        for (text, expected) in [
+            ("redis:${TAG:-16}", "redis:7"),
+            ("${EMPTY-x}|${EMPTY:-x}", "|x"),
+            ("${TAG:+set}|${EMPTY:+set}|${NONE+set}", "set||"),
+            ("${DB_PASSWORD:-pass}", "{{env.DB_PASSWORD}}"),
+        ] {
+            assert_eq!(variables.replace(text), expected, "{text}");
+        }
+        assert_eq!(
+            variables.secrets().collect::<Vec<_>>(),
+            [("DB_PASSWORD", "hunter2")]
+        );
     }
 }

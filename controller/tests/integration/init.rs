@@ -96,12 +96,9 @@ fn compose_file_is_translated_and_rest_is_noted() {
     let text = written(&dir.path().join("app"));
     let expected = "\
 # Written by `argus init` from compose.yaml. All keys: `argus schema`.
-# left out of `db`: volume `./init.sql:/docker-entrypoint-initdb.d/init.sql:ro`: outside the folder of this file, which needs \
-`--allow-mount`
-# left out of `web`: `privileged`
-# left out of `web`: `env_file`: move its variables to `container.environment`
+# left out of `web`: `privileged` (line 28)
+# left out of `web`: `env_file`: cannot read `web.env`: No such file or directory (os error 2) (line 30)
 # values from the `.env` next to this file: `DB_PASSWORD`
-# Argus rebuilds the image when its build context changes, so `.dockerignore` should contain `.argus`
 ";
     let (notes, yaml) = text.split_at(text.find("version:").unwrap());
     assert_eq!(notes, expected);
@@ -119,7 +116,10 @@ fn compose_file_is_translated_and_rest_is_noted() {
                     "name": "my-shop-db",
                     "environment": { "PORT": "5432", "POSTGRES_PASSWORD": "{{env.DB_PASSWORD}}" },
                     "ports": ["127.0.0.1:5432:5432"],
-                    "volumes": ["data:/var/lib/postgresql/data"],
+                    "volumes": [
+                        "data:/var/lib/postgresql/data",
+                        "../init.sql:/docker-entrypoint-initdb.d/init.sql:ro",
+                    ],
                     "healthcheck": {
                         "type": "exec",
                         "command": ["sh", "-c", "pg_isready -U $USER"],
@@ -148,7 +148,7 @@ fn compose_file_is_translated_and_rest_is_noted() {
                 "dependsOn": [{ "service": "migrate", "condition": "completed" }, "db"],
                 "container": {
                     "name": "my-shop-web",
-                    "ports": ["8080:80", "9000"],
+                    "ports": ["8080:80", ":9000"],
                     "environment": { "LEVEL": "info" },
                     "healthcheck": { "type": "tcp", "port": 80 },
                 },
@@ -163,7 +163,6 @@ fn dockerfile_becomes_service_and_empty_folder_example() {
     let dir = project(&[
         ("Dockerfile", "FROM scratch\nEXPOSE 80 9000\n"),
         ("package.json", r#"{ "name": "@acme/till" }"#),
-        (".dockerignore", ".argus\n"),
     ]);
     let text = written(&dir.path().join("app"));
     for part in [
@@ -175,7 +174,6 @@ fn dockerfile_becomes_service_and_empty_folder_example() {
     ] {
         assert!(text.contains(part), "no `{part}` in {text}");
     }
-    assert!(!text.contains(".dockerignore"), "{text}");
     let empty = project(&[]);
     let text = written(&empty.path().join("app"));
     assert!(
@@ -185,7 +183,7 @@ fn dockerfile_becomes_service_and_empty_folder_example() {
 }
 
 #[test]
-fn existing_file_is_kept_and_rejected_file_is_reported() {
+fn existing_file_is_kept_and_rejected_part_is_reported() {
     let dir = project(&[("compose.yaml", "services: { web: { image: 'web:1' } }\n")]);
     let app = dir.path().join("app");
     let file = app.join("environments/e2e.yaml");
@@ -207,14 +205,194 @@ fn existing_file_is_kept_and_rejected_file_is_reported() {
         "services: { web: { image: 'web:1', ports: ['99999:1'] } }\n",
     )
     .unwrap();
-    let rejected = argus(&app, &["init", "--force"]);
-    assert_eq!(rejected.status.code(), Some(3), "{}", err(&rejected));
+    let repaired = argus(&app, &["init", "--force"]);
+    assert_eq!(repaired.status.code(), Some(0), "{}", err(&repaired));
+    let note = "note: left out of `web`: ";
     assert!(
-        err(&rejected).contains("99999") && err(&rejected).contains("argus validate"),
+        err(&repaired).contains(note)
+            && err(&repaired).contains("99999")
+            && err(&repaired).contains("(line 1)"),
         "{}",
-        err(&rejected)
+        err(&repaired)
     );
+    assert_eq!(argus(&app, &["validate"]).status.code(), Some(0));
     std::fs::write(app.join("compose.yaml"), "services: [\n").unwrap();
     let broken = argus(&app, &["init", "--force"]);
     assert_eq!(broken.status.code(), Some(3), "{}", err(&broken));
+}
+
+const BASE: &str = r#"
+services:
+  base:
+    image: registry.example/base:${TAG}
+    environment: [LEVEL=info, REGION=eu]
+    env_file: base.env
+    volumes: ["./shared:/shared:ro"]
+    command: ["serve"]
+"#;
+
+const EXTRA: &str = "
+services:
+  cache: { image: 'redis:7', volumes: [/data], ports: ['6379'] }
+volumes: { unused: {} }
+";
+
+const REALISTIC: &str = r#"
+name: till
+include:
+  - extra/compose.yaml
+services:
+  db:
+    image: postgres:${PG_VERSION:-16}
+    environment: { POSTGRES_PASSWORD: "${DB_PASSWORD}" }
+    ports: ["9092"]
+    volumes: ["../initdb:/docker-entrypoint-initdb.d:ro", "pg:/var/lib/postgresql/data", "/srv/none:/none"]
+    networks: { back: { aliases: [database] } }
+    secrets: [token, { source: outside, target: x }]
+  api:
+    extends: { file: shared/base.yaml, service: base }
+    build: { context: ., target: prod, dockerfile: Dockerfile }
+    command: ["api"]
+    environment: { LEVEL: debug }
+    env_file: [{ path: api.env }, { path: missing.env, required: false }]
+    depends_on: [db, debug]
+    deploy: { replicas: 3, resources: { limits: { memory: 128m } } }
+    labels: { team: till }
+    ports: ["99999:1", "8080:80"]
+    tty: true
+    restart: "no"
+  debug: { image: 'busybox:1', profiles: [debug] }
+networks:
+  back: { internal: true }
+  front: {}
+volumes:
+  pg: { driver_opts: { type: nfs } }
+secrets:
+  token: { file: ./token.txt }
+  outside: { environment: TOKEN }
+"#;
+
+#[test]
+fn realistic_compose_file_is_kept_or_noted_with_its_line() {
+    let dir = project(&[
+        ("project/compose.yaml", REALISTIC),
+        ("project/extra/compose.yaml", EXTRA),
+        ("project/shared/base.yaml", BASE),
+        ("project/shared/base.env", "FROM_BASE=1\nREGION=us\n"),
+        ("project/shared/shared/keep", ""),
+        ("project/api.env", "# a comment\nexport FEATURE='on'\n"),
+        (
+            "project/.env",
+            "TAG=4.2\nPG_VERSION=17\nDB_PASSWORD=hunter \"2\"\n",
+        ),
+        ("project/Dockerfile", "FROM scratch AS prod\n"),
+        ("project/token.txt", "secret"),
+        ("initdb/one.sql", ""),
+        (".git/HEAD", "ref: refs/heads/main\n"),
+    ]);
+    let root = dir.path().join("app/project");
+    let text = written(&root);
+    let (notes, yaml) = text.split_at(text.find("version:").unwrap());
+    let read = argus_crds::yaml::document("e2e.yaml", yaml.as_bytes())
+        .unwrap()
+        .value;
+    let expected = serde_json::json!([
+        {
+            "name": "db",
+            "image": "postgres:17",
+            "container": {
+                "name": "till-db",
+                "environment": { "POSTGRES_PASSWORD": "{{env.DB_PASSWORD}}" },
+                "ports": [":9092"],
+                "volumes": [
+                    "../../initdb:/docker-entrypoint-initdb.d:ro",
+                    "pg:/var/lib/postgresql/data",
+                    "../token.txt:/run/secrets/token:ro",
+                ],
+                "healthcheck": { "type": "tcp", "port": 9092 },
+            },
+        },
+        {
+            "name": "api",
+            "command": ["api"],
+            "build": { "context": "..", "dockerfile": "../Dockerfile", "image": "registry.example/base:4.2" },
+            "dependsOn": ["db"],
+            "memory": "128MB",
+            "container": {
+                "name": "till-api",
+                "environment": { "FEATURE": "on", "FROM_BASE": "1", "LEVEL": "debug", "REGION": "eu" },
+                "volumes": ["../shared/shared:/shared:ro"],
+                "ports": ["8080:80"],
+                "healthcheck": { "type": "tcp", "port": 1 },
+            },
+        },
+        {
+            "name": "cache",
+            "image": "redis:7",
+            "container": {
+                "name": "till-cache",
+                "volumes": ["cache-data:/data"],
+                "ports": [":6379"],
+                "healthcheck": { "type": "tcp", "port": 6379 },
+            },
+        },
+    ]);
+    assert_eq!(read["services"], expected, "{text}");
+    let line = |needle: &str| 1 + REALISTIC.lines().position(|line| line.contains(needle)).unwrap();
+    for (note, at) in [
+        ("service `debug`, which has `profiles`", "profiles: [debug]"),
+        ("`db`: `networks`", "aliases"),
+        ("`db`: `secrets`: `outside` is not a file", "source: outside"),
+        ("`db`: `/srv/none` is outside", "/srv/none"),
+        ("`api`: `build.target`", "target: prod"),
+        ("`api`: `deploy.replicas`", "replicas"),
+        ("`api`: `labels`", "team: till"),
+        ("`api`: `tty`", "tty"),
+        ("`api`: `restart`", "restart"),
+        ("`api`: `depends_on`: `debug`", "[db, debug]"),
+        ("99999", "99999"),
+        ("`networks.back.internal`", "internal: true"),
+        ("2 `networks`: all services share one", "networks:\n"),
+        ("`volumes.pg.driver_opts`", "driver_opts"),
+    ] {
+        let found = notes.lines().find(|line| line.contains(note));
+        let found = found.unwrap_or_else(|| panic!("no note with {note}: {notes}"));
+        if !at.ends_with('\n') {
+            assert!(found.contains(&format!("(line {})", line(at))), "{at}: {found}");
+        }
+    }
+    let env = root.join("environments/.env");
+    assert_eq!(
+        std::fs::read_to_string(&env).unwrap(),
+        "DB_PASSWORD=\"hunter \\\"2\\\"\"\n"
+    );
+    let mode = std::os::unix::fs::PermissionsExt::mode(&std::fs::metadata(&env).unwrap().permissions());
+    assert_eq!(mode & 0o777, 0o600);
+    assert!(!text.contains("hunter"), "{text}");
+}
+
+#[test]
+fn generated_file_is_always_accepted() {
+    for compose in [
+        "services: {}\n",
+        "services: { Web_1: { image: 'web:1' }, 'a b': { image: 'web:1' } }\n",
+        "services: { web: { image: 7, ports: ['x', 80, {target: x}], command: {a: 1}, user: [] } }\n",
+        "services: { web: { image: 'Bad Image', depends_on: [none] }, api: { image: 'a:1', depends_on: { web: {} } } }\n",
+        "services: { a: { image: 'a:1', depends_on: [b] }, b: { image: 'b:1', depends_on: [a] } }\n",
+        "services: { a: { image: 'a:1', container_name: x }, b: { image: 'b:1', container_name: x } }\n",
+        "services: { a: { image: 'a:${TAG:-${NONE}}', ports: ['${P}:1'], volumes: ['/:/host', './s:/s:z', '/etc'] } }\n",
+        "services: { a: { image: 'a:1', healthcheck: { test: CMD, interval: 0s, retries: -1 }, mem_limit: 1b, cpus: x } }\n",
+        "services: { a: { extends: { service: a } }, b: { extends: { service: none, file: none.yaml } } }\n",
+        "include: [compose.yaml]\nservices: { a: { image: 'a:1', privileged: true, network_mode: host, cap_add: [ALL] } }\n",
+        "name: '!!!'\nservices: { a: { build: 'https://example.com/a.git' }, b: { build: { context: ../../.. } } }\n",
+        "services: { a: { image: 'a:1', environment: { 'A=B': 1, '': 2, C: '{{env.X}} {{' }, tmpfs: x, extra_hosts: { a: 1 } } }\n",
+    ] {
+        let dir = project(&[("compose.yaml", compose)]);
+        let app = dir.path().join("app");
+        let output = argus(&app, &["init"]);
+        let text = std::fs::read_to_string(app.join("environments/e2e.yaml")).unwrap_or_default();
+        assert_eq!(output.status.code(), Some(0), "{compose}{}\n{text}", err(&output));
+        let valid = argus(&app, &["validate"]);
+        assert_eq!(valid.status.code(), Some(0), "{compose}{}\n{text}", err(&valid));
+    }
 }

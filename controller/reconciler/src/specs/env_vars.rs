@@ -71,7 +71,8 @@ pub fn uuid(controller: &str, path: &Path, hash: &[u8; 32]) -> String {
     )
 }
 
-fn parse(text: &str) -> BTreeMap<String, String> {
+/// Returns the variables of a `.env` file.
+pub fn parse(text: &str) -> BTreeMap<String, String> {
     let mut variables = BTreeMap::new();
     for line in text.lines().map(str::trim) {
         let line = line.strip_prefix("export ").unwrap_or(line);

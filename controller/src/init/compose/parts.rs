@@ -76,28 +76,40 @@ pub(super) fn translate_size(value: &Value) -> Option<Value> {
 /// Translates a port in either form to `[ip:]host:container[/udp]`.
 pub(super) fn translate_port(value: &Value) -> Option<String> {
     if !value.is_object() {
-        return scalar_to_text(value);
+        // A container port alone gets any free port of the host.
+        let text = scalar_to_text(value)?;
+        return Some(if text.contains(':') {
+            text
+        } else {
+            format!(":{text}")
+        });
     }
     let target = scalar_to_text(&value["target"])?;
     let host = scalar_to_text(&value["host_ip"])
         .map(|ip| format!("{ip}:"))
         .unwrap_or_default();
-    let published = scalar_to_text(&value["published"])
-        .map(|port| format!("{port}:"))
-        .unwrap_or_default();
+    let published = scalar_to_text(&value["published"]).unwrap_or_default() + ":";
     let udp = if value["protocol"] == "udp" { "/udp" } else { "" };
-    // The address is only valid together with a host port.
-    let host = if published.is_empty() { String::new() } else { host };
     Some(format!("{host}{published}{target}{udp}"))
 }
 
-/// Translates a volume to the short form. The error is the text of a note.
-pub(super) fn translate_volume(value: &Value, back: &Path) -> Result<String, String> {
+/// Translates a volume of a service to the short form. The error is the text of a note.
+pub(super) fn translate_volume(value: &Value, back: &Path, service: &str) -> Result<String, String> {
     let written = || scalar_to_text(value).unwrap_or_else(|| value.to_string());
     let (source, target, mode) = if let Some(text) = value.as_str() {
         let mut parts = text.splitn(3, ':');
         match (parts.next(), parts.next(), parts.next()) {
             (Some(source), Some(target), mode) => (source, target, mode.map(str::to_owned)),
+            (Some(target), None, _) if target.starts_with('/') => {
+                // Argus has no anonymous volumes.
+                let name = format!(
+                    "{service}{}",
+                    target
+                        .trim_end_matches('/')
+                        .replace(|c: char| !c.is_ascii_alphanumeric(), "-")
+                );
+                return Ok(format!("{name}:{target}"));
+            }
             (_, _, _) => return Err(format!("volume `{}`: it has no name or no target", written())),
         }
     } else {
@@ -111,14 +123,15 @@ pub(super) fn translate_volume(value: &Value, back: &Path) -> Result<String, Str
     if !source.starts_with(['.', '/', '~']) {
         return Ok(format!("{source}:{target}{mode}"));
     }
-    let inside = join_paths(back, source);
-    if source.starts_with(['/', '~']) || inside.starts_with("..") {
-        return Err(format!(
-            "volume `{}`: outside the folder of this file, which needs `--allow-mount`",
-            written()
-        ));
+    if source.starts_with('/') {
+        return Ok(format!("{source}:{target}{mode}"));
     }
-    Ok(format!("./{}:{target}{mode}", inside.display()))
+    if source.starts_with('~') {
+        return Err(format!("volume `{}`: the home folder of a user", written()));
+    }
+    let inside = join_paths(back, source);
+    let lead = if inside.starts_with("..") { "" } else { "./" };
+    Ok(format!("{lead}{}:{target}{mode}", inside.display()))
 }
 
 /// Joins two paths without `.` components.
@@ -158,12 +171,15 @@ mod tests {
         assert_eq!(translate_size(&json!(1024)), Some(json!(1024)));
         for (written, expected) in [
             (json!("127.0.0.1:80:80"), "127.0.0.1:80:80"),
-            (json!(80), "80"),
+            (json!(80), ":80"),
+            (json!("9092"), ":9092"),
+            (json!("53/udp"), ":53/udp"),
             (
                 json!({ "target": 53, "published": "5353", "host_ip": "127.0.0.1", "protocol": "udp" }),
                 "127.0.0.1:5353:53/udp",
             ),
-            (json!({ "target": 53, "host_ip": "127.0.0.1" }), "53"),
+            (json!({ "target": 53, "host_ip": "127.0.0.1" }), "127.0.0.1::53"),
+            (json!({ "target": 53 }), ":53"),
         ] {
             assert_eq!(translate_port(&written).unwrap(), expected);
         }
@@ -171,14 +187,16 @@ mod tests {
     }
 
     #[test]
-    fn volumes_outside_the_folder_are_rejected() {
+    fn volumes_are_translated() {
         let (here, up) = (Path::new("."), Path::new(".."));
         for (written, back, expected) in [
             (json!("data:/data"), up, Some("data:/data")),
             (json!("./conf:/conf:ro"), here, Some("./conf:/conf:ro")),
-            (json!("./conf:/conf:ro"), up, None),
-            (json!("/etc:/etc"), here, None),
-            (json!("/anonymous"), here, None),
+            (json!("./conf:/conf:ro"), up, Some("../conf:/conf:ro")),
+            (json!("../initdb:/initdb"), up, Some("../../initdb:/initdb")),
+            (json!("/etc:/etc"), here, Some("/etc:/etc")),
+            (json!("~/x:/x"), here, None),
+            (json!("/var/lib/x"), here, Some("web-var-lib-x:/var/lib/x")),
             (
                 json!({ "type": "volume", "source": "data", "target": "/data", "read_only": true }),
                 up,
@@ -186,7 +204,7 @@ mod tests {
             ),
         ] {
             assert_eq!(
-                translate_volume(&written, back).ok().as_deref(),
+                translate_volume(&written, back, "web").ok().as_deref(),
                 expected,
                 "{written}"
             );

@@ -1,0 +1,43 @@
+//! Notes about the top-level keys of a compose file that have no counterpart.
+
+use serde_json::{Map, Value};
+
+use super::Document;
+
+/// Keys that need no translation.
+const KNOWN: &[&str] = &[
+    "configs", "name", "networks", "secrets", "services", "version", "volumes",
+];
+
+/// Returns a note for each key without a counterpart, with its line.
+pub(super) fn notes(value: &Value, document: &Document) -> Vec<String> {
+    let mut notes = Vec::new();
+    let mut note = |what: String, path: &str| {
+        notes.push(format!("left out: {what}{}", document.locate_path(path)));
+    };
+    for key in value.as_object().into_iter().flat_map(Map::keys) {
+        if !KNOWN.contains(&key.as_str()) && !key.starts_with("x-") {
+            note(format!("`{key}`"), key);
+        }
+    }
+    // The environment has one network, and its volumes have only a name.
+    for (section, known) in [("networks", &["driver"][..]), ("volumes", &[])] {
+        for (name, entry) in value[section].as_object().into_iter().flatten() {
+            for (key, inner) in entry.as_object().into_iter().flatten() {
+                let is_default = known.contains(&key.as_str()) || *inner == false;
+                if !is_default {
+                    let path = format!("{section}.{name}.{key}");
+                    note(format!("`{path}`"), &path);
+                }
+            }
+        }
+    }
+    let networks = value["networks"].as_object().map_or(0, Map::len);
+    if networks > 1 {
+        note(
+            format!("{networks} `networks`: all services share one network"),
+            "networks",
+        );
+    }
+    notes
+}
