@@ -22,6 +22,7 @@ use sha2::{Digest as _, Sha256};
 use crate::exit::Failure;
 use crate::own_image;
 use crate::settings::Settings;
+use crate::status;
 
 /// A spec file that was read and checked.
 #[derive(Debug)]
@@ -74,6 +75,13 @@ pub(crate) fn read_folder(
         now = now + Duration::from_secs(1);
     }
     Ok(loader.registry().clone())
+}
+
+/// Reads the specs folder of the settings as the controller with this identity would.
+pub(crate) fn read_own_folder(settings: &Settings, controller: &str) -> Result<SpecRegistry, Failure> {
+    let state = StateDir::at(settings.state.clone());
+    let stored: PersistedSpecs = status::read_or_default(&state.specs_json());
+    read_folder(settings, &settings.specs, controller, stored)
 }
 
 /// Reads and checks one file with any name.

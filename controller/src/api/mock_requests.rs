@@ -9,7 +9,6 @@ use serde_json::json;
 use super::summary::clip;
 use super::target;
 use super::{Context, Effect, NextStep, Operation, Route, Summary, Tool};
-use crate::evidence_store;
 use crate::exit::Failure;
 use crate::foreign_text::mark_lines;
 use page::MockRequestsPage;
@@ -90,9 +89,6 @@ impl Operation for MockRequests {
     async fn run(&self, context: &Context) -> Result<MockRequestsPage, Failure> {
         let (env, _) = target::parse_target(&self.environment, None)?;
         let status = context.client.find_environment(&env).await?;
-        if !status.services.iter().any(|row| row.name == self.mock) {
-            return Err(evidence_store::no_service_failure(&status, &self.mock));
-        }
         let tail = self.tail.min(MAX_REQUESTS);
         let state = context.client.state();
         Box::pin(page::read_requests(state, &status, &self.mock, tail)).await

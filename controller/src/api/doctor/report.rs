@@ -4,7 +4,7 @@ use argus_backend::Backend as _;
 use argus_core::secrets::Secrets;
 use argus_crds::status::{ControllerStatus, EnvironmentStatus, PreflightReport};
 use argus_reconciler::identity;
-use argus_reconciler::specs::{PersistedSpecs, SpecRegistry};
+use argus_reconciler::specs::SpecRegistry;
 use argus_reconciler::state_dir::StateDir;
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -87,9 +87,8 @@ fn sum_counter(metrics: &str, name: &str) -> u64 {
 /// Reads the inputs that are files.
 pub(crate) fn read_inputs(settings: Settings, preflight: PreflightReport) -> Result<DoctorInputs, Failure> {
     let state = StateDir::at(settings.state.clone());
-    let stored: PersistedSpecs = status::read_or_default(&state.specs_json());
     let identity = identity::peek(&state.identity()).unwrap_or_default();
-    let registry = spec_files::read_folder(&settings, &settings.specs, &identity, stored)?;
+    let registry = spec_files::read_own_folder(&settings, &identity)?;
     let mut secrets = Secrets::default();
     let accepted = registry
         .files

@@ -16,7 +16,7 @@ use argus_core::state::PlannerState;
 use argus_crds::error::{Code, Reason};
 use argus_reconciler::clock;
 use argus_reconciler::reconciler::PersistedState;
-use argus_reconciler::specs::{FileEntry, PersistedSpecs, SpecRegistry};
+use argus_reconciler::specs::{FileEntry, SpecRegistry};
 use argus_reconciler::state_dir::StateDir;
 
 use crate::blocking_io;
@@ -49,13 +49,7 @@ pub(crate) type Forecasts = BTreeMap<EnvName, Forecast>;
 /// Reads the specs folder as a controller would. The flag is true if a file is rejected.
 pub(crate) fn read_folder(settings: &Settings) -> Result<(SpecRegistry, bool), Failure> {
     let state = StateDir::at(settings.state.clone());
-    let stored: PersistedSpecs = read_or_default(&state.specs_json());
-    let registry = spec_files::read_folder(
-        settings,
-        &settings.specs,
-        &read_identity(settings, &state).controller,
-        stored,
-    )?;
+    let registry = spec_files::read_own_folder(settings, &read_identity(settings, &state).controller)?;
     if let Some(cause) = &registry.unavailable {
         let details = serde_json::json!({ "path": settings.specs, "reason": cause });
         return Err(Failure::with_code(Code::SpecInvalid, cause.clone()).with_details(details));

@@ -18,7 +18,7 @@ use argus_reconciler::identity;
 use argus_reconciler::overrides::DesiredState;
 use argus_reconciler::preflight;
 use argus_reconciler::reconciler::PersistedState;
-use argus_reconciler::specs::{PersistedSpecs, SpecRegistry};
+use argus_reconciler::specs::SpecRegistry;
 use argus_reconciler::state_dir::StateDir;
 
 use crate::api::orphans::list_or_clean;
@@ -191,8 +191,7 @@ pub(crate) async fn read_desired(settings: &Settings, state: &StateDir, identity
     let (own, identity, there) = (settings.clone(), identity.to_owned(), state.clone());
     let read = blocking_io::read(move || {
         let persisted: PersistedState = read_or_default(&there.state_json());
-        let stored: PersistedSpecs = read_or_default(&there.specs_json());
-        let registry = spec_files::read_folder(&own, &own.specs, &identity, stored)?;
+        let registry = spec_files::read_own_folder(&own, &identity)?;
         Ok((persisted, registry, is_alive(&there)))
     });
     let (persisted, registry, alive): (PersistedState, SpecRegistry, bool) =

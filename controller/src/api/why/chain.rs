@@ -16,7 +16,7 @@ use crate::status_text;
 use crate::status_text::is_good;
 
 /// A link of a chain.
-#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct ChainLink {
     /// Kind of the link.
@@ -52,10 +52,11 @@ pub(crate) struct ChainLink {
 }
 
 /// Kinds of links, in their order in a chain.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub(crate) enum Kind {
     /// State of a service or an environment.
+    #[default]
     State,
     /// Reason of a wait.
     Wait,
@@ -166,14 +167,7 @@ fn create_link(kind: Kind, row: Option<&ServiceStatus>, what: String) -> ChainLi
         kind,
         service: row.map(|row| row.name.clone()),
         what,
-        cause: None,
-        at: None,
-        until: None,
-        code: None,
-        error_id: None,
-        evidence: None,
-        ending: None,
-        before: Vec::new(),
+        ..ChainLink::default()
     }
 }
 
