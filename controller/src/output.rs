@@ -7,7 +7,7 @@ use std::io::{self, ErrorKind, IsTerminal as _, Write};
 use anstyle::{AnsiColor, Style};
 use argus_crds::error::StructuredError;
 use argus_crds::status::{Health, Phase, ServiceState, Truth};
-use clap::ValueEnum;
+use clap::{Args, ValueEnum};
 use serde::Serialize;
 
 use crate::call_trace;
@@ -29,6 +29,41 @@ pub(crate) enum Format {
     Name,
 }
 
+/// Argument of commands that print the output of an operation.
+#[derive(Debug, Clone, Copy, Args)]
+pub(crate) struct OutputArgs {
+    /// Output format [default: table]
+    #[arg(id = "output", short, long = "output", value_name = "OUTPUT", value_enum)]
+    pub(crate) format: Option<Format>,
+}
+
+impl OutputArgs {
+    /// Returns true if people read the output.
+    pub(crate) fn is_text(self) -> bool {
+        matches!(self.format, None | Some(Format::Table | Format::Wide))
+    }
+
+    /// Returns true if the table has all columns.
+    pub(crate) fn is_wide(self) -> bool {
+        self.format == Some(Format::Wide)
+    }
+
+    /// Writes the output of an operation to stdout: as it is in JSON and YAML, else its names or its text.
+    pub(crate) fn print<T: Serialize, N: Display>(
+        self,
+        output: &T,
+        names: impl IntoIterator<Item = N>,
+        format_text: impl FnOnce() -> String,
+    ) -> Result<(), Failure> {
+        match self.format {
+            Some(Format::Json) => print_json(output),
+            Some(Format::Yaml) => print_yaml(output),
+            Some(Format::Name) => print(&join_lines(names)),
+            Some(Format::Table | Format::Wide) | None => print(&format_text()),
+        }
+    }
+}
+
 /// Writes data to stdout; on a terminal, control characters are escaped. A closed pipe is [`Failure::BrokenPipe`], which ends a command successfully.
 pub(crate) fn print(text: &str) -> Result<(), Failure> {
     let text = escape_on_terminal(text, io::stdout().is_terminal());
@@ -38,21 +73,6 @@ pub(crate) fn print(text: &str) -> Result<(), Failure> {
         ErrorKind::BrokenPipe => Failure::BrokenPipe,
         _ => Failure::operation_failed("cannot write to stdout", &error),
     })
-}
-
-/// Writes the output of an operation to stdout: as it is in JSON and YAML, else its names or its text.
-pub(crate) fn print_output<T: Serialize, N: Display>(
-    format: Option<Format>,
-    output: &T,
-    names: impl IntoIterator<Item = N>,
-    format_text: impl FnOnce() -> String,
-) -> Result<(), Failure> {
-    match format {
-        Some(Format::Json) => print_json(output),
-        Some(Format::Yaml) => print_yaml(output),
-        Some(Format::Name) => print(&join_lines(names)),
-        Some(Format::Table | Format::Wide) | None => print(&format_text()),
-    }
 }
 
 /// Writes a value as JSON to stdout.

@@ -8,7 +8,7 @@ use crate::api::breaker::{Breakers, ResetBreaker};
 use crate::command_reply::CommandResult;
 use crate::exit::{Exit, Failure};
 use crate::output;
-use crate::output::Format;
+use crate::output::OutputArgs;
 use crate::settings::{Options, SpecOptions};
 use crate::table;
 use crate::table::Column;
@@ -44,9 +44,8 @@ enum BreakerCommand {
 struct BreakerArgs {
     /// Environment name [default: the engine and all environments]
     environment: Option<String>,
-    /// Output format [default: table]
-    #[arg(short, long, value_enum)]
-    output: Option<Format>,
+    #[command(flatten)]
+    output: OutputArgs,
 }
 
 impl Breaker {
@@ -66,7 +65,7 @@ impl BreakerArgs {
         let report = call::run(&context, &Breakers { environment })?;
         let breakers = report.rows();
         let names = breakers.iter().map(|(name, _)| name);
-        output::print_output(self.output, &report, names, || {
+        self.output.print(&report, names, || {
             table::format_columns(BREAKERS, &breakers, output::terminal_width())
         })?;
         Ok(Exit::Done)

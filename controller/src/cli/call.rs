@@ -10,7 +10,7 @@ use crate::client::ControllerClient;
 use crate::command_reply::CommandReply;
 use crate::exit::{Exit, Failure};
 use crate::output;
-use crate::output::Format;
+use crate::output::OutputArgs;
 use crate::runtime;
 use crate::settings::{Options, Settings, SpecOptions};
 
@@ -53,12 +53,12 @@ pub(crate) async fn show_changes<T: PartialEq>(
 pub(crate) fn execute_command<T: Operation<Output = CommandReply>>(
     options: &Options,
     operation: &T,
-    format: Option<Format>,
+    output: OutputArgs,
     format_text: impl FnOnce(&CommandReply) -> String,
 ) -> Result<Exit, Failure> {
     let reply = run(&create_context(options, &SpecOptions::default())?, operation)?;
     let name = reply.environment.as_deref().unwrap_or("controller");
-    output::print_output(format, &reply, [name], || format_text(&reply))?;
+    output.print(&reply, [name], || format_text(&reply))?;
     Ok(Exit::Done)
 }
 

@@ -12,7 +12,7 @@ use crate::api::environments::GetEnvironment;
 use crate::call_trace;
 use crate::exit::{Exit, Failure};
 use crate::output;
-use crate::output::Format;
+use crate::output::OutputArgs;
 use crate::settings::{Options, SpecOptions};
 use crate::status;
 use crate::status_text;
@@ -23,9 +23,8 @@ use crate::table::Column;
 pub(crate) struct Describe {
     /// Environment name
     environment: String,
-    /// Output format [default: table]
-    #[arg(short, long, value_enum)]
-    output: Option<Format>,
+    #[command(flatten)]
+    output: OutputArgs,
 }
 
 impl Describe {
@@ -34,7 +33,7 @@ impl Describe {
         notes::note_if_not_running(context.client.state());
         let environment = self.environment;
         let status = call_trace::add_calls_to_status(call::run(&context, &GetEnvironment { environment })?);
-        output::print_output(self.output, &status, [&status.environment], || {
+        self.output.print(&status, [&status.environment], || {
             table::format_prose(&format_environment(&status), output::terminal_width())
         })?;
         Ok(Exit::Done)

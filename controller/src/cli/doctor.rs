@@ -10,7 +10,7 @@ use crate::api::doctor;
 use crate::api::doctor::findings::{Finding, FindingSeverity};
 use crate::exit::{Exit, Failure};
 use crate::output;
-use crate::output::Format;
+use crate::output::OutputArgs;
 use crate::settings::{Options, SpecOptions};
 use crate::table;
 use crate::table::Column;
@@ -34,9 +34,8 @@ pub(crate) struct Doctor {
     /// Write a support bundle: a tar file without secrets or spec files
     #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,
-    /// Output format [default: table]
-    #[arg(short, long, value_enum)]
-    output: Option<Format>,
+    #[command(flatten)]
+    output: OutputArgs,
 }
 
 impl Doctor {
@@ -45,7 +44,7 @@ impl Doctor {
         let found = call::run(&context, &doctor::Doctor { bundle: self.out })?;
         let findings = &found.findings;
         let places = findings.iter().map(|finding| &finding.place);
-        output::print_output(self.output, &found, places, || format_findings(findings))?;
+        self.output.print(&found, places, || format_findings(findings))?;
         match &found.bundle {
             Some(out) => output::print_note(&format!(
                 "wrote `{out}`; inspect it with `tar -tvf {out}` before you share it"

@@ -11,7 +11,7 @@ use crate::api::wait::goal::WaitGoal;
 use crate::api::{Context, Operation as _, commands};
 use crate::exit::{Exit, Failure};
 use crate::output;
-use crate::output::Format;
+use crate::output::OutputArgs;
 use crate::runtime;
 use crate::settings::{Options, SpecOptions};
 use crate::status;
@@ -29,9 +29,8 @@ pub(crate) struct Down {
     /// Maximum time until the environments are gone
     #[arg(long, default_value = "120s", value_parser = crate::settings::parse_duration)]
     timeout: Duration,
-    /// Output format [default: table]
-    #[arg(short, long, value_enum)]
-    output: Option<Format>,
+    #[command(flatten)]
+    output: OutputArgs,
 }
 
 impl Down {
@@ -54,7 +53,7 @@ impl Down {
             }
         })?;
         let gone = serde_json::json!({ "gone": names });
-        output::print_output(self.output, &gone, &names, || {
+        self.output.print(&gone, &names, || {
             output::join_lines(names.iter().map(|name| format!("{name} gone")))
         })?;
         Ok(Exit::Done)

@@ -15,7 +15,7 @@ use crate::api::events::{EventsPage, public_record};
 use crate::cli::notes;
 use crate::exit::{Exit, Failure};
 use crate::output;
-use crate::output::Format;
+use crate::output::{Format, OutputArgs};
 use crate::runtime;
 use crate::settings::{Options, Settings, SpecOptions};
 use crate::status;
@@ -53,9 +53,8 @@ pub(crate) struct Events {
     /// Omit the header line
     #[arg(long)]
     no_headers: bool,
-    /// Output format [default: table]
-    #[arg(short, long, value_enum)]
-    output: Option<Format>,
+    #[command(flatten)]
+    output: OutputArgs,
 }
 
 /// A record with its subject and its description. Both may depend on earlier records.
@@ -82,7 +81,7 @@ impl Events {
         let surplus = self.tail.map_or(0, |tail| events.len().saturating_sub(tail));
         events.drain(..surplus);
         let mut screen = EventPrinter {
-            format: self.output.unwrap_or(Format::Table),
+            format: self.output.format.unwrap_or(Format::Table),
             columns: Columns::default(),
             headed: self.no_headers,
             last,

@@ -8,7 +8,7 @@ use crate::api::evidence::report::{FailedRunReport, format_evidence};
 use crate::api::target;
 use crate::exit::{Exit, Failure};
 use crate::output;
-use crate::output::Format;
+use crate::output::OutputArgs;
 use crate::run_summary;
 use crate::run_summary::RunSummary;
 use crate::settings::{Options, SpecOptions};
@@ -32,9 +32,8 @@ pub(crate) struct Evidence {
     /// Prefix each line with the engine's timestamp
     #[arg(long)]
     timestamps: bool,
-    /// Output format [default: table]
-    #[arg(short, long, value_enum)]
-    output: Option<Format>,
+    #[command(flatten)]
+    output: OutputArgs,
 }
 
 impl Evidence {
@@ -52,7 +51,7 @@ impl Evidence {
         let items = found.items.iter().flatten();
         let runs = items.map(|run| format!("{}/{} {}", run.environment, run.service, run.run));
         let run = found.run.as_ref().map(|report| report.run.run.to_string());
-        output::print_output(self.output, &found, runs.chain(run), || {
+        self.output.print(&found, runs.chain(run), || {
             if let Some(report) = &found.run {
                 return format_evidence(report, |line| format!("  {}\n", line.format(self.timestamps)));
             }

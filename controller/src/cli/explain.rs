@@ -7,7 +7,7 @@ use crate::api::explain::ExplainOutput;
 use crate::api::explain::code_page::{CodePage, format_page};
 use crate::exit::{Exit, Failure};
 use crate::output;
-use crate::output::Format;
+use crate::output::OutputArgs;
 use crate::settings::Options;
 use crate::table;
 use crate::table::Column;
@@ -21,9 +21,8 @@ const CODES: &[Column<CodePage>] = &[
 pub(crate) struct Explain {
     /// Error code, such as `PORT_CONFLICT` [default: list all codes]
     code: Option<String>,
-    /// Output format [default: table]
-    #[arg(short, long, value_enum)]
-    output: Option<Format>,
+    #[command(flatten)]
+    output: OutputArgs,
 }
 
 impl Explain {
@@ -35,15 +34,11 @@ impl Explain {
             ExplainOutput::All(pages) => pages,
         };
         let width = output::terminal_width();
-        output::print_output(
-            self.output,
-            &found,
-            pages.iter().map(|page| page.code),
-            || match &found {
+        self.output
+            .print(&found, pages.iter().map(|page| page.code), || match &found {
                 ExplainOutput::One(page) => table::format_prose(&format_page(page), width),
                 ExplainOutput::All(pages) => table::format_columns(CODES, pages, width),
-            },
-        )?;
+            })?;
         Ok(Exit::Done)
     }
 }

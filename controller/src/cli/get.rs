@@ -9,7 +9,7 @@ use crate::api::environments::{Detail, EnvironmentList, Environments, GetEnviron
 use crate::api::{Context, Operation as _};
 use crate::exit::{Exit, Failure};
 use crate::output;
-use crate::output::Format;
+use crate::output::OutputArgs;
 use crate::runtime;
 use crate::settings::{Options, SpecOptions};
 use crate::status_text::{format_ports, format_waits, is_good};
@@ -20,9 +20,8 @@ use crate::table::Column;
 pub(crate) struct Get {
     /// Environment name [default: all]
     environment: Option<String>,
-    /// Output format [default: table]
-    #[arg(short, long, value_enum)]
-    output: Option<Format>,
+    #[command(flatten)]
+    output: OutputArgs,
     /// Omit the header line
     #[arg(long)]
     no_headers: bool,
@@ -67,20 +66,19 @@ impl Get {
     }
 
     fn print(&self, found: &Found) -> Result<(), Failure> {
-        let wide = self.output == Some(Format::Wide);
+        let wide = self.output.is_wide();
         match found {
             Found::One(status) => {
                 let env = &status.environment;
                 let names = status.services.iter().map(|row| format!("{env}/{}", row.name));
                 let columns = &SERVICES[..if wide { 8 } else { 6 }];
-                output::print_output(self.output, found, names, || {
-                    self.format_table(columns, &status.services)
-                })
+                self.output
+                    .print(found, names, || self.format_table(columns, &status.services))
             }
             Found::All(list) => {
                 let names = list.statuses().map(|status| &status.environment);
                 let columns = if wide { ENVIRONMENTS } else { &ENVIRONMENTS[..6] };
-                output::print_output(self.output, found, names, || {
+                self.output.print(found, names, || {
                     if list.statuses().next().is_none() {
                         output::print_note("no environments");
                         return String::new();
@@ -97,7 +95,7 @@ impl Get {
         rows: impl IntoIterator<Item = &'a T>,
     ) -> String {
         // Wide tables are not wrapped, as in `kubectl`.
-        let width = output::terminal_width().filter(|_| self.output != Some(Format::Wide));
+        let width = output::terminal_width().filter(|_| !self.output.is_wide());
         let table = table::format_columns(columns, rows, width);
         let skipped = usize::from(self.no_headers);
         table.split_inclusive('\n').skip(skipped).collect()

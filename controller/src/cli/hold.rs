@@ -7,7 +7,7 @@ use clap::Args;
 use super::call;
 use crate::api::commands;
 use crate::exit::{Exit, Failure};
-use crate::output::Format;
+use crate::output::OutputArgs;
 use crate::settings::Options;
 
 #[derive(Debug, Args)]
@@ -23,27 +23,24 @@ pub(crate) struct Hold {
     /// Name of the holder, shown to other users
     #[arg(long, env = "ARGUS_HOLDER", value_name = "NAME")]
     holder: Option<String>,
-    /// Output format [default: table]
-    #[arg(short, long, value_enum)]
-    output: Option<Format>,
+    #[command(flatten)]
+    output: OutputArgs,
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct Resume {
     /// Environment, or ENVIRONMENT/SERVICE [default: end mode Safe]
     target: Option<String>,
-    /// Output format [default: table]
-    #[arg(short, long, value_enum)]
-    output: Option<Format>,
+    #[command(flatten)]
+    output: OutputArgs,
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct Cancel {
     /// Environment name
     environment: String,
-    /// Output format [default: table]
-    #[arg(short, long, value_enum)]
-    output: Option<Format>,
+    #[command(flatten)]
+    output: OutputArgs,
 }
 
 impl Hold {

@@ -9,7 +9,7 @@ use crate::api::incidents::IncidentReports;
 use crate::api::incidents::reports::format_incident;
 use crate::exit::{Exit, Failure};
 use crate::output;
-use crate::output::Format;
+use crate::output::OutputArgs;
 use crate::settings::{Options, SpecOptions};
 use crate::table;
 use crate::table::Column;
@@ -29,9 +29,8 @@ const INCIDENTS: &[Column<Incident>] = &[
 pub(crate) struct Incidents {
     /// ID of an incident, or a prefix of it [default: all]
     id: Option<String>,
-    /// Output format [default: table]
-    #[arg(short, long, value_enum)]
-    output: Option<Format>,
+    #[command(flatten)]
+    output: OutputArgs,
 }
 
 impl Incidents {
@@ -43,7 +42,7 @@ impl Incidents {
             IncidentReports::All { items } => items,
         };
         let names = incidents.iter().map(|incident| &incident.id);
-        output::print_output(self.output, &found, names, || match &found {
+        self.output.print(&found, names, || match &found {
             IncidentReports::One(incident) => format_incident(incident),
             IncidentReports::All { items } => format_list(items),
         })?;

@@ -10,7 +10,7 @@ use crate::api::mock_requests::MockRequests;
 use crate::api::mock_requests::page::Request;
 use crate::exit::{Exit, Failure};
 use crate::output;
-use crate::output::Format;
+use crate::output::OutputArgs;
 use crate::runtime;
 use crate::settings::{LogFormat, Options, SpecOptions};
 use crate::table;
@@ -59,9 +59,8 @@ struct Requests {
     /// Maximum number of requests, newest last
     #[arg(long, value_name = "N", default_value_t = 20)]
     tail: usize,
-    /// Output format [default: table]
-    #[arg(short, long, value_enum)]
-    output: Option<Format>,
+    #[command(flatten)]
+    output: OutputArgs,
 }
 
 impl Mock {
@@ -87,7 +86,7 @@ impl Requests {
         };
         let page = call::run(&context, &operation)?;
         let table = table::format_columns(REQUESTS, &page.requests, output::terminal_width());
-        output::print_output(self.output, &page, table.lines(), || table.clone())?;
+        self.output.print(&page, table.lines(), || table.clone())?;
         Ok(Exit::Done)
     }
 }

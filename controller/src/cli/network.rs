@@ -6,8 +6,7 @@ use super::{call, notes};
 use crate::api::network;
 use crate::api::network::report::{NetworkReport, format_report};
 use crate::exit::{Exit, Failure};
-use crate::output;
-use crate::output::Format;
+use crate::output::OutputArgs;
 use crate::settings::{Options, SpecOptions};
 
 #[derive(Debug, Args)]
@@ -19,9 +18,8 @@ pub(crate) struct Network {
     /// Check now instead of showing the controller's last results
     #[arg(long)]
     verify: bool,
-    /// Output format [default: table]
-    #[arg(short, long, value_enum)]
-    output: Option<Format>,
+    #[command(flatten)]
+    output: OutputArgs,
 }
 
 impl Network {
@@ -35,7 +33,7 @@ impl Network {
         let links = report.connectivity.iter().flat_map(|matrix| &matrix.links);
         let broken = links.filter(|link| link.error.is_some());
         let names = broken.map(|link| format!("{}/{}", link.from, link.to));
-        output::print_output(self.output, &report, names, || format_report(&report))?;
+        self.output.print(&report, names, || format_report(&report))?;
         Ok(exit_for_report(&report))
     }
 }

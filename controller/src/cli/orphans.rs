@@ -9,7 +9,7 @@ use super::call;
 use crate::api::orphans;
 use crate::exit::{Exit, Failure};
 use crate::output;
-use crate::output::Format;
+use crate::output::OutputArgs;
 use crate::runtime;
 use crate::settings::{Options, SpecOptions};
 use crate::table;
@@ -37,9 +37,8 @@ pub(crate) struct Orphans {
     /// Maximum time until the orphans are gone
     #[arg(long, default_value = "60s", value_parser = crate::settings::parse_duration)]
     timeout: Duration,
-    /// Output format [default: table]
-    #[arg(short, long, value_enum)]
-    output: Option<Format>,
+    #[command(flatten)]
+    output: OutputArgs,
 }
 
 impl Orphans {
@@ -48,8 +47,9 @@ impl Orphans {
         let operation = orphans::Orphans::new(self.clean, self.project);
         let found = runtime::block_on(operation.list(self.timeout, &context))?;
         let names = found.items.iter().map(|orphan| &orphan.name);
-        let wide = self.output == Some(Format::Wide);
-        output::print_output(self.output, &found, names, || format_orphans(&found.items, wide))?;
+        let wide = self.output.is_wide();
+        self.output
+            .print(&found, names, || format_orphans(&found.items, wide))?;
         operation.check_removed(&found)?;
         Ok(Exit::Done)
     }

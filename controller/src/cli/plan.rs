@@ -6,7 +6,7 @@ use super::call;
 use crate::api::plan;
 use crate::exit::{Exit, Failure};
 use crate::output;
-use crate::output::Format;
+use crate::output::OutputArgs;
 use crate::settings::{Options, SpecOptions};
 use crate::table;
 
@@ -16,9 +16,8 @@ pub(crate) struct Plan {
     environment: Option<String>,
     #[command(flatten)]
     specs: SpecOptions,
-    /// Output format [default: table]
-    #[arg(short, long, value_enum)]
-    output: Option<Format>,
+    #[command(flatten)]
+    output: OutputArgs,
 }
 
 impl Plan {
@@ -27,7 +26,7 @@ impl Plan {
         let environment = self.environment;
         let report = call::run(&context, &plan::Plan { environment })?;
         let names = report.environments.iter().map(|plan| &plan.environment);
-        output::print_output(self.output, &report, names, || {
+        self.output.print(&report, names, || {
             table::format_prose(&report.format_text(), output::terminal_width())
         })?;
         Ok(if report.rejected {

@@ -12,7 +12,7 @@ use super::call;
 use crate::api::preflight;
 use crate::exit::{Exit, Failure};
 use crate::output;
-use crate::output::Format;
+use crate::output::OutputArgs;
 use crate::settings::{Options, SpecOptions};
 use crate::table;
 use crate::table::Column;
@@ -27,9 +27,8 @@ pub(crate) struct Preflight {
     /// Skip checks: engine, api, disk, orphans, ports, networks, images, journal, clock
     #[arg(long, value_name = "CHECK", value_delimiter = ',', value_parser = parse_check_name)]
     skip: Vec<CheckName>,
-    /// Output format [default: table]
-    #[arg(short, long, value_enum)]
-    output: Option<Format>,
+    #[command(flatten)]
+    output: OutputArgs,
 }
 
 impl Preflight {
@@ -37,7 +36,7 @@ impl Preflight {
         let context = call::create_context(options, &self.specs)?;
         let found = call::run(&context, &preflight::Preflight::new(self.skip, self.fix))?;
         let failed = failed_checks(&found.checks).map(|check| check.name);
-        output::print_output(self.output, &found, failed, || {
+        self.output.print(&found, failed, || {
             table::format_prose(&format_report(&found), output::terminal_width())
         })?;
         Ok(exit_for_report(&found))

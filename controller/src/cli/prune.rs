@@ -8,7 +8,7 @@ use clap::Args;
 use crate::api::prune::report::{PruneReport, Row, create_report, remove_images};
 use crate::exit::{Exit, Failure};
 use crate::output;
-use crate::output::Format;
+use crate::output::OutputArgs;
 use crate::runtime;
 use crate::settings::{Options, Settings, SpecOptions};
 use crate::table;
@@ -35,16 +35,15 @@ pub(crate) struct Prune {
     /// Keep the build cache, which all users of the engine share
     #[arg(long)]
     images_only: bool,
-    /// Output format [default: table]
-    #[arg(short, long, value_enum)]
-    output: Option<Format>,
+    #[command(flatten)]
+    output: OutputArgs,
 }
 
 impl Prune {
     pub(crate) fn execute(self, options: &Options) -> Result<Exit, Failure> {
         let settings = Settings::resolve(options, &self.specs)?;
         let mut found = runtime::block_on(create_report(&settings, self.images_only))?;
-        let is_text = matches!(self.output, None | Some(Format::Table | Format::Wide));
+        let is_text = self.output.is_text();
         if is_text {
             output::print(&format_report(&found))?;
         }
@@ -56,7 +55,7 @@ impl Prune {
         }
         let failed = found.applied && found.images.iter().any(|row| !row.removed);
         let ids = found.images.iter().map(|row| &row.id);
-        output::print_output(self.output, &found, ids, || {
+        self.output.print(&found, ids, || {
             if found.applied {
                 format_result(&found)
             } else {

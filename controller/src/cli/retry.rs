@@ -5,7 +5,7 @@ use clap::Args;
 use super::call;
 use crate::api::commands;
 use crate::exit::{Exit, Failure};
-use crate::output::Format;
+use crate::output::OutputArgs;
 use crate::settings::Options;
 
 #[derive(Debug, Args)]
@@ -13,9 +13,8 @@ pub(crate) struct Retry {
     /// Environment names
     #[arg(required = true)]
     environments: Vec<String>,
-    /// Output format [default: table]
-    #[arg(short, long, value_enum)]
-    output: Option<Format>,
+    #[command(flatten)]
+    output: OutputArgs,
 }
 
 impl Retry {

@@ -6,16 +6,15 @@ use super::call;
 use crate::api::commands;
 use crate::command_reply::CommandResult;
 use crate::exit::{Exit, Failure};
-use crate::output::Format;
+use crate::output::OutputArgs;
 use crate::settings::Options;
 
 #[derive(Debug, Args)]
 pub(crate) struct Rollback {
     /// Environment name
     environment: String,
-    /// Output format [default: table]
-    #[arg(short, long, value_enum)]
-    output: Option<Format>,
+    #[command(flatten)]
+    output: OutputArgs,
 }
 
 #[derive(Debug, Args)]
@@ -24,9 +23,8 @@ pub(crate) struct Fork {
     environment: String,
     /// Name of the copy [default: ENVIRONMENT-fork]
     to: Option<String>,
-    /// Output format [default: table]
-    #[arg(short, long, value_enum)]
-    output: Option<Format>,
+    #[command(flatten)]
+    output: OutputArgs,
 }
 
 impl Rollback {

@@ -10,7 +10,7 @@ use crate::api::test::TestAction;
 use crate::api::test::report::format_report;
 use crate::command_reply::CommandResult;
 use crate::exit::{Exit, Failure};
-use crate::output::Format;
+use crate::output::OutputArgs;
 use crate::settings::Options;
 use crate::test_runner;
 
@@ -46,9 +46,8 @@ struct Begin {
     /// Purpose of the test, shown to other users
     #[arg(long, value_name = "WORDS")]
     purpose: Option<String>,
-    /// Output format [default: table]
-    #[arg(short, long, value_enum)]
-    output: Option<Format>,
+    #[command(flatten)]
+    output: OutputArgs,
 }
 
 #[derive(Debug, Args)]
@@ -58,9 +57,8 @@ struct End {
     /// Name of the test case
     #[arg(long, value_name = "NAME")]
     case: String,
-    /// Output format [default: table]
-    #[arg(short, long, value_enum)]
-    output: Option<Format>,
+    #[command(flatten)]
+    output: OutputArgs,
 }
 
 impl Test {

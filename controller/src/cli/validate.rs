@@ -10,7 +10,7 @@ use crate::api::validate;
 use crate::api::validate::report::File;
 use crate::exit::{Exit, Failure};
 use crate::output;
-use crate::output::Format;
+use crate::output::OutputArgs;
 use crate::settings::{Options, SpecOptions};
 use crate::table;
 
@@ -20,9 +20,8 @@ pub(crate) struct Validate {
     paths: Vec<PathBuf>,
     #[command(flatten)]
     specs: SpecOptions,
-    /// Output format [default: table]
-    #[arg(short, long, value_enum)]
-    output: Option<Format>,
+    #[command(flatten)]
+    output: OutputArgs,
 }
 
 impl Validate {
@@ -30,9 +29,10 @@ impl Validate {
         let context = call::create_context(options, &self.specs)?;
         let report = call::run(&context, &validate::Validate::of_paths(self.paths))?;
         let environments = report.files.iter().filter_map(|file| file.environment.as_ref());
-        match self.output {
-            Some(Format::Table | Format::Wide) | None => report.files.iter().try_for_each(print_file)?,
-            format => output::print_output(format, &report, environments, String::new)?,
+        if self.output.is_text() {
+            report.files.iter().try_for_each(print_file)?;
+        } else {
+            self.output.print(&report, environments, String::new)?;
         }
         if report.files.is_empty() {
             output::print_note("no spec files; their names are `e2e.yaml` or `NAME.e2e.yaml`");

@@ -14,7 +14,7 @@ use crate::exit::{Exit, Failure};
 use crate::live::image_progress::{self, ProgressThrottle};
 use crate::live::screen::LiveBlock;
 use crate::output;
-use crate::output::Format;
+use crate::output::OutputArgs;
 use crate::runtime;
 use crate::settings::{Options, SpecOptions};
 
@@ -32,9 +32,8 @@ pub(crate) struct Wait {
     /// Maximum time to wait
     #[arg(long, default_value = "120s", value_parser = crate::settings::parse_duration)]
     timeout: Duration,
-    /// Output format [default: table]
-    #[arg(short, long, value_enum)]
-    output: Option<Format>,
+    #[command(flatten)]
+    output: OutputArgs,
 }
 
 impl Wait {
@@ -60,7 +59,7 @@ impl Wait {
         }
         let found = result?;
         let names = found.environments().iter().map(Reached::environment);
-        output::print_output(self.output, &found, names, || match self.goal {
+        self.output.print(&found, names, || match self.goal {
             WaitGoal::Gone => "gone\n".to_owned(),
             WaitGoal::Ready => {
                 let line = |status: &EnvironmentStatus| {

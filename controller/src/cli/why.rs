@@ -8,7 +8,7 @@ use crate::api::why;
 use crate::api::why::report::format_report;
 use crate::exit::{Exit, Failure};
 use crate::output;
-use crate::output::Format;
+use crate::output::OutputArgs;
 use crate::settings::{Options, SpecOptions};
 use crate::table;
 
@@ -16,9 +16,8 @@ use crate::table;
 pub(crate) struct Why {
     #[command(flatten)]
     target: Target,
-    /// Output format [default: table]
-    #[arg(short, long, value_enum)]
-    output: Option<Format>,
+    #[command(flatten)]
+    output: OutputArgs,
 }
 
 impl Why {
@@ -33,7 +32,7 @@ impl Why {
         let report = call::run(&context, &operation)?;
         let services = report.chains.iter().filter_map(|chain| chain.service.as_ref());
         let names = services.map(|name| format!("{}/{name}", report.environment));
-        output::print_output(self.output, &report, names, || {
+        self.output.print(&report, names, || {
             table::format_prose(&format_report(&report), output::terminal_width())
         })?;
         Ok(Exit::Done)
