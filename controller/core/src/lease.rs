@@ -37,6 +37,9 @@ pub struct LeaseSpec {
     pub pid_namespace: String,
     /// Time without a renewal after which the lease is dead.
     pub ttl: Duration,
+    /// Engine time of the first lease of this run. `None` means that this lease is the first.
+    #[serde(default)]
+    pub since: Option<Timestamp>,
     /// Claimed environments, desired or with remaining objects, each with the engine time of the first claim.
     ///
     /// `None` means that this lease is the first to claim the environment.
@@ -58,6 +61,11 @@ pub struct ControllerLease {
 }
 
 impl ControllerLease {
+    /// Returns the time of the first lease of this run, by the clock of the engine.
+    pub fn since(&self) -> Timestamp {
+        self.spec.since.unwrap_or(self.created_at)
+    }
+
     /// Returns the time of the first claim on an environment, by the clock of the engine; `None` without a claim.
     pub fn claimed_at(&self, env: &EnvName) -> Option<Timestamp> {
         self.spec
@@ -72,7 +80,8 @@ impl ControllerLease {
 pub enum Ownership<'a> {
     /// This controller owns it.
     Own,
-    /// The lease of this controller does not claim it, or has expired. The controller writes or renews its lease first.
+    /// The lease of this controller does not claim it, or has expired, or an equally early claim could still appear. The
+    /// controller writes or reads leases first.
     Unclaimed,
     /// Another living controller claimed it first.
     HeldByOther(&'a ControllerLease),

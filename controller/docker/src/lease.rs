@@ -30,6 +30,8 @@ const PID: &str = "argusai.lease-pid";
 const PID_NAMESPACE: &str = "argusai.lease-processes";
 /// Time to live, in milliseconds.
 const TTL: &str = "argusai.lease-ttl";
+/// Unix time of the first lease of the run, in seconds. Absent on the first lease.
+const SINCE: &str = "argusai.lease-since";
 /// Comma-separated claims, each `ENVIRONMENT` or `ENVIRONMENT@SECOND` with the Unix time of the claim.
 const CLAIMS: &str = "argusai.lease-claims";
 
@@ -160,6 +162,7 @@ fn labels_of(spec: &LeaseSpec) -> HashMap<String, String> {
         None => env.to_string(),
     };
     let claims: Vec<String> = spec.claims.iter().map(claim).collect();
+    let since = spec.since.map(|since| (SINCE, (since.0 / 1000).to_string()));
     [
         (LEASE, spec.run.clone()),
         (CONTROLLER, spec.controller.clone()),
@@ -170,8 +173,10 @@ fn labels_of(spec: &LeaseSpec) -> HashMap<String, String> {
         (TTL, spec.ttl.as_millis().to_string()),
         (CLAIMS, claims.join(",")),
     ]
+    .into_iter()
+    .chain(since)
     .map(|(key, value)| (key.to_owned(), value))
-    .into()
+    .collect()
 }
 
 fn parse(volume: Volume) -> Option<ControllerLease> {
@@ -179,12 +184,13 @@ fn parse(volume: Volume) -> Option<ControllerLease> {
     ResourceName::new(volume.name.clone()).ok()?;
     let label = |key: &str| volume.labels.get(key).cloned();
     let made_at = Timestamp::parse(volume.created_at.as_deref()?)?;
+    let second = |text: &str| Some(Timestamp(text.parse::<i64>().ok()?.checked_mul(1000)?));
     let claim = |claim: &str| {
         let (env, since) = claim
             .split_once('@')
             .map_or((claim, None), |(env, since)| (env, Some(since)));
         let since = match since {
-            Some(since) => Some(Timestamp(since.parse::<i64>().ok()?.checked_mul(1000)?)),
+            Some(since) => Some(second(since)?),
             None => None,
         };
         Some((EnvName::new(env).ok()?, since))
@@ -198,6 +204,7 @@ fn parse(volume: Volume) -> Option<ControllerLease> {
             pid: label(PID).and_then(|pid| pid.parse().ok()).unwrap_or(0),
             pid_namespace: label(PID_NAMESPACE).unwrap_or_default(),
             ttl: Duration::from_millis(label(TTL)?.parse().ok()?),
+            since: label(SINCE).as_deref().and_then(second),
             claims: label(CLAIMS)?.split(',').filter_map(claim).collect(),
         },
         name: volume.name,
@@ -221,6 +228,7 @@ mod tests {
             pid: 7,
             pid_namespace: "b/4".into(),
             ttl: Duration::from_secs(90),
+            since: Some(Timestamp(1_600_000_000_000)),
             claims: [
                 (env("shop"), Some(Timestamp(1_700_000_000_000))),
                 (env("new"), None),
@@ -238,7 +246,7 @@ mod tests {
         assert_eq!(lease.created_at.to_string(), "2026-11-21T15:04:14.000Z");
         for key in labels_of(&spec)
             .keys()
-            .filter(|key| ![HOST, PID, PID_NAMESPACE].contains(&key.as_str()))
+            .filter(|key| ![HOST, PID, PID_NAMESPACE, SINCE].contains(&key.as_str()))
         {
             let mut labels = labels_of(&spec);
             labels.remove(key);

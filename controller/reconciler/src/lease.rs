@@ -152,7 +152,8 @@ impl<B: Backend> LeaseTask<B> {
         if (adds || due || !self.has_valid_lease()) && !self.renew().await {
             return again;
         }
-        Some(now + ttl / 9)
+        let check = self.leases.borrow().next_claim_check();
+        Some((now + ttl / 9).min(check.unwrap_or(Timestamp(i64::MAX))))
     }
 
     fn has_valid_lease(&self) -> bool {
@@ -160,8 +161,9 @@ impl<B: Backend> LeaseTask<B> {
     }
 
     async fn read(&self) -> bool {
+        let requested_at = self.clock.now();
         let found = self.backend.leases().await;
-        self.on_leases(found)
+        self.on_leases(found, requested_at)
     }
 
     async fn renew(&mut self) -> bool {
@@ -175,13 +177,14 @@ impl<B: Backend> LeaseTask<B> {
             pid: self.own_lease.pid,
             pid_namespace: self.own_lease.pid_namespace.clone(),
             ttl: self.own_lease.ttl,
+            since: self.leases.borrow().own_since(),
             claims: self.leases.borrow().claims(&wanted, now),
         };
         let found = match self.backend.renew_lease(&spec).await {
             Err(ActionError::DiskFull(why)) => self.claim_on_full_disk(spec, why).await,
             other => other,
         };
-        let succeeded = self.on_leases(found);
+        let succeeded = self.on_leases(found, now);
         if succeeded {
             self.last_renewal = Some((now, wanted));
         }
@@ -192,7 +195,7 @@ impl<B: Backend> LeaseTask<B> {
     /// has one.
     async fn claim_on_full_disk(
         &self,
-        spec: LeaseSpec,
+        mut spec: LeaseSpec,
         why: String,
     ) -> Result<Vec<ControllerLease>, ActionError> {
         let mut all = self.backend.leases().await?;
@@ -205,6 +208,8 @@ impl<B: Backend> LeaseTask<B> {
             why,
             "cannot write the lease on a full disk, and no other controller has one"
         );
+        // No other controller can write a claim either, so the claims need no second look.
+        spec.since = Some(Timestamp::default());
         all.retain(|lease| lease.spec.run != spec.run);
         all.push(ControllerLease {
             name: String::new(),
@@ -215,13 +220,12 @@ impl<B: Backend> LeaseTask<B> {
         Ok(all)
     }
 
-    fn on_leases(&self, found: Result<Vec<ControllerLease>, ActionError>) -> bool {
-        let now = self.clock.now();
+    fn on_leases(&self, found: Result<Vec<ControllerLease>, ActionError>, requested_at: Timestamp) -> bool {
         match found {
             Ok(mut found) => {
                 process::drop_dead_holders(&mut found);
                 self.leases
-                    .send_if_modified(|leases| leases.on_listed(found, now));
+                    .send_if_modified(|leases| leases.on_listed(found, requested_at));
                 true
             }
             Err(error) => {

@@ -59,6 +59,7 @@ impl Party {
             pid: 1,
             pid_namespace: String::new(),
             ttl: TTL,
+            since: None,
             claims: BTreeMap::new(),
         };
         let me = ProcessIdentity {
@@ -112,6 +113,7 @@ impl Party {
         let due = self.written.is_none_or(|at| at + TTL / 3 <= now + INTERVAL / 2);
         if adds || due || !self.leases.is_valid(now) {
             self.note.claims = self.leases.claims(&self.wanted(store), now);
+            self.note.since = self.leases.own_since();
             match engine.renew_lease(&self.note, now) {
                 Ok(found) => {
                     self.leases.on_listed(found, now);
@@ -120,6 +122,8 @@ impl Party {
                 Err(_) => self.next_lease_read = now + SECOND,
             }
         }
+        let check = self.leases.next_claim_check();
+        self.next_lease_read = self.next_lease_read.min(check.unwrap_or(self.next_lease_read));
     }
 
     fn wanted(&self, store: &Store) -> BTreeSet<EnvName> {
@@ -478,6 +482,7 @@ fn plant(controllers: &mut Controllers) {
         pid_namespace: String::new(),
         // This lease is not renewed here, and outlives every test.
         ttl: Duration::from_secs(1_000_000),
+        since: None,
         claims: BTreeMap::new(),
     };
     controllers

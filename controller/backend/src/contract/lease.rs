@@ -22,6 +22,7 @@ pub(super) async fn check<B: Backend>(backend: &B, environment: &str) -> Result<
         pid: 7,
         pid_namespace: "here".to_owned(),
         ttl: TTL,
+        since: None,
         claims,
     };
     let first = lease_of("one", [(env.clone(), None)].into());

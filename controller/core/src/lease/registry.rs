@@ -15,6 +15,9 @@ const GONE_GRACE: Duration = Duration::from_secs(60);
 /// Maximum time between two lists. After a longer gap (sleep, clock jump) missed renewals prove nothing.
 const MAX_LIST_GAP: Duration = Duration::from_secs(45);
 
+/// Time after which all claims of one engine second are in a new list. The engine reports times in whole seconds.
+const CLAIM_SECOND: Duration = Duration::from_millis(1_100);
+
 /// Identity of the process that evaluates the leases.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ProcessIdentity {
@@ -61,7 +64,7 @@ impl ControllerLeases {
         }
     }
 
-    /// Stores a complete list of leases; returns whether anything changed.
+    /// Stores a complete list of leases, requested at `now`; returns whether anything changed.
     pub fn on_listed(&mut self, found: Vec<ControllerLease>, now: Timestamp) -> bool {
         let before = self.clone();
         let first = !self.is_listed;
@@ -101,7 +104,8 @@ impl ControllerLeases {
         let differs = Self {
             listed_at: before.listed_at,
             ..self.clone()
-        } != before;
+        } != before
+            || self.next_claim_check() != before.next_claim_check();
         self.version += u64::from(differs);
         differs
     }
@@ -175,6 +179,31 @@ impl ControllerLeases {
         self.by_run.get(&self.process_identity.as_ref()?.run)
     }
 
+    /// Returns the time of the first lease of this process, for its next lease.
+    pub fn own_since(&self) -> Option<Timestamp> {
+        self.own().map(ControllerLease::since)
+    }
+
+    /// Returns the earliest time for a list that settles a claim of this process; `None` if all claims are settled.
+    pub fn next_claim_check(&self) -> Option<Timestamp> {
+        let own = self.own()?;
+        let claims = own.spec.claims.keys().filter_map(|env| own.claimed_at(env));
+        claims
+            .filter(|at| !self.is_settled(own, *at))
+            .map(|at| end_of_second(own, at))
+            .min()
+    }
+
+    /// Returns whether no earlier claim than `ours` can appear any more.
+    ///
+    /// Two controllers can claim an environment within one second of the engine. A list from after that second shows
+    /// both claims. A controller whose lease is the oldest wins every tie, so it need not wait for that list.
+    fn is_settled(&self, own: &ControllerLease, ours: Timestamp) -> bool {
+        let is_older = |other: &ControllerLease| seniority(other) < seniority(own);
+        self.listed_at >= end_of_second(own, ours)
+            || (own.since() < ours && !self.by_run.values().any(is_older))
+    }
+
     /// Returns whether a renewal of the lease was observed. Without one, its holder may be dead already.
     pub fn renews(&self, lease: &ControllerLease) -> bool {
         self.renewing.contains(&lease.spec.run)
@@ -189,18 +218,24 @@ impl ControllerLeases {
             return Ownership::Own;
         };
         let own = self.own().filter(|own| is_still_valid(own, now));
-        let claim = own.and_then(|own| Some((own.claimed_at(env)?, &identity.run)));
+        let claim = own.and_then(|own| Some((own.claimed_at(env)?, seniority(own))));
         let others = self
             .by_run
             .values()
             .filter(|lease| self.is_other_alive(lease, now));
         let first = others
-            .filter_map(|lease| Some(((lease.claimed_at(env)?, &lease.spec.run), lease)))
+            .filter_map(|lease| Some(((lease.claimed_at(env)?, seniority(lease)), lease)))
             .min_by(|(one, _), (other, _)| one.cmp(other));
         match first {
             Some((theirs, lease)) if claim.is_none_or(|ours| theirs < ours) => Ownership::HeldByOther(lease),
             _ if !identity.holds_lease && self.is_listed => Ownership::Own,
             _ if own.is_none() || (wanted && claim.is_none()) => Ownership::Unclaimed,
+            _ if own
+                .zip(claim)
+                .is_some_and(|(own, (at, _))| !self.is_settled(own, at)) =>
+            {
+                Ownership::Unclaimed
+            }
             _ => Ownership::Own,
         }
     }
@@ -278,6 +313,17 @@ impl ControllerLeases {
 /// The validity ends at two thirds of the `ttl`, so that running actions can finish before others take over.
 fn is_still_valid(own: &ControllerLease, now: Timestamp) -> bool {
     now.since(own.renewed_at) < validity_period(own)
+}
+
+/// Order of controllers that claimed an environment in the same second: the one that runs longer, then the lower run id.
+fn seniority(lease: &ControllerLease) -> (Timestamp, &str) {
+    (lease.since(), &lease.spec.run)
+}
+
+/// Own time from which a list contains every claim of this engine second.
+fn end_of_second(own: &ControllerLease, claimed_at: Timestamp) -> Timestamp {
+    let offset = own.renewed_at.0.saturating_sub(own.created_at.0);
+    Timestamp(claimed_at.0.saturating_add(offset)) + CLAIM_SECOND
 }
 
 fn validity_period(own: &ControllerLease) -> Duration {

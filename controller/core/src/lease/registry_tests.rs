@@ -34,6 +34,7 @@ fn lease(controller: &str, renewed: i64, since: Option<i64>) -> ControllerLease 
             pid: 1,
             pid_namespace: String::new(),
             ttl: TTL,
+            since: Some(Timestamp(0)),
             claims: since
                 .map(|since| (env("shop"), Some(at(since))))
                 .into_iter()
@@ -232,4 +233,102 @@ fn renewal_is_detected_by_a_new_lease_object() {
     );
     assert!(leases.on_listed(vec![lease("b", 0, None), lease("b", 20, None)], at(20)));
     assert!(leases.renews(&lease("b", 20, None)));
+}
+
+/// A controller that starts at `start`, and whose calls reach the engine after `delay`, in milliseconds.
+struct Newcomer {
+    leases: ControllerLeases,
+    lease: ControllerLease,
+    /// Time at which the engine executes the next call, and the time of the request.
+    call: Option<(i64, i64)>,
+    is_written: bool,
+    delay: i64,
+}
+
+impl Newcomer {
+    fn new(name: &str, start: i64, delay: i64) -> Self {
+        let mut spec = lease(name, 0, None);
+        spec.spec.since = None;
+        spec.spec.claims = [(env("shop"), None)].into();
+        let identity = ProcessIdentity {
+            controller: name.to_owned(),
+            run: format!("run-{name}"),
+            state_dir: format!("place-{name}"),
+            holds_lease: true,
+        };
+        Self {
+            leases: ControllerLeases::of(identity),
+            lease: spec,
+            call: Some((start + delay, start)),
+            is_written: false,
+            delay,
+        }
+    }
+
+    fn owns(&self, now: i64) -> bool {
+        self.leases.ownership(&env("shop"), true, Timestamp(now)) == Ownership::Own
+    }
+
+    /// Executes the call that is due: first the write of the lease, then reads. Each returns all leases.
+    fn step(&mut self, engine: &mut Vec<ControllerLease>, now: i64) {
+        let due = self.call.filter(|(at, _)| *at == now);
+        let Some((_, requested_at)) = due else { return };
+        if !self.is_written {
+            self.is_written = true;
+            self.lease.created_at = Timestamp(now - now.rem_euclid(SECOND));
+            self.lease.renewed_at = self.lease.created_at;
+            engine.push(self.lease.clone());
+        }
+        self.leases.on_listed(engine.clone(), Timestamp(requested_at));
+        let next = self.leases.next_claim_check();
+        self.call = next.map(|at| (at.0.max(now) + self.delay, at.0.max(now)));
+    }
+}
+
+#[test]
+fn two_controllers_that_start_together_never_act_together() {
+    for seed in 0..300_i64 {
+        let (start, gap) = (seed * 37 % SECOND, seed * 13 % 1_400);
+        let (first, second) = (seed * 7 % 500, seed * 11 % 500);
+        let mut both = [
+            Newcomer::new("a", 5_000 + start + gap, first),
+            Newcomer::new("b", 5_000 + start, second),
+        ];
+        if seed % 2 == 0 {
+            both.swap(0, 1);
+        }
+        let mut engine = Vec::new();
+        for now in 5_000..10_000 {
+            for controller in &mut both {
+                controller.step(&mut engine, now);
+            }
+            let owners = both.iter().filter(|one| one.owns(now)).count();
+            assert!(owners < 2, "seed {seed}: both act at {now}");
+        }
+        let owners = both.iter().filter(|one| one.owns(10_000)).count();
+        assert_eq!(owners, 1, "seed {seed}: nobody acts");
+    }
+}
+
+#[test]
+fn oldest_controller_claims_without_a_second_look() {
+    let mut ours = lease("a", 20, Some(20));
+    ours.spec.since = Some(at(10));
+    let mut theirs = lease("b", 15, None);
+    theirs.spec.since = Some(at(15));
+    assert_eq!(
+        ownership(&leases(vec![ours.clone(), theirs.clone()], 20), 20),
+        "ours"
+    );
+    theirs.spec.since = Some(at(5));
+    let mut waiting = leases(vec![ours.clone(), theirs.clone()], 20);
+    assert_eq!(ownership(&waiting, 20), "unclaimed");
+    let check = waiting.next_claim_check().unwrap();
+    assert!(check > at(21) && check < at(22));
+    assert!(
+        waiting.on_listed(vec![ours, theirs], check),
+        "the ownership changed"
+    );
+    assert_eq!(ownership(&waiting, 22), "ours");
+    assert_eq!(waiting.next_claim_check(), None);
 }

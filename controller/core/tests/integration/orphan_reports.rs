@@ -76,6 +76,7 @@ fn leases_without_claims() -> ControllerLeases {
             pid: 1,
             pid_namespace: String::new(),
             ttl: TTL,
+            since: None,
             claims: BTreeMap::new(),
         },
         created_at: NOW,

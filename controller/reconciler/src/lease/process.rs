@@ -49,6 +49,7 @@ mod tests {
                 pid,
                 pid_namespace: processes.to_owned(),
                 ttl: TTL,
+                since: None,
                 claims: BTreeMap::new(),
             },
             created_at: Timestamp(0),
