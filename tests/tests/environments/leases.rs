@@ -4,7 +4,8 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use argus_tests::fixture::{LIMIT, container_runs, engine, shop, text};
+use argus_tests::fixture::{LIMIT, container_runs, engine, proxied, shop, text};
+use argus_tests::proxy::Fault;
 use argus_tests::{Controller, PrivateEngine, RunOptions, wait};
 use rustix::process::Signal;
 use serde_json::Value;
@@ -73,6 +74,39 @@ fn second_controller_waits_and_takes_over_after_a_kill() {
         let networks = engine.docker_ok(&["network", "ls", "-q", "--filter", "name=argusai-twice-network"]);
         (container_runs(engine, "twice").is_empty() && networks.is_empty()).then_some(())
     });
+}
+
+#[test]
+fn controllers_that_start_together_never_both_act() {
+    let engine = engine();
+    let (proxy, slow) = proxied(engine, "together");
+    let fast = Controller::start(engine, RunOptions::default());
+    for round in 0..3_u16 {
+        let name = format!("together{round}");
+        for controller in [&slow, &fast] {
+            controller.stop();
+            controller.write_spec("e2e.yaml", &shop(&name, 18_720 + round, "one"));
+        }
+        proxy.inject(
+            "POST /volumes/create",
+            Fault::Delay(Duration::from_millis(350)),
+            1,
+        );
+        slow.start_again();
+        fast.start_again();
+        let owner = wait::poll(LIMIT, || {
+            [&slow, &fast]
+                .into_iter()
+                .find(|controller| controller.status(&name)["phase"] == "Ready")
+        });
+        let owner = owner.expect("one controller converges the environment");
+        let other = if std::ptr::eq(owner, &slow) { &fast } else { &slow };
+        other.wait_status(&name, LIMIT, "names the owner", is_held);
+        let subject = format!("subject=\"{name}");
+        let acts = |line: &&str| line.contains(" action ") && line.contains(&subject);
+        let logs = other.logs();
+        assert_eq!(logs.lines().filter(acts).collect::<Vec<_>>(), Vec::<&str>::new());
+    }
 }
 
 #[test]
