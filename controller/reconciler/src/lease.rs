@@ -208,7 +208,7 @@ impl<B: Backend> LeaseTask<B> {
             why,
             "cannot write the lease on a full disk, and no other controller has one"
         );
-        // No other controller can write a claim either, so the claims need no second look.
+        // No other controller can write a claim either, so the claims need no second list.
         spec.since = Some(Timestamp::default());
         all.retain(|lease| lease.spec.run != spec.run);
         all.push(ControllerLease {

@@ -94,13 +94,13 @@ fn controllers_that_start_together_never_both_act() {
         );
         slow.start_again();
         fast.start_again();
-        let owner = wait::poll(LIMIT, || {
-            [&slow, &fast]
-                .into_iter()
-                .find(|controller| controller.status(&name)["phase"] == "Ready")
+        let is_ready = |controller: &Controller<'_>| controller.status(&name)["phase"] == "Ready";
+        let other = wait::poll(LIMIT, || match (is_ready(&slow), is_ready(&fast)) {
+            (true, _) => Some(&fast),
+            (false, true) => Some(&slow),
+            (false, false) => None,
         });
-        let owner = owner.expect("one controller converges the environment");
-        let other = if std::ptr::eq(owner, &slow) { &fast } else { &slow };
+        let other = other.expect("one controller converges the environment");
         other.wait_status(&name, LIMIT, "names the owner", is_held);
         let subject = format!("subject=\"{name}");
         let acts = |line: &&str| line.contains(" action ") && line.contains(&subject);

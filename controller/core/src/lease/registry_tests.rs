@@ -306,12 +306,12 @@ fn two_controllers_that_start_together_never_act_together() {
             assert!(owners < 2, "seed {seed}: both act at {now}");
         }
         let owners = both.iter().filter(|one| one.owns(10_000)).count();
-        assert_eq!(owners, 1, "seed {seed}: nobody acts");
+        assert_eq!(owners, 1, "seed {seed}: no owner");
     }
 }
 
 #[test]
-fn oldest_controller_claims_without_a_second_look() {
+fn oldest_controller_claims_without_a_second_list() {
     let mut ours = lease("a", 20, Some(20));
     ours.spec.since = Some(at(10));
     let mut theirs = lease("b", 15, None);
