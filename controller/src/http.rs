@@ -24,6 +24,8 @@ mod guard;
 mod health;
 mod limits;
 pub(crate) mod listen;
+#[cfg(test)]
+mod message_tests;
 mod metrics;
 mod mocks;
 mod openapi;

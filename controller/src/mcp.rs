@@ -13,7 +13,7 @@ use rmcp::model::{
     ReadResourceResponse, ServerCapabilities, ServerConfig, Tool as ToolDescription,
 };
 use rmcp::service::{RequestContext, RoleServer, ServiceExt as _};
-use tokio::io::AsyncReadExt as _;
+use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite};
 
 use crate::client::ControllerClient;
 use crate::exit::Failure;
@@ -51,8 +51,17 @@ impl Server {
 
 /// Serves on stdin and stdout until stdin ends.
 pub(crate) async fn serve_stdio(client: ControllerClient) -> Result<(), Failure> {
+    let (input, output) = rmcp::transport::stdio();
+    serve_streams(client, input, output).await
+}
+
+/// Serves on an input and an output until the input ends.
+pub(crate) async fn serve_streams(
+    client: ControllerClient,
+    input: impl AsyncRead + Send + Unpin + 'static,
+    mut output: impl AsyncWrite + Send + Unpin + 'static,
+) -> Result<(), Failure> {
     let failed = |error| Failure::operation_failed("cannot serve", &error);
-    let (input, mut output) = rmcp::transport::stdio();
     let mut input = tokio::io::BufReader::new(input);
     let Some(first) = stdio::first_message(&mut input, &mut output)
         .await

@@ -165,7 +165,7 @@ async fn serve(mut listener: impl Listener, app: Router, stop: CancellationToken
     drop(tokio::time::timeout(GRACE, all).await);
 }
 
-async fn serve_connection<S>(stream: S, app: Router, stop: CancellationToken, keep_alive: bool)
+pub(super) async fn serve_connection<S>(stream: S, app: Router, stop: CancellationToken, keep_alive: bool)
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
