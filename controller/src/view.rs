@@ -184,6 +184,7 @@ fn status_condition(
         .filter_map(|(path, entry)| create_rejection(path, entry))
         .collect();
     let (no_history, no_objects) = (EnvHistory::default(), Arc::default());
+    let specs_problem = snapshot.specs.problem();
     environment(&StatusInput {
         env,
         accepted: accepted.map(AsRef::as_ref),
@@ -195,7 +196,7 @@ fn status_condition(
         can_roll_back: accepted
             .is_some_and(|accepted| snapshot.overrides.rollback_target(accepted).is_some()),
         outages: snapshot.store.outages(),
-        specs_error: snapshot.specs.unavailable.as_deref(),
+        specs_problem: specs_problem.as_ref(),
         engine: engine_view(snapshot, about),
         observed: snapshot.store.of(env).unwrap_or(&no_objects),
         plan: snapshot.plans.get(env).map(AsRef::as_ref),

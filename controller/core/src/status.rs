@@ -12,6 +12,7 @@ use crate::connectivity::CheckResults;
 use crate::desired::Accepted;
 use crate::ident::{EnvName, ProtocolPort};
 use crate::observed::{Observed, Outage, RetryState};
+use crate::outcome::one_line;
 use crate::plan::Plan;
 use crate::preflight::PreflightSnapshot;
 use crate::probe::HealthStates;
@@ -44,6 +45,37 @@ pub use orphan::{orphan_errors, orphans, remaining_objects};
 pub use port::env_file;
 pub use wait::describe_wait;
 
+/// Problem of the specs folder that postpones the removal of environments.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum SpecsProblem {
+    /// The folder cannot be read, for this reason.
+    Unreadable(String),
+    /// The folder contained this number of files, and now contains none.
+    Emptied(usize, Timestamp),
+}
+
+impl SpecsProblem {
+    /// Reason and message of the condition `SpecsAvailable`.
+    pub fn condition(&self) -> (&'static str, String) {
+        match self {
+            Self::Unreadable(why) => (
+                "FolderUnavailable",
+                format!(
+                    "the specs folder cannot be read, nothing is removed: {}",
+                    one_line(why)
+                ),
+            ),
+            Self::Emptied(files, until) => (
+                "FolderEmptied",
+                format!(
+                    "all {files} spec files are gone: their environments are removed at {until}; restore the files, or remove \
+                     environments with `argus down`"
+                ),
+            ),
+        }
+    }
+}
+
 /// Inputs of the status of one environment.
 #[derive(Debug, Clone, Copy)]
 pub struct StatusInput<'a> {
@@ -61,8 +93,8 @@ pub struct StatusInput<'a> {
     pub requests: &'a UserRequests,
     /// True if a rollback to another good revision is possible.
     pub can_roll_back: bool,
-    /// Read error of the specs folder; `None` if the folder is readable.
-    pub specs_error: Option<&'a str>,
+    /// Problem of the specs folder that postpones removals.
+    pub specs_problem: Option<&'a SpecsProblem>,
     /// Last observed state of the engine.
     pub engine: EngineView<'a>,
     /// Circuit breakers.

@@ -116,12 +116,11 @@ fn create_conditions(snapshot: &Snapshot, previous: Option<&ControllerStatus>) -
     } else {
         (Truth::False, "NoAnswer", snapshot.engine_problem())
     };
-    let specs = match (&snapshot.specs.unavailable, snapshot.specs.scanned) {
-        (Some(cause), _) => (
-            Truth::False,
-            "FolderUnavailable",
-            format!("no environment is removed: {cause}"),
-        ),
+    let specs = match (snapshot.specs.problem(), snapshot.specs.scanned) {
+        (Some(problem), _) => {
+            let (reason, message) = problem.condition();
+            (Truth::False, reason, message)
+        }
         (None, true) => (Truth::True, "Scanned", "the specs folder is read".to_owned()),
         (None, false) => (
             Truth::Unknown,

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use argus_tests::fixture::{LIMIT, container_runs, engine, running, shop, text};
+use argus_tests::fixture::{LIMIT, condition, container_runs, engine, running, shop, text};
 use argus_tests::{Controller, RunOptions, wait};
 use serde_json::Value;
 
@@ -224,6 +224,49 @@ fn given_up_service_is_retried_with_a_moved_tag() {
 }
 
 #[test]
+fn emptied_folder_removes_no_environment() {
+    let engine = engine();
+    let argus = Controller::start(engine, RunOptions::default());
+    let spec = |name: &str| {
+        format!(
+            "project: {{ name: {name} }}\nservices:\n  one:\n    image: busybox:local\n    command: [\"sleep\", \"3600\"]\n    \
+             container: {{ name: {name}-one }}\n"
+        )
+    };
+    let names = ["unmounted-a", "unmounted-b"];
+    let write = || names.map(|name| argus.write_spec(&format!("{name}.e2e.yaml"), &spec(name)));
+    write();
+    for name in names {
+        argus.wait_ready(name, LIMIT);
+    }
+    let runs = names.map(|name| container_runs(engine, name));
+    for name in names {
+        argus.remove_spec(&format!("{name}.e2e.yaml"));
+    }
+    let is_emptied = |status: &Value| {
+        let found = condition(status, "SpecsAvailable");
+        found["status"] == "False" && found["reason"] == "FolderEmptied"
+    };
+    for name in names {
+        argus.wait_status(name, LIMIT, "reports the empty folder", is_emptied);
+    }
+    // Longer than the grace period of one file.
+    wait::all_the_while(Duration::from_secs(8), "all containers run", || {
+        names.map(|name| container_runs(engine, name)) == runs
+    });
+    write();
+    let is_back = |status: &Value| condition(status, "SpecsAvailable")["status"] == "True";
+    for name in names {
+        argus.wait_status(name, LIMIT, "has its file again", is_back);
+    }
+    assert_eq!(
+        names.map(|name| container_runs(engine, name)),
+        runs,
+        "nothing was restarted"
+    );
+}
+
+#[test]
 fn named_volume_outlives_its_environment() {
     let engine = engine();
     let argus = Controller::start(engine, RunOptions::default());
@@ -238,6 +281,8 @@ fn named_volume_outlives_its_environment() {
         "dropped.e2e.yaml",
         &spec("dropped", "argus: { deletion: { volumes: Delete } }\n"),
     );
+    // An emptied folder postpones every removal.
+    argus.write_spec("other.e2e.yaml", &spec("other", ""));
     argus.wait_ready("kept", LIMIT);
     argus.wait_ready("dropped", LIMIT);
     let labels = volume(engine, "kept-data").expect("it was created")["Labels"].clone();

@@ -96,14 +96,11 @@ fn spec_accepted(input: &StatusInput<'_>) -> ConditionValue {
 }
 
 fn specs_available(input: &StatusInput<'_>) -> ConditionValue {
-    match input.specs_error {
+    match input.specs_problem {
         None => (Truth::True, "Scanned", "the specs folder is readable".to_owned()),
-        Some(why) => {
-            let message = format!(
-                "the specs folder cannot be read, nothing is removed: {}",
-                one_line(why)
-            );
-            (Truth::False, "FolderUnavailable", message)
+        Some(problem) => {
+            let (reason, message) = problem.condition();
+            (Truth::False, reason, message)
         }
     }
 }

@@ -29,6 +29,7 @@ use crate::preflight::{DiskFact, Fact, PreflightSnapshot};
 use crate::probe::{HealthStates, ProbeStatus, ProbedHealth};
 use crate::secrets::Secrets;
 use crate::state::{BreakerRegistry, EnvHistory, RefusedPort, ServiceHistory};
+use crate::status::SpecsProblem;
 use crate::time::Timestamp;
 use crate::user_requests::UserRequests;
 use crate::wait::{Wait, WaitingOn};
@@ -98,7 +99,7 @@ struct Shop {
     env: EnvName,
     accepted: Option<Accepted>,
     diagnostics: Option<(Code, Vec<Diagnostic>)>,
-    specs_error: Option<String>,
+    specs_problem: Option<SpecsProblem>,
     reachable: bool,
     reason: String,
     observed: Observed,
@@ -184,7 +185,7 @@ impl Shop {
                 has_pending_edit: false,
             }),
             diagnostics: None,
-            specs_error: None,
+            specs_problem: None,
             reachable: true,
             reason: String::new(),
             observed: Observed::default(),
@@ -316,7 +317,7 @@ impl Shop {
             breakers: &self.breakers,
             can_roll_back: true,
             outages: &self.outages,
-            specs_error: self.specs_error.as_deref(),
+            specs_problem: self.specs_problem.as_ref(),
             engine: EngineView {
                 reachable: self.reachable,
                 synced: self.reachable,

@@ -8,6 +8,7 @@ use std::time::Duration;
 use argus_core::desired::conflict::conflicts;
 use argus_core::desired::{Accepted, Desired};
 use argus_core::ident::EnvName;
+use argus_core::status::SpecsProblem;
 use argus_core::time::Timestamp;
 use argus_crds::diagnostic::Diagnostic;
 use serde::{Deserialize, Serialize};
@@ -17,6 +18,10 @@ use super::scan::Text;
 
 /// Time before the environment of a removed file is removed.
 pub const REMOVAL_GRACE: Duration = Duration::from_secs(5);
+
+/// The same time, if two or more files are missing and no other file exists. Such a folder is more often a volume that is
+/// not mounted, or a checkout in progress, than the wish to remove everything.
+pub const EMPTY_FOLDER_GRACE: Duration = Duration::from_secs(60);
 
 /// Start of a grace period that is suspended because the folder cannot be read.
 const SUSPENDED: Timestamp = Timestamp(i64::MAX);
@@ -178,6 +183,7 @@ impl SpecRegistry {
 
     /// Records which files exist. The environments of missing files stay for the grace period.
     pub fn record_existing_files(&mut self, exists: impl Fn(&Path) -> bool, now: Timestamp) {
+        let was_emptied = self.is_emptied();
         for (path, entry) in &mut self.files {
             if exists(path) {
                 entry.gone_since = None;
@@ -186,6 +192,38 @@ impl SpecRegistry {
                 *since = (*since).min(now);
             }
         }
+        if was_emptied && !self.is_emptied() {
+            // The first file is back, and the others may follow.
+            for since in self
+                .files
+                .values_mut()
+                .filter_map(|entry| entry.gone_since.as_mut())
+            {
+                *since = now;
+            }
+        }
+    }
+
+    /// Returns whether the folder contained two or more spec files, and now contains none.
+    fn is_emptied(&self) -> bool {
+        self.files.len() > 1 && self.files.values().all(|entry| entry.gone_since.is_some())
+    }
+
+    fn removal_grace(&self) -> Duration {
+        if self.is_emptied() {
+            EMPTY_FOLDER_GRACE
+        } else {
+            REMOVAL_GRACE
+        }
+    }
+
+    /// Problem that postpones the removal of environments.
+    pub fn problem(&self) -> Option<SpecsProblem> {
+        if let Some(why) = &self.unavailable {
+            return Some(SpecsProblem::Unreadable(why.clone()));
+        }
+        let until = self.expires_at().filter(|_| self.is_emptied())?;
+        Some(SpecsProblem::Emptied(self.files.len(), until))
     }
 
     /// Suspends all grace periods while the folder cannot be read.
@@ -213,11 +251,13 @@ impl SpecRegistry {
         if self.unavailable.is_some() {
             return;
         }
-        let is_over = |since: Timestamp| now.since(since) >= REMOVAL_GRACE;
+        let grace = self.removal_grace();
+        let is_over = |since: Timestamp| now.since(since) >= grace;
         self.files.retain(|_, entry| {
             let stays = entry.accepted.is_some() || entry.state == FileState::Unread;
             !entry.gone_since.is_some_and(|since| is_over(since) || !stays)
         });
+        let is_over = |since: Timestamp| now.since(since) >= REMOVAL_GRACE;
         let draining = std::mem::take(&mut self.draining);
         self.draining = draining
             .into_iter()
@@ -228,17 +268,20 @@ impl SpecRegistry {
 
     /// End of the next grace period.
     pub fn expires_at(&self) -> Option<Timestamp> {
+        let is_suspended = |since: &Timestamp| *since == SUSPENDED;
+        let grace = self.removal_grace();
         let files = self.files.values().filter_map(|entry| entry.gone_since);
+        let files = files
+            .filter(|since| !is_suspended(since))
+            .map(|since| since + grace);
         let draining = self
             .draining
             .values()
             .filter(|(accepted, _)| self.has_no_pending_edit(accepted))
-            .map(|(_, since)| *since);
-        files
-            .chain(draining)
-            .filter(|since| *since != SUSPENDED)
-            .min()
-            .map(|since| since + REMOVAL_GRACE)
+            .map(|(_, since)| *since)
+            .filter(|since| !is_suspended(since))
+            .map(|since| since + REMOVAL_GRACE);
+        files.chain(draining).min()
     }
 
     /// Accepted revisions by file, to restore the registry after a restart.

@@ -146,6 +146,32 @@ fn removed_file_is_dropped_after_its_grace() {
 }
 
 #[test]
+fn emptied_folder_removes_nothing_for_a_minute() {
+    let mut registry = SpecRegistry::default();
+    admit(&mut registry, "a", good("shop", 1), 1);
+    admit(&mut registry, "b", good("blog", 1), 1);
+    assert_eq!(registry.problem(), None);
+    registry.record_existing_files(|_| false, at(10));
+    registry.remove_expired(at(69));
+    assert_eq!(revisions(&registry).len(), 2);
+    assert_eq!(registry.expires_at(), Some(at(70)));
+    assert_eq!(registry.problem(), Some(SpecsProblem::Emptied(2, at(70))));
+
+    // A checkout writes one file after the other.
+    registry.record_existing_files(|path| path == Path::new("a"), at(69));
+    assert_eq!(registry.problem(), None);
+    registry.remove_expired(at(73));
+    assert_eq!(revisions(&registry).len(), 2);
+    registry.remove_expired(at(74));
+    assert_eq!(revisions(&registry), ["shop@1 a 1"]);
+
+    admit(&mut registry, "b", good("blog", 1), 80);
+    registry.record_existing_files(|_| false, at(90));
+    registry.remove_expired(at(150));
+    assert!(registry.environments.is_empty() && registry.files.is_empty());
+}
+
+#[test]
 fn changed_name_drops_the_old_environment_after_the_grace() {
     let mut registry = SpecRegistry::default();
     admit(&mut registry, "a", good("shop", 1), 1);
