@@ -20,6 +20,7 @@ pub mod debounce;
 pub mod digest;
 pub mod env_vars;
 pub mod folder_watcher;
+mod grace;
 mod incomplete;
 pub mod loader;
 pub mod location;

@@ -3,28 +3,16 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::Duration;
 
 use argus_core::desired::conflict::conflicts;
 use argus_core::desired::{Accepted, Desired};
 use argus_core::ident::EnvName;
-use argus_core::status::SpecsProblem;
 use argus_core::time::Timestamp;
 use argus_crds::diagnostic::Diagnostic;
 use serde::{Deserialize, Serialize};
 
 use super::conflict::conflicts_with;
 use super::scan::Text;
-
-/// Time before the environment of a removed file is removed.
-pub const REMOVAL_GRACE: Duration = Duration::from_secs(5);
-
-/// The same time, if two or more files are missing and no other file exists. Such a folder is more often a volume that is
-/// not mounted, or a checkout in progress, than the wish to remove everything.
-pub const EMPTY_FOLDER_GRACE: Duration = Duration::from_secs(60);
-
-/// Start of a grace period that is suspended because the folder cannot be read.
-const SUSPENDED: Timestamp = Timestamp(i64::MAX);
 
 /// State of the specs folder.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -42,7 +30,7 @@ pub struct SpecRegistry {
     /// True after a loss of the persisted registry: earlier contents of the files are unknown.
     pub(crate) incomplete: bool,
     /// Environments whose file now defines another environment, with the start of their grace period.
-    draining: BTreeMap<EnvName, (Arc<Accepted>, Timestamp)>,
+    pub(super) draining: BTreeMap<EnvName, (Arc<Accepted>, Timestamp)>,
 }
 
 /// Spec file.
@@ -164,126 +152,6 @@ impl SpecRegistry {
         }
     }
 
-    /// Restarts the grace period of the environments that a file no longer defines, because the file changed.
-    fn restart_grace(&mut self, path: &Path, now: Timestamp) {
-        let path = path.display().to_string();
-        for (accepted, since) in self.draining.values_mut() {
-            if accepted.spec_path == path && *since != SUSPENDED {
-                *since = now;
-            }
-        }
-    }
-
-    /// Reports whether the file of a draining environment has no pending edit.
-    fn has_no_pending_edit(&self, accepted: &Accepted) -> bool {
-        let file = self.files.get(Path::new(&accepted.spec_path));
-        file.and_then(|entry| entry.accepted.as_ref())
-            .is_none_or(|accepted| !accepted.has_pending_edit)
-    }
-
-    /// Records which files exist. The environments of missing files stay for the grace period.
-    pub fn record_existing_files(&mut self, exists: impl Fn(&Path) -> bool, now: Timestamp) {
-        let was_emptied = self.is_emptied();
-        for (path, entry) in &mut self.files {
-            if exists(path) {
-                entry.gone_since = None;
-            } else {
-                let since = entry.gone_since.get_or_insert(now);
-                *since = (*since).min(now);
-            }
-        }
-        if was_emptied && !self.is_emptied() {
-            // The first file is back, and the others may follow.
-            for since in self
-                .files
-                .values_mut()
-                .filter_map(|entry| entry.gone_since.as_mut())
-            {
-                *since = now;
-            }
-        }
-    }
-
-    /// Returns whether the folder contained two or more spec files, and now contains none.
-    fn is_emptied(&self) -> bool {
-        self.files.len() > 1 && self.files.values().all(|entry| entry.gone_since.is_some())
-    }
-
-    fn removal_grace(&self) -> Duration {
-        if self.is_emptied() {
-            EMPTY_FOLDER_GRACE
-        } else {
-            REMOVAL_GRACE
-        }
-    }
-
-    /// Problem that postpones the removal of environments.
-    pub fn problem(&self) -> Option<SpecsProblem> {
-        if let Some(why) = &self.unavailable {
-            return Some(SpecsProblem::Unreadable(why.clone()));
-        }
-        let until = self.expires_at().filter(|_| self.is_emptied())?;
-        Some(SpecsProblem::Emptied(self.files.len(), until))
-    }
-
-    /// Suspends all grace periods while the folder cannot be read.
-    pub fn suspend_grace_periods(&mut self, reason: String) {
-        self.unavailable = Some(reason);
-        let gone = self
-            .files
-            .values_mut()
-            .filter_map(|entry| entry.gone_since.as_mut());
-        for since in gone.chain(self.draining.values_mut().map(|(_, since)| since)) {
-            *since = SUSPENDED;
-        }
-    }
-
-    /// Resumes the grace periods after the folder was read.
-    pub fn resume_grace_periods(&mut self, now: Timestamp) {
-        self.unavailable = None;
-        for (_, since) in self.draining.values_mut() {
-            *since = (*since).min(now);
-        }
-    }
-
-    /// Removes files and environments whose grace period is over.
-    pub fn remove_expired(&mut self, now: Timestamp) {
-        if self.unavailable.is_some() {
-            return;
-        }
-        let grace = self.removal_grace();
-        let is_over = |since: Timestamp| now.since(since) >= grace;
-        self.files.retain(|_, entry| {
-            let stays = entry.accepted.is_some() || entry.state == FileState::Unread;
-            !entry.gone_since.is_some_and(|since| is_over(since) || !stays)
-        });
-        let is_over = |since: Timestamp| now.since(since) >= REMOVAL_GRACE;
-        let draining = std::mem::take(&mut self.draining);
-        self.draining = draining
-            .into_iter()
-            .filter(|(_, (accepted, since))| !(is_over(*since) && self.has_no_pending_edit(accepted)))
-            .collect();
-        self.retry_pending(now);
-    }
-
-    /// End of the next grace period.
-    pub fn expires_at(&self) -> Option<Timestamp> {
-        let is_suspended = |since: &Timestamp| *since == SUSPENDED;
-        let grace = self.removal_grace();
-        let files = self.files.values().filter_map(|entry| entry.gone_since);
-        let files = files
-            .filter(|since| !is_suspended(since))
-            .map(|since| since + grace);
-        let draining = self
-            .draining
-            .values()
-            .filter(|(accepted, _)| self.has_no_pending_edit(accepted))
-            .map(|(_, since)| *since)
-            .filter(|since| !is_suspended(since))
-            .map(|since| since + REMOVAL_GRACE);
-        files.chain(draining).min()
-    }
-
     /// Accepted revisions by file, to restore the registry after a restart.
     pub fn accepted_specs(&self) -> BTreeMap<PathBuf, Accepted> {
         let accepted = |entry: &FileEntry| entry.accepted.as_deref().cloned();
@@ -386,7 +254,7 @@ impl SpecRegistry {
     }
 
     /// Accepts waiting files whose conflicts ended, then updates the environments.
-    fn retry_pending(&mut self, now: Timestamp) {
+    pub(super) fn retry_pending(&mut self, now: Timestamp) {
         let waiting = |entry: &FileEntry| {
             entry
                 .gone_since

@@ -1,8 +1,11 @@
 //! Tests of the registry: file changes never remove running environments unexpectedly.
 
+use std::time::Duration;
+
 use argus_core::backoff::Growth;
 use argus_core::desired::{PortPolicy, PortStrategy, RestartMode, RestartPolicy};
 use argus_core::ident::{ResourceName, Revision};
+use argus_core::status::SpecsProblem;
 use proptest::prelude::*;
 
 use super::*;
