@@ -252,6 +252,7 @@ impl Planner {
         let accepted = self.cache.get(env).and_then(|cached| cached.accepted.clone());
         self.state
             .clear_failures(env, accepted.as_ref().map(|accepted| &accepted.desired));
+        self.state.unblock_ports();
         self.invalidate_all();
     }
 

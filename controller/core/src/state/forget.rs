@@ -40,6 +40,15 @@ impl PlannerState {
         }
     }
 
+    /// Treats all refused host ports as free, so that the next start tries them again. A search still takes them last.
+    pub fn unblock_ports(&mut self) {
+        for refused in self.refused.values_mut() {
+            refused.times = 0;
+            refused.refusal.free_now = true;
+            refused.refusal.busy.clear();
+        }
+    }
+
     /// Forgets the state of absent objects. Returns true if an environment was forgotten.
     pub fn forget_absent(
         &mut self,

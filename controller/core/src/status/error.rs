@@ -23,13 +23,14 @@ pub(crate) mod engine_unavailable;
 mod failed_action;
 mod failed_run;
 mod flaky;
+mod removal;
 mod retry_after;
 mod scope;
 mod spec;
 
 pub use failed_action::code_of;
 pub(super) use failed_run::error_of_last_run;
-use failed_run::{FailureContext, spent_budget_error};
+use failed_run::{FailureContext, cause_of_spent_budget, spent_budget_error};
 pub(super) use scope::ErrorScope;
 pub use scope::error_id;
 pub(super) use spec::of_spec;
@@ -64,7 +65,14 @@ pub(super) fn all(input: &StatusInput<'_>, services: &[ServiceStatus]) -> Vec<St
             .filter(unhealthy)
             .filter_map(|row| row.last_error.clone()),
     );
+    errors.extend(
+        services
+            .iter()
+            .filter_map(|row| cause_of_spent_budget(input, row)),
+    );
     errors.extend(other_errors(input));
+    let retried = removal::retried_errors(input, &errors);
+    errors.extend(retried);
     errors.extend(super::preflight::errors(input));
     errors.extend(flaky::all(input));
     errors.extend(super::connectivity::errors(input));
@@ -279,9 +287,12 @@ fn port_error(input: &StatusInput<'_>, port: ProtocolPort, owner: &PortOwner) ->
 
 fn ports_error(input: &StatusInput<'_>, tried: u32) -> StructuredError {
     let range = input.accepted.map(|accepted| &accepted.desired.ports);
+    let is_in_range =
+        |port: &ProtocolPort| range.is_none_or(|range| (range.low..=range.high).contains(&port.number));
     let holders: Vec<Value> = input
         .refused
         .iter()
+        .filter(|(port, _)| is_in_range(port))
         .map(|(port, refused)| json!({ "port": port.number, "protocol": port.protocol, "owner": refused.refusal.owner }))
         .take(MAX_ERRORS)
         .collect();

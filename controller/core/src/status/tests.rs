@@ -491,6 +491,57 @@ fn given_up_critical_service_fails_the_environment() {
 }
 
 #[test]
+fn service_without_restarts_also_reports_the_cause() {
+    let mut shop = Shop::ready();
+    shop.accepted.as_mut().unwrap().desired.restart.max_restarts = 0;
+    shop.is("db", "d1", ContainerState::Exited);
+    shop.add_failure("db", 137, true);
+    shop.add_wait("db", WaitingOn::GaveUp { restarts: 0 });
+    let codes = |status: &EnvironmentStatus| {
+        let of_db = status
+            .errors
+            .iter()
+            .filter(|error| error.service.as_deref() == Some("db"));
+        of_db.map(|error| error.code).collect::<Vec<_>>()
+    };
+    assert_eq!(
+        codes(&shop.status()),
+        [Code::ContainerRestartExhausted, Code::ContainerOom]
+    );
+    shop.accepted.as_mut().unwrap().desired.restart.max_restarts = 1;
+    assert_eq!(codes(&shop.status()), [Code::ContainerRestartExhausted]);
+}
+
+#[test]
+fn failed_cleanup_is_reported_until_its_retry_ends() {
+    let mut shop = Shop::ready();
+    let subject = Subject::ExtraContainer {
+        id: ContainerId::new("c-extra").unwrap(),
+    };
+    let until = NOW + Duration::from_secs(10);
+    let failure = ActionFailure {
+        verb: ActionKind::RemoveContainer,
+        error: ActionError::Busy("removal is in progress".to_owned()),
+        at: NOW,
+        attempts: 1,
+        call: Box::default(),
+    };
+    let mut on = |on: WaitingOn, previous: Option<EnvironmentStatus>| {
+        shop.previous = previous;
+        let subject = subject.clone();
+        shop.plan.get_or_insert_default().waits = vec![Wait { subject, on }];
+        shop.status()
+    };
+    let failed = on(WaitingOn::Retry { failure, until }, None);
+    assert_eq!(failed.errors[0].code, Code::CleanupFailed);
+    let verb = ActionKind::RemoveContainer;
+    let tried = on(WaitingOn::InFlight { verb }, Some(failed.clone()));
+    assert_eq!(tried.errors, failed.errors);
+    let ended = on(WaitingOn::Removal, Some(tried));
+    assert_eq!(ended.errors, []);
+}
+
+#[test]
 fn moved_port_is_reported_everywhere() {
     let mut shop = Shop::ready();
     let key = PortKey {
@@ -778,8 +829,12 @@ fn unavailable_ports_name_their_owners() {
             times: 1,
         },
     );
+    let mut outside = shop.refused[&tcp(20_000)].clone();
+    outside.refusal.port = tcp(8_080);
+    shop.refused.insert(tcp(8_080), outside);
     let status = shop.status();
     let details = |at: usize| status.errors[at].details.clone();
+    assert_eq!(details(1)["holders"].as_array().unwrap().len(), 1, "of the range");
     assert_eq!(
         (status.errors[0].code, status.errors[1].code),
         (Code::PortConflict, Code::PortExhaustion)

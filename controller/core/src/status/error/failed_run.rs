@@ -1,6 +1,7 @@
 //! Errors of failed runs.
 
 use argus_crds::error::{ActionId, Code, StructuredError};
+use argus_crds::status::ServiceStatus;
 use serde_json::{Value, json};
 
 use crate::desired::Service;
@@ -290,4 +291,24 @@ pub(in crate::status) fn error_of_last_run(
         of(&FailureContext::of(input, error_scope), last, container),
         last.at,
     ))
+}
+
+/// Error of the last failed run of a service that may not restart. The error of its spent budget alone would hide the code of the cause.
+pub(super) fn cause_of_spent_budget(input: &StatusInput<'_>, row: &ServiceStatus) -> Option<StructuredError> {
+    let spent = row.last_error.as_ref()?;
+    let accepted = input.accepted?;
+    if spent.code != Code::ContainerRestartExhausted || accepted.desired.restart.max_restarts > 0 {
+        return None;
+    }
+    let (_, history) = input
+        .history
+        .services
+        .iter()
+        .find(|(name, _)| name.as_str() == row.name)?;
+    let error_scope = ErrorScope {
+        service: Some(&row.name),
+        container: row.container_id.as_deref(),
+        ..ErrorScope::environment(input)
+    };
+    error_of_last_run(input, &error_scope, history).map(|cause| cause.severity(spent.severity))
 }
