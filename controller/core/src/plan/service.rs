@@ -107,6 +107,7 @@ impl ServicePlanner<'_> {
             return Decision::Wait(self.wait_for_owner(other));
         }
         let decision = match current {
+            _ if let Some(decision) = attach::leave_broken_network(self) => decision,
             None => self.plan_create(&extra),
             Some(current) => match self.remove_extra(current, &extra) {
                 Decision::Settled => self.plan_current(current),

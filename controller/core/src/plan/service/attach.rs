@@ -1,10 +1,30 @@
 //! Network attachment of a container: by the id of the network, with all its aliases.
 
+use std::sync::Arc;
+
 use super::ServicePlanner;
 use crate::action::{Action, Cause};
 use crate::observed::Container;
 use crate::plan::{Decision, network};
 use crate::wait::WaitingOn;
+
+/// Detaches a running container from a network without its bridge. The engine removes a network only without such containers.
+pub(super) fn leave_broken_network(planner: &ServicePlanner<'_>) -> Option<Decision> {
+    let network =
+        network::find(planner.input, &planner.accepted.desired).filter(|network| network.is_broken)?;
+    let is_attached = |container: &&Arc<Container>| {
+        let attachment = container.networks.get(&network.name);
+        container.state.is_up() && attachment.is_some_and(|at| at.network.as_ref() == Some(&network.id))
+    };
+    let container = planner.owned.iter().copied().find(is_attached)?;
+    let action = Action::DisconnectNetwork {
+        network: network.name.clone(),
+        container: container.id.to_string(),
+    };
+    let what = "the bridge of its network is gone".to_owned();
+    let cause = planner.input.cause(&planner.subject, Cause::Drift { what });
+    Some(Decision::Do(action, cause))
+}
 
 pub(super) fn check(planner: &ServicePlanner<'_>, container: &Container) -> Decision {
     let desired = &planner.accepted.desired;
@@ -27,14 +47,7 @@ pub(super) fn check(planner: &ServicePlanner<'_>, container: &Container) -> Deci
         Decision::Do(action, drift(what))
     };
     if network.is_broken {
-        // The engine removes a network only without running containers.
-        let attachment = container.networks.get(&network.name);
-        let is_attached = attachment.is_some_and(|at| at.network.as_ref() == Some(&network.id));
-        return if is_attached && container.state.is_up() {
-            detach("the bridge of its network is gone")
-        } else {
-            Decision::Wait(WaitingOn::Network)
-        };
+        return Decision::Wait(WaitingOn::Network);
     }
     match container.networks.get(&network.name) {
         // The engine records the network of a stopped container by name or id as requested, and may not find it later.
