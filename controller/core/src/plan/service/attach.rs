@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::ServicePlanner;
 use crate::action::{Action, Cause};
-use crate::observed::Container;
+use crate::observed::{Container, Network};
 use crate::plan::{Decision, network};
 use crate::wait::WaitingOn;
 
@@ -17,13 +17,16 @@ pub(super) fn leave_broken_network(planner: &ServicePlanner<'_>) -> Option<Decis
         container.state.is_up() && attachment.is_some_and(|at| at.network.as_ref() == Some(&network.id))
     };
     let container = planner.owned.iter().copied().find(is_attached)?;
-    let action = Action::DisconnectNetwork {
-        network: network.name.clone(),
-        container: container.id.to_string(),
-    };
     let what = "the bridge of its network is gone".to_owned();
     let cause = planner.input.cause(&planner.subject, Cause::Drift { what });
-    Some(Decision::Do(action, cause))
+    Some(Decision::Do(disconnect(network, container), cause))
+}
+
+fn disconnect(network: &Network, container: &Container) -> Action {
+    Action::DisconnectNetwork {
+        network: network.name.clone(),
+        container: container.id.to_string(),
+    }
 }
 
 pub(super) fn check(planner: &ServicePlanner<'_>, container: &Container) -> Decision {
@@ -39,13 +42,7 @@ pub(super) fn check(planner: &ServicePlanner<'_>, container: &Container) -> Deci
             },
         )
     };
-    let detach = |what: &str| {
-        let action = Action::DisconnectNetwork {
-            network: network.name.clone(),
-            container: container.id.to_string(),
-        };
-        Decision::Do(action, drift(what))
-    };
+    let detach = |what: &str| Decision::Do(disconnect(network, container), drift(what));
     if network.is_broken {
         return Decision::Wait(WaitingOn::Network);
     }
@@ -85,11 +82,7 @@ pub(super) fn check(planner: &ServicePlanner<'_>, container: &Container) -> Deci
             if known && has_missing_alias && container.state.is_up() {
                 detach("a DNS alias is missing")
             } else if needs_reattach(planner, container) {
-                let action = Action::DisconnectNetwork {
-                    network: network.name.clone(),
-                    container: container.id.to_string(),
-                };
-                Decision::Do(action, Cause::Unreachable)
+                Decision::Do(disconnect(network, container), Cause::Unreachable)
             } else {
                 Decision::Settled
             }
