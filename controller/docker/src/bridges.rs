@@ -40,8 +40,7 @@ impl Bridges {
 
     /// Returns whether a bridge of these networks no longer exists. A bridge that was never seen may be on another host.
     pub(crate) fn is_any_missing<'a>(&self, networks: impl IntoIterator<Item = &'a NetworkId>) -> bool {
-        // A read of this file does not wait for a disk.
-        let interfaces = std::fs::read_to_string(INTERFACES).unwrap_or_default();
+        let interfaces = read_interfaces();
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         // No short circuit: each bridge that exists is recorded.
         networks
@@ -53,11 +52,12 @@ impl Bridges {
 
     /// Sets [`Network::is_broken`], and forgets the bridges of all other networks.
     pub(crate) fn on_listed(&self, networks: &mut [Network]) {
+        let interfaces = read_interfaces();
+        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         for network in &mut *networks {
-            network.is_broken = self.is_any_missing([&network.id]);
+            network.is_broken = known.is_missing(&network.id, &interfaces);
         }
         let names: BTreeSet<String> = networks.iter().map(|network| bridge_name(&network.id)).collect();
-        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         known.seen.retain(|bridge| names.contains(bridge));
         known.missing.retain(|bridge| names.contains(bridge));
     }
@@ -78,6 +78,11 @@ impl Known {
         }
         self.seen.contains(&bridge) || self.missing.contains(&bridge)
     }
+}
+
+/// Interfaces of this process. A read of this file does not wait for a disk.
+fn read_interfaces() -> String {
+    std::fs::read_to_string(INTERFACES).unwrap_or_default()
 }
 
 fn bridge_name(network: &NetworkId) -> String {
