@@ -152,8 +152,9 @@ impl<B: Backend> LeaseTask<B> {
         if (adds || due || !self.has_valid_lease()) && !self.renew().await {
             return again;
         }
-        let check = self.leases.borrow().next_claim_check();
-        Some((now + ttl / 9).min(check.unwrap_or(Timestamp(i64::MAX))))
+        let next_read = Some(now + ttl / 9);
+        let claim_check = self.leases.borrow().next_claim_check();
+        next_read.into_iter().chain(claim_check).min()
     }
 
     fn has_valid_lease(&self) -> bool {
