@@ -104,6 +104,11 @@ pub enum WaitingOn {
     },
     /// The container runs, and its probe has not succeeded yet.
     Probe,
+    /// The container has no health check, and must run for the minimum time before it is ready.
+    MinimumRunTime {
+        /// End of the minimum run time.
+        until: Timestamp,
+    },
     /// The container runs, and its probe fails.
     Unhealthy {
         /// Time of the restart; `None` without a restart.
@@ -288,6 +293,7 @@ impl WaitingOn {
             | Self::PortsExhausted { until, .. }
             | Self::NameTaken { until, .. }
             | Self::StoppedExternally { until }
+            | Self::MinimumRunTime { until }
             | Self::RestartRateLimited { until }
             | Self::RampUp { until, .. }
             | Self::TestLease { until, .. }

@@ -177,6 +177,7 @@ fn error_behind(
         | WaitingOn::Network
         | WaitingOn::Volume { .. }
         | WaitingOn::Probe
+        | WaitingOn::MinimumRunTime { .. }
         | WaitingOn::Completion
         | WaitingOn::StoppedExternally { .. }
         | WaitingOn::StabilityWindow { .. }
@@ -240,6 +241,7 @@ pub(super) fn code_of_wait(on: &WaitingOn) -> Option<Code> {
         | WaitingOn::Network
         | WaitingOn::Volume { .. }
         | WaitingOn::Probe
+        | WaitingOn::MinimumRunTime { .. }
         | WaitingOn::Completion
         | WaitingOn::StoppedExternally { .. }
         | WaitingOn::StabilityWindow { .. }

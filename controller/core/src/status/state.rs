@@ -83,7 +83,8 @@ fn running_state(row: &RowInputs<'_>) -> ServiceState {
     };
     match (action_kind(row), row.wait) {
         (Some(ActionKind::StopContainer | ActionKind::RemoveContainer), _) => ServiceState::Stopping,
-        (Some(ActionKind::StartContainer), _) | (_, Some(WaitingOn::Probe)) => ServiceState::Starting,
+        (Some(ActionKind::StartContainer), _)
+        | (_, Some(WaitingOn::Probe | WaitingOn::MinimumRunTime { .. })) => ServiceState::Starting,
         (None, None | Some(WaitingOn::Engine { .. } | WaitingOn::Safe { .. }))
             if row.current && is_healthy && !one_shot =>
         {

@@ -46,6 +46,7 @@ fn reason(on: &WaitingOn) -> &'static str {
         WaitingOn::Network => "NetworkNotPresent",
         WaitingOn::Volume { .. } => "VolumeNotPresent",
         WaitingOn::Probe => "ProbePending",
+        WaitingOn::MinimumRunTime { .. } => "MinimumRunTime",
         WaitingOn::Unhealthy { .. } => "Unhealthy",
         WaitingOn::Completion => "NotCompleted",
         WaitingOn::RestartDelay { .. } => "RestartBackoff",
@@ -108,6 +109,7 @@ fn message(on: &WaitingOn) -> String {
         WaitingOn::Network => "the network of the environment".to_owned(),
         WaitingOn::Volume { name } => format!("volume `{name}`"),
         WaitingOn::Probe => "its health check to succeed".to_owned(),
+        WaitingOn::MinimumRunTime { .. } => "its minimum run time, because it has no health check".to_owned(),
         WaitingOn::Unhealthy { until } => match until {
             None => "its health check, which fails".to_owned(),
             Some(_) => "its restart delay, because its health check fails".to_owned(),

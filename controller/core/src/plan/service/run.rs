@@ -12,17 +12,25 @@ use crate::plan::{Decision, port_references, ready};
 use crate::probe::{self, ProbeStatus};
 use crate::state::ServiceHistory;
 use crate::state::restart::{self, RestartDecision as Restart};
+use crate::time::Timestamp;
 use crate::wait::WaitingOn;
 
 /// Time for which an external stop or pause is left alone.
 const EXTERNAL_STOP_GRACE: Duration = Duration::from_secs(10);
+
+/// Minimum run time before a container without a health check is ready.
+const MIN_RUN_TIME: Duration = Duration::from_secs(1);
+
+/// Maximum of this time after a failed run.
+const MAX_MIN_RUN_TIME: Duration = Duration::from_secs(30);
 
 pub(super) fn check(planner: &ServicePlanner<'_>, container: &Container) -> Decision {
     match container.state {
         ContainerState::Created => plan_run(planner, container),
         ContainerState::Running | ContainerState::Restarting => match plan_running(planner, container) {
             // An unhealthy container is restarted before it receives its file.
-            decision @ (Decision::Settled | Decision::Wait(WaitingOn::Probe)) => {
+            decision @ (Decision::Settled
+            | Decision::Wait(WaitingOn::Probe | WaitingOn::MinimumRunTime { .. })) => {
                 let missing_file = missing_file(planner, container);
                 missing_file.map_or(decision, |action| Decision::Do(action, Cause::SpecChanged))
             }
@@ -111,13 +119,36 @@ fn plan_running(planner: &ServicePlanner<'_>, container: &Container) -> Decision
     }
     let (health, outages) = (planner.input.health, planner.input.outages);
     match probe::probe_status(planner.service.probe.as_ref(), container, health, outages) {
-        None | Some(ProbeStatus::Healthy) => Decision::Settled,
+        None => min_run_time_end(planner, container).map_or(Decision::Settled, |until| {
+            Decision::Wait(WaitingOn::MinimumRunTime { until })
+        }),
+        Some(ProbeStatus::Healthy) => Decision::Settled,
         Some(ProbeStatus::Starting) if probe::is_never_probed(planner.service.probe.as_ref(), container) => {
             Decision::Wait(WaitingOn::NoHealthcheck)
         }
         Some(ProbeStatus::Starting) => Decision::Wait(WaitingOn::Probe),
         Some(ProbeStatus::Unhealthy) => plan_unhealthy(planner, container),
     }
+}
+
+/// Time from which a container without a health check is ready; `None` if it is ready now.
+///
+/// A run after a failed run must last as long as the failed one, because the failure may repeat.
+fn min_run_time_end(planner: &ServicePlanner<'_>, container: &Container) -> Option<Timestamp> {
+    let info = container.inspect.as_ref()?;
+    let started_at = info.started_at?;
+    let last = service_history(planner).and_then(|history| history.failures.last());
+    let repeatable = last.filter(|last| {
+        last.hash.as_ref().is_none_or(|hash| hash == planner.hash)
+            && info.finished_at.is_none_or(|ended_at| ended_at == last.at)
+            && !restart::is_caused_by_engine(last, planner.input.outages)
+    });
+    let failed_after = repeatable.map_or(Duration::ZERO, FailedRun::run_duration);
+    let until = started_at + failed_after.clamp(MIN_RUN_TIME, MAX_MIN_RUN_TIME);
+    let now = planner.input.now;
+    // The clock of the engine may be ahead: its age is then unknown.
+    let is_in_future = started_at > now + MIN_RUN_TIME;
+    (until > now && !is_in_future).then_some(until)
 }
 
 /// Handles an unhealthy container: a probe failure within the budget costs a restart.
