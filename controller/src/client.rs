@@ -9,6 +9,7 @@ use argus_core::status::unwritable;
 use argus_crds::error::{Call, Code, Reason, StructuredError};
 use argus_crds::status::{Calls, EnvironmentStatus};
 use argus_reconciler::journal::Feed;
+use argus_reconciler::specs::source::is_file_path;
 use argus_reconciler::state_dir::StateDir;
 use argus_reconciler::{Command, CommandError, Handle};
 use serde_json::{Value, json};
@@ -33,7 +34,7 @@ pub(crate) struct ControllerClient {
     settings: Arc<Settings>,
     state: StateDir,
     transport: Transport,
-    /// True if queries read the specs folder of the settings, even if the controller watches another one.
+    /// True if queries read the specs folder that the settings give, even if the controller watches another one.
     has_own_specs: bool,
 }
 
@@ -118,7 +119,7 @@ impl ControllerClient {
         };
         let known = known
             .map(|known| PathBuf::from(known.specs))
-            .filter(|specs| specs.is_dir());
+            .filter(|specs| specs.is_dir() || is_file_path(specs));
         let specs = known.unwrap_or_else(|| self.settings.specs.clone());
         std::path::absolute(&specs).unwrap_or(specs)
     }
@@ -126,8 +127,12 @@ impl ControllerClient {
     /// Returns the settings for queries in this process, with the folder that they read. It can read files.
     pub(crate) fn query_settings(&self) -> Settings {
         let mut settings = self.settings().clone();
-        if !self.has_own_specs {
-            settings.specs = self.specs_folder();
+        if !(self.has_own_specs && settings.specs_given) {
+            let known = self.specs_folder();
+            // The relative path of the settings is shorter in messages.
+            if std::path::absolute(&settings.specs).ok().as_ref() != Some(&known) {
+                settings.specs = known;
+            }
         }
         settings
     }
@@ -145,7 +150,8 @@ impl ControllerClient {
         let (specs, state) = (self.specs_folder(), self.state.root());
         let state = std::path::absolute(state).unwrap_or_else(|_| state.to_path_buf());
         format!(
-            "argus run --specs {} --state {}",
+            "argus run {}{} --state {}",
+            if is_file_path(&specs) { "" } else { "--specs " },
             specs.display(),
             state.display()
         )

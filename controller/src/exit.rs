@@ -249,7 +249,7 @@ pub(crate) fn state_failure(error: &StateError) -> Failure {
             });
             Failure::new(StructuredError::new(Code::LeaseHeld, format_chain(error)).details(details))
         }
-        StateError::InsideSpecs { .. } => Failure::with_reason(Reason::NotPossible, format_chain(error))
+        StateError::ContainsSpecs { .. } => Failure::with_reason(Reason::NotPossible, format_chain(error))
             .with_exit(Exit::Usage)
             .with_hint("choose another folder with `--state`"),
         StateError::Held(LockError::Io { .. }) | StateError::Io { .. } => {

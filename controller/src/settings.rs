@@ -13,6 +13,7 @@ use serde::Deserialize;
 use crate::exit::{Exit, Failure};
 use times::{FileTimes, Times};
 
+mod paths;
 pub(crate) mod times;
 
 /// Default port of the HTTP interface on loopback, for Prometheus and agents.
@@ -26,7 +27,7 @@ pub(crate) fn parse_duration(text: &str) -> Result<Duration, String> {
 /// Options of every command.
 #[derive(Debug, Clone, Default, Args)]
 pub(crate) struct Options {
-    /// State directory [default: ./.argus]
+    /// State directory [default: ./.argus if writable, else per user]
     #[arg(long, global = true, env = "ARGUS_STATE", value_name = "DIR")]
     pub(crate) state: Option<PathBuf>,
     /// Engine: `unix://PATH` or `tcp://HOST:PORT` [default: current Docker context]
@@ -52,7 +53,7 @@ pub(crate) struct Options {
 /// Options of commands that read spec files.
 #[derive(Debug, Clone, Default, Args)]
 pub(crate) struct SpecOptions {
-    /// Folder of the spec files [default: ./environments]
+    /// Folder of the spec files, or one file [default: ./environments]
     #[arg(long, env = "ARGUS_SPECS", value_name = "DIR")]
     pub(crate) specs: Option<PathBuf>,
     /// Default host address of published ports [default: 127.0.0.1]
@@ -189,6 +190,8 @@ struct File {
 #[derive(Debug, Clone)]
 pub(crate) struct Settings {
     pub(crate) specs: PathBuf,
+    /// True if a flag, a variable or the settings file sets `specs`.
+    pub(crate) specs_given: bool,
     pub(crate) state: PathBuf,
     pub(crate) docker_host: Option<String>,
     pub(crate) publish_address: IpAddr,
@@ -223,24 +226,11 @@ impl Settings {
         let times = times
             .parse()
             .map_err(|cause| invalid_settings(settings_path(path), &cause))?;
-        let listed = |flags: Vec<String>, file: Option<Vec<String>>| {
-            if flags.is_empty() {
-                file.unwrap_or_default()
-            } else {
-                flags
-            }
-        };
-        let mounts = if allow_mount.is_empty() {
-            file.allow_mount.unwrap_or_default()
-        } else {
-            allow_mount
-        };
-        let or = |flag: &Option<PathBuf>, file: Option<PathBuf>, default: &str| {
-            flag.clone().or(file).unwrap_or_else(|| PathBuf::from(default))
-        };
+        let (given, state) = (specs.specs.clone().or(file.specs), options.state.clone());
         Ok(Self {
-            specs: or(&specs.specs, file.specs, "./environments"),
-            state: or(&options.state, file.state, "./.argus"),
+            specs_given: given.is_some(),
+            specs: given.unwrap_or_else(|| "./environments".into()),
+            state: state.or(file.state).unwrap_or_else(paths::default_state_dir),
             docker_host: options
                 .docker_host
                 .clone()
@@ -251,8 +241,8 @@ impl Settings {
                 .or(file.publish_address)
                 .unwrap_or(IpAddr::V4(Ipv4Addr::LOCALHOST)),
             strict: strict.or(file.strict).unwrap_or(false),
-            env_allow: listed(env_allow, file.env_allow),
-            allow_mount: mounts,
+            env_allow: first_given(env_allow, file.env_allow),
+            allow_mount: first_given(allow_mount, file.allow_mount),
             listen: file.listen.unwrap_or_default().address(),
             helpers: !(options.no_helpers || file.no_helpers),
             debug: options.debug || file.debug,
@@ -260,6 +250,14 @@ impl Settings {
             times,
             log_format: options.log_format.or(file.log_format).unwrap_or_default(),
         })
+    }
+}
+
+fn first_given<T>(flags: Vec<T>, file: Option<Vec<T>>) -> Vec<T> {
+    if flags.is_empty() {
+        file.unwrap_or_default()
+    } else {
+        flags
     }
 }
 
@@ -389,7 +387,9 @@ mod tests {
                 config: Some(config.clone()),
                 ..Options::default()
             };
-            Settings::resolve(&options, &SpecOptions::default()).unwrap()
+            let mut settings = Settings::resolve(&options, &SpecOptions::default()).unwrap();
+            settings.specs_given = false;
+            settings
         };
         assert_eq!(
             format!("{:?}", resolved(&set.join("\n"))),

@@ -15,11 +15,11 @@ use argus_reconciler::specs::admitter::{AdmissionInput, Admitter, OwnImageContex
 use argus_reconciler::specs::digest::Digests;
 use argus_reconciler::specs::location::HostAccess;
 use argus_reconciler::specs::scan::{MAX_FILE_BYTES, read_bounded};
+use argus_reconciler::specs::source::SpecSource;
 use argus_reconciler::specs::{PersistedSpecs, SpecLoader, SpecLoaderSettings, SpecRegistry, env_vars};
 use argus_reconciler::state_dir::StateDir;
 use sha2::{Digest as _, Sha256};
 
-use crate::exit::Failure;
 use crate::own_image;
 use crate::settings::Settings;
 use crate::status;
@@ -38,22 +38,16 @@ pub(crate) struct SpecFile {
 }
 
 /// Settings with which a controller reads this folder.
-pub(crate) fn create_rules(
-    settings: &Settings,
-    folder: &Path,
-    controller: &str,
-) -> Result<SpecLoaderSettings, Failure> {
-    let folder = std::path::absolute(folder)
-        .map_err(|error| Failure::operation_failed(&format!("cannot find `{}`", folder.display()), &error))?;
-    Ok(SpecLoaderSettings {
-        folder,
+pub(crate) fn create_rules(settings: &Settings, folder: &Path, controller: &str) -> SpecLoaderSettings {
+    SpecLoaderSettings {
+        source: SpecSource::new(folder, &settings.state),
         strict: settings.strict,
         env_allow: settings.env_allow.clone(),
         process_env: read_process_env(),
         controller: controller.to_owned(),
         own_image: build_own_image(settings),
         admitter: Arc::new(create_admitter(settings)),
-    })
+    }
 }
 
 /// Reads a folder like a starting controller, and returns its registry.
@@ -62,8 +56,8 @@ pub(crate) fn read_folder(
     folder: &Path,
     controller: &str,
     stored: PersistedSpecs,
-) -> Result<SpecRegistry, Failure> {
-    let mut loader = SpecLoader::new(create_rules(settings, folder, controller)?, stored);
+) -> SpecRegistry {
+    let mut loader = SpecLoader::new(create_rules(settings, folder, controller), stored);
     let mut now = clock::now();
     // The loader accepts a file after two equal reads with time between them. This loop passes a later time instead of
     // waiting.
@@ -74,11 +68,11 @@ pub(crate) fn read_folder(
         }
         now = now + Duration::from_secs(1);
     }
-    Ok(loader.registry().clone())
+    loader.registry().clone()
 }
 
 /// Reads the specs folder of the settings as the controller with this identity would.
-pub(crate) fn read_own_folder(settings: &Settings, controller: &str) -> Result<SpecRegistry, Failure> {
+pub(crate) fn read_own_folder(settings: &Settings, controller: &str) -> SpecRegistry {
     let state = StateDir::at(settings.state.clone());
     let stored: PersistedSpecs = status::read_or_default(&state.specs_json());
     read_folder(settings, &settings.specs, controller, stored)

@@ -1,6 +1,6 @@
 //! Specs task: scans the specs folder and publishes the [`SpecRegistry`].
 //!
-//! A scan ([`SpecLoader::scan_once`]) lists the folder ([`scan`]), debounces changed files ([`debounce`]), admits
+//! A scan ([`SpecLoader::scan_once`]) lists the [`source`] ([`scan`]), debounces changed files ([`debounce`]), admits
 //! them ([`admission`]) and enters the result into the registry ([`registry`]). File notifications ([`folder_watcher`]),
 //! sync requests ([`sync_barrier`]) and a timer trigger scans.
 
@@ -26,6 +26,7 @@ pub mod loader;
 pub mod location;
 pub mod registry;
 pub mod scan;
+pub mod source;
 mod symlinks;
 pub mod sync_barrier;
 
@@ -52,7 +53,7 @@ pub async fn run(
     clock: Clock,
     stop: CancellationToken,
 ) {
-    let mut watcher = FolderWatcher::new(rules.folder.clone());
+    let mut watcher = FolderWatcher::new(rules.source.folder.clone());
     let notified = watcher.changed();
     let mut loader = SpecLoader::new(rules, persisted_specs.borrow().clone());
     loop {

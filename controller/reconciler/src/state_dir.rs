@@ -8,14 +8,14 @@ use argus_core::time::Timestamp;
 use atomic_write_file::AtomicWriteFile;
 
 use crate::quarantine::{self, Quarantined};
+use crate::specs::source::SpecSource;
 
 /// Reason why the state directory cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum StateError {
-    /// The state directory is inside the specs folder, where its files would count as specs and trigger scans
-    /// forever.
-    #[error("state directory `{}` is inside the specs directory `{}`", .state.display(), .specs.display())]
-    InsideSpecs {
+    /// The state directory is or contains the specs directory, where its files would trigger scans forever.
+    #[error("state directory `{}` contains the specs directory `{}`", .state.display(), .specs.display())]
+    ContainsSpecs {
         /// State directory.
         state: PathBuf,
         /// Specs directory.
@@ -41,7 +41,7 @@ pub struct StateDir {
 }
 
 impl StateDir {
-    /// Creates the folders with their modes. Refuses a path inside the specs directory.
+    /// Creates the folders with their modes. Refuses a path that contains the specs directory.
     pub fn prepare(state: &Path, specs: &Path) -> Result<Self, StateError> {
         let at = |path: &Path| {
             let path = path.to_path_buf();
@@ -49,10 +49,10 @@ impl StateDir {
         };
         let (root, specs) = (
             resolve(state).map_err(at(state))?,
-            resolve(specs).map_err(at(specs))?,
+            resolve(&SpecSource::new(specs, state).folder).map_err(at(specs))?,
         );
-        if root.starts_with(&specs) {
-            return Err(StateError::InsideSpecs { state: root, specs });
+        if specs.starts_with(&root) {
+            return Err(StateError::ContainsSpecs { state: root, specs });
         }
         let dir = Self { root };
         for (path, mode) in [
@@ -296,26 +296,35 @@ mod tests {
     }
 
     #[test]
-    fn state_inside_the_specs_is_refused_through_links_and_dots() {
+    fn state_around_the_specs_is_refused_through_links_and_dots() {
         let dir = tempfile::tempdir().unwrap();
         let specs = dir.path().join("specs");
         std::fs::create_dir(&specs).unwrap();
+        std::fs::write(specs.join("shop.yaml"), "").unwrap();
         let link = dir.path().join("link");
         std::os::unix::fs::symlink(&specs, &link).unwrap();
         for state in [
             specs.clone(),
-            specs.join("state"),
-            link.join("x/y"),
-            dir.path().join("none/../specs/state"),
+            link.clone(),
+            dir.path().join("none/../specs"),
+            dir.path().to_owned(),
         ] {
-            let refused = StateDir::prepare(&state, &specs);
-            assert!(
-                matches!(refused, Err(StateError::InsideSpecs { .. })),
-                "{}",
-                state.display()
-            );
+            for specs in [&specs, &specs.join("shop.yaml")] {
+                let refused = StateDir::prepare(&state, specs);
+                assert!(
+                    matches!(refused, Err(StateError::ContainsSpecs { .. })),
+                    "{}",
+                    state.display()
+                );
+            }
         }
-        StateDir::prepare(&dir.path().join("specs-state"), &specs).unwrap();
+        for state in [
+            specs.join(".argus"),
+            link.join("x/y"),
+            dir.path().join("specs-state"),
+        ] {
+            StateDir::prepare(&state, &specs).unwrap();
+        }
     }
 
     #[test]

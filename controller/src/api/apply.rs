@@ -6,6 +6,7 @@ use std::time::Duration;
 use argus_crds::diagnostic::Diagnostic;
 use argus_crds::error::{Code, StructuredError};
 use argus_reconciler::specs::scan::MAX_FILE_BYTES;
+use argus_reconciler::specs::source::SpecSource;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
@@ -139,8 +140,8 @@ impl Apply {
             let details = json!({ "bytes": self.content.len(), "most": MAX_FILE_BYTES });
             return Err(Failure::with_code(Code::SpecInvalid, message).with_details(details));
         }
-        let specs = client.specs_folder();
-        let guess = specs.join("e2e.yaml");
+        let source = SpecSource::new(&client.specs_folder(), client.state().root());
+        let (specs, guess) = (&source.folder, source.path_of("e2e.yaml"));
         let parsed = spec_files::parse_text(client.settings(), &guess, self.content.as_bytes());
         let Some(desired) = parsed
             .desired
@@ -151,14 +152,15 @@ impl Apply {
         };
         let env = desired.env.to_string();
         let before = status::read_environment(client.state(), &env)?;
-        let current_file = find_current_file(&specs, before.as_ref().map(|status| status.spec_path.as_str()));
+        let current_file = find_current_file(specs, before.as_ref().map(|status| status.spec_path.as_str()));
         let path = match &self.name {
-            Some(name) => specs.join(check_file_name(name)?),
+            Some(name) => source.path_of(check_file_name(name)?),
+            None if source.only.is_some() => guess,
             None => current_file
                 .clone()
                 .unwrap_or_else(|| specs.join(format!("{env}.e2e.yaml"))),
         };
-        if let Some(why) = conflict_failure(client, &specs, &env, &path, current_file.as_deref()) {
+        if let Some(why) = conflict_failure(client, specs, &env, &path, current_file.as_deref()) {
             return Err(Failure::new(
                 StructuredError::new(Code::SpecConflict, why)
                     .details(json!({ "specPath": path, "currentFile": current_file }))
@@ -170,7 +172,7 @@ impl Apply {
         if validate::is_rejected(&parsed) {
             return Err(rejection_failure(&parsed.diagnostics));
         }
-        let changed = write_file(&specs, &path, self.content.as_bytes()).map_err(|error| {
+        let changed = write_file(specs, &path, self.content.as_bytes()).map_err(|error| {
             Failure::operation_failed(&format!("cannot write `{}`", path.display()), &error)
         })?;
         let expected_revision = parsed.desired.as_ref();

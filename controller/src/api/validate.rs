@@ -57,7 +57,7 @@ impl Operation for Validate {
             };
             let files = match given {
                 Some(text) => {
-                    let path = settings.specs.join("e2e.yaml");
+                    let path = settings.spec_source().path_of("e2e.yaml");
                     vec![spec_files::parse_text(&settings, &path, text.as_bytes())]
                 }
                 None => report::check_paths(&settings, &paths, &mut notes)?,

@@ -1,5 +1,8 @@
 //! `argus run`: runs a controller until it is stopped.
 
+use std::path::PathBuf;
+
+use argus_crds::error::Reason;
 use clap::Args;
 
 use crate::exit::{Exit, Failure};
@@ -11,6 +14,8 @@ use crate::{app, telemetry};
 
 #[derive(Debug, Args)]
 pub(crate) struct Run {
+    /// Spec file or folder to watch [default: the specs folder]
+    path: Option<PathBuf>,
     #[command(flatten)]
     specs: SpecOptions,
     #[command(flatten)]
@@ -23,6 +28,9 @@ pub(crate) struct Run {
 impl Run {
     pub(crate) fn execute(self, options: &Options) -> Result<Exit, Failure> {
         let mut settings = Settings::resolve(options, &self.specs)?;
+        if let Some(path) = self.path {
+            settings.specs = existing(path)?;
+        }
         if let Some(listen) = self.listen {
             settings.listen = listen.address();
         }
@@ -33,4 +41,15 @@ impl Run {
         telemetry::start(settings.log_format, default_filter, screen.as_ref());
         runtime::block_on(app::run(settings, screen))
     }
+}
+
+/// Refuses a path that does not exist. Later, the file can be missing for a while.
+fn existing(path: PathBuf) -> Result<PathBuf, Failure> {
+    if path.exists() {
+        return Ok(path);
+    }
+    let message = format!("cannot watch `{}`: it does not exist", path.display());
+    Err(Failure::with_reason(Reason::NotFound, message)
+        .with_exit(Exit::Usage)
+        .with_hint("pass an existing spec file, or write a first one with `argus init`"))
 }

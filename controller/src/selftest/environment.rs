@@ -141,6 +141,7 @@ mod tests {
             folder: dir.path().join("selftest"),
             settings: Settings {
                 specs: dir.path().join("specs"),
+                specs_given: true,
                 state: dir.path().join("state"),
                 docker_host: None,
                 publish_address: [127, 0, 0, 1].into(),

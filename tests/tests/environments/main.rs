@@ -6,6 +6,7 @@ mod leases;
 mod mock_containers;
 mod ports;
 mod recovery;
+mod repositories;
 mod selftest;
 mod status_files;
 mod suites;

@@ -23,6 +23,7 @@ use crate::reconciler::PersistedState;
 use crate::snapshot::Snapshot;
 use crate::specs::admission::SpecAdmitter;
 use crate::specs::location::HostAccess;
+use crate::specs::source::SpecSource;
 use crate::specs::sync_barrier::SyncResponder;
 use crate::specs::{self, PersistedSpecs, SpecLoaderSettings, SpecRegistry};
 use crate::state_dir::StateDir;
@@ -177,7 +178,7 @@ pub(super) fn start_connectivity<B: Backend>(
 
 pub(super) fn rules(options: &Options, identity: &ControllerIdentity) -> SpecLoaderSettings {
     SpecLoaderSettings {
-        folder: std::path::absolute(&options.specs).unwrap_or_else(|_| options.specs.clone()),
+        source: SpecSource::new(&options.specs, &options.state),
         strict: options.strict,
         env_allow: options.env_allow.clone(),
         process_env: options.process_env.clone(),

@@ -17,6 +17,7 @@ use super::env_vars;
 use super::location::SpecLocation;
 use super::registry::{Admission, SpecRegistry};
 use super::scan::{Contents, MAX_FILE_BYTES, MAX_FILES, Scan, Scanner};
+use super::source::SpecSource;
 use argus_core::desired::Accepted;
 use argus_core::desired::host::HostPaths;
 
@@ -26,8 +27,8 @@ const MAX_FIRST_SCAN: Duration = Duration::from_secs(10);
 /// Settings of the scan and the admission.
 #[derive(Clone)]
 pub struct SpecLoaderSettings {
-    /// Absolute path of the specs folder.
-    pub folder: PathBuf,
+    /// Source of the spec files.
+    pub source: SpecSource,
     /// True if warnings refuse a file.
     pub strict: bool,
     /// Names of variables that spec files may read.
@@ -100,7 +101,7 @@ impl SpecLoader {
         let mut registry = SpecRegistry::restored(persisted_specs.accepted);
         registry.incomplete = persisted_specs.incomplete;
         Self {
-            scanner: Scanner::new(rules.folder.clone()),
+            scanner: Scanner::new(rules.source.clone()),
             rules,
             registry,
             debounce: Debounce::default(),
@@ -141,7 +142,7 @@ impl SpecLoader {
             Err(error) => {
                 self.registry.suspend_grace_periods(format!(
                     "`{}` cannot be read: {error}",
-                    self.rules.folder.display()
+                    self.rules.source.folder.display()
                 ));
                 return ScanResult::default();
             }
@@ -195,7 +196,7 @@ impl SpecLoader {
         let (mut variables, mut dotenv_error) = (BTreeMap::new(), None);
         let (mut digests, mut documents) = (BTreeMap::new(), BTreeMap::new());
         // A file without a resolved path is unreadable, and its surroundings do not matter.
-        let file = real.map_or_else(|| self.rules.folder.join(path), Clone::clone);
+        let file = real.map_or_else(|| self.rules.source.folder.join(path), Clone::clone);
         let mut location = self.rules.admitter.locate(&file);
         match contents {
             Contents::Text(text) => {

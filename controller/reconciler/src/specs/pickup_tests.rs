@@ -25,6 +25,11 @@ impl Drop for Fixture {
 
 impl Fixture {
     fn start() -> Self {
+        Self::start_at(|specs| specs.to_owned())
+    }
+
+    /// Watches what `prepare` returns for the specs folder.
+    fn start_at(prepare: impl FnOnce(&Path) -> std::path::PathBuf) -> Self {
         let dir = tempfile::tempdir().unwrap();
         let specs = dir.path().join("specs");
         fs::create_dir(&specs).unwrap();
@@ -33,7 +38,7 @@ impl Fixture {
                 folder: "/nowhere".into(),
                 write_context: None,
             },
-            folder: specs.clone(),
+            source: source::SpecSource::new(&prepare(&specs), Path::new("/nowhere")),
             strict: false,
             env_allow: Vec::new(),
             process_env: std::collections::BTreeMap::new(),
@@ -153,6 +158,40 @@ async fn file_creation_edits_and_removal_are_detected() {
             .contains("10485760 bytes")
     );
     assert_eq!(image(&registry), "nginx:2");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn one_file_is_followed_through_renames() {
+    let mut fixture = Fixture::start_at(|specs| {
+        fs::write(specs.join("shop.yaml"), spec("shop", "1")).unwrap();
+        fs::write(specs.join("e2e.yaml"), spec("other", "1")).unwrap();
+        specs.join("shop.yaml")
+    });
+    fixture.until_names(&["shop"]).await;
+    for tag in ["2", "3"] {
+        fixture.write("shop.yaml~", &spec("shop", tag));
+        fs::rename(fixture.specs.join("shop.yaml~"), fixture.specs.join("shop.yaml")).unwrap();
+        let edited = |registry: &SpecRegistry| image(registry) == format!("nginx:{tag}");
+        assert_eq!(names_of(&*fixture.until("renamed over", edited).await), ["shop"]);
+    }
+    fs::remove_file(fixture.specs.join("shop.yaml")).unwrap();
+    fixture.until_names(&[]).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn edit_of_a_linked_file_is_detected() {
+    let mut fixture = Fixture::start_at(|specs| {
+        let repo = specs.with_file_name("repo");
+        fs::create_dir(&repo).unwrap();
+        fs::write(repo.join("e2e.yaml"), spec("shop", "1")).unwrap();
+        std::os::unix::fs::symlink(repo.join("e2e.yaml"), specs.join("shop.e2e.yaml")).unwrap();
+        specs.to_owned()
+    });
+    fixture.until_names(&["shop"]).await;
+    fixture.write("../repo/e2e.yaml", &spec("shop", "2"));
+    fixture
+        .until("edited", |registry| image(registry) == "nginx:2")
+        .await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

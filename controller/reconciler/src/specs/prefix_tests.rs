@@ -30,7 +30,7 @@ fn new_loader(folder: &Path) -> SpecLoader {
             folder: "/nowhere".into(),
             write_context: None,
         },
-        folder: folder.to_path_buf(),
+        source: super::source::SpecSource::new(folder, Path::new("/nowhere")),
         strict: false,
         env_allow: Vec::new(),
         process_env: std::collections::BTreeMap::new(),

@@ -10,6 +10,7 @@ use std::sync::Arc;
 use argus_backend::host_path::Resolved;
 use sha2::{Digest, Sha256};
 
+use super::source::SpecSource;
 use super::symlinks::SymlinkPolicy;
 
 pub use argus_core::desired::excluded::is_spec_name;
@@ -80,8 +81,8 @@ pub struct Scan {
     pub files: BTreeMap<PathBuf, Contents>,
     /// Path without links of each spec file, as of the check of its links.
     pub resolved: BTreeMap<PathBuf, PathBuf>,
-    /// Listed folders (the specs folder and its subfolders) with device and inode, which identify a replaced
-    /// folder.
+    /// Folders whose changes matter (the specs folder, its subfolders and the folders of linked files) with device and
+    /// inode, which identify a replaced folder.
     pub folders: BTreeMap<PathBuf, (u64, u64)>,
     /// Subfolders that could not be listed, so their files are unknown.
     pub unlisted: BTreeMap<PathBuf, String>,
@@ -92,15 +93,15 @@ pub struct Scan {
 /// Scanner with the results of the last reads.
 #[derive(Debug)]
 pub struct Scanner {
-    root: PathBuf,
+    source: SpecSource,
     read: BTreeMap<PathBuf, (Stamp, Contents)>,
 }
 
 impl Scanner {
-    /// Creates a scanner for the files of `root` and of the folders one level below.
-    pub fn new(root: PathBuf) -> Self {
+    /// Creates a scanner for the files of this source.
+    pub fn new(source: SpecSource) -> Self {
         Self {
-            root,
+            source,
             read: BTreeMap::new(),
         }
     }
@@ -111,26 +112,25 @@ impl Scanner {
     /// The specs folder itself is missing or cannot be listed.
     pub fn scan(&mut self, again: impl Fn(&Path) -> bool) -> io::Result<Scan> {
         let mut scan = Scan::default();
-        let symlinks = SymlinkPolicy::below(&self.root);
+        let symlinks = SymlinkPolicy::below(&self.source.folder);
         let mut found = Vec::new();
         let mut folders = Vec::new();
-        list(
-            &self.root,
-            Path::new(""),
-            &mut found,
-            Some(&mut folders),
-            &mut scan,
-        )?;
+        self.source
+            .list(Path::new(""), &mut found, Some(&mut folders), &mut scan)?;
         folders.sort();
         for folder in folders {
-            if let Err(why) = symlinks.resolve(&folder) {
-                scan.unlisted.insert(folder, why);
-                continue;
+            match symlinks.resolve(&folder) {
+                Ok(resolved) if self.source.is_state(&resolved.path) => continue,
+                Ok(_) => {}
+                Err(why) => {
+                    scan.unlisted.insert(folder, why);
+                    continue;
+                }
             }
-            match list(&self.root.join(&folder), &folder, &mut found, None, &mut scan) {
+            match self.source.list(&folder, &mut found, None, &mut scan) {
                 Ok(()) => {}
-                // The folder was removed between the two lists.
-                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+                // The folder was removed between the two lists. A broken link still exists.
+                Err(_) if std::fs::symlink_metadata(self.source.folder.join(&folder)).is_err() => {}
                 Err(error) => drop(scan.unlisted.insert(folder, error.to_string())),
             }
         }
@@ -142,7 +142,11 @@ impl Scanner {
             let known = self.read.get(&path).filter(|_| !again(&path));
             let resolved = symlinks.resolve(&path);
             let target = resolved.as_ref().ok().map(|resolved| resolved.path.clone());
-            if let Some(entry) = read_entry(&self.root.join(&path), resolved, known) {
+            if let Some(entry) = read_entry(&self.source.folder.join(&path), resolved, known) {
+                let folder = target.as_deref().and_then(Path::parent);
+                if let Some(folder) = folder.filter(|folder| !self.source.is_state(folder)) {
+                    watch_target(folder, &mut scan.folders);
+                }
                 scan.resolved.extend(target.map(|target| (path.clone(), target)));
                 scan.files.insert(path.clone(), entry.1.clone());
                 read.insert(path, entry);
@@ -153,36 +157,18 @@ impl Scanner {
     }
 }
 
-fn list(
-    folder: &Path,
-    relative: &Path,
-    files: &mut Vec<PathBuf>,
-    mut below: Option<&mut Vec<PathBuf>>,
-    scan: &mut Scan,
-) -> io::Result<()> {
-    let meta = std::fs::metadata(folder)?;
-    for entry in std::fs::read_dir(folder)? {
-        let entry = entry?;
-        let Ok(name) = entry.file_name().into_string() else {
-            continue;
-        };
-        if name.starts_with('.') {
-            continue;
-        }
-        if is_spec_name(&name) {
-            // Enough to detect that there are too many files.
-            if files.len() <= MAX_FILES {
-                files.push(relative.join(&name));
-            }
-        } else if let Some(below) = below.as_deref_mut()
-            && std::fs::metadata(entry.path()).is_ok_and(|meta| meta.is_dir())
-        {
-            below.push(PathBuf::from(name));
-        }
+/// Adds the folder of a linked file, whose changes no listed folder shows.
+fn watch_target(folder: &Path, folders: &mut BTreeMap<PathBuf, (u64, u64)>) {
+    if folders.contains_key(folder) {
+        return;
     }
-    scan.folders
-        .insert(relative.to_path_buf(), (meta.dev(), meta.ino()));
-    Ok(())
+    let Ok(meta) = std::fs::metadata(folder) else {
+        return;
+    };
+    let identity = (meta.dev(), meta.ino());
+    if !folders.values().any(|listed| *listed == identity) {
+        folders.insert(folder.to_owned(), identity);
+    }
 }
 
 /// Reads one file; `None` if it is no longer there.
@@ -256,6 +242,10 @@ fn bounded(file: File, limit: u64) -> io::Result<Option<Vec<u8>>> {
 mod tests {
     use super::*;
 
+    fn scanner(root: &Path) -> Scanner {
+        Scanner::new(SpecSource::new(root, Path::new("/nowhere")))
+    }
+
     fn names(scan: &Scan) -> Vec<String> {
         scan.files.keys().map(|path| path.display().to_string()).collect()
     }
@@ -292,7 +282,7 @@ mod tests {
             std::os::unix::fs::symlink("../secret", specs.join(name)).unwrap();
             std::os::unix::fs::lchown(specs.join(name), Some(owner), None).unwrap();
         }
-        let scan = Scanner::new(specs).scan(|_| false).unwrap();
+        let scan = scanner(&specs).scan(|_| false).unwrap();
         let contents = |name: &str| &scan.files[Path::new(name)];
         assert!(matches!(contents("own.e2e.yaml"), Contents::Text(_)));
         assert!(
@@ -321,7 +311,7 @@ mod tests {
             0,
         )
         .unwrap();
-        let scan = Scanner::new(root.to_path_buf()).scan(|_| false).unwrap();
+        let scan = scanner(root).scan(|_| false).unwrap();
         assert_eq!(
             names(&scan),
             [
@@ -354,7 +344,7 @@ mod tests {
         long.set_len(10 * MAX_FILE_BYTES).unwrap();
         let path = dir.path().join("e2e.yaml");
         std::fs::write(&path, "one").unwrap();
-        let mut scanner = Scanner::new(dir.path().to_path_buf());
+        let mut scanner = scanner(dir.path());
         let first = scanner.scan(|_| false).unwrap();
         assert_eq!(
             first.files[Path::new("long.e2e.yaml")],
@@ -382,7 +372,7 @@ mod tests {
         for n in 0..=MAX_FILES {
             File::create(dir.path().join(format!("{n}.e2e.yaml"))).unwrap();
         }
-        let scan = Scanner::new(dir.path().to_path_buf()).scan(|_| false).unwrap();
+        let scan = scanner(dir.path()).scan(|_| false).unwrap();
         assert!(scan.too_many);
         assert_eq!(scan.files.len(), MAX_FILES);
     }
@@ -390,6 +380,6 @@ mod tests {
     #[test]
     fn missing_folder_is_an_error() {
         let dir = tempfile::tempdir().unwrap();
-        assert!(Scanner::new(dir.path().join("gone")).scan(|_| false).is_err());
+        assert!(scanner(&dir.path().join("gone")).scan(|_| false).is_err());
     }
 }

@@ -180,7 +180,7 @@ fn describe_controller(inputs: &DoctorInputs, other: &OtherInputs) -> Value {
 fn describe_specs(inputs: &DoctorInputs) -> Value {
     let one = |(path, entry): (&std::path::PathBuf, &FileEntry)| {
         json!({
-            "path": inputs.settings.specs.join(path),
+            "path": inputs.settings.spec_source().folder.join(path),
             "bytes": entry.text.as_ref().map(|text| text.bytes.len()),
             "state": entry.state,
             "diagnostics": entry.diagnostics,

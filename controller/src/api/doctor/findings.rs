@@ -165,7 +165,7 @@ fn check_controller(inputs: &DoctorInputs) -> Vec<Finding> {
 }
 
 fn check_specs(inputs: &DoctorInputs) -> Vec<Finding> {
-    let folder = &inputs.settings.specs;
+    let folder = inputs.settings.spec_source().folder;
     if let Some(reason) = &inputs.registry.unavailable {
         let hint = "set the folder with `--specs`, or write a first file with `argus init`";
         return vec![

@@ -49,7 +49,7 @@ pub(crate) type Forecasts = BTreeMap<EnvName, Forecast>;
 /// Reads the specs folder as a controller would. The flag is true if a file is rejected.
 pub(crate) fn read_folder(settings: &Settings) -> Result<(SpecRegistry, bool), Failure> {
     let state = StateDir::at(settings.state.clone());
-    let registry = spec_files::read_own_folder(settings, &read_identity(settings, &state).controller)?;
+    let registry = spec_files::read_own_folder(settings, &read_identity(settings, &state).controller);
     if let Some(cause) = &registry.unavailable {
         let details = serde_json::json!({ "path": settings.specs, "reason": cause });
         return Err(Failure::with_code(Code::SpecInvalid, cause.clone()).with_details(details));

@@ -191,7 +191,7 @@ pub(crate) async fn read_desired(settings: &Settings, state: &StateDir, identity
     let (own, identity, there) = (settings.clone(), identity.to_owned(), state.clone());
     let read = blocking_io::read(move || {
         let persisted: PersistedState = read_or_default(&there.state_json());
-        let registry = spec_files::read_own_folder(&own, &identity)?;
+        let registry = spec_files::read_own_folder(&own, &identity);
         Ok((persisted, registry, is_alive(&there)))
     });
     let (persisted, registry, alive): (PersistedState, SpecRegistry, bool) =

@@ -35,7 +35,7 @@ pub(crate) fn is_rejected(file: &SpecFile) -> bool {
 }
 
 fn check_folder(settings: &Settings, path: &Path, notes: &mut Vec<String>) -> Result<Vec<SpecFile>, Failure> {
-    let registry = spec_files::read_folder(settings, path, "", PersistedSpecs::default())?;
+    let registry = spec_files::read_folder(settings, path, "", PersistedSpecs::default());
     if let Some(cause) = registry.unavailable {
         let details = serde_json::json!({ "path": path, "reason": cause });
         return Err(Failure::with_code(argus_crds::error::Code::SpecInvalid, cause).with_details(details));
