@@ -338,6 +338,17 @@ pub struct Observed {
 }
 
 impl Observed {
+    /// Returns whether this controller created one of the containers or networks.
+    pub fn has_containers_or_networks_of(&self, controller: &str) -> bool {
+        let is_made_by = |labels: &BTreeMap<String, String>| {
+            labels.get(labels::CONTROLLER).map_or("", String::as_str) == controller
+        };
+        self.containers
+            .values()
+            .any(|container| container.is_made_by(controller))
+            || self.networks.values().any(|network| is_made_by(&network.labels))
+    }
+
     /// Returns whether the environment has no objects.
     pub fn is_empty(&self) -> bool {
         self.containers.is_empty() && self.networks.is_empty() && self.volumes.is_empty()

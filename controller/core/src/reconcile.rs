@@ -28,7 +28,7 @@ use crate::connectivity::CheckResults;
 use crate::desired::Accepted;
 use crate::ident::PortMap;
 use crate::ident::{EnvName, ProtocolPort, ServiceName};
-use crate::lease::{ControllerLeases, Ownership};
+use crate::lease::{ControllerLeases, Liveness, Ownership};
 use crate::observed::{Observed, Store};
 use crate::outcome::{ActionError, Done};
 use crate::plan::port::{Assignment, PortReservations};
@@ -295,9 +295,11 @@ impl Planner {
     ) -> Vec<Step> {
         let mut cached = self.cache.remove(env).unwrap_or_default();
         if let Some(mut plan) = self.plan_not_owned(env, accepted.map(AsRef::as_ref), inputs) {
-            // Orphans stay in the report, whichever controller acts here.
-            let there = cached.plan.orphans.iter().filter(|orphan| orphan.is_in(observed));
-            plan.orphans.extend(there.cloned());
+            // Orphans stay in the report, whichever controller acts here, until their controller returns.
+            let is_dead = |controller: &str| inputs.leases.liveness(controller, inputs.now) == Liveness::Dead;
+            let orphans = cached.plan.orphans.iter();
+            let remaining = orphans.filter(|orphan| orphan.is_in(observed) && is_dead(&orphan.controller));
+            plan.orphans.extend(remaining.cloned());
             cached.version = Some(observed.version);
             cached.plan = Arc::new(plan);
             cached.accepted = accepted.cloned();

@@ -236,13 +236,13 @@ impl<B: Backend> LeaseTask<B> {
         }
     }
 
-    /// Environments to claim: those that are desired, and those that still have containers of this controller.
+    /// Environments to claim: those that are desired, and those that still have objects of this controller.
     fn wanted(&self) -> BTreeSet<EnvName> {
         let store = self.inputs.stores.borrow();
         let owned = store
             .environments()
             .iter()
-            .filter(|(_, seen)| self.has_containers_of(seen));
+            .filter(|(_, seen)| self.has_objects_in(seen));
         let desired = self.inputs.desired.borrow();
         desired.keys().chain(owned.map(|(env, _)| env)).cloned().collect()
     }
@@ -255,15 +255,15 @@ impl<B: Backend> LeaseTask<B> {
         let owned = store
             .environments()
             .iter()
-            .filter(|(_, seen)| self.has_containers_of(seen));
+            .filter(|(_, seen)| self.has_objects_in(seen));
         let desired = self.inputs.desired.borrow();
         let mut all = desired.keys().chain(owned.map(|(env, _)| env));
         all.any(|env| !claimed.contains(env))
     }
 
-    fn has_containers_of(&self, seen: &Observed) -> bool {
-        let mut containers = seen.containers.values();
-        containers.any(|container| container.is_made_by(&self.own_lease.identity.controller))
+    /// Volumes do not count: they remain after their environment.
+    fn has_objects_in(&self, seen: &Observed) -> bool {
+        seen.has_containers_or_networks_of(&self.own_lease.identity.controller)
     }
 
     async fn release(&self) {

@@ -9,7 +9,7 @@ use argus_core::action::{Action, Step, Subject};
 use argus_core::desired::{Accepted, Desired};
 use argus_core::ident::{ContainerId, EnvName, NetworkId};
 use argus_core::labels::{CONTROLLER, CREATED_AT, ENVIRONMENT, MANAGED, PROJECT, RUN_ID, SERVICE};
-use argus_core::lease::{ControllerLeases, LeaseSpec, Ownership, ProcessIdentity, TTL};
+use argus_core::lease::{ControllerLease, ControllerLeases, LeaseSpec, Ownership, ProcessIdentity, TTL};
 use argus_core::observed::{ContainerState, Network, Object, Store};
 use argus_core::plan::ControllerIdentity;
 use argus_core::probe::HealthStates;
@@ -127,10 +127,10 @@ impl Party {
     }
 
     fn wanted(&self, store: &Store) -> BTreeSet<EnvName> {
-        let left = store.environments().iter().filter(|(_, seen)| {
-            let mut containers = seen.containers.values();
-            containers.any(|container| container.is_made_by(&self.site.controller))
-        });
+        let left = store
+            .environments()
+            .iter()
+            .filter(|(_, seen)| seen.has_containers_or_networks_of(&self.site.controller));
         self.specs
             .keys()
             .chain(left.map(|(env, _)| env))
@@ -140,6 +140,12 @@ impl Party {
 
     fn has(&self, env: &EnvName, now: Timestamp) -> bool {
         self.awake && self.specs.contains_key(env) && self.leases.ownership(env, true, now) == Ownership::Own
+    }
+
+    /// True if every other controller has listed its lease since it started or woke up.
+    fn is_known_alive(&self, now: Timestamp) -> bool {
+        let is_listed = |own: &ControllerLease| own.renewed_at + INTERVAL + SECOND < now;
+        self.awake && self.leases.is_valid(now) && self.leases.own().is_some_and(is_listed)
     }
 
     fn waits_for_another(&self, env: &EnvName) -> bool {
@@ -243,6 +249,7 @@ impl Controllers {
             self.engine.request_relist(now);
         }
         party.last = turn;
+        self.check_orphans(at);
         for step in self.parties[at].last.steps.clone() {
             let Some(env) = environment(&step) else { continue };
             let others = self.parties.iter().enumerate().filter(|(other, _)| *other != at);
@@ -252,6 +259,26 @@ impl Controllers {
                 self.broken
                     .push(format!("{ms}: {me} acts on {env}, which {it} owns: {step:?}"));
             }
+        }
+    }
+
+    /// Checks that no object of a live controller is reported as an orphan.
+    fn check_orphans(&mut self, at: usize) {
+        let party = &self.parties[at];
+        let reported = party.last.plans.values().flat_map(|plan| &plan.orphans);
+        let is_alive = |controller: &str| {
+            let mut parties = self.parties.iter();
+            parties.any(|other| other.site.controller == controller && other.is_known_alive(self.now))
+        };
+        let wrong = reported
+            .filter(|orphan| orphan.is_only_reported())
+            .find(|orphan| is_alive(&orphan.controller));
+        if let Some(orphan) = wrong {
+            let ms = self.now.0 - START.0;
+            let who = &party.site.run;
+            self.broken.push(format!(
+                "{ms}: {who} reports an orphan of a live controller: {orphan:?}"
+            ));
         }
     }
 
@@ -718,4 +745,113 @@ fn adopted_objects_go_with_their_environment() {
     controllers.run(SECOND * 60);
     let model = &controllers.engine.model;
     assert_eq!((model.containers().count(), model.networks().count()), (0, 0));
+}
+
+#[test]
+fn objects_of_a_new_controller_are_no_orphans() {
+    each_seed("objects_of_a_new_controller_are_no_orphans", 40, |seed| {
+        let mut chance = Rng::new(seed);
+        let mut controllers = Controllers::new(seed, FaultProfile::no_faults());
+        controllers.joins("a", &[shop()]);
+        controllers.run(chance.millis((5_000, 30_000)));
+        controllers.joins("b", &[desired("two", [plain("two", "a")])]);
+        controllers.run(SECOND * 120);
+        controllers.offence()
+    });
+}
+
+/// Moves the spec between two controllers that freeze, die and start again. At the end, the holder of the spec has
+/// the whole environment, and the other controller has nothing left to do.
+#[test]
+fn hand_overs_leave_nothing_behind() {
+    each_seed("hand_overs_leave_nothing_behind", 50, |seed| {
+        let mut chance = Rng::new(seed);
+        let mut controllers = Controllers::new(seed, FaultProfile::no_faults());
+        let mut live = [
+            controllers.joins("a", &[shop_at("1")]),
+            controllers.joins("b", &[]),
+        ];
+        for _ in 0..8 {
+            controllers.run(chance.millis((1_000, 60_000)));
+            let index = usize::try_from(chance.below(2)).unwrap();
+            let other = live[1 - index];
+            match chance.below(4) {
+                0 | 1 => move_spec(&mut controllers, live[index], other, &mut chance),
+                // The process ends without a release, and a new one continues with the same specs.
+                2 => {
+                    let specs = std::mem::take(&mut controllers.parties[live[index]].specs);
+                    controllers.parties[live[index]].awake = false;
+                    controllers.run(chance.millis((1_000, 150_000)));
+                    let specs: Vec<Desired> = specs.values().map(|spec| spec.desired.clone()).collect();
+                    live[index] = controllers.joins(["a", "b"][index], &specs);
+                }
+                _ => {
+                    controllers.parties[live[index]].awake = false;
+                    controllers.run(chance.millis((1_000, 150_000)));
+                    controllers.parties[live[index]].awake = true;
+                }
+            }
+        }
+        controllers.run(SECOND * 200);
+        let is_done = |at: usize| controllers.settled(at);
+        let (containers, networks) = {
+            let model = &controllers.engine.model;
+            (model.containers().count(), model.networks().count())
+        };
+        let wanted = live.iter().any(|at| !controllers.parties[*at].specs.is_empty());
+        let expected = if wanted { (2, 1) } else { (0, 0) };
+        let complete = (containers, networks) == expected;
+        let idle = live
+            .iter()
+            .filter(|at| controllers.parties[**at].specs.is_empty());
+        let stuck: Vec<_> = idle.filter(|at| !is_done(**at)).collect();
+        controllers.offence().or_else(|| {
+            (!complete || !stuck.is_empty()).then(|| {
+                let plans = live.map(|at| controllers.parties[at].last.plans.clone());
+                format!("{containers} containers, {networks} networks, stuck {stuck:?}: {plans:#?}")
+            })
+        })
+    });
+}
+
+/// Moves the spec from one controller to the other. Both have it for a while, or neither has.
+fn move_spec(controllers: &mut Controllers, from: usize, to: usize, chance: &mut Rng) {
+    let overlap = chance.below(2) == 0;
+    let pause = chance.millis((0, 40_000));
+    let specs = controllers.parties[from].specs.clone();
+    if overlap {
+        controllers.parties[to].specs.extend(specs);
+        controllers.run(pause);
+        controllers.parties[from].specs.clear();
+    } else {
+        controllers.parties[from].specs.clear();
+        controllers.run(pause);
+        controllers.parties[to].specs.extend(specs);
+    }
+}
+
+#[test]
+fn first_claim_removes_objects_of_later_claims() {
+    let mut controllers = Controllers::new(3, FaultProfile::no_faults());
+    let first = controllers.joins("a", &[shop()]);
+    controllers.run(SECOND * 5);
+    let second = controllers.joins("b", &[shop()]);
+    controllers.run(SECOND * 20);
+    controllers.parties[first].awake = false;
+    controllers.run(SECOND * 120);
+    controllers.parties[first].awake = true;
+    controllers.run(SECOND * 30);
+    // The second controller owns the environment, and all containers are of the first.
+    let smaller = desired("one", [plain("one", "a")]);
+    let now = controllers.now;
+    controllers.parties[second].specs = [(env("one"), accept(smaller, now))].into();
+    controllers.run(SECOND * 30);
+    let names: Vec<_> = controllers
+        .engine
+        .model
+        .containers()
+        .map(|c| c.name.clone())
+        .collect();
+    assert_eq!(names, ["one-a"]);
+    assert_eq!(controllers.offence(), None);
 }

@@ -8,12 +8,12 @@ use serde::{Deserialize, Serialize};
 use super::PlanInput;
 use crate::action::ActionFailure;
 use crate::labels::ObjectLabels;
-use crate::lease::Liveness;
+use crate::lease::{ControllerLease, Liveness};
 use crate::observed::Observed;
 use crate::time::Timestamp;
 use crate::wait::WaitingOn;
 
-/// Minimum age of an orphan, because a new controller may be about to declare it.
+/// Minimum age of an orphan. A new controller may be about to declare it, or its lease may be missing in the last list.
 pub const MIN_ORPHAN_AGE: Duration = Duration::from_secs(30);
 
 /// Projects of the specs of this controller; the value is true if all specs of the project allow the removal of orphans.
@@ -138,10 +138,15 @@ pub(super) fn owner_status(input: &PlanInput<'_>, controller: &str) -> OwnerStat
     // An environment that this controller managed is also removed by it.
     let was_managed =
         input.accepted.is_none() && input.history().is_some_and(|history| history.revision.is_some());
+    let is_claimed = |lease: &ControllerLease| lease.claimed_at(input.env).is_some();
     match input.leases.liveness(controller, input.now) {
         Liveness::Own => OwnerStatus::Own,
         Liveness::Dead if was_managed => OwnerStatus::Own,
         Liveness::Dead => OwnerStatus::DeadController,
+        // The controller with the first claim removes all objects, also those of a controller that claimed later.
+        Liveness::Alive(lease) if is_claimed(lease) && input.leases.own().is_some_and(is_claimed) => {
+            OwnerStatus::Own
+        }
         Liveness::Alive(_) | Liveness::LeaseLostRecently | Liveness::Unknown => OwnerStatus::OtherController,
     }
 }
@@ -152,23 +157,21 @@ pub(super) fn can_remove(
     owner: &ObjectLabels,
     created_at: Option<Timestamp>,
 ) -> Result<(), OrphanDecision> {
+    // The age is computed with the clock that recorded the creation.
+    let now = input.leases.engine_time(input.now);
+    let old = created_at.map(|created_at| created_at + MIN_ORPHAN_AGE);
+    if let Some(old) = old.filter(|old| *old > now) {
+        let until = input.now + old.since(now);
+        return Err(OrphanDecision::TooNew { until });
+    }
     let is_requested = input
         .requests
         .is_orphan_removal_requested(&owner.project, input.now);
     match input.projects.get(&owner.project) {
-        _ if is_requested => {}
-        Some(true) => {}
-        Some(false) => return Err(OrphanDecision::ReportOnly),
-        None => return Err(OrphanDecision::OtherProject),
-    }
-    // The age is computed with the clock that recorded the creation.
-    let now = input.leases.engine_time(input.now);
-    let old = created_at.map(|created_at| created_at + MIN_ORPHAN_AGE);
-    match old {
-        Some(old) if old > now => Err(OrphanDecision::TooNew {
-            until: input.now + old.since(now),
-        }),
-        Some(_) | None => Ok(()),
+        _ if is_requested => Ok(()),
+        Some(true) => Ok(()),
+        Some(false) => Err(OrphanDecision::ReportOnly),
+        None => Err(OrphanDecision::OtherProject),
     }
 }
 
