@@ -28,6 +28,7 @@ pub(crate) mod orphans;
 pub(crate) mod plan;
 pub(crate) mod preflight;
 pub(crate) mod prune;
+pub(crate) mod restart;
 mod status;
 mod summary;
 mod sync;

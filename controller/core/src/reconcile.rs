@@ -45,6 +45,7 @@ mod expectations;
 pub mod forecast;
 mod invalidation;
 mod peers;
+mod requests;
 
 use peers::LastLeaseInputs;
 
@@ -244,16 +245,6 @@ impl Planner {
         self.disk_full |= matches!(outcome, Err(ActionError::DiskFull(_)));
         self.state.on_finished(step, outcome, &self.deadlines, store, now);
         self.invalidate(&step.subject);
-    }
-
-    /// Forgets the failures and spent budgets of an environment, so that it is tried again.
-    pub fn retry(&mut self, env: &EnvName) {
-        // Failures are recorded before the first pass with an engine too, although no plan exists then.
-        let accepted = self.cache.get(env).and_then(|cached| cached.accepted.clone());
-        self.state
-            .clear_failures(env, accepted.as_ref().map(|accepted| &accepted.desired));
-        self.state.unblock_ports();
-        self.invalidate_all();
     }
 
     fn forget_absent(&mut self, inputs: &Inputs<'_>) {

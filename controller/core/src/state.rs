@@ -35,6 +35,7 @@ pub mod observe;
 mod port_labels;
 mod reattach;
 mod refused_call;
+mod requested_restart;
 pub mod restart;
 
 pub use breaker_registry::BreakerRegistry;
@@ -104,6 +105,9 @@ pub struct EnvHistory {
     pub revision: Option<Revision>,
 }
 
+/// A run: its container, and its start.
+pub type Run = (ContainerId, Option<Timestamp>);
+
 /// History of one service.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
@@ -122,7 +126,10 @@ pub struct ServiceHistory {
     pub completed: Option<ContainerSpecHash>,
     /// Run whose failure a retry request cleared; its end is not counted again.
     #[serde(rename = "forgivenRun")]
-    pub ignored_run: Option<(ContainerId, Option<Timestamp>)>,
+    pub ignored_run: Option<Run>,
+    /// Run whose restart was requested.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub restart_requested: Option<Run>,
     /// Time since which the service is stopped or paused externally.
     pub stopped_externally_since: Option<Timestamp>,
     /// Current healthy run.

@@ -29,6 +29,14 @@ pub enum Command {
         /// Environment to retry.
         environment: EnvName,
     },
+    /// Restart an environment or a service.
+    Restart {
+        /// Environment to restart.
+        environment: EnvName,
+        /// Service to restart; `None` for the whole environment.
+        #[serde(default)]
+        service: Option<ServiceName>,
+    },
     /// Leave an environment or a service unchanged.
     Hold {
         /// Environment to hold.
@@ -118,6 +126,7 @@ impl Command {
             Self::ResetBreaker { environment } => return environment.as_ref(),
             Self::Down { environment }
             | Self::Retry { environment }
+            | Self::Restart { environment, .. }
             | Self::Hold { environment, .. }
             | Self::Resume { environment, .. }
             | Self::Cancel { environment }
@@ -134,6 +143,7 @@ impl Command {
         match self {
             Self::Down { .. } => "down",
             Self::Retry { .. } => "retry",
+            Self::Restart { .. } => "restart",
             Self::Hold { .. } => "hold",
             Self::Resume { .. } => "resume",
             Self::Cancel { .. } => "cancel",

@@ -21,6 +21,7 @@ use crate::specs::SpecRegistry;
 
 mod auto_rollback;
 mod known_good;
+mod restart;
 mod ttl;
 
 /// Maximum duration of a test lease: a forgotten one must not defer restarts forever.

@@ -58,7 +58,7 @@ pub(crate) async fn wait_for_change(
     changed.await.map(drop)
 }
 
-fn wait_step(env: &str) -> NextStep {
+pub(super) fn wait_step(env: &str) -> NextStep {
     let env = json!({ "environment": env });
     NextStep::new("wait until it is ready or fails", "argus_wait", env)
 }
@@ -67,13 +67,13 @@ fn resume_step(target: Value) -> NextStep {
     NextStep::new("end the hold", "argus_resume", target)
 }
 
-fn parse_service(service: Option<String>) -> Result<Option<ServiceName>, Failure> {
+pub(super) fn parse_service(service: Option<String>) -> Result<Option<ServiceName>, Failure> {
     let service = service.map(ServiceName::new).transpose();
     service.map_err(|error| Failure::with_reason(Reason::BadRequest, error.to_string()).without_suggestions())
 }
 
 /// Returns `ENVIRONMENT` or `ENVIRONMENT/SERVICE`.
-fn format_target(environment: &str, service: Option<&str>) -> String {
+pub(crate) fn format_target(environment: &str, service: Option<&str>) -> String {
     match service {
         Some(service) => format!("{environment}/{service}"),
         None => environment.to_owned(),

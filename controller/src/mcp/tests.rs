@@ -450,6 +450,7 @@ async fn without_a_controller_only_queries_work() {
     let shop = json!({ "environment": "shop" });
     for tool in [
         "argus_retry",
+        "argus_restart",
         "argus_hold",
         "argus_resume",
         "argus_cancel",

@@ -36,9 +36,10 @@ pub(super) const VERBS: [&str; 15] = [
     "disconnect-network",
 ];
 /// Verbs of the commands of people and agents.
-pub(super) const COMMANDS: [&str; 12] = [
+pub(super) const COMMANDS: [&str; 13] = [
     "down",
     "retry",
+    "restart",
     "hold",
     "resume",
     "cancel",

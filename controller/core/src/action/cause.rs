@@ -40,6 +40,8 @@ pub enum Cause {
     },
     /// The container was stopped or paused externally.
     StoppedExternally,
+    /// A person or an agent requested a restart.
+    RestartRequested,
     /// The engine stopped the container in its own restart.
     EngineRestart,
     /// The engine refused the host port, and another one was assigned.
@@ -89,6 +91,7 @@ impl fmt::Display for Cause {
             Self::ImageRetagged => f.write_str("image retagged"),
             Self::Unhealthy { attempt } => write!(f, "unhealthy, restart {attempt}"),
             Self::StoppedExternally => f.write_str("stopped externally"),
+            Self::RestartRequested => f.write_str("restart requested"),
             Self::EngineRestart => f.write_str("engine restarted"),
             Self::PortMoved { from } => write!(f, "port {from} was refused"),
             Self::PortFree => f.write_str("port is free again"),

@@ -75,13 +75,14 @@ pub(super) fn is_completed(input: &PlanInput<'_>, service: &Service) -> bool {
     let Some((_, hash)) = input.rendered.get(&service.name) else {
         return false;
     };
-    let persisted = input
+    let history = input
         .history()
-        .and_then(|history| history.services.get(&service.name))
-        .is_some_and(|history| history.completed.as_ref() == Some(hash));
+        .and_then(|history| history.services.get(&service.name));
+    let persisted = history.is_some_and(|history| history.completed.as_ref() == Some(hash));
     let seen = || {
         current_container(input, &service.name).is_some_and(|container| {
             container.state == ContainerState::Exited
+                && !history.is_some_and(|history| history.is_restart_requested(container))
                 && container.inspect.as_ref().is_some_and(|info| info.exit_code == 0)
         })
     };

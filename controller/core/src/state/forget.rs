@@ -8,7 +8,7 @@ use crate::desired::{Accepted, Desired};
 use crate::failed_run::FailureCause;
 use crate::ident::EnvName;
 use crate::observed::Store;
-use crate::state::{ImageState, PlannerState, REFUSAL_MEMORY, RESTART_RATE_WINDOW};
+use crate::state::{ImageState, PlannerState, REFUSAL_MEMORY, RESTART_RATE_WINDOW, ServiceHistory};
 use crate::time::Timestamp;
 
 impl PlannerState {
@@ -27,15 +27,7 @@ impl PlannerState {
             .retain(|key, known| *known == ImageState::Present || !images.contains(key));
         if let Some(history) = self.environments.get_mut(env) {
             for service in history.services.values_mut() {
-                // An unhealthy run that continues has not ended: it fails again and is handled again.
-                let last = service
-                    .failures
-                    .last()
-                    .filter(|failed_run| failed_run.cause == FailureCause::Exited);
-                service.ignored_run =
-                    last.map(|failed_run| (failed_run.container.clone(), failed_run.started_at));
-                service.failures.clear();
-                service.health_transitions.clear();
+                service.clear_failures();
             }
         }
     }
@@ -89,6 +81,18 @@ impl PlannerState {
         self.images.retain(|key, _| wanted.contains(key));
         self.action_failures
             .retain(|subject, _| subject.image_key().is_none_or(|key| wanted.contains(key)));
+    }
+}
+
+impl ServiceHistory {
+    /// Forgets the failed runs.
+    pub(super) fn clear_failures(&mut self) {
+        // An unhealthy run that continues has not ended: it fails again and is handled again.
+        let last = self.failures.last();
+        let ended = last.filter(|failed_run| failed_run.cause == FailureCause::Exited);
+        self.ignored_run = ended.map(|failed_run| (failed_run.container.clone(), failed_run.started_at));
+        self.failures.clear();
+        self.health_transitions.clear();
     }
 }
 

@@ -128,6 +128,10 @@ impl RunObserver<'_> {
             self.record_external_stop(service_history, containers);
             self.forget_transitions_of_outages(service_history);
             for container in containers {
+                // The end of this run is requested.
+                if service_history.is_restart_requested(container) {
+                    continue;
+                }
                 self.record_restart(service_history, container);
                 self.record_probe(service_history, container);
                 self.record_exit(service_history, container);

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 use argus_crds::status::PortMapping;
 
@@ -50,7 +50,7 @@ pub fn env_file(mappings: &[PortMapping]) -> String {
         .map(|m| (&m.service, m.container_port))
         .collect();
     for mapping in mappings {
-        let at = format!("{}:{}", reachable(mapping.host.as_deref()), mapping.actual_port);
+        let at = client_address(mapping);
         let name = format!("ARGUS_{}", variable(&mapping.service));
         let key = (&mapping.service, mapping.container_port);
         let is_tcp = mapping.protocol == "tcp";
@@ -73,17 +73,18 @@ pub fn env_file(mappings: &[PortMapping]) -> String {
     text
 }
 
-/// Address of a published port for clients, which cannot connect to a wildcard.
-fn reachable(host: Option<&str>) -> String {
+/// Address `HOST:PORT` of a published port for clients, which cannot connect to a wildcard.
+pub fn client_address(mapping: &PortMapping) -> String {
+    let host = mapping.host.as_deref();
     let address = host
         .and_then(|host| host.parse::<IpAddr>().ok())
         .unwrap_or(IpAddr::V4(Ipv4Addr::LOCALHOST));
-    match address {
-        IpAddr::V4(address) if address.is_unspecified() => Ipv4Addr::LOCALHOST.to_string(),
-        IpAddr::V4(address) => address.to_string(),
-        IpAddr::V6(address) if address.is_unspecified() => format!("[{}]", Ipv6Addr::LOCALHOST),
-        IpAddr::V6(address) => format!("[{address}]"),
-    }
+    let address = match address {
+        IpAddr::V4(address) if address.is_unspecified() => Ipv4Addr::LOCALHOST.into(),
+        IpAddr::V6(address) if address.is_unspecified() => Ipv6Addr::LOCALHOST.into(),
+        address => address,
+    };
+    SocketAddr::new(address, mapping.actual_port).to_string()
 }
 
 /// Name in the form of an environment variable.

@@ -126,7 +126,7 @@ impl Fixture {
         self.observe();
     }
 
-    fn observe(&mut self) {
+    fn store(&self) -> Store {
         let mut store = Store::default();
         for container in self.containers.values() {
             store.apply(WatchEvent::Apply(Object::Container(Arc::new(container.clone()))));
@@ -134,6 +134,11 @@ impl Fixture {
         for id in &self.retagged {
             store.apply(WatchEvent::ImageRetagged(ContainerId::new(*id).unwrap()));
         }
+        store
+    }
+
+    fn observe(&mut self) {
+        let store = self.store();
         let context = Context {
             health: &self.health,
             outages: &self.outages,
@@ -479,4 +484,32 @@ fn retry_before_the_first_sync_clears_the_failures() {
     let history = &planner.state().environments[&env()];
     let web = &history.services[&ServiceName::new("web").unwrap()];
     assert!(web.failures.is_empty() && web.ignored_run.is_some());
+}
+
+#[test]
+fn requested_restart_is_no_failure() {
+    let mut fixture = Fixture::new("");
+    let started = fixture.now;
+    fixture.observe_container(ContainerState::Running, started, None);
+    let (desired, store) = (fixture.accepted.desired.clone(), fixture.store());
+    fixture
+        .state
+        .request_restart(&desired, None, store.of(&env()).unwrap());
+    let is_requested = |fixture: &mut Fixture| {
+        let container = fixture.containers["c1"].clone();
+        fixture.history().is_restart_requested(&container)
+    };
+    assert!(is_requested(&mut fixture));
+    // It ends with an error on its own, before Argus stops it.
+    let ended = fixture.advance(1);
+    fixture.observe_container(ContainerState::Exited, started, Some((ended, 1)));
+    assert!(is_requested(&mut fixture), "it has not started again");
+    let again = fixture.advance(1);
+    fixture.observe_container(ContainerState::Running, again, None);
+    assert!(!is_requested(&mut fixture));
+    let history = fixture.history();
+    assert_eq!((history.restarts, history.failure_count), (0, 0));
+    let ended = fixture.advance(1);
+    fixture.observe_container(ContainerState::Exited, again, Some((ended, 1)));
+    assert_eq!(fixture.history().failure_count, 1, "the next run can fail");
 }

@@ -58,6 +58,12 @@ impl<B: Backend> Reconciler<B> {
                 self.planner.retry(&environment);
                 Ok(reply)
             }
+            Command::Restart { environment, service } => {
+                let accepted = overrides.check_restart(&environment, service.as_ref(), inputs)?;
+                self.planner
+                    .request_restart(&accepted.desired, service.as_ref(), &store);
+                Ok(Reply::Done)
+            }
             Command::Rollback { environment } => {
                 let reply = overrides.roll_back(&environment, inputs)?;
                 self.planner.retry(&environment);

@@ -259,6 +259,9 @@ fn output() -> Vec<Thing> {
                 "argus_mock_requests",
                 json!({ "environment": "same", "mock": "web" }),
             ),
+        thing("restart same")
+            .post("/api/v1/commands/restart", env.clone())
+            .mcp("argus_restart", env.clone()),
         thing("rollback same")
             .post("/api/v1/commands/rollback", env.clone())
             .mcp("argus_rollback", env),

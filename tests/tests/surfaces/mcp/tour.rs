@@ -316,6 +316,9 @@ fn change_steps(name: &str) -> Vec<Step> {
         ("argus_resume", env.clone(), |answer| {
             assert_eq!(good(answer)["verb"], "resume");
         }),
+        ("argus_restart", env.clone(), |answer| {
+            assert_eq!(good(answer)["verb"], "restart");
+        }),
         ("argus_down", env.clone(), |answer| {
             assert_eq!(good(answer)["verb"], "down");
         }),

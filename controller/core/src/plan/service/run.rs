@@ -25,6 +25,9 @@ const MIN_RUN_TIME: Duration = Duration::from_secs(1);
 const MAX_MIN_RUN_TIME: Duration = Duration::from_secs(30);
 
 pub(super) fn check(planner: &ServicePlanner<'_>, container: &Container) -> Decision {
+    if service_history(planner).is_some_and(|history| history.is_restart_requested(container)) {
+        return plan_requested_restart(planner, container);
+    }
     match container.state {
         ContainerState::Created => plan_run(planner, container),
         ContainerState::Running | ContainerState::Restarting => match plan_running(planner, container) {
@@ -48,6 +51,15 @@ pub(super) fn check(planner: &ServicePlanner<'_>, container: &Container) -> Deci
         ContainerState::Exited => plan_ended(planner, container),
         ContainerState::Removing | ContainerState::Dead => Decision::Wait(WaitingOn::Removal),
     }
+}
+
+/// Stops the run whose restart was requested, then starts the container again.
+fn plan_requested_restart(planner: &ServicePlanner<'_>, container: &Container) -> Decision {
+    if container.state == ContainerState::Exited {
+        return plan_start(planner, container, Cause::RestartRequested);
+    }
+    let (id, grace) = (container.id.clone(), planner.service.stop_grace);
+    Decision::Do(Action::StopContainer { id, grace }, Cause::RestartRequested)
 }
 
 /// Collects the evidence of the newest failure, if it is missing and its container still exists.

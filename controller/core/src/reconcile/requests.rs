@@ -1,0 +1,26 @@
+//! Requests of people and agents that change the planner's state.
+
+use super::Planner;
+use crate::desired::Desired;
+use crate::ident::{EnvName, ServiceName};
+use crate::observed::Store;
+
+impl Planner {
+    /// Forgets the failures and spent budgets of an environment, so that it is tried again.
+    pub fn retry(&mut self, env: &EnvName) {
+        // Failures are recorded before the first pass with an engine too, although no plan exists then.
+        let accepted = self.cache.get(env).and_then(|cached| cached.accepted.clone());
+        self.state
+            .clear_failures(env, accepted.as_ref().map(|accepted| &accepted.desired));
+        self.state.unblock_ports();
+        self.invalidate_all();
+    }
+
+    /// Requests the restart of a service, or of all services of an environment.
+    pub fn request_restart(&mut self, desired: &Desired, service: Option<&ServiceName>, store: &Store) {
+        if let Some(observed) = store.of(&desired.env) {
+            self.state.request_restart(desired, service, observed);
+        }
+        self.invalidate_all();
+    }
+}
