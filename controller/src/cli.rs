@@ -19,8 +19,10 @@ mod demo;
 mod describe;
 pub(crate) mod doctor;
 mod down;
+mod env;
 pub(crate) mod events;
 pub(crate) mod evidence;
+mod exec;
 pub(crate) mod explain;
 mod get;
 mod helper_check;
@@ -33,12 +35,14 @@ mod mcp;
 pub(crate) mod mock;
 pub(crate) mod network;
 mod notes;
+mod open;
 pub(crate) mod orphans;
 #[cfg(test)]
 mod pages_tests;
 pub(crate) mod plan;
 pub(crate) mod preflight;
 pub(crate) mod prune;
+mod restart;
 mod retry;
 mod rollback;
 pub(crate) mod run;
@@ -108,6 +112,8 @@ commands! {
     Orphans(orphans::Orphans),
     /// Retry given-up services, or restore removed environments
     Retry(retry::Retry),
+    /// Restart services or environments
+    Restart(restart::Restart),
     /// Leave an environment or a service unchanged
     Hold(hold::Hold),
     /// End a hold, or mode Safe of the controller
@@ -132,6 +138,14 @@ commands! {
     Prune(prune::Prune),
     /// Show the logs of containers
     Logs(logs::Logs),
+    /// Run a command in the container of a service
+    Exec(exec::Exec),
+    /// Open a shell in the container of a service
+    Shell(exec::Shell),
+    /// Print the addresses of an environment as shell variables
+    Env(env::Env),
+    /// Print the URL of a service, and open it in a browser
+    Open(open::Open),
     /// Explain the state of an environment or a service
     Why(why::Why),
     /// List or follow events of the journal

@@ -31,7 +31,7 @@ pub(crate) enum Exit {
     LeaseHeld,
     /// A second signal arrived.
     Interrupted,
-    /// Exit code that the demo service was configured with.
+    /// Exit code of the command that `argus exec` ran, or that the demo service was configured with.
     Code(u8),
 }
 

@@ -30,7 +30,7 @@ pub(crate) enum Format {
 }
 
 /// Argument of commands that print the output of an operation.
-#[derive(Debug, Clone, Copy, Args)]
+#[derive(Debug, Clone, Copy, Default, Args)]
 pub(crate) struct OutputArgs {
     /// Output format [default: table]
     #[arg(id = "output", short, long = "output", value_name = "OUTPUT", value_enum)]

@@ -1,11 +1,13 @@
 //! Status files, as commands read them. They exist with and without a running controller.
 
+use std::collections::BTreeMap;
 use std::io::{self, ErrorKind};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 
 use argus_core::ident::EnvName;
-use argus_crds::error::Reason;
+use argus_core::status::env_file;
+use argus_crds::error::{Reason, StructuredError};
 use argus_crds::status::{ControllerStatus, EnvironmentStatus};
 use argus_reconciler::reconciler::PersistedState;
 use argus_reconciler::state_dir::StateDir;
@@ -13,6 +15,7 @@ use argus_reconciler::state_file;
 use serde::de::DeserializeOwned;
 use serde_json::json;
 
+use crate::evidence_store;
 use crate::exit::{Exit, Failure};
 
 /// Maximum size of a file that [`read_or_default`] reads.
@@ -47,6 +50,12 @@ pub(crate) fn unreadable_failure(path: &Path, error: &io::Error) -> Failure {
 
 /// Parses the name of an environment.
 pub(crate) fn parse_environment(env: &str) -> Result<EnvName, Failure> {
+    if let Some((name, _)) = env.split_once('/')
+        && EnvName::new(name).is_ok()
+    {
+        let message = format!("`{env}` is a service, but the command acts on whole environments");
+        return Err(Failure::usage(message).with_hint(format!("pass only `{name}`")));
+    }
     EnvName::new(env).map_err(|error| Failure::usage(error.to_string()).with_hint(LIST_HINT))
 }
 
@@ -89,6 +98,33 @@ pub(crate) fn find_environment(state: &StateDir, env: &str) -> Result<Environmen
         .with_details(json!({ "environment": env, "known": known }))
         .with_exit(Exit::Unexpected)
         .with_hint(hint))
+}
+
+/// Restricts the status of an environment to one of its services.
+pub(crate) fn select_service(
+    mut status: EnvironmentStatus,
+    service: Option<&str>,
+) -> Result<EnvironmentStatus, Failure> {
+    let Some(service) = service else {
+        return Ok(status);
+    };
+    if status.services.iter().all(|row| row.name != service) {
+        return Err(evidence_store::no_service_failure(&status, service));
+    }
+    status.services.retain(|row| row.name == service);
+    status.port_mappings.retain(|mapping| mapping.service == service);
+    let is_of_service = |error: &StructuredError| error.service.as_deref().is_none_or(|of| of == service);
+    status.errors.retain(is_of_service);
+    Ok(status)
+}
+
+/// Variables for tests and shells: the name of the environment, and the addresses of its ports.
+pub(crate) fn list_variables(status: &EnvironmentStatus) -> BTreeMap<String, String> {
+    let lines = env_file(&status.port_mappings);
+    let ports = lines.lines().filter_map(|line| line.split_once('='));
+    let name = ("ARGUS_ENVIRONMENT", status.environment.as_str());
+    let owned = |(name, value): (&str, &str)| (name.to_owned(), value.to_owned());
+    ports.chain([name]).map(owned).collect()
 }
 
 /// List of the known environments in words.

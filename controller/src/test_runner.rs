@@ -4,7 +4,6 @@ mod child;
 mod report;
 mod suite;
 
-use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -14,7 +13,6 @@ use argus_crds::status::EnvironmentStatus;
 use argus_crds::suite::{TestRetry, Tests};
 use argus_reconciler::Command;
 use argus_reconciler::shutdown::Signals;
-use argus_reconciler::state_dir::StateDir;
 use clap::Args;
 use tokio_util::sync::CancellationToken;
 
@@ -174,7 +172,7 @@ impl RunTests {
             purpose: None,
         };
         client.send(begin).await?;
-        let variables = read_variables(client.state(), &self.environment).await?;
+        let variables = status::list_variables(&client.find_environment(&self.environment).await?);
         let output = if self.is_for_programs() {
             Output::Aside
         } else {
@@ -323,25 +321,4 @@ fn read_tests(path: &Path) -> Result<Tests, Failure> {
                 .with_hint(format!("check the file with `argus validate {}`", path.display())),
         ),
     }
-}
-
-/// Environment variables of tests: the addresses in `environments/ENV.env`, and the name of the environment.
-async fn read_variables(state: &StateDir, env: &str) -> Result<BTreeMap<String, String>, Failure> {
-    let path = state.environments().join(format!("{env}.env"));
-    let text = blocking_io::read(move || match std::fs::read_to_string(&path) {
-        Ok(text) => Ok(text),
-        // Environments without ports have no such file.
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(String::new()),
-        Err(error) => Err(Failure::operation_failed(
-            &format!("cannot read `{}`", path.display()),
-            &error,
-        )),
-    })
-    .await?;
-    let ports = text.lines().filter_map(|line| line.split_once('='));
-    let name = std::iter::once(("ARGUS_ENVIRONMENT", env));
-    Ok(ports
-        .chain(name)
-        .map(|(name, value)| (name.to_owned(), value.to_owned()))
-        .collect())
 }

@@ -59,6 +59,7 @@ use futures::stream::BoxStream;
 use tokio::sync::Notify;
 
 pub use connect::{BadEndpoint, Endpoint};
+pub use exec::{Exec, ExecCommand, ExecOutput, ExecSession};
 pub use helper::OwnImageBuilder;
 pub use image::context::digest as context_digest;
 
@@ -182,6 +183,15 @@ impl Docker {
     /// Pauses a container that Argus owns. No plan does this; it is a fault that `argus selftest` injects.
     pub async fn pause(&self, id: &ContainerId) -> Result<Done, ActionError> {
         action::pause(&self.shared, id).await
+    }
+
+    /// Starts a command in a container, with its streams attached.
+    pub async fn start_exec(
+        &self,
+        id: &ContainerId,
+        command: &ExecCommand,
+    ) -> Result<ExecSession, ActionError> {
+        exec::start(&self.shared, id, command).await
     }
 
     /// True when the engine has an image with this reference.

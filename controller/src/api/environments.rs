@@ -154,9 +154,9 @@ impl Operation for GetEnvironment {
 #[serde(deny_unknown_fields)]
 pub(crate) struct GetService {
     /// Environment name
-    environment: String,
+    pub(crate) environment: String,
     /// Service name
-    service: String,
+    pub(crate) service: String,
 }
 
 impl Operation for GetService {

@@ -23,6 +23,17 @@ pub(crate) fn parse_target(target: &str, service: Option<&str>) -> Result<(Strin
     Ok((env.to_owned(), service.map(str::to_owned)))
 }
 
+/// Splits and validates a target that must name a service.
+pub(crate) fn parse_service_target(target: &str) -> Result<(String, String), Failure> {
+    match parse_target(target, None)? {
+        (env, Some(service)) => Ok((env, service)),
+        (env, None) => {
+            let failure = Failure::usage(format!("expected ENVIRONMENT/SERVICE, but got `{env}`"));
+            Err(failure.with_hint(format!("list its services with `argus get {env}`")))
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

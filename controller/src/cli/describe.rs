@@ -7,7 +7,9 @@ use argus_crds::status::{Condition, EnvironmentStatus, Truth};
 use clap::Args;
 
 use super::get::SERVICES;
-use super::{call, notes};
+use super::target::Target;
+use super::{call, events, notes};
+use crate::api::commands::format_target;
 use crate::api::environments::GetEnvironment;
 use crate::call_trace;
 use crate::exit::{Exit, Failure};
@@ -19,22 +21,34 @@ use crate::status_text;
 use crate::table;
 use crate::table::Column;
 
+/// Number of events at the end.
+const NEWEST_EVENTS: usize = 10;
+
 #[derive(Debug, Args)]
 pub(crate) struct Describe {
-    /// Environment name
-    environment: String,
+    #[command(flatten)]
+    target: Target,
     #[command(flatten)]
     output: OutputArgs,
 }
 
 impl Describe {
     pub(crate) fn execute(self, options: &Options) -> Result<Exit, Failure> {
+        let (environment, service) = self.target.parse()?;
         let context = call::create_context(options, &SpecOptions::default())?;
-        notes::note_if_not_running(context.client.state());
-        let environment = self.environment;
+        let state = context.client.state();
+        notes::note_if_not_running(state);
+        let target = format_target(&environment, service.as_deref());
         let status = call_trace::add_calls_to_status(call::run(&context, &GetEnvironment { environment })?);
-        self.output.print(&status, [&status.environment], || {
-            table::format_prose(&format_environment(&status), output::terminal_width())
+        let status = status::select_service(status, service.as_deref())?;
+        let events = match self.output.is_text() {
+            true => events::format_newest(state, target.clone(), NEWEST_EVENTS, inner_width())?,
+            false => String::new(),
+        };
+        self.output.print(&status, [target], || {
+            let mut text = format_environment(&status);
+            add_section(&mut text, "Events", &events);
+            table::format_prose(&text, output::terminal_width())
         })?;
         Ok(Exit::Done)
     }

@@ -12,6 +12,7 @@ use clap::Args;
 use serde_json::Value;
 
 use crate::api::events::{EventsPage, public_record};
+use crate::api::target::parse_target;
 use crate::cli::notes;
 use crate::exit::{Exit, Failure};
 use crate::output;
@@ -31,10 +32,10 @@ const POLL_INTERVAL: Duration = Duration::from_millis(100);
 const HEAD: &[&str] = &["AT", "EVENT", "SUBJECT", "WHAT"];
 const WIDE: &[&str] = &["AT", "ENVIRONMENT", "EVENT", "SUBJECT", "NUMBER", "RUN", "WHAT"];
 
-#[derive(Debug, Args)]
+#[derive(Debug, Default, Args)]
 pub(crate) struct Events {
-    /// Environment name [default: all events]
-    environment: Option<String>,
+    /// Environment, or ENVIRONMENT/SERVICE [default: all events]
+    target: Option<String>,
     /// Wait for further events
     #[arg(short, long)]
     follow: bool,
@@ -57,6 +58,28 @@ pub(crate) struct Events {
     output: OutputArgs,
 }
 
+/// Formats the newest events of an environment or of a service, without a header. There are none without permission to read the journal.
+pub(super) fn format_newest(
+    state: &StateDir,
+    target: String,
+    count: usize,
+    width: Option<usize>,
+) -> Result<String, Failure> {
+    let journal = state.journal();
+    if check_permission(&journal).is_err() {
+        return Ok(String::new());
+    }
+    let events = Events {
+        target: Some(target),
+        tail: Some(count),
+        ..Events::default()
+    };
+    let mut tail = Tail::new(journal.clone());
+    let (events, _) = events.read_past(&mut tail, &journal, &mut RecordFormatter::default())?;
+    let rows: Vec<_> = events.iter().map(|event| format_row(event, false)).collect();
+    Ok(output::join_lines(Columns::default().format_rows(&rows, width)))
+}
+
 /// A record with its subject and its description. Both may depend on earlier records.
 struct Event {
     record: Record,
@@ -67,19 +90,15 @@ struct Event {
 impl Events {
     pub(crate) fn execute(self, options: &Options) -> Result<Exit, Failure> {
         let settings = Settings::resolve(options, &SpecOptions::default())?;
-        if let Some(env) = &self.environment {
-            status::parse_environment(env)?;
+        if let Some(target) = &self.target {
+            parse_target(target, None)?;
         }
         let state = StateDir::at(settings.state);
         let journal = state.journal();
         check_permission(&journal)?;
         notes::note_if_not_running(&state);
         let (mut tail, mut formatter) = (Tail::new(journal.clone()), RecordFormatter::default());
-        let records = read_more(&mut tail, &journal)?;
-        let last = records.last().map_or(0, |record| record.seq);
-        let mut events = self.select_events(records, &mut formatter, true);
-        let surplus = self.tail.map_or(0, |tail| events.len().saturating_sub(tail));
-        events.drain(..surplus);
+        let (events, last) = self.read_past(&mut tail, &journal, &mut formatter)?;
         let mut screen = EventPrinter {
             format: self.output.format.unwrap_or(Format::Table),
             columns: Columns::default(),
@@ -100,10 +119,28 @@ impl Events {
         })
     }
 
+    /// Reads the requested events before now, and the number of the newest record.
+    fn read_past(
+        &self,
+        tail: &mut Tail,
+        journal: &Path,
+        formatter: &mut RecordFormatter,
+    ) -> Result<(Vec<Event>, u64), Failure> {
+        let records = read_more(tail, journal)?;
+        let last = records.last().map_or(0, |record| record.seq);
+        let mut events = self.select_events(records, formatter, true);
+        let surplus = self.tail.map_or(0, |tail| events.len().saturating_sub(tail));
+        events.drain(..surplus);
+        Ok((events, last))
+    }
+
     /// Selects the requested records. `formatter` sees all of them, because later descriptions need them.
     fn select_events(&self, records: Vec<Record>, formatter: &mut RecordFormatter, past: bool) -> Vec<Event> {
+        let target = self.target.as_deref();
+        let environment = target.and_then(|target| target.split('/').next());
+        let service = target.filter(|target| target.contains('/'));
         let wanted = EventFilter {
-            environments: self.environment.iter().cloned().collect(),
+            environments: environment.map(str::to_owned).into_iter().collect(),
             names: self.types.iter().copied().map(str::to_owned).collect(),
         };
         let since = self.since.filter(|_| past).map(|since| clock::now() - since);
@@ -114,6 +151,7 @@ impl Events {
             let is_later = self.after.is_none_or(|after| record.seq > after);
             if is_later
                 && wanted.matches(&record)
+                && service.is_none_or(|service| subject == service)
                 && since.is_none_or(|since| at.is_some_and(|at| at >= since))
             {
                 chosen.push(Event {

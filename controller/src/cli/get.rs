@@ -5,7 +5,8 @@ use clap::Args;
 use serde::Serialize;
 
 use super::{call, notes};
-use crate::api::environments::{Detail, EnvironmentList, Environments, GetEnvironment};
+use crate::api::environments::{Detail, EnvironmentList, Environments, GetEnvironment, GetService};
+use crate::api::target::parse_target;
 use crate::api::{Context, Operation as _};
 use crate::exit::{Exit, Failure};
 use crate::output;
@@ -18,8 +19,8 @@ use crate::table::Column;
 
 #[derive(Debug, Args)]
 pub(crate) struct Get {
-    /// Environment name [default: all]
-    environment: Option<String>,
+    /// Environment, or ENVIRONMENT/SERVICE [default: all]
+    target: Option<String>,
     #[command(flatten)]
     output: OutputArgs,
     /// Omit the header line
@@ -30,10 +31,11 @@ pub(crate) struct Get {
     watch: bool,
 }
 
-/// One environment, or all.
+/// A service, an environment, or all.
 #[derive(Debug, PartialEq, Serialize)]
 #[serde(untagged)]
 enum Found {
+    Service(Box<ServiceStatus>),
     One(Box<EnvironmentStatus>),
     All(EnvironmentList),
 }
@@ -54,9 +56,14 @@ impl Get {
     }
 
     async fn read(&self, context: &Context) -> Result<Found, Failure> {
-        if let Some(environment) = self.environment.clone() {
-            let status = GetEnvironment { environment }.run(context).await?;
-            return Ok(Found::One(Box::new(status)));
+        if let Some(target) = &self.target {
+            let (environment, service) = parse_target(target, None)?;
+            let Some(service) = service else {
+                let status = GetEnvironment { environment }.run(context).await?;
+                return Ok(Found::One(Box::new(status)));
+            };
+            let row = GetService { environment, service }.run(context).await?;
+            return Ok(Found::Service(Box::new(row)));
         }
         let all = Environments {
             detail: Detail::Full,
@@ -67,11 +74,14 @@ impl Get {
 
     fn print(&self, found: &Found) -> Result<(), Failure> {
         let wide = self.output.is_wide();
+        let columns = &SERVICES[..if wide { 8 } else { 6 }];
         match found {
+            Found::Service(row) => self
+                .output
+                .print(found, &self.target, || self.format_table(columns, [&**row])),
             Found::One(status) => {
                 let env = &status.environment;
                 let names = status.services.iter().map(|row| format!("{env}/{}", row.name));
-                let columns = &SERVICES[..if wide { 8 } else { 6 }];
                 self.output
                     .print(found, names, || self.format_table(columns, &status.services))
             }

@@ -88,7 +88,10 @@ fn commands_named_in_sentences_exist_with_their_flags() {
     for (page, text) in read_pages() {
         for call in parse_command_lines(&text).1 {
             let mut at = &command;
-            for word in call.replace(['[', ']', '(', ')'], " ").split_whitespace().skip(1) {
+            let call = call.replace(['[', ']', '(', ')'], " ");
+            // Words after `--` belong to another program.
+            let words = call.split_whitespace().skip(1).take_while(|word| *word != "--");
+            for word in words {
                 if let Some(below) = at.find_subcommand(word) {
                     at = below;
                 } else if let Some(flag) = word.strip_prefix("--") {

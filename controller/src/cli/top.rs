@@ -7,12 +7,14 @@ use clap::Args;
 
 use super::get::{RESTARTS_OF_ALL, SERVICES};
 use super::{call, notes};
+use crate::api::target::parse_target;
 use crate::api::{Context, environments};
 use crate::exit::{Exit, Failure};
 use crate::live::screen::LiveBlock;
 use crate::output;
 use crate::runtime;
 use crate::settings::{Options, SpecOptions};
+use crate::status;
 use crate::table;
 
 const HEAD: &[&str] = &[
@@ -27,8 +29,8 @@ const HEAD: &[&str] = &[
 
 #[derive(Debug, Args)]
 pub(crate) struct Top {
-    /// Environment name [default: all]
-    environment: Option<String>,
+    /// Environment, or ENVIRONMENT/SERVICE [default: all]
+    target: Option<String>,
     /// Print the overview once and exit [default without a terminal]
     #[arg(long)]
     once: bool,
@@ -37,8 +39,10 @@ pub(crate) struct Top {
 impl Top {
     pub(crate) fn execute(self, options: &Options) -> Result<Exit, Failure> {
         let context = call::create_context(options, &SpecOptions::default())?;
-        if let Some(environment) = self.environment.clone() {
-            call::run(&context, &environments::GetEnvironment { environment })?;
+        if let Some(target) = &self.target {
+            let (environment, service) = parse_target(target, None)?;
+            let status = call::run(&context, &environments::GetEnvironment { environment })?;
+            status::select_service(status, service.as_deref())?;
         }
         let Some(screen) = LiveBlock::for_terminal().filter(|_| !self.once) else {
             notes::note_if_not_running(context.client.state());
@@ -68,11 +72,16 @@ impl Top {
             .await?;
         let statuses = context.client.statuses().await?;
         // The environment may be removed while the overview is shown.
-        let is_requested = |status: &&EnvironmentStatus| {
-            let requested = self.environment.as_ref();
-            requested.is_none_or(|env| *env == status.environment)
+        let (environment, service) = match self.target.as_deref().map(|target| target.split_once('/')) {
+            Some(Some((environment, service))) => (Some(environment), Some(service)),
+            Some(None) => (self.target.as_deref(), None),
+            None => (None, None),
         };
-        let all: Vec<_> = statuses.environments.values().filter(is_requested).collect();
+        let all = statuses.environments.values();
+        let requested = all.filter(|status| environment.is_none_or(|env| env == status.environment));
+        let requested = requested.filter_map(|status| status::select_service(status.clone(), service).ok());
+        let requested: Vec<_> = requested.collect();
+        let all: Vec<_> = requested.iter().collect();
         Ok(format_lines(&statuses.controller, is_alive, &all, width))
     }
 }

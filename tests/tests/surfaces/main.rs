@@ -5,4 +5,5 @@ mod http;
 mod mcp;
 mod metrics;
 mod mocks;
+mod service_commands;
 mod watch_commands;

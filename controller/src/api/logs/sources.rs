@@ -180,8 +180,12 @@ pub(crate) fn read_stored_lines(run: &StoredRun, query: &LogQuery) -> Result<Log
     })
 }
 
-/// Failure of a request for the logs of containers that do not exist.
-fn no_container_failure(state: &StateDir, env: &str, service: Option<&str>) -> Result<Failure, Failure> {
+/// Failure of a request to containers that do not exist.
+pub(crate) fn no_container_failure(
+    state: &StateDir,
+    env: &str,
+    service: Option<&str>,
+) -> Result<Failure, Failure> {
     let of = service.map_or_else(|| env.to_owned(), |service| format!("{env}/{service}"));
     let hint = match status::read_environment(state, env)? {
         Some(_) => format!("list its services with `argus get {env}`"),

@@ -1,0 +1,104 @@
+//! Commands on one service: `exec`, `shell`, `env`, `open` and `describe`.
+#![allow(clippy::expect_used, reason = "a failed step ends the test with a message")]
+
+use std::io::Write as _;
+use std::process::{Output, Stdio};
+
+use argus_tests::fixture::{LIMIT, engine};
+use argus_tests::{Controller, RunOptions, Terminal};
+
+const SPEC: &str = r#"version: "1"
+project: { name: reached }
+services:
+  web:
+    image: busybox:local
+    command: ["httpd", "-f", "-p", "8080"]
+    container: { name: reached-web, ports: ["18460:8080"] }
+"#;
+
+fn stdout(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
+#[test]
+fn commands_reach_a_service_by_name() {
+    let engine = engine();
+    let argus = Controller::start(engine, RunOptions::default());
+    argus.write_spec("e2e.yaml", SPEC);
+    argus.wait_ready("reached", LIMIT);
+    let target = "reached/web";
+
+    let output = argus.cli(&["exec", target, "--", "sh", "-c", "echo out; echo err >&2; exit 7"]);
+    assert_eq!(output.status.code(), Some(7), "{output:?}");
+    assert_eq!(
+        (stdout(&output).as_str(), &output.stderr[..]),
+        ("out\n", &b"err\n"[..])
+    );
+
+    // A command without `--` keeps its own flags.
+    let mut piped = argus.command();
+    piped.args(["exec", "-i", target, "busybox", "wc", "-c"]);
+    piped.stdin(Stdio::piped()).stdout(Stdio::piped());
+    let mut child = piped.spawn().expect("argus runs");
+    let mut stdin = child.stdin.take().expect("a pipe");
+    stdin.write_all(&[7; 100_000]).expect("argus reads");
+    drop(stdin);
+    let output = child.wait_with_output().expect("argus ends");
+    assert_eq!(stdout(&output).trim(), "100000", "the end of stdin is forwarded");
+
+    let output = argus.cli(&["exec", target, "--", "/missing"]);
+    assert_ne!(output.status.code(), Some(0));
+    let output = argus.cli(&["exec", "reached/other", "--", "true"]);
+    let errors = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(1), "{errors}");
+    assert!(errors.contains("`reached/other` has no container") && errors.contains("argus get reached"));
+
+    let mut shell = argus.command();
+    shell.args(["shell", target]);
+    let mut terminal = Terminal::start(shell, 91, 33);
+    // The shell starts before it has the size of the terminal.
+    terminal
+        .keys("until [ \"$(busybox stty size)\" = '33 91' ]; do sleep 0.1; done; echo 4$((1))2; exit 3\r");
+    let (text, ended) = terminal.end(LIMIT);
+    assert!(text.contains("412"), "{text}");
+    assert_eq!(ended.code(), Some(3), "{text}");
+
+    let output = argus.cli(&["env", "reached"]);
+    let script = stdout(&output) + "printf %s \"$ARGUS_ENVIRONMENT $ARGUS_WEB_URL\"";
+    let run = std::process::Command::new("sh").args(["-c", &script]).output();
+    assert_eq!(stdout(&run.expect("sh runs")), "reached http://127.0.0.1:18460");
+    let output = argus.cli(&["open", target, "--print"]);
+    assert_eq!(stdout(&output), "http://127.0.0.1:18460\n", "{output:?}");
+
+    let output = stdout(&argus.cli(&["describe", "reached"]));
+    let events = output.split_once("\nEvents:\n").map_or("", |(_, events)| events);
+    assert!((1..=10).contains(&events.lines().count()), "{output}");
+    assert!(
+        events.contains("Progressing -> Ready"),
+        "the newest events: {output}"
+    );
+    let output = stdout(&argus.cli(&["get", target, "-o", "json"]));
+    let row: serde_json::Value = serde_json::from_str(&output).expect("JSON");
+    assert_eq!(row["name"], "web");
+
+    let started = argus.wait_ready("reached", LIMIT);
+    let container = Controller::service(&started, "web")["containerId"].clone();
+    let start = || engine.docker_ok(&["inspect", "-f", "{{.State.StartedAt}}", "reached-web"]);
+    let before = start();
+    assert!(argus.cli(&["restart", target]).status.success());
+    argus.wait_until(LIMIT, "another start", || (start() != before).then_some(()));
+    let status = argus.wait_ready("reached", LIMIT);
+    let row = Controller::service(&status, "web");
+    assert_eq!(row["containerId"], container, "the container stays");
+    assert_eq!(row["restarts"], 0, "a requested restart is no failure: {row}");
+    assert!(status["errors"].as_array().is_none_or(Vec::is_empty), "{status}");
+    let output = stdout(&argus.cli(&["events", target]));
+    assert!(output.contains("restart requested"), "{output}");
+    assert!(argus.cli(&["hold", target]).status.success());
+    let output = argus.cli(&["restart", target]);
+    assert_eq!(
+        output.status.code(),
+        Some(1),
+        "a held service does not restart: {output:?}"
+    );
+}
