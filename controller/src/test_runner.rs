@@ -294,7 +294,7 @@ impl RunTests {
     /// The error without secrets in its output.
     async fn redact_error(&self, client: &ControllerClient, error: StructuredError) -> StructuredError {
         let (there, env) = (client.state().clone(), self.environment.clone());
-        let read = blocking_io::read(move || Ok(sources::read_secrets(&there, &env))).await;
+        let read = blocking_io::read(move || Ok(sources::read_secrets(&there, Some(&env)))).await;
         let secrets: Secrets = read.unwrap_or_default();
         let redact = |tail: Option<String>| secrets.redacted(&tail.unwrap_or_default());
         let (out, err) = (

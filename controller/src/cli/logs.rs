@@ -13,11 +13,11 @@ use futures::StreamExt as _;
 use futures::stream::{BoxStream, select_all};
 use serde_json::json;
 
-use super::target::Target;
 use crate::api::logs::sources::{
     ContainerLookup, LogEntry, LogSource, LogsResponse, Sources, find_sources, read_last_run, read_lines,
     read_stored_lines,
 };
+use crate::api::target::parse_target;
 use crate::engine;
 use crate::evidence_store;
 use crate::exit::{Exit, Failure};
@@ -27,10 +27,15 @@ use crate::runtime;
 use crate::settings::{Options, Settings, SpecOptions};
 use crate::status;
 
+mod follow;
+
 #[derive(Debug, Args)]
 pub(crate) struct Logs {
-    #[command(flatten)]
-    target: Target,
+    /// Environment, or ENVIRONMENT/SERVICE [default with `--follow`: all environments]
+    #[arg(required_unless_present = "follow")]
+    target: Option<String>,
+    /// Service name [default: all services]
+    service: Option<String>,
     /// Wait for further lines
     #[arg(short, long, conflicts_with_all = ["run", "previous"])]
     follow: bool,
@@ -54,7 +59,12 @@ pub(crate) struct Logs {
 impl Logs {
     pub(crate) fn execute(self, options: &Options) -> Result<Exit, Failure> {
         let settings = Settings::resolve(options, &SpecOptions::default())?;
-        let (env, service) = self.target.parse()?;
+        let Some(target) = &self.target else {
+            let format = self.output.filter(is_for_programs);
+            runtime::block_on(follow::follow_all(&settings, &self.query(), format))?;
+            return Ok(Exit::Done);
+        };
+        let (env, service) = parse_target(target, self.service.as_deref())?;
         if self.previous || self.run.is_some() {
             let Some(service) = service else {
                 let failure = Failure::usage("failed runs are numbered per service, but no service is given");
@@ -148,8 +158,8 @@ async fn print_sources(
     query: &LogQuery,
     format: Option<Format>,
 ) -> Result<Printed, Failure> {
-    let width = sources.all.iter().map(|(name, _)| name.len()).max().unwrap_or(0);
-    let many = sources.all.len() > 1;
+    let width = sources.all.iter().map(|(name, _)| name.len()).max();
+    let width = width.filter(|_| sources.all.len() > 1);
     let stream = |(name, id): &LogSource| -> BoxStream<'static, (String, Result<LogLine, ActionError>)> {
         let name = name.clone();
         let lines = docker.logs(id, query.clone());
@@ -166,18 +176,23 @@ async fn print_sources(
             Err(ActionError::Gone) if streams.is_empty() => return Ok(Printed::ContainerReplaced),
             Err(error) => return Err(engine::engine_failure("cannot read logs", &error)),
         };
-        if format.is_some() {
-            print_entry(&LogEntry::new(&name, line))?;
-            continue;
-        }
-        let prefix = if many {
-            format!("{name:width$} | ")
-        } else {
-            String::new()
-        };
-        print(&prefix, line.stderr, &line.text)?;
+        print_line(&name, width, line, format)?;
     }
     Ok(Printed::All)
+}
+
+/// Prints a line as it is, as a document, or after the name of its container in a column of a width.
+fn print_line(
+    name: &str,
+    width: Option<usize>,
+    line: LogLine,
+    format: Option<Format>,
+) -> Result<(), Failure> {
+    if format.is_some() {
+        return print_entry(&LogEntry::new(name, line));
+    }
+    let prefix = width.map(|width| format!("{name:width$} | "));
+    print(&prefix.unwrap_or_default(), line.stderr, &line.text)
 }
 
 /// Returns true for formats that wrap each line. All others print the lines as the containers wrote them.

@@ -147,3 +147,22 @@ fn logs_follow_ends_with_the_container() {
         "each once, in order: {output:?}"
     );
 }
+
+#[test]
+fn logs_of_all_environments_survive_a_replacement() {
+    let engine = engine();
+    let argus = running(engine, "pursued");
+    let shown = on_terminal(engine, &argus, &["logs", "--follow"]);
+    let begins = |text: &str| text.matches("pursued/clock | begins").count();
+    shown.wait_until(LIMIT, "the first container", |text| begins(text) == 1);
+    argus.write_spec("e2e.yaml", &spec("pursued").replace("sleep 1", "sleep 2"));
+    shown.wait_until(LIMIT, "its replacement", |text| begins(text) == 2);
+    assert!(argus.cli(&["restart", "pursued/clock"]).status.success());
+    shown.wait_until(LIMIT, "the restart", |text| begins(text) == 3);
+    argus.write_spec("late/e2e.yaml", &spec("late"));
+    shown.wait_until(LIMIT, "another environment", |text| {
+        text.contains("late/clock    | tick 1")
+    });
+    let text = interrupted(shown);
+    assert_eq!(begins(&text), 3, "no line appears twice: {text}");
+}

@@ -223,7 +223,7 @@ pub(crate) async fn find_sources(
                 ContainerLookup::Status => sources_from_status(&there, &of, only.as_deref())?,
                 ContainerLookup::Engine => Vec::new(),
             },
-            secrets: read_secrets(&there, &of),
+            secrets: read_secrets(&there, Some(&of)),
         })
     })
     .await?;
@@ -233,8 +233,19 @@ pub(crate) async fn find_sources(
     Ok(sources)
 }
 
-/// Secrets of an environment, as far as the user may read the saved specs.
-pub(crate) fn read_secrets(state: &StateDir, env: &str) -> Secrets {
+/// Containers of all environments in the status files, each named `ENVIRONMENT/SERVICE`.
+pub(crate) fn find_all_sources(state: &StateDir) -> Result<Sources, Failure> {
+    let mut all = Vec::new();
+    for env in status::list_names(state)? {
+        let sources = sources_from_status(state, &env, None)?.into_iter();
+        all.extend(sources.map(|(name, id)| (format!("{env}/{name}"), id)));
+    }
+    let secrets = read_secrets(state, None);
+    Ok(Sources { all, secrets })
+}
+
+/// Secrets of an environment or of all, as far as the user may read the saved specs.
+pub(crate) fn read_secrets(state: &StateDir, env: Option<&str>) -> Secrets {
     let stored: PersistedSpecs = status::read_or_default(&state.specs_json());
     let persisted: PersistedState = status::read_or_default(&state.state_json());
     // A fork has no file, and a rollback runs an earlier revision with the secrets of that time.
@@ -244,7 +255,7 @@ pub(crate) fn read_secrets(state: &StateDir, env: &str) -> Secrets {
     let stored_in_state = overrides.forks.values().chain(earlier).map(Arc::as_ref);
     let mut secrets = Secrets::default();
     for accepted in stored.accepted.values().chain(stored_in_state) {
-        if accepted.desired.env.as_str() == env {
+        if env.is_none_or(|env| accepted.desired.env.as_str() == env) {
             secrets.join(&accepted.desired.secret_values());
         }
     }

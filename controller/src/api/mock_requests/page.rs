@@ -81,7 +81,7 @@ pub(crate) async fn read_requests_after(
         unavailable_failure(at, &error)
     })?;
     let (state, env) = (state.clone(), status.environment.clone());
-    let secrets = blocking_io::read(move || Ok(sources::read_secrets(&state, &env))).await?;
+    let secrets = blocking_io::read(move || Ok(sources::read_secrets(&state, Some(&env)))).await?;
     Ok(page.redacted(&secrets))
 }
 

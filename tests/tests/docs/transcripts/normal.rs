@@ -21,6 +21,8 @@ const SAME: &[(&str, &str)] = &[
     (r"\bAPI \d+\.\d+", "API 1.41"),
     (r"\bafter \d+(\s*)(?:ms|s)\b", "after 5 ms"),
     (r"tini \(\d+\)", "tini (7)"),
+    // The order of parallel actions differs.
+    (r"(?m)^Events:\n(?:  .*\n)+", "Events:\n  …\n"),
 ];
 
 /// The settings of all snapshots here.
