@@ -7,7 +7,7 @@ use std::path::Path;
 
 use argus_core::ident::EnvName;
 use argus_core::status::env_file;
-use argus_crds::error::{Reason, StructuredError};
+use argus_crds::error::Reason;
 use argus_crds::status::{ControllerStatus, EnvironmentStatus};
 use argus_reconciler::reconciler::PersistedState;
 use argus_reconciler::state_dir::StateDir;
@@ -15,7 +15,6 @@ use argus_reconciler::state_file;
 use serde::de::DeserializeOwned;
 use serde_json::json;
 
-use crate::evidence_store;
 use crate::exit::{Exit, Failure};
 
 /// Maximum size of a file that [`read_or_default`] reads.
@@ -98,24 +97,6 @@ pub(crate) fn find_environment(state: &StateDir, env: &str) -> Result<Environmen
         .with_details(json!({ "environment": env, "known": known }))
         .with_exit(Exit::Unexpected)
         .with_hint(hint))
-}
-
-/// Restricts the status of an environment to one of its services.
-pub(crate) fn select_service(
-    mut status: EnvironmentStatus,
-    service: Option<&str>,
-) -> Result<EnvironmentStatus, Failure> {
-    let Some(service) = service else {
-        return Ok(status);
-    };
-    if status.services.iter().all(|row| row.name != service) {
-        return Err(evidence_store::no_service_failure(&status, service));
-    }
-    status.services.retain(|row| row.name == service);
-    status.port_mappings.retain(|mapping| mapping.service == service);
-    let is_of_service = |error: &StructuredError| error.service.as_deref().is_none_or(|of| of == service);
-    status.errors.retain(is_of_service);
-    Ok(status)
 }
 
 /// Variables for tests and shells: the name of the environment, and the addresses of its ports.

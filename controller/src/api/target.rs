@@ -2,6 +2,10 @@
 
 use argus_core::ident::ServiceName;
 
+use argus_crds::error::StructuredError;
+use argus_crds::status::EnvironmentStatus;
+
+use crate::evidence_store;
 use crate::exit::Failure;
 use crate::status;
 
@@ -32,6 +36,24 @@ pub(crate) fn parse_service_target(target: &str) -> Result<(String, String), Fai
             Err(failure.with_hint(format!("list its services with `argus get {env}`")))
         }
     }
+}
+
+/// Restricts the status of an environment to one of its services.
+pub(crate) fn select_service(
+    mut status: EnvironmentStatus,
+    service: Option<&str>,
+) -> Result<EnvironmentStatus, Failure> {
+    let Some(service) = service else {
+        return Ok(status);
+    };
+    if status.services.iter().all(|row| row.name != service) {
+        return Err(evidence_store::no_service_failure(&status, service));
+    }
+    status.services.retain(|row| row.name == service);
+    status.port_mappings.retain(|mapping| mapping.service == service);
+    let is_of_service = |error: &StructuredError| error.service.as_deref().is_none_or(|of| of == service);
+    status.errors.retain(is_of_service);
+    Ok(status)
 }
 
 #[cfg(test)]

@@ -11,6 +11,7 @@ use super::target::Target;
 use super::{call, events, notes};
 use crate::api::commands::format_target;
 use crate::api::environments::GetEnvironment;
+use crate::api::target::select_service;
 use crate::call_trace;
 use crate::exit::{Exit, Failure};
 use crate::output;
@@ -40,7 +41,7 @@ impl Describe {
         notes::note_if_not_running(state);
         let target = format_target(&environment, service.as_deref());
         let status = call_trace::add_calls_to_status(call::run(&context, &GetEnvironment { environment })?);
-        let status = status::select_service(status, service.as_deref())?;
+        let status = select_service(status, service.as_deref())?;
         let events = match self.output.is_text() {
             true => events::format_newest(state, target.clone(), NEWEST_EVENTS, inner_width())?,
             false => String::new(),

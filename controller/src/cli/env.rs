@@ -4,7 +4,7 @@ use clap::Args;
 
 use super::{call, notes};
 use crate::api::environments::GetEnvironment;
-use crate::api::target::parse_target;
+use crate::api::target::{parse_target, select_service};
 use crate::exit::{Exit, Failure};
 use crate::output;
 use crate::output::OutputArgs;
@@ -25,7 +25,7 @@ impl Env {
         let context = call::create_context(options, &SpecOptions::default())?;
         notes::note_if_not_running(context.client.state());
         let status = call::run(&context, &GetEnvironment { environment })?;
-        let status = status::select_service(status, service.as_deref())?;
+        let status = select_service(status, service.as_deref())?;
         let variables = status::list_variables(&status);
         self.output.print(&variables, variables.keys(), || {
             let export = |(name, value): (&String, &String)| format!("export {name}={}", quote(value));

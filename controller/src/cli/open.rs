@@ -8,11 +8,10 @@ use clap::Args;
 
 use super::{call, notes};
 use crate::api::environments::GetEnvironment;
-use crate::api::target::parse_service_target;
+use crate::api::target::{parse_service_target, select_service};
 use crate::exit::{Exit, Failure};
 use crate::output;
 use crate::settings::{Options, SpecOptions};
-use crate::status;
 
 #[derive(Debug, Args)]
 pub(crate) struct Open {
@@ -29,7 +28,7 @@ impl Open {
         let context = call::create_context(options, &SpecOptions::default())?;
         notes::note_if_not_running(context.client.state());
         let status = call::run(&context, &GetEnvironment { environment })?;
-        let status = status::select_service(status, Some(&service))?;
+        let status = select_service(status, Some(&service))?;
         // Like ARGUS_<SERVICE>_URL, the URL is that of the first TCP port.
         let Some(port) = status.port_mappings.iter().find(|port| port.protocol == "tcp") else {
             let message = format!("`{}` publishes no TCP port", self.target);

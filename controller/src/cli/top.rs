@@ -7,14 +7,13 @@ use clap::Args;
 
 use super::get::{RESTARTS_OF_ALL, SERVICES};
 use super::{call, notes};
-use crate::api::target::parse_target;
+use crate::api::target::{parse_target, select_service};
 use crate::api::{Context, environments};
 use crate::exit::{Exit, Failure};
 use crate::live::screen::LiveBlock;
 use crate::output;
 use crate::runtime;
 use crate::settings::{Options, SpecOptions};
-use crate::status;
 use crate::table;
 
 const HEAD: &[&str] = &[
@@ -42,7 +41,7 @@ impl Top {
         if let Some(target) = &self.target {
             let (environment, service) = parse_target(target, None)?;
             let status = call::run(&context, &environments::GetEnvironment { environment })?;
-            status::select_service(status, service.as_deref())?;
+            select_service(status, service.as_deref())?;
         }
         let Some(screen) = LiveBlock::for_terminal().filter(|_| !self.once) else {
             notes::note_if_not_running(context.client.state());
@@ -79,7 +78,7 @@ impl Top {
         };
         let all = statuses.environments.values();
         let requested = all.filter(|status| environment.is_none_or(|env| env == status.environment));
-        let requested = requested.filter_map(|status| status::select_service(status.clone(), service).ok());
+        let requested = requested.filter_map(|status| select_service(status.clone(), service).ok());
         let requested: Vec<_> = requested.collect();
         let all: Vec<_> = requested.iter().collect();
         Ok(format_lines(&statuses.controller, is_alive, &all, width))
