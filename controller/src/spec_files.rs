@@ -98,7 +98,7 @@ pub(crate) fn parse_text(settings: &Settings, path: &Path, bytes: &[u8]) -> Spec
     let admitter = create_admitter(settings);
     let absolute = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
     let mut location = admitter.locate(&host_path::real(&absolute));
-    location.resolve(&admitter.host_paths(&location.file, bytes));
+    location.resolve(&admitter.host_paths(&location, bytes));
     let (variables, warning) = env_vars::dotenv(&location);
     let mut digests = Digests::default();
     let variables = env_vars::passed(variables, &read_process_env(), &settings.env_allow);

@@ -6,8 +6,11 @@ use argus_core::action::ContainerSpec;
 use argus_core::desired::Mount;
 use bollard::models;
 
-/// The create body for a container spec.
-pub(crate) fn container_body(spec: &ContainerSpec) -> models::ContainerCreateBody {
+/// Name of the engine's host in every container.
+const HOST_NAME: &str = "host.docker.internal";
+
+/// The create body for a container spec. With `host_gateway`, [`HOST_NAME`] leads to the engine's host.
+pub(crate) fn container_body(spec: &ContainerSpec, host_gateway: bool) -> models::ContainerCreateBody {
     let network = spec.network.as_str().to_owned();
     let endpoint = models::EndpointSettings {
         aliases: Some(spec.aliases.clone()),
@@ -37,7 +40,7 @@ pub(crate) fn container_body(spec: &ContainerSpec) -> models::ContainerCreateBod
         // Logs of a terminal are not framed, and the client loses parts of them.
         tty: Some(false),
         stop_timeout: Some(i64::try_from(round_up_to_seconds(spec.stop_grace)).unwrap_or(i64::MAX)),
-        host_config: Some(host_config(spec)),
+        host_config: Some(host_config(spec, host_gateway)),
         networking_config: Some(models::NetworkingConfig {
             endpoints_config: Some(HashMap::from([(network, endpoint)])),
         }),
@@ -45,7 +48,7 @@ pub(crate) fn container_body(spec: &ContainerSpec) -> models::ContainerCreateBod
     }
 }
 
-fn host_config(spec: &ContainerSpec) -> models::HostConfig {
+fn host_config(spec: &ContainerSpec, host_gateway: bool) -> models::HostConfig {
     let memory = spec.memory.map(|bytes| i64::try_from(bytes).unwrap_or(i64::MAX));
     let confined = &spec.container_limits;
     models::HostConfig {
@@ -86,9 +89,23 @@ fn host_config(spec: &ContainerSpec) -> models::HostConfig {
                 })
                 .collect(),
         ),
-        extra_hosts: Some(spec.extra_hosts.clone()),
+        extra_hosts: Some(extra_hosts(spec, host_gateway)),
         ..Default::default()
     }
+}
+
+/// Extra hosts of the file, and the engine's host unless the file defines it. They are not part of the hash of the
+/// configuration, so containers of earlier versions stay.
+fn extra_hosts(spec: &ContainerSpec, host_gateway: bool) -> Vec<String> {
+    let mut all = spec.extra_hosts.clone();
+    let is_defined = |host: &String| {
+        host.strip_prefix(HOST_NAME)
+            .is_some_and(|rest| rest.starts_with([':', '=']))
+    };
+    if host_gateway && !all.iter().any(is_defined) {
+        all.push(format!("{HOST_NAME}:host-gateway"));
+    }
+    all
 }
 
 fn port_bindings(spec: &ContainerSpec) -> models::PortMap {

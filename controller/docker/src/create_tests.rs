@@ -33,7 +33,7 @@ fn minimal() -> ContainerSpec {
 }
 
 fn body_of(spec: &ContainerSpec) -> Value {
-    serde_json::to_value(container_body(spec)).unwrap()
+    serde_json::to_value(container_body(spec, true)).unwrap()
 }
 
 #[test]
@@ -160,7 +160,8 @@ fn the_body_contains_every_field_of_the_spec() {
         host["Tmpfs"],
         json!({"/tmp": "", "/run/cache": "size=64m,mode=1777"})
     );
-    assert_eq!(host["ExtraHosts"], json!(["h:1.2.3.4"]));
+    let gateway = "host.docker.internal:host-gateway";
+    assert_eq!(host["ExtraHosts"], json!(["h:1.2.3.4", gateway]));
     assert_eq!(
         host["Mounts"],
         json!([
@@ -169,4 +170,24 @@ fn the_body_contains_every_field_of_the_spec() {
                 "VolumeOptions": {"DriverConfig": {"Name": "local"}}},
         ])
     );
+}
+
+#[test]
+fn engine_host_is_added_unless_the_file_defines_it() {
+    let of = |given: &[&str], host_gateway: bool| {
+        let spec = ContainerSpec {
+            extra_hosts: given.iter().map(ToString::to_string).collect(),
+            ..minimal()
+        };
+        let body = serde_json::to_value(container_body(&spec, host_gateway)).unwrap();
+        body["HostConfig"]["ExtraHosts"].clone()
+    };
+    let gateway = "host.docker.internal:host-gateway";
+    assert_eq!(of(&[], true), json!([gateway]));
+    assert_eq!(of(&[gateway], true), json!([gateway]));
+    let own = "host.docker.internal:10.0.0.5";
+    assert_eq!(of(&[own], true), json!([own]));
+    let other = "host.docker.internal.test:10.0.0.5";
+    assert_eq!(of(&[other], true), json!([other, gateway]));
+    assert_eq!(of(&[], false), json!([]), "the engine has no gateway");
 }

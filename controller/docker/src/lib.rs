@@ -42,6 +42,7 @@ mod watch;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use argus_backend::{Backend, EngineInfo, ExecResult, LogLine, LogQuery, PROGRESS_TIMEOUT, Progress};
@@ -111,6 +112,8 @@ pub(crate) struct Shared {
     pub(crate) progress_timeout: Duration,
     pub(crate) limits: EffectiveLimits,
     pub(crate) bridges: Bridges,
+    /// True after the engine refused `host-gateway`, for example because it runs without its default bridge.
+    pub(crate) lacks_host_gateway: AtomicBool,
 }
 
 impl Docker {
@@ -146,6 +149,7 @@ impl Docker {
                 progress_timeout,
                 limits: EffectiveLimits::default(),
                 bridges: Bridges::default(),
+                lacks_host_gateway: AtomicBool::new(false),
             }),
         }
     }

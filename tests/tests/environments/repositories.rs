@@ -72,7 +72,7 @@ fn spec(project: &str, more: &str) -> String {
     )
 }
 
-fn text(output: &Output) -> String {
+fn text_of(output: &Output) -> String {
     let all = [&output.stdout[..], &output.stderr[..]].concat();
     String::from_utf8_lossy(&all).into_owned()
 }
@@ -96,7 +96,7 @@ fn repository_root_is_watched_with_its_state_inside() {
     run.ready(&state, "rooted");
     let validated = argus(engine, &repo, &["validate"]).output().unwrap();
     assert!(
-        validated.status.success() && text(&validated).contains("rooted"),
+        validated.status.success() && text_of(&validated).contains("rooted"),
         "{validated:?}"
     );
     let planned = argus(engine, &repo, &["plan", "--specs", "."]).output().unwrap();
@@ -134,7 +134,7 @@ fn one_file_is_watched_without_its_neighbours() {
     for words in ["validate", "plan", "get", "doctor"] {
         let output = argus(engine, &repo, &[words]).output().unwrap();
         assert!(output.status.success(), "{words}: {output:?}");
-        let shown = text(&output);
+        let shown = text_of(&output);
         assert!(shown.contains("alone") || words == "doctor", "{words}: {shown}");
         assert!(!shown.contains("neighbour"), "{words}: {shown}");
     }
@@ -173,9 +173,9 @@ fn unwritable_directory_has_its_own_state_at_home() {
         let client = |words: &[&str]| without_writes(engine, repo, &home, words).output().unwrap();
         run.until("the client finds the controller", || {
             let output = client(&["get", "-o", "json"]);
-            text(&output).contains("\"Ready\"").then_some(())
+            text_of(&output).contains("\"Ready\"").then_some(())
         });
-        let found = text(&client(&["get"]));
+        let found = text_of(&client(&["get"]));
         let others = repos.iter().filter(|(other, _)| found.contains(other));
         assert_eq!(others.count(), 1, "{found}");
         assert!(client(&["down", name]).status.success());
@@ -239,5 +239,52 @@ fn linked_repositories_run_side_by_side() {
 }
 
 fn text_of_rejection(output: &Output) -> Option<String> {
-    (output.status.code() == Some(3)).then(|| text(output))
+    (output.status.code() == Some(3)).then(|| text_of(output))
+}
+
+#[test]
+fn missing_dockerfile_is_reported_and_heals() {
+    let engine = engine();
+    let repo = engine.scratch("no-dockerfile");
+    fs::create_dir_all(repo.join(".git")).unwrap();
+    fs::create_dir_all(repo.join("deploy")).unwrap();
+    let text = spec("undocked", "").replace(
+        "image: busybox:local",
+        "build:\n      context: .\n      dockerfile: docker/App.Dockerfile",
+    );
+    fs::write(repo.join("deploy/e2e.yaml"), text).unwrap();
+    let validated = argus(engine, &repo, &["validate", "deploy"]).output().unwrap();
+    assert_eq!(validated.status.code(), Some(3));
+    // The page of a diagnostic has the line, the paths and the hint.
+    let shown = text_of(&validated);
+    let tried = ["deploy/docker", "docker"].map(|folder| repo.join(folder).join("App.Dockerfile"));
+    for part in [
+        "does not exist",
+        "e2e.yaml:7:",
+        "write its path",
+        &tried[0].display().to_string(),
+    ] {
+        assert!(shown.contains(part), "{part}: {shown}");
+    }
+    assert!(shown.contains(&tried[1].display().to_string()), "{shown}");
+
+    let run = Run::start(engine, &repo, &["run", "--specs", "deploy"]);
+    let state = repo.join(".argus");
+    let rejected = |status: &Value| status["rejected"][0]["diagnostics"].to_string();
+    run.until("the file is rejected", || {
+        let bytes = fs::read(state.join("controller.json")).ok()?;
+        let status: Value = serde_json::from_slice(&bytes).ok()?;
+        rejected(&status).contains("does not exist").then_some(())
+    });
+    fs::create_dir(repo.join("docker")).unwrap();
+    fs::write(&tried[1], "FROM busybox:local\n").unwrap();
+    let waited = argus(engine, &repo, &["wait", "undocked", "--timeout", "60s"])
+        .output()
+        .unwrap();
+    assert!(waited.status.success(), "{waited:?}");
+    run.ready(&state, "undocked");
+    let hosts = engine.docker_ok(&["exec", "undocked-app", "cat", "/etc/hosts"]);
+    assert!(hosts.contains("host.docker.internal"), "{hosts}");
+    let down = argus(engine, &repo, &["down", "undocked"]).output().unwrap();
+    assert!(down.status.success(), "{down:?}");
 }

@@ -4,7 +4,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use argus_crds::{Diagnostic, E2eSpec, MockMode};
+use argus_crds::{Build, Diagnostic, E2eSpec, MockMode};
 
 use crate::desired::admit::SpecContext;
 use crate::desired::excluded;
@@ -22,21 +22,20 @@ pub struct HostPaths {
     pub state_dir: String,
     /// Target of each path of [`host_paths_in`], or the reason for its rejection. A missing path is used as written.
     pub resolved: BTreeMap<String, Result<String, String>>,
+    /// Paths of [`host_paths_in`] at which nothing exists.
+    pub missing: BTreeSet<String>,
 }
 
 /// Returns every host path that a file names, absolute and without `..`, before links are resolved.
-pub fn host_paths_in(spec: &E2eSpec, directory: &str) -> BTreeSet<String> {
+pub fn host_paths_in(spec: &E2eSpec, directory: &str, project: &str) -> BTreeSet<String> {
     let mut texts: Vec<&str> = Vec::new();
-    let mut files = Vec::new();
+    let mut dockerfiles = Vec::new();
     for declared in spec.declared_services() {
         let volumes = declared.service.container.iter().flat_map(|it| &it.volumes);
         texts.extend(volumes.filter_map(|text| bind_source(text)));
         if let Some(build) = &declared.service.build {
             texts.push(&build.context);
-            match &build.dockerfile {
-                Some(dockerfile) => texts.push(dockerfile),
-                None => files.push(format!("{}/Dockerfile", build.context)),
-            }
+            dockerfiles.extend(dockerfile_candidates(build, directory, project));
         }
     }
     for mock in spec.mocks.values() {
@@ -49,11 +48,27 @@ pub fn host_paths_in(spec: &E2eSpec, directory: &str) -> BTreeSet<String> {
             texts.extend(mock.openapi.as_deref());
         }
     }
-    let sane = texts
-        .into_iter()
-        .chain(files.iter().map(String::as_str))
-        .filter(|text| paths::is_sane(text));
-    sane.map(|text| paths::to_absolute(directory, text)).collect()
+    let absolute = |text: &str| paths::is_sane(text).then(|| paths::to_absolute(directory, text));
+    let named = texts.into_iter().filter_map(absolute);
+    named.chain(dockerfiles).collect()
+}
+
+/// Returns the absolute paths of the Dockerfile of a build in the order of the search: in the directory of the file, in the
+/// context, in the project. Empty for a text that is not a path.
+pub(super) fn dockerfile_candidates(build: &Build, directory: &str, project: &str) -> Vec<String> {
+    let context = paths::to_absolute(directory, &build.context);
+    let (text, bases) = match build.dockerfile.as_deref() {
+        Some(text) => (text, vec![directory, &context, project]),
+        None => ("Dockerfile", vec![context.as_str()]),
+    };
+    let mut all = Vec::new();
+    if [text, &build.context].into_iter().all(paths::is_sane) {
+        let bases = bases.into_iter().filter(|base| !base.is_empty());
+        all.extend(bases.map(|base| paths::to_absolute(base, text)));
+        let mut seen = BTreeSet::new();
+        all.retain(|path| seen.insert(path.clone()));
+    }
+    all
 }
 
 /// Use of a host path.
@@ -169,10 +184,11 @@ mod tests {
                     c:\n    build: {context: ., dockerfile: docker/File}\n    container: {name: c}\n\
                     mocks:\n  m: {port: 80, openapi: api.yaml, mode: replay}\n  n: {port: 81, image: x, volumes: [\"/abs/x:/y\"], openapi: no.yaml}\n";
         let spec = argus_crds::yaml::read("e2e.yaml", text.as_bytes()).spec.unwrap();
-        let all: Vec<String> = host_paths_in(&spec, "/p/e").into_iter().collect();
+        let all: Vec<String> = host_paths_in(&spec, "/p/e", "/p").into_iter().collect();
         let recordings = format!("/p/e/{}", spec.mocks["m"].recordings_dir.trim_start_matches("./"));
         let mut expected = vec![
             "/abs/x",
+            "/p/docker/File",
             "/p/e",
             "/p/e/api.yaml",
             "/p/e/data",

@@ -118,8 +118,7 @@ fn resolve_build(
     }
     let context = context?;
     let dockerfile = resolve_dockerfile(
-        build.dockerfile.as_deref(),
-        &build.context,
+        build,
         &context,
         &format!("{path}.dockerfile"),
         spec_context,
@@ -165,6 +164,17 @@ fn resolve_context(
         diagnostics.push(Diagnostic::error(path, message).hint(hint));
         return None;
     }
+    if spec_context.host.missing.contains(&context) {
+        let message = format!(
+            "the build context `{}` does not exist; Argus tried `{context}`",
+            shown(text)
+        );
+        diagnostics.push(
+            Diagnostic::error(path, message)
+                .hint("create the folder, or write its path relative to the folder of this file"),
+        );
+        return None;
+    }
     host::resolve_host_path(
         host::PathUse::Content,
         context,
@@ -175,16 +185,15 @@ fn resolve_context(
     )
 }
 
-/// Returns the path of the Dockerfile: relative to the context if it is inside, else absolute. `named` is the context as
-/// the file names it.
+/// Returns the path of the Dockerfile: relative to the context if it is inside, else absolute.
 fn resolve_dockerfile(
-    text: Option<&str>,
-    named: &str,
+    build: &BuildSpec,
     context: &str,
     path: &str,
     spec_context: &SpecContext,
     diagnostics: &mut Vec<Diagnostic>,
 ) -> Option<String> {
+    let text = build.dockerfile.as_deref();
     if text.is_some_and(|text| !paths::is_sane(text)) {
         diagnostics.push(
             Diagnostic::error(path, "`dockerfile` is not a valid path")
@@ -193,13 +202,18 @@ fn resolve_dockerfile(
         return None;
     }
     let shown_as = text.unwrap_or("Dockerfile");
-    let absolute = match text {
-        Some(text) => paths::to_absolute(&spec_context.directory, text),
-        None => paths::to_absolute(&paths::to_absolute(&spec_context.directory, named), "Dockerfile"),
+    let host = &spec_context.host;
+    let tried = host::dockerfile_candidates(build, &spec_context.directory, &host.project);
+    let may_exist = |path: &&String| !host.missing.contains(*path);
+    let is_refused = |path: &String| host.resolved.get(path).is_some_and(Result::is_err);
+    let usable = tried.iter().find(|path| may_exist(path) && !is_refused(path));
+    let Some(found) = usable.or_else(|| tried.iter().find(may_exist)) else {
+        diagnostics.push(missing_dockerfile(text, &tried, path));
+        return None;
     };
     let absolute = host::resolve_host_path(
         host::PathUse::Content,
-        absolute,
+        found.clone(),
         shown_as,
         path,
         spec_context,
@@ -225,6 +239,16 @@ fn resolve_dockerfile(
             None
         }
     }
+}
+
+fn missing_dockerfile(text: Option<&str>, tried: &[String], path: &str) -> Diagnostic {
+    let name = text.map_or_else(String::new, |text| format!(" `{}`", shown(text)));
+    let tried: Vec<_> = tried.iter().map(|path| format!("`{path}`")).collect();
+    let message = format!(
+        "the Dockerfile{name} does not exist; Argus tried {}",
+        tried.join(", ")
+    );
+    Diagnostic::error(path, message).hint("create it, or write its path relative to the folder of this file")
 }
 
 /// Repository name of the images of this program.

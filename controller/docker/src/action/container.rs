@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use argus_core::action::ContainerSpec;
@@ -40,7 +41,8 @@ pub(super) async fn create(
         .name(name.as_str())
         .build();
     let guard = mounts::before_create(shared, spec).await?;
-    let call = client.create_container(Some(options), create::container_body(spec));
+    let host_gateway = !shared.lacks_host_gateway.load(Ordering::Relaxed);
+    let call = client.create_container(Some(options), create::container_body(spec, host_gateway));
     match call::run(Op::CreateContainer, WRITE_TIMEOUT, call).await {
         Ok(created) => match ContainerId::new(created.id) {
             Ok(id) => {
@@ -186,6 +188,10 @@ pub(super) async fn start(shared: &Shared, id: &ContainerId) -> Result<Done, Act
         },
         Err(error) => {
             let text = error.lowercase_message();
+            if text.contains("host-gateway") {
+                // The next container, which replaces a refused one, does without it.
+                shared.lacks_host_gateway.store(true, Ordering::Relaxed);
+            }
             match error.classify(Op::StartContainer) {
                 ActionError::PortTaken(refusal) => {
                     let inspected = ownership::inspect_container(shared, id.as_str())

@@ -57,10 +57,11 @@ impl Admitter for SpecAdmitter {
         SpecLocation::of(path.to_owned(), &self.access)
     }
 
-    fn host_paths(&self, path: &Path, bytes: &[u8]) -> BTreeSet<String> {
-        let read = yaml::read(&path.display().to_string(), bytes);
+    fn host_paths(&self, location: &SpecLocation, bytes: &[u8]) -> BTreeSet<String> {
+        let read = yaml::read(&location.file.display().to_string(), bytes);
         let spec = read.spec.as_ref().or(read.rest.as_ref());
-        spec.map_or_else(BTreeSet::new, |spec| host_paths_in(spec, &directory(path)))
+        let (directory, project) = (directory(&location.file), &location.host.project);
+        spec.map_or_else(BTreeSet::new, |spec| host_paths_in(spec, &directory, project))
     }
 
     fn required_files(

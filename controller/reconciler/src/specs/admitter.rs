@@ -104,8 +104,8 @@ pub trait Admitter: Send + Sync + 'static {
     /// Returns the surroundings of a file on the host. `path` has no links. Reads the disk.
     fn locate(&self, path: &Path) -> SpecLocation;
 
-    /// Returns the host paths that the contents name. Empty if the contents do not parse.
-    fn host_paths(&self, path: &Path, bytes: &[u8]) -> BTreeSet<String>;
+    /// Returns the host paths that the contents of the file name. Empty if the contents do not parse.
+    fn host_paths(&self, location: &SpecLocation, bytes: &[u8]) -> BTreeSet<String>;
 
     /// Returns the other files to read, given the variables for `{{env.X}}`. Empty if the contents do not parse.
     fn required_files(

@@ -16,7 +16,7 @@ use super::digest::{Digests, hex};
 use super::env_vars;
 use super::location::SpecLocation;
 use super::registry::{Admission, SpecRegistry};
-use super::scan::{Contents, MAX_FILE_BYTES, MAX_FILES, Scan, Scanner};
+use super::scan::{Contents, MAX_FILE_BYTES, MAX_FILES, Scan, Scanner, Text};
 use super::source::SpecSource;
 use argus_core::desired::Accepted;
 use argus_core::desired::host::HostPaths;
@@ -67,8 +67,8 @@ pub struct SpecLoader {
     first_seen: BTreeMap<PathBuf, (String, Timestamp)>,
     /// Other required files, by file, for these contents and variables.
     required_files: BTreeMap<PathBuf, (Fingerprint, RequiredFiles)>,
-    /// Host paths in the contents of a file, by file; valid for this hash of the contents and this path of the file.
-    host_paths: BTreeMap<PathBuf, (Fingerprint, PathBuf, BTreeSet<String>)>,
+    /// Host paths in the contents of a file, by file; valid for this hash of the contents, path of the file and project.
+    host_paths: BTreeMap<PathBuf, ((Fingerprint, PathBuf, String), BTreeSet<String>)>,
     started: Option<Timestamp>,
 }
 
@@ -209,7 +209,7 @@ impl SpecLoader {
                     }
                 }
                 variables = env_vars::passed(variables, &self.rules.process_env, &self.rules.env_allow);
-                let host_paths = self.host_paths(path, &text.bytes, &location.file, text.hash);
+                let host_paths = self.host_paths(path, text, &location);
                 location.resolve(&host_paths);
                 hasher.update(location.file.as_os_str().as_encoded_bytes());
                 hasher.update(format!("{:?}", location.host));
@@ -244,14 +244,15 @@ impl SpecLoader {
         }
     }
 
-    /// Returns the host paths in these contents. Parses a file again only if its contents or its path changed.
-    fn host_paths(&mut self, path: &Path, bytes: &[u8], file: &Path, key: Fingerprint) -> BTreeSet<String> {
+    /// Returns the host paths in these contents. Parses a file again only if its contents, path or project changed.
+    fn host_paths(&mut self, path: &Path, text: &Text, location: &SpecLocation) -> BTreeSet<String> {
+        let key = (text.hash, location.file.clone(), location.host.project.clone());
         match self.host_paths.get(path) {
-            Some((known, at, host_paths)) if *known == key && at == file => host_paths.clone(),
+            Some((known, host_paths)) if *known == key => host_paths.clone(),
             _ => {
-                let host_paths = self.rules.admitter.host_paths(file, bytes);
-                let entry = (key, file.to_path_buf(), host_paths.clone());
-                self.host_paths.insert(path.to_path_buf(), entry);
+                let host_paths = self.rules.admitter.host_paths(location, &text.bytes);
+                self.host_paths
+                    .insert(path.to_path_buf(), (key, host_paths.clone()));
                 host_paths
             }
         }

@@ -72,15 +72,20 @@ impl SpecLocation {
             return;
         }
         let sockets = Sockets::find(self.engine.as_deref());
-        let lead = |path: &String| {
+        let mut missing = BTreeSet::new();
+        let mut lead = |path: &String| {
             let resolved = self
                 .roots
                 .resolve(Path::new(path))
                 .map_err(|why| why.to_string())?;
             sockets.check(&resolved).map_err(|why| why.to_string())?;
+            if resolved.identity.is_none() {
+                missing.insert(path.clone());
+            }
             text(&resolved.path).ok_or_else(|| "it leads to a name that is not UTF-8".to_owned())
         };
         self.host.resolved = named.iter().map(|path| (path.clone(), lead(path))).collect();
+        self.host.missing = missing;
     }
 
     /// Reads a regular file inside the allowed directories. Returns `None` if it is longer than `limit` bytes.

@@ -3,12 +3,14 @@
 use std::collections::BTreeMap;
 use std::os::unix::fs::symlink;
 
+use argus_core::desired::Image;
 use argus_core::time::Timestamp;
 
 use super::*;
 use crate::specs::admission::SpecAdmitter;
 use crate::specs::admitter::{AdmissionInput, Admitter as _};
 use crate::specs::env_vars;
+use crate::specs::registry::Admission;
 
 fn tree(directories: &[&str]) -> (tempfile::TempDir, PathBuf) {
     let dir = tempfile::tempdir().unwrap();
@@ -27,6 +29,30 @@ fn leads(location: &mut SpecLocation, path: &Path) -> Result<String, String> {
     let path = path.to_str().unwrap().to_owned();
     location.resolve(&BTreeSet::from([path.clone()]));
     location.host.resolved.remove(&path).unwrap()
+}
+
+/// Admits contents with all facts of the disk.
+fn admit(file: &Path, text: &str) -> Admission {
+    let admission = SpecAdmitter::default();
+    let mut location = admission.locate(&real(file));
+    location.resolve(&admission.host_paths(&location, text.as_bytes()));
+    let required_files =
+        admission.required_files(&location.file, text.as_bytes(), &BTreeMap::new(), &location.host);
+    let documents = required_files.documents.into_iter();
+    let reading = AdmissionInput {
+        path: &location.file,
+        name: "e2e.yaml",
+        bytes: text.as_bytes(),
+        variables: BTreeMap::new(),
+        digests: BTreeMap::new(),
+        documents: documents
+            .map(|(mock, at)| (mock, env_vars::document(&at, &location)))
+            .collect(),
+        host: location.host.clone(),
+        uuid: String::new(),
+        first_seen: Timestamp::default(),
+    };
+    admission.admit(&reading)
 }
 
 #[test]
@@ -209,26 +235,7 @@ fn every_path_of_a_file_is_confined() {
         c: {build: {context: ., dockerfile: Linked}, container: {name: c}}\n  \
         d: {build: {context: ./app}, container: {name: d}}\n\
         mocks:\n  m: {port: 80, mode: replay, recordingsDir: ./recordings}\n  n: {port: 81, openapi: ./api.yaml}\n";
-    let admission = SpecAdmitter::default();
-    let mut location = admission.locate(&real(&root.join("p/e2e.yaml")));
-    location.resolve(&admission.host_paths(&location.file, text.as_bytes()));
-    let required_files =
-        admission.required_files(&location.file, text.as_bytes(), &BTreeMap::new(), &location.host);
-    let documents = required_files.documents.into_iter();
-    let reading = AdmissionInput {
-        path: &location.file,
-        name: "e2e.yaml",
-        bytes: text.as_bytes(),
-        variables: BTreeMap::new(),
-        digests: BTreeMap::new(),
-        documents: documents
-            .map(|(mock, at)| (mock, env_vars::document(&at, &location)))
-            .collect(),
-        host: location.host.clone(),
-        uuid: String::new(),
-        first_seen: Timestamp::default(),
-    };
-    let judged = admission.admit(&reading);
+    let judged = admit(&root.join("p/e2e.yaml"), text);
     assert_eq!(judged.desired, None);
     let all = judged.diagnostics.iter().filter(|one| {
         one.hint
@@ -250,4 +257,64 @@ fn every_path_of_a_file_is_confined() {
         "{:#?}",
         judged.diagnostics
     );
+}
+
+#[test]
+fn missing_dockerfile_is_reported_with_all_tried_paths() {
+    let (_dir, root) = tree(&["p/.git", "p/deploy/app"]);
+    let text = "project: {name: x}\nservice:\n  build:\n    context: ./app\n    dockerfile: docker/File\n  container: {name: a}\n";
+    let shown = |path: &str| root.join(path).display().to_string();
+    let places = ["p/deploy/docker", "p/deploy/app/docker", "p/docker"];
+    let judged = admit(&root.join("p/deploy/e2e.yaml"), text);
+    assert_eq!(judged.desired, None);
+    let [diagnostic] = &judged.diagnostics[..] else {
+        panic!("{:#?}", judged.diagnostics)
+    };
+    assert_eq!(diagnostic.location.unwrap().line, 5);
+    assert!(
+        diagnostic
+            .message
+            .contains("the Dockerfile `docker/File` does not exist")
+    );
+    assert!(diagnostic.hint.is_some());
+    for place in places {
+        let tried = format!("`{}/File`", shown(place));
+        assert!(
+            diagnostic.message.contains(&tried),
+            "{tried}: {}",
+            diagnostic.message
+        );
+    }
+    // The first that exists counts, so the last is created first.
+    for (place, used) in [
+        ("p/docker", shown("p/docker/File")),
+        ("p/deploy/app/docker", "docker/File".to_owned()),
+        ("p/deploy/docker", shown("p/deploy/docker/File")),
+    ] {
+        fs::create_dir(root.join(place)).unwrap();
+        fs::write(root.join(place).join("File"), "FROM scratch").unwrap();
+        let judged = admit(&root.join("p/deploy/e2e.yaml"), text);
+        let desired = judged.desired.expect(place);
+        let Image::Built(build) = &desired.services.values().next().unwrap().image else {
+            panic!("a build")
+        };
+        assert_eq!(build.dockerfile, used);
+    }
+}
+
+#[test]
+fn missing_build_context_and_default_dockerfile_are_reported() {
+    let (_dir, root) = tree(&["p/app"]);
+    let context =
+        "project: {name: x}\nservices:\n  a:\n    build:\n      context: ./none\n    container: {name: a}\n";
+    let dockerfile = context.replace("./none", "./app");
+    for (text, line, tried) in [(context, 5, "p/none"), (&dockerfile, 4, "p/app/Dockerfile")] {
+        let judged = admit(&root.join("p/e2e.yaml"), text);
+        let [diagnostic] = &judged.diagnostics[..] else {
+            panic!("{:#?}", judged.diagnostics)
+        };
+        assert_eq!(diagnostic.location.unwrap().line, line, "{diagnostic:?}");
+        let tried = format!("does not exist; Argus tried `{}`", root.join(tried).display());
+        assert!(diagnostic.message.contains(&tried), "{diagnostic:?}");
+    }
 }
