@@ -178,6 +178,7 @@ commands! {
 
 /// Parses the command line, runs the subcommand, and returns its exit code.
 pub(crate) fn main() -> ExitCode {
+    completions::complete();
     let parsed = Cli::command()
         .try_get_matches()
         .and_then(|matches| Ok((Cli::from_arg_matches(&matches)?, matches)));

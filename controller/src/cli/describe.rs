@@ -1,5 +1,6 @@
 //! `argus describe`: all details of one environment, for people.
 
+use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
 use argus_crds::error::StructuredError;
@@ -96,11 +97,10 @@ fn format_environment(status: &EnvironmentStatus) -> String {
         .diagnostics
         .iter()
         .filter(|diagnostic| !diagnostic.is_error());
-    let notes = output::join_lines(
-        diagnostics
-            .map(|diagnostic| &diagnostic.message)
-            .chain(&status.notes),
-    );
+    let notes = diagnostics.map(|diagnostic| &diagnostic.message);
+    let mut known = BTreeSet::new();
+    let notes = notes.chain(&status.notes).filter(|note| known.insert(*note));
+    let notes = output::join_lines(notes);
     add_section(&mut text, "Notes", &notes);
     add_section(
         &mut text,

@@ -203,6 +203,23 @@ fn schema_and_completions_are_printed() {
 }
 
 #[test]
+fn environments_and_services_are_completed() {
+    let home = Home::new();
+    home.status(&shop(Phase::Ready));
+    let complete = |words: &[&str]| {
+        let mut command = home.command(&[&["--", "argus"], words].concat());
+        let output = command.env("COMPLETE", "fish").output().unwrap();
+        out(&output)
+    };
+    let with_services = "shop\nshop/web\n";
+    assert_eq!(complete(&["exec", "sh"]), with_services);
+    assert_eq!(complete(&["describe", "shop"]), with_services);
+    assert_eq!(complete(&["down", "sh"]), "shop\n");
+    assert_eq!(complete(&["down", "x"]), "");
+    assert!(complete(&["des"]).starts_with("describe"));
+}
+
+#[test]
 fn explain_knows_every_code_and_suggests_the_nearest() {
     let home = Home::new();
     let all = out(&home.run(&["explain"]));
