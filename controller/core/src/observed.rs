@@ -48,6 +48,8 @@ pub enum WatchEvent {
     },
     /// The engine became reachable, initially or again.
     Connected(Timestamp),
+    /// Start time of the engine, by its own clock. It follows [`Connected`](Self::Connected) where it is known.
+    EngineStarted(Timestamp),
     /// The event stream stalled or ended, and is opened again. A list reports what it missed, so the state stays valid.
     StreamGap,
     /// The engine answers, but delivers no events; only lists show changes. Holds the reason.

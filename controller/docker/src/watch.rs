@@ -42,7 +42,7 @@
 //! - Only objects with the label `argusai.managed=true` are reported. A container that merely inherited the label from
 //!   its image is dropped after its first inspect.
 //! - [`WatchEvent::EventsLost`] and [`WatchEvent::EventsRestored`] change nothing about the reported objects.
-//! - `Connected` follows every successful connect, also the first. Every `Disconnected` invalidates a running list.
+//! - `Connected` follows every successful connect, also the first, and [`WatchEvent::EngineStarted`] follows it. Every `Disconnected` invalidates a running list.
 //!
 //! # Recovery
 //!

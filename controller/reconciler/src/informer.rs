@@ -85,6 +85,7 @@ fn apply_event(store: &mut Store, event: WatchEvent) -> bool {
         | WatchEvent::StoppedByOther(..)
         | WatchEvent::OutOfMemory(..)
         | WatchEvent::ImageRetagged(_)
+        | WatchEvent::EngineStarted(_)
         | WatchEvent::StreamGap => false,
     };
     store.apply(event);
@@ -115,6 +116,7 @@ fn count(store: &Store, event: &WatchEvent, metrics: &TaskMetrics, now: Timestam
         | WatchEvent::ImageRetagged(_)
         | WatchEvent::Retrying { .. }
         | WatchEvent::EventsRestored
+        | WatchEvent::EngineStarted(_)
         | WatchEvent::Connected(_) => {}
     }
 }

@@ -71,6 +71,7 @@ impl Store {
             WatchEvent::StreamGap => {}
             WatchEvent::EventsLost(at, reason) => self.events_lost = Some((at, reason)),
             WatchEvent::EventsRestored => self.events_lost = None,
+            WatchEvent::EngineStarted(at) => self.on_engine_started(at),
             WatchEvent::Connected(at) => {
                 self.reachable = true;
                 self.unreachable_reason.clear();
@@ -102,6 +103,18 @@ impl Store {
             self.outages.drain(..surplus);
         }
         self.reachable = false;
+    }
+
+    /// Records a restart of the engine that no watch observed: it ended the containers, and nothing else explains that.
+    fn on_engine_started(&mut self, at: Timestamp) {
+        if self.outages.iter().any(|outage| outage.is_near(at)) {
+            return;
+        }
+        self.outages.push(Outage {
+            from: at,
+            until: Some(at),
+        });
+        self.outages.sort_by_key(|outage| outage.from);
     }
 
     /// Records a fact about a container that only an event reports, and no list or inspect.
@@ -362,5 +375,25 @@ mod tests {
         assert_eq!(store.of(&shop), None);
         store.apply(volume("b"));
         assert_ne!(store.of(&shop).unwrap().version, before);
+    }
+    #[test]
+    fn engine_start_is_an_outage_unless_one_was_observed() {
+        let mut store = Store::default();
+        let start = Timestamp(100_000);
+        store.apply(WatchEvent::Connected(Timestamp(160_000)));
+        store.apply(WatchEvent::EngineStarted(start));
+        store.apply(WatchEvent::EngineStarted(start));
+        let outage = |from: i64, until: i64| Outage {
+            from: Timestamp(from),
+            until: Some(Timestamp(until)),
+        };
+        assert_eq!(store.outages(), [outage(100_000, 100_000)]);
+        store.apply(WatchEvent::Disconnected(Timestamp(200_000), String::new()));
+        store.apply(WatchEvent::Connected(Timestamp(210_000)));
+        store.apply(WatchEvent::EngineStarted(Timestamp(209_000)));
+        assert_eq!(
+            store.outages(),
+            [outage(100_000, 100_000), outage(200_000, 210_000)]
+        );
     }
 }

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use argus_core::labels::MANAGED;
 use argus_core::observed::{Container, ContainerState, Network, Object, ObjectId, Volume};
 use argus_core::outcome::ActionError;
+use argus_core::time::Timestamp;
 use bollard::query_parameters::{
     ListContainersOptionsBuilder, ListNetworksOptionsBuilder, ListVolumesOptionsBuilder,
 };
@@ -57,20 +58,27 @@ pub(super) async fn list(client: bollard::Docker) -> Result<Listing, ActionError
     })
 }
 
-/// Checks that the engine responds to a ping and, if `must_list`, to a list of at most one container.
+/// Checks that the engine responds to a ping and, if `must_list`, to a list of at most one container. Returns the start
+/// time of the engine, if it is known.
 pub(super) async fn test_connection(
     shared: &Shared,
     client: bollard::Docker,
     must_list: bool,
-) -> Result<(), ActionError> {
+) -> Result<Option<Timestamp>, ActionError> {
     call::ping(shared).await?;
-    if !must_list {
-        return Ok(());
+    if must_list {
+        let one = ListContainersOptionsBuilder::default().limit(1).build();
+        call::run(Op::List, READ_TIMEOUT, client.list_containers(Some(one))).await?;
     }
-    let one = ListContainersOptionsBuilder::default().limit(1).build();
-    call::run(Op::List, READ_TIMEOUT, client.list_containers(Some(one)))
-        .await
-        .map(drop)
+    Ok(engine_started_at(&client).await)
+}
+
+/// Start time of the engine. No call reports it, but the engine creates its default network at each start that ends the
+/// containers. With live restore, the network and the containers remain.
+async fn engine_started_at(client: &bollard::Docker) -> Option<Timestamp> {
+    let bridge = client.inspect_network("bridge", None);
+    let found = call::run(Op::Inspect, READ_TIMEOUT, bridge).await.ok()?;
+    Some(inspect::convert_network_inspect(found)?.created_at)
 }
 
 /// Inspects one object; `None` when it does not exist or does not carry our label.

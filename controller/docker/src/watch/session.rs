@@ -107,7 +107,10 @@ impl Session {
                 biased;
                 input = session.events.next() => session.on_stream(input, last_seen, output)?,
                 result = &mut test => return match result {
-                    Ok(()) => Ok(session),
+                    Ok(engine_started_at) => {
+                        output.extend(engine_started_at.map(WatchEvent::EngineStarted));
+                        Ok(session)
+                    }
                     Err(error) => Err(SessionError(error.to_string())),
                 },
             }

@@ -103,6 +103,29 @@ fn killed(engine: &PrivateEngine, name: &str) -> (Runs, Runs) {
     (before, after)
 }
 
+#[test]
+fn engine_restart_without_a_controller_is_no_failure() {
+    let engine = prepared(Options::default());
+    let argus = Controller::start(&engine, RunOptions::default());
+    argus.write_spec("e2e.yaml", &singles("absent", &[18730], ""));
+    argus.wait_ready("absent", LIMIT);
+    argus.kill9();
+    engine.kill9();
+    engine.start_again();
+    let before = container_runs(&engine, "absent");
+    argus.start_again();
+    argus.wait_until(LIMIT, "the container runs again", || {
+        (container_runs(&engine, "absent") != before).then_some(())
+    });
+    let status = argus.wait_status("absent", LIMIT, "is Ready again", is_fresh_and_ready);
+    for row in status["services"].as_array().unwrap() {
+        assert_eq!(row["restarts"], 0, "{row:#}");
+    }
+    let journal = argus.cli(&["events", "absent", "-o", "json"]);
+    let journal = String::from_utf8_lossy(&journal.stdout).into_owned();
+    assert!(!journal.contains("CONTAINER_CRASH"), "{journal}");
+}
+
 type Runs = std::collections::BTreeMap<String, (String, String)>;
 
 #[test]
