@@ -90,7 +90,20 @@ fn repository_root_is_watched_with_its_state_inside() {
     let engine = engine();
     let repo = engine.scratch("repo-root");
     fs::create_dir(repo.join(".git")).unwrap();
-    fs::write(repo.join("e2e.yaml"), spec("rooted", "")).unwrap();
+    fs::write(repo.join("Dockerfile"), "FROM busybox:local\nCOPY . /context\n").unwrap();
+    let text = spec("rooted", "").replace("image: busybox:local", "build: { context: . }");
+    fs::write(repo.join("e2e.yaml"), text).unwrap();
+    let content = || {
+        engine.docker_ok(&[
+            "exec",
+            "rooted-app",
+            "busybox",
+            "find",
+            "/context",
+            "-mindepth",
+            "1",
+        ])
+    };
     let run = Run::start(engine, &repo, &["run", "--specs", "."]);
     let state = repo.join(".argus");
     run.ready(&state, "rooted");
@@ -101,10 +114,20 @@ fn repository_root_is_watched_with_its_state_inside() {
     );
     let planned = argus(engine, &repo, &["plan", "--specs", "."]).output().unwrap();
     assert!(planned.status.success(), "{planned:?}");
-    // A visible state directory in the watched folder.
+    assert_eq!(content().trim(), "/context/Dockerfile");
     drop(run);
+    // A visible state directory in the watched folder is not part of it either.
+    fs::remove_dir_all(&state).unwrap();
     let run = Run::start(engine, &repo, &["run", "--specs", ".", "--state", "./state"]);
-    run.ready(&repo.join("state"), "rooted");
+    let first = run.ready(&repo.join("state"), "rooted")["services"][0]["containerId"].clone();
+    assert_eq!(content().trim(), "/context/Dockerfile");
+    // Each `sync` of a command scans the folder again, with all changes of the state in between.
+    for _ in 0..3 {
+        let words = ["wait", "rooted", "--state", "state"];
+        assert!(argus(engine, &repo, &words).output().unwrap().status.success());
+        let status = run.ready(&repo.join("state"), "rooted");
+        assert_eq!(status["services"][0]["containerId"], first, "nothing is rebuilt");
+    }
     let down = argus(engine, &repo, &["down", "rooted", "--state", "state"])
         .output()
         .unwrap();
@@ -286,5 +309,24 @@ fn missing_dockerfile_is_reported_and_heals() {
     let hosts = engine.docker_ok(&["exec", "undocked-app", "cat", "/etc/hosts"]);
     assert!(hosts.contains("host.docker.internal"), "{hosts}");
     let down = argus(engine, &repo, &["down", "undocked"]).output().unwrap();
+    assert!(down.status.success(), "{down:?}");
+}
+
+#[test]
+fn project_without_a_worktree_mounts_its_own_directories() {
+    let engine = engine();
+    let project = engine.scratch("plain-project");
+    let environments = project.join("environments");
+    for folder in [&environments, &project.join("initdb")] {
+        fs::create_dir_all(folder).unwrap();
+    }
+    fs::write(project.join("initdb/schema"), "tables").unwrap();
+    let text = spec("plain", ", volumes: [\"../initdb:/initdb:ro\"]");
+    fs::write(environments.join("e2e.yaml"), text).unwrap();
+    let run = Run::start(engine, &project, &["run"]);
+    run.ready(&project.join(".argus"), "plain");
+    let shown = engine.docker_ok(&["exec", "plain-app", "cat", "/initdb/schema"]);
+    assert_eq!(shown.trim(), "tables");
+    let down = argus(engine, &project, &["down", "plain"]).output().unwrap();
     assert!(down.status.success(), "{down:?}");
 }
