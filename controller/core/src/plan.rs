@@ -18,6 +18,7 @@ use crate::ident::{ContainerSpecHash, EnvName, PortMap, Revision, ServiceName};
 use crate::lease::{ControllerLeases, Liveness};
 use crate::observed::{Observed, Outage, Store};
 use crate::preflight::PreflightSnapshot;
+use crate::preflight::snapshot::{MAX_FACT_AGE, MAX_FACT_AGE_AT_REPLACEMENT};
 use crate::probe::HealthStates;
 use crate::state::{EnvHistory, PlannerState, Proof};
 use crate::time::Timestamp;
@@ -190,10 +191,14 @@ impl PlanInput<'_> {
     }
 
     /// Checks that the engine and its disk allow new objects. Existing objects can always be changed.
-    fn check_preflight(&self, desired: &Desired) -> Result<(), WaitingOn> {
-        let first = self.observed.containers.is_empty();
+    fn check_preflight(&self, desired: &Desired, is_replacement: bool) -> Result<(), WaitingOn> {
+        let max_age = if is_replacement {
+            Some(MAX_FACT_AGE_AT_REPLACEMENT)
+        } else {
+            self.observed.containers.is_empty().then_some(MAX_FACT_AGE)
+        };
         self.preflight.map_or(Ok(()), |preflight| {
-            preflight.check_creation(&desired.preflight, first, self.state.disk_full, self.now)
+            preflight.check_creation(&desired.preflight, max_age, self.state.disk_full, self.now)
         })
     }
 

@@ -14,6 +14,7 @@ use argus_core::observed::{Network, Object, ObjectId, Store, Volume, WatchEvent}
 use argus_core::outcome::Done;
 use argus_core::plan::ControllerIdentity;
 use argus_core::plan::{Plan, port};
+use argus_core::preflight::{DiskFact, Fact, HostFacts, PreflightSnapshot};
 use argus_core::probe::{HealthStates, ProbeStatus, ProbedHealth};
 use argus_core::reconcile::{Inputs, Planner, ReconcileResult};
 use argus_core::state::PlannerState;
@@ -47,6 +48,30 @@ pub(crate) fn moment(now: Timestamp, text: &str) -> Timestamp {
     if back { now - span } else { now + span }
 }
 
+/// Preflight facts about a disk with this much free space.
+fn disk(gigabytes: &str, at: Timestamp) -> Result<PreflightSnapshot, String> {
+    let free = gigabytes
+        .parse::<u64>()
+        .map_err(|why| why.to_string())?
+        .saturating_mul(1_000_000_000);
+    let disk = DiskFact {
+        path: "/var/lib/docker".to_owned(),
+        free,
+        total: 100_000_000_000,
+        free_inodes: None,
+        reclaimable: None,
+    };
+    let host = HostFacts {
+        disk: Fact::Known(disk),
+        ..HostFacts::default()
+    };
+    Ok(PreflightSnapshot {
+        at: Some(at),
+        host,
+        ..PreflightSnapshot::default()
+    })
+}
+
 pub(crate) struct GoldenFixture {
     /// All specs by environment, active or not.
     pub(crate) written: BTreeMap<EnvName, Desired>,
@@ -57,6 +82,7 @@ pub(crate) struct GoldenFixture {
     pub(crate) planner: Option<Planner>,
     health: HealthStates,
     requests: UserRequests,
+    preflight: Option<PreflightSnapshot>,
     pub(crate) site: ControllerIdentity,
     scanned: bool,
     shows_variables: bool,
@@ -132,6 +158,7 @@ impl GoldenFixture {
             planner: None,
             health: HealthStates::new(),
             requests: UserRequests::default(),
+            preflight: None,
             site: ControllerIdentity {
                 controller: "argus-1".to_owned(),
                 run: "run-1".to_owned(),
@@ -179,6 +206,7 @@ impl GoldenFixture {
                 let id = ContainerId::new(*id).map_err(|why| why.to_string())?;
                 self.store.apply(WatchEvent::ImageRetagged(id));
             }
+            ["disk", gigabytes, at] => self.preflight = Some(disk(gigabytes, moment(self.now, at))?),
             ["probe", id, word] => self.probe(id, word)?,
             ["dead", id] => self.dead(id)?,
             ["hold", target, rest @ ..] => self.hold(target, rest)?,
@@ -352,7 +380,7 @@ impl GoldenFixture {
             leases: &ControllerLeases::default(),
             requests: &self.requests,
             specs: &self.specs,
-            preflight: None,
+            preflight: self.preflight.as_ref(),
             scanned: self.scanned,
             store: &self.store,
             health: &self.health,

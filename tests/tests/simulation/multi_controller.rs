@@ -275,9 +275,9 @@ impl Controllers {
             .find(|orphan| is_alive(&orphan.controller));
         if let Some(orphan) = wrong {
             let ms = self.now.0 - START.0;
-            let who = &party.site.run;
+            let run = &party.site.run;
             self.broken.push(format!(
-                "{ms}: {who} reports an orphan of a live controller: {orphan:?}"
+                "{ms}: {run} reports an orphan of a live controller: {orphan:?}"
             ));
         }
     }

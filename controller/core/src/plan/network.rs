@@ -45,7 +45,7 @@ pub(super) fn plan(input: &PlanInput<'_>, desired: &Desired, plan: &mut Plan) {
             ..
         }) => Decision::Wait(input.name_taken(desired.network.to_string(), conflicting_object, until)),
         Some(wait) => Decision::Wait(wait),
-        None => match input.check_preflight(desired) {
+        None => match input.check_preflight(desired, false) {
             Err(wait) => Decision::Wait(wait),
             Ok(()) => Decision::Do(
                 Action::CreateNetwork {

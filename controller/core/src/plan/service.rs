@@ -182,7 +182,9 @@ impl ServicePlanner<'_> {
     }
 
     fn check_create(&self) -> Result<(), WaitingOn> {
-        self.input.check_preflight(&self.accepted.desired)?;
+        let is_replacement = self.owned.iter().any(|container| !container.carries(self.hash));
+        self.input
+            .check_preflight(&self.accepted.desired, is_replacement)?;
         if let Some(blocked) = self.input.ports.blocked.get(&self.service.name)
             && matches!(blocked, WaitingOn::PortsExhausted { .. })
         {

@@ -18,7 +18,7 @@ pub(super) fn plan(input: &PlanInput<'_>, desired: &Desired, plan: &mut Plan) {
         };
         let decision = match input
             .blocked_by(&subject)
-            .or_else(|| input.check_preflight(desired).err())
+            .or_else(|| input.check_preflight(desired, false).err())
         {
             Some(wait) => Decision::Wait(wait),
             None => Decision::Do(

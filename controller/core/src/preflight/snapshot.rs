@@ -13,6 +13,8 @@ use crate::wait::WaitingOn;
 
 /// Maximum age of the facts at the creation of the first object of an environment.
 pub const MAX_FACT_AGE: Duration = Duration::from_secs(30);
+/// Maximum age of the facts at a replacement, which must not stop what runs.
+pub const MAX_FACT_AGE_AT_REPLACEMENT: Duration = Duration::from_secs(5);
 /// Delay between two checks while a check blocks creation.
 pub const RECHECK_DELAY: Duration = Duration::from_secs(10);
 /// Time that a disk-full report of the engine counts, if the disk cannot be checked.
@@ -40,14 +42,14 @@ impl Default for PreflightSnapshot {
 }
 
 impl PreflightSnapshot {
-    /// Checks whether Argus may create an object now. `first` marks the first object of its environment.
+    /// Checks whether Argus may create an object now. Facts older than `max_age`, if any, are collected again first.
     ///
     /// # Errors
     /// Returns the wait reason of the blocking check. A wait without `until` requests a new preflight run.
     pub fn check_creation(
         &self,
         settings: &PreflightSettings,
-        first: bool,
+        max_age: Option<Duration>,
         disk_full: Option<Timestamp>,
         now: Timestamp,
     ) -> Result<(), WaitingOn> {
@@ -76,7 +78,7 @@ impl PreflightSnapshot {
                 until: (next > now).then_some(next),
             });
         }
-        if first && now.since(at) > MAX_FACT_AGE {
+        if max_age.is_some_and(|max_age| now.since(at) > max_age) {
             return Err(not_checked());
         }
         Ok(())

@@ -417,14 +417,14 @@ fn full_disk_blocks_creation_until_the_next_check() {
     let (settings, second) = (PreflightSettings::default(), std::time::Duration::from_secs(1));
     let full = preflight(Some(1), second);
     assert_eq!(
-        wait(full.check_creation(&settings, false, None, NOW)),
+        wait(full.check_creation(&settings, None, None, NOW)),
         (Some(Code::DiskSpaceLow), Some(NOW - second + RECHECK_DELAY))
     );
     let old = preflight(Some(1), RECHECK_DELAY);
-    let needs_check = old.check_creation(&settings, false, None, NOW).unwrap_err();
+    let needs_check = old.check_creation(&settings, None, None, NOW).unwrap_err();
     assert!(needs_check.needs_preflight());
     assert_eq!(
-        preflight(Some(3 * GB), second).check_creation(&settings, true, None, NOW),
+        preflight(Some(3 * GB), second).check_creation(&settings, Some(MAX_FACT_AGE), None, NOW),
         Ok(())
     );
     let small = PreflightSettings {
@@ -432,7 +432,7 @@ fn full_disk_blocks_creation_until_the_next_check() {
         ..settings
     };
     assert_eq!(
-        full.check_creation(&small, true, None, NOW),
+        full.check_creation(&small, Some(MAX_FACT_AGE), None, NOW),
         Ok(()),
         "the file's own threshold counts"
     );
@@ -440,9 +440,9 @@ fn full_disk_blocks_creation_until_the_next_check() {
         enabled: false,
         ..settings
     };
-    assert_eq!(full.check_creation(&off, true, None, NOW), Ok(()));
+    assert_eq!(full.check_creation(&off, Some(MAX_FACT_AGE), None, NOW), Ok(()));
     assert_eq!(
-        PreflightSnapshot::default().check_creation(&off, true, None, NOW),
+        PreflightSnapshot::default().check_creation(&off, Some(MAX_FACT_AGE), None, NOW),
         Ok(())
     );
 }
@@ -450,21 +450,24 @@ fn full_disk_blocks_creation_until_the_next_check() {
 #[test]
 fn first_object_waits_for_a_fresh_check() {
     let settings = PreflightSettings::default();
-    let needs_check = |preflight: &PreflightSnapshot, first| {
+    let needs_check = |preflight: &PreflightSnapshot, max_age| {
         preflight
-            .check_creation(&settings, first, None, NOW)
+            .check_creation(&settings, max_age, None, NOW)
             .is_err_and(|wait| wait.needs_preflight())
     };
     let second = std::time::Duration::from_secs(1);
-    assert!(needs_check(&PreflightSnapshot::default(), false), "no check yet");
+    assert!(needs_check(&PreflightSnapshot::default(), None), "no check yet");
     assert!(needs_check(
         &preflight(Some(50 * GB), MAX_FACT_AGE + second),
-        true
+        Some(MAX_FACT_AGE)
     ));
-    assert!(!needs_check(&preflight(Some(50 * GB), MAX_FACT_AGE), true));
+    assert!(!needs_check(
+        &preflight(Some(50 * GB), MAX_FACT_AGE),
+        Some(MAX_FACT_AGE)
+    ));
     assert!(!needs_check(
         &preflight(Some(50 * GB), MAX_FACT_AGE + second),
-        false
+        None
     ));
 }
 
@@ -472,13 +475,16 @@ fn first_object_waits_for_a_fresh_check() {
 fn disk_full_report_counts_briefly_without_disk_facts() {
     let settings = PreflightSettings::default();
     let remote = preflight(None, std::time::Duration::ZERO);
-    assert_eq!(remote.check_creation(&settings, true, None, NOW), Ok(()));
     assert_eq!(
-        wait(remote.check_creation(&settings, true, Some(NOW), NOW)),
+        remote.check_creation(&settings, Some(MAX_FACT_AGE), None, NOW),
+        Ok(())
+    );
+    assert_eq!(
+        wait(remote.check_creation(&settings, Some(MAX_FACT_AGE), Some(NOW), NOW)),
         (Some(Code::DiskSpaceLow), Some(NOW + DISK_FULL_MEMORY))
     );
     assert_eq!(
-        remote.check_creation(&settings, true, Some(NOW - DISK_FULL_MEMORY), NOW),
+        remote.check_creation(&settings, Some(MAX_FACT_AGE), Some(NOW - DISK_FULL_MEMORY), NOW),
         Ok(())
     );
 }
@@ -495,16 +501,19 @@ fn old_engine_blocks_creation_but_unknown_one_does_not() {
     };
     let old = with(engine_like(|engine| engine.api_version = "1.24".to_owned()));
     assert_eq!(
-        wait(old.check_creation(&settings, false, None, NOW)).0,
+        wait(old.check_creation(&settings, None, None, NOW)).0,
         Some(Code::ApiTooOld)
     );
     let windows = with(engine_like(|engine| engine.os_type = "windows".to_owned()));
     assert_eq!(
-        wait(windows.check_creation(&settings, false, None, NOW)).0,
+        wait(windows.check_creation(&settings, None, None, NOW)).0,
         Some(Code::PrereqMissing)
     );
     let unreachable = with(Fact::unknown("no answer within 3 s"));
-    assert_eq!(unreachable.check_creation(&settings, true, None, NOW), Ok(()));
+    assert_eq!(
+        unreachable.check_creation(&settings, Some(MAX_FACT_AGE), None, NOW),
+        Ok(())
+    );
 }
 
 #[test]

@@ -1077,7 +1077,7 @@ fn full_disk_is_reported_once_with_its_usage() {
         .preflight
         .as_ref()
         .unwrap()
-        .check_creation(&policy, true, None, NOW)
+        .check_creation(&policy, Some(crate::preflight::snapshot::MAX_FACT_AGE), None, NOW)
         .unwrap_err();
     shop.add_wait("db", wait.clone());
     shop.add_wait("web", wait);
