@@ -62,6 +62,14 @@ enum EnvironmentItem {
 }
 
 impl EnvironmentList {
+    /// Returns the status documents for changes.
+    pub(crate) fn statuses_mut(&mut self) -> impl Iterator<Item = &mut EnvironmentStatus> {
+        self.items.iter_mut().filter_map(|item| match item {
+            EnvironmentItem::Full(status) => Some(&mut **status),
+            EnvironmentItem::Summary(_) => None,
+        })
+    }
+
     /// Returns the status documents.
     pub(crate) fn statuses(&self) -> impl Iterator<Item = &EnvironmentStatus> {
         self.items.iter().filter_map(|item| match item {

@@ -40,11 +40,28 @@ enum Found {
     All(EnvironmentList),
 }
 
+impl Found {
+    /// Marks the status documents as the last known state. A row of one service has no such mark.
+    fn mark_stale(&mut self) {
+        match self {
+            Self::Service(_) => {}
+            Self::One(status) => status.stale = true,
+            Self::All(list) => list.statuses_mut().for_each(|status| status.stale = true),
+        }
+    }
+}
+
 impl Get {
     pub(crate) fn execute(self, options: &Options) -> Result<Exit, Failure> {
         let context = call::create_context(options, &SpecOptions::default())?;
-        notes::note_if_not_running(context.client.state());
-        let read = async || self.read(&context).await;
+        let is_stale = notes::note_if_not_running(context.client.state());
+        let read = async || {
+            let mut found = self.read(&context).await?;
+            if is_stale {
+                found.mark_stale();
+            }
+            Ok(found)
+        };
         runtime::block_on(async {
             if self.watch {
                 call::show_changes(&context, read, |found| self.print(found)).await

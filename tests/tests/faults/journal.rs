@@ -82,10 +82,12 @@ fn full_disk_stops_actions_until_a_resume() {
     let ballast = state.join("ballast");
     fill(&ballast);
     argus.write_spec("b.e2e.yaml", &many("fullb", 24));
-    argus.wait_until(LIMIT, "commands report safe mode", || {
+    argus.wait_until(LIMIT, "commands report the mode", || {
         let (_, text) = run_command(&argus, &["get"]);
-        (text.contains("safe mode") && text.contains("No space left")).then_some(())
+        (text.contains("JOURNAL_UNWRITABLE") && text.contains("No space left")).then_some(())
     });
+    let (_, text) = run_command(&argus, &["get", "fulla", "-o", "json"]);
+    assert!(text.contains(r#""stale": true"#), "{text}");
     assert!(
         argus.logs().contains("cannot write the journal"),
         "{}",
@@ -108,7 +110,7 @@ fn full_disk_stops_actions_until_a_resume() {
     assert!(!resumed && text.contains("JOURNAL_UNWRITABLE"), "{text}");
 
     std::fs::remove_file(&ballast).expect("the ballast exists");
-    let status = argus.wait_status("fulla", LIMIT, "reports safe mode", |now| {
+    let status = argus.wait_status("fulla", LIMIT, "reports mode Safe", |now| {
         now["mode"] == "Safe" && now["errors"].to_string().contains("JOURNAL_UNWRITABLE")
     });
     assert_eq!(condition(&status, "Blocked")["status"], "True", "{status:#}");
@@ -151,9 +153,9 @@ fn full_disk_at_the_start_stops_every_action() {
     fill(&state.join("ballast"));
     argus.write_spec("b.e2e.yaml", &many("startfullb", 2));
     argus.start_again();
-    argus.wait_until(LIMIT, "commands report safe mode", || {
+    argus.wait_until(LIMIT, "commands report the mode", || {
         let (_, text) = run_command(&argus, &["get"]);
-        text.contains("safe mode").then_some(())
+        text.contains("JOURNAL_UNWRITABLE").then_some(())
     });
     let made = || container_runs(engine, "startfullb").len();
     wait::all_the_while(Duration::from_secs(3), "nothing is created", || made() == 0);
