@@ -62,9 +62,35 @@ pub struct E2eSpec {
     /// Server settings of the Node tool; ignored by Argus.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub server: Option<Value>,
+    /// Scenarios of the Node tool; ignored by Argus.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub scenarios: Option<Value>,
+    /// Runtime of the services.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub runtime: Option<Runtime>,
     /// Settings of Argus for the whole environment, beyond the format of the Node tool.
     #[serde(default)]
     pub argus: Argus,
+}
+
+/// Runtime of the services of an environment.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Runtime {
+    /// Kind of runtime. With `host`, the environment has no containers. Argus runs `kubernetes` on Docker.
+    #[serde(rename = "type")]
+    pub kind: RuntimeKind,
+}
+
+/// Kind of a runtime.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+#[allow(missing_docs, reason = "a comment on a variant would split the schema's enum")]
+pub enum RuntimeKind {
+    #[default]
+    Docker,
+    Kubernetes,
+    Host,
 }
 
 /// Service of a file with its effective name and its path.
@@ -108,6 +134,7 @@ impl E2eSpec {
             ("repos", &self.repos),
             ("plugins", &self.plugins),
             ("server", &self.server),
+            ("scenarios", &self.scenarios),
         ];
         blocks
             .into_iter()

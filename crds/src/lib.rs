@@ -37,7 +37,7 @@ pub mod yaml;
 pub use diagnostic::{Diagnostic, DiagnosticSeverity, Location, render};
 pub use environment::{
     Argus, DeclaredService, Deletion, E2eSpec, Isolation, Network, Policy, PortRange, Project, RestartMode,
-    RestartPolicy, Rollback, VolumeDeletion,
+    RestartPolicy, Rollback, Runtime, RuntimeKind, VolumeDeletion,
 };
 pub use error::{ActionId, Call, Category, Class, Code, Explanation, Remedy, Severity, StructuredError};
 pub use mock::{Mock, MockMode, MockResponse, MockRoute, MockWhen};

@@ -138,6 +138,9 @@ pub struct Container {
     /// Mounts: `host-or-volume:container[:ro]`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub volumes: Vec<String>,
+    /// Arguments of the main process, misplaced: the key belongs next to `container`, and is used if it is missing there.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub command: Option<Command>,
     /// Health check; not for `oneShot` containers. Default: HEALTHCHECK of the image. Without a health check, a running container is healthy.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub healthcheck: Option<Healthcheck>,

@@ -33,6 +33,9 @@ pub struct Suite {
     /// Short name for commands. Default: the name.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub id: Option<String>,
+    /// Service that the suite uses. Argus passes the addresses of all services to every suite.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub service: Option<String>,
     /// File or folder for `vitest`, `pytest` or `playwright`; not together with `command`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub file: Option<String>,

@@ -36,6 +36,7 @@ pub(super) fn create_case(suite: &Suite, tests: &Tests, folder: &Path) -> Result
         retry,
         parallel: _,
         concurrency: _,
+        service: _,
     } = suite;
     let tool = |start: &[&str], option: &str| -> Vec<String> {
         let config = config.iter().flat_map(|config| [option, config.as_str()]);

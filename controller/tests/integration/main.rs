@@ -4,5 +4,6 @@ mod cli;
 mod doctor;
 mod errors;
 mod events;
+mod format;
 mod init;
 mod why;

@@ -5,14 +5,15 @@ use std::time::Duration;
 
 use argus_crds::{Diagnostic, E2eSpec, VolumeDeletion};
 
+use crate::desired::effective::{effective, ignored_settings};
 use crate::desired::excluded::Excluded;
 use crate::desired::hash::{hash_of, revision_of};
 use crate::desired::host::HostPaths;
 use crate::desired::identity::{EnvIdentity, shown};
 use crate::desired::referenced_services::{ReferencedService, ReferencedServices};
 use crate::desired::{
-    Criticality, Desired, Image, Mount, Service, container, container_limits, duplicates, ignored, mock,
-    needs, secret_values, settings,
+    Criticality, Desired, Image, Mount, Service, container, container_limits, duplicates, mock, needs,
+    secret_values, settings,
 };
 use crate::ident::{EnvName, Hash, ResourceName};
 use crate::time::Timestamp;
@@ -74,6 +75,7 @@ pub struct Admission {
 /// assert!(admission.diagnostics.is_empty());
 /// ```
 pub fn admit(spec: &E2eSpec, context: &SpecContext) -> Admission {
+    let spec = &effective(spec, context);
     let mut diagnostics = Vec::new();
     let identity = EnvIdentity::from_spec(spec, &mut diagnostics);
     // A placeholder name lets the remaining checks run, so that an invalid name is not the only diagnostic.
@@ -127,7 +129,7 @@ pub fn admit(spec: &E2eSpec, context: &SpecContext) -> Admission {
             },
             secrets: secrets.clone(),
             clean_orphans: spec.resilience.preflight.clean_orphans,
-            notes: ignored::ignored_settings(spec),
+            notes: ignored_settings(spec),
         };
         desired.revision = revision_of(&desired);
         desired

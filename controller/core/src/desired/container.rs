@@ -7,6 +7,7 @@ use std::time::Duration;
 use argus_crds::{Container, DeclaredService, Diagnostic, PortText, Service as ServiceSpec};
 
 use crate::desired::admit::SpecContext;
+use crate::desired::effective::unresolved_hint;
 use crate::desired::identity::{self, EnvIdentity, shown};
 use crate::desired::image::{self, ImageRequest};
 use crate::desired::referenced_services::ReferencedServices;
@@ -87,7 +88,20 @@ pub(super) fn admit_service(
             )
         };
     let entrypoint = resolve_words(&spec.entrypoint, "entrypoint", diagnostics);
-    let command = resolve_words(&spec.command, "command", diagnostics);
+    let command = match &container.command {
+        None => resolve_words(&spec.command, "command", diagnostics),
+        Some(_) => {
+            let message = "`command` belongs to the service, not to its container";
+            diagnostics.push(
+                Diagnostic::warning(format!("{container_path}.command"), message)
+                    .hint("move it further out, next to `container`"),
+            );
+            match &spec.command {
+                None => resolve_words(&container.command, "container.command", diagnostics),
+                own => resolve_words(own, "command", diagnostics),
+            }
+        }
+    };
     let env_path = format!("{container_path}.environment");
     let env_vars = resolve_env_vars(&container.environment, &env_path, &resolver, diagnostics);
     let volumes_path = format!("{container_path}.volumes");
@@ -177,7 +191,8 @@ pub(super) fn parse_ports(texts: &[PortText], path: &str, diagnostics: &mut Vec<
             Ok(published) => published,
             Err(why) => {
                 let message = format!("`{}` is not a valid port: {why}", shown(text.as_str()));
-                diagnostics.push(Diagnostic::error(path, message).hint(why.hint()));
+                let hint = unresolved_hint(text.as_str()).unwrap_or_else(|| why.hint().into());
+                diagnostics.push(Diagnostic::error(path, message).hint(hint));
                 continue;
             }
         };

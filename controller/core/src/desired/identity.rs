@@ -2,7 +2,7 @@
 
 use argus_crds::{Diagnostic, E2eSpec};
 
-use crate::desired::template::has_placeholders;
+use crate::desired::effective::unresolved_hint;
 use crate::ident::{EnvName, ResourceName, ServiceName};
 
 /// Maximum length of `project.name` in characters.
@@ -146,8 +146,8 @@ fn bad_name(text: &str, what: &str, longest: usize, path: &str) -> Diagnostic {
         return Diagnostic::error(path, format!("the name of the {what} is empty")).hint("write a name");
     }
     let message = format!("`{}` is not a valid {what} name", shown(text));
-    let hint = if has_placeholders(text) {
-        "write the name without a template".to_owned()
+    let hint = if let Some(hint) = unresolved_hint(text) {
+        hint
     } else if text.len() > longest {
         format!("shorten it from {} to at most {longest} bytes", text.len())
     } else {

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use argus_crds::Diagnostic;
 
 use crate::desired::admit::{MAX_DIAGNOSTICS, SpecContext};
+use crate::desired::effective::env_hint;
 use crate::desired::referenced_services::ReferencedServices;
 use crate::desired::suggest::did_you_mean;
 
@@ -228,9 +229,7 @@ impl TemplateResolver<'_> {
 
     fn unresolved_warning(&self, placeholder: &str, path: &str) -> Diagnostic {
         let hint = if let Some(name) = placeholder.strip_prefix("env.") {
-            format!(
-                "add `{name}` to the `.env` file next to this file, or start the controller with `--env-allow {name}`"
-            )
+            env_hint(name)
         } else if let Some(name) = placeholder.strip_prefix("config.") {
             let vars = self.vars.keys().map(String::as_str);
             if self.vars.contains_key(name) {
