@@ -188,6 +188,7 @@ struct File {
 
 /// Resolved settings of a command.
 #[derive(Debug, Clone)]
+#[allow(clippy::struct_excessive_bools, reason = "the settings are independent")]
 pub(crate) struct Settings {
     pub(crate) specs: PathBuf,
     /// True if a flag, a variable or the settings file sets `specs`.

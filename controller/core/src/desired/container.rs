@@ -88,19 +88,17 @@ pub(super) fn admit_service(
             )
         };
     let entrypoint = resolve_words(&spec.entrypoint, "entrypoint", diagnostics);
-    let command = match &container.command {
-        None => resolve_words(&spec.command, "command", diagnostics),
-        Some(_) => {
-            let message = "`command` belongs to the service, not to its container";
-            diagnostics.push(
-                Diagnostic::warning(format!("{container_path}.command"), message)
-                    .hint("move it further out, next to `container`"),
-            );
-            match &spec.command {
-                None => resolve_words(&container.command, "container.command", diagnostics),
-                own => resolve_words(own, "command", diagnostics),
-            }
-        }
+    if container.command.is_some() {
+        let message = "`command` belongs to the service, not to its container";
+        diagnostics.push(
+            Diagnostic::warning(format!("{container_path}.command"), message)
+                .hint("move it further out, next to `container`"),
+        );
+    }
+    let command = if spec.command.is_some() {
+        resolve_words(&spec.command, "command", diagnostics)
+    } else {
+        resolve_words(&container.command, "container.command", diagnostics)
     };
     let env_path = format!("{container_path}.environment");
     let env_vars = resolve_env_vars(&container.environment, &env_path, &resolver, diagnostics);

@@ -25,7 +25,7 @@ impl Drop for Fixture {
 
 impl Fixture {
     fn start() -> Self {
-        Self::start_at(|specs| specs.to_owned())
+        Self::start_at(Path::to_owned)
     }
 
     /// Watches what `prepare` returns for the specs folder.
