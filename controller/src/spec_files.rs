@@ -106,7 +106,7 @@ pub(crate) fn parse_text(settings: &Settings, path: &Path, bytes: &[u8]) -> Spec
     let own = build_own_image(settings);
     let digests = needs.builds.into_iter().filter_map(|build| {
         let digest = own.digest(&build, &mut digests)?;
-        Some((build.service, digest))
+        Some((build.service, digest.map(|found| found.digest)))
     });
     let digests = digests.collect();
     let documents = needs.documents.into_iter();

@@ -15,6 +15,7 @@ use crate::clock::Clock;
 
 pub mod admission;
 pub mod admitter;
+mod build_delay;
 mod conflict;
 pub mod debounce;
 pub mod digest;
@@ -146,3 +147,7 @@ mod tests;
 #[cfg(test)]
 #[path = "specs/prefix_tests.rs"]
 mod prefix_tests;
+
+#[cfg(test)]
+#[path = "specs/build_delay_tests.rs"]
+mod build_delay_tests;

@@ -9,7 +9,7 @@ use argus_core::desired::excluded::Excluded;
 use argus_core::desired::host::HostPaths;
 use argus_core::time::Timestamp;
 
-use super::digest::Digests;
+use super::digest::{ContextDigest, Digests};
 use super::location::SpecLocation;
 use super::registry::Admission;
 
@@ -76,7 +76,11 @@ impl OwnImageContext {
     ///
     /// # Errors
     /// Text: the context cannot be written or read.
-    pub fn digest(&self, build: &BuildContext, digests: &mut Digests) -> Option<Result<String, String>> {
+    pub fn digest(
+        &self,
+        build: &BuildContext,
+        digests: &mut Digests,
+    ) -> Option<Result<ContextDigest, String>> {
         let result = match &self.write_context {
             _ if build.folder != self.folder => Ok(()),
             Some(write_context) => write_context(),

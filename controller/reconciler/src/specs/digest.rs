@@ -26,13 +26,26 @@ pub struct Digests {
     used: BTreeMap<PathBuf, (Stamp, [u8; 32])>,
 }
 
+/// Digest of a build context.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct ContextDigest {
+    /// Hash of the Dockerfile and of all entries, as lower case hex.
+    pub digest: String,
+    /// Hash of each entry, by its path in the context.
+    pub entries: BTreeMap<PathBuf, Vec<u8>>,
+}
+
 impl Digests {
-    /// Hash of the Dockerfile and of everything in the context that `excluded` and `.dockerignore` let in, as lower
-    /// case hex.
+    /// Digest of the Dockerfile and of everything in the context that `excluded` and `.dockerignore` let in.
     ///
     /// # Errors
     /// The context or the Dockerfile cannot be read, or the context exceeds a size limit.
-    pub fn of(&mut self, context: &Path, dockerfile: &Path, excluded: &Excluded) -> io::Result<String> {
+    pub fn of(
+        &mut self,
+        context: &Path,
+        dockerfile: &Path,
+        excluded: &Excluded,
+    ) -> io::Result<ContextDigest> {
         let mut all = Sha256::new();
         let dockerfile = context.join(dockerfile);
         let meta = std::fs::symlink_metadata(&dockerfile)?;
@@ -77,12 +90,16 @@ impl Digests {
             }
         }
         // Sorted by path, independent of the order in the file system.
+        let mut entries = BTreeMap::new();
         for (path, meta) in found {
+            let entry = self.entry(&context.join(&path), &meta)?;
             all.update(path.as_os_str().as_encoded_bytes());
             all.update([0]);
-            all.update(self.entry(&context.join(&path), &meta)?);
+            all.update(&entry);
+            entries.insert(path, entry);
         }
-        Ok(hex(&all.finalize()))
+        let digest = hex(&all.finalize());
+        Ok(ContextDigest { digest, entries })
     }
 
     /// Drops the files that were not used since the last call.
@@ -221,7 +238,7 @@ mod tests {
                 .unwrap()
         };
         let first = digest();
-        assert_eq!(first.len(), 64);
+        assert_eq!(first.digest.len(), 64);
         write("target/debug/argus", "binary");
         write("noise.log", "noise");
         assert_eq!(digest(), first, "ignored");

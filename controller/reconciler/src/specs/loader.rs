@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
 use super::admitter::{AdmissionInput, Admitter, OwnImageContext, RequiredFiles};
+use super::build_delay::BuildDelays;
 use super::debounce::Debounce;
 use super::digest::{Digests, hex};
 use super::env_vars;
@@ -62,6 +63,9 @@ pub struct SpecLoader {
     scanner: Scanner,
     debounce: Debounce<Fingerprint>,
     digests: Digests,
+    build_delays: BuildDelays,
+    /// Warnings about delayed builds in the registry.
+    build_warnings: BTreeMap<PathBuf, Vec<Diagnostic>>,
     /// Fingerprint of the inputs of the last admission, by file.
     admitted: BTreeMap<PathBuf, Fingerprint>,
     first_seen: BTreeMap<PathBuf, (String, Timestamp)>,
@@ -106,6 +110,8 @@ impl SpecLoader {
             registry,
             debounce: Debounce::default(),
             digests: Digests::default(),
+            build_delays: BuildDelays::default(),
+            build_warnings: BTreeMap::new(),
             admitted: BTreeMap::new(),
             first_seen: persisted_specs.first_seen,
             required_files: BTreeMap::new(),
@@ -155,7 +161,7 @@ impl SpecLoader {
         self.admitted.retain(|path, _| is_present(path));
         for (path, contents) in &scan.files {
             let real = scan.resolved.get(path);
-            let current = self.collect_inputs(path, real, contents);
+            let current = self.collect_inputs(path, real, contents, now);
             if self
                 .debounce
                 .confirm(path, current.fingerprint, self.admitted.get(path), now)
@@ -176,11 +182,14 @@ impl SpecLoader {
         let known = |path: &PathBuf| files.contains_key(path) || scan.files.contains_key(path);
         self.required_files.retain(|path, _| known(path));
         self.host_paths.retain(|path, _| known(path));
+        self.build_delays.retain_files(known);
         if self.debounce.is_empty() || now.since(started) >= MAX_FIRST_SCAN {
             self.registry.scanned = true;
         }
         self.registry.complete_registry();
-        let next_at = [self.debounce.next_at(), self.registry.expires_at()]
+        self.show_build_delays();
+        let delayed = self.build_delays.next_at();
+        let next_at = [self.debounce.next_at(), self.registry.expires_at(), delayed]
             .into_iter()
             .flatten()
             .min();
@@ -190,8 +199,28 @@ impl SpecLoader {
         }
     }
 
+    /// Replaces the warnings about delayed builds.
+    fn show_build_delays(&mut self) {
+        let current = self.build_delays.warnings();
+        for (path, entry) in &mut self.registry.files {
+            let shown = self.build_warnings.get(path);
+            let is_shown = |diagnostic: &Diagnostic| shown.is_some_and(|shown| shown.contains(diagnostic));
+            entry.diagnostics.retain(|diagnostic| !is_shown(diagnostic));
+            entry
+                .diagnostics
+                .extend(current.get(path).into_iter().flatten().cloned());
+        }
+        self.build_warnings = current;
+    }
+
     /// Collects the inputs of the admission of these contents.
-    fn collect_inputs(&mut self, path: &Path, real: Option<&PathBuf>, contents: &Contents) -> FileInputs {
+    fn collect_inputs(
+        &mut self,
+        path: &Path,
+        real: Option<&PathBuf>,
+        contents: &Contents,
+        now: Timestamp,
+    ) -> FileInputs {
         let mut hasher = Sha256::new();
         let (mut variables, mut dotenv_error) = (BTreeMap::new(), None);
         let (mut digests, mut documents) = (BTreeMap::new(), BTreeMap::new());
@@ -216,9 +245,11 @@ impl SpecLoader {
                 let key = hasher.clone().finalize().into();
                 let required_files = self.required_files(path, &text.bytes, &variables, &location, key);
                 for build in required_files.builds {
-                    let Some(digest) = self.rules.own_image.digest(&build, &mut self.digests) else {
+                    let Some(found) = self.rules.own_image.digest(&build, &mut self.digests) else {
                         continue;
                     };
+                    let digest =
+                        found.map(|found| self.build_delays.delay(path, &build.service, key, found, now));
                     hasher.update(format!("{}{digest:?}", build.service));
                     digests.insert(build.service, digest);
                 }

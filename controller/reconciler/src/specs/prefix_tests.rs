@@ -24,7 +24,7 @@ enum Writer {
     ByRename,
 }
 
-fn new_loader(folder: &Path) -> SpecLoader {
+pub(super) fn new_loader(folder: &Path) -> SpecLoader {
     let rules = SpecLoaderSettings {
         own_image: crate::specs::admitter::OwnImageContext {
             folder: "/nowhere".into(),
