@@ -36,8 +36,8 @@ pub(crate) fn lazy_build(state: &StateDir) -> OwnImageContext {
 pub(crate) fn build(state: &StateDir) -> io::Result<Build> {
     let folder = context_folder(state);
     fill_context(&folder)?;
-    let hex = Digests::default().of(&folder, Path::new("Dockerfile"), &Excluded::default())?;
-    let digest = Hash::new(hex).map_err(io::Error::other)?;
+    let found = Digests::default().of(&folder, Path::new("Dockerfile"), &Excluded::default())?;
+    let digest = Hash::new(found.digest).map_err(io::Error::other)?;
     Ok(Build {
         tag: own_image_tag(&digest),
         context: folder.display().to_string(),

@@ -1,4 +1,5 @@
 //! `argus run` in repositories, on a real engine: the root as specs folder, one file, the default state directory, links.
+#![allow(clippy::unwrap_used, reason = "a failed step ends the test")]
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -79,8 +80,11 @@ fn text_of(output: &Output) -> String {
 
 fn environments(state: &Path) -> Vec<String> {
     let entries = fs::read_dir(state.join("environments")).unwrap();
-    let names = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap());
-    let mut names: Vec<_> = names.filter(|name| name.ends_with(".json")).collect();
+    let paths = entries.map(|entry| entry.unwrap().path());
+    let documents = paths.filter(|path| path.extension().is_some_and(|kind| kind == "json"));
+    let mut names: Vec<_> = documents
+        .map(|path| path.file_name().unwrap().display().to_string())
+        .collect();
     names.sort_unstable();
     names
 }

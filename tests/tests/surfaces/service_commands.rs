@@ -41,7 +41,7 @@ fn commands_reach_a_service_by_name() {
     piped.stdin(Stdio::piped()).stdout(Stdio::piped());
     let mut child = piped.spawn().expect("argus runs");
     let mut stdin = child.stdin.take().expect("a pipe");
-    stdin.write_all(&[7; 100_000]).expect("argus reads");
+    stdin.write_all(&vec![7; 100_000]).expect("argus reads");
     drop(stdin);
     let output = child.wait_with_output().expect("argus ends");
     assert_eq!(stdout(&output).trim(), "100000", "the end of stdin is forwarded");

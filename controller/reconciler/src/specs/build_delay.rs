@@ -9,6 +9,7 @@ use argus_core::time::Timestamp;
 use argus_crds::Diagnostic;
 
 use super::digest::ContextDigest;
+use super::registry::FileEntry;
 
 /// Changes this soon after the last one belong to it: an editor or a checkout is still writing.
 const SAME_CHANGE: Duration = Duration::from_secs(5);
@@ -27,6 +28,8 @@ const NAMED_FILES: usize = 5;
 #[derive(Debug, Default)]
 pub(super) struct BuildDelays {
     contexts: BTreeMap<(PathBuf, String), ContextInEffect>,
+    /// Warnings in the registry.
+    shown: BTreeMap<PathBuf, Vec<Diagnostic>>,
 }
 
 /// The context from which the current image of a service is built.
@@ -89,8 +92,21 @@ impl BuildDelays {
         delayed.map(|delayed| delayed.until).min()
     }
 
+    /// Replaces the warnings about delayed builds in the registry.
+    pub(super) fn show(&mut self, files: &mut BTreeMap<PathBuf, FileEntry>) {
+        let current = self.warnings();
+        for (path, entry) in files {
+            let shown = self.shown.get(path);
+            let is_shown = |diagnostic: &Diagnostic| shown.is_some_and(|shown| shown.contains(diagnostic));
+            entry.diagnostics.retain(|diagnostic| !is_shown(diagnostic));
+            let warnings = current.get(path).into_iter().flatten();
+            entry.diagnostics.extend(warnings.cloned());
+        }
+        self.shown = current;
+    }
+
     /// Warnings about delayed builds, by spec file.
-    pub(super) fn warnings(&self) -> BTreeMap<PathBuf, Vec<Diagnostic>> {
+    fn warnings(&self) -> BTreeMap<PathBuf, Vec<Diagnostic>> {
         let mut warnings: BTreeMap<PathBuf, Vec<Diagnostic>> = BTreeMap::new();
         for ((path, service), known) in &self.contexts {
             let Some(delayed) = &known.delayed else { continue };

@@ -64,20 +64,20 @@ pub struct SpecLoader {
     debounce: Debounce<Fingerprint>,
     digests: Digests,
     build_delays: BuildDelays,
-    /// Warnings about delayed builds in the registry.
-    build_warnings: BTreeMap<PathBuf, Vec<Diagnostic>>,
     /// Fingerprint of the inputs of the last admission, by file.
     admitted: BTreeMap<PathBuf, Fingerprint>,
     first_seen: BTreeMap<PathBuf, (String, Timestamp)>,
     /// Other required files, by file, for these contents and variables.
     required_files: BTreeMap<PathBuf, (Fingerprint, RequiredFiles)>,
-    /// Host paths in the contents of a file, by file; valid for this hash of the contents, path of the file and project.
-    host_paths: BTreeMap<PathBuf, ((Fingerprint, PathBuf, String), BTreeSet<String>)>,
+    /// Host paths in the contents of a file, by file.
+    host_paths: BTreeMap<PathBuf, (HostPathsKey, BTreeSet<String>)>,
     started: Option<Timestamp>,
 }
 
 /// Hash of all inputs of an admission.
 type Fingerprint = [u8; 32];
+/// Hash of the contents, path of the file, and project: the inputs of its host paths.
+type HostPathsKey = (Fingerprint, PathBuf, String);
 
 /// Result of a scan.
 #[derive(Debug, Clone, Default)]
@@ -111,7 +111,6 @@ impl SpecLoader {
             debounce: Debounce::default(),
             digests: Digests::default(),
             build_delays: BuildDelays::default(),
-            build_warnings: BTreeMap::new(),
             admitted: BTreeMap::new(),
             first_seen: persisted_specs.first_seen,
             required_files: BTreeMap::new(),
@@ -187,7 +186,7 @@ impl SpecLoader {
             self.registry.scanned = true;
         }
         self.registry.complete_registry();
-        self.show_build_delays();
+        self.build_delays.show(&mut self.registry.files);
         let delayed = self.build_delays.next_at();
         let next_at = [self.debounce.next_at(), self.registry.expires_at(), delayed]
             .into_iter()
@@ -197,20 +196,6 @@ impl SpecLoader {
             folders: Some(scan.folders),
             next_at,
         }
-    }
-
-    /// Replaces the warnings about delayed builds.
-    fn show_build_delays(&mut self) {
-        let current = self.build_delays.warnings();
-        for (path, entry) in &mut self.registry.files {
-            let shown = self.build_warnings.get(path);
-            let is_shown = |diagnostic: &Diagnostic| shown.is_some_and(|shown| shown.contains(diagnostic));
-            entry.diagnostics.retain(|diagnostic| !is_shown(diagnostic));
-            entry
-                .diagnostics
-                .extend(current.get(path).into_iter().flatten().cloned());
-        }
-        self.build_warnings = current;
     }
 
     /// Collects the inputs of the admission of these contents.
