@@ -43,9 +43,10 @@ impl Describe {
         let target = format_target(&environment, service.as_deref());
         let status = call_trace::add_calls_to_status(call::run(&context, &GetEnvironment { environment })?);
         let status = select_service(status, service.as_deref())?;
-        let events = match self.output.is_text() {
-            true => events::format_newest(state, target.clone(), NEWEST_EVENTS, inner_width())?,
-            false => String::new(),
+        let events = if self.output.is_text() {
+            events::format_newest(state, target.clone(), NEWEST_EVENTS, inner_width())?
+        } else {
+            String::new()
         };
         self.output.print(&status, [target], || {
             let mut text = format_environment(&status);

@@ -120,7 +120,7 @@ fn print(
     let (stamp, text) = split_stamp(&line.text);
     position.newest = position.newest.take().max(Some(stamp.to_owned()));
     if !query.timestamps {
-        line.text = text.to_owned();
+        line.text = String::from(text);
     }
     let width = sources.all.iter().map(|(name, _)| name.len()).max();
     print_line(name, width, line, format)
