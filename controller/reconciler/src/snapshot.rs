@@ -159,6 +159,7 @@ impl Snapshot {
                 .unavailable
                 .clone()
                 .or_else(|| Some("an image registry is unreachable".to_owned())),
+            Mode::Minimal if self.store.is_reachable() => Some(self.breaker_problem()),
             Mode::Minimal => Some(self.engine_problem()),
             Mode::Recovery => recovering.as_ref().map(|why| {
                 if self.store.is_synced() {
@@ -187,6 +188,14 @@ impl Snapshot {
         }
     }
 
+    /// Describes the open breaker of an engine that answers.
+    fn breaker_problem(&self) -> String {
+        match self.state.breakers.engine().last_failure() {
+            None => "the circuit breaker of the engine is open".to_owned(),
+            Some(why) => format!("the circuit breaker of the engine is open, last failure: {why}"),
+        }
+    }
+
     /// Highest criticality among the given-up services.
     fn given_up(&self) -> Option<Criticality> {
         let is_given_up = |wait: &&Wait| {
@@ -212,4 +221,42 @@ impl Snapshot {
 
 fn same<T: PartialEq>(one: &Arc<T>, other: &Arc<T>) -> bool {
     Arc::ptr_eq(one, other) || one == other
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::{IpAddr, Ipv4Addr};
+
+    use argus_core::action::Subject;
+    use argus_core::observed::WatchEvent;
+
+    use super::*;
+
+    #[test]
+    fn open_breaker_of_an_answering_engine_is_the_reason() {
+        let identity = ControllerIdentity {
+            controller: "C".into(),
+            run: "R".into(),
+            publish_address: IpAddr::V4(Ipv4Addr::LOCALHOST),
+        };
+        let mut snapshot = Snapshot::blank(identity, PlannerState::default(), Timestamp(0));
+        snapshot.mode = Mode::Minimal;
+        assert_eq!(snapshot.mode_reason().unwrap(), "the engine has not answered yet");
+        let mut store = Store::default();
+        store.apply(WatchEvent::Connected(Timestamp(1)));
+        snapshot.store = Arc::new(store);
+        let env = EnvName::new("shop").unwrap();
+        let subject = Subject::Network {
+            environment: env.clone(),
+        };
+        let failure = Err(ActionError::Engine("dial containerd.sock".to_owned()));
+        let state = Arc::make_mut(&mut snapshot.state);
+        for now in 0..5 {
+            state.breakers.on_result(&env, &subject, &failure, Timestamp(now));
+        }
+        assert_eq!(
+            snapshot.mode_reason().unwrap(),
+            "the circuit breaker of the engine is open, last failure: dial containerd.sock"
+        );
+    }
 }
