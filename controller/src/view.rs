@@ -196,6 +196,7 @@ fn status_condition(
         can_roll_back: accepted
             .is_some_and(|accepted| snapshot.overrides.rollback_target(accepted).is_some()),
         outages: snapshot.store.outages(),
+        specs_scanned: snapshot.specs.scanned,
         specs_problem: specs_problem.as_ref(),
         engine: engine_view(snapshot, about),
         observed: snapshot.store.of(env).unwrap_or(&no_objects),

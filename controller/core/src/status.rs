@@ -93,6 +93,8 @@ pub struct StatusInput<'a> {
     pub requests: &'a UserRequests,
     /// True if a rollback to another good revision is possible.
     pub can_roll_back: bool,
+    /// True after the first complete scan of the specs folder: a missing file was then removed.
+    pub specs_scanned: bool,
     /// Problem of the specs folder that postpones removals.
     pub specs_problem: Option<&'a SpecsProblem>,
     /// Last observed state of the engine.

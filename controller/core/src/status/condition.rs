@@ -60,6 +60,11 @@ fn spec_accepted(input: &StatusInput<'_>) -> ConditionValue {
                 "Accepted",
                 format!("`{}` is accepted", accepted.spec_path),
             ),
+            None if !input.specs_scanned => (
+                Truth::Unknown,
+                "NotScanned",
+                "the specs folder has not been scanned yet".to_owned(),
+            ),
             None => (Truth::Unknown, "SpecRemoved", "its file was removed".to_owned()),
         };
     };

@@ -53,8 +53,12 @@ fn undesired_phase(input: &StatusInput<'_>) -> Phase {
     let nothing_there = *input.observed == crate::observed::Observed::default();
     if input.rejected.is_some() && nothing_there {
         Phase::Failed
-    } else {
+    } else if input.specs_scanned {
         Phase::Terminating
+    } else if input.history.last_ready.is_some() && !input.observed.containers.is_empty() {
+        Phase::Degraded
+    } else {
+        Phase::Pending
     }
 }
 

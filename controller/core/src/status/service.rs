@@ -275,7 +275,9 @@ fn waiting_on(input: &StatusInput<'_>, facts: &RowInputs<'_>, state: ServiceStat
     if matches!(state, ServiceState::Ready | ServiceState::Completed) && input.engine.reachable {
         return None;
     }
-    let on = if input.engine.synced {
+    let on = if !input.specs_scanned {
+        WaitingOn::Specs
+    } else if input.engine.synced {
         return Some(WaitStatus {
             reason: "NextCheck".to_owned(),
             message: "the next check of the engine and of its health".to_owned(),

@@ -15,7 +15,11 @@ pub(super) fn service_state(input: &StatusInput<'_>, row: &RowInputs<'_>) -> Ser
         .container
         .is_some_and(|container| container.state == ContainerState::Running);
     let Some(desired) = row.desired else {
-        return ServiceState::Stopping;
+        return if input.specs_scanned {
+            ServiceState::Stopping
+        } else {
+            ServiceState::Unknown
+        };
     };
     let waits_on = input.plan.and_then(|plan| plan.wait_reason(desired));
     let is_lost = waits_on.is_some_and(WaitingOn::is_given_up);

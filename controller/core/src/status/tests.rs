@@ -99,6 +99,7 @@ struct Shop {
     env: EnvName,
     accepted: Option<Accepted>,
     diagnostics: Option<(Code, Vec<Diagnostic>)>,
+    specs_scanned: bool,
     specs_problem: Option<SpecsProblem>,
     reachable: bool,
     reason: String,
@@ -185,6 +186,7 @@ impl Shop {
                 has_pending_edit: false,
             }),
             diagnostics: None,
+            specs_scanned: true,
             specs_problem: None,
             reachable: true,
             reason: String::new(),
@@ -317,6 +319,7 @@ impl Shop {
             breakers: &self.breakers,
             can_roll_back: true,
             outages: &self.outages,
+            specs_scanned: self.specs_scanned,
             specs_problem: self.specs_problem.as_ref(),
             engine: EngineView {
                 reachable: self.reachable,
@@ -613,6 +616,28 @@ fn removed_environment_is_terminating() {
     let reported = &status.services[0].waiting_on.as_ref().unwrap().message;
     assert_eq!(reported, "the stop of its container (environment removed)");
     golden("removed_environment_is_terminating", &status);
+}
+
+#[test]
+fn environment_before_the_first_scan_is_not_terminating() {
+    let mut shop = Shop::ready();
+    shop.history.last_ready = Some(hash("aaaa"));
+    shop.accepted = None;
+    shop.plan = None;
+    shop.specs_scanned = false;
+    let status = shop.status();
+    assert_eq!(status.phase, Phase::Degraded);
+    let accepted = status
+        .conditions
+        .iter()
+        .find(|found| found.kind == "SpecAccepted");
+    assert_eq!(accepted.unwrap().reason, "NotScanned");
+    for service in &status.services {
+        assert_eq!(service.state, ServiceState::Unknown);
+        assert_eq!(service.waiting_on.as_ref().unwrap().reason, "SpecsNotScanned");
+    }
+    shop.observed = Observed::default();
+    assert_eq!(shop.status().phase, Phase::Pending);
 }
 
 #[test]
