@@ -133,31 +133,30 @@ pub(crate) const KINDS: &[Kind] = &[
             kill_main(world, name)
         })
     }),
-    kind("engine-kill", 1, |world, draw| {
+    kind("engine-kill", 2, |world, draw| {
         world.engine.kill9();
         pause(draw.between(0, 4000));
         world.engine.start_again();
         Some(Hit::all())
     }),
-    kind("engine-stop", 1, |world, draw| {
+    kind("engine-stop", 2, |world, draw| {
         world.engine.stop();
         pause(draw.between(0, 4000));
         world.engine.start_again();
         Some(Hit::all())
     }),
-    kind("engine-freeze", 1, |world, draw| {
+    kind("engine-freeze", 2, |world, draw| {
         world.engine.freeze();
         pause(draw.between(1000, 12_000));
         world.engine.thaw();
         Some(Hit::all())
     }),
-    kind("containerd", 1, |world, draw| {
+    kind("containerd", 2, |world, draw| {
+        // The engine starts a killed containerd again only after some seconds.
+        let containerd = containerd(world)?;
         let mut hit = Hit::all();
-        for environment in [
-            draw.environment,
-            (draw.environment + 3) % ENVIRONMENTS,
-            (draw.environment + 7) % ENVIRONMENTS,
-        ] {
+        let others = [3, 7].map(|step| (draw.environment + step) % ENVIRONMENTS);
+        for environment in [draw.environment, others[0], others[1]] {
             let name = container(environment, draw.service);
             let before = world.run(&name)?;
             if kill_main(world, &name) {
@@ -166,11 +165,9 @@ pub(crate) const KINDS: &[Kind] = &[
         }
         // Argus starts them again after their restart delay of one second.
         pause(draw.between(800, 1600));
-        let file = world.engine.scratch("").join("../exec/containerd/containerd.pid");
-        let pid = std::fs::read_to_string(file).ok()?.trim().parse().ok()?;
-        kill_pid(pid).then_some(hit)
+        kill_pid(containerd).then_some(hit)
     }),
-    kind("controller", 2, |world, draw| {
+    kind("controller", 3, |world, draw| {
         let name = draw.container();
         let before = world.run(&name)?;
         world.argus.kill9();
@@ -184,7 +181,7 @@ pub(crate) const KINDS: &[Kind] = &[
             hit
         })
     }),
-    kind("second", 1, |world, draw| {
+    kind("second", 2, |world, draw| {
         let second = Controller::start(world.engine, world.second());
         let coin = draw.coin;
         world.later(draw.between(3000, 10_000), move |_| {
@@ -226,6 +223,14 @@ fn kill_main(world: &World<'_>, name: &str) -> bool {
         .and_then(|found| found["State"]["Pid"].as_i64())
         .and_then(|pid| i32::try_from(pid).ok());
     pid.is_some_and(kill_pid)
+}
+
+/// Process id of the engine's containerd; `None` while it does not run.
+fn containerd(world: &World<'_>) -> Option<i32> {
+    let file = world.engine.scratch("").join("../exec/containerd/containerd.pid");
+    let pid = std::fs::read_to_string(file).ok()?.trim().parse().ok()?;
+    let line = std::fs::read_to_string(format!("/proc/{pid}/cmdline")).ok()?;
+    line.contains("containerd").then_some(pid)
 }
 
 fn kill_pid(pid: i32) -> bool {
