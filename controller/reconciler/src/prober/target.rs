@@ -56,7 +56,9 @@ pub(super) fn wanted(
             ProbeKind::Docker => return None,
         };
         let info = container.inspect.as_ref()?;
-        if container.state != ContainerState::Running {
+        // Without its network, the container cannot answer. Its probe starts again after the attachment.
+        let is_attached = container.networks.contains_key(desired.network.as_str());
+        if container.state != ContainerState::Running || !is_attached {
             return None;
         }
         let address = port.and_then(|port| address(container, service, port, addresses));

@@ -14,7 +14,9 @@ use std::sync::Arc;
 use argus_core::desired::ProbeKind;
 use argus_core::ident::{ContainerId, Protocol, ProtocolPort};
 use argus_core::labels::{ENVIRONMENT, MANAGED, SERVICE};
-use argus_core::observed::{Config, Container, ContainerState, InspectInfo, Object, Store, WatchEvent};
+use argus_core::observed::{
+    Attachment, Config, Container, ContainerState, InspectInfo, Object, Store, WatchEvent,
+};
 use argus_core::probe::{HealthStates, ProbeStatus};
 use argus_core::time::Timestamp;
 use tokio::sync::watch;
@@ -128,6 +130,13 @@ fn store(state: ContainerState, started_at: i64) -> Store {
     store_of(&[container("c", "api", state, started_at)])
 }
 
+/// Name of the environment's network.
+fn network() -> String {
+    let environments = registry().environments;
+    let shop = environments.values().next().unwrap();
+    shop.desired.network.to_string()
+}
+
 fn container(id: &str, service: &str, state: ContainerState, started_at: i64) -> Container {
     let labels = [(MANAGED, "true"), (ENVIRONMENT, "shop"), (SERVICE, service)];
     let labels = labels
@@ -144,6 +153,11 @@ fn container(id: &str, service: &str, state: ContainerState, started_at: i64) ->
         health: None,
         config: Config::default(),
     };
+    let attachment = Attachment {
+        network: None,
+        aliases: Vec::new(),
+        address: None,
+    };
     Container {
         id: ContainerId::new(id).unwrap(),
         name: format!("shop-{service}"),
@@ -151,7 +165,7 @@ fn container(id: &str, service: &str, state: ContainerState, started_at: i64) ->
         image: "nginx:1".to_owned(),
         state,
         created_at: Timestamp(1),
-        networks: BTreeMap::new(),
+        networks: [(network(), attachment)].into(),
         inspect: Some(info),
         stopped_by_other: None,
         oom_at: None,
@@ -192,6 +206,24 @@ fn exec_probe_uses_the_actual_host_port() {
     let kind = &wanted[&ContainerId::new("c").unwrap()].probe.kind;
     let command = ["ask", "host.docker.internal:9001"].map(str::to_owned).to_vec();
     assert_eq!(*kind, ProbeKind::Exec { command });
+}
+
+#[test]
+fn detached_container_is_not_probed() {
+    let addresses = Addresses {
+        publish_address: std::net::Ipv4Addr::LOCALHOST.into(),
+        engine_host: None,
+    };
+    let probed = |container: Container| {
+        let store = store_of(&[container]);
+        target::wanted(&registry().environments, &store, addresses).len()
+    };
+    let attached = container("c", "api", ContainerState::Running, 1);
+    let detached = Container {
+        networks: BTreeMap::new(),
+        ..attached.clone()
+    };
+    assert_eq!((probed(attached), probed(detached)), (1, 0));
 }
 
 #[tokio::test(start_paused = true)]
