@@ -7,7 +7,7 @@ use std::sync::Arc;
 use argus_core::desired::{Accepted, Probe, ProbeKind, Service};
 use argus_core::ident::{ContainerId, EnvName, Protocol, ServiceName};
 use argus_core::ident::{PortKey, PortMap};
-use argus_core::observed::{Container, ContainerState, Store};
+use argus_core::observed::{Container, ContainerState, Observed, Store};
 use argus_core::plan::port_references;
 use argus_core::time::Timestamp;
 
@@ -56,8 +56,8 @@ pub(super) fn wanted(
             ProbeKind::Docker => return None,
         };
         let info = container.inspect.as_ref()?;
-        // Without its network, the container cannot answer. Its probe starts again after the attachment.
-        let is_attached = container.networks.contains_key(desired.network.as_str());
+        // Without its network, the container cannot answer. Its probe starts again after the repair.
+        let is_attached = is_attached(container, desired.network.as_str(), store.of(&owner.environment)?);
         if container.state != ContainerState::Running || !is_attached {
             return None;
         }
@@ -81,6 +81,18 @@ pub(super) fn wanted(
         ))
     };
     store.containers().filter_map(target).collect()
+}
+
+/// True if the container is on this network, and the bridge of the network exists.
+fn is_attached(container: &Container, network: &str, observed: &Observed) -> bool {
+    let Some(attachment) = container.networks.get(network) else {
+        return false;
+    };
+    let network = attachment
+        .network
+        .as_ref()
+        .and_then(|id| observed.networks.get(id));
+    network.is_none_or(|network| !network.is_broken)
 }
 
 /// Host ports of an environment's running containers.

@@ -12,10 +12,10 @@ use std::path::Path;
 use std::sync::Arc;
 
 use argus_core::desired::ProbeKind;
-use argus_core::ident::{ContainerId, Protocol, ProtocolPort};
+use argus_core::ident::{ContainerId, NetworkId, Protocol, ProtocolPort};
 use argus_core::labels::{ENVIRONMENT, MANAGED, SERVICE};
 use argus_core::observed::{
-    Attachment, Config, Container, ContainerState, InspectInfo, Object, Store, WatchEvent,
+    Attachment, Config, Container, ContainerState, InspectInfo, Network, Object, Store, WatchEvent,
 };
 use argus_core::probe::{HealthStates, ProbeStatus};
 use argus_core::time::Timestamp;
@@ -224,6 +224,30 @@ fn detached_container_is_not_probed() {
         ..attached.clone()
     };
     assert_eq!((probed(attached), probed(detached)), (1, 0));
+}
+
+#[test]
+fn container_on_a_broken_network_is_not_probed() {
+    let addresses = Addresses {
+        publish_address: std::net::Ipv4Addr::LOCALHOST.into(),
+        engine_host: None,
+    };
+    let id = NetworkId::new("n").unwrap();
+    let mut attached = container("c", "api", ContainerState::Running, 1);
+    attached.networks.get_mut(&network()).unwrap().network = Some(id.clone());
+    let probed = |is_broken: bool| {
+        let mut store = store_of(std::slice::from_ref(&attached));
+        let network = Network {
+            id: id.clone(),
+            name: network(),
+            labels: attached.labels.clone(),
+            created_at: Timestamp(1),
+            is_broken,
+        };
+        store.apply(WatchEvent::Apply(Object::Network(Arc::new(network))));
+        target::wanted(&registry().environments, &store, addresses).len()
+    };
+    assert_eq!((probed(false), probed(true)), (1, 0));
 }
 
 #[tokio::test(start_paused = true)]
