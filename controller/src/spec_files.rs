@@ -86,9 +86,17 @@ pub(crate) fn read_file(settings: &Settings, path: &Path) -> SpecFile {
         diagnostics: vec![Diagnostic::error("", message)],
         desired: None,
     };
+    let missing = || {
+        let mut file = rejected("the file or folder does not exist".to_owned());
+        let hint =
+            "name your file, such as `argus validate e2e.yaml`, or write a first one with `argus init`";
+        file.diagnostics = file.diagnostics.into_iter().map(|it| it.hint(hint)).collect();
+        file
+    };
     match read_bounded(path, MAX_FILE_BYTES) {
         Ok(Some(bytes)) => parse_text(settings, path, &bytes),
         Ok(None) => rejected(format!("the file is larger than {MAX_FILE_BYTES} bytes")),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => missing(),
         Err(error) => rejected(format!("cannot read the file: {error}")),
     }
 }

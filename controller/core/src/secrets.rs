@@ -279,7 +279,7 @@ mod tests {
     #[test]
     fn env_values_are_secret_unless_plain_or_names() {
         let text = "version: \"1\"\nproject: { name: shop }\nservices:\n  db:\n    image: \"x:{{ env.TAG }}\"\n    vars: { deep: \"{{env.DEEP}}\" }\n    \
-                    container:\n      name: shop-db\n      environment: { URL: \"pg://{{env.USER}}:{{config.deep}}@db:{{env.PORT}}/{{env.ON}}{{env.ABC}}\", A_TOKEN: '1234' }\n";
+                    container:\n      name: shop-db\n      environment: { URL: \"pg://{{env.USER}}:{{config.deep}}@db:{{env.PORT}}/{{env.ON}}{{env.ABC}}\", A_TOKEN: '1234', B_TOKEN: '{{env.LATER}}' }\n";
         let written = argus_crds::yaml::read("e2e.yaml", text.as_bytes()).spec.unwrap();
         let variables = [
             ("TAG", "v1.2-rc"),

@@ -372,7 +372,17 @@ fn check_service(accepted: &Accepted, service: Option<&ServiceName>) -> Result<(
     match service {
         Some(name) if !accepted.desired.services.contains_key(name) => {
             let env = &accepted.desired.env;
-            Err(CommandError::Refused(format!("`{env}` has no service `{name}`")))
+            let known: Vec<_> = accepted
+                .desired
+                .services
+                .keys()
+                .map(ServiceName::as_str)
+                .collect();
+            let message = format!(
+                "`{env}` has no service `{name}`; its services: {}",
+                known.join(", ")
+            );
+            Err(CommandError::Refused(message))
         }
         Some(_) | None => Ok(()),
     }

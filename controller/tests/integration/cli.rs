@@ -139,6 +139,9 @@ fn validate_accepts_good_file_and_reports_all_errors() {
             err(&bad)
         );
     }
+    let missing = home.run(&["validate", "nowhere"]);
+    assert_eq!(code(&missing), 3);
+    assert!(err(&missing).contains("`argus init`"), "{}", err(&missing));
     let bad = home.run(&["validate", "specs", "-o", "json"]);
     let value: Value = serde_json::from_slice(&bad.stdout).unwrap();
     assert_eq!((code(&bad), &value["accepted"]), (3, &Value::Bool(false)));

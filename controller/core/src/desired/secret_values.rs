@@ -71,11 +71,21 @@ fn values_of_secret_variables(service: &Service) -> Secrets {
     };
     let mut secrets = Secrets::default();
     for (name, value) in service.env_vars.iter().chain(args.into_iter().flatten()) {
-        if is_secret(name) {
+        // Messages about an unresolved template must contain it.
+        if is_secret(name) && !is_unresolved(value) {
             secrets.add(value);
         }
     }
     secrets
+}
+
+/// Returns whether the value consists of one template, which the renderer could not resolve.
+fn is_unresolved(value: &str) -> bool {
+    let inner = value
+        .trim()
+        .strip_prefix("{{")
+        .and_then(|rest| rest.strip_suffix("}}"));
+    inner.is_some_and(|inner| !inner.contains(['{', '}']))
 }
 
 /// Returns whether the value is a boolean, or a number without a secret name, which occurs in many unrelated places.

@@ -2,13 +2,14 @@
 
 use std::time::Duration;
 
-use argus_crds::error::{Code, Severity, StructuredError};
+use argus_crds::error::{Class, Code, Severity, StructuredError};
 use argus_crds::status::{EnvironmentStatus, Phase, ServiceState, ServiceStatus, Truth};
 use argus_reconciler::clock;
 use clap::ValueEnum;
 
 use crate::client::ControllerClient;
 use crate::exit::{Exit, Failure};
+use crate::status;
 use crate::status_text::format_waits;
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -120,7 +121,8 @@ pub(crate) fn is_holder_alive(lease_error: &StructuredError) -> bool {
     holder.is_some_and(|holder| holder["renews"] == true)
 }
 
-/// Returns true if a required service is given up. A service with criticality warn is not required.
+/// Returns true if a required service is given up, or if its last error needs a change, such as a failed build.
+/// A service with criticality warn is not required.
 pub(crate) fn has_given_up_service(status: &EnvironmentStatus) -> bool {
     let blocked = status
         .conditions
@@ -130,7 +132,14 @@ pub(crate) fn has_given_up_service(status: &EnvironmentStatus) -> bool {
         && status
             .services
             .iter()
-            .any(|row| row.state == ServiceState::Failed && !is_warning(row))
+            .any(|row| (row.state == ServiceState::Failed || needs_change(row)) && !is_warning(row))
+}
+
+/// Returns true if only a new revision or a command ends the last error, while an older container may still run.
+fn needs_change(row: &ServiceStatus) -> bool {
+    let error = row.last_error.as_ref();
+    row.state != ServiceState::Ready
+        && error.is_some_and(|error| error.class != Class::Transient && !error.retryable)
 }
 
 pub(crate) fn is_warning(row: &ServiceStatus) -> bool {
@@ -159,10 +168,11 @@ pub(crate) fn timeout_failure(
         pending.iter().map(one).collect::<Vec<_>>().join("; ")
     };
     let waited = humantime::format_duration(timeout);
-    let command = pending.first().map_or_else(
-        || "argus get".to_owned(),
-        |(name, _)| format!("argus describe {name}"),
-    );
+    let hint = match pending.first() {
+        Some((name, Some(_))) => format!("see details with `argus describe {name}`"),
+        Some((_, None)) => format!("{}, or start a controller with `argus run`", status::LIST_HINT),
+        None => "see details with `argus get`".to_owned(),
+    };
     let details = serde_json::json!({
         "for": goal_name,
         "waitedSeconds": timeout.as_secs(),
@@ -179,9 +189,7 @@ pub(crate) fn timeout_failure(
     if let Some(held) = held.next() {
         return Failure::new(held.clone());
     }
-    error
-        .with_exit(Exit::TimedOut)
-        .with_hint(format!("see details with `{command}`"))
+    error.with_exit(Exit::TimedOut).with_hint(hint)
 }
 
 #[cfg(test)]
@@ -199,6 +207,54 @@ mod tests {
         }
     }
 
+    fn blocked() -> Vec<Condition> {
+        vec![Condition {
+            kind: "Blocked".to_owned(),
+            status: Truth::True,
+            reason: "InterventionNeeded".to_owned(),
+            message: String::new(),
+            last_transition_time: String::new(),
+        }]
+    }
+
+    #[test]
+    fn failed_build_ends_the_wait_while_an_older_container_runs() {
+        let failed = StructuredError::new(Code::BuildFailed, "build failed").service("api");
+        let status = |row| EnvironmentStatus {
+            phase: Phase::Degraded,
+            conditions: blocked(),
+            services: vec![row],
+            errors: vec![failed.clone()],
+            ..EnvironmentStatus::default()
+        };
+        let ended = check_given_up(&status(row(ServiceState::Running, failed.clone())));
+        let gave_up = |failure: &Failure| {
+            matches!(
+                failure,
+                Failure::Error {
+                    exit: Exit::GaveUp,
+                    ..
+                }
+            )
+        };
+        assert!(ended.as_ref().is_err_and(gave_up), "{ended:?}");
+        let crash = StructuredError::new(Code::ContainerCrash, "exited with 1").service("api");
+        assert!(check_given_up(&status(row(ServiceState::Running, crash))).is_ok());
+    }
+
+    #[test]
+    fn wait_without_a_status_suggests_a_command_that_works() {
+        let failure = timeout_failure(
+            &[("shop".to_owned(), None)],
+            WaitGoal::Ready,
+            Duration::from_secs(1),
+        );
+        assert!(
+            format!("{failure:?}").contains("start a controller with `argus run`"),
+            "{failure:?}"
+        );
+    }
+
     #[test]
     fn wait_continues_while_required_services_may_recover() {
         let is_failed = |severity| {
@@ -208,13 +264,7 @@ mod tests {
                 environment: "shop".to_owned(),
                 phase: Phase::Degraded,
                 revision: Some("r1".to_owned()),
-                conditions: vec![Condition {
-                    kind: "Blocked".to_owned(),
-                    status: Truth::True,
-                    reason: "InterventionNeeded".to_owned(),
-                    message: String::new(),
-                    last_transition_time: String::new(),
-                }],
+                conditions: blocked(),
                 services: vec![
                     row(ServiceState::Failed, spent.severity(severity)),
                     row(ServiceState::Waiting, crash.clone()),

@@ -176,7 +176,8 @@ fn state_link(status: &EnvironmentStatus, row: &ServiceStatus) -> ChainLink {
     match row.health {
         Health::None => {}
         Health::Unknown => what.push_str(", unknown health"),
-        Health::Starting | Health::Healthy | Health::Unhealthy => {
+        Health::Starting => what.push_str(", no successful health check yet"),
+        Health::Healthy | Health::Unhealthy => {
             // Writing into a String cannot fail.
             let _ = write!(what, ", {:?}", row.health);
         }
