@@ -1,6 +1,7 @@
 //! Environments on a real engine, as a user runs them: journeys, drift, ports, leases, mocks, suites and the self-test.
 
 mod drift_and_lifecycle;
+mod first_hour;
 mod journeys;
 mod leases;
 mod mock_containers;

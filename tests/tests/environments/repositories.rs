@@ -12,7 +12,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
 /// A command of the CLI in a directory, without variables of Argus.
-fn argus(engine: &PrivateEngine, directory: &Path, words: &[&str]) -> Command {
+pub(super) fn argus(engine: &PrivateEngine, directory: &Path, words: &[&str]) -> Command {
     let mut command = engine.command_in_netns(binary::argus());
     command.args(words).current_dir(directory).stdin(Stdio::null());
     for name in ["DOCKER_CONTEXT", "ARGUS_STATE", "ARGUS_SPECS"] {
@@ -27,13 +27,13 @@ fn argus(engine: &PrivateEngine, directory: &Path, words: &[&str]) -> Command {
 }
 
 /// A controller that was started in a directory. Drop stops it.
-struct Run {
+pub(super) struct Run {
     child: Child,
-    log: PathBuf,
+    pub(super) log: PathBuf,
 }
 
 impl Run {
-    fn start(engine: &PrivateEngine, directory: &Path, words: &[&str]) -> Self {
+    pub(super) fn start(engine: &PrivateEngine, directory: &Path, words: &[&str]) -> Self {
         Self::spawn(argus(engine, directory, words), directory.with_extension("log"))
     }
 
@@ -44,7 +44,7 @@ impl Run {
         Self { child, log }
     }
 
-    fn until<T>(&self, what: &str, question: impl FnMut() -> Option<T>) -> T {
+    pub(super) fn until<T>(&self, what: &str, question: impl FnMut() -> Option<T>) -> T {
         let log = || fs::read_to_string(&self.log).unwrap_or_default();
         wait::poll(LIMIT, question).unwrap_or_else(|| panic!("timed out: {what}\n{}", log()))
     }
@@ -73,7 +73,7 @@ fn spec(project: &str, more: &str) -> String {
     )
 }
 
-fn text_of(output: &Output) -> String {
+pub(super) fn text_of(output: &Output) -> String {
     let all = [&output.stdout[..], &output.stderr[..]].concat();
     String::from_utf8_lossy(&all).into_owned()
 }
