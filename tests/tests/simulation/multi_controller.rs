@@ -12,6 +12,7 @@ use argus_core::labels::{CONTROLLER, CREATED_AT, ENVIRONMENT, MANAGED, PROJECT, 
 use argus_core::lease::{ControllerLease, ControllerLeases, LeaseSpec, Ownership, ProcessIdentity, TTL};
 use argus_core::observed::{ContainerState, Network, Object, Store};
 use argus_core::plan::ControllerIdentity;
+use argus_core::plan::orphan::OrphanDecision;
 use argus_core::probe::HealthStates;
 use argus_core::reconcile::{Inputs, Planner, ReconcileResult};
 use argus_core::state::PlannerState;
@@ -271,7 +272,7 @@ impl Controllers {
             parties.any(|other| other.site.controller == controller && other.is_known_alive(self.now))
         };
         let wrong = reported
-            .filter(|orphan| orphan.is_only_reported())
+            .filter(|orphan| !matches!(orphan.decision, OrphanDecision::Unconfirmed { .. }))
             .find(|orphan| is_alive(&orphan.controller));
         if let Some(orphan) = wrong {
             let ms = self.now.0 - START.0;

@@ -164,6 +164,12 @@ impl ControllerLeases {
         Timestamp(now.0.saturating_add(ahead))
     }
 
+    /// Returns whether the last list contains every lease that existed at this time of the engine. The engine reports the
+    /// times of leases in whole seconds.
+    pub fn is_listed_since(&self, at: Timestamp) -> bool {
+        self.is_listed && self.engine_time(self.listed_at) >= at + CLAIM_SECOND
+    }
+
     /// Returns whether the lease of this process exists and is still valid for it.
     pub fn is_valid(&self, now: Timestamp) -> bool {
         self.own().is_some_and(|own| is_still_valid(own, now))

@@ -13,8 +13,11 @@ use crate::observed::Observed;
 use crate::time::Timestamp;
 use crate::wait::WaitingOn;
 
-/// Minimum age of an orphan. A new controller may be about to declare it, or its lease may be missing in the last list.
+/// Minimum age of an orphan, because a new controller may be about to declare it.
 pub const MIN_ORPHAN_AGE: Duration = Duration::from_secs(30);
+
+/// Time within which the leases are listed again.
+const LEASES_LISTED_WITHIN: Duration = Duration::from_secs(12);
 
 /// Projects of the specs of this controller; the value is true if all specs of the project allow the removal of orphans.
 pub type Projects = BTreeMap<String, bool>;
@@ -75,6 +78,11 @@ pub enum OrphanDecision {
         /// Last error.
         failure: ActionFailure,
     },
+    /// It is newer than the last list of the leases, so its controller may be alive. It is not reported.
+    Unconfirmed {
+        /// Time of the next check.
+        until: Timestamp,
+    },
     /// It is younger than [`MIN_ORPHAN_AGE`].
     TooNew {
         /// End of the grace period.
@@ -102,7 +110,7 @@ impl Orphan {
     /// Time at which the decision changes without an event.
     pub fn until(&self) -> Option<Timestamp> {
         match &self.decision {
-            OrphanDecision::TooNew { until } => Some(*until),
+            OrphanDecision::Unconfirmed { until } | OrphanDecision::TooNew { until } => Some(*until),
             OrphanDecision::Removing
             | OrphanDecision::Failed { .. }
             | OrphanDecision::OtherProject
@@ -115,7 +123,10 @@ impl Orphan {
     pub fn is_only_reported(&self) -> bool {
         match self.decision {
             OrphanDecision::OtherProject | OrphanDecision::ReportOnly | OrphanDecision::KeptVolume => true,
-            OrphanDecision::Removing | OrphanDecision::Failed { .. } | OrphanDecision::TooNew { .. } => false,
+            OrphanDecision::Removing
+            | OrphanDecision::Failed { .. }
+            | OrphanDecision::Unconfirmed { .. }
+            | OrphanDecision::TooNew { .. } => false,
         }
     }
 }
@@ -157,6 +168,10 @@ pub(super) fn can_remove(
     owner: &ObjectLabels,
     created_at: Option<Timestamp>,
 ) -> Result<(), OrphanDecision> {
+    if created_at.is_some_and(|created_at| !input.leases.is_listed_since(created_at)) {
+        let until = input.now + LEASES_LISTED_WITHIN;
+        return Err(OrphanDecision::Unconfirmed { until });
+    }
     // The age is computed with the clock that recorded the creation.
     let now = input.leases.engine_time(input.now);
     let old = created_at.map(|created_at| created_at + MIN_ORPHAN_AGE);

@@ -15,7 +15,12 @@ use crate::outcome::one_line;
 
 /// Orphans of a plan.
 pub fn orphans(plan: &Plan) -> Vec<OrphanStatus> {
-    plan.orphans.iter().map(orphan_status).collect()
+    let is_confirmed = |orphan: &&Orphan| !matches!(orphan.decision, OrphanDecision::Unconfirmed { .. });
+    plan.orphans
+        .iter()
+        .filter(is_confirmed)
+        .map(orphan_status)
+        .collect()
 }
 
 /// Objects of an environment that is not desired: orphans, and this controller's own objects on the way to removal.
@@ -114,7 +119,9 @@ fn decision_text(decision: &OrphanDecision) -> (&'static str, Option<String>) {
             let why = one_line(&failure.error.to_string());
             ("failed", Some(format!("`{}` failed: {why}", failure.verb)))
         }
-        OrphanDecision::TooNew { .. } => ("waiting", some_text("it is younger than 30s")),
+        OrphanDecision::Unconfirmed { .. } | OrphanDecision::TooNew { .. } => {
+            ("waiting", some_text("it is younger than 30s"))
+        }
         OrphanDecision::OtherProject => (
             "reported",
             some_text("this controller has no spec of its project"),
