@@ -34,6 +34,7 @@
 //!   changed has `inspect: None`; an inspect and a second `Apply` follow. After a reconnect an unchanged container keeps
 //!   its previous details until the next inspect.
 //! - Events are level-triggered. Several changes may become one `Apply`, and an `Apply` may repeat a known state.
+//! - The end of a run is reported immediately, with `inspect: None`. An inspect and a second `Apply` follow.
 //! - While a call of this backend changes a container, its events cause no `Apply`. One inspect and one `Apply` follow the
 //!   end of the call. An object that a call created is reported without an inspect.
 //! - [`WatchEvent::Delete`] follows only for an object that was reported and that an inspect no longer finds.

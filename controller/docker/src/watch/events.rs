@@ -51,6 +51,8 @@ pub(super) enum EventEffect {
     Changed(ObjectId),
     /// The container changed; the event does not show whether it carries our label.
     ChangedIfKnown(ContainerId),
+    /// The run of the container ended at this time.
+    Ended(ContainerId, Timestamp),
     /// The kernel reported an out-of-memory condition in the container at this time.
     OutOfMemory(ContainerId, Timestamp),
     /// A client requested a stop or a kill of the container at this time.
@@ -97,6 +99,9 @@ pub(super) fn effects(event: &EventMessage) -> Vec<EventEffect> {
                 return vec![EventEffect::Created(ObjectId::Container(id))];
             }
             let mut effects = vec![EventEffect::Changed(ObjectId::Container(id.clone()))];
+            if action == "die" {
+                effects.push(EventEffect::Ended(id.clone(), time_of(event)));
+            }
             if action == "oom" {
                 effects.push(EventEffect::OutOfMemory(id.clone(), time_of(event)));
             }
@@ -186,8 +191,13 @@ mod tests {
             [changed.clone(), stopped]
         );
         let hangup = json!({"argusai.managed": "true", "signal": "1"});
-        assert_eq!(read("container", "kill", "abc", &hangup), [changed]);
+        assert_eq!(
+            read("container", "kill", "abc", &hangup),
+            *std::slice::from_ref(&changed)
+        );
         assert_eq!(read("container", "start", "abc", &json!({"name": "foreign"})), []);
+        let ended = EventEffect::Ended(id.clone(), Timestamp(5000));
+        assert_eq!(read("container", "die", "abc", &ours), [changed.clone(), ended]);
         let network = EventEffect::Changed(ObjectId::Network(NetworkId::new("n1").unwrap()));
         assert_eq!(read("network", "destroy", "n1", &json!({"name": "x"})), [network]);
         let attached = json!({"name": "x", "container": "abc"});

@@ -204,6 +204,12 @@ impl InspectQueue {
         });
     }
 
+    /// True while a call of this backend changes the object.
+    pub(super) fn is_suspended(&self, id: &ObjectId) -> bool {
+        let entry = self.entries.get(id);
+        entry.is_some_and(|entry| matches!(entry.state, State::Suspended { .. }))
+    }
+
     /// True when the object was inspected or created since the start of the list.
     pub(super) fn is_newer_than_list(&self, id: &ObjectId) -> bool {
         self.entries.get(id).is_some_and(|entry| entry.newer_than_list)

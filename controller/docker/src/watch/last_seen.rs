@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use argus_core::ident::ContainerId;
-use argus_core::observed::{Container, Object, ObjectId, WatchEvent};
+use argus_core::observed::{Container, ContainerState, Object, ObjectId, WatchEvent};
 use argus_core::time::Timestamp;
 
 use crate::inspect::Listed;
@@ -54,6 +54,20 @@ impl LastSeen {
             ObjectId::Container(id) => self.containers.contains_key(id),
             other => self.others.contains(other),
         }
+    }
+
+    /// Marks a running container as ended; returns what to report. `None` if the event belongs to an earlier run.
+    pub(super) fn on_ended(&mut self, id: &ContainerId, at: Timestamp) -> Option<Arc<Container>> {
+        let known = self.container(id)?;
+        if !known.state.is_up() || self.ran_since(id, at) {
+            return None;
+        }
+        let ended = Container {
+            state: ContainerState::Exited,
+            inspect: None,
+            ..Container::clone(known)
+        };
+        Some(self.report(ended))
     }
 
     /// Adds an object that a call of this backend created.
@@ -179,7 +193,7 @@ fn is_same(old: &Container, new: &Container) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use argus_core::observed::{Config, ContainerState, EngineHealthStatus, InspectInfo};
+    use argus_core::observed::{Config, EngineHealthStatus, InspectInfo};
     use argus_core::time::Timestamp;
 
     fn container(state: ContainerState, image: &str) -> Container {
@@ -272,6 +286,21 @@ mod tests {
         let (reported, need) = known.on_listed(listed);
         assert_eq!(need, InspectNeed::NotInspected);
         assert!(reported.inspect.is_some());
+    }
+
+    #[test]
+    fn end_of_the_known_run_is_reported_before_its_inspect() {
+        let mut known = LastSeen::default();
+        let id = ContainerId::new("abc").unwrap();
+        assert_eq!(known.on_ended(&id, Timestamp(5)), None, "unknown");
+        apply_inspected(&mut known);
+        let ended = known.on_ended(&id, Timestamp(5)).unwrap();
+        assert_eq!((ended.state, &ended.inspect), (ContainerState::Exited, &None));
+        assert_eq!(known.on_ended(&id, Timestamp(5)), None, "repeated");
+        assert_eq!(
+            list(&mut known, ContainerState::Exited, "web:1"),
+            InspectNeed::NotInspected
+        );
     }
 
     #[test]

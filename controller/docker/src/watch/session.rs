@@ -201,6 +201,12 @@ impl Session {
                     self.queue.mark_changed(ObjectId::Container(id), now);
                 }
                 EventEffect::ChangedIfKnown(_) => {}
+                EventEffect::Ended(id, at) => {
+                    let is_ours = self.queue.is_suspended(&ObjectId::Container(id.clone()));
+                    let ended = (!is_ours).then(|| last_seen.on_ended(&id, at)).flatten();
+                    // The inspect follows, and the engine may need 100 ms for it.
+                    output.extend(ended.map(|container| WatchEvent::Apply(Object::Container(container))));
+                }
                 EventEffect::StopRequested(id, at) => {
                     if !last_seen.ran_since(&id, at) && !self.shared.own_stops.is_ours(&id, at) {
                         output.push_back(WatchEvent::StoppedByOther(id, at));
