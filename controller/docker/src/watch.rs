@@ -56,7 +56,7 @@
 //!   emits [`WatchEvent::EventsLost`], lists every 2 to 10 seconds, and emits [`WatchEvent::EventsRestored`] once a subscription
 //!   has worked for 10 seconds.
 //! - *A failed inspect*: the object stays in the queue and is inspected again after 1 to 30 seconds, without a delay for
-//!   other objects.
+//!   other objects. If the engine did not accept the connection, a list follows immediately.
 //! - *A failed list*: a ping follows. If it succeeds, the next list starts after one second.
 //! - *A lost engine*: reconnects start after 100 ms and then back off from 500 ms, with jitter: to 1 s on a local socket, else to
 //!   60 s. A new socket file

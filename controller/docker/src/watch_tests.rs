@@ -116,3 +116,73 @@ fn local_socket_is_tried_every_second() {
     assert_eq!(longest("unix:///run/docker.sock"), Duration::from_secs(1));
     assert!(longest("tcp://10.0.0.1:2375") > Duration::from_secs(50));
 }
+
+/// An engine that stops: it closes every connection, and its event stream reports one more end of a container.
+async fn serve_stopping(
+    mut connection: TcpStream,
+    stops: Arc<tokio::sync::Notify>,
+    stopped: Arc<AtomicUsize>,
+) {
+    let mut request = Vec::new();
+    loop {
+        let mut part = [0; 4096];
+        match connection.read(&mut part).await {
+            Ok(0) | Err(_) => return,
+            Ok(read) => request.extend_from_slice(&part[..read]),
+        }
+        if !request.ends_with(b"\r\n\r\n") {
+            continue;
+        }
+        if stopped.load(Ordering::Relaxed) > 0 {
+            return;
+        }
+        let head = String::from_utf8(std::mem::take(&mut request)).unwrap();
+        let path = head.split(' ').nth(1).unwrap_or_default();
+        if path.contains("/events") {
+            const START: &str =
+                "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n";
+            drop(connection.write_all(START.as_bytes()).await);
+            stops.notified().await;
+            stopped.store(1, Ordering::Relaxed);
+            let event = r#"{"Type":"container","Action":"die","Actor":{"ID":"abc","Attributes":{"argusai.managed":"true"}},"time":1}"#;
+            let chunk = format!("{:x}\r\n{event}\n\r\n", event.len() + 1);
+            drop(connection.write_all(chunk.as_bytes()).await);
+            // The stream stays open until the engine has ended.
+            std::future::pending::<()>().await;
+        }
+        let body = match path {
+            path if path.contains("/volumes") => r#"{"Volumes":[]}"#,
+            path if path.contains("_ping") => "OK",
+            _ => "[]",
+        };
+        let length = body.len();
+        let answer = format!(
+            "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: {length}\r\n\r\n{body}"
+        );
+        drop(connection.write_all(answer.as_bytes()).await);
+    }
+}
+
+#[tokio::test]
+async fn stopping_engine_is_lost_before_its_event_stream_ends() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let engine = EngineWithoutEvents {
+        address: format!("tcp://{}", listener.local_addr().unwrap()),
+        subscriptions: Arc::default(),
+    };
+    let stops = Arc::new(tokio::sync::Notify::new());
+    let (signal, stopped) = (stops.clone(), engine.subscriptions.clone());
+    tokio::spawn(async move {
+        while let Ok((connection, _)) = listener.accept().await {
+            tokio::spawn(serve_stopping(connection, signal.clone(), stopped.clone()));
+        }
+    });
+    let mut watch = Box::pin(engine.watch());
+    let mut next = async || {
+        let next = tokio::time::timeout(Duration::from_secs(4), watch.next()).await;
+        next.expect("an event within 4 s").unwrap()
+    };
+    while next().await != WatchEvent::InitDone {}
+    stops.notify_one();
+    while !matches!(next().await, WatchEvent::Disconnected(..)) {}
+}

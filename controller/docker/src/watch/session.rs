@@ -276,6 +276,13 @@ impl Session {
             Err(error) => {
                 let backoff = self.queue.fail(id, now);
                 tracing::debug!(?id, %error, ?backoff, "inspect failed");
+                if matches!(
+                    error,
+                    ActionError::Unreachable(_) | ActionError::ConnectionLost(_)
+                ) {
+                    // An engine that shuts down refuses connections long before its event stream ends.
+                    self.shared.relist.notify_one();
+                }
             }
         }
     }
