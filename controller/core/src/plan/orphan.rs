@@ -172,21 +172,23 @@ pub(super) fn can_remove(
         let until = input.now + LEASES_LISTED_WITHIN;
         return Err(OrphanDecision::Unconfirmed { until });
     }
-    // The age is computed with the clock that recorded the creation.
-    let now = input.leases.engine_time(input.now);
-    let old = created_at.map(|created_at| created_at + MIN_ORPHAN_AGE);
-    if let Some(old) = old.filter(|old| *old > now) {
-        let until = input.now + old.since(now);
-        return Err(OrphanDecision::TooNew { until });
-    }
     let is_requested = input
         .requests
         .is_orphan_removal_requested(&owner.project, input.now);
     match input.projects.get(&owner.project) {
-        _ if is_requested => Ok(()),
-        Some(true) => Ok(()),
-        Some(false) => Err(OrphanDecision::ReportOnly),
-        None => Err(OrphanDecision::OtherProject),
+        _ if is_requested => {}
+        Some(true) => {}
+        Some(false) => return Err(OrphanDecision::ReportOnly),
+        None => return Err(OrphanDecision::OtherProject),
+    }
+    // The age is computed with the clock that recorded the creation.
+    let now = input.leases.engine_time(input.now);
+    let old = created_at.map(|created_at| created_at + MIN_ORPHAN_AGE);
+    match old {
+        Some(old) if old > now => Err(OrphanDecision::TooNew {
+            until: input.now + old.since(now),
+        }),
+        Some(_) | None => Ok(()),
     }
 }
 
