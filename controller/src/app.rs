@@ -120,7 +120,7 @@ pub(crate) async fn run(settings: Settings, screen: Option<LiveBlock>) -> Result
 /// Opens the state directory on another thread, because a read can hang.
 async fn open(settings: &Settings, endpoint: &Endpoint) -> Result<Controller, Failure> {
     let engine_host = endpoint_host(endpoint).await;
-    let options = reconciler_options(settings, engine_host);
+    let options = reconciler_options(settings, endpoint, engine_host);
     let opened = tokio::task::spawn_blocking(move || Controller::open(options)).await;
     opened
         .map_err(|error| Failure::internal("cannot open the state directory", &error))?

@@ -3,6 +3,7 @@
 use std::net::IpAddr;
 use std::sync::Arc;
 
+use argus_docker::Endpoint;
 use argus_reconciler::clock::{self, Clock};
 use argus_reconciler::state_dir::StateDir;
 use argus_reconciler::{Controller, Handle, Running};
@@ -19,9 +20,9 @@ use crate::view::{About, StatusBuilder};
 pub(crate) async fn start_for_selftest(settings: &Settings) -> Result<(Handle, Running), Failure> {
     let endpoint = find_endpoint(settings)?;
     let engine_host = endpoint_host(&endpoint).await;
+    let options = reconciler_options(settings, &endpoint, engine_host);
     let docker = connect_endpoint(settings, endpoint);
-    let controller =
-        Controller::open(reconciler_options(settings, engine_host)).map_err(|error| state_failure(&error))?;
+    let controller = Controller::open(options).map_err(|error| state_failure(&error))?;
     let about = About {
         started_at: clock::now(),
         specs: settings.specs.clone(),
@@ -37,6 +38,7 @@ pub(crate) async fn start_for_selftest(settings: &Settings) -> Result<(Handle, R
 
 pub(crate) fn reconciler_options(
     settings: &Settings,
+    endpoint: &Endpoint,
     engine_host: Option<IpAddr>,
 ) -> argus_reconciler::Options {
     let times = settings.times;
@@ -53,7 +55,7 @@ pub(crate) fn reconciler_options(
         engine_host,
         helpers: settings.helpers,
         deadlines: times.deadlines,
-        engine_breaker: times.breaker,
+        engine_breaker: times.engine_breaker(endpoint.socket().is_some()),
         stop_grace: times.stop_grace,
         journal_limit: argus_reconciler::journal::handle::DEFAULT_MAX_SIZE,
         lease_ttl: times.lease_ttl,

@@ -351,7 +351,7 @@ mod tests {
         )
         .unwrap();
         let settings = Settings::resolve(&options, &flags).unwrap();
-        assert!(settings.debug && settings.color == Colour::Never && settings.times.breaker.threshold == 9);
+        assert!(settings.debug && settings.color == Colour::Never && settings.times.breaker_threshold == 9);
         assert_eq!(settings.times.deadlines.long, Duration::from_secs(300));
         for bad in ["spec = \"typo\"\n", "timeout-short = \"2m\"\n"] {
             std::fs::write(&config, bad).unwrap();
@@ -377,7 +377,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let config = dir.path().join("argus.toml");
         // For settings without a default, the page shows an example.
-        let unset = ["docker-host", "env-allow", "allow-mount"];
+        let unset = ["docker-host", "env-allow", "allow-mount", "breaker-cooldown"];
         let set: Vec<_> = example
             .lines()
             .filter(|line| !unset.iter().any(|key| line.starts_with(key)))

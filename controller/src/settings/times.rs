@@ -2,11 +2,14 @@
 
 use std::time::Duration;
 
-use argus_core::desired::BreakerSettings as Breaker;
+use argus_core::desired::BreakerSettings;
 use argus_reconciler::Deadlines;
 use clap::Args;
 
 use super::parse_duration;
+
+/// Initial cooldown of the breaker of an engine on a local socket.
+const LOCAL_COOLDOWN: Duration = Duration::from_secs(2);
 
 /// Time options of commands that run a controller.
 #[derive(Debug, Clone, Default, Args)]
@@ -23,7 +26,7 @@ pub(crate) struct TimeOptions {
     /// Failed calls in a row that open the engine's breaker [default: 5]
     #[arg(long, env = "ARGUS_BREAKER_THRESHOLD", value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
     breaker_threshold: Option<u32>,
-    /// Initial cooldown of the engine's breaker [default: 30s]
+    /// Initial cooldown of the engine's breaker [default: 2s on a local socket, else 30s]
     #[arg(long, env = "ARGUS_BREAKER_COOLDOWN", value_name = "TIME", value_parser = parse_cooldown)]
     breaker_cooldown: Option<Duration>,
     /// Time without a renewal until the lease expires [default: 90s]
@@ -46,7 +49,9 @@ pub(super) struct FileTimes {
 pub(crate) struct Times {
     pub(crate) deadlines: Deadlines,
     pub(crate) stop_grace: Duration,
-    pub(crate) breaker: Breaker,
+    pub(crate) breaker_threshold: u32,
+    /// Initial cooldown of the engine's breaker; `None` depends on the endpoint.
+    pub(crate) breaker_cooldown: Option<Duration>,
     pub(crate) lease_ttl: Duration,
 }
 
@@ -55,7 +60,8 @@ impl Default for Times {
         Self {
             deadlines: Deadlines::default(),
             stop_grace: Duration::from_secs(30),
-            breaker: Breaker::default(),
+            breaker_threshold: BreakerSettings::default().threshold,
+            breaker_cooldown: None,
             lease_ttl: Duration::from_secs(90),
         }
     }
@@ -65,39 +71,24 @@ impl FileTimes {
     /// Merges the file with the defaults. The error names the setting that is out of bounds.
     pub(super) fn parse(&self) -> Result<Times, String> {
         let default = Times::default();
-        let threshold = self.breaker_threshold.unwrap_or(default.breaker.threshold);
+        let threshold = self.breaker_threshold.unwrap_or(default.breaker_threshold);
         if !(1..=1000).contains(&threshold) {
             return Err("`breaker-threshold` must be between 1 and 1000".to_owned());
         }
-        let span = |name: &str, text: &Option<String>, read: DurationParser, default| match text {
-            Some(text) => read(text).map_err(|cause| format!("`{name}`: {cause}")),
-            None => Ok(default),
+        let span = |name: &str, text: &Option<String>, parse: DurationParser| {
+            let span = text.as_ref().map(|text| parse(text)).transpose();
+            span.map_err(|cause| format!("`{name}`: {cause}"))
         };
         Ok(Times {
             deadlines: Deadlines {
-                short: span(
-                    "timeout-short",
-                    &self.timeout_short,
-                    parse_short,
-                    default.deadlines.short,
-                )?,
-                long: span(
-                    "timeout-long",
-                    &self.timeout_long,
-                    parse_interval,
-                    default.deadlines.long,
-                )?,
+                short: span("timeout-short", &self.timeout_short, parse_short)?
+                    .unwrap_or(default.deadlines.short),
+                long: span("timeout-long", &self.timeout_long, parse_interval)?
+                    .unwrap_or(default.deadlines.long),
             },
-            stop_grace: span("stop-grace", &self.stop_grace, parse_interval, default.stop_grace)?,
-            breaker: Breaker {
-                threshold,
-                cooldown: span(
-                    "breaker-cooldown",
-                    &self.breaker_cooldown,
-                    parse_cooldown,
-                    default.breaker.cooldown,
-                )?,
-            },
+            stop_grace: span("stop-grace", &self.stop_grace, parse_interval)?.unwrap_or(default.stop_grace),
+            breaker_threshold: threshold,
+            breaker_cooldown: span("breaker-cooldown", &self.breaker_cooldown, parse_cooldown)?,
             lease_ttl: default.lease_ttl,
         })
     }
@@ -107,6 +98,19 @@ impl FileTimes {
 type DurationParser = fn(&str) -> Result<Duration, String>;
 
 impl Times {
+    /// Settings of the engine's breaker. A test of an engine on this host costs next to nothing, so its cooldown begins short.
+    pub(crate) fn engine_breaker(self, is_local: bool) -> BreakerSettings {
+        let default = if is_local {
+            LOCAL_COOLDOWN
+        } else {
+            BreakerSettings::default().cooldown
+        };
+        BreakerSettings {
+            threshold: self.breaker_threshold,
+            cooldown: self.breaker_cooldown.unwrap_or(default),
+        }
+    }
+
     /// Merges flags and variables with the settings of the file. Flags and variables win.
     pub(crate) fn under(self, options: &TimeOptions) -> Self {
         Self {
@@ -115,10 +119,8 @@ impl Times {
                 long: options.timeout_long.unwrap_or(self.deadlines.long),
             },
             stop_grace: options.stop_grace.unwrap_or(self.stop_grace),
-            breaker: Breaker {
-                threshold: options.breaker_threshold.unwrap_or(self.breaker.threshold),
-                cooldown: options.breaker_cooldown.unwrap_or(self.breaker.cooldown),
-            },
+            breaker_threshold: options.breaker_threshold.unwrap_or(self.breaker_threshold),
+            breaker_cooldown: options.breaker_cooldown.or(self.breaker_cooldown),
             lease_ttl: options.lease_ttl.unwrap_or(self.lease_ttl),
         }
     }
@@ -188,7 +190,7 @@ mod tests {
         let read = file.parse().unwrap();
         assert_eq!(read.deadlines.long, Duration::from_secs(300));
         assert_eq!(
-            (read.breaker.threshold, read.stop_grace),
+            (read.breaker_threshold, read.stop_grace),
             (9, Times::default().stop_grace)
         );
         let options = TimeOptions {
@@ -196,7 +198,7 @@ mod tests {
             ..TimeOptions::default()
         };
         assert_eq!(read.under(&options).deadlines.long, Duration::from_secs(7));
-        assert_eq!(read.under(&options).breaker.threshold, 9);
+        assert_eq!(read.under(&options).breaker_threshold, 9);
         let bad = FileTimes {
             timeout_short: Some("2m".to_owned()),
             ..FileTimes::default()

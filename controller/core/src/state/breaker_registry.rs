@@ -8,8 +8,9 @@
 //!
 //! # Recovery
 //!
-//! An engine that answers again makes all open breakers half-open, see [`breaker`](super::breaker). After a test call has closed it,
-//! the environment of that call continues alone. The others follow when it has no action left, after 5 s at the latest.
+//! An engine that answers again, or whose cooldown is over, makes all open breakers half-open, see [`breaker`](super::breaker): one test
+//! call then decides for the engine and for the environment of the call. After it has closed the engine's breaker, this environment
+//! continues alone. The others follow when it has no action left, after 5 s at the latest.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -193,11 +194,13 @@ impl BreakerRegistry {
             // Failures before the outage say nothing about the engine after it.
             const WHY: &str = "the engine answers again";
             relist |= self.engine.reset(self.list_started, now, WHY);
-            for breaker in self.environments.values_mut() {
-                relist |= breaker.reset(self.list_started, now, WHY);
-            }
+            relist |= self.reset_environments(None, now, WHY);
         }
-        relist |= self.engine.tick(self.list_started, now);
+        if self.engine.tick(self.list_started, now) {
+            // The same failures opened the breakers of environments. Their longer cooldowns would outlast the engine's outage.
+            self.reset_environments(None, now, "the engine is tested again");
+            relist = true;
+        }
         for breaker in self.environments.values_mut() {
             relist |= breaker.tick(self.list_started, now);
         }
@@ -276,17 +279,22 @@ impl BreakerRegistry {
     /// Resets the breaker of one environment, or all breakers. Returns true if a relist is needed.
     pub(crate) fn reset(&mut self, env: Option<&EnvName>, now: Timestamp) -> bool {
         const WHY: &str = "reset requested";
-        let mut changed = false;
-        let list_started = self.list_started;
-        for (name, breaker) in &mut self.environments {
-            if env.is_none_or(|env| env == name) {
-                changed |= breaker.reset(list_started, now, WHY);
-            }
-        }
+        let mut changed = self.reset_environments(env, now, WHY);
         if env.is_none() && !self.engine_unreachable {
-            changed |= self.engine.reset(list_started, now, WHY);
+            changed |= self.engine.reset(self.list_started, now, WHY);
         }
         self.version += u64::from(changed);
+        changed
+    }
+
+    /// Resets the breaker of one environment or of all environments. Returns true if one of them changed.
+    fn reset_environments(&mut self, env: Option<&EnvName>, now: Timestamp, why: &str) -> bool {
+        let mut changed = false;
+        for (name, breaker) in &mut self.environments {
+            if env.is_none_or(|env| env == name) {
+                changed |= breaker.reset(self.list_started, now, why);
+            }
+        }
         changed
     }
 }

@@ -247,3 +247,32 @@ fn reset_half_opens_breakers_except_of_an_unreachable_engine() {
     breakers.reset(None, Timestamp(9));
     assert!(matches!(breakers.engine().state(), CircuitState::Open { .. }));
 }
+
+#[test]
+fn end_of_the_engine_cooldown_tests_environments_too() {
+    let mut store = connected_store();
+    let mut breakers = BreakerRegistry::new(BreakerSettings {
+        cooldown: Duration::from_secs(2),
+        ..BreakerSettings::default()
+    });
+    breakers.observe(&store, Timestamp(0));
+    // containerd is killed: the engine answers, and each start fails.
+    for now in 1..=5 {
+        run_call(
+            &mut breakers,
+            "shop",
+            &Err(ActionError::Engine("unavailable".to_owned())),
+            now,
+        );
+    }
+    assert!(matches!(
+        breakers.of(&env("shop")).unwrap().state(),
+        CircuitState::Open { .. }
+    ));
+    assert!(breakers.observe(&store, Timestamp(2_400)), "a relist is needed");
+    finish_list(&mut store);
+    breakers.observe(&store, Timestamp(2_410));
+    assert_eq!(breakers.blocked_by(&env("shop"), Timestamp(2_410)), None);
+    run_call(&mut breakers, "shop", &Ok(Done::Applied), 2_420);
+    assert!(breakers.engine().is_closed() && breakers.of(&env("shop")).unwrap().is_closed());
+}
