@@ -42,6 +42,7 @@ pub(crate) fn build(state: &StateDir) -> io::Result<Build> {
         tag: own_image_tag(&digest),
         context: folder.display().to_string(),
         dockerfile: "Dockerfile".to_owned(),
+        target: None,
         args: BTreeMap::new(),
         digest,
         excluded: Excluded::default(),

@@ -104,6 +104,9 @@ pub struct Build {
     /// Build context, relative to the file's folder.
     #[serde(default = "default_context")]
     pub context: String,
+    /// Stage of the Dockerfile to build. Default: the last stage.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub target: Option<String>,
     /// Tag to build and run. Default: `image` of the service, otherwise `argus/<environment>-<service>:latest`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub image: Option<String>,

@@ -45,6 +45,7 @@ pub use container_limits::ContainerLimits;
 pub(crate) use image::image_key_of;
 pub use image::{OWN_IMAGE, own_image_tag};
 pub use port_policy::{PortPolicy, PortStrategy};
+pub use probe::{Probe, ProbeKind};
 pub use settings::{BreakerSettings, MAX_COOLDOWN, PreflightSettings};
 
 /// Desired state of one environment at one revision.
@@ -222,9 +223,12 @@ pub struct Build {
     pub context: String,
     /// Path of the Dockerfile, relative to the context, or absolute if it is outside.
     pub dockerfile: String,
+    /// Stage to build; `None` for the last one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub target: Option<String>,
     /// Build arguments.
     pub args: BTreeMap<String, String>,
-    /// Hash of context, Dockerfile and arguments; a different digest requires a new build.
+    /// Hash of context, Dockerfile, arguments and target; a different digest requires a new build.
     pub digest: Hash,
     /// Paths that the context never contains.
     #[serde(default, skip_serializing_if = "excluded::Excluded::is_empty")]
@@ -275,47 +279,6 @@ pub enum Mount {
         /// True if the container cannot write to it.
         read_only: bool,
     },
-}
-
-/// Health probe of a running container.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Probe {
-    /// Type of the probe with its parameters.
-    pub kind: ProbeKind,
-    /// Time between two probes of a healthy container; probes are more frequent before the first success.
-    pub interval: Duration,
-    /// Time limit of one probe.
-    pub timeout: Duration,
-    /// Number of consecutive failures that make the container unhealthy.
-    pub retries: u32,
-    /// Number of consecutive successes that make the container healthy.
-    pub success_threshold: u32,
-    /// Time after the start in which failures do not count.
-    pub start_period: Duration,
-}
-
-/// Type of a probe.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub enum ProbeKind {
-    /// HTTP GET request that succeeds with status 2xx or 3xx.
-    Http {
-        /// Path with a leading slash.
-        path: String,
-        /// Port inside the container.
-        port: u16,
-    },
-    /// TCP connection that succeeds if it is accepted.
-    Tcp {
-        /// Port inside the container.
-        port: u16,
-    },
-    /// Command in the container that succeeds with exit code 0.
-    Exec {
-        /// Program and its arguments, without a shell.
-        command: Vec<String>,
-    },
-    /// `HEALTHCHECK` of the image.
-    Docker,
 }
 
 /// Dependency on another service.

@@ -264,7 +264,10 @@ impl Service<'_> {
         if args.as_object().is_some_and(|args| !args.is_empty()) {
             build["args"] = args;
         }
-        let known = ["context", "dockerfile", "args"];
+        if let Some(target) = parts::scalar_to_text(&value["target"]) {
+            build["target"] = json!(target);
+        }
+        let known = ["context", "dockerfile", "target", "args"];
         for key in value.as_object().into_iter().flat_map(Map::keys) {
             if !known.contains(&key.as_str()) {
                 self.add_note(&format!("build.{key}"), &format!("`build.{key}`"));

@@ -315,7 +315,7 @@ fn realistic_compose_file_is_kept_or_noted_with_its_line() {
         {
             "name": "api",
             "command": ["api"],
-            "build": { "context": "..", "dockerfile": "../Dockerfile", "image": "registry.example/base:4.2" },
+            "build": { "context": "..", "dockerfile": "../Dockerfile", "target": "prod", "image": "registry.example/base:4.2" },
             "dependsOn": ["db"],
             "memory": "128MB",
             "container": {
@@ -344,7 +344,6 @@ fn realistic_compose_file_is_kept_or_noted_with_its_line() {
         ("`db`: `networks`", "aliases"),
         ("`db`: `secrets`: `outside` is not a file", "source: outside"),
         ("`db`: `/srv/none` is outside", "/srv/none"),
-        ("`api`: `build.target`", "target: prod"),
         ("`api`: `deploy.replicas`", "replicas"),
         ("`api`: `labels`", "team: till"),
         ("`api`: `tty`", "tty"),

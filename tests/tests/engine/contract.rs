@@ -94,6 +94,7 @@ fn own_image(engine: &PrivateEngine) -> OwnImageBuilder {
         tag: "contract/own:1".to_owned(),
         context: folder.display().to_string(),
         dockerfile: "Dockerfile".to_owned(),
+        target: None,
         args: std::collections::BTreeMap::new(),
         digest: Hash::new("1").unwrap(),
         excluded: argus_core::desired::excluded::Excluded::default(),

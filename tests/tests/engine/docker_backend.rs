@@ -795,6 +795,7 @@ fn image_is_built_from_its_context() {
             tag: "built:1".into(),
             context,
             dockerfile: "Dockerfile".into(),
+            target: None,
             args,
             digest: digest.clone(),
             excluded: argus_core::desired::excluded::Excluded::default(),
@@ -849,6 +850,43 @@ fn image_is_built_from_its_context() {
             Err(ActionError::BuildFailed { message, log }) => {
                 assert!(message.contains("non-zero code: 1"), "{message}");
                 assert!(log.contains("before"), "{log}");
+            }
+            other => panic!("{other:?}"),
+        }
+        std::fs::write(
+            folder.join("Dockerfile"),
+            format!("FROM {IMAGE} AS base\nRUN echo base > /stage\n\nFROM base AS late\nRUN false\n"),
+        )
+        .expect("a file");
+        let stage = |target: &str| Build {
+            tag: "built:3".into(),
+            target: Some(target.to_owned()),
+            digest: Hash::new("03").expect("a hash"),
+            ..build.clone()
+        };
+        let built = executor.act(Action::BuildImage(stage("base"))).await;
+        assert_eq!(built, Ok(Done::Applied), "the later stage fails and is not built");
+        assert_eq!(
+            engine
+                .docker_ok(&[
+                    "run",
+                    "--rm",
+                    "--network",
+                    "none",
+                    "built:3",
+                    "busybox",
+                    "cat",
+                    "/stage"
+                ])
+                .trim(),
+            "base"
+        );
+        match executor.act(Action::BuildImage(stage("none"))).await {
+            Err(ActionError::BuildFailed { message, .. }) => {
+                assert!(
+                    message.contains("`build.target` is `none`, which is not a stage"),
+                    "{message}"
+                );
             }
             other => panic!("{other:?}"),
         }

@@ -204,7 +204,7 @@ services:
     healthcheck: { test: ["CMD", "test", "-e", "/tmp/up"], interval: 1s, timeout: 2s, retries: 5 }
     stop_grace_period: 1s
   web:
-    build: ./app
+    build: { context: ./app, target: site }
     command: ["sh", "-c", "echo $$GREETING > /www/index.html; echo web is up; exec httpd -f -p 8080 -h /www"]
     environment: { GREETING: "${GREETING}" }
     ports: ["${WEB_PORT}:8080"]
@@ -217,8 +217,9 @@ services:
 
 #[test]
 fn project_with_a_compose_file_starts_and_recovers() {
-    let stages =
-        "FROM busybox:local AS base\nCOPY page /page\n\nFROM base\nCOPY --from=base /page /www/page\n";
+    // The last stage is not the target, and its build fails.
+    let stages = "FROM busybox:local AS base\nCOPY page /page\n\nFROM base AS site\nCOPY --from=base /page /www/page\n\n\
+                  FROM site\nRUN false\n";
     let files = [
         ("compose.yaml", COMPOSE),
         (".env", "WEB_PORT=18300\nGREETING=hello\nDB_PASSWORD=swordfish\n"),

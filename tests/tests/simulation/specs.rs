@@ -231,6 +231,7 @@ fn build(version: u64) -> Build {
         tag: "built:1".to_owned(),
         context: "/work".to_owned(),
         dockerfile: "Dockerfile".to_owned(),
+        target: None,
         args: BTreeMap::new(),
         digest: Hash::new(format!("b{version}")).unwrap(),
         excluded: argus_core::desired::excluded::Excluded::default(),

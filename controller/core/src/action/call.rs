@@ -69,6 +69,7 @@ impl Action {
                 "tag": build.tag,
                 "context": build.context,
                 "dockerfile": build.dockerfile,
+                "target": build.target,
                 "buildArgs": build.args.keys().collect::<Vec<_>>(),
             }),
             Self::CreateContainer { name, spec } => {

@@ -115,6 +115,15 @@ fn resolve_build(
             args.insert(name.clone(), value);
         }
     }
+    let target = match &build.target {
+        None => None,
+        Some(target) => Some(resolve_target(
+            target,
+            &format!("{path}.target"),
+            filler,
+            diagnostics,
+        )?),
+    };
     let context = context?;
     let dockerfile = resolve_dockerfile(
         build,
@@ -123,18 +132,53 @@ fn resolve_build(
         spec_context,
         diagnostics,
     )?;
-    // Other arguments or another Dockerfile produce another image from the same context.
+    // Other arguments, another Dockerfile or another target produce another image from the same context.
     let contents = spec_context.build_digests.get(service.as_str()).cloned();
-    let digest = hash_of(&(contents.unwrap_or_else(|| hash_of(build)), &dockerfile, &args));
+    let contents = contents.unwrap_or_else(|| hash_of(build));
+    let digest = match &target {
+        None => hash_of(&(contents, &dockerfile, &args)),
+        Some(target) => hash_of(&(contents, &dockerfile, &args, target)),
+    };
     Some(Build {
         tag: tag?,
         context,
         dockerfile,
+        target,
         args,
         digest,
         // Set after the mounts of all services are resolved.
         excluded: Excluded::default(),
     })
+}
+
+/// Returns the stage to build: a name, or a number from 0.
+fn resolve_target(
+    text: &str,
+    path: &str,
+    filler: &TemplateResolver<'_>,
+    diagnostics: &mut Vec<Diagnostic>,
+) -> Option<String> {
+    let before = diagnostics.len();
+    let target = filler.fill(text, path, PortReferences::Final, diagnostics);
+    let is_stage = target.starts_with(|c: char| c.is_ascii_alphanumeric())
+        && target
+            .chars()
+            .all(|c| c.is_ascii_alphanumeric() || "-_.".contains(c));
+    if is_stage {
+        return Some(target);
+    }
+    // An unresolved template is the cause, and now rejects the file.
+    let reason = diagnostics
+        .drain(before..)
+        .next()
+        .and_then(|diagnostic| diagnostic.hint);
+    let message = format!("`{}` is not a valid name of a stage", shown(&target));
+    let hint = reason.unwrap_or_else(|| {
+        "write the name of a stage, such as `prod` in `FROM base AS prod`, or omit it for the last stage"
+            .to_owned()
+    });
+    diagnostics.push(Diagnostic::error(path, message).hint(hint));
+    None
 }
 
 /// Returns the absolute path of the build context, which is inside the project like every path of the host.

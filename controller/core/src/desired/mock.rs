@@ -208,6 +208,7 @@ fn from_own_image(
             tag: own_image_tag(&digest),
             context: context.own_image.clone(),
             dockerfile: "Dockerfile".to_owned(),
+            target: None,
             args: BTreeMap::new(),
             digest,
             excluded: Excluded::default(),

@@ -3,10 +3,11 @@
 use std::time::Duration;
 
 use argus_crds::{Command, Diagnostic, Healthcheck, ProbeType};
+use serde::{Deserialize, Serialize};
 
 use crate::desired::identity::shown;
 use crate::desired::template::{PortReferences, TemplateResolver, trim_placeholders};
-use crate::desired::{Port, Probe, ProbeKind, shell_words};
+use crate::desired::{Port, shell_words};
 use crate::ident::Protocol;
 
 /// Maximum number of consecutive failures and successes in a file.
@@ -14,6 +15,47 @@ const MAX_RETRIES: u32 = 1000;
 const MAX_SUCCESSES: u32 = 100;
 /// Shorter times are probably a bare number that was meant in seconds.
 const SUSPICIOUS: Duration = Duration::from_millis(100);
+
+/// Health probe of a running container.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Probe {
+    /// Type of the probe with its parameters.
+    pub kind: ProbeKind,
+    /// Time between two probes of a healthy container; probes are more frequent before the first success.
+    pub interval: Duration,
+    /// Time limit of one probe.
+    pub timeout: Duration,
+    /// Number of consecutive failures that make the container unhealthy.
+    pub retries: u32,
+    /// Number of consecutive successes that make the container healthy.
+    pub success_threshold: u32,
+    /// Time after the start in which failures do not count.
+    pub start_period: Duration,
+}
+
+/// Type of a probe.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub enum ProbeKind {
+    /// HTTP GET request that succeeds with status 2xx or 3xx.
+    Http {
+        /// Path with a leading slash.
+        path: String,
+        /// Port inside the container.
+        port: u16,
+    },
+    /// TCP connection that succeeds if it is accepted.
+    Tcp {
+        /// Port inside the container.
+        port: u16,
+    },
+    /// Command in the container that succeeds with exit code 0.
+    Exec {
+        /// Program and its arguments, without a shell.
+        command: Vec<String>,
+    },
+    /// `HEALTHCHECK` of the image.
+    Docker,
+}
 
 /// Returns the probe; `None` if a diagnostic rejects it.
 pub(super) fn resolve_probe(

@@ -251,8 +251,16 @@ fn build_digest_covers_context_arguments_and_dockerfile() {
             &text.replace("context: .", "context: ., dockerfile: ./Other"),
             Some("aa"),
         ),
+        digest(
+            &text.replace("context: .", "context: ., target: prod"),
+            Some("aa"),
+        ),
+        digest(&text.replace("context: .", "context: ., target: dev"), Some("aa")),
     ];
     assert!(!others.contains(&base), "{others:?}");
+    assert_ne!(others[4], others[5]);
+    // A different hash would rebuild the images of earlier versions.
+    assert_eq!(base.as_str(), "cb0399c6fcaf98fec61141103d3eabb7");
 }
 
 #[test]

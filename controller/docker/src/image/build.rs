@@ -69,8 +69,12 @@ pub(crate) async fn build(
                 (BUILD_TAG, build.tag.as_str()),
             ]
             .into(),
-        )
-        .build();
+        );
+    let options = match &build.target {
+        Some(target) => options.target(target),
+        None => options,
+    };
+    let options = options.build();
     let mut packing = Packing::start(context);
     let body = bollard::body_try_stream(packing.stream());
     let mut stream = client.build_image(options, Some(credentials::all()), Some(body));
@@ -87,7 +91,7 @@ pub(crate) async fn build(
                 if let Some(why) = packing.failure().await {
                     return Err(context_error(&build.context, &why));
                 }
-                return Err(classify(&failure, &log));
+                return Err(classify(&failure, build, &log));
             }
             Ok(None) => return Ok(Done::Applied),
             // Sending a large context counts as progress.
@@ -148,7 +152,7 @@ fn context_error(context: &str, why: &io::Error) -> ActionError {
     }
 }
 
-fn classify(failure: &Error, log: &Log) -> ActionError {
+fn classify(failure: &Error, build: &Build, log: &Log) -> ActionError {
     let classified = match failure {
         Error::DockerStreamError { error: message } => error::classify_response(Op::Build, 200, message),
         Error::DockerResponseServerError { status_code, message } => {
@@ -158,10 +162,24 @@ fn classify(failure: &Error, log: &Log) -> ActionError {
     };
     match classified {
         ActionError::BuildFailed { message, .. } => ActionError::BuildFailed {
-            message,
+            message: name_target(build, message),
             log: log.text(),
         },
         other => other,
+    }
+}
+
+/// Adds the key of the spec file to the message about a stage that the Dockerfile does not define.
+fn name_target(build: &Build, message: String) -> String {
+    let is_missing = ["failed to reach build target", "target stage"]
+        .iter()
+        .any(|part| message.contains(part));
+    match &build.target {
+        Some(target) if is_missing => format!(
+            "`build.target` is `{target}`, which is not a stage of the Dockerfile `{}`: {message}",
+            build.dockerfile
+        ),
+        Some(_) | None => message,
     }
 }
 
@@ -293,77 +311,5 @@ impl Write for Pipe {
 }
 
 #[cfg(test)]
-mod tests {
-    use std::sync::Mutex;
-
-    use super::*;
-
-    #[derive(Default)]
-    struct Recorder(Mutex<Vec<ActionProgress>>);
-    impl Progress for Recorder {
-        fn report_step(&self, progress: ActionProgress) {
-            self.0.lock().unwrap().push(progress);
-        }
-
-        fn report_status(&self, progress: ActionProgress) {
-            self.report_step(progress);
-        }
-    }
-
-    #[test]
-    fn foreign_tag_is_never_taken_over() {
-        let labels = |pairs: &[(&str, &str)]| {
-            let owned = |(key, value): &(&str, &str)| ((*key).to_owned(), (*value).to_owned());
-            Some(pairs.iter().map(owned).collect::<BTreeMap<_, _>>())
-        };
-        for (tag, labels, is_own) in [
-            ("web", None, true),
-            ("web", labels(&[]), false),
-            ("web", labels(&[(BUILD_TAG, "web:latest")]), true),
-            ("docker.io/library/web:1", labels(&[(BUILD_TAG, "web:1")]), true),
-            (
-                "host:5000/web",
-                labels(&[(BUILD_TAG, "host:5000/web:latest")]),
-                true,
-            ),
-            // Tagged by others, or built by others from an image of Argus.
-            (
-                "web:2",
-                labels(&[(BUILD_TAG, "web:1"), (BUILD_DIGEST, "d")]),
-                false,
-            ),
-            ("web:2", labels(&[(BUILD_DIGEST, "d")]), true),
-        ] {
-            assert_eq!(
-                check_tag(tag, labels.as_ref()).is_ok(),
-                is_own,
-                "{tag} {labels:?}"
-            );
-        }
-    }
-
-    #[test]
-    fn steps_are_reported_and_the_last_lines_are_stored() {
-        let recorder = Recorder::default();
-        let mut log = Log::default();
-        log.append("Step 1/2 : FROM x\n", &recorder);
-        log.append(" ---> abc", &recorder);
-        log.append("\nStep 2", &recorder);
-        log.append("/2 : RUN y\n", &recorder);
-        for n in 0..60 {
-            log.append(&format!("line {n}\n"), &recorder);
-        }
-        log.append("the end", &recorder);
-        let step = |line: &str, done| ActionProgress {
-            steps: Some(Amount { done, total: 2 }),
-            ..line.to_owned().into()
-        };
-        assert_eq!(
-            *recorder.0.lock().unwrap(),
-            [step("Step 1/2 : FROM x", 0), step("Step 2/2 : RUN y", 1)]
-        );
-        let text = log.text();
-        assert_eq!(text.lines().count(), 51);
-        assert!(text.starts_with("line 10\n") && text.ends_with("line 59\nthe end"));
-    }
-}
+#[path = "build_tests.rs"]
+mod tests;

@@ -1,0 +1,108 @@
+//! Tests of the build: tags, messages and the log.
+
+use std::sync::Mutex;
+
+use super::*;
+
+#[derive(Default)]
+struct Recorder(Mutex<Vec<ActionProgress>>);
+impl Progress for Recorder {
+    fn report_step(&self, progress: ActionProgress) {
+        self.0.lock().unwrap().push(progress);
+    }
+
+    fn report_status(&self, progress: ActionProgress) {
+        self.report_step(progress);
+    }
+}
+
+#[test]
+fn foreign_tag_is_never_taken_over() {
+    let labels = |pairs: &[(&str, &str)]| {
+        let owned = |(key, value): &(&str, &str)| ((*key).to_owned(), (*value).to_owned());
+        Some(pairs.iter().map(owned).collect::<BTreeMap<_, _>>())
+    };
+    for (tag, labels, is_own) in [
+        ("web", None, true),
+        ("web", labels(&[]), false),
+        ("web", labels(&[(BUILD_TAG, "web:latest")]), true),
+        ("docker.io/library/web:1", labels(&[(BUILD_TAG, "web:1")]), true),
+        (
+            "host:5000/web",
+            labels(&[(BUILD_TAG, "host:5000/web:latest")]),
+            true,
+        ),
+        // Tagged by others, or built by others from an image of Argus.
+        (
+            "web:2",
+            labels(&[(BUILD_TAG, "web:1"), (BUILD_DIGEST, "d")]),
+            false,
+        ),
+        ("web:2", labels(&[(BUILD_DIGEST, "d")]), true),
+    ] {
+        assert_eq!(
+            check_tag(tag, labels.as_ref()).is_ok(),
+            is_own,
+            "{tag} {labels:?}"
+        );
+    }
+}
+
+#[test]
+fn unknown_stage_names_its_key_in_the_file() {
+    let build = |target: Option<&str>| Build {
+        tag: "web:1".to_owned(),
+        context: "/work".to_owned(),
+        dockerfile: "Dockerfile".to_owned(),
+        target: target.map(str::to_owned),
+        args: BTreeMap::new(),
+        digest: argus_core::ident::Hash::new("1").unwrap(),
+        excluded: argus_core::desired::excluded::Excluded::default(),
+    };
+    // Messages of Docker 20.10 and 26.1.
+    for message in [
+        "failed to reach build target prod in Dockerfile",
+        "target stage \"prod\" could not be found",
+    ] {
+        let failure = Error::DockerStreamError {
+            error: message.to_owned(),
+        };
+        let expected = format!(
+            "`build.target` is `prod`, which is not a stage of the Dockerfile `Dockerfile`: {message}"
+        );
+        match classify(&failure, &build(Some("prod")), &Log::default()) {
+            ActionError::BuildFailed { message, .. } => assert_eq!(message, expected),
+            other => panic!("{other:?}"),
+        }
+        assert_eq!(name_target(&build(None), message.to_owned()), message);
+    }
+    assert_eq!(
+        name_target(&build(Some("prod")), "COPY failed".to_owned()),
+        "COPY failed"
+    );
+}
+
+#[test]
+fn steps_are_reported_and_the_last_lines_are_stored() {
+    let recorder = Recorder::default();
+    let mut log = Log::default();
+    log.append("Step 1/2 : FROM x\n", &recorder);
+    log.append(" ---> abc", &recorder);
+    log.append("\nStep 2", &recorder);
+    log.append("/2 : RUN y\n", &recorder);
+    for n in 0..60 {
+        log.append(&format!("line {n}\n"), &recorder);
+    }
+    log.append("the end", &recorder);
+    let step = |line: &str, done| ActionProgress {
+        steps: Some(Amount { done, total: 2 }),
+        ..line.to_owned().into()
+    };
+    assert_eq!(
+        *recorder.0.lock().unwrap(),
+        [step("Step 1/2 : FROM x", 0), step("Step 2/2 : RUN y", 1)]
+    );
+    let text = log.text();
+    assert_eq!(text.lines().count(), 51);
+    assert!(text.starts_with("line 10\n") && text.ends_with("line 59\nthe end"));
+}
