@@ -10,11 +10,15 @@ use serde_json::{Value, json};
 
 /// Creates an error as a code path raises it: with the fields of its code, and with environment and service.
 pub(crate) fn raised(code: Code) -> StructuredError {
-    StructuredError::new(code, format!("{code} in words"))
+    let error = StructuredError::new(code, format!("{code} in words"))
         .environment("shop")
         .service("api")
-        .retry_after(7)
-        .details(json!({ "evidence": "x" }))
+        .details(json!({ "evidence": "x" }));
+    if error.retryable {
+        error.retry_after(7)
+    } else {
+        error
+    }
 }
 
 /// Creates the same error as it appears in a status.
@@ -51,8 +55,9 @@ pub(crate) fn assert_complete(code: Code, value: &Value) {
     assert_eq!(value["category"], json!(about.category), "{value:#}");
     assert_eq!(value["severity"], json!(about.severity), "{value:#}");
     assert_eq!(value["class"], json!(about.class), "{value:#}");
-    assert_eq!(value["retryable"], about.retryable, "{value:#}");
-    assert_eq!(value["retryAfter"], 7, "{value:#}");
+    let retried = about.class.is_retried();
+    assert_eq!(value["retryable"], retried, "{value:#}");
+    assert_eq!(value["retryAfter"].as_u64(), retried.then_some(7), "{value:#}");
     assert_eq!(value["details"]["evidence"], "x", "{value:#}");
     assert_eq!(
         (&value["environment"], &value["service"]),

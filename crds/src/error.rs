@@ -35,7 +35,8 @@ pub struct StructuredError {
     pub category: Category,
     /// Effect on the environment.
     pub severity: Severity,
-    /// Responsible party: Argus with a retry (`transient`), the author of the inputs (`permanent`), or a person (`human`).
+    /// Party that acts next: Argus with a retry (`transient`), an agent or a developer (`permanent`), or a person with permissions or
+    /// credentials (`human`).
     pub class: Class,
     /// Description of the event for a person: one line, lower case, no full stop.
     pub message: String,
@@ -49,9 +50,9 @@ pub struct StructuredError {
     pub suggested_actions: Vec<ActionId>,
     /// Suggested actions with complete calls, in the same order.
     pub remedies: Vec<Remedy>,
-    /// True if a retry with the same inputs can succeed.
+    /// True if Argus retries automatically: the class is `transient`.
     pub retryable: bool,
-    /// Seconds until the next attempt, counted from `timestamp`.
+    /// Seconds until the next automatic attempt, counted from `timestamp`. Absent if Argus does not retry.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub retry_after: Option<u64>,
     /// Identifier of this occurrence (ULID).
@@ -124,7 +125,7 @@ impl StructuredError {
                 .iter()
                 .map(|action| action.remedy(None, None))
                 .collect(),
-            retryable: entry.retryable,
+            retryable: entry.class.is_retried(),
             retry_after: None,
             error_id: None,
             stage: None,
@@ -177,12 +178,23 @@ impl StructuredError {
         Self { severity, ..self }
     }
 
-    /// Sets the seconds until the next attempt.
+    /// Replaces the class of the table.
+    #[must_use]
+    pub fn class(self, class: Class) -> Self {
+        Self {
+            class,
+            retryable: class.is_retried(),
+            retry_after: self.retry_after.filter(|_| class.is_retried()),
+            ..self
+        }
+    }
+
+    /// Sets the seconds until the next automatic attempt, which makes the error transient.
     #[must_use]
     pub fn retry_after(self, seconds: u64) -> Self {
         Self {
             retry_after: Some(seconds),
-            ..self
+            ..self.class(Class::Transient)
         }
     }
 

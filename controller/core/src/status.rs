@@ -185,7 +185,7 @@ pub fn environment(input: &StatusInput<'_>) -> EnvironmentStatus {
             .map(ToString::to_string),
         last_good_revision: input.history.last_ready.as_ref().map(ToString::to_string),
         phase,
-        conditions: condition::all(input, phase, &services),
+        conditions: condition::all(input, phase, &services, &errors),
         port_mappings: services
             .iter()
             .flat_map(|service| service.ports.iter().cloned())

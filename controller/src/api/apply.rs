@@ -1,10 +1,12 @@
 //! Writes a spec file to the specs folder.
 
+use std::fmt::Write as _;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use argus_crds::diagnostic::Diagnostic;
 use argus_crds::error::{Code, StructuredError};
+use argus_crds::status::EnvironmentStatus;
 use argus_reconciler::specs::scan::MAX_FILE_BYTES;
 use argus_reconciler::specs::source::SpecSource;
 use schemars::JsonSchema;
@@ -13,6 +15,7 @@ use serde_json::json;
 
 use super::validate::format_diagnostic;
 use super::validate::report as validate;
+use super::wait::goal::find_engine_error;
 use super::{Context, Effect, NextStep, Operation, Route, Summary, Tool};
 use crate::client::ControllerClient;
 use crate::exit::Failure;
@@ -60,6 +63,9 @@ pub(crate) struct Applied {
     accepted: bool,
     /// The desired revision of the environment.
     revision: Option<String>,
+    /// Reason why the controller cannot act at present: the engine does not answer, its circuit breaker is open, or the mode is `Safe`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    inactive: Option<StructuredError>,
     /// Warnings about the file.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     warnings: Vec<Diagnostic>,
@@ -77,7 +83,11 @@ impl Operation for Apply {
         let written = client.run_blocking(move |client| request.write(client)).await?;
         // The file is written, even if the status cannot be read.
         let revision = wait_until_read(client, &written).await.unwrap_or_default();
+        let names = [written.env.clone()];
+        let statuses = client.select_statuses(Some(&names)).await.unwrap_or_default();
+        let mut statuses = statuses.iter().filter_map(|(_, status)| status.as_ref());
         Ok(Applied {
+            inactive: statuses.find_map(find_inactive_error).cloned(),
             environment: written.env,
             spec_path: written.path.display().to_string(),
             changed: written.changed,
@@ -109,6 +119,9 @@ call `argus_wait`. A small example:\n\n",
             (None, Some(start)) => format!("no controller is running; start one with `{start}`"),
         };
         let mut text = format!("{word} {path}; {outcome}\n");
+        if let Some(error) = &applied.inactive {
+            _ = writeln!(text, "Argus cannot act at present: {error}");
+        }
         text.extend(applied.warnings.iter().map(format_diagnostic));
         let wait = json!({ "environment": env });
         let step = NextStep::new("wait until it is ready or fails", "argus_wait", wait);
@@ -185,6 +198,12 @@ impl Apply {
             changed,
         })
     }
+}
+
+/// Error that prevents all actions of the controller.
+fn find_inactive_error(status: &EnvironmentStatus) -> Option<&StructuredError> {
+    let mut errors = status.errors.iter();
+    find_engine_error(status).or_else(|| errors.find(|error| error.code == Code::JournalUnwritable))
 }
 
 /// Waits until the controller has read the file, and returns the desired revision.

@@ -50,8 +50,7 @@ impl Problem {
 
     /// Sets the time after which the client should try again, in seconds.
     pub(super) fn with_retry_after(mut self, seconds: u64) -> Self {
-        self.error.retry_after = Some(seconds);
-        self.error.retryable = true;
+        *self.error = self.error.retry_after(seconds);
         self
     }
 

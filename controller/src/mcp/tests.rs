@@ -351,7 +351,8 @@ async fn every_error_code_reaches_results_statuses_and_resources() {
         assert_complete(*code, result.structured_content.as_ref().unwrap());
         let words = text(&result);
         assert!(
-            words.contains(code.as_str()) && words.contains("try again in 7 s"),
+            words.contains(code.as_str())
+                && words.contains("try again in 7 s") == code.explanation().class.is_retried(),
             "{words}"
         );
         for action in code.explanation().actions {

@@ -365,6 +365,13 @@ fn wait_exit_code_reflects_the_outcome() {
         Code::ContainerRestartExhausted,
         "gave up after 3 restarts",
     ));
+    failed.conditions.push(Condition {
+        kind: "Blocked".to_owned(),
+        status: Truth::True,
+        reason: Code::ContainerRestartExhausted.reason().to_owned(),
+        message: String::new(),
+        last_transition_time: String::new(),
+    });
     home.status(&failed);
     let gave_up = home.run(&["wait", "shop", "-o", "json"]);
     assert_eq!(code(&gave_up), 6);

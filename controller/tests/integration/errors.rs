@@ -7,7 +7,7 @@ use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
 use argus_crds::error::{Code, StructuredError};
-use argus_crds::status::{EnvironmentStatus, Phase, ServiceState, ServiceStatus};
+use argus_crds::status::{Condition, EnvironmentStatus, Phase, ServiceState, ServiceStatus, Truth};
 use serde_json::{Value, json};
 
 /// Name of the environment that failed with this code.
@@ -16,11 +16,16 @@ fn named(code: Code) -> String {
 }
 
 fn error(code: Code) -> StructuredError {
-    StructuredError::new(code, format!("{code} in words"))
+    let error = StructuredError::new(code, format!("{code} in words"));
+    let error = if error.retryable {
+        error.retry_after(7)
+    } else {
+        error
+    };
+    error
         .environment(named(code))
         .service("api")
         .details(json!({ "evidence": "x" }))
-        .retry_after(7)
         .error_id("01M7ZT8NQ3JK5CY13HJAQAYAWR")
         .timestamp("2026-11-21T19:00:00.000Z")
         .stage("start")
@@ -44,6 +49,13 @@ fn status(code: Code) -> EnvironmentStatus {
             ..ServiceStatus::default()
         }],
         errors: vec![error(code)],
+        conditions: vec![Condition {
+            kind: "Blocked".to_owned(),
+            status: Truth::True,
+            reason: code.reason().to_owned(),
+            message: String::new(),
+            last_transition_time: String::new(),
+        }],
         as_of: "2026-11-21T19:00:00Z".to_owned(),
         ..EnvironmentStatus::default()
     }
@@ -112,7 +124,9 @@ fn commands_report_errors_of_every_code_completely() {
         let output = run(home.path(), &["wait", &env, "--timeout", "1s", "-o", "json"]);
         let reported = document(&output.stderr);
         validate("error.schema.json", &reported);
-        assert_eq!(output.status.code(), Some(6), "{reported:#}");
+        // A wait for the lease of another controller has an exit code of its own.
+        let exit = if *code == Code::LeaseHeld { 7 } else { 6 };
+        assert_eq!(output.status.code(), Some(exit), "{reported:#}");
         let words = reported["message"].as_str().unwrap();
         assert!(words.ends_with(error["message"].as_str().unwrap()), "{words}");
         let mut same = reported.clone();

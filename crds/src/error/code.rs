@@ -24,6 +24,11 @@ macro_rules! codes {
             pub const fn as_str(self) -> &'static str {
                 match self { $(Self::$name => $text,)+ }
             }
+
+            /// Returns the name in the form of a condition's reason, such as `PortConflict`.
+            pub const fn reason(self) -> &'static str {
+                match self { $(Self::$name => stringify!($name),)+ }
+            }
         }
     };
 }

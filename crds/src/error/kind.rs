@@ -24,7 +24,8 @@ pub enum Severity {
     Warning,
 }
 
-/// Party that acts next: Argus retries (`transient`), the developers fix a bug (`permanent`), or a person acts (`human`).
+/// Party that acts next: Argus retries (`transient`), an agent or a developer changes the file, the build or the program (`permanent`), or a
+/// person acts because the fix needs permissions, credentials, a machine or consent (`human`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[allow(missing_docs, reason = "a comment on a variant would split the schema's enum")]
@@ -32,4 +33,11 @@ pub enum Class {
     Transient,
     Permanent,
     Human,
+}
+
+impl Class {
+    /// True if Argus retries automatically.
+    pub const fn is_retried(self) -> bool {
+        matches!(self, Self::Transient)
+    }
 }

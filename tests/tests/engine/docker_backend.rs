@@ -772,6 +772,60 @@ impl Progress for Received {
 }
 
 #[test]
+fn build_target_selects_the_stage() {
+    let engine = PrivateEngine::shared();
+    engine.make_busybox_image(IMAGE, &[]);
+    let folder = engine.scratch("stages");
+    block(async {
+        let executor = NoExecutor(docker(engine));
+        std::fs::write(
+            folder.join("Dockerfile"),
+            format!("FROM {IMAGE} AS base\nRUN echo base > /stage\n\nFROM base AS late\nRUN false\n"),
+        )
+        .expect("a file");
+        let build_of = |target: &str| Build {
+            tag: "built:3".into(),
+            target: Some(target.to_owned()),
+            digest: Hash::new("03").expect("a hash"),
+            context: folder.display().to_string(),
+            dockerfile: "Dockerfile".into(),
+            args: BTreeMap::new(),
+            excluded: argus_core::desired::excluded::Excluded::default(),
+        };
+        let result = executor.act(Action::BuildImage(build_of("base"))).await;
+        assert_eq!(
+            result,
+            Ok(Done::Applied),
+            "the later stage fails and is not built"
+        );
+        assert_eq!(
+            engine
+                .docker_ok(&[
+                    "run",
+                    "--rm",
+                    "--network",
+                    "none",
+                    "built:3",
+                    "busybox",
+                    "cat",
+                    "/stage"
+                ])
+                .trim(),
+            "base"
+        );
+        match executor.act(Action::BuildImage(build_of("none"))).await {
+            Err(ActionError::BuildFailed { message, .. }) => {
+                assert!(
+                    message.contains("`build.target` is `none`, which is not a stage"),
+                    "{message}"
+                );
+            }
+            other => panic!("{other:?}"),
+        }
+    });
+}
+
+#[test]
 fn image_is_built_from_its_context() {
     let engine = PrivateEngine::shared();
     engine.make_busybox_image(IMAGE, &[]);
@@ -850,43 +904,6 @@ fn image_is_built_from_its_context() {
             Err(ActionError::BuildFailed { message, log }) => {
                 assert!(message.contains("non-zero code: 1"), "{message}");
                 assert!(log.contains("before"), "{log}");
-            }
-            other => panic!("{other:?}"),
-        }
-        std::fs::write(
-            folder.join("Dockerfile"),
-            format!("FROM {IMAGE} AS base\nRUN echo base > /stage\n\nFROM base AS late\nRUN false\n"),
-        )
-        .expect("a file");
-        let stage = |target: &str| Build {
-            tag: "built:3".into(),
-            target: Some(target.to_owned()),
-            digest: Hash::new("03").expect("a hash"),
-            ..build.clone()
-        };
-        let built = executor.act(Action::BuildImage(stage("base"))).await;
-        assert_eq!(built, Ok(Done::Applied), "the later stage fails and is not built");
-        assert_eq!(
-            engine
-                .docker_ok(&[
-                    "run",
-                    "--rm",
-                    "--network",
-                    "none",
-                    "built:3",
-                    "busybox",
-                    "cat",
-                    "/stage"
-                ])
-                .trim(),
-            "base"
-        );
-        match executor.act(Action::BuildImage(stage("none"))).await {
-            Err(ActionError::BuildFailed { message, .. }) => {
-                assert!(
-                    message.contains("`build.target` is `none`, which is not a stage"),
-                    "{message}"
-                );
             }
             other => panic!("{other:?}"),
         }

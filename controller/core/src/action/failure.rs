@@ -7,8 +7,15 @@ use serde_json::{Map, Value};
 
 use super::ActionKind;
 use crate::backoff::{self, Growth};
-use crate::outcome::ActionError;
+use crate::outcome::{ActionError, one_line};
 use crate::time::Timestamp;
+
+/// Number of failures in a row from which on an action is retried once per minute.
+const BUDGET: u32 = 5;
+/// Delay of an action whose budget is spent, or that needs a change.
+const RECHECK_DELAY: Duration = Duration::from_secs(60);
+/// Maximum number of stored earlier failures.
+const MAX_EARLIER: usize = 5;
 
 /// Last failure of an action.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -22,9 +29,22 @@ pub struct ActionFailure {
     pub at: Timestamp,
     /// Number of failures in a row.
     pub attempts: u32,
+    /// Earlier failures in a row: the first one, and the last ones, at most [`MAX_EARLIER`].
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub earlier: Vec<EarlierFailure>,
     /// Arguments of the call.
     #[serde(default)]
     pub call: Box<CallArgs>,
+}
+
+/// An earlier failure of the same action.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct EarlierFailure {
+    /// Time of the failure.
+    pub at: Timestamp,
+    /// First line of its error.
+    pub error: String,
 }
 
 /// Arguments of a call.
@@ -39,6 +59,42 @@ pub struct CallArgs {
 }
 
 impl ActionFailure {
+    /// Earlier failures of the next failure of the same action.
+    pub fn with_earlier(&self) -> Vec<EarlierFailure> {
+        let mut earlier = self.earlier.clone();
+        earlier.push(EarlierFailure {
+            at: self.at,
+            error: one_line(&self.error.to_string()),
+        });
+        if earlier.len() > MAX_EARLIER {
+            earlier.remove(1);
+        }
+        earlier
+    }
+
+    /// Time of the first failure in a row.
+    pub fn since(&self) -> Timestamp {
+        self.earlier.first().map_or(self.at, |first| first.at)
+    }
+
+    /// True if only a change ends the failure. Argus then only checks from time to time if something changed it.
+    pub fn needs_change(&self) -> bool {
+        matches!(
+            self.error,
+            ActionError::ImageNotFound(_)
+                | ActionError::AuthRequired(_)
+                | ActionError::MountRefused(_)
+                | ActionError::BadMount(_)
+                | ActionError::NameTaken { .. }
+                | ActionError::PoolExhausted(_)
+                | ActionError::DiskFull(_)
+                | ActionError::BuildFailed { .. }
+                | ActionError::EntrypointNotFound(_)
+                | ActionError::NotOwned(_)
+                | ActionError::Rejected(_)
+        )
+    }
+
     /// Earliest time of the next attempt; `None` if repeating cannot succeed. Different jitter keys spread the attempts.
     pub fn retry_at(&self, jitter_key: &str) -> Option<Timestamp> {
         let grow = |base: u64, cap: u64| {
@@ -46,7 +102,18 @@ impl ActionFailure {
             let delay = backoff::delay(Growth::Exponential, base, cap, self.attempts);
             Some(self.at + backoff::jittered(delay, jitter_key, self.attempts))
         };
+        let recheck = Some(self.at + backoff::jittered(RECHECK_DELAY, jitter_key, self.attempts));
+        let is_spent = self.attempts >= BUDGET;
         match &self.error {
+            ActionError::Unknown(_)
+            | ActionError::TimedOut(_)
+            | ActionError::StartFailed(_)
+            | ActionError::PullFailed(_)
+                if is_spent && !self.verb.is_removal() =>
+            {
+                recheck
+            }
+            // The breaker of the engine limits these.
             ActionError::Unknown(_)
             | ActionError::TimedOut(_)
             | ActionError::ConnectionLost(_)
@@ -57,9 +124,10 @@ impl ActionFailure {
             | ActionError::NetworkInUse(_)
             | ActionError::Busy(_) => grow(500, 30_000),
             ActionError::StartFailed(_) | ActionError::PullFailed(_) => grow(2_000, 60_000),
-            ActionError::ImageNotFound(_) | ActionError::AuthRequired(_) | ActionError::MountRefused(_) => {
-                grow(10_000, 60_000)
-            }
+            ActionError::ImageNotFound(_)
+            | ActionError::AuthRequired(_)
+            | ActionError::MountRefused(_)
+            | ActionError::BadMount(_) => recheck,
             ActionError::RateLimited { retry_after, .. } => {
                 let requested = retry_after.map(|span| self.at + span);
                 grow(10_000, 300_000).max(requested)
@@ -74,7 +142,6 @@ impl ActionFailure {
             | ActionError::JournalUnwritable(_) => Some(self.at),
             ActionError::BuildFailed { .. }
             | ActionError::EntrypointNotFound(_)
-            | ActionError::BadMount(_)
             | ActionError::NotOwned(_)
             | ActionError::Rejected(_) => None,
         }

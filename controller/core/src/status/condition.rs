@@ -1,16 +1,22 @@
 //! Conditions of an environment, each with its reason and its last transition.
 
-use argus_crds::error::Code;
-use argus_crds::status::{Condition, Phase, ServiceState, ServiceStatus, Truth};
+use argus_crds::error::{Code, StructuredError};
+use argus_crds::status::{Condition, Phase, ServiceStatus, Truth};
 
 use crate::wait::WaitingOn;
 
+use super::error::is_blocking;
 use super::wait::describe_wait;
 use super::{StatusInput, phase};
 use crate::outcome::one_line;
 
 /// All conditions, the most basic first.
-pub(super) fn all(input: &StatusInput<'_>, phase: Phase, services: &[ServiceStatus]) -> Vec<Condition> {
+pub(super) fn all(
+    input: &StatusInput<'_>,
+    phase: Phase,
+    services: &[ServiceStatus],
+    errors: &[StructuredError],
+) -> Vec<Condition> {
     let conditions = [
         ("SpecAccepted", spec_accepted(input)),
         ("SpecsAvailable", specs_available(input)),
@@ -18,7 +24,7 @@ pub(super) fn all(input: &StatusInput<'_>, phase: Phase, services: &[ServiceStat
         ("Progressing", progressing(input, phase, services)),
         ("Ready", ready(input, phase, services)),
         ("Degraded", degraded(input, phase, services)),
-        ("Blocked", blocked(input, services)),
+        ("Blocked", blocked(input, errors)),
         ("Held", held(input)),
         ("Verified", super::connectivity::verified(input)),
     ];
@@ -217,44 +223,28 @@ fn held(input: &StatusInput<'_>) -> ConditionValue {
     }
 }
 
-/// Reports if the environment needs manual action.
-fn blocked(input: &StatusInput<'_>, services: &[ServiceStatus]) -> ConditionValue {
-    if let Some(why) = input.safe_mode_reason {
-        let message = format!("no action until `argus resume`: {}", one_line(why));
-        return (Truth::True, "ModeSafe", message);
+/// Reports if the environment cannot become ready without an intervention. The reason is the first such error.
+fn blocked(input: &StatusInput<'_>, errors: &[StructuredError]) -> ConditionValue {
+    // Another file that claims the same name changes nothing here.
+    let is_own = |error: &&StructuredError| error.code != Code::SpecConflict || input.rejected.is_some();
+    match errors.iter().filter(is_own).find(|error| is_blocking(error)) {
+        Some(error) => {
+            let service = error
+                .service
+                .as_ref()
+                .map_or_else(String::new, |service| format!("`{service}`: "));
+            (
+                Truth::True,
+                error.code.reason(),
+                format!("{service}{}", one_line(&error.message)),
+            )
+        }
+        None => (
+            Truth::False,
+            "NotBlocked",
+            "no manual action is required".to_owned(),
+        ),
     }
-    if input.rejected.is_some() {
-        return (Truth::True, "SpecRejected", "the file must be fixed".to_owned());
-    }
-    let plan = input.plan.map(|plan| plan.waits.as_slice()).unwrap_or_default();
-    if let Some(wait) = plan.iter().find(|wait| is_user_fixable(&wait.on)) {
-        let waiting_on = describe_wait(&wait.on);
-        return (
-            Truth::True,
-            "InterventionNeeded",
-            format!("{}: {}", wait.subject, waiting_on.message),
-        );
-    }
-    if let Some(row) = services.iter().find(|row| row.state == ServiceState::Failed) {
-        return (Truth::True, "ServiceFailed", format!("`{}` failed", row.name));
-    }
-    (
-        Truth::False,
-        "NotBlocked",
-        "no manual action is required".to_owned(),
-    )
-}
-
-fn is_user_fixable(on: &WaitingOn) -> bool {
-    never_resolves_alone(on)
-        || matches!(
-            on,
-            WaitingOn::PortTaken { .. }
-                | WaitingOn::PortsExhausted { .. }
-                | WaitingOn::NameTaken { .. }
-                | WaitingOn::LeaseHeldByOther { .. }
-                | WaitingOn::Preflight { code: Some(_), .. }
-        )
 }
 
 /// True for waits that stop every action on the environment.

@@ -1,12 +1,11 @@
 //! Structured errors of an environment.
 
-use argus_crds::error::{ActionId, Code, Severity, StructuredError};
+use argus_crds::error::{ActionId, Class, Code, Severity, StructuredError};
 use argus_crds::status::{ServiceState, ServiceStatus};
-use serde_json::{Value, json};
+use serde_json::json;
 
 use crate::action::Subject;
 use crate::desired::Service;
-use crate::ident::ProtocolPort;
 use crate::outcome::PortOwner;
 use crate::state::ServiceHistory;
 use crate::time::Timestamp;
@@ -17,20 +16,24 @@ use super::redact;
 use super::wait::controller;
 use crate::outcome::one_line;
 
+mod blocking;
 pub(crate) mod breaker;
 mod call;
 pub(crate) mod engine_unavailable;
 mod failed_action;
 mod failed_run;
 mod flaky;
+mod port;
 mod removal;
 mod retry_after;
 mod scope;
 mod spec;
 
+pub(super) use blocking::is_blocking;
 pub use failed_action::code_of;
 pub(super) use failed_run::error_of_last_run;
 use failed_run::{FailureContext, cause_of_spent_budget, spent_budget_error};
+use port::{port_error, ports_error};
 pub(super) use scope::ErrorScope;
 pub use scope::error_id;
 pub(super) use spec::of_spec;
@@ -95,10 +98,27 @@ pub(super) fn error_of_wait(
     on: &WaitingOn,
 ) -> Option<StructuredError> {
     let error = error_behind(input, error_scope, on)?;
+    let error = match on {
+        // Argus restarts the container, whatever its last run needs.
+        WaitingOn::RestartDelay { .. }
+        | WaitingOn::RestartRateLimited { .. }
+        | WaitingOn::TestLease { .. }
+        | WaitingOn::Unhealthy { until: Some(_) } => error.class(Class::Transient),
+        on if on.is_given_up() || matches!(on, WaitingOn::Unhealthy { until: None }) => without_retry(error),
+        _ => error,
+    };
     Some(match on.until() {
         Some(until) => retry_after::with_next_attempt(error, until, input.now),
         None => error,
     })
+}
+
+/// Error that Argus does not retry.
+fn without_retry(error: StructuredError) -> StructuredError {
+    match error.class {
+        Class::Transient => error.class(Class::Permanent),
+        Class::Permanent | Class::Human => error,
+    }
 }
 
 fn error_behind(
@@ -270,43 +290,6 @@ fn hold_error(input: &StatusInput<'_>, until: Option<Timestamp>, why: &str) -> S
 fn lease_error(holder: &LeaseHolder) -> StructuredError {
     let message = format!("{} owns it", controller(holder));
     StructuredError::new(Code::LeaseHeld, message).details(json!({ "holder": holder }))
-}
-
-fn port_error(input: &StatusInput<'_>, port: ProtocolPort, owner: &PortOwner) -> StructuredError {
-    let code = match owner {
-        PortOwner::StaleAllocation => Code::PortStaleAllocation,
-        PortOwner::Environment { .. }
-        | PortOwner::Container { .. }
-        | PortOwner::Process { .. }
-        | PortOwner::Unknown => Code::PortConflict,
-    };
-    let owner_text = owner.to_string();
-    let times = input.refused.get(&port).map_or(1, |refused| refused.times);
-    StructuredError::new(code, format!("host port {port} is held by {owner_text}"))
-        .details(json!({ "port": port.number, "protocol": port.protocol, "owner": owner }))
-        .with_call(call::of_port(&port.to_string(), times, &owner_text))
-}
-
-fn ports_error(input: &StatusInput<'_>, tried: u32) -> StructuredError {
-    let range = input.accepted.map(|accepted| &accepted.desired.ports);
-    let is_in_range =
-        |port: &ProtocolPort| range.is_none_or(|range| (range.low..=range.high).contains(&port.number));
-    let holders: Vec<Value> = input
-        .refused
-        .iter()
-        .filter(|(port, _)| is_in_range(port))
-        .map(|(port, refused)| json!({ "port": port.number, "protocol": port.protocol, "owner": refused.refusal.owner }))
-        .take(MAX_ERRORS)
-        .collect();
-    StructuredError::new(
-        Code::PortExhaustion,
-        format!("no host port is free, {tried} were tried"),
-    )
-    .details(json!({
-        "tried": tried,
-        "range": range.map(|range| [range.low, range.high]),
-        "holders": holders,
-    }))
 }
 
 fn probe_error(input: &StatusInput<'_>, error_scope: &ErrorScope<'_>) -> StructuredError {

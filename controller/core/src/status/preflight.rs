@@ -56,7 +56,7 @@ pub(super) fn errors(input: &StatusInput<'_>) -> Vec<StructuredError> {
     if code == Code::PrereqMissing {
         error = error.reason(Reason::MissingPrerequisite);
     }
-    if until.is_some() {
+    if until.is_some() && error.retryable {
         error = error.retry_after(crate::preflight::snapshot::RECHECK_DELAY.as_secs());
     }
     vec![ErrorScope::environment(input).finish(error, input.now)]

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use argus_crds::error::{Code, Severity, StructuredError};
+use argus_crds::error::{Class, Code, Severity, StructuredError};
 use argus_crds::status::{
     Health, ImageAction, ImageProgress as ImageProgressStatus, ServiceRole, ServiceState, ServiceStatus,
     WaitingOn as WaitStatus,
@@ -319,8 +319,8 @@ fn image_wait(image: &ImageProgress<'_>, reference: &str, on: &WaitingOn) -> Wai
     }
 }
 
-/// Last error: of the current wait, else of the last failed run. Without both, the error of the previous status stays until
-/// the same revision is ready.
+/// Last error: of the current wait, else of the last failed run. Without both, the error of the previous status stays while the failed
+/// action is tried again.
 fn last_error(
     input: &StatusInput<'_>,
     name: &ServiceName,
@@ -350,6 +350,8 @@ fn last_error(
         facts
             .history
             .and_then(|history| error_of_last_run(input, &location, history))
+            // The container runs again, or is about to.
+            .map(|error| error.class(Class::Transient))
     };
     if let Some(error) = now.or_else(last_failure) {
         return Some(same_occurrence(input, error));
@@ -360,7 +362,21 @@ fn last_error(
     let previous = input.previous?;
     let revision = input.accepted.map(|accepted| accepted.desired.revision.as_str());
     let row = previous.services.iter().find(|row| row.name == name.as_str())?;
-    row.last_error
-        .clone()
-        .filter(|_| previous.revision.as_deref() == revision)
+    let error = row.last_error.clone()?;
+    let is_current = previous.revision.as_deref() == revision;
+    (is_current && is_repeated(input, facts, &error)).then_some(error)
+}
+
+/// True if the action that caused the error is in progress again, or if nothing is known about it.
+fn is_repeated(input: &StatusInput<'_>, facts: &RowInputs<'_>, error: &StructuredError) -> bool {
+    if !input.engine.synced || matches!(facts.wait, Some(WaitingOn::RelistPending { .. })) {
+        return true;
+    }
+    let own = facts.step.map(|step| step.action.kind()).or(match facts.wait {
+        Some(WaitingOn::InFlight { verb } | WaitingOn::EffectPending { verb, .. }) => Some(*verb),
+        Some(_) | None => None,
+    });
+    let verbs = [own, facts.image.action];
+    let stage = error.stage.as_deref();
+    stage.is_some() && verbs.iter().flatten().any(|verb| Some(verb.as_str()) == stage)
 }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use argus_crds::diagnostic::{Diagnostic, Location};
-use argus_crds::error::{Code, Severity};
+use argus_crds::error::{Class, Code, Severity};
 use argus_crds::status::{EnvironmentStatus, Mode, Phase, PreflightOverall, ServiceState, Truth};
 
 use crate::action::{Action, ActionFailure, ActionKind, ActionProgress, Amount, Cause, Step, Subject};
@@ -356,6 +356,7 @@ impl Shop {
 
     fn failure(verb: ActionKind, error: ActionError) -> ActionFailure {
         ActionFailure {
+            earlier: Vec::new(),
             verb,
             error,
             at: NOW,
@@ -523,6 +524,7 @@ fn failed_cleanup_is_reported_until_its_retry_ends() {
     };
     let until = NOW + Duration::from_secs(10);
     let failure = ActionFailure {
+        earlier: Vec::new(),
         verb: ActionKind::RemoveContainer,
         error: ActionError::Busy("removal is in progress".to_owned()),
         at: NOW,
@@ -1112,7 +1114,7 @@ fn full_disk_is_reported_once_with_its_usage() {
     let error = &status.errors[0];
     assert_eq!(error.stage.as_deref(), Some("preflight"));
     assert_eq!(error.details["freeBytes"], 7);
-    assert_eq!(error.retry_after, Some(10));
+    assert_eq!((error.retryable, error.retry_after), (false, None));
     for row in &status.services {
         let on = row.waiting_on.as_ref().unwrap();
         assert_eq!(
@@ -1247,7 +1249,8 @@ fn reported_retry_after(mut shop: Shop, code: Code) -> Option<u64> {
     let status = shop.status();
     let find = |status: &EnvironmentStatus| status.errors.iter().find(|error| error.code == code).cloned();
     let error = find(&status).unwrap_or_else(|| panic!("{code}: {:#?}", status.errors));
-    assert!(error.retryable, "{code}");
+    assert_eq!(error.retryable, error.retry_after.is_some(), "{code}");
+    assert_eq!(error.retryable, error.class == Class::Transient, "{code}");
     shop.previous = Some(status.clone());
     shop.now = shop.now + Duration::from_millis(700);
     assert!(
@@ -1258,6 +1261,7 @@ fn reported_retry_after(mut shop: Shop, code: Code) -> Option<u64> {
 }
 
 #[test]
+#[allow(clippy::too_many_lines, reason = "a table of all waits with a next attempt")]
 fn retryable_errors_report_their_next_attempt() {
     // The failure is 7 s after the start, and the waits end 9.5 s after the start.
     let until = NOW + Duration::from_millis(9_500);
@@ -1279,71 +1283,83 @@ fn retryable_errors_report_their_next_attempt() {
     };
     let case = || "one".to_owned();
     let add_wait = [
-        (delayed(), Code::ContainerCrash, 3),
-        (delayed(), Code::ContainerOom, 3),
-        (WaitingOn::RestartRateLimited { until }, Code::ContainerCrash, 3),
+        (delayed(), Code::ContainerCrash, Some(3)),
+        (delayed(), Code::ContainerOom, Some(3)),
+        (
+            WaitingOn::RestartRateLimited { until },
+            Code::ContainerCrash,
+            Some(3),
+        ),
         (
             WaitingOn::TestLease { case: case(), until },
             Code::ContainerCrash,
-            3,
+            Some(3),
         ),
         (
             WaitingOn::Unhealthy { until: Some(until) },
             Code::HealthCheckTimeout,
-            10,
+            Some(10),
         ),
-        (port(PortOwner::Unknown), Code::PortConflict, 10),
-        (port(PortOwner::StaleAllocation), Code::PortStaleAllocation, 10),
+        (port(PortOwner::Unknown), Code::PortConflict, Some(10)),
+        (
+            port(PortOwner::StaleAllocation),
+            Code::PortStaleAllocation,
+            Some(10),
+        ),
         (
             WaitingOn::PortsExhausted { tried: 100, until },
             Code::PortExhaustion,
-            10,
+            None,
         ),
         (
             retry(ActionKind::PullImage, limited),
             Code::RegistryRateLimited,
-            10,
+            Some(10),
         ),
         (
             retry(ActionKind::PullImage, ActionError::PullFailed(text())),
             Code::ImagePullFailed,
-            10,
+            Some(10),
         ),
         (
             retry(ActionKind::CreateContainer, ActionError::DiskFull(text())),
             Code::DiskSpaceLow,
-            10,
+            None,
         ),
         (
             retry(ActionKind::CreateNetwork, ActionError::PoolExhausted(text())),
             Code::NetworkPoolExhausted,
-            10,
+            None,
         ),
         (
             retry(ActionKind::RemoveNetwork, ActionError::NetworkInUse(text())),
             Code::NetworkStuck,
-            10,
+            Some(10),
         ),
         (
             retry(ActionKind::RemoveContainer, ActionError::Busy(text())),
             Code::CleanupFailed,
-            10,
+            Some(10),
         ),
         (
             start_failed(ActionError::StartFailed(text())),
             Code::ContainerStartFailed,
-            10,
+            Some(10),
         ),
-        (start_failed(ActionError::TimedOut(text())), Code::Timeout, 10),
+        (
+            start_failed(ActionError::TimedOut(text())),
+            Code::Timeout,
+            Some(10),
+        ),
         (
             start_failed(ActionError::ConnectionLost(text())),
             Code::ConnectionLost,
-            10,
+            Some(10),
         ),
         (
             start_failed(ActionError::Unreachable(text())),
             Code::DockerUnavailable,
-            10,
+            Some(10),
         ),
     ];
     for (on, code, seconds) in add_wait {
@@ -1357,8 +1373,77 @@ fn retryable_errors_report_their_next_attempt() {
             _ => shop.add_running("web", "e1", ProbeStatus::Unhealthy),
         }
         shop.add_wait("web", on.clone());
-        assert_eq!(reported_retry_after(shop, code), Some(seconds), "{on:?}");
+        assert_eq!(reported_retry_after(shop, code), seconds, "{on:?}");
     }
+}
+
+/// Status with a failed pull that is tried again: failures this many seconds before now, oldest first.
+fn status_of_failed_pull(error: &ActionError, seconds_ago: &[u64]) -> EnvironmentStatus {
+    let mut shop = Shop::new();
+    let mut failure: Option<ActionFailure> = None;
+    for (attempts, seconds) in (1..).zip(seconds_ago) {
+        failure = Some(ActionFailure {
+            at: Timestamp(NOW.0 - i64::try_from(*seconds).unwrap() * 1000),
+            attempts,
+            earlier: failure
+                .as_ref()
+                .map(ActionFailure::with_earlier)
+                .unwrap_or_default(),
+            ..Shop::failure(ActionKind::PullImage, error.clone())
+        });
+    }
+    let failure = failure.unwrap();
+    let until = failure.retry_at("db").unwrap();
+    shop.add_wait("db", WaitingOn::Retry { until, failure });
+    shop.status()
+}
+
+#[test]
+fn long_failures_and_needed_changes_block() {
+    let failed = ActionError::PullFailed("connection refused".to_owned());
+    let missing = ActionError::ImageNotFound("no such tag".to_owned());
+    let away = ActionError::ConnectionLost("reset".to_owned());
+    for (error, seconds_ago, expected) in [
+        (&failed, &[6, 2][..], "NotBlocked"),
+        (&failed, &[40, 5], "ImagePullFailed"),
+        (&failed, &[20, 15, 10, 5, 1], "ImagePullFailed"),
+        (&missing, &[1], "ImageNotFound"),
+        // The engine's breaker ends these waits.
+        (&away, &[60, 50, 40, 30, 20, 1], "NotBlocked"),
+    ] {
+        let status = status_of_failed_pull(error, seconds_ago);
+        let blocked = status
+            .conditions
+            .iter()
+            .find(|found| found.kind == "Blocked")
+            .unwrap();
+        assert_eq!(blocked.reason, expected, "{error} {seconds_ago:?}");
+        let reported = &status.errors[0];
+        // A check for a change is not announced as a retry.
+        assert_eq!(reported.retryable, error != &missing, "{reported:?}");
+        assert_eq!(reported.retry_after.is_some(), reported.retryable, "{reported:?}");
+        if seconds_ago.len() > 1 {
+            let attempts = reported.details["attempts"].as_array().unwrap();
+            assert_eq!(attempts.len(), seconds_ago.len(), "{attempts:?}");
+        }
+    }
+}
+
+#[test]
+fn failures_in_a_row_are_retried_once_per_minute() {
+    let delay = |error: ActionError, attempts| {
+        let failure = ActionFailure {
+            attempts,
+            ..Shop::failure(ActionKind::PullImage, error)
+        };
+        failure.retry_at("db").unwrap().since(failure.at).as_secs()
+    };
+    let failed = || ActionError::PullFailed("connection refused".to_owned());
+    assert!(delay(failed(), 1) < 3 && delay(failed(), 4) < 20);
+    for attempts in [5, 6, 50] {
+        assert!((51..=69).contains(&delay(failed(), attempts)), "{attempts}");
+    }
+    assert!((51..=69).contains(&delay(ActionError::ImageNotFound("no".to_owned()), 1)));
 }
 
 #[test]

@@ -4,7 +4,7 @@
 
 use argus_crds::status::WaitingOn as WaitStatus;
 
-use crate::action::ActionKind;
+use crate::action::{ActionFailure, ActionKind};
 use crate::desired::Condition;
 use crate::outcome::one_line;
 use crate::plan::restart_rate_limit;
@@ -22,10 +22,19 @@ pub fn describe_wait(on: &WaitingOn) -> WaitStatus {
         } else {
             None
         },
-        until: on.until().map(|until| until.to_string()),
+        // A check for a change is no announced retry.
+        until: on
+            .until()
+            .filter(|_| !needs_change(on))
+            .map(|until| until.to_string()),
         error: code_of_wait(on),
         image: None,
     }
+}
+
+/// True for a failed call that only a change can repair.
+fn needs_change(on: &WaitingOn) -> bool {
+    matches!(on, WaitingOn::Retry { failure, .. } if failure.needs_change())
 }
 
 fn reason(on: &WaitingOn) -> &'static str {
@@ -50,6 +59,7 @@ fn reason(on: &WaitingOn) -> &'static str {
         WaitingOn::Unhealthy { .. } => "Unhealthy",
         WaitingOn::Completion => "NotCompleted",
         WaitingOn::RestartDelay { .. } => "RestartBackoff",
+        WaitingOn::Retry { failure, .. } if failure.needs_change() => "Failed",
         WaitingOn::Retry { .. } => "RetryBackoff",
         WaitingOn::Failed { .. } => "Failed",
         WaitingOn::GaveUp { .. } => "GaveUp",
@@ -116,18 +126,17 @@ fn message(on: &WaitingOn) -> String {
         },
         WaitingOn::Completion => "its process to complete".to_owned(),
         WaitingOn::RestartDelay { attempt, .. } => format!("its restart delay before restart {attempt}"),
+        WaitingOn::Retry { failure, .. } if failure.needs_change() => {
+            format!("a change, because {}", failed_action(failure))
+        }
         WaitingOn::Retry { failure, .. } => {
-            format!(
-                "the retry of `{}`, which failed: {}",
-                failure.verb,
-                one_line(&failure.error.to_string())
-            )
+            let error = one_line(&failure.error.to_string());
+            format!("the retry of `{}`, which failed: {error}", failure.verb)
         }
         WaitingOn::Failed { failure } => {
             format!(
-                "a new revision or `argus retry`, because `{}` failed: {}",
-                failure.verb,
-                one_line(&failure.error.to_string())
+                "a new revision or `argus retry`, because {}",
+                failed_action(failure)
             )
         }
         WaitingOn::GaveUp { restarts } => {
@@ -173,6 +182,14 @@ fn message(on: &WaitingOn) -> String {
         WaitingOn::Containers => "its containers to be removed first".to_owned(),
         WaitingOn::Removal => "the engine to finish its removal".to_owned(),
     }
+}
+
+fn failed_action(failure: &ActionFailure) -> String {
+    format!(
+        "`{}` failed: {}",
+        failure.verb,
+        one_line(&failure.error.to_string())
+    )
 }
 
 /// Message for a command that cannot run, by the exit code of the shell convention.

@@ -40,7 +40,7 @@ pub(crate) fn explain_code(code: Code) -> CodePage {
         category: about.category,
         severity: about.severity,
         class: about.class,
-        retryable: about.retryable,
+        retryable: about.class.is_retried(),
         exit_code: Exit::from_code(code).number(),
         summary: about.summary,
         explanation: about.explanation,

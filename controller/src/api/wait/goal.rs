@@ -1,9 +1,9 @@
-//! Goal of a wait: when it is reached, and when Argus gives up before.
+//! Goal of a wait: when it is reached, and when the environment is blocked before.
 
 use std::time::Duration;
 
-use argus_crds::error::{Class, Code, Severity, StructuredError};
-use argus_crds::status::{EnvironmentStatus, Phase, ServiceState, ServiceStatus, Truth};
+use argus_crds::error::{Code, StructuredError};
+use argus_crds::status::{Condition, EnvironmentStatus, Phase, Truth};
 use argus_reconciler::clock;
 use clap::ValueEnum;
 
@@ -28,7 +28,7 @@ pub(crate) enum WaitGoal {
 /// Name of an environment, and its status if it has one.
 pub(crate) type NamedStatus = (String, Option<EnvironmentStatus>);
 
-/// Waits until all of `which`, or all environments, reach the goal. Fails early after a give-up. Calls `show` on changes.
+/// Waits until all of `which`, or all environments, reach the goal. Fails early if one is blocked. Calls `show` on changes.
 pub(crate) async fn wait_until(
     client: &ControllerClient,
     which: Option<&[String]>,
@@ -43,7 +43,7 @@ pub(crate) async fn wait_until(
         show(&statuses);
         if goal == WaitGoal::Ready {
             let existing = statuses.iter().filter_map(|(_, status)| status.as_ref());
-            existing.into_iter().try_for_each(check_given_up)?;
+            existing.into_iter().try_for_each(check_blocked)?;
         }
         let is_pending = |(_, status): &&NamedStatus| !is_reached(status.as_ref(), goal);
         // Without any environment, the goal Ready waits for the first one.
@@ -68,46 +68,47 @@ pub(crate) fn is_reached(status: Option<&EnvironmentStatus>, goal: WaitGoal) -> 
 }
 
 /// Fails for an environment that will not become ready without an intervention.
-pub(crate) fn check_given_up(status: &EnvironmentStatus) -> Result<(), Failure> {
-    let worst = status.errors.first().cloned();
-    let rejected = status.revision.is_none()
-        && worst
-            .as_ref()
-            .is_some_and(|error| Exit::from_code(error.code) == Exit::SpecRejected);
-    if let Some(error) = find_lease_error(status).filter(|error| is_holder_alive(error) && !status.stale) {
-        return Err(Failure::new(error.clone()));
+pub(crate) fn check_blocked(status: &EnvironmentStatus) -> Result<(), Failure> {
+    let Some(error) = find_blocking_error(status) else {
+        return Ok(());
+    };
+    if error.code == Code::LeaseHeld {
+        // The lease of a dead controller expires.
+        return if is_holder_alive(error) {
+            Err(Failure::new(error.clone()))
+        } else {
+            Ok(())
+        };
     }
+    let exit = match Exit::from_code(error.code) {
+        Exit::SpecRejected if status.revision.is_none() => Exit::SpecRejected,
+        _ => Exit::GaveUp,
+    };
     // With a stale status, only errors of the file are certainly current.
-    let is_failed =
-        status.phase == Phase::Failed || (status.phase == Phase::Degraded && has_given_up_service(status));
-    if !is_failed || (status.stale && !rejected) {
+    if status.stale && exit != Exit::SpecRejected {
         return Ok(());
     }
-    let exit = if rejected {
-        Exit::SpecRejected
-    } else {
-        Exit::GaveUp
-    };
-    Err(match worst {
-        Some(mut error) => {
-            let of = error
-                .service
-                .clone()
-                .map_or_else(String::new, |service| format!("/{service}"));
-            error.message = format!(
-                "environment `{}` failed: {}{of}: {}",
-                status.environment, status.environment, error.message
-            );
-            Failure::new(error).with_exit(exit)
-        }
-        None => Failure::with_code(
-            Code::Internal,
-            format!("environment `{}` failed", status.environment),
-        )
-        .with_details(serde_json::json!({ "phase": status.phase }))
-        .with_environment(&status.environment)
-        .with_exit(exit),
-    })
+    let env = &status.environment;
+    let service = error
+        .service
+        .as_ref()
+        .map_or_else(String::new, |service| format!("/{service}"));
+    let mut error = error.clone();
+    error.message = format!(
+        "environment `{env}` is blocked: {env}{service}: {}",
+        error.message
+    );
+    Err(Failure::new(error).with_exit(exit))
+}
+
+/// Returns the error behind the condition `Blocked` of an environment that is not ready.
+fn find_blocking_error(status: &EnvironmentStatus) -> Option<&StructuredError> {
+    let is_blocked = |found: &&Condition| found.kind == "Blocked" && found.status == Truth::True;
+    let blocked = status.conditions.iter().find(is_blocked)?;
+    let mut errors = status.errors.iter();
+    errors
+        .find(|error| error.code.reason() == blocked.reason)
+        .filter(|_| status.phase != Phase::Ready)
 }
 
 /// Error of an environment that another controller manages.
@@ -115,37 +116,17 @@ pub(crate) fn find_lease_error(status: &EnvironmentStatus) -> Option<&Structured
     status.errors.iter().find(|error| error.code == Code::LeaseHeld)
 }
 
+/// Error of an engine that does not answer, or of its open circuit breaker: no action is possible at present.
+pub(crate) fn find_engine_error(status: &EnvironmentStatus) -> Option<&StructuredError> {
+    let is_of_engine =
+        |error: &&StructuredError| matches!(error.code, Code::DockerUnavailable | Code::CircuitOpen);
+    status.errors.iter().find(is_of_engine)
+}
+
 /// Returns true if the other controller is certainly alive, so that waiting does not help.
 pub(crate) fn is_holder_alive(lease_error: &StructuredError) -> bool {
     let holder = lease_error.details.get("holder");
     holder.is_some_and(|holder| holder["renews"] == true)
-}
-
-/// Returns true if a required service is given up, or if its last error needs a change, such as a failed build.
-/// A service with criticality warn is not required.
-pub(crate) fn has_given_up_service(status: &EnvironmentStatus) -> bool {
-    let blocked = status
-        .conditions
-        .iter()
-        .any(|it| it.kind == "Blocked" && it.status == Truth::True);
-    blocked
-        && status
-            .services
-            .iter()
-            .any(|row| (row.state == ServiceState::Failed || needs_change(row)) && !is_warning(row))
-}
-
-/// Returns true if only a new revision or a command ends the last error, while an older container may still run.
-fn needs_change(row: &ServiceStatus) -> bool {
-    let error = row.last_error.as_ref();
-    row.state != ServiceState::Ready
-        && error.is_some_and(|error| error.class != Class::Transient && !error.retryable)
-}
-
-pub(crate) fn is_warning(row: &ServiceStatus) -> bool {
-    row.last_error
-        .as_ref()
-        .is_some_and(|error| error.severity == Severity::Warning)
 }
 
 pub(crate) fn timeout_failure(
@@ -183,63 +164,88 @@ pub(crate) fn timeout_failure(
         format!("not {goal_name} within {waited}: {states}"),
     )
     .with_details(details);
-    let mut held = pending
-        .iter()
-        .filter_map(|(_, status)| find_lease_error(status.as_ref()?));
-    if let Some(held) = held.next() {
-        return Failure::new(held.clone());
+    let statuses = || pending.iter().filter_map(|(_, status)| status.as_ref());
+    let cause = statuses()
+        .find_map(find_lease_error)
+        .or_else(|| statuses().find_map(find_engine_error));
+    if let Some(cause) = cause {
+        return Failure::new(cause.clone());
     }
     error.with_exit(Exit::TimedOut).with_hint(hint)
 }
 
 #[cfg(test)]
 mod tests {
-    use argus_crds::status::Condition;
-
     use super::*;
 
-    fn row(state: ServiceState, error: StructuredError) -> ServiceStatus {
-        ServiceStatus {
-            name: error.service.clone().unwrap_or_default(),
-            state,
-            last_error: Some(error),
-            ..ServiceStatus::default()
+    /// Status with this error, which blocks the environment if it needs a change.
+    fn status(error: StructuredError) -> EnvironmentStatus {
+        EnvironmentStatus {
+            environment: "shop".to_owned(),
+            phase: Phase::Progressing,
+            conditions: vec![Condition {
+                kind: "Blocked".to_owned(),
+                status: if error.retryable {
+                    Truth::False
+                } else {
+                    Truth::True
+                },
+                reason: error.code.reason().to_owned(),
+                message: String::new(),
+                last_transition_time: String::new(),
+            }],
+            errors: vec![error],
+            ..EnvironmentStatus::default()
         }
     }
 
-    fn blocked() -> Vec<Condition> {
-        vec![Condition {
-            kind: "Blocked".to_owned(),
-            status: Truth::True,
-            reason: "InterventionNeeded".to_owned(),
-            message: String::new(),
-            last_transition_time: String::new(),
-        }]
+    fn exit_of(result: &Result<(), Failure>) -> Option<Exit> {
+        match *result {
+            Err(Failure::Error { exit, .. }) => Some(exit),
+            Err(Failure::BrokenPipe) | Ok(()) => None,
+        }
     }
 
     #[test]
-    fn failed_build_ends_the_wait_while_an_older_container_runs() {
-        let failed = StructuredError::new(Code::BuildFailed, "build failed").service("api");
-        let status = |row| EnvironmentStatus {
-            phase: Phase::Degraded,
-            conditions: blocked(),
-            services: vec![row],
-            errors: vec![failed.clone()],
-            ..EnvironmentStatus::default()
-        };
-        let ended = check_given_up(&status(row(ServiceState::Running, failed.clone())));
-        let gave_up = |failure: &Failure| {
-            matches!(
-                failure,
-                Failure::Error {
-                    exit: Exit::GaveUp,
-                    ..
-                }
-            )
-        };
-        assert!(ended.as_ref().is_err_and(gave_up), "{ended:?}");
-        let crash = StructuredError::new(Code::ContainerCrash, "exited with 1").service("api");
-        assert!(check_given_up(&status(row(ServiceState::Running, crash))).is_ok());
+    fn blocked_environment_ends_the_wait_with_its_error() {
+        let error = |code| StructuredError::new(code, "why").service("api");
+        for (code, exit) in [
+            (Code::BuildFailed, Some(Exit::GaveUp)),
+            (Code::ImageNotFound, Some(Exit::GaveUp)),
+            (Code::SpecInvalid, Some(Exit::SpecRejected)),
+            (Code::JournalUnwritable, Some(Exit::GaveUp)),
+            (Code::ContainerCrash, None),
+        ] {
+            assert_eq!(exit_of(&check_blocked(&status(error(code)))), exit, "{code}");
+        }
+        let mut stale = status(error(Code::BuildFailed));
+        stale.stale = true;
+        assert_eq!(exit_of(&check_blocked(&stale)), None);
+        let mut ready = status(error(Code::SpecInvalid));
+        ready.phase = Phase::Ready;
+        assert_eq!(exit_of(&check_blocked(&ready)), None);
+    }
+
+    #[test]
+    fn only_a_live_holder_of_the_lease_ends_the_wait() {
+        for (renews, exit) in [(true, Some(Exit::LeaseHeld)), (false, None)] {
+            let details = serde_json::json!({ "holder": { "renews": renews } });
+            let error = StructuredError::new(Code::LeaseHeld, "why").details(details);
+            assert_eq!(exit_of(&check_blocked(&status(error))), exit);
+        }
+    }
+
+    #[test]
+    fn timeout_reports_the_engine_as_its_cause() {
+        for (code, exit) in [
+            (Code::DockerUnavailable, Exit::Unreachable),
+            (Code::CircuitOpen, Exit::Unreachable),
+            (Code::ContainerCrash, Exit::TimedOut),
+        ] {
+            let pending = [("shop".to_owned(), Some(status(StructuredError::new(code, "why"))))];
+            let failure = timeout_failure(&pending, WaitGoal::Ready, Duration::from_secs(1));
+            assert_eq!(exit_of(&Err(failure)), Some(exit), "{code}");
+        }
     }
 
     #[test]
@@ -253,28 +259,5 @@ mod tests {
             format!("{failure:?}").contains("start a controller with `argus run`"),
             "{failure:?}"
         );
-    }
-
-    #[test]
-    fn wait_continues_while_required_services_may_recover() {
-        let is_failed = |severity| {
-            let spent = StructuredError::new(Code::ContainerRestartExhausted, "gave up").service("side");
-            let crash = StructuredError::new(Code::ContainerCrash, "exited with 1").service("api");
-            let status = EnvironmentStatus {
-                environment: "shop".to_owned(),
-                phase: Phase::Degraded,
-                revision: Some("r1".to_owned()),
-                conditions: blocked(),
-                services: vec![
-                    row(ServiceState::Failed, spent.severity(severity)),
-                    row(ServiceState::Waiting, crash.clone()),
-                ],
-                errors: vec![crash],
-                ..EnvironmentStatus::default()
-            };
-            check_given_up(&status).is_err()
-        };
-        assert!(is_failed(Severity::Fatal));
-        assert!(!is_failed(Severity::Warning));
     }
 }

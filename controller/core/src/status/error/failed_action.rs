@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use argus_crds::error::{Call, Code, StructuredError};
+use argus_crds::error::{Call, Class, Code, StructuredError};
 use serde_json::{Value, json};
 
 use crate::action::ActionFailure;
@@ -57,15 +57,25 @@ pub(super) fn of(failure: &ActionFailure, after: Option<Duration>) -> Structured
         .stage(failure.verb.as_str())
         .attempt(failure.attempts)
         .with_call(call(failure));
-    let requested = match &failure.error {
-        ActionError::RateLimited { retry_after, .. } => *retry_after,
-        _ => None,
-    };
-    // The retry waits for the longer of both times.
-    if let Some(wait) = after.or(requested) {
-        error = error.retry_after_span(wait);
+    if failure.attempts > 1 {
+        error = error.details(json!({ "since": failure.since().to_string(), "attempts": attempts(failure) }));
     }
-    error
+    match after {
+        Some(delay) if !failure.needs_change() => error.retry_after_span(delay),
+        // An automatic check for a change is no retry.
+        Some(_) | None if error.class == Class::Transient => error.class(Class::Permanent),
+        Some(_) | None => error,
+    }
+}
+
+/// Failures in a row, oldest first.
+fn attempts(failure: &ActionFailure) -> Vec<Value> {
+    let earlier = failure
+        .earlier
+        .iter()
+        .map(|one| json!({ "at": one.at.to_string(), "error": one.error }));
+    let last = json!({ "at": failure.at.to_string(), "error": one_line(&failure.error.to_string()) });
+    earlier.chain([last]).collect()
 }
 
 /// Call with the full error text; the message of the error is only its first line.

@@ -29,7 +29,7 @@ fn table() -> String {
             word(is.category),
             word(is.severity),
             word(is.class),
-            if is.retryable { "yes" } else { "no" },
+            if is.class.is_retried() { "yes" } else { "no" },
             is.exit_code
         )
         .unwrap();
@@ -108,7 +108,7 @@ fn explain_prints_the_text_of_the_errors_page() {
             format!("category: {}", word(is.category)),
             format!("severity: {}", word(is.severity)),
             format!("class: {}", word(is.class)),
-            format!("retryable: {}", if is.retryable { "yes" } else { "no" }),
+            format!("retryable: {}", if is.class.is_retried() { "yes" } else { "no" }),
             format!("exit code: {}", is.exit_code),
             is.summary.to_owned(),
             is.explanation.to_owned(),

@@ -1,0 +1,56 @@
+//! Errors of host ports.
+
+use argus_crds::error::{Class, Code, StructuredError};
+use serde_json::{Value, json};
+
+use super::{MAX_ERRORS, call};
+use crate::desired::PortStrategy;
+use crate::ident::ProtocolPort;
+use crate::outcome::PortOwner;
+use crate::status::StatusInput;
+
+pub(super) fn port_error(input: &StatusInput<'_>, port: ProtocolPort, owner: &PortOwner) -> StructuredError {
+    let code = match owner {
+        PortOwner::StaleAllocation => Code::PortStaleAllocation,
+        PortOwner::Environment { .. }
+        | PortOwner::Container { .. }
+        | PortOwner::Process { .. }
+        | PortOwner::Unknown => Code::PortConflict,
+    };
+    let owner_text = owner.to_string();
+    let times = input.refused.get(&port).map_or(1, |refused| refused.times);
+    let error = StructuredError::new(code, format!("host port {port} is held by {owner_text}"));
+    let is_moved = input
+        .accepted
+        .is_some_and(|accepted| accepted.desired.ports.strategy == PortStrategy::Auto);
+    let error = if is_moved {
+        error.class(Class::Transient)
+    } else {
+        error
+    };
+    error
+        .details(json!({ "port": port.number, "protocol": port.protocol, "owner": owner }))
+        .with_call(call::of_port(&port.to_string(), times, &owner_text))
+}
+
+pub(super) fn ports_error(input: &StatusInput<'_>, tried: u32) -> StructuredError {
+    let range = input.accepted.map(|accepted| &accepted.desired.ports);
+    let is_in_range =
+        |port: &ProtocolPort| range.is_none_or(|range| (range.low..=range.high).contains(&port.number));
+    let holders: Vec<Value> = input
+        .refused
+        .iter()
+        .filter(|(port, _)| is_in_range(port))
+        .map(|(port, refused)| json!({ "port": port.number, "protocol": port.protocol, "owner": refused.refusal.owner }))
+        .take(MAX_ERRORS)
+        .collect();
+    StructuredError::new(
+        Code::PortExhaustion,
+        format!("no host port is free, {tried} were tried"),
+    )
+    .details(json!({
+        "tried": tried,
+        "range": range.map(|range| [range.low, range.high]),
+        "holders": holders,
+    }))
+}
