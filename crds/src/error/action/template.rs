@@ -156,7 +156,7 @@ impl ActionId {
                 "argus_retry",
                 ENV,
             ),
-            Self::FixBuild => edit("fix the Dockerfile, its context or `build.target`"),
+            Self::FixBuild => edit("fix the Dockerfile, its context or its target"),
             Self::ResolveNameConflict => manual(
                 "remove or rename the conflicting resource",
                 "show the conflict",
