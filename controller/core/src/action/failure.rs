@@ -29,7 +29,7 @@ pub struct ActionFailure {
     pub at: Timestamp,
     /// Number of failures in a row.
     pub attempts: u32,
-    /// Earlier failures in a row: the first one, and the last ones, at most [`MAX_EARLIER`].
+    /// Earlier failures in a row: the first one, and the last ones, at most five.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub earlier: Vec<EarlierFailure>,
     /// Arguments of the call.
