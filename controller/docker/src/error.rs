@@ -70,6 +70,10 @@ pub(crate) fn classify_response(op: Op, status: u16, message: &str) -> ActionErr
     if status == 404 {
         return classify_not_found(op, message);
     }
+    // The container exists for a moment longer, but its logs do not.
+    if matches!(op, Op::Logs) && has(&["dead or marked for removal"]) {
+        return ActionError::Gone;
+    }
     if has(&[
         "is already in progress",
         "is marked for removal",

@@ -80,6 +80,12 @@ fn container_errors_are_classified() {
             "Busy",
         ),
         (StartContainer, 404, "No such container: abc", "Gone"),
+        (
+            Logs,
+            409,
+            "can not get logs from container which is dead or marked for removal",
+            "Gone",
+        ),
         (StartContainer, 404, "network nonet not found", "NetworkGone"),
         (StartContainer, 404, "network 64hex not found", "NetworkGone"),
         (
