@@ -232,7 +232,7 @@ fn query_steps(name: &str) -> Vec<Step> {
                 assert!(message.contains("not a mock"), "{message}");
             },
         ),
-        ("argus_explain", json!({ "code": "PORT_CONFLICT" }), |answer| {
+        ("argus_explain", json!({ "code": "CONTAINER_CRASH" }), |answer| {
             assert_eq!(good(answer)["retryable"], true);
         }),
         ("argus_reset_circuit", json!({}), |answer| {
