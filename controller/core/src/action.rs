@@ -22,7 +22,7 @@ mod progress;
 
 pub use call::Deadlines;
 pub use cause::Cause;
-pub use failure::{ActionFailure, CallArgs};
+pub use failure::{ActionFailure, CallArgs, FailedAttempt};
 pub use kind::ActionKind;
 pub use progress::{ActionProgress, Amount};
 

@@ -14,8 +14,10 @@ use crate::time::Timestamp;
 const BUDGET: u32 = 5;
 /// Delay of an action whose budget is spent, or that needs a change.
 const RECHECK_DELAY: Duration = Duration::from_secs(60);
-/// Maximum number of stored earlier failures.
-const MAX_EARLIER: usize = 5;
+/// Time from which on failures in a row are persistent.
+const PERSISTENT_AFTER: Duration = Duration::from_secs(30);
+/// Maximum number of stored attempts.
+const MAX_ATTEMPTS: usize = 6;
 
 /// Last failure of an action.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -29,18 +31,18 @@ pub struct ActionFailure {
     pub at: Timestamp,
     /// Number of failures in a row.
     pub attempts: u32,
-    /// Earlier failures in a row: the first one, and the last ones, at most five.
+    /// Earlier failures in a row: the first one and the last ones, at most six.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub earlier: Vec<EarlierFailure>,
+    pub earlier: Vec<FailedAttempt>,
     /// Arguments of the call.
     #[serde(default)]
     pub call: Box<CallArgs>,
 }
 
-/// An earlier failure of the same action.
+/// A failed attempt of an action.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct EarlierFailure {
+pub struct FailedAttempt {
     /// Time of the failure.
     pub at: Timestamp,
     /// First line of its error.
@@ -59,17 +61,17 @@ pub struct CallArgs {
 }
 
 impl ActionFailure {
-    /// Earlier failures of the next failure of the same action.
-    pub fn with_earlier(&self) -> Vec<EarlierFailure> {
-        let mut earlier = self.earlier.clone();
-        earlier.push(EarlierFailure {
+    /// Failed attempts in a row, oldest first: the first one and the last ones, at most six.
+    pub fn failed_attempts(&self) -> Vec<FailedAttempt> {
+        let mut attempts = self.earlier.clone();
+        attempts.push(FailedAttempt {
             at: self.at,
             error: one_line(&self.error.to_string()),
         });
-        if earlier.len() > MAX_EARLIER {
-            earlier.remove(1);
+        if attempts.len() > MAX_ATTEMPTS {
+            attempts.remove(1);
         }
-        earlier
+        attempts
     }
 
     /// Time of the first failure in a row.
@@ -77,7 +79,20 @@ impl ActionFailure {
         self.earlier.first().map_or(self.at, |first| first.at)
     }
 
-    /// True if only a change ends the failure. Argus then only checks from time to time if something changed it.
+    /// True if the failure lasts for 30 s or has spent its budget of five attempts. The breaker of the engine decides about failures of
+    /// the engine.
+    pub fn is_persistent(&self) -> bool {
+        let is_of_engine = matches!(
+            self.error,
+            ActionError::Unreachable(_)
+                | ActionError::Engine(_)
+                | ActionError::ConnectionLost(_)
+                | ActionError::CircuitOpen
+        );
+        !is_of_engine && (self.attempts >= BUDGET || self.at.since(self.since()) >= PERSISTENT_AFTER)
+    }
+
+    /// True if only a change outside Argus ends the failure. Argus then checks once per minute for that change, or waits for a command.
     pub fn needs_change(&self) -> bool {
         matches!(
             self.error,

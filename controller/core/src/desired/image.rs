@@ -117,12 +117,10 @@ fn resolve_build(
     }
     let target = match &build.target {
         None => None,
-        Some(target) => Some(resolve_target(
-            target,
-            &format!("{path}.target"),
-            filler,
-            diagnostics,
-        )?),
+        Some(target) => {
+            let path = format!("{path}.target");
+            Some(fill_checked(target, &path, &STAGE, filler, diagnostics)?)
+        }
     };
     let context = context?;
     let dockerfile = resolve_dockerfile(
@@ -151,34 +149,10 @@ fn resolve_build(
     })
 }
 
-/// Returns the stage to build: a name, or a number from 0.
-fn resolve_target(
-    text: &str,
-    path: &str,
-    filler: &TemplateResolver<'_>,
-    diagnostics: &mut Vec<Diagnostic>,
-) -> Option<String> {
-    let before = diagnostics.len();
-    let target = filler.fill(text, path, PortReferences::Final, diagnostics);
-    let is_stage = target.starts_with(|c: char| c.is_ascii_alphanumeric())
-        && target
-            .chars()
-            .all(|c| c.is_ascii_alphanumeric() || "-_.".contains(c));
-    if is_stage {
-        return Some(target);
-    }
-    // An unresolved template is the cause, and now rejects the file.
-    let reason = diagnostics
-        .drain(before..)
-        .next()
-        .and_then(|diagnostic| diagnostic.hint);
-    let message = format!("`{}` is not a valid name of a stage", shown(&target));
-    let hint = reason.unwrap_or_else(|| {
-        "write the name of a stage, such as `prod` in `FROM base AS prod`, or omit it for the last stage"
-            .to_owned()
-    });
-    diagnostics.push(Diagnostic::error(path, message).hint(hint));
-    None
+/// Returns true for a stage of a Dockerfile: a name, or a number from 0.
+fn is_stage(text: &str) -> bool {
+    let is_part = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
+    text.starts_with(|c: char| c.is_ascii_alphanumeric()) && text.chars().all(is_part)
 }
 
 /// Returns the absolute path of the build context, which is inside the project like every path of the host.
@@ -334,18 +308,49 @@ pub(super) fn resolve_reference(
     filler: &TemplateResolver<'_>,
     diagnostics: &mut Vec<Diagnostic>,
 ) -> Option<String> {
+    fill_checked(text.trim(), path, &REFERENCE, filler, diagnostics)
+}
+
+/// Kind of a value that is checked after its templates are resolved.
+struct ValueKind {
+    name: &'static str,
+    is_valid: fn(&str) -> bool,
+    hint: &'static str,
+}
+
+/// Image reference.
+const REFERENCE: ValueKind = ValueKind {
+    name: "image reference",
+    is_valid: reference::is_reference,
+    hint: "write `name:tag` in lower case, such as `postgres:16`",
+};
+/// Stage of a Dockerfile.
+const STAGE: ValueKind = ValueKind {
+    name: "name of a stage",
+    is_valid: is_stage,
+    hint: "write the name of a stage, such as `prod` in `FROM base AS prod`, or omit it for the last stage",
+};
+
+/// Resolves the templates of a value and checks the result.
+fn fill_checked(
+    text: &str,
+    path: &str,
+    kind: &ValueKind,
+    filler: &TemplateResolver<'_>,
+    diagnostics: &mut Vec<Diagnostic>,
+) -> Option<String> {
     let before = diagnostics.len();
-    let reference = filler.fill(text.trim(), path, PortReferences::Final, diagnostics);
-    if reference::is_reference(&reference) {
-        return Some(reference);
+    let value = filler.fill(text, path, PortReferences::Final, diagnostics);
+    if (kind.is_valid)(&value) {
+        return Some(value);
     }
     // An unresolved template is the cause, and now rejects the file.
     let reason = diagnostics
         .drain(before..)
         .next()
         .and_then(|diagnostic| diagnostic.hint);
-    let message = format!("`{}` is not a valid image reference", shown(&reference));
-    let hint = reason.unwrap_or_else(|| "write `name:tag` in lower case, such as `postgres:16`".to_owned());
+    let message = format!("`{}` is not a valid {}", shown(&value), kind.name);
+    let hint = reason.unwrap_or_else(|| kind.hint.to_owned());
     diagnostics.push(Diagnostic::error(path, message).hint(hint));
     None
 }

@@ -277,7 +277,7 @@ impl PlannerState {
             error,
             at: now,
             attempts: known.map_or(0, |failure| failure.attempts) + 1,
-            earlier: known.map(ActionFailure::with_earlier).unwrap_or_default(),
+            earlier: known.map(ActionFailure::failed_attempts).unwrap_or_default(),
             call: Box::new(CallArgs {
                 arguments: step.action.arguments(),
                 deadline: deadlines.of(&step.action),

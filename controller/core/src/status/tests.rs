@@ -1387,7 +1387,7 @@ fn status_of_failed_pull(error: &ActionError, seconds_ago: &[u64]) -> Environmen
             attempts,
             earlier: failure
                 .as_ref()
-                .map(ActionFailure::with_earlier)
+                .map(ActionFailure::failed_attempts)
                 .unwrap_or_default(),
             ..Shop::failure(ActionKind::PullImage, error.clone())
         });

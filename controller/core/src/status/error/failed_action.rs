@@ -5,7 +5,8 @@ use std::time::Duration;
 use argus_crds::error::{Call, Class, Code, StructuredError};
 use serde_json::{Value, json};
 
-use crate::action::ActionFailure;
+use super::blocking::PERSISTENT;
+use crate::action::{ActionFailure, FailedAttempt};
 use crate::outcome::one_line;
 use crate::outcome::{ActionError, PortOwner};
 
@@ -58,7 +59,11 @@ pub(super) fn of(failure: &ActionFailure, after: Option<Duration>) -> Structured
         .attempt(failure.attempts)
         .with_call(call(failure));
     if failure.attempts > 1 {
-        error = error.details(json!({ "since": failure.since().to_string(), "attempts": attempts(failure) }));
+        error = error.details(json!({
+            "since": failure.since().to_string(),
+            "attempts": attempts(failure),
+            PERSISTENT: failure.is_persistent(),
+        }));
     }
     match after {
         Some(delay) if !failure.needs_change() => error.retry_after_span(delay),
@@ -68,14 +73,10 @@ pub(super) fn of(failure: &ActionFailure, after: Option<Duration>) -> Structured
     }
 }
 
-/// Failures in a row, oldest first.
 fn attempts(failure: &ActionFailure) -> Vec<Value> {
-    let earlier = failure
-        .earlier
-        .iter()
-        .map(|one| json!({ "at": one.at.to_string(), "error": one.error }));
-    let last = json!({ "at": failure.at.to_string(), "error": one_line(&failure.error.to_string()) });
-    earlier.chain([last]).collect()
+    let attempts = failure.failed_attempts();
+    let details = |attempt: &FailedAttempt| json!({ "at": attempt.at.to_string(), "error": attempt.error });
+    attempts.iter().map(details).collect()
 }
 
 /// Call with the full error text; the message of the error is only its first line.
