@@ -5,6 +5,7 @@
     reason = "a failed step ends the test with a message"
 )]
 
+mod blocked;
 mod case;
 
 mod exits;
