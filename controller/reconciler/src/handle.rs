@@ -29,12 +29,13 @@ pub struct Handle {
     pub(crate) journal: Journal,
     pub(crate) spec_sync: SyncRequester,
     pub(crate) registries: watch::Receiver<Arc<SpecRegistry>>,
-    pub(crate) flushed: watch::Receiver<Arc<SpecRegistry>>,
+    /// Newest snapshot that the status files show.
+    pub(crate) flushed: watch::Receiver<Arc<Snapshot>>,
 }
 
 impl Handle {
-    /// Sends a command, and waits until the reconciler has applied and persisted it. The command takes effect after
-    /// all spec edits that were made before it.
+    /// Sends a command, and waits until the reconciler has applied and persisted it, and the status files show it. The
+    /// command takes effect after all spec edits that were made before it.
     pub async fn send(&self, command: Command) -> Result<Reply, CommandError> {
         self.spec_sync.wait().await;
         if command == Command::Sync {
@@ -59,7 +60,10 @@ impl Handle {
                 mpsc::error::TrySendError::Full(_) => CommandError::Busy,
                 mpsc::error::TrySendError::Closed(_) => CommandError::Stopped,
             })?;
-        replied.await.unwrap_or(Err(CommandError::Stopped))
+        let reply = replied.await.unwrap_or(Err(CommandError::Stopped))?;
+        // A client that reads the status next must not find the state before its command.
+        self.wait_for_status_flush().await;
+        Ok(reply)
     }
 
     /// Waits for the connectivity check of an environment whose services are up. A slow check does not block the
@@ -74,11 +78,15 @@ impl Handle {
         }
     }
 
-    /// Waits until the status files show the last scan of the specs folder. A full disk does not block the command.
+    /// Waits until the status files show the last scan of the specs folder and all commands that are in effect. A full
+    /// disk does not block the command.
     async fn wait_for_status_flush(&self) {
         let mut flushed = self.flushed.clone();
-        let registry = flushed.wait_for(|registry| Arc::ptr_eq(registry, &self.registries.borrow()));
-        drop(tokio::time::timeout(SYNC_TIMEOUT, registry).await);
+        let commands = self.snapshot().accepted_commands;
+        let is_current = |shown: &Arc<Snapshot>| {
+            shown.accepted_commands >= commands && Arc::ptr_eq(&shown.specs, &self.registries.borrow())
+        };
+        drop(tokio::time::timeout(SYNC_TIMEOUT, flushed.wait_for(is_current)).await);
     }
 
     /// Records an event that is not the result of a command. The write is asynchronous.

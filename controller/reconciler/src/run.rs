@@ -204,7 +204,6 @@ impl Controller {
         } = loaded.start_journal(&supervisor, &identity.run, state.incidents());
         // State travels on watch channels, which store the newest value and cannot fill up.
         let (registries, specs_seen) = watch::channel(Arc::<SpecRegistry>::default());
-        let (flushed, flushed_seen) = watch::channel(Arc::<SpecRegistry>::default());
         let (desired, desired_seen) = watch::channel(Arc::<DesiredState>::default());
         let (stores, stores_seen) = watch::channel(Arc::default());
         let (healths, healths_seen) = watch::channel(Arc::default());
@@ -220,7 +219,9 @@ impl Controller {
         let (persisted, persisted_seen) = watch::channel(persisted);
         let (saved, saved_seen) = watch::channel(None);
         let blank = Snapshot::blank(identity.clone(), planner_state.clone(), clock.now());
-        let (snapshots, snapshots_seen) = watch::channel(Arc::new(blank));
+        let blank = Arc::new(blank);
+        let (flushed, flushed_seen) = watch::channel(blank.clone());
+        let (snapshots, snapshots_seen) = watch::channel(blank);
         let (commands, requests) = mpsc::channel(COMMAND_CAPACITY);
 
         supervisor.spawn_once(

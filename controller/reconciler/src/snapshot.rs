@@ -53,6 +53,8 @@ pub struct Snapshot {
     pub progress: Arc<ProgressMap>,
     /// Requests of people and agents.
     pub overrides: Arc<Overrides>,
+    /// Number of accepted commands that are in effect.
+    pub accepted_commands: u64,
 }
 
 /// Problems that restrict the mode of the controller, each as text.
@@ -86,6 +88,7 @@ impl Snapshot {
             state: Arc::new(state),
             progress: Arc::default(),
             overrides: Arc::default(),
+            accepted_commands: 0,
         }
     }
 
@@ -119,6 +122,7 @@ impl Snapshot {
             && same(&self.progress, &other.progress)
             && same(&self.desired, &other.desired)
             && same(&self.overrides, &other.overrides)
+            && self.accepted_commands == other.accepted_commands
     }
 
     /// Inputs that determine the mode.

@@ -14,7 +14,6 @@ use serde_json::Value;
 use tokio::sync::watch;
 
 use crate::snapshot::Snapshot;
-use crate::specs::SpecRegistry;
 use crate::state_dir::{StateDir, is_status, write_public};
 use crate::state_file;
 
@@ -54,12 +53,12 @@ struct StatusFiles {
     files: BTreeMap<PathBuf, String>,
 }
 
-/// Writes until the reconciler ends, then once more. Publishes in `flushed` the spec registry that the files show.
+/// Writes until the reconciler ends, then once more. Publishes in `flushed` the snapshot that the files show.
 pub async fn run(
     state: StateDir,
     view: Arc<dyn StatusView>,
     mut snapshots: watch::Receiver<Arc<Snapshot>>,
-    flushed: watch::Sender<Arc<SpecRegistry>>,
+    flushed: watch::Sender<Arc<Snapshot>>,
 ) {
     let mut status_files = StatusFiles::default();
     let mut first = true;
@@ -70,7 +69,7 @@ pub async fn run(
             tokio::time::sleep(BATCH_DELAY).await;
         }
         let snapshot = snapshots.borrow_and_update().clone();
-        let specs = snapshot.specs.clone();
+        let written = snapshot.clone();
         let (dir, view) = (state.clone(), view.clone());
         let done = tokio::task::spawn_blocking(move || {
             let mut status_files = status_files;
@@ -91,11 +90,7 @@ pub async fn run(
         match result {
             Ok(()) => {
                 first = false;
-                flushed.send_if_modified(|registry| {
-                    let differs = !Arc::ptr_eq(registry, &specs);
-                    *registry = specs;
-                    differs
-                });
+                flushed.send_replace(written);
             }
             Err(error) => {
                 tracing::error!(%error, "cannot write status files");

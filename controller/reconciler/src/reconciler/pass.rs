@@ -206,6 +206,7 @@ impl<B: Backend> Reconciler<B> {
             progress: shared(&last.progress, &progress),
             desired: self.outputs.desired.borrow().clone(),
             overrides: shared(&last.overrides, &self.overrides),
+            accepted_commands: self.accepted_commands,
         };
         snapshot.mode = snapshot.mode_inputs().mode();
         self.recorder.record_mode(&snapshot);
