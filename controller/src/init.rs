@@ -65,6 +65,8 @@ struct ProjectInfo<'a> {
 #[derive(Debug, Default)]
 struct Draft {
     services: Vec<Value>,
+    /// True if no service can reach other networks.
+    internal: bool,
     /// Name of the translated file.
     from: Option<String>,
     /// Comments at the top of the file, such as keys without a translation.
@@ -254,7 +256,11 @@ fn example_draft(project: &ProjectInfo<'_>) -> Draft {
 }
 
 fn format_file(name: &str, draft: &Draft) -> Result<String, Failure> {
-    let value = json!({ "version": "1", "project": { "name": name }, "services": draft.services });
+    let mut value = json!({ "version": "1", "project": { "name": name } });
+    if draft.internal {
+        value["network"] = json!({ "internal": true });
+    }
+    value["services"] = json!(draft.services);
     let yaml = argus_crds::yaml::to_yaml(&value)
         .map_err(|error| Failure::operation_failed("cannot write YAML", &error))?;
     let from = draft

@@ -17,8 +17,6 @@ use clap::Args;
 use tokio_util::sync::CancellationToken;
 
 use crate::api::logs::sources;
-use crate::api::target::Target;
-use crate::api::test::parse_environment;
 use crate::api::wait::goal::{WaitGoal, wait_until};
 use crate::blocking_io;
 use crate::client::ControllerClient;
@@ -67,7 +65,7 @@ impl RunTests {
     pub(crate) fn execute(self, options: &Options) -> Result<Exit, Failure> {
         let settings = Settings::resolve(options, &SpecOptions::default())?;
         let client = ControllerClient::remote(settings);
-        parse_environment(&self.environment, "run")?;
+        status::parse_environment(&self.environment)?;
         runtime::block_on(async {
             let signals = Signals::subscribe()
                 .map_err(|error| Failure::operation_failed("cannot take signals", &error))?;
@@ -165,7 +163,7 @@ impl RunTests {
         case: &Case,
         stop: &CancellationToken,
     ) -> Result<Attempt, Failure> {
-        let environment = parse_environment(&self.environment, "run")?;
+        let environment = status::parse_environment(&self.environment)?;
         let begin = Command::BeginTest {
             environment: environment.clone(),
             case: case.name.clone(),
@@ -217,11 +215,9 @@ impl RunTests {
     ) -> Result<Option<EnvironmentStatus>, Failure> {
         // The sync makes earlier edits effective. Without a controller it fails immediately, because leases need one.
         client.send(Command::Sync).await?;
-        let targets = [Target::environment(&self.environment)];
+        let names = [self.environment.clone()];
         tokio::select! {
-            ready = wait_until(client, Some(&targets), WaitGoal::Ready, self.timeout, |_| {}) => {
-                Ok(ready?.pop().and_then(|reached| reached.status))
-            }
+            ready = wait_until(client, Some(&names), WaitGoal::Ready, self.timeout, |_| {}) => Ok(ready?.pop()),
             () = stop.cancelled() => Ok(None),
         }
     }

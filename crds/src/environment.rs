@@ -178,6 +178,9 @@ pub struct Network {
     /// Literal name of the network. Default: `argusai-<namespace or project slug>-network`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
+    /// True if the containers cannot reach other networks, such as the internet. Then no service or mock can publish a port.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub internal: bool,
 }
 
 /// Separation of several copies of one project on the same engine.

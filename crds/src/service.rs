@@ -141,6 +141,17 @@ pub struct Container {
     /// Mounts: `host-or-volume:container[:ro]`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub volumes: Vec<String>,
+    /// Labels of the container. Argus reserves the prefix `argusai.`.
+    #[serde(
+        default,
+        skip_serializing_if = "BTreeMap::is_empty",
+        deserialize_with = "text::map"
+    )]
+    #[schemars(with = "text::TextMap")]
+    pub labels: BTreeMap<String, String>,
+    /// Additional DNS names of the service on the environment's network.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub aliases: Vec<String>,
     /// Arguments of the main process, misplaced: the key belongs next to `container`, and is used if it is missing there.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub command: Option<Command>,

@@ -3,10 +3,11 @@
 //! [`admit`](admit::admit) returns [`Desired`], [`conflict`] compares files, and [`template`] resolves `{{…}}`.
 
 pub mod admit;
+mod aliases;
 pub mod conflict;
 mod container;
+mod container_labels;
 mod container_limits;
-mod duplicates;
 mod effective;
 pub mod excluded;
 pub mod fork;
@@ -24,6 +25,7 @@ pub mod ports;
 mod probe;
 mod referenced_services;
 mod secret_values;
+mod service_conflicts;
 mod settings;
 mod shell_words;
 mod suggest;
@@ -60,6 +62,9 @@ pub struct Desired {
     pub revision: Revision,
     /// Network of the environment.
     pub network: ResourceName,
+    /// True if its containers cannot reach other networks.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub internal: bool,
     /// Names on the engine of the volumes that its services mount.
     pub volumes: Vec<ResourceName>,
     /// Services and mocks, by name.
@@ -116,7 +121,7 @@ pub struct Service {
     pub role: Role,
     /// Name of the container on the engine.
     pub container_name: ResourceName,
-    /// Additional DNS aliases (the container name of the file).
+    /// Additional DNS aliases: the container name of the file, and those that the file lists.
     pub aliases: Vec<String>,
     /// Image to run.
     pub image: Image,
@@ -127,6 +132,9 @@ pub struct Service {
     /// Environment variables. Values can contain `{{ports…}}` and `{{services…}}`, which the renderer resolves.
     #[serde(rename = "environment")]
     pub env_vars: BTreeMap<String, String>,
+    /// Labels of the file. Values can contain `{{ports…}}` and `{{services…}}`, which the renderer resolves.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub labels: BTreeMap<String, String>,
     /// Published ports.
     pub ports: Vec<Port>,
     /// Bind mounts and named volumes.

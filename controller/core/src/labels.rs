@@ -6,6 +6,8 @@ use std::collections::BTreeMap;
 
 use crate::ident::{ContainerSpecHash, EnvName, ServiceName};
 
+/// Prefix of all labels of Argus.
+pub const PREFIX: &str = "argusai.";
 /// `true` on every object that Argus created.
 pub const MANAGED: &str = "argusai.managed";
 /// `project.name` of the spec.
@@ -26,6 +28,8 @@ pub const SPEC_HASH: &str = "argusai.spec-hash";
 pub const REVISION: &str = "argusai.revision";
 /// Identity of the controller (a ULID, kept in its state directory).
 pub const CONTROLLER: &str = "argusai.controller";
+/// `true` on a network without access to other networks.
+pub const INTERNAL: &str = "argusai.internal";
 /// Assigned ports of the container: `CONTAINER/PROTO=HOST@WANTED`, joined by commas.
 pub const PORTS: &str = "argusai.ports";
 

@@ -69,10 +69,7 @@ fn down(env: &EnvName) -> Command {
 
 fn retry(env: &EnvName) -> Command {
     let environment = env.clone();
-    Command::Retry {
-        environment,
-        service: None,
-    }
+    Command::Retry { environment }
 }
 
 async fn until(handle: &Handle, what: &str, is: impl Fn(&Snapshot) -> bool) -> Arc<Snapshot> {

@@ -11,6 +11,7 @@ use super::{Draft, ProjectInfo, dockerfile};
 
 mod document;
 mod files;
+mod networks;
 mod outside;
 mod parts;
 
@@ -54,7 +55,8 @@ pub(super) fn create_draft(document: &Document, project: &ProjectInfo<'_>) -> Dr
         };
         found.extend(one.translate(service, one_shots.contains(name.as_str())));
     }
-    notes.extend(outside::notes(&value, document));
+    let internal = networks::are_internal(&value, &omitted);
+    notes.extend(outside::notes(&value, document, internal));
     let names = |all: &BTreeSet<String>| {
         let names: Vec<String> = all.iter().map(|name| format!("`{name}`")).collect();
         names.join(", ")
@@ -77,6 +79,7 @@ pub(super) fn create_draft(document: &Document, project: &ProjectInfo<'_>) -> Dr
     let secrets = variables.secrets();
     Draft {
         services: found,
+        internal,
         from: None,
         notes,
         secrets: secrets
@@ -166,7 +169,8 @@ impl Service<'_> {
                 "environment" => (&mut container, "environment", Some(translate_environment(value))),
                 "volumes" => (&mut container, "volumes", self.translate_volumes(value)),
                 "healthcheck" => (&mut container, "healthcheck", self.translate_healthcheck(value)),
-                "networks" if parts::has_no_alias(value) => continue,
+                "labels" => (&mut container, "labels", Some(parts::translate_labels(value))),
+                "networks" => (&mut container, "aliases", self.translate_networks(value)),
                 "restart" if !matches!(value.as_str(), Some("no")) && *value != false => continue,
                 "profiles" | "env_file" | "secrets" | "configs" => continue,
                 key if IGNORED.contains(&key) || key.starts_with("x-") => continue,

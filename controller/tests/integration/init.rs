@@ -247,7 +247,7 @@ services:
     environment: { POSTGRES_PASSWORD: "${DB_PASSWORD}" }
     ports: ["9092"]
     volumes: ["../initdb:/docker-entrypoint-initdb.d:ro", "pg:/var/lib/postgresql/data", "/srv/none:/none"]
-    networks: { back: { aliases: [database] } }
+    networks: { back: { aliases: [database], ipv4_address: 10.1.1.1 } }
     secrets: [token, { source: outside, target: x }]
   api:
     extends: { file: shared/base.yaml, service: base }
@@ -302,6 +302,7 @@ fn realistic_compose_file_is_kept_or_noted_with_its_line() {
             "image": "postgres:17",
             "container": {
                 "name": "till-db",
+                "aliases": ["database"],
                 "environment": { "POSTGRES_PASSWORD": "{{env.DB_PASSWORD}}" },
                 "ports": [":9092"],
                 "volumes": [
@@ -320,6 +321,7 @@ fn realistic_compose_file_is_kept_or_noted_with_its_line() {
             "memory": "128MB",
             "container": {
                 "name": "till-api",
+                "labels": { "team": "till" },
                 "environment": { "FEATURE": "on", "FROM_BASE": "1", "LEVEL": "debug", "REGION": "eu" },
                 "volumes": ["../shared/shared:/shared:ro"],
                 "ports": ["8080:80"],
@@ -341,11 +343,10 @@ fn realistic_compose_file_is_kept_or_noted_with_its_line() {
     let line = |needle: &str| 1 + REALISTIC.lines().position(|line| line.contains(needle)).unwrap();
     for (note, at) in [
         ("service `debug`, which has `profiles`", "profiles: [debug]"),
-        ("`db`: `networks`", "aliases"),
+        ("`db`: `networks.back.ipv4_address`", "ipv4_address"),
         ("`db`: `secrets`: `outside` is not a file", "source: outside"),
         ("`db`: `/srv/none` is outside", "/srv/none"),
         ("`api`: `deploy.replicas`", "replicas"),
-        ("`api`: `labels`", "team: till"),
         ("`api`: `tty`", "tty"),
         ("`api`: `restart`", "restart"),
         ("`api`: `depends_on`: `debug`", "[db, debug]"),
@@ -382,6 +383,7 @@ fn generated_file_is_always_accepted() {
         "services: { a: { image: 'a:${TAG:-${NONE}}', ports: ['${P}:1'], volumes: ['/:/host', './s:/s:z', '/etc'] } }\n",
         "services: { a: { image: 'a:1', healthcheck: { test: CMD, interval: 0s, retries: -1 }, mem_limit: 1b, cpus: x } }\n",
         "services: { a: { extends: { service: a } }, b: { extends: { service: none, file: none.yaml } } }\n",
+        "services: { a: { image: 'a:1', ports: ['80:80'], labels: [x, argusai.y=1], networks: { n: { aliases: ['-'] } } } }\nnetworks: { n: { internal: true } }\n",
         "include: [compose.yaml]\nservices: { a: { image: 'a:1', privileged: true, network_mode: host, cap_add: [ALL] } }\n",
         "name: '!!!'\nservices: { a: { build: 'https://example.com/a.git' }, b: { build: { context: ../../.. } } }\n",
         "services: { a: { image: 'a:1', environment: { 'A=B': 1, '': 2, C: '{{env.X}} {{' }, tmpfs: x, extra_hosts: { a: 1 } } }\n",
@@ -393,5 +395,18 @@ fn generated_file_is_always_accepted() {
         assert_eq!(output.status.code(), Some(0), "{compose}{}\n{text}", err(&output));
         let valid = argus(&app, &["validate"]);
         assert_eq!(valid.status.code(), Some(0), "{compose}{}\n{text}", err(&valid));
+    }
+}
+
+#[test]
+fn internal_networks_of_all_services_make_one_internal_network() {
+    for (networks, internal) in [("back: { internal: true }", true), ("back: {}", false)] {
+        let compose = format!(
+            "services: {{ a: {{ image: 'a:1', networks: [back] }} }}\nnetworks: {{ {networks}, front: {{}} }}\n"
+        );
+        let dir = project(&[("compose.yaml", &compose)]);
+        let text = written(&dir.path().join("app"));
+        assert_eq!(text.contains("network:\n  internal: true\n"), internal, "{text}");
+        assert!(!text.contains("networks.back.internal"), "{text}");
     }
 }

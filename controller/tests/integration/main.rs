@@ -6,5 +6,4 @@ mod errors;
 mod events;
 mod format;
 mod init;
-mod targets;
 mod why;

@@ -5,6 +5,7 @@ mod first_hour;
 mod journeys;
 mod leases;
 mod mock_containers;
+mod network_settings;
 mod ports;
 mod recovery;
 mod repositories;

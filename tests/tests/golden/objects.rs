@@ -74,6 +74,9 @@ pub(crate) fn plain_labels(
     if let Some(other) = options.get("controller") {
         all.insert(labels::CONTROLLER.into(), other.to_owned());
     }
+    if options.has("open") {
+        all.remove(labels::INTERNAL);
+    }
     if options.has("delete") {
         all.insert(labels::DELETION.into(), "Delete".into());
     }

@@ -81,19 +81,6 @@ fn commands_reach_a_service_by_name() {
     let row: serde_json::Value = serde_json::from_str(&output).expect("JSON");
     assert_eq!(row["name"], "web");
 
-    let output = argus.cli(&["wait", target, "--timeout", "60s"]);
-    assert_eq!(stdout(&output), "reached/web Ready\n", "{output:?}");
-    let output = argus.cli(&["plan", target]);
-    assert_eq!(stdout(&output), "reached/web: nothing to do\n", "{output:?}");
-    for args in [
-        &["exec", "web", "--", "true"][..],
-        &["restart", "web"],
-        &["plan", "web"],
-    ] {
-        let errors = String::from_utf8_lossy(&argus.cli(args).stderr).into_owned();
-        assert!(errors.contains("pass `reached/web`"), "{args:?}: {errors}");
-    }
-
     let started = argus.wait_ready("reached", LIMIT);
     let container = Controller::service(&started, "web")["containerId"].clone();
     let start = || engine.docker_ok(&["inspect", "-f", "{{.State.StartedAt}}", "reached-web"]);
@@ -114,64 +101,4 @@ fn commands_reach_a_service_by_name() {
         Some(1),
         "a held service does not restart: {output:?}"
     );
-}
-
-#[test]
-fn wait_and_retry_concern_only_the_named_service() {
-    let argus = Controller::start(engine(), RunOptions::default());
-    let web = r#"version: "1"
-project: { name: partial }
-services:
-  web:
-    image: busybox:local
-    command: [sleep, inf]
-    container: { name: partial-web }
-"#;
-    let broken = "  broken:
-    image: busybox:local
-    command: [/missing]
-    container: { name: partial-broken }
-  user:
-    image: busybox:local
-    command: [sleep, inf]
-    dependsOn: [broken]
-    container: { name: partial-user }
-";
-    argus.write_spec("e2e.yaml", &format!("{web}{broken}"));
-    let wait = |of: &str| {
-        let output = argus.cli(&["wait", of, "--timeout", "60s"]);
-        let errors = String::from_utf8_lossy(&output.stderr).into_owned();
-        (output.status.code(), errors)
-    };
-    for (of, message) in [
-        ("partial/broken", "service `partial/broken` failed: "),
-        (
-            "partial/user",
-            "service `partial/user` is blocked: partial/broken: ",
-        ),
-        ("partial", "environment `partial` is blocked: "),
-    ] {
-        let (code, errors) = wait(of);
-        assert_eq!(code, Some(6), "{of}: {errors}");
-        assert!(errors.contains(message), "{of}: {errors}");
-    }
-    assert_eq!(wait("partial/web").0, Some(0), "{:?}", wait("partial/web"));
-    let failures = || {
-        let output = stdout(&argus.cli(&["evidence", "partial/broken", "--list", "-o", "json"]));
-        output.matches("\"run\":").count()
-    };
-    let before = failures();
-    let output = argus.cli(&["retry", "partial/broken"]);
-    assert_eq!(stdout(&output), "partial/broken is retried\n", "{output:?}");
-    argus.wait_until(LIMIT, "another failed run", || {
-        (failures() > before).then_some(())
-    });
-    let output = stdout(&argus.cli(&["plan", "partial/user"]));
-    assert!(
-        output.contains("partial/user") && !output.contains("broken:"),
-        "{output}"
-    );
-    argus.write_spec("e2e.yaml", web);
-    let output = argus.cli(&["wait", "partial/broken", "--for", "gone", "--timeout", "60s"]);
-    assert_eq!(stdout(&output), "gone\n", "{output:?}");
 }

@@ -12,8 +12,8 @@ use crate::desired::host::HostPaths;
 use crate::desired::identity::{EnvIdentity, shown};
 use crate::desired::referenced_services::{ReferencedService, ReferencedServices};
 use crate::desired::{
-    Criticality, Desired, Image, Mount, Service, container, container_limits, duplicates, mock, needs,
-    secret_values, settings,
+    Criticality, Desired, Image, Mount, Service, container, container_limits, mock, needs, secret_values,
+    service_conflicts, settings,
 };
 use crate::ident::{EnvName, Hash, ResourceName};
 use crate::time::Timestamp;
@@ -91,7 +91,7 @@ pub fn admit(spec: &E2eSpec, context: &SpecContext) -> Admission {
     let referenced_services = collect_peers(spec, &mut diagnostics);
     let mut services = services(spec, &identity, context, &referenced_services, &mut diagnostics);
     exclude(&mut services, context);
-    duplicates::check(&services, ports.strategy, &mut diagnostics);
+    service_conflicts::check(spec, &services, ports.strategy, &mut diagnostics);
     needs::report_cycles(&services, &mut diagnostics);
     let restart = settings::restart(spec, &mut diagnostics);
     let breaker = settings::breaker(spec, &mut diagnostics);
@@ -105,6 +105,7 @@ pub fn admit(spec: &E2eSpec, context: &SpecContext) -> Admission {
             project: spec.project.name.clone(),
             revision: hash_of(""),
             network,
+            internal: spec.network.internal,
             volumes: volumes(&services),
             services: services
                 .into_iter()

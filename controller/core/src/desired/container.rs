@@ -12,7 +12,10 @@ use crate::desired::identity::{self, EnvIdentity, shown};
 use crate::desired::image::{self, ImageRequest};
 use crate::desired::referenced_services::ReferencedServices;
 use crate::desired::template::{PortReferences, TemplateResolver, fill_vars};
-use crate::desired::{Criticality, Port, Role, Service, mounts, needs, paths, policy, ports, probe, tmpfs};
+use crate::desired::{
+    Criticality, Port, Role, Service, aliases, container_labels, mounts, needs, paths, policy, ports, probe,
+    tmpfs,
+};
 use crate::ident::{ResourceName, ServiceName};
 
 /// Minimum memory limit of the engine, in bytes.
@@ -102,6 +105,10 @@ pub(super) fn admit_service(
     };
     let env_path = format!("{container_path}.environment");
     let env_vars = resolve_env_vars(&container.environment, &env_path, &resolver, diagnostics);
+    let labels_path = format!("{container_path}.labels");
+    let labels = container_labels::resolve_labels(&container.labels, &labels_path, &resolver, diagnostics);
+    let aliases_path = format!("{container_path}.aliases");
+    let aliases = aliases::resolve_aliases(container, name.as_ref(), &aliases_path, diagnostics);
     let volumes_path = format!("{container_path}.volumes");
     let mounts = mounts::resolve_mounts(&container.volumes, &volumes_path, context, identity, diagnostics);
     check_limits(spec, path, diagnostics);
@@ -122,15 +129,12 @@ pub(super) fn admit_service(
         injected_file: None,
         role: Role::Service,
         container_name: container_name?,
-        aliases: if container.name == name.as_str() {
-            Vec::new()
-        } else {
-            vec![container.name.clone()]
-        },
+        aliases,
         image: image?,
         entrypoint,
         command,
         env_vars,
+        labels,
         ports,
         mounts,
         tmpfs,

@@ -19,6 +19,7 @@ pub(super) fn effective(spec: &E2eSpec, context: &SpecContext) -> E2eSpec {
         service.name.iter_mut().for_each(fill);
         if let Some(container) = &mut service.container {
             fill(&mut container.name);
+            container.aliases.iter_mut().for_each(fill);
             for port in &mut container.ports {
                 *port = PortText(filled(port.as_str(), context));
             }

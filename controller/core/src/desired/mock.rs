@@ -78,6 +78,7 @@ pub(super) fn admit_mock(
         entrypoint: None,
         command: parts.command,
         env_vars: parts.env_vars,
+        labels: BTreeMap::new(),
         ports: vec![port(mock)],
         mounts: parts.mounts,
         tmpfs: Vec::new(),

@@ -30,7 +30,7 @@ pub(super) fn secrets_of(spec: &E2eSpec, context: &SpecContext, peers: &Referenc
         let container = service
             .container
             .iter()
-            .flat_map(|container| &container.environment);
+            .flat_map(|container| container.environment.iter().chain(&container.labels));
         let args = service.build.iter().flat_map(|build| &build.args);
         for (name, value) in vars.iter().chain(container).chain(args) {
             if is_secret(name) && !has_placeholders(value) && !is_plain(value.trim(), true) {
@@ -42,8 +42,8 @@ pub(super) fn secrets_of(spec: &E2eSpec, context: &SpecContext, peers: &Referenc
 }
 
 impl Desired {
-    /// Returns the secrets of the environment: values of `{{env.…}}`, and values of variables and build arguments with a
-    /// secret name.
+    /// Returns the secrets of the environment: values of `{{env.…}}`, and values of variables, labels and build arguments with
+    /// a secret name.
     ///
     /// They apply to the whole environment, because one service can log the secret of another.
     pub fn secret_values(&self) -> Secrets {
@@ -63,14 +63,15 @@ impl Desired {
     }
 }
 
-/// Returns the values of environment variables and build arguments with a secret name.
+/// Returns the values of environment variables, labels and build arguments with a secret name.
 fn values_of_secret_variables(service: &Service) -> Secrets {
     let args = match &service.image {
         Image::Built(build) => Some(&build.args),
         Image::Named(_) => None,
     };
     let mut secrets = Secrets::default();
-    for (name, value) in service.env_vars.iter().chain(args.into_iter().flatten()) {
+    let texts = service.env_vars.iter().chain(&service.labels);
+    for (name, value) in texts.chain(args.into_iter().flatten()) {
         // Messages about an unresolved template must contain it.
         if is_secret(name) && !is_unresolved(value) {
             secrets.add(value);

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use super::{Decision, Plan, PlanInput, render};
 use crate::action::{Action, Cause, Subject};
 use crate::desired::Desired;
+use crate::labels;
 use crate::observed::{Container, Network};
 use crate::wait::WaitingOn;
 
@@ -20,20 +21,32 @@ pub(super) fn find<'a>(input: &PlanInput<'a>, desired: &Desired) -> Option<&'a A
         .min_by_key(|network| (network.created_at, network.id.clone()))
 }
 
+/// Returns the reason to replace the network. The engine cannot change an existing one.
+pub(super) fn find_defect(network: &Network, desired: &Desired) -> Option<&'static str> {
+    if network.is_broken {
+        Some("its bridge is gone")
+    } else if network.labels.contains_key(labels::INTERNAL) != desired.internal {
+        Some("`network.internal` changed")
+    } else {
+        None
+    }
+}
+
 pub(super) fn plan(input: &PlanInput<'_>, desired: &Desired, plan: &mut Plan) {
     let found = find(input, desired);
     // An environment without containers needs no network.
-    if found.is_some_and(|network| !network.is_broken) || desired.services.is_empty() {
+    let defect = found.map(|network| (network, find_defect(network, desired)));
+    if matches!(defect, Some((_, None))) || desired.services.is_empty() {
         return;
     }
     let subject = Subject::Network {
         environment: input.env.clone(),
     };
     let blocked = input.blocked_by(&subject);
-    if let Some(broken) = found {
+    if let Some((network, Some(defect))) = defect {
         let decision = match blocked {
             Some(wait) => Decision::Wait(wait),
-            None => remove_broken(input, broken),
+            None => remove_defective(input, network, defect),
         };
         plan.add(subject, decision);
         return;
@@ -59,8 +72,8 @@ pub(super) fn plan(input: &PlanInput<'_>, desired: &Desired, plan: &mut Plan) {
     plan.add(subject, decision);
 }
 
-/// Removes a network without its bridge, once the services have detached their running containers from it.
-fn remove_broken(input: &PlanInput<'_>, network: &Network) -> Decision {
+/// Removes a defective network, once the services have detached their running containers from it.
+fn remove_defective(input: &PlanInput<'_>, network: &Network, defect: &str) -> Decision {
     let is_attached = |container: &Arc<Container>| {
         let mut attachments = container.networks.values();
         container.state.is_up() && attachments.any(|at| at.network.as_ref() == Some(&network.id))
@@ -72,6 +85,6 @@ fn remove_broken(input: &PlanInput<'_>, network: &Network) -> Decision {
         id: network.id.clone(),
         name: network.name.clone(),
     };
-    let what = "its bridge is gone".to_owned();
+    let what = defect.to_owned();
     Decision::Do(action, Cause::Drift { what })
 }

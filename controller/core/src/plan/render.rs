@@ -53,6 +53,9 @@ pub fn labels_of(
     if role == "volume" && desired.delete_volumes {
         all.insert(labels::DELETION.into(), "Delete".into());
     }
+    if role == "network" && desired.internal {
+        all.insert(labels::INTERNAL.into(), "true".into());
+    }
     all
 }
 
@@ -96,7 +99,11 @@ fn container(
         Role::Mock => "mock",
     };
     let bindings = bindings(service, ports, identity);
-    let mut all_labels = stable_labels(desired, role);
+    let mut all_labels = service.labels.clone();
+    for value in all_labels.values_mut() {
+        *value = resolve(value, desired, ports);
+    }
+    all_labels.extend(stable_labels(desired, role));
     all_labels.insert(labels::SERVICE.into(), service.name.to_string());
     if !bindings.is_empty() {
         all_labels.insert(labels::PORTS.into(), ports_label(service, ports));

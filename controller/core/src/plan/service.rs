@@ -107,7 +107,7 @@ impl ServicePlanner<'_> {
             return Decision::Wait(self.wait_for_owner(other));
         }
         let decision = match current {
-            _ if let Some(decision) = attach::leave_broken_network(self) => decision,
+            _ if let Some(decision) = attach::leave_defective_network(self) => decision,
             None => self.plan_create(&extra),
             Some(current) => match self.remove_extra(current, &extra) {
                 Decision::Settled => self.plan_current(current),
@@ -190,7 +190,9 @@ impl ServicePlanner<'_> {
         {
             return Err(blocked.clone());
         }
-        if network::find(self.input, &self.accepted.desired).is_none_or(|network| network.is_broken) {
+        let desired = &self.accepted.desired;
+        let network = network::find(self.input, desired);
+        if network.is_none_or(|network| network::find_defect(network, desired).is_some()) {
             return Err(WaitingOn::Network);
         }
         let volumes = self.service.mounts.iter().filter_map(|mount| match mount {

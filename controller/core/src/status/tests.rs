@@ -65,6 +65,7 @@ fn service(text: &str, port: u16, criticality: Criticality) -> Service {
         image: Image::Named(format!("{text}:1")),
         entrypoint: None,
         command: None,
+        labels: BTreeMap::new(),
         env_vars: BTreeMap::new(),
         ports: vec![Port {
             container: port,
@@ -143,6 +144,7 @@ impl Shop {
             env: EnvName::new("shop").unwrap(),
             project: "Shop".to_owned(),
             revision: hash("aaaa"),
+            internal: false,
             network: ResourceName::new("shop-net").unwrap(),
             volumes: Vec::new(),
             services: services

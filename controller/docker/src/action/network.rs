@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use argus_core::ident::{ContainerId, NetworkId, ResourceName};
-use argus_core::labels::{CONTROLLER, ENVIRONMENT, ObjectLabels};
+use argus_core::labels::{CONTROLLER, ENVIRONMENT, INTERNAL, ObjectLabels};
 use argus_core::observed::{ContainerState, Network, Object};
 use argus_core::outcome::{ActionError, Done};
 use bollard::models;
@@ -27,6 +27,7 @@ pub(super) async fn create(
     let request = models::NetworkCreateRequest {
         name: name.as_str().to_owned(),
         driver: Some("bridge".to_owned()),
+        internal: Some(labels.contains_key(INTERNAL)),
         labels: Some(to_hash_map(labels)),
         ..Default::default()
     };

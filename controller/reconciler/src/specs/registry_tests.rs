@@ -15,6 +15,7 @@ fn desired(env: &str, revision: u32) -> Desired {
         env: EnvName::new(env).unwrap(),
         project: env.to_owned(),
         revision: Revision::new(format!("{revision:08x}")).unwrap(),
+        internal: false,
         network: ResourceName::new(format!("{env}-network")).unwrap(),
         volumes: Vec::new(),
         services: BTreeMap::new(),

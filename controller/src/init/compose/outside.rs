@@ -10,7 +10,7 @@ const KNOWN: &[&str] = &[
 ];
 
 /// Returns a note for each key without a counterpart, with its line.
-pub(super) fn notes(value: &Value, document: &Document) -> Vec<String> {
+pub(super) fn notes(value: &Value, document: &Document, internal: bool) -> Vec<String> {
     let mut notes = Vec::new();
     let mut note = |what: String, path: &str| {
         notes.push(format!("left out: {what}{}", document.locate_path(path)));
@@ -24,7 +24,8 @@ pub(super) fn notes(value: &Value, document: &Document) -> Vec<String> {
     for (section, known) in [("networks", &["driver"][..]), ("volumes", &[])] {
         for (name, entry) in value[section].as_object().into_iter().flatten() {
             for (key, inner) in entry.as_object().into_iter().flatten() {
-                let is_default = known.contains(&key.as_str()) || *inner == false;
+                let is_kept = section == "networks" && key == "internal" && internal;
+                let is_default = known.contains(&key.as_str()) || *inner == false || is_kept;
                 if !is_default {
                     let path = format!("{section}.{name}.{key}");
                     note(format!("`{path}`"), &path);

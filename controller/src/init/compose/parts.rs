@@ -148,12 +148,12 @@ pub(super) fn join_paths(folder: &Path, path: &str) -> PathBuf {
     }
 }
 
-/// Returns true for networks without aliases. They need no translation: all services of an environment share a network.
-pub(super) fn has_no_alias(value: &Value) -> bool {
-    match value {
-        Value::Object(all) => all.values().all(|network| network.get("aliases").is_none()),
-        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) | Value::Array(_) => true,
-    }
+/// Labels as a map of texts.
+pub(super) fn translate_labels(value: &Value) -> Value {
+    let labels = value.as_object().into_iter().flatten();
+    labels
+        .map(|(name, value)| (name.clone(), json!(scalar_to_text(value).unwrap_or_default())))
+        .collect()
 }
 
 #[cfg(test)]

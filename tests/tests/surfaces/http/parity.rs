@@ -122,7 +122,6 @@ fn shown() -> Vec<Thing> {
         thing("describe same").get("/api/v1/environments/same"),
         thing("wait same").get("/api/v1/environments/same/wait"),
         thing("wait same same").get("/api/v1/environments/same,same/wait"),
-        thing("wait same/web").get("/api/v1/environments/same/services/web/wait"),
         thing("why same")
             .get("/api/v1/environments/same/why")
             .mcp("argus_why", env.clone()),
@@ -132,9 +131,6 @@ fn shown() -> Vec<Thing> {
         thing("network same")
             .get("/api/v1/environments/same/network")
             .mcp("argus_network", env.clone()),
-        thing("network same/web")
-            .get("/api/v1/environments/same/services/web/network")
-            .mcp("argus_network", web(json!({}))),
         thing("network same --verify")
             .post("/api/v1/environments/same/network", json!({}))
             .mcp("argus_network", of(json!({ "verify": true })))
@@ -143,9 +139,6 @@ fn shown() -> Vec<Thing> {
         thing("plan same")
             .get("/api/v1/plan?environment=same")
             .mcp("argus_plan", env.clone()),
-        thing("plan same/web")
-            .get("/api/v1/plan?environment=same&service=web")
-            .mcp("argus_plan", web(json!({}))),
         thing("validate")
             .get("/api/v1/validate")
             .mcp("argus_validate", json!({})),
@@ -203,12 +196,6 @@ fn output() -> Vec<Thing> {
         thing("retry same")
             .post("/api/v1/commands/retry", env.clone())
             .mcp("argus_retry", env.clone()),
-        thing("retry same/web")
-            .post(
-                "/api/v1/commands/retry",
-                json!({ "environment": "same", "service": "web" }),
-            )
-            .mcp("argus_retry", json!({ "environment": "same/web" })),
         thing("hold same --for 1h")
             .post(
                 "/api/v1/commands/hold",
@@ -315,30 +302,6 @@ fn missing() -> Vec<Thing> {
         thing("plan missing")
             .get("/api/v1/plan?environment=missing")
             .mcp("argus_plan", no_one.clone()),
-        thing("network same/queue")
-            .get("/api/v1/environments/same/services/queue/network")
-            .mcp(
-                "argus_network",
-                json!({ "environment": "same", "service": "queue" }),
-            ),
-        thing("plan same/queue")
-            .get("/api/v1/plan?environment=same&service=queue")
-            .mcp("argus_plan", json!({ "environment": "same", "service": "queue" })),
-        thing("wait same/queue")
-            .get("/api/v1/environments/same/services/queue/wait")
-            .mcp("argus_wait", json!({ "environment": "same", "service": "queue" })),
-        thing("retry same/queue")
-            .post("/api/v1/commands/retry", json!({ "environment": "same/queue" }))
-            .mcp(
-                "argus_retry",
-                json!({ "environment": "same", "service": "queue" }),
-            ),
-        thing("down same/web")
-            .post("/api/v1/commands/down", json!({ "environment": "same/web" }))
-            .mcp("argus_down", json!({ "environment": "same/web" })),
-        thing("cancel web")
-            .post("/api/v1/commands/cancel", json!({ "environment": "web" }))
-            .mcp("argus_cancel", json!({ "environment": "web" })),
         thing("evidence same db")
             .get("/api/v1/environments/same/services/db/evidence")
             .mcp(

@@ -8,16 +8,17 @@ use crate::observed::{Container, Network};
 use crate::plan::{Decision, network};
 use crate::wait::WaitingOn;
 
-/// Detaches a running container from a network without its bridge. The engine removes a network only without such containers.
-pub(super) fn leave_broken_network(planner: &ServicePlanner<'_>) -> Option<Decision> {
-    let network =
-        network::find(planner.input, &planner.accepted.desired).filter(|network| network.is_broken)?;
+/// Detaches a running container from a network that Argus replaces. The engine removes a network only without such containers.
+pub(super) fn leave_defective_network(planner: &ServicePlanner<'_>) -> Option<Decision> {
+    let desired = &planner.accepted.desired;
+    let network = network::find(planner.input, desired)?;
+    let defect = network::find_defect(network, desired)?;
     let is_attached = |container: &&Arc<Container>| {
         let attachment = container.networks.get(&network.name);
         container.state.is_up() && attachment.is_some_and(|at| at.network.as_ref() == Some(&network.id))
     };
     let container = planner.owned.iter().copied().find(is_attached)?;
-    let what = "the bridge of its network is gone".to_owned();
+    let what = format!("its network is replaced: {defect}");
     let cause = planner.input.cause(&planner.subject, Cause::Drift { what });
     Some(Decision::Do(disconnect(network, container), cause))
 }
@@ -43,7 +44,7 @@ pub(super) fn check(planner: &ServicePlanner<'_>, container: &Container) -> Deci
         )
     };
     let detach = |what: &str| Decision::Do(disconnect(network, container), drift(what));
-    if network.is_broken {
+    if network::find_defect(network, desired).is_some() {
         return Decision::Wait(WaitingOn::Network);
     }
     match container.networks.get(&network.name) {

@@ -1,8 +1,8 @@
-//! Duplicate names and host ports within one spec file.
+//! Conflicts between the services of one spec file: names, host ports and an internal network.
 
 use std::collections::BTreeMap;
 
-use argus_crds::Diagnostic;
+use argus_crds::{Diagnostic, E2eSpec};
 
 use crate::desired::{Port, PortStrategy, Role, Service};
 
@@ -10,6 +10,7 @@ use crate::desired::{Port, PortStrategy, Role, Service};
 ///
 /// Each service comes with its path in the file; the first one in the file keeps a name or port.
 pub(super) fn check(
+    spec: &E2eSpec,
     services: &[(String, Service)],
     strategy: PortStrategy,
     diagnostics: &mut Vec<Diagnostic>,
@@ -32,26 +33,45 @@ pub(super) fn check(
             }
         }
     }
-    for (path, service) in services {
-        for alias in &service.aliases {
-            let other = services.iter().find(|(_, other)| {
-                other.name != service.name && other.name.as_str().eq_ignore_ascii_case(alias)
-            });
-            if let Some((_, other)) = other {
-                let message = format!(
-                    "`{alias}` is both a container of `{}` and the name of `{}`",
-                    service.name, other.name
-                );
-                diagnostics.push(
-                    Diagnostic::warning(setting_path(path, service, "container.name"), message)
-                        .hint("rename the container, because DNS would return either of them"),
-                );
-            }
-        }
+    check_dns_names(spec, services, diagnostics);
+    if spec.network.internal {
+        check_internal(services, diagnostics);
     }
     match strategy {
         PortStrategy::Auto => {}
         PortStrategy::Fail => check_host_ports(services, diagnostics),
+    }
+}
+
+/// Reports each alias that is also a DNS name of another service.
+fn check_dns_names(spec: &E2eSpec, services: &[(String, Service)], diagnostics: &mut Vec<Diagnostic>) {
+    let declared = spec.declared_services();
+    let mut owners: BTreeMap<String, (&Service, &str)> = services
+        .iter()
+        .map(|(_, service)| (service.name.as_str().to_ascii_lowercase(), (service, "the name")))
+        .collect();
+    for (path, service) in services {
+        let declared = declared.iter().find(|declared| declared.path == *path);
+        let container = declared.and_then(|declared| declared.service.container.as_ref());
+        for alias in &service.aliases {
+            let index = container.and_then(|it| it.aliases.iter().position(|other| other == alias));
+            let (own, below) = match index {
+                Some(index) => ("an alias", format!("container.aliases[{index}]")),
+                None => ("a container", "container.name".to_owned()),
+            };
+            let owner = owners.entry(alias.to_ascii_lowercase()).or_insert((service, own));
+            // Two containers of one name are an error already.
+            if owner.0.name != service.name && (own, owner.1) != ("a container", "a container") {
+                let message = format!(
+                    "`{alias}` is both {own} of `{}` and {} of `{}`",
+                    service.name, owner.1, owner.0.name
+                );
+                diagnostics.push(
+                    Diagnostic::warning(setting_path(path, service, &below), message)
+                        .hint("choose another name, because DNS would return either of them"),
+                );
+            }
+        }
     }
 }
 
@@ -75,6 +95,21 @@ fn check_host_ports(services: &[(String, Service)], diagnostics: &mut Vec<Diagno
                 }
             }
         }
+    }
+}
+
+/// Reports published ports of an internal network, because the engine does not publish them.
+fn check_internal(services: &[(String, Service)], diagnostics: &mut Vec<Diagnostic>) {
+    for (path, service) in services.iter().filter(|(_, service)| !service.ports.is_empty()) {
+        let message = format!(
+            "`{}` publishes a port, but `network.internal` is true",
+            service.name
+        );
+        diagnostics.push(
+            Diagnostic::error(setting_path(path, service, "container.ports"), message).hint(
+                "remove the port, because other services reach it without, or remove `network.internal`",
+            ),
+        );
     }
 }
 
