@@ -187,7 +187,7 @@ pub struct Network {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Isolation {
-    /// Environment name that replaces the project's slug. It is also the suffix of containers and named volumes.
+    /// Environment name that replaces the project's slug. It is also the prefix of containers and the suffix of named volumes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub namespace: Option<String>,
     /// Range of host ports for services whose own port is taken: `[low, high]`, inclusive, from 1024.

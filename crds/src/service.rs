@@ -124,7 +124,7 @@ pub struct Build {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Container {
-    /// Name of the container. With `isolation.namespace`, it becomes `<name>-<namespace>`.
+    /// Name of the container. With `isolation.namespace`, it becomes `<namespace>-<name>`, and the name itself is an alias in the network.
     #[schemars(length(min = 1))]
     pub name: String,
     /// Published ports: `[ip:]host:container[/udp]`, or one number for both ports.

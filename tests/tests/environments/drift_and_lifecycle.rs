@@ -8,6 +8,34 @@ use argus_tests::{Controller, RunOptions, wait};
 use serde_json::Value;
 
 #[test]
+fn plain_container_name_resolves_within_a_namespace() {
+    let engine = engine();
+    let argus = Controller::start(engine, RunOptions::default());
+    let file = shop("spaced", 18604, "one") + "isolation: { namespace: grove }\n";
+    argus.write_spec("e2e.yaml", &file);
+    argus.wait_ready("grove", LIMIT);
+    assert!(engine.inspect("spaced-api").is_none());
+    let page = [
+        "exec",
+        "grove-spaced-web",
+        "busybox",
+        "wget",
+        "-qO-",
+        "http://spaced-api:8080/healthz",
+    ];
+    engine.docker_ok(&page);
+    let before = container_runs(engine, "spaced");
+
+    // A container has the name of an older version.
+    engine.docker_ok(&["rename", "grove-spaced-api", "spaced-api-grove"]);
+    argus.wait_until(LIMIT, "the name of this version", || {
+        engine.inspect("grove-spaced-api").map(|_| ())
+    });
+    assert_eq!(container_runs(engine, "spaced"), before, "no container restarts");
+    engine.docker_ok(&page);
+}
+
+#[test]
 fn manual_changes_are_reverted() {
     let engine = engine();
     let argus = Controller::start(engine, RunOptions::default());

@@ -156,9 +156,10 @@ fn fork_runs_with_its_own_ports() {
     for port in [18295, port] {
         assert_eq!(page(engine, port).as_deref(), Some("hello"), "{port}");
     }
+    assert!(engine.inspect("copy-s0").is_some());
     assert!(!argus.cli(&["fork", "origin", "copy"]).status.success());
     output(&argus, &["down", "copy"]);
-    assert!(engine.inspect("origin-s0-copy").is_none());
+    assert!(engine.inspect("copy-s0").is_none());
     assert_eq!(page(engine, 18295).as_deref(), Some("hello"));
 }
 

@@ -5,6 +5,9 @@ use std::path::Path;
 use std::time::Duration;
 
 use argus_backend::sim::FaultProfile;
+use argus_core::action::Action;
+use argus_core::desired::hash::revision_of;
+use argus_core::ident::ResourceName;
 use argus_reconciler::specs::SpecRegistry;
 use argus_reconciler::specs::admission::SpecAdmitter;
 use argus_reconciler::specs::admitter::{AdmissionInput, Admitter};
@@ -72,4 +75,40 @@ fn rejected_spec_changes_nothing() {
     fixture.kill_controller(Duration::from_secs(1), true);
     assert!(fixture.run_to_rest(Duration::from_secs(60)));
     assert_eq!(fixture.engine.model.calls().len(), before);
+}
+
+#[test]
+fn older_container_names_are_replaced_without_a_restart() {
+    let file = format!("{GOOD}\nisolation: {{ namespace: tree }}\n");
+    let mut fixture = SimFixture::new(1, FaultProfile::no_faults());
+    let mut book = SpecRegistry::default();
+    book.resume_grace_periods(fixture.now);
+    judge(&mut book, file.as_bytes(), &fixture);
+    let desired = book.environments.values().next().unwrap().desired.clone();
+    let mut older = desired.clone();
+    for service in older.services.values_mut() {
+        assert_eq!(service.container_name.as_str(), "tree-shop-api");
+        service.container_name = ResourceName::new("shop-api-tree").unwrap();
+    }
+    older.revision = revision_of(&older);
+    let ids = |fixture: &SimFixture| -> Vec<_> {
+        let containers = fixture.engine.model.containers();
+        containers.map(|c| (c.id.clone(), c.name.clone())).collect()
+    };
+
+    fixture.wants(older);
+    assert!(fixture.run_to_rest(Duration::from_secs(60)));
+    let (id, name) = ids(&fixture).remove(0);
+    assert_eq!(name, "shop-api-tree");
+    fixture.kill_controller(Duration::from_secs(1), true);
+    fixture.started.clear();
+    fixture.wants(desired);
+    assert!(fixture.run_to_rest(Duration::from_secs(60)));
+    assert_eq!(ids(&fixture), [(id, "tree-shop-api".to_owned())]);
+    let later = fixture.now + Duration::from_hours(1);
+    fixture.run_until(later);
+    assert_eq!(fixture.started.len(), 1, "{:?}", fixture.started);
+    let action = &fixture.started[0].1.action;
+    assert!(matches!(action, Action::RenameContainer { .. }), "{action:?}");
+    assert!(fixture.broken.is_empty(), "{:?}", fixture.broken);
 }

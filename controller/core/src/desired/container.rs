@@ -177,7 +177,7 @@ fn container_name(
     let path = format!("{path}.name");
     identity::check_resource_name(&container.name, "container", &path, diagnostics)?;
     identity::check_resource_name(
-        &identity.on_engine(&container.name),
+        &identity.format_container_name(&container.name),
         "container",
         &path,
         diagnostics,

@@ -8,8 +8,8 @@ use crate::ident::{EnvName, ResourceName};
 impl Desired {
     /// Returns a copy of this environment under another name.
     ///
-    /// The DNS names inside its network stay, so its services still find each other. Names on the engine get the new
-    /// name as a suffix, as with a namespace.
+    /// The DNS names inside its network stay, so its services still find each other. The names of its
+    /// containers begin with the new name, as with a namespace.
     #[must_use]
     pub fn forked(&self, to: &EnvName) -> Self {
         let renamed = |name: &ResourceName| {
@@ -17,16 +17,27 @@ impl Desired {
             let bare = bare.unwrap_or(name.as_str());
             ResourceName::new(format!("{bare}-{to}")).unwrap_or_else(|_| name.clone())
         };
+        let prefix = format!("{}-", self.env);
+        let own_containers = || {
+            self.services
+                .values()
+                .filter(|service| service.role == Role::Service)
+        };
+        // Without this check, two containers could get one name.
+        let is_prefix = own_containers().all(|service| service.container_name.as_str().starts_with(&prefix));
         let services: BTreeMap<_, Service> = self
             .services
             .iter()
             .map(|(name, service)| {
                 let mut service = service.clone();
-                service.container_name = match service.role {
-                    Role::Service => renamed(&service.container_name),
-                    Role::Mock => ResourceName::new(format!("{to}-mock-{name}"))
-                        .unwrap_or_else(|_| renamed(&service.container_name)),
+                let old = service.container_name.as_str();
+                let container_name = match service.role {
+                    Role::Service if is_prefix => format!("{to}-{}", &old[prefix.len()..]),
+                    Role::Service => format!("{to}-{old}"),
+                    Role::Mock => format!("{to}-mock-{name}"),
                 };
+                service.container_name =
+                    ResourceName::new(container_name).unwrap_or_else(|_| renamed(&service.container_name));
                 for mount in &mut service.mounts {
                     if let Mount::Volume { name, .. } = mount {
                         *name = renamed(name);
@@ -75,15 +86,29 @@ mod tests {
         assert_ne!(fork.network, desired.network);
         let (one, other) = (&desired.services.values().next(), &fork.services.values().next());
         let (one, other) = (one.unwrap(), other.unwrap());
-        assert_eq!(other.container_name.as_str(), "shop-web-shop-two");
+        assert_eq!(other.container_name.as_str(), "shop-two-web");
         assert_eq!(other.aliases, one.aliases, "the DNS names stay");
         assert!(fork.volumes.iter().all(|name| !desired.volumes.contains(name)));
         assert_ne!(one.mounts, other.mounts);
         let third = fork.forked(&EnvName::new("three").unwrap());
         assert_eq!(
             third.services.values().next().unwrap().container_name.as_str(),
-            "shop-web-three",
-            "a fork of a fork has one suffix only"
+            "three-web",
+            "a fork of a fork has one prefix only"
         );
+    }
+
+    #[test]
+    fn containers_of_a_fork_have_different_names() {
+        let text = "version: \"1\"\nproject: { name: shop }\nservices:\n  a: { image: web:1, container: { name: shop-web } }\n  \
+                    b: { image: web:1, container: { name: web } }\n";
+        let written = argus_crds::yaml::read("e2e.yaml", text.as_bytes()).spec.unwrap();
+        let desired = admit(&written, &SpecContext::default()).desired.unwrap();
+        let fork = desired.forked(&EnvName::new("two").unwrap());
+        let names = fork
+            .services
+            .values()
+            .map(|service| service.container_name.as_str());
+        assert_eq!(names.collect::<Vec<_>>(), ["two-shop-web", "two-web"]);
     }
 }

@@ -44,8 +44,18 @@ impl EnvIdentity {
         }
     }
 
-    /// Returns the name of a container or volume on the engine: its name in the file, with the namespace as a suffix.
-    pub(super) fn on_engine(&self, text: &str) -> String {
+    /// Returns the name of a container on the engine: its name in the file, with the namespace as a prefix.
+    pub(super) fn format_container_name(&self, text: &str) -> String {
+        match &self.namespace {
+            Some(namespace) => format!("{namespace}-{text}"),
+            None => text.to_owned(),
+        }
+    }
+
+    /// Returns the name of a volume on the engine: its name in the file, with the namespace as a suffix.
+    ///
+    /// The order differs from the one of containers. An engine cannot rename a volume, so another order would lose its data.
+    pub(super) fn format_volume_name(&self, text: &str) -> String {
         match &self.namespace {
             Some(namespace) => format!("{text}-{namespace}"),
             None => text.to_owned(),

@@ -136,7 +136,7 @@ fn resolve_mount(
         })
     } else {
         check_resource_name(source, "volume", path, diagnostics)?;
-        let name = check_resource_name(&identity.on_engine(source), "volume", path, diagnostics)?;
+        let name = check_resource_name(&identity.format_volume_name(source), "volume", path, diagnostics)?;
         Some(Mount::Volume {
             name,
             target,

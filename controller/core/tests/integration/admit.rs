@@ -10,7 +10,7 @@ use argus_core::desired::admit::{Admission, SpecContext, admit};
 use argus_core::desired::conflict::conflicts;
 use argus_core::desired::{Accepted, Criticality, Desired, Image, PortStrategy, RestartMode};
 use argus_core::ident::PortMap;
-use argus_core::ident::{EnvName, Hash};
+use argus_core::ident::{EnvName, Hash, ResourceName};
 use argus_core::plan::ControllerIdentity;
 use argus_core::plan::render;
 use argus_core::time::Timestamp;
@@ -385,6 +385,22 @@ fn name_in_use_by_another_file_is_rejected() {
         ),
         []
     );
+}
+
+#[test]
+fn namespace_precedes_container_names_and_follows_volumes() {
+    let file = "project: {name: shop}\nisolation: {namespace: tree}\n\
+                service: {name: api, image: demo, container: {name: shop-api, volumes: ['data:/data']}}";
+    let desired = desired(file, &context());
+    let api = desired.services.values().next().unwrap();
+    assert_eq!(api.container_name.as_str(), "tree-shop-api");
+    assert_eq!(
+        api.aliases,
+        ["shop-api"],
+        "the plain name resolves in the network"
+    );
+    let volumes: Vec<&str> = desired.volumes.iter().map(ResourceName::as_str).collect();
+    assert_eq!(volumes, ["data-tree"]);
 }
 
 #[test]

@@ -179,7 +179,7 @@ fn upgrade_and_downgrade_keep_services_running() {
     host.shell.run("argus test begin tested --case later --ttl 10m");
     host.shell.run("argus fork tested spare");
     host.shell.run("argus wait spare --for ready --timeout 5m");
-    assert!(engine.inspect("tested-app-spare").is_some(), "the fork runs");
+    assert!(engine.inspect("spare-app").is_some(), "the fork runs");
     host.stop();
     fs::remove_file(host.shell.home.join("bin/argus")).expect("the newer program");
     let memory = checksum::with_checksum("{\"schemaVersion\":2,\"shape\":\"another\"}");
@@ -194,7 +194,7 @@ fn upgrade_and_downgrade_keep_services_running() {
     host.restart();
     host.settled("the mock runs the old program", |image| image == mock);
     wait::until(LIMIT, "the fork, which no file defines, is removed", || {
-        engine.inspect("tested-app-spare").is_none().then_some(())
+        engine.inspect("spare-app").is_none().then_some(())
     });
     assert_eq!(
         services(&before),
