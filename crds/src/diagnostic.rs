@@ -123,12 +123,17 @@ const MAX_WIDTH: usize = 120;
 /// assert_eq!(render("shop.e2e.yaml", source, &[diagnostic]), expected);
 /// ```
 pub fn render(file_name: &str, source: &str, diagnostics: &[Diagnostic]) -> String {
-    let lines: Vec<&str> = source.lines().collect();
+    let lines = lines_of(source);
     let texts: Vec<String> = diagnostics
         .iter()
         .map(|diagnostic| render_one(file_name, &lines, diagnostic))
         .collect();
     texts.join("\n")
+}
+
+/// Returns the lines of a text as YAML counts them: a carriage return alone also ends a line.
+pub(crate) fn lines_of(text: &str) -> Vec<&str> {
+    text.lines().flat_map(|line| line.split('\r')).collect()
 }
 
 fn render_one(file_name: &str, lines: &[&str], diagnostic: &Diagnostic) -> String {

@@ -25,7 +25,7 @@ use std::sync::Arc;
 use granit_parser::{self as granit, Event, Parser, ScalarStyle, ScanError};
 use serde::{Deserialize, Serialize};
 
-use crate::diagnostic::{Diagnostic, Location};
+use crate::diagnostic::{Diagnostic, Location, lines_of};
 use crate::environment::E2eSpec;
 use check::Collector;
 use tree::{Broken, Builder, Node};
@@ -184,8 +184,12 @@ fn text_of(bytes: &[u8]) -> Result<&str, Box<Diagnostic>> {
     }
     let text = std::str::from_utf8(bytes).map_err(|error| {
         let valid = String::from_utf8_lossy(&bytes[..error.valid_up_to()]);
-        let line = valid.matches('\n').count() + 1;
-        let column = valid.rsplit('\n').next().map_or(0, |last| last.chars().count()) + 1;
+        let line = lines_of(&format!("{valid}.")).len();
+        let column = valid
+            .rsplit(['\n', '\r'])
+            .next()
+            .map_or(0, |last| last.chars().count())
+            + 1;
         let diagnostic = Diagnostic::error("", "the file is not valid UTF-8").hint("save the file as UTF-8");
         Box::new(diagnostic.at(Location {
             line,
@@ -209,7 +213,7 @@ fn tree_of(text: &str) -> Result<Tree, Box<Diagnostic>> {
         flow_nesting_limit: MAX_DEPTH + 1,
         block_nesting_limit: MAX_DEPTH + 1,
     };
-    let lines: Vec<&str> = text.lines().collect();
+    let lines = lines_of(text);
     let mut builder = Builder::default();
     let mut anchors: HashMap<usize, Arc<Node>> = HashMap::new();
     let mut ignored_tags = Vec::new();

@@ -39,6 +39,21 @@ fn file_of_ten_mebibytes_is_rejected_before_parsing() {
 }
 
 #[test]
+fn every_line_end_of_yaml_counts() {
+    for end in ["\n", "\r\n", "\r"] {
+        let text = ["project:", "  name: a", "services: x: y", ""].join(end);
+        let location = read_rejected(text.as_bytes()).location.unwrap();
+        assert_eq!((location.line, location.column), (3, 12), "{end:?}");
+        let shown = argus_crds::render("e2e.yaml", &text, &[read_rejected(text.as_bytes())]);
+        assert!(shown.contains("3 | services: x: y\n"), "{end:?}: {shown}");
+        let mut bytes = text.into_bytes();
+        bytes.push(0xff);
+        let location = read_rejected(&bytes).location.unwrap();
+        assert_eq!((location.line, location.column), (4, 1), "{end:?}");
+    }
+}
+
+#[test]
 fn unclosed_brackets_are_rejected_quickly() {
     let bombs = [
         "[".repeat(200_000),
