@@ -271,4 +271,23 @@ mod tests {
         let error = closed.expect("the kernel closes the connection").unwrap_err();
         assert_eq!(error.kind(), io::ErrorKind::TimedOut);
     }
+
+    #[tokio::test(start_paused = true)]
+    async fn request_after_an_unread_body_is_answered() {
+        let (server, mut client) = tokio::io::duplex(1_024);
+        // The response does not fit into the buffer of the connection, and no handler reads a body.
+        let large = axum::routing::get(|| async { "x".repeat(4_096) });
+        let app = Router::new().route("/", large);
+        let mut serving = JoinSet::new();
+        serving.spawn(serve_connection(server, app, CancellationToken::new(), true));
+        let unread = "GET / HTTP/1.1\r\nhost: argus\r\nexpect: 100-continue\r\ncontent-length: 1\r\n\r\n1";
+        let next = "POST / HTTP/1.1\r\nhost: argus\r\ncontent-length: 4\r\nconnection: close\r\n\r\nbody";
+        let requests = format!("{unread}{next}");
+        client.write_all(requests.as_bytes()).await.unwrap();
+        let mut responses = String::new();
+        let read = client.read_to_string(&mut responses);
+        let ended = tokio::time::timeout(Duration::from_secs(600), read).await;
+        ended.expect("the connection ends").unwrap();
+        assert!(responses.contains("HTTP/1.1 405 "), "{responses}");
+    }
 }

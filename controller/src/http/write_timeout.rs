@@ -30,7 +30,11 @@ impl<S> WriteTimeout<S> {
     /// Passes the result of a write on, or fails after the timeout.
     fn check_timeout<T>(&mut self, cx: &mut Context<'_>, result: Poll<io::Result<T>>) -> Poll<io::Result<T>> {
         if result.is_ready() {
-            self.timer = None;
+            if self.timer.take().is_some() {
+                // After a blocked response, hyper may wait for the body of a pipelined request without starting its handler. Only another
+                // poll starts it.
+                cx.waker().wake_by_ref();
+            }
             return result;
         }
         let limit = self.limit;
