@@ -45,6 +45,6 @@ review:
 doc:
     cargo doc --workspace --no-deps --open
 
-# fuzz admission with random bytes (nightly)
+# fuzz every target for 60 s, or for the given time: `just fuzz SECONDS [TARGET...]`
 fuzz *args:
     ./scripts/fuzz {{args}}

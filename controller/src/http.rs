@@ -32,6 +32,8 @@ mod openapi;
 mod operations;
 mod params;
 mod problem;
+#[cfg(test)]
+mod state_file_tests;
 mod write_timeout;
 
 pub(crate) use guard::{Guard, load_token};

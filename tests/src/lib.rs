@@ -14,6 +14,7 @@ pub mod binary;
 pub mod controller;
 pub mod engine;
 pub mod fixture;
+pub mod fuzz;
 pub mod http;
 pub mod image;
 pub mod mock;

@@ -1,12 +1,9 @@
 //! Random messages over HTTP and MCP: every connection ends without a panic and without an internal error.
-//!
-//! By default, a run takes the first seeds. `ARGUS_FUZZ_SECONDS=3600` continues for that time (see `scripts/fuzz`). A failure prints the
-//! seed and the message; `ARGUS_FROM` repeats a run from a seed.
 
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
-use argus_reconciler::clock::Stopwatch;
+use argus_backend::sim::Rng;
+use argus_tests::fuzz::{Seeds, below, mutate, one_of};
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, duplex};
 use tokio::task::JoinSet;
@@ -19,7 +16,7 @@ use crate::client::ControllerClient;
 use crate::client::remote::COMMANDS;
 use crate::settings::{Options, Settings, SpecOptions};
 
-/// Seeds of a run without a time.
+/// Number of seeds of a run without a time.
 const SEEDS: u64 = 2_000;
 /// Maximum time of one connection.
 const LIMIT: Duration = Duration::from_secs(60);
@@ -52,26 +49,6 @@ const PARTS: &[&[u8]] = &[
     b"Expect: 100-continue\r\n",
     b"Upgrade: h2c\r\n",
 ];
-
-/// Deterministic random numbers (splitmix64).
-struct Random(u64);
-
-impl Random {
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        mixed ^ (mixed >> 31)
-    }
-
-    fn below(&mut self, end: usize) -> usize {
-        usize::try_from(self.next() % u64::try_from(end.max(1)).unwrap()).unwrap()
-    }
-
-    fn one_of<'a, T>(&mut self, all: &'a [T]) -> &'a T {
-        &all[self.below(all.len())]
-    }
-}
 
 /// A request: its first line, and its body.
 type Message = (String, Vec<u8>);
@@ -140,45 +117,13 @@ fn mcp_messages() -> Vec<Vec<u8>> {
     all.into_iter().map(message).collect()
 }
 
-/// Changes a message at some places.
-fn mutate(random: &mut Random, bytes: &mut Vec<u8>, others: &[Vec<u8>]) {
-    for _ in 0..random.below(6) {
-        let at = random.below(bytes.len() + 1);
-        let end = (at + random.below(12)).min(bytes.len());
-        match random.below(6) {
-            0 => {
-                bytes.drain(at..end);
-            }
-            1 => {
-                let copy = bytes[at..end].to_vec();
-                bytes.splice(at..at, copy);
-            }
-            2 => {
-                let part = random.one_of(PARTS).to_vec();
-                bytes.splice(at..at, part);
-            }
-            3 => {
-                let other = random.one_of(others);
-                let from = random.below(other.len() + 1);
-                bytes.splice(at..end, other[from..].iter().copied());
-            }
-            4 => bytes.truncate(at),
-            _ => {
-                if let Some(byte) = bytes.get_mut(at) {
-                    *byte ^= 1 << random.below(8);
-                }
-            }
-        }
-    }
-}
-
 /// Builds the bytes of a connection: some requests, with changes in their heads or only in their bodies.
-fn connection_bytes(random: &mut Random, valid: &[Message], bodies: &[Vec<u8>]) -> Vec<u8> {
+fn connection_bytes(random: &mut Rng, valid: &[Message], bodies: &[Vec<u8>]) -> Vec<u8> {
     let mut all = Vec::new();
-    for _ in 0..=random.below(3) {
-        let (line, body) = random.one_of(valid);
+    for _ in 0..=below(random, 3) {
+        let (line, body) = one_of(random, valid);
         let mut body = body.clone();
-        mutate(random, &mut body, bodies);
+        mutate(random, &mut body, PARTS, bodies);
         let accept = "Accept: application/json, text/event-stream\r\nContent-Type: application/json";
         let head = format!(
             "{line} HTTP/1.1\r\nHost: argus\r\n{accept}\r\nContent-Length: {}\r\n\r\n",
@@ -186,8 +131,8 @@ fn connection_bytes(random: &mut Random, valid: &[Message], bodies: &[Vec<u8>]) 
         );
         let mut request = head.into_bytes();
         request.extend(body);
-        if random.below(2) == 0 {
-            mutate(random, &mut request, bodies);
+        if below(random, 2) == 0 {
+            mutate(random, &mut request, PARTS, bodies);
         }
         all.extend(request);
     }
@@ -210,20 +155,6 @@ fn client_without_controller(dir: &tempfile::TempDir) -> ControllerClient {
     ControllerClient::remote(Settings::resolve(&options, &specs).unwrap())
 }
 
-/// Calls `run` with each seed until the time or the number of seeds is over.
-async fn for_each_seed(run: impl AsyncFn(u64)) {
-    let number = |name: &str| std::env::var(name).ok()?.parse::<u64>().ok();
-    let watch = Stopwatch::start();
-    let from = number("ARGUS_FROM").unwrap_or_default();
-    let seconds = number("ARGUS_FUZZ_SECONDS").map(|seconds| Duration::from_secs(seconds).as_secs_f64());
-    let mut seed = from;
-    while seconds.map_or(seed < from + SEEDS, |seconds| watch.seconds() < seconds) {
-        run(seed).await;
-        seed += 1;
-    }
-    println!("{} seeds from {from} in {:.0} s", seed - from, watch.seconds());
-}
-
 #[tokio::test]
 async fn random_http_messages_cause_no_internal_error() {
     let dir = tempfile::tempdir().unwrap();
@@ -234,9 +165,9 @@ async fn random_http_messages_cause_no_internal_error() {
     );
     let valid = valid_messages();
     let bodies: Vec<Vec<u8>> = valid.iter().map(|(_, body)| body.clone()).collect();
-    let (succeeded, called) = (AtomicU64::new(0), AtomicU64::new(0));
-    for_each_seed(async |seed| {
-        let bytes = connection_bytes(&mut Random(seed), &valid, &bodies);
+    let (mut succeeded, mut called) = (0_u64, 0_u64);
+    for seed in Seeds::new("messages", SEEDS) {
+        let bytes = connection_bytes(&mut Rng::new(seed), &valid, &bodies);
         let (server, client) = duplex(64 * 1024);
         let mut serving = JoinSet::new();
         serving.spawn(serve_connection(
@@ -267,14 +198,12 @@ async fn random_http_messages_cause_no_internal_error() {
             !answers.contains(" 500 Internal Server Error"),
             "seed {seed}: {answers} after {shown:?}"
         );
-        succeeded.fetch_add(u64::from(answers.contains("HTTP/1.1 200 ")), Relaxed);
-        called.fetch_add(u64::from(answers.contains("structuredContent")), Relaxed);
-    })
-    .await;
+        succeeded += u64::from(answers.contains("HTTP/1.1 200 "));
+        called += u64::from(answers.contains("structuredContent"));
+    }
     // Messages reach the operations and the tools.
-    let counts = (succeeded.into_inner(), called.into_inner());
-    println!("{counts:?} connections with a response 200 and with the result of a tool");
-    assert!(counts.0 > 0 && counts.1 > 0, "{counts:?}");
+    println!("{succeeded} and {called} connections with a response 200 and with the result of a tool");
+    assert!(succeeded > 0 && called > 0, "{succeeded} {called}");
 }
 
 #[tokio::test]
@@ -282,20 +211,20 @@ async fn random_mcp_messages_end_the_session_without_a_panic() {
     let dir = tempfile::tempdir().unwrap();
     let client = client_without_controller(&dir);
     let valid = mcp_messages();
-    let called = AtomicU64::new(0);
-    for_each_seed(async |seed| {
-        let random = &mut Random(seed);
+    let mut called = 0_u64;
+    for seed in Seeds::new("messages", SEEDS) {
+        let random = &mut Rng::new(seed);
         let mut bytes = Vec::new();
-        for index in 0..4 + random.below(6) {
+        for index in 0..4 + below(random, 6) {
             // Most sessions begin correctly.
-            let begins = index < 2 && random.below(4) > 0;
+            let begins = index < 2 && below(random, 4) > 0;
             let mut message = if begins {
                 valid[index].clone()
             } else {
-                random.one_of(&valid).clone()
+                one_of(random, &valid).clone()
             };
             if !begins {
-                mutate(random, &mut message, &valid);
+                mutate(random, &mut message, PARTS, &valid);
             }
             bytes.extend(message);
             bytes.push(b'\n');
@@ -322,14 +251,9 @@ async fn random_mcp_messages_end_the_session_without_a_panic() {
         for line in String::from_utf8_lossy(&received).lines() {
             let message: Value = serde_json::from_str(line).unwrap_or_default();
             assert_eq!(message["jsonrpc"], "2.0", "seed {seed}: {line}");
-            called.fetch_add(
-                u64::from(message["result"]["structuredContent"].is_object()),
-                Relaxed,
-            );
+            called += u64::from(message["result"]["structuredContent"].is_object());
         }
-    })
-    .await;
-    let called = called.into_inner();
+    }
     println!("{called} results of tools");
     assert!(called > 0);
 }

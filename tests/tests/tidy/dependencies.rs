@@ -4,9 +4,8 @@ use super::{dependencies, files, none, read, sources};
 
 /// The manifests of the workspace's crates.
 fn manifests() -> Vec<String> {
-    let is_member = |path: &String| {
-        path.ends_with("/Cargo.toml") && !path.contains("/fuzz/") && read(path).contains("\n[dependencies]\n")
-    };
+    let is_member =
+        |path: &String| path.ends_with("/Cargo.toml") && read(path).contains("\n[dependencies]\n");
     files().into_iter().filter(is_member).collect()
 }
 
