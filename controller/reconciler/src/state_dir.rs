@@ -8,6 +8,7 @@ use argus_core::time::Timestamp;
 use atomic_write_file::AtomicWriteFile;
 
 use crate::quarantine::{self, Quarantined};
+use crate::specs::location::DEFAULT_STATE_DIR;
 use crate::specs::source::SpecSource;
 
 /// Reason why the state directory cannot be used.
@@ -41,7 +42,8 @@ pub struct StateDir {
 }
 
 impl StateDir {
-    /// Creates the folders with their modes. Refuses a path that contains the specs directory.
+    /// Creates the folders with their modes, and a `.gitignore` in a new `.argus`. Refuses a path that contains the specs
+    /// directory.
     pub fn prepare(state: &Path, specs: &Path) -> Result<Self, StateError> {
         let at = |path: &Path| {
             let path = path.to_path_buf();
@@ -55,6 +57,7 @@ impl StateDir {
             return Err(StateError::ContainsSpecs { state: root, specs });
         }
         let dir = Self { root };
+        let is_new_default = dir.root.ends_with(DEFAULT_STATE_DIR) && !dir.root.exists();
         for (path, mode) in [
             (dir.root.clone(), 0o755),
             (dir.environments(), 0o755),
@@ -71,6 +74,10 @@ impl StateDir {
             created
                 .and_then(|()| std::fs::set_permissions(&path, std::fs::Permissions::from_mode(mode)))
                 .map_err(at(&path))?;
+        }
+        if is_new_default {
+            let path = dir.root.join(".gitignore");
+            create_gitignore(&path).map_err(at(&path))?;
         }
         Ok(dir)
     }
@@ -240,6 +247,15 @@ fn write_with_mode(path: &Path, bytes: &[u8], mode: u32) -> io::Result<()> {
         .set_permissions(std::fs::Permissions::from_mode(mode))?;
     file.write_all(bytes)?;
     file.commit()
+}
+
+/// Creates the file that hides its directory from git, unless it exists.
+fn create_gitignore(path: &Path) -> io::Result<()> {
+    match std::fs::File::create_new(path) {
+        Ok(mut file) => file.write_all(b"*\n"),
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
+        Err(error) => Err(error),
+    }
 }
 
 /// Resolves symlinks and dots, also if the last parts of the path do not exist yet.

@@ -492,8 +492,11 @@ impl Drop for Running {
 
 impl Running {
     fn start(home: &Home) -> (Self, impl Iterator<Item = String>) {
-        let mut child = home
-            .command(&["run"])
+        Self::spawn(&mut home.command(&["run"]))
+    }
+
+    fn spawn(command: &mut Command) -> (Self, impl Iterator<Item = String> + use<>) {
+        let mut child = command
             .stdout(Stdio::piped())
             .stderr(Stdio::null())
             .spawn()
@@ -568,4 +571,33 @@ fn rejected_file_is_reported_by_run_and_wait() {
     assert_eq!(code(&wait), 3, "{}", err(&wait));
     assert!(err(&wait).contains("e2e.yaml"), "{}", err(&wait));
     assert_eq!(running.stop(), Some(0));
+}
+
+#[test]
+fn new_default_state_directory_is_ignored_by_git() {
+    let home = Home::new();
+    std::fs::write(home.path("e2e.yaml"), GOOD).unwrap();
+    // Returns the content of the `.gitignore` after a run with this state directory.
+    let run = |state: &str| {
+        let run = |args: &[&str]| {
+            let mut command = home.command(args);
+            command.env_remove("ARGUS_STATE").env("ARGUS_SPECS", ".");
+            command
+        };
+        // The default, or another directory.
+        let given = ["--state", state];
+        let given = if state == ".argus" { &[][..] } else { &given };
+        let (running, mut lines) = Running::spawn(&mut run(&[&["run"], given].concat()));
+        assert!(lines.any(|line| line.contains("shop/web")));
+        assert_eq!(running.stop(), Some(0));
+        let listed = out(&run(&[&["get", "-o", "name"], given].concat()).output().unwrap());
+        assert_eq!(listed, "shop\n", "nothing else is scanned");
+        std::fs::read_to_string(home.path(state).join(".gitignore")).ok()
+    };
+    assert_eq!(run(".argus").as_deref(), Some("*\n"));
+    std::fs::write(home.path(".argus/.gitignore"), "private/\n").unwrap();
+    assert_eq!(run(".argus").as_deref(), Some("private/\n"), "it is not replaced");
+    std::fs::remove_file(home.path(".argus/.gitignore")).unwrap();
+    assert_eq!(run(".argus"), None, "the directory is not new");
+    assert_eq!(run("named"), None, "a directory with a name of the user");
 }

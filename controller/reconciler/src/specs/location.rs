@@ -16,7 +16,7 @@ const SYSTEM_DIRS: [&str; 14] = [
     "/var",
 ];
 /// Default name of the state directory.
-const DEFAULT_STATE_DIR: &str = ".argus";
+pub(crate) const DEFAULT_STATE_DIR: &str = ".argus";
 
 /// Paths of this host that spec files may use besides their own project.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
