@@ -39,6 +39,7 @@ pub struct Options {
     /// The data root is a separate file system in memory, of this size (such as `96m`).
     pub data_size: Option<String>,
     /// Directory with the programs of another engine version (`dockerd`, `containerd`, `runc`), put first on PATH.
+    /// `ARGUS_TEST_ENGINE` sets it for all engines of a test run.
     pub programs: Option<PathBuf>,
 }
 
@@ -49,7 +50,7 @@ impl Default for Options {
             live_restore: false,
             args: Vec::new(),
             data_size: None,
-            programs: None,
+            programs: std::env::var_os("ARGUS_TEST_ENGINE").map(PathBuf::from),
         }
     }
 }
