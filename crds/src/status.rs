@@ -169,6 +169,16 @@ pub struct RejectedSpec {
     pub diagnostics: Vec<Diagnostic>,
 }
 
+/// Use of a service's restart budget (`maxRestarts`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct RestartBudget {
+    /// Number of restarts after failures since the last reset of the budget.
+    pub used: u32,
+    /// Number of restarts before Argus gives the service up.
+    pub left: u32,
+}
+
 /// Status of a service or mock.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
@@ -181,8 +191,11 @@ pub struct ServiceStatus {
     pub state: ServiceState,
     /// Result of its health check.
     pub health: Health,
-    /// Number of restarts by Argus.
+    /// Number of restarts at this revision, for any reason.
     pub restarts: u32,
+    /// Restart budget for failures. Absent if restarts are disabled.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub restart_budget: Option<RestartBudget>,
     /// Reason why the service cannot proceed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub waiting_on: Option<WaitingOn>,

@@ -62,6 +62,9 @@ pub struct FailedRun {
     /// True if Argus gave up and the image name now refers to another image, which is tried like a first run.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub image_retagged: bool,
+    /// True after a later run lasted long enough to reset the restart budget.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub budget_reset: bool,
     /// Time of a recovery without a restart.
     #[serde(default)]
     pub recovered_at: Option<Timestamp>,
@@ -91,6 +94,7 @@ impl FailedRun {
             evidence: None,
             followed_by_run: false,
             image_retagged: false,
+            budget_reset: false,
             recovered_at: None,
             healthy_duration: None,
         }

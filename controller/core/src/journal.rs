@@ -153,7 +153,7 @@ pub enum Event {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         after_ms: Option<u64>,
     },
-    /// A failed service was restarted.
+    /// A service runs again, after a failure or for another reason.
     Restart {
         /// Environment of the service.
         environment: EnvName,
@@ -163,7 +163,7 @@ pub enum Event {
         restarts: u32,
         /// Number of new restarts.
         times: u32,
-        /// Error code of the failure.
+        /// Error code of the failure; `None` without one.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         code: Option<Code>,
     },

@@ -227,7 +227,10 @@ impl Planner {
             .map(|expected| expected.until)
             .min();
         let leases = inputs.leases.next_change(inputs.now);
-        result.wake_at = [result.wake_at, expected, breakers, leases]
+        let histories = self.state.environments.values();
+        let services = histories.flat_map(|history| history.services.values());
+        let budgets = services.filter_map(|service| service.budget_resets_at).min();
+        result.wake_at = [result.wake_at, expected, breakers, leases, budgets]
             .into_iter()
             .flatten()
             .min();

@@ -37,6 +37,7 @@ mod reattach;
 mod refused_call;
 mod requested_restart;
 pub mod restart;
+pub mod run_count;
 
 pub use breaker_registry::BreakerRegistry;
 pub use expectation::{Expectation, Proof};
@@ -114,8 +115,14 @@ pub type Run = (ContainerId, Option<Timestamp>);
 pub struct ServiceHistory {
     /// Failed runs, oldest first, at most 16.
     pub failures: Vec<FailedRun>,
-    /// Number of restarts after failures at this revision.
+    /// Number of restarts at this revision, for any reason.
     pub restarts: u32,
+    /// Newest run.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub newest_run: Option<run_count::NewestRun>,
+    /// Time at which the current run resets the restart budget.
+    #[serde(skip)]
+    pub budget_resets_at: Option<Timestamp>,
     /// Number of failures so far; the newest failure has this number.
     pub failure_count: u64,
     /// Times of changes between healthy and unhealthy, oldest first, at most 16.

@@ -115,7 +115,7 @@ impl Default for Counters {
             ),
             restarts: make::counters(
                 "argus_container_restarts_total",
-                "Restarts of failed services, by error code.",
+                "Restarts of services, by the error code of the failure (`NONE` without one).",
                 &["environment", "service", "reason"],
             ),
             recovered: make::counter(

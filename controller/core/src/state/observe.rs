@@ -11,7 +11,7 @@ use crate::observed::{Container, ContainerState, Observed, Outage};
 use crate::probe::{self, HealthStates, ProbeStatus};
 use crate::state::{
     Attribution, Disruption, EnvHistory, PlannerState, ServiceHistory, healthy_run, image_retagged,
-    port_labels, restart,
+    port_labels, restart, run_count,
 };
 use crate::time::Timestamp;
 use crate::user_requests::UserRequests;
@@ -128,15 +128,23 @@ impl RunObserver<'_> {
             self.record_external_stop(service_history, containers);
             self.forget_transitions_of_outages(service_history);
             for container in containers {
+                run_count::record(service_history, container);
                 // The end of this run is requested.
                 if service_history.is_restart_requested(container) {
                     continue;
                 }
-                self.record_restart(service_history, container);
+                Self::record_next_run(service_history, container);
                 self.record_probe(service_history, container);
                 self.record_exit(service_history, container);
                 image_retagged::record(service_history, container, self);
             }
+            run_count::reset_budget(
+                service_history,
+                self.service,
+                self.restart,
+                containers,
+                self.context.now,
+            );
             failures_before
         };
         self.record_disruption(history, failures_before);
@@ -172,7 +180,7 @@ impl RunObserver<'_> {
     }
 
     /// Marks the last failure as followed by a run.
-    fn record_restart(&self, service_history: &mut ServiceHistory, container: &Container) {
+    fn record_next_run(service_history: &mut ServiceHistory, container: &Container) {
         let Some(started) = container.inspect.as_ref().and_then(|info| info.started_at) else {
             return;
         };
@@ -187,9 +195,6 @@ impl RunObserver<'_> {
             && (last.container != container.id || last.started_at.is_some())
         {
             last.followed_by_run = true;
-            if !restart::is_caused_by_engine(last, self.context.outages) {
-                service_history.restarts += 1;
-            }
         }
     }
 

@@ -59,6 +59,28 @@ pub fn decide_restart(
     if repetitions >= failed_run::HALT_AFTER {
         return RestartDecision::Halted(u32::try_from(repetitions).unwrap_or(u32::MAX));
     }
+    let attempt = count_attempts(policy, failures, outages, last);
+    if attempt > policy.max_restarts {
+        return match policy.mode {
+            RestartMode::SlowRetry => RestartDecision::StartAt(last.seen() + SLOW_RETRY, attempt),
+            RestartMode::GiveUp | RestartMode::Never => RestartDecision::GaveUp(attempt - 1),
+        };
+    }
+    // Flapping makes the delay longer.
+    let delay_step = attempt.saturating_add(
+        u32::try_from(excess_transitions(health_transitions, last.seen())).unwrap_or(u32::MAX),
+    );
+    let delay = backoff::delay(policy.growth, policy.delay, policy.max_delay, delay_step);
+    RestartDecision::StartAt(last.seen() + delay, attempt)
+}
+
+/// Number of failures that count against the restart budget, up to and including the last one.
+fn count_attempts(
+    policy: &RestartPolicy,
+    failures: &[FailedRun],
+    outages: &[Outage],
+    last: &FailedRun,
+) -> u32 {
     let since = last.at - policy.window;
     // Failures before a run that was healthy for long enough do not count.
     let reset_at = failures
@@ -77,19 +99,17 @@ pub fn decide_restart(
         .filter(|(at, failed_run)| *at >= health_checked_since || failed_run.at >= since)
         .filter(|(_, failed_run)| !is_caused_by_engine(failed_run, outages))
         .count();
-    let attempt = u32::try_from(counted).unwrap_or(u32::MAX);
-    if attempt > policy.max_restarts {
-        return match policy.mode {
-            RestartMode::SlowRetry => RestartDecision::StartAt(last.seen() + SLOW_RETRY, attempt),
-            RestartMode::GiveUp | RestartMode::Never => RestartDecision::GaveUp(attempt - 1),
-        };
+    u32::try_from(counted).unwrap_or(u32::MAX)
+}
+
+/// Number of restarts that the failures have used of the budget. `None` if the policy disables restarts.
+pub fn used_restarts(policy: &RestartPolicy, failures: &[FailedRun], outages: &[Outage]) -> Option<u32> {
+    if !policy.enabled || policy.mode == RestartMode::Never {
+        return None;
     }
-    // Flapping makes the delay longer.
-    let delay_step = attempt.saturating_add(
-        u32::try_from(excess_transitions(health_transitions, last.seen())).unwrap_or(u32::MAX),
-    );
-    let delay = backoff::delay(policy.growth, policy.delay, policy.max_delay, delay_step);
-    RestartDecision::StartAt(last.seen() + delay, attempt)
+    let last = failures.last().filter(|last| !last.budget_reset);
+    let used = last.map_or(0, |last| count_attempts(policy, failures, outages, last));
+    Some(used.min(policy.max_restarts))
 }
 
 /// True if the policy gave up after the last of these failures. False if the policy disables restarts.

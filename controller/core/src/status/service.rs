@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 
 use argus_crds::error::{Class, Code, Severity, StructuredError};
 use argus_crds::status::{
-    Health, ImageAction, ImageProgress as ImageProgressStatus, ServiceRole, ServiceState, ServiceStatus,
-    WaitingOn as WaitStatus,
+    Health, ImageAction, ImageProgress as ImageProgressStatus, RestartBudget, ServiceRole, ServiceState,
+    ServiceStatus, WaitingOn as WaitStatus,
 };
 
 use crate::action::{ActionKind, ActionProgress, Step, Subject};
@@ -102,6 +102,7 @@ fn row(input: &StatusInput<'_>, name: &ServiceName) -> ServiceStatus {
         state,
         health: facts.health,
         restarts: facts.history.map_or(0, |history| history.restarts),
+        restart_budget: restart_budget(input, &facts),
         waiting_on,
         container_id: facts.container.map(|container| container.id.to_string()),
         container_name: facts.container.map(|container| container.name.clone()),
@@ -112,6 +113,16 @@ fn row(input: &StatusInput<'_>, name: &ServiceName) -> ServiceStatus {
             .unwrap_or_default(),
         last_error,
     }
+}
+
+fn restart_budget(input: &StatusInput<'_>, facts: &RowInputs<'_>) -> Option<RestartBudget> {
+    let policy = &input.accepted?.desired.restart;
+    let failures = facts.history.map_or(&[][..], |history| &history.failures);
+    let used = restart::used_restarts(policy, failures, input.outages)?;
+    Some(RestartBudget {
+        used,
+        left: policy.max_restarts.saturating_sub(used),
+    })
 }
 
 /// Severity for the environment: a warning for a given-up service that `Ready` does not require.

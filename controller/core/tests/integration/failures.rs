@@ -33,6 +33,8 @@ struct Fixture {
     now: Timestamp,
     containers: BTreeMap<String, Container>,
     retagged: Vec<&'static str>,
+    /// Spec hash of the next observed container.
+    hash: &'static str,
 }
 
 fn env() -> EnvName {
@@ -58,6 +60,7 @@ impl Fixture {
             now: Timestamp(1_000 * SECOND),
             containers: BTreeMap::new(),
             retagged: Vec::new(),
+            hash: "aaaaaaaa",
         }
     }
 
@@ -86,6 +89,7 @@ impl Fixture {
             (labels::MANAGED, "true"),
             (labels::ENVIRONMENT, "shop"),
             (labels::SERVICE, "web"),
+            (labels::SPEC_HASH, self.hash),
         ];
         let container = Container {
             id: ContainerId::new(id).unwrap(),
@@ -508,8 +512,70 @@ fn requested_restart_is_no_failure() {
     fixture.observe_container(ContainerState::Running, again, None);
     assert!(!is_requested(&mut fixture));
     let history = fixture.history();
-    assert_eq!((history.restarts, history.failure_count), (0, 0));
+    assert_eq!((history.restarts, history.failure_count), (1, 0));
     let ended = fixture.advance(1);
     fixture.observe_container(ContainerState::Exited, again, Some((ended, 1)));
     assert_eq!(fixture.history().failure_count, 1, "the next run can fail");
+}
+
+#[test]
+fn every_new_run_counts_as_a_restart() {
+    let mut fixture = Fixture::new("");
+    let started = fixture.now;
+    fixture.observe_container(ContainerState::Running, started, None);
+    fixture.observe_container(ContainerState::Running, started, None);
+    assert_eq!(fixture.history().restarts, 0);
+    // A stop by another client is no failure, but the next run is a restart.
+    let ended = fixture.advance(5);
+    fixture.observe_container(ContainerState::Exited, started, Some((ended, 0)));
+    let again = fixture.advance(1);
+    fixture.observe_container(ContainerState::Running, again, None);
+    assert_eq!(fixture.history().restarts, 1);
+    // So is the run of another container of the same spec.
+    fixture.containers.clear();
+    let other = fixture.advance(5);
+    fixture.observe_container_with_id("c2", ContainerState::Running, other, None);
+    assert_eq!(fixture.history().restarts, 2);
+    fixture.hash = "bbbbbbbb";
+    let edited = fixture.advance(5);
+    fixture.observe_container_with_id("c3", ContainerState::Running, edited, None);
+    fixture.hash = "aaaaaaaa";
+    fixture.observe_container_with_id("c2", ContainerState::Exited, other, Some((edited, 143)));
+    assert_eq!(
+        fixture.history().restarts,
+        2,
+        "the run of an edited spec is no restart"
+    );
+}
+
+#[test]
+fn lasting_run_resets_the_use_of_the_restart_budget() {
+    let mut fixture = Fixture::new("");
+    let used = |fixture: &mut Fixture| {
+        let policy = fixture.accepted.desired.restart.clone();
+        restart::used_restarts(&policy, &fixture.history().failures, &[])
+    };
+    let mut started = fixture.now;
+    fixture.observe_container(ContainerState::Running, started, None);
+    assert_eq!(used(&mut fixture), Some(0));
+    for failures in 1..=2 {
+        let ended = fixture.advance(5);
+        fixture.observe_container(ContainerState::Exited, started, Some((ended, 1)));
+        started = fixture.advance(2);
+        fixture.observe_container(ContainerState::Running, started, None);
+        assert_eq!(used(&mut fixture), Some(failures));
+    }
+    let resets_at = started + fixture.accepted.desired.restart.reset_after;
+    assert_eq!(fixture.history().budget_resets_at, Some(resets_at));
+    fixture.now = resets_at;
+    fixture.observe();
+    assert_eq!(
+        (used(&mut fixture), fixture.history().budget_resets_at),
+        (Some(0), None)
+    );
+    let ended = fixture.advance(1);
+    fixture.observe_container(ContainerState::Exited, started, Some((ended, 1)));
+    assert_eq!(used(&mut fixture), Some(1));
+    fixture.accepted.desired.restart.enabled = false;
+    assert_eq!(used(&mut fixture), None);
 }

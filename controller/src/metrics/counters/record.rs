@@ -62,7 +62,7 @@ impl Counters {
                 code,
                 ..
             } => {
-                let reason = code.map_or_else(|| "UNKNOWN".to_owned(), |code| code.to_string());
+                let reason = code.map_or_else(|| "NONE".to_owned(), |code| code.to_string());
                 let labels = [environment.to_string(), service.clone(), reason];
                 let count = self.restarts.with_label_values(&labels);
                 count.inc_by(u64::from(*times));

@@ -192,6 +192,11 @@ fn external_kill_is_not_an_oom() {
     assert_eq!(error["details"]["oomSuspected"], false);
     assert_eq!(error["details"]["memoryLimit"], 64 * 1024 * 1024);
     assert!(running(case.engine, "killed-bad"));
+    // The end of a run by another client is no failure, but its next run counts.
+    assert_eq!(output["restartBudget"]["used"], 1, "{output:#}");
+    case.engine.docker_ok(&["kill", "killed-bad"]);
+    let output = case.wait_restarted(2);
+    assert_eq!(output["restartBudget"]["used"], 1, "{output:#}");
 }
 
 /// A container that needs eleven seconds to stop has that time.

@@ -1,0 +1,62 @@
+//! Runs of a service: the number of its restarts for any reason, and the end of its restart budget's use.
+
+use serde::{Deserialize, Serialize};
+
+use crate::desired::{RestartPolicy, Service};
+use crate::ident::ContainerSpecHash;
+use crate::observed::Container;
+use crate::state::ServiceHistory;
+use crate::time::Timestamp;
+
+/// Newest run of a service.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct NewestRun {
+    /// Spec hash of its container.
+    pub hash: Option<ContainerSpecHash>,
+    /// Start of the run.
+    pub started_at: Timestamp,
+}
+
+/// Counts a run that follows another run of the same spec hash, whatever ended the earlier one.
+pub(super) fn record(history: &mut ServiceHistory, container: &Container) {
+    let Some(started_at) = container.inspect.as_ref().and_then(|info| info.started_at) else {
+        return;
+    };
+    let newest = history.newest_run.as_ref();
+    if newest.is_some_and(|newest| newest.started_at >= started_at) {
+        return;
+    }
+    let hash = container.owner().and_then(|owner| owner.spec_hash);
+    history.restarts += u32::from(newest.is_some_and(|newest| newest.hash == hash));
+    history.newest_run = Some(NewestRun { hash, started_at });
+}
+
+/// Resets the use of the restart budget once a run has lasted for `resetAfter`. Stores the time of the next reset.
+pub(super) fn reset_budget(
+    history: &mut ServiceHistory,
+    service: &Service,
+    policy: &RestartPolicy,
+    containers: &[&Container],
+    now: Timestamp,
+) {
+    let running = containers.iter().find(|container| container.state.is_up());
+    let healthy_since = || history.healthy_run.as_ref().map(|run| run.since);
+    let since = running.and_then(|container| {
+        let info = container.inspect.as_ref()?;
+        if service.probe.is_some() || info.health.is_some() {
+            healthy_since()
+        } else {
+            info.started_at
+        }
+    });
+    let Some(last) = history.failures.last_mut().filter(|last| !last.budget_reset) else {
+        history.budget_resets_at = None;
+        return;
+    };
+    let resets_at = since
+        .filter(|_| last.followed_by_run)
+        .map(|since| since + policy.reset_after);
+    last.budget_reset = resets_at.is_some_and(|at| at <= now);
+    history.budget_resets_at = resets_at.filter(|at| *at > now);
+}
