@@ -472,6 +472,27 @@ async fn without_a_controller_only_queries_work() {
 }
 
 #[tokio::test]
+async fn apply_reports_why_argus_cannot_act() {
+    for (code, is_reported) in [
+        (Code::DockerUnavailable, true),
+        (Code::CircuitOpen, true),
+        (Code::JournalUnwritable, true),
+        (Code::ContainerCrash, false),
+    ] {
+        let mut shop = environment(Phase::Progressing, Vec::new());
+        shop.errors.push(StructuredError::new(code, "the cause"));
+        let fixture = Fixture::new(&[shop]);
+        let result = fixture.call("argus_apply", json!({ "content": SMALL })).await;
+        assert_eq!(result.is_error, Some(false), "the file is written: {result:?}");
+        let sentence = format!("Argus cannot act at present: {code}: the cause");
+        assert_eq!(text(&result).contains(&sentence), is_reported, "{result:?}");
+        let inactive = &result.structured_content.unwrap()["inactive"];
+        let reported = is_reported.then(|| json!(code));
+        assert_eq!(inactive.get("code"), reported.as_ref(), "{inactive}");
+    }
+}
+
+#[tokio::test]
 async fn apply_writes_only_valid_files() {
     let fixture = Fixture::new(&[]);
     let specs = fixture.dir.path().join("specs");
