@@ -55,10 +55,10 @@ pub fn assign(
         .values()
         .flat_map(|service| service.ports.iter().map(move |port| (&service.name, port)))
         .collect();
-    // A service keeps its assigned port, before any other service can choose it.
-    let (kept, new): (Vec<_>, Vec<_>) = all
-        .into_iter()
-        .partition(|(service, port)| assigned_before(history, service, port).is_some());
+    // A service keeps its assigned port, before a new service or one with a refused port can choose it.
+    let (kept, new): (Vec<_>, Vec<_>) = all.into_iter().partition(|(service, port)| {
+        assigned_before(history, service, port).is_some_and(|number| assigner.is_assignable(number, port))
+    });
     for (service, port) in kept.into_iter().chain(new) {
         assigner.assign(service, port, assigned_before(history, service, port));
     }
@@ -207,5 +207,59 @@ fn key(service: &ServiceName, port: &Port) -> PortKey {
     PortKey {
         service: service.clone(),
         container,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::desired::admit::{SpecContext, admit};
+    use crate::ident::Protocol;
+    use crate::outcome::PortRefusal;
+
+    #[test]
+    fn refused_port_moves_only_its_service() {
+        let services = (0..10).map(|n| {
+            format!(
+                "  - {{name: s{n}, image: 'app:1', container: {{name: shop-s{n}, ports: ['808{n}:80']}}}}\n"
+            )
+        });
+        let text = format!(
+            "project: {{name: shop}}\nservices:\n{}",
+            services.collect::<String>()
+        );
+        let written = argus_crds::yaml::read("e2e.yaml", text.as_bytes()).spec.unwrap();
+        let desired = admit(&written, &SpecContext::default()).desired.unwrap();
+        let (mut history, mut refused) = (EnvHistory::default(), BTreeMap::new());
+        let now = Timestamp(1_763_000_000_000);
+        let mut moves = 0;
+        // The engine refuses the port of the last service first.
+        for number in (8_080..8_090).rev() {
+            let before = assign(&desired, &history, &BTreeMap::new(), &refused, now).ports;
+            history.remember_ports(&desired, &before);
+            let port = ProtocolPort {
+                number,
+                protocol: Protocol::Tcp,
+            };
+            let refusal = PortRefusal {
+                port,
+                free_now: false,
+                owner: PortOwner::Unknown,
+                busy: BTreeSet::from([port]),
+            };
+            let refused_port = RefusedPort {
+                at: now,
+                refusal,
+                times: 1,
+            };
+            refused.insert(port, refused_port);
+            let after = assign(&desired, &history, &BTreeMap::new(), &refused, now).ports;
+            moves += before
+                .iter()
+                .filter(|(key, number)| after[*key] != **number)
+                .count();
+            history.remember_ports(&desired, &after);
+        }
+        assert_eq!(moves, 10, "{:?}", history.ports);
     }
 }
