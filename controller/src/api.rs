@@ -29,6 +29,7 @@ pub(crate) mod plan;
 pub(crate) mod preflight;
 pub(crate) mod prune;
 pub(crate) mod restart;
+pub(crate) mod retry;
 mod status;
 mod summary;
 mod sync;

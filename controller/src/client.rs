@@ -332,7 +332,7 @@ fn refusal_error(error: &CommandError, state: &StateDir) -> StructuredError {
             .retry_after(1),
         CommandError::Stopped => StructuredError::missing(Reason::Unavailable, error.to_string()),
         CommandError::Unknown(env) => StructuredError::missing(Reason::NotFound, error.to_string())
-            .details(json!({ "environment": env, "hint": status::LIST_HINT }))
+            .details(json!({ "environment": env, "hint": status::hint_for_unknown(state, env.as_str()) }))
             .environment(env.as_str()),
         CommandError::NotPersisted(_) | CommandError::Safe(_) => {
             unwritable(&state.root().display().to_string(), &error.to_string())

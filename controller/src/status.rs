@@ -90,13 +90,33 @@ pub(crate) fn find_environment(state: &StateDir, env: &str) -> Result<Environmen
                 "environment `{env}` has no status in `{root}`; {}",
                 format_known(&known)
             ),
-            format!("{LIST_HINT}, or start a removed one again with `argus retry {env}`"),
+            match suggest_service(state, env) {
+                Some(hint) => hint,
+                None => format!("{LIST_HINT}, or start a removed one again with `argus retry {env}`"),
+            },
         )
     };
     Err(Failure::with_reason(Reason::NotFound, message)
         .with_details(json!({ "environment": env, "known": known }))
         .with_exit(Exit::Unexpected)
         .with_hint(hint))
+}
+
+/// Hint for the name of an unknown environment.
+pub(crate) fn hint_for_unknown(state: &StateDir, name: &str) -> String {
+    suggest_service(state, name).unwrap_or_else(|| LIST_HINT.to_owned())
+}
+
+/// Suggests `ENV/SERVICE` for the name of a service of exactly one environment. Unreadable files suggest nothing.
+pub(crate) fn suggest_service(state: &StateDir, name: &str) -> Option<String> {
+    let statuses = read_environments(state).ok()?;
+    let has_service = |status: &&EnvironmentStatus| status.services.iter().any(|row| row.name == name);
+    let mut owners = statuses.iter().filter(has_service);
+    let env = &owners.next()?.environment;
+    owners
+        .next()
+        .is_none()
+        .then(|| format!("pass `{env}/{name}`, because `{name}` is a service of `{env}`"))
 }
 
 /// Variables for tests and shells: the name of the environment, and the addresses of its ports.

@@ -17,6 +17,8 @@ use clap::Args;
 use tokio_util::sync::CancellationToken;
 
 use crate::api::logs::sources;
+use crate::api::target::Target;
+use crate::api::test::parse_environment;
 use crate::api::wait::goal::{WaitGoal, wait_until};
 use crate::blocking_io;
 use crate::client::ControllerClient;
@@ -65,7 +67,7 @@ impl RunTests {
     pub(crate) fn execute(self, options: &Options) -> Result<Exit, Failure> {
         let settings = Settings::resolve(options, &SpecOptions::default())?;
         let client = ControllerClient::remote(settings);
-        status::parse_environment(&self.environment)?;
+        parse_environment(&self.environment, "run")?;
         runtime::block_on(async {
             let signals = Signals::subscribe()
                 .map_err(|error| Failure::operation_failed("cannot take signals", &error))?;
@@ -163,7 +165,7 @@ impl RunTests {
         case: &Case,
         stop: &CancellationToken,
     ) -> Result<Attempt, Failure> {
-        let environment = status::parse_environment(&self.environment)?;
+        let environment = parse_environment(&self.environment, "run")?;
         let begin = Command::BeginTest {
             environment: environment.clone(),
             case: case.name.clone(),
@@ -215,9 +217,11 @@ impl RunTests {
     ) -> Result<Option<EnvironmentStatus>, Failure> {
         // The sync makes earlier edits effective. Without a controller it fails immediately, because leases need one.
         client.send(Command::Sync).await?;
-        let names = [self.environment.clone()];
+        let targets = [Target::environment(&self.environment)];
         tokio::select! {
-            ready = wait_until(client, Some(&names), WaitGoal::Ready, self.timeout, |_| {}) => Ok(ready?.pop()),
+            ready = wait_until(client, Some(&targets), WaitGoal::Ready, self.timeout, |_| {}) => {
+                Ok(ready?.pop().and_then(|reached| reached.status))
+            }
             () = stop.cancelled() => Ok(None),
         }
     }

@@ -10,11 +10,14 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
+use super::target;
 use super::{Context, Effect, NextStep, Operation, Route, Summary, Tool};
 use crate::breaker_reset::BreakerReset;
 use crate::command_reply::{CommandReply, CommandResult};
 use crate::exit::Failure;
-use crate::status;
+
+/// Reason why breakers do not accept a service.
+const WHY_WHOLE: &str = "a circuit breaker counts the calls of its whole environment";
 
 /// Circuit breakers.
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -53,6 +56,9 @@ impl Operation for Breakers {
                 environments: statuses.environments.values().filter_map(own).collect(),
             });
         };
+        let show =
+            |env: &str| format!("show the breaker of the environment with `argus breaker status {env}`");
+        target::parse_whole_environment(env, WHY_WHOLE, show)?;
         let breaker = client
             .find_environment(env)
             .await?
@@ -103,7 +109,10 @@ impl Operation for ResetBreaker {
 
     async fn run(&self, context: &Context) -> Result<CommandReply, Failure> {
         let environment = self.environment.as_deref();
-        let environment = environment.map(status::parse_environment).transpose()?;
+        let reset =
+            |env: &str| format!("reset the breaker of the environment with `argus breaker reset {env}`");
+        let parse = |env| target::parse_whole_environment(env, WHY_WHOLE, reset);
+        let environment = environment.map(parse).transpose()?;
         let command = Command::ResetBreaker { environment };
         context.client.send_if_running(command).await
     }

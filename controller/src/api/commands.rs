@@ -1,5 +1,5 @@
-//! Commands without a file of their own. Each returns when the controller has stored it, and its effects follow. [`Retry`] and [`Rollback`]
-//! also wait briefly until the status of a failed environment changes.
+//! Commands without a file of their own. Each returns when the controller has stored it, and its effects follow. [`Rollback`] also
+//! waits briefly until the status of a failed environment changes.
 
 use std::num::NonZeroU32;
 use std::time::Duration;
@@ -24,15 +24,19 @@ use crate::status;
 const STATUS_TIMEOUT: Duration = Duration::from_secs(3);
 
 /// Sends a command, and waits for its effect on the status.
-async fn send_and_wait(
+pub(super) async fn send_and_wait(
     context: &Context,
-    env: &str,
-    create: impl FnOnce(EnvName) -> Command,
+    environment: &EnvName,
+    command: Command,
 ) -> Result<CommandReply, Failure> {
-    let environment = status::parse_environment(env)?;
     let client = &context.client;
-    let before = client.statuses().await?.environments.get(env).cloned();
-    let reply = client.send_if_running(create(environment)).await?;
+    let before = client
+        .statuses()
+        .await?
+        .environments
+        .get(environment.as_str())
+        .cloned();
+    let reply = client.send_if_running(command).await?;
     if let Err(failure) = wait_for_change(client, before).await {
         // The controller has accepted the command.
         tracing::debug!(error = failure.message(), "cannot read the effect of a command");
@@ -77,40 +81,6 @@ pub(crate) fn format_target(environment: &str, service: Option<&str>) -> String 
     match service {
         Some(service) => format!("{environment}/{service}"),
         None => environment.to_owned(),
-    }
-}
-
-#[derive(Debug, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub(crate) struct Retry {
-    /// Environment name
-    pub(crate) environment: String,
-}
-
-impl Operation for Retry {
-    const EFFECT: Effect = Effect::Additive;
-    const ROUTES: &'static [Route] = &[Route::command(
-        "/api/v1/commands/retry",
-        "retries given-up services",
-    )];
-    type Output = CommandReply;
-
-    async fn run(&self, context: &Context) -> Result<CommandReply, Failure> {
-        let retry = |environment| Command::Retry { environment };
-        send_and_wait(context, &self.environment, retry).await
-    }
-}
-
-impl Tool for Retry {
-    const NAME: &'static str = "argus_retry";
-    const TITLE: &'static str = "Retry";
-    const ABOUT: &'static str = "Retries services that Argus gave up, with the same file and with failure counters at zero. It also restores what \
-`argus_down` removed, and ends an automatic rollback; a rollback by `argus_rollback` stays until the file changes. Not needed after an edit, which takes effect automatically.";
-    type Data = CommandReply;
-
-    async fn summarize(&self, reply: CommandReply, _context: &Context) -> Summary<CommandReply> {
-        let env = &self.environment;
-        Summary::new(reply, format!("{env} is retried")).with_next(wait_step(env))
     }
 }
 
@@ -282,8 +252,13 @@ impl Operation for Rollback {
     type Output = CommandReply;
 
     async fn run(&self, context: &Context) -> Result<CommandReply, Failure> {
-        let rollback = |environment| Command::Rollback { environment };
-        send_and_wait(context, &self.environment, rollback).await
+        let why = "a revision contains all services of its environment";
+        let remedy = |env: &str| format!("roll back the environment with `argus rollback {env}`");
+        let environment = target::parse_whole_environment(&self.environment, why, remedy)?;
+        let command = Command::Rollback {
+            environment: environment.clone(),
+        };
+        send_and_wait(context, &environment, command).await
     }
 }
 
@@ -328,7 +303,11 @@ impl Operation for Fork {
 
     async fn run(&self, context: &Context) -> Result<CommandReply, Failure> {
         let command = Command::Fork {
-            environment: status::parse_environment(&self.environment)?,
+            environment: target::parse_whole_environment(
+                &self.environment,
+                "a copy contains all services of its environment",
+                |env| format!("copy the environment with `argus fork {env}`"),
+            )?,
             to: status::parse_environment(&self.copy())?,
         };
         context.client.send_if_running(command).await
@@ -356,13 +335,24 @@ pub(crate) struct Down {
     pub(crate) environment: String,
 }
 
+impl Down {
+    /// Parses the name of the environment.
+    pub(crate) fn parse_environment(environment: &str) -> Result<EnvName, Failure> {
+        target::parse_whole_environment(
+            environment,
+            "Argus would start it again, because its file declares it",
+            |env| format!("delete it from the file, or remove the environment with `argus down {env}`"),
+        )
+    }
+}
+
 impl Operation for Down {
     const EFFECT: Effect = Effect::Destructive;
     const ROUTES: &'static [Route] = &[Route::command("/api/v1/commands/down", "removes an environment")];
     type Output = CommandReply;
 
     async fn run(&self, context: &Context) -> Result<CommandReply, Failure> {
-        let environment = status::parse_environment(&self.environment)?;
+        let environment = Self::parse_environment(&self.environment)?;
         let statuses = context.client.statuses().await?;
         let current = statuses.environments.get(&self.environment);
         if let Some(held) = current.and_then(goal::find_lease_error) {

@@ -13,8 +13,8 @@ use super::operation::{Effect, Operation, Route, Tool};
 use super::summary::{Summary, ToolOutput};
 use super::{
     apply, breaker, commands, doctor, environments, events, evidence, explain, incidents, logs,
-    mock_requests, network, orphans, plan, preflight, prune, restart, status, sync, test, validate, wait,
-    why,
+    mock_requests, network, orphans, plan, preflight, prune, restart, retry, status, sync, test, validate,
+    wait, why,
 };
 use crate::exit::Failure;
 
@@ -88,7 +88,7 @@ pub(crate) fn all() -> &'static [OperationEntry] {
             entry_with_tool::<incidents::Incidents>(),
             entry_with_tool::<explain::Explain>(),
             entry_with_tool::<preflight::Preflight>(),
-            entry_with_tool::<commands::Retry>(),
+            entry_with_tool::<retry::Retry>(),
             entry_with_tool::<restart::Restart>(),
             entry_with_tool::<breaker::ResetBreaker>(),
             entry_with_tool::<orphans::Orphans>(),

@@ -13,11 +13,11 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
+use super::target::Target;
 use super::{Context, Effect, NextStep, Operation, Route, Summary, Tool};
 use crate::client::ControllerClient;
 use crate::exit::Failure;
 use crate::foreign_text::mark_further_lines;
-use crate::status;
 use report::{EnvironmentPlan, PlanReport};
 
 /// Maximum number of environments, and of actions and waits per environment, in a summary.
@@ -26,8 +26,10 @@ const MAX_ITEMS: usize = 20;
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(crate) struct Plan {
-    /// Environment name [default: all]
+    /// Environment, or ENVIRONMENT/SERVICE [default: all]
     pub(crate) environment: Option<String>,
+    /// Service name [default: all services]
+    pub(crate) service: Option<String>,
 }
 
 /// Plans of the environments.
@@ -51,18 +53,24 @@ impl Operation for Plan {
     type Output = PlanReport;
 
     async fn run(&self, context: &Context) -> Result<PlanReport, Failure> {
-        self.environment
-            .as_deref()
-            .map(status::parse_environment)
-            .transpose()?;
+        let target = match (&self.environment, self.service.as_deref()) {
+            (None, Some(_)) => return Err(Failure::usage("`service` needs `environment`")),
+            (target, service) => target.as_deref().map(|env| Target::parse(env, service)),
+        };
+        let target = target.transpose()?;
         let read = |client: &ControllerClient| {
             let settings = client.query_settings();
             Ok((forecasts::read_folder(&settings)?, settings))
         };
         let ((registry, rejected), settings) = context.client.run_blocking(read).await?;
         report_rejected(&registry, context);
-        let env = self.environment.as_deref();
-        Box::pin(report::create_report(&settings, &registry, env, rejected)).await
+        Box::pin(report::create_report(
+            &settings,
+            &registry,
+            target.as_ref(),
+            rejected,
+        ))
+        .await
     }
 }
 
@@ -89,7 +97,7 @@ impl Tool for Plan {
     const TITLE: &'static str = "Planned actions";
     const ABOUT: &'static str = "Returns the actions that would bring environments to the state of their files, each with its cause, and the \
 waits with their reasons. It reads the specs folder and queries the engine, changes nothing, and needs no running controller. Call it \
-to preview an edit, or if nothing progresses.";
+to preview an edit, or if nothing progresses. With `service`, it returns only the actions and waits of that service and its image.";
     type Data = PlanSummary;
 
     async fn summarize(&self, report: PlanReport, context: &Context) -> Summary<PlanSummary> {
@@ -127,7 +135,7 @@ to preview an edit, or if nothing progresses.";
 }
 
 fn text_of(forecast: &EnvironmentPlan) -> String {
-    let mut text = format!("{}:", forecast.environment);
+    let mut text = format!("{}:", forecast.target());
     // Writing to a string cannot fail.
     let _ = match (forecast.down, forecast.settled) {
         (true, _) => writeln!(text, " removed; an edit of its file or argus_retry restores it"),

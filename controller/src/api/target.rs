@@ -1,13 +1,62 @@
 //! Target of an operation: an environment, or one of its services.
 
-use argus_core::ident::ServiceName;
+use std::fmt;
+
+use argus_core::ident::{EnvName, ServiceName};
 
 use argus_crds::error::StructuredError;
 use argus_crds::status::EnvironmentStatus;
+use argus_reconciler::state_dir::StateDir;
 
 use crate::evidence_store;
 use crate::exit::Failure;
 use crate::status;
+
+/// An environment, or one of its services. The names are valid.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Target {
+    pub(crate) environment: String,
+    pub(crate) service: Option<String>,
+}
+
+impl Target {
+    /// Creates the target of a whole environment.
+    pub(crate) fn environment(environment: impl Into<String>) -> Self {
+        Self {
+            environment: environment.into(),
+            service: None,
+        }
+    }
+
+    /// Parses `ENVIRONMENT` or `ENVIRONMENT/SERVICE`, with the service as an optional second word.
+    pub(crate) fn parse(target: &str, service: Option<&str>) -> Result<Self, Failure> {
+        let (environment, service) = parse_target(target, service)?;
+        Ok(Self { environment, service })
+    }
+}
+
+impl fmt::Display for Target {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.service {
+            Some(service) => write!(f, "{}/{service}", self.environment),
+            None => f.write_str(&self.environment),
+        }
+    }
+}
+
+/// Parses the target of an operation that is only possible on whole environments. For a service, the error says why, and
+/// names the command to use instead.
+pub(crate) fn parse_whole_environment(
+    target: &str,
+    why: &str,
+    remedy: impl FnOnce(&str) -> String,
+) -> Result<EnvName, Failure> {
+    if let Ok((env, Some(_))) = parse_target(target, None) {
+        let message = format!("`{target}` is a service, but {why}");
+        return Err(Failure::usage(message).with_hint(remedy(&env)));
+    }
+    status::parse_environment(target)
+}
 
 /// Splits and validates the two words of a target.
 pub(crate) fn parse_target(target: &str, service: Option<&str>) -> Result<(String, Option<String>), Failure> {
@@ -28,14 +77,26 @@ pub(crate) fn parse_target(target: &str, service: Option<&str>) -> Result<(Strin
 }
 
 /// Splits and validates a target that must name a service.
-pub(crate) fn parse_service_target(target: &str) -> Result<(String, String), Failure> {
+pub(crate) fn parse_service_target(state: &StateDir, target: &str) -> Result<(String, String), Failure> {
     match parse_target(target, None)? {
         (env, Some(service)) => Ok((env, service)),
         (env, None) => {
             let failure = Failure::usage(format!("expected ENVIRONMENT/SERVICE, but got `{env}`"));
-            Err(failure.with_hint(format!("list its services with `argus get {env}`")))
+            let hint = match status::read_environment(state, &env)? {
+                Some(_) => format!("list its services with `argus get {env}`"),
+                None => status::hint_for_unknown(state, &env),
+            };
+            Err(failure.with_hint(hint))
         }
     }
+}
+
+/// Fails for the name of a service that the environment does not have.
+pub(crate) fn check_service(status: &EnvironmentStatus, service: &str) -> Result<(), Failure> {
+    if status.services.iter().all(|row| row.name != service) {
+        return Err(evidence_store::no_service_failure(status, service));
+    }
+    Ok(())
 }
 
 /// Restricts the status of an environment to one of its services.
@@ -46,9 +107,7 @@ pub(crate) fn select_service(
     let Some(service) = service else {
         return Ok(status);
     };
-    if status.services.iter().all(|row| row.name != service) {
-        return Err(evidence_store::no_service_failure(&status, service));
-    }
+    check_service(&status, service)?;
     status.services.retain(|row| row.name == service);
     status.port_mappings.retain(|mapping| mapping.service == service);
     let is_of_service = |error: &StructuredError| error.service.as_deref().is_none_or(|of| of == service);

@@ -6,15 +6,16 @@ use std::fmt::Write as _;
 use std::num::NonZeroU32;
 use std::time::Duration;
 
+use argus_core::ident::EnvName;
 use argus_reconciler::Command;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::json;
 
+use super::target;
 use super::{Context, Effect, NextStep, Operation, Route, Summary, Tool};
 use crate::command_reply::{CommandReply, CommandResult};
 use crate::exit::Failure;
-use crate::status;
 use crate::status_text::format_running_test;
 
 /// Start or end of a test.
@@ -48,6 +49,14 @@ pub(crate) fn default_ttl() -> NonZeroU32 {
     const { NonZeroU32::new(600).unwrap() }
 }
 
+/// Parses the name of the environment for `argus test ACTION`.
+pub(crate) fn parse_environment(environment: &str, action: &str) -> Result<EnvName, Failure> {
+    let why = "a test uses all services of its environment";
+    target::parse_whole_environment(environment, why, |env| {
+        format!("name the environment in `argus test {action} {env}`")
+    })
+}
+
 impl Operation for Test {
     const EFFECT: Effect = Effect::Additive;
     const ROUTES: &'static [Route] = &[
@@ -63,7 +72,11 @@ impl Operation for Test {
     type Output = CommandReply;
 
     async fn run(&self, context: &Context) -> Result<CommandReply, Failure> {
-        let environment = status::parse_environment(&self.environment)?;
+        let action = match self.action {
+            TestAction::Begin => "begin",
+            TestAction::End => "end",
+        };
+        let environment = parse_environment(&self.environment, action)?;
         let case = self.case.clone();
         let command = match self.action {
             TestAction::Begin => Command::BeginTest {

@@ -6,6 +6,7 @@ use argus_crds::error::{Code, StructuredError};
 use clap::Args;
 
 use super::call;
+use crate::api::target::Target;
 use crate::api::wait::goal;
 use crate::api::wait::goal::WaitGoal;
 use crate::api::{Context, Operation as _, commands};
@@ -42,7 +43,7 @@ impl Down {
         } else {
             self.environments
         };
-        let envs = names.iter().map(|name| status::parse_environment(name));
+        let envs = names.iter().map(|name| commands::Down::parse_environment(name));
         let envs = envs.collect::<Result<Vec<_>, _>>()?;
         runtime::block_on(async {
             if client.is_alive() {
@@ -77,7 +78,8 @@ async fn remove_environments(context: &Context, names: &[String], timeout: Durat
             ..outage.unwrap_or_else(|| StructuredError::new(Code::DockerUnavailable, message))
         }));
     }
-    goal::wait_until(client, Some(names), WaitGoal::Gone, timeout, |_| {})
+    let targets: Vec<Target> = names.iter().map(Target::environment).collect();
+    goal::wait_until(client, Some(&targets), WaitGoal::Gone, timeout, |_| {})
         .await
         .map(drop)
 }

@@ -76,7 +76,7 @@ fn is_on_terminal() -> bool {
 
 fn execute(options: &Options, target: &str, command: &ExecCommand) -> Result<Exit, Failure> {
     let settings = Settings::resolve(options, &SpecOptions::default())?;
-    let (env, service) = parse_service_target(target)?;
+    let (env, service) = parse_service_target(&StateDir::at(settings.state.clone()), target)?;
     let code = runtime::block_on(async {
         let session = start(&settings, &env, &service, command).await?;
         let raw_mode = if command.tty { RawMode::enter() } else { None };

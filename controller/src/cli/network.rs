@@ -11,8 +11,8 @@ use crate::settings::{Options, SpecOptions};
 
 #[derive(Debug, Args)]
 pub(crate) struct Network {
-    /// Environment name
-    environment: String,
+    /// Environment, or ENVIRONMENT/SERVICE
+    target: String,
     #[command(flatten)]
     specs: SpecOptions,
     /// Check now instead of showing the controller's last results
@@ -28,8 +28,12 @@ impl Network {
         if !self.verify {
             notes::note_if_not_running(context.client.state());
         }
-        let (environment, verify) = (self.environment, self.verify);
-        let report = call::run(&context, &network::Network { environment, verify })?;
+        let operation = network::Network {
+            environment: self.target,
+            service: None,
+            verify: self.verify,
+        };
+        let report = call::run(&context, &operation)?;
         let links = report.connectivity.iter().flat_map(|matrix| &matrix.links);
         let broken = links.filter(|link| link.error.is_some());
         let names = broken.map(|link| format!("{}/{}", link.from, link.to));

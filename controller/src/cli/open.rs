@@ -24,8 +24,8 @@ pub(crate) struct Open {
 
 impl Open {
     pub(crate) fn execute(self, options: &Options) -> Result<Exit, Failure> {
-        let (environment, service) = parse_service_target(&self.target)?;
         let context = call::create_context(options, &SpecOptions::default())?;
+        let (environment, service) = parse_service_target(context.client.state(), &self.target)?;
         notes::note_if_not_running(context.client.state());
         let status = call::run(&context, &GetEnvironment { environment })?;
         let status = select_service(status, Some(&service))?;

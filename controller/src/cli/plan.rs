@@ -4,6 +4,7 @@ use clap::Args;
 
 use super::call;
 use crate::api::plan;
+use crate::api::plan::report::EnvironmentPlan;
 use crate::exit::{Exit, Failure};
 use crate::output;
 use crate::output::OutputArgs;
@@ -12,8 +13,8 @@ use crate::table;
 
 #[derive(Debug, Args)]
 pub(crate) struct Plan {
-    /// Environment name [default: all]
-    environment: Option<String>,
+    /// Environment, or ENVIRONMENT/SERVICE [default: all]
+    target: Option<String>,
     #[command(flatten)]
     specs: SpecOptions,
     #[command(flatten)]
@@ -23,9 +24,12 @@ pub(crate) struct Plan {
 impl Plan {
     pub(crate) fn execute(self, options: &Options) -> Result<Exit, Failure> {
         let context = call::create_context(options, &self.specs)?;
-        let environment = self.environment;
-        let report = call::run(&context, &plan::Plan { environment })?;
-        let names = report.environments.iter().map(|plan| &plan.environment);
+        let operation = plan::Plan {
+            environment: self.target,
+            service: None,
+        };
+        let report = call::run(&context, &operation)?;
+        let names = report.environments.iter().map(EnvironmentPlan::target);
         self.output.print(&report, names, || {
             table::format_prose(&report.format_text(), output::terminal_width())
         })?;

@@ -3,7 +3,7 @@
 use clap::Args;
 
 use super::call;
-use crate::api::commands;
+use crate::api::retry;
 use crate::exit::{Exit, Failure};
 use crate::output::OutputArgs;
 use crate::settings::Options;
@@ -21,7 +21,7 @@ impl Retry {
     pub(crate) fn execute(self, options: &Options) -> Result<Exit, Failure> {
         for environment in self.environments {
             let text = format!("{environment} is retried\n");
-            call::execute_command(options, &commands::Retry { environment }, self.output, |_| text)?;
+            call::execute_command(options, &retry::Retry { environment }, self.output, |_| text)?;
         }
         Ok(Exit::Done)
     }

@@ -1,15 +1,15 @@
-//! `argus wait`: waits until environments are ready or gone.
+//! `argus wait`: waits until environments or services are ready or gone.
 
 use std::time::Duration;
 
-use argus_crds::status::EnvironmentStatus;
 use argus_reconciler::clock;
 use clap::Args;
 
 use super::{call, notes};
 use crate::api::wait;
 use crate::api::wait::Reached;
-use crate::api::wait::goal::{NamedStatus, WaitGoal};
+use crate::api::wait::goal::WaitGoal;
+use crate::api::wait::target_status::TargetStatus;
 use crate::exit::{Exit, Failure};
 use crate::live::image_progress::{self, ProgressThrottle};
 use crate::live::screen::LiveBlock;
@@ -20,9 +20,9 @@ use crate::settings::{Options, SpecOptions};
 
 #[derive(Debug, Args)]
 pub(crate) struct Wait {
-    /// Environment names
+    /// Environments, or ENVIRONMENT/SERVICE
     #[arg(required_unless_present = "all", conflicts_with = "all")]
-    environments: Vec<String>,
+    targets: Vec<String>,
     /// Wait for all environments that have a status file
     #[arg(long)]
     all: bool,
@@ -40,10 +40,10 @@ impl Wait {
     pub(crate) fn execute(self, options: &Options) -> Result<Exit, Failure> {
         let context = call::create_context(options, &SpecOptions::default())?;
         notes::note_if_not_running(context.client.state());
-        let operation = wait::Wait::new((!self.all).then(|| self.environments.join(",")), self.goal);
+        let operation = wait::Wait::new((!self.all).then(|| self.targets.join(",")), self.goal);
         let (screen, mut paced) = (LiveBlock::for_terminal(), ProgressThrottle::default());
-        let show = |all: &[NamedStatus]| {
-            let works = image_progress::list_progress(all.iter().filter_map(|(_, status)| status.as_ref()));
+        let show = |all: &[TargetStatus]| {
+            let works = image_progress::list_progress(all.iter().filter_map(|seen| seen.status.as_ref()));
             match &screen {
                 Some(screen) => screen.draw(image_progress::format_bars(&works, screen.width())),
                 None => paced
@@ -58,14 +58,24 @@ impl Wait {
             screen.draw(Vec::new());
         }
         let found = result?;
-        let names = found.environments().iter().map(Reached::environment);
+        let names = found.targets().iter().map(Reached::target);
         self.output.print(&found, names, || match self.goal {
             WaitGoal::Gone => "gone\n".to_owned(),
             WaitGoal::Ready => {
-                let line = |status: &EnvironmentStatus| {
-                    format!("{} {}", status.environment, output::format_phase(status.phase))
+                let line = |reached: &Reached| match reached {
+                    Reached::Ready(status) => Some(format!(
+                        "{} {}",
+                        status.environment,
+                        output::format_phase(status.phase)
+                    )),
+                    Reached::Service(ready) => Some(format!(
+                        "{} {}",
+                        reached.target(),
+                        output::format_state(ready.status.state)
+                    )),
+                    Reached::Gone(_) => None,
                 };
-                output::join_lines(found.statuses().map(line))
+                output::join_lines(found.targets().iter().filter_map(line))
             }
         })?;
         Ok(Exit::Done)

@@ -22,7 +22,9 @@ pub(crate) async fn send(state: &StateDir, command: &Command) -> Result<CommandR
 pub(crate) fn command_failure(error: ClientError) -> Failure {
     match error {
         ClientError::Refused(error) if error.code == Code::PrereqMissing && error.environment.is_some() => {
-            Failure::new(*error).with_hint(status::LIST_HINT)
+            let hint = error.details.get("hint").and_then(serde_json::Value::as_str);
+            let hint = hint.unwrap_or(status::LIST_HINT).to_owned();
+            Failure::new(*error).with_hint(hint)
         }
         ClientError::Refused(error) => Failure::new(*error),
         ClientError::Unreachable(cause) => {

@@ -12,12 +12,12 @@ use argus_crds::status::{
 use serde_json::{Value, json};
 
 /// A folder with a state directory and a specs folder.
-struct Home {
+pub(crate) struct Home {
     dir: tempfile::TempDir,
 }
 
 impl Home {
-    fn new() -> Self {
+    pub(crate) fn new() -> Self {
         let dir = tempfile::tempdir().unwrap();
         std::fs::create_dir_all(dir.path().join("state/environments")).unwrap();
         std::fs::create_dir_all(dir.path().join("specs")).unwrap();
@@ -32,7 +32,7 @@ impl Home {
         std::fs::write(self.path("specs").join(name), text).unwrap();
     }
 
-    fn status(&self, status: &EnvironmentStatus) {
+    pub(crate) fn status(&self, status: &EnvironmentStatus) {
         let name = format!("state/environments/{}.json", status.environment);
         std::fs::write(self.path(&name), serde_json::to_vec(status).unwrap()).unwrap();
     }
@@ -55,20 +55,20 @@ impl Home {
         command
     }
 
-    fn run(&self, args: &[&str]) -> Output {
+    pub(crate) fn run(&self, args: &[&str]) -> Output {
         self.command(args).output().unwrap()
     }
 }
 
-fn code(output: &Output) -> i32 {
+pub(crate) fn code(output: &Output) -> i32 {
     output.status.code().unwrap()
 }
 
-fn out(output: &Output) -> String {
+pub(crate) fn out(output: &Output) -> String {
     String::from_utf8(output.stdout.clone()).unwrap()
 }
 
-fn err(output: &Output) -> String {
+pub(crate) fn err(output: &Output) -> String {
     String::from_utf8(output.stderr.clone()).unwrap()
 }
 
@@ -217,6 +217,7 @@ fn environments_and_services_are_completed() {
     let with_services = "shop\nshop/web\n";
     assert_eq!(complete(&["exec", "sh"]), with_services);
     assert_eq!(complete(&["describe", "shop"]), with_services);
+    assert_eq!(complete(&["wait", "shop"]), with_services);
     assert_eq!(complete(&["down", "sh"]), "shop\n");
     assert_eq!(complete(&["down", "x"]), "");
     assert!(complete(&["des"]).starts_with("describe"));

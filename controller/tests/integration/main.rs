@@ -6,4 +6,5 @@ mod errors;
 mod events;
 mod format;
 mod init;
+mod targets;
 mod why;

@@ -81,6 +81,19 @@ fn commands_reach_a_service_by_name() {
     let row: serde_json::Value = serde_json::from_str(&output).expect("JSON");
     assert_eq!(row["name"], "web");
 
+    let output = argus.cli(&["wait", target, "--timeout", "60s"]);
+    assert_eq!(stdout(&output), "reached/web Ready\n", "{output:?}");
+    let output = argus.cli(&["plan", target]);
+    assert_eq!(stdout(&output), "reached/web: nothing to do\n", "{output:?}");
+    for args in [
+        &["exec", "web", "--", "true"][..],
+        &["restart", "web"],
+        &["plan", "web"],
+    ] {
+        let errors = String::from_utf8_lossy(&argus.cli(args).stderr).into_owned();
+        assert!(errors.contains("pass `reached/web`"), "{args:?}: {errors}");
+    }
+
     let started = argus.wait_ready("reached", LIMIT);
     let container = Controller::service(&started, "web")["containerId"].clone();
     let start = || engine.docker_ok(&["inspect", "-f", "{{.State.StartedAt}}", "reached-web"]);
@@ -101,4 +114,43 @@ fn commands_reach_a_service_by_name() {
         Some(1),
         "a held service does not restart: {output:?}"
     );
+    assert!(argus.cli(&["resume", target]).status.success());
+
+    let broken = "  broken:
+    image: busybox:local
+    command: [/missing]
+    container: { name: reached-broken }
+  user:
+    image: busybox:local
+    command: [sleep, inf]
+    dependsOn: [broken]
+    container: { name: reached-user }
+";
+    argus.write_spec("e2e.yaml", &format!("{SPEC}{broken}"));
+    let wait = |of: &str| {
+        let output = argus.cli(&["wait", of, "--timeout", "60s"]);
+        let errors = String::from_utf8_lossy(&output.stderr).into_owned();
+        (output.status.code(), errors)
+    };
+    for (of, message) in [
+        ("reached/broken", "service `reached/broken` failed: "),
+        (
+            "reached/user",
+            "service `reached/user` is blocked: reached/broken: ",
+        ),
+        ("reached", "environment `reached` failed: "),
+    ] {
+        let (code, errors) = wait(of);
+        assert_eq!(code, Some(6), "{of}: {errors}");
+        assert!(errors.contains(message), "{of}: {errors}");
+    }
+    assert_eq!(wait(target).0, Some(0), "{:?}", wait(target));
+    let output = stdout(&argus.cli(&["plan", "reached/user"]));
+    assert!(
+        output.contains("reached/user") && !output.contains("broken:"),
+        "{output}"
+    );
+    argus.write_spec("e2e.yaml", SPEC);
+    let output = argus.cli(&["wait", "reached/broken", "--for", "gone", "--timeout", "60s"]);
+    assert_eq!(stdout(&output), "gone\n", "{output:?}");
 }

@@ -189,7 +189,7 @@ pub(crate) fn no_container_failure(
     let of = service.map_or_else(|| env.to_owned(), |service| format!("{env}/{service}"));
     let hint = match status::read_environment(state, env)? {
         Some(_) => format!("list its services with `argus get {env}`"),
-        None => status::LIST_HINT.to_owned(),
+        None => status::hint_for_unknown(state, env),
     };
     Ok(
         Failure::with_reason(Reason::NotFound, format!("`{of}` has no container"))

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use argus_backend::Backend as _;
 use argus_core::action::{Step, Subject};
 use argus_core::desired::Accepted;
-use argus_core::ident::EnvName;
+use argus_core::ident::{ContainerId, EnvName, ServiceName};
 use argus_core::observed::Store;
 use argus_core::plan::{self, ControllerIdentity};
 use argus_core::preflight::PreflightSnapshot;
@@ -19,6 +19,7 @@ use argus_reconciler::reconciler::PersistedState;
 use argus_reconciler::specs::{FileEntry, SpecRegistry};
 use argus_reconciler::state_dir::StateDir;
 
+use crate::api::target::Target;
 use crate::blocking_io;
 use crate::engine;
 use crate::engine::observer;
@@ -42,6 +43,29 @@ pub(crate) struct Forecast {
     pub(crate) expired: bool,
     /// Secrets that are redacted in the output.
     pub(crate) secrets: Secrets,
+    /// Services of the observed containers.
+    pub(crate) container_services: BTreeMap<ContainerId, ServiceName>,
+}
+
+impl Forecast {
+    /// Restricts the forecast to a service and its image. Returns false if neither the file nor a container has the service.
+    fn select_service(&mut self, service: &str, accepted: Option<&Arc<Accepted>>) -> bool {
+        let mut declared = accepted.iter().flat_map(|accepted| &accepted.desired.services);
+        let declared = declared.find(|(name, _)| name.as_str() == service);
+        let image = declared.map(|(_, service)| service.image.key());
+        let containers = &self.container_services;
+        let is_of_service = |subject: &Subject| match subject {
+            Subject::Service { service: of, .. } => of.as_str() == service,
+            Subject::Image { key } => image.as_ref() == Some(key),
+            Subject::ExtraContainer { id } => containers.get(id).is_some_and(|of| of.as_str() == service),
+            Subject::Network { .. } | Subject::Volume { .. } | Subject::ExtraNetwork { .. } => false,
+        };
+        let plan = Arc::make_mut(&mut self.plan);
+        plan.steps.retain(|step| is_of_service(&step.subject));
+        plan.waits.retain(|wait| is_of_service(&wait.subject));
+        self.steps.retain(|step| is_of_service(&step.subject));
+        declared.is_some() || containers.values().any(|of| of.as_str() == service)
+    }
 }
 
 pub(crate) type Forecasts = BTreeMap<EnvName, Forecast>;
@@ -59,33 +83,68 @@ pub(crate) fn read_folder(settings: &Settings) -> Result<(SpecRegistry, bool), F
     Ok((registry, rejected))
 }
 
-/// Forecasts of the given environment, which must exist, or of all environments.
+/// Forecasts of the given environment or service, which must exist, or of all environments.
 pub(crate) async fn create_forecasts_for(
     settings: &Settings,
     registry: &SpecRegistry,
-    wanted: Option<&str>,
+    wanted: Option<&Target>,
     rejected: bool,
 ) -> Result<Forecasts, Failure> {
-    let (own, named) = (settings.clone(), wanted.map(str::to_owned));
-    let (identity, persisted, known) = blocking_io::read(move || {
+    let (own, named) = (settings.clone(), wanted.map(|target| target.environment.clone()));
+    let (identity, persisted, (known, suggestion)) = blocking_io::read(move || {
         let state = StateDir::at(own.state.clone());
         let known = named
-            .map(|env| status::read_environment(&state, &env))
-            .transpose()?
-            .flatten();
+            .map(|env| {
+                Ok((
+                    status::read_environment(&state, &env)?,
+                    status::suggest_service(&state, &env),
+                ))
+            })
+            .transpose()?;
         Ok((
             read_identity(&own, &state),
             read_persisted(&state),
-            known.is_some(),
+            known.unwrap_or_default(),
         ))
     })
     .await?;
-    let mut forecasts = create_forecasts(settings, registry, identity, persisted).await?;
-    if let Some(wanted) = wanted {
-        if !known && !forecasts.keys().any(|env| env.as_str() == wanted) {
-            return Err(unknown_environment(wanted, &forecasts, rejected));
+    let unknown = |env: &str, names: Vec<&EnvName>| {
+        let failure = unknown_environment(env, &names, rejected);
+        match suggestion {
+            Some(hint) => failure.with_hint(hint),
+            None => failure,
         }
-        forecasts.retain(|env, _| env.as_str() == wanted);
+    };
+    // A path of a file has the form of a service.
+    if let Some(Target {
+        environment,
+        service: Some(_),
+    }) = wanted
+        && known.is_none()
+        && registry
+            .environments
+            .keys()
+            .all(|env| env.as_str() != environment)
+    {
+        return Err(unknown(environment, registry.environments.keys().collect()));
+    }
+    let mut forecasts = create_forecasts(settings, registry, identity, persisted).await?;
+    let Some(wanted) = wanted else {
+        return Ok(forecasts);
+    };
+    let env = &wanted.environment;
+    if known.is_none() && !forecasts.keys().any(|known| known.as_str() == env) {
+        return Err(unknown(env, forecasts.keys().collect()));
+    }
+    forecasts.retain(|known, _| known.as_str() == env);
+    if let Some(service) = &wanted.service {
+        let mut selected = forecasts.iter_mut();
+        if !selected.any(|(env, forecast)| forecast.select_service(service, registry.environments.get(env))) {
+            let message = format!("environment `{env}` has no service `{service}`");
+            return Err(Failure::with_reason(Reason::NotFound, message)
+                .with_exit(Exit::Usage)
+                .with_hint(format!("plan all of its services with `argus plan {env}`")));
+        }
     }
     Ok(forecasts)
 }
@@ -103,12 +162,11 @@ pub(crate) fn read_persisted(state: &StateDir) -> PersistedState {
     read_or_default(&state.state_json())
 }
 
-pub(crate) fn unknown_environment(wanted: &str, forecasts: &Forecasts, rejected: bool) -> Failure {
-    let known: Vec<_> = forecasts.keys().collect();
+fn unknown_environment(wanted: &str, known: &[&EnvName], rejected: bool) -> Failure {
     let suffix = if rejected { "; some files are rejected" } else { "" };
     let message = format!(
         "no environment `{wanted}`; {}{suffix}",
-        status::format_known(&known)
+        status::format_known(known)
     );
     Failure::with_reason(Reason::NotFound, message)
         .with_exit(Exit::Usage)
@@ -179,6 +237,14 @@ pub(crate) async fn create_forecasts(
         forecast.expired = forecast.down && persisted.overrides.ttl_expired.contains(env);
         forecast.secrets = accepted.desired.secret_values();
     }
+    for (env, forecast) in &mut forecasts {
+        let containers = store
+            .of(env)
+            .into_iter()
+            .flat_map(|observed| observed.containers.values());
+        let with_service = containers.filter_map(|it| Some((it.id.clone(), it.owner()?.service?)));
+        forecast.container_services = with_service.collect();
+    }
     Ok(forecasts)
 }
 
@@ -209,8 +275,8 @@ mod tests {
 
     #[test]
     fn unknown_environment_is_usage() {
-        let forecasts = Forecasts::from([(EnvName::new("shop").unwrap(), Forecast::default())]);
-        let Failure::Error { error, exit, hint } = unknown_environment("shpo", &forecasts, false) else {
+        let shop = EnvName::new("shop").unwrap();
+        let Failure::Error { error, exit, hint } = unknown_environment("shpo", &[&shop], false) else {
             panic!("no error")
         };
         assert_eq!(
@@ -218,5 +284,50 @@ mod tests {
             (Exit::Usage, "no environment `shpo`; environments: shop")
         );
         assert!(hint.is_some() && error.remedies.is_empty());
+    }
+
+    #[test]
+    fn forecast_of_a_service_has_its_own_steps() {
+        use argus_core::action::{Action, Step};
+        use argus_core::ident::NetworkId;
+
+        let (env, name) = (EnvName::new("shop").unwrap(), |name| {
+            ServiceName::new(name).unwrap()
+        });
+        let container = |id: &str| ContainerId::new(id).unwrap();
+        let step = |subject| Step {
+            subject,
+            action: Action::RemoveNetwork {
+                id: NetworkId::new("n").unwrap(),
+                name: "n".to_owned(),
+            },
+            cause: argus_core::action::Cause::Missing,
+        };
+        let service = |of| Subject::Service {
+            environment: env.clone(),
+            service: name(of),
+        };
+        let subjects = [
+            Subject::Network {
+                environment: env.clone(),
+            },
+            service("web"),
+            service("db"),
+            Subject::ExtraContainer { id: container("a") },
+            Subject::ExtraContainer { id: container("b") },
+        ];
+        let forecast = || Forecast {
+            steps: subjects.iter().cloned().map(step).collect(),
+            container_services: [(container("a"), name("web")), (container("b"), name("old"))].into(),
+            ..Forecast::default()
+        };
+        let select = |service: &str| {
+            let mut forecast = forecast();
+            let is_known = forecast.select_service(service, None);
+            (is_known, forecast.steps.len())
+        };
+        assert_eq!(select("web"), (true, 2));
+        assert_eq!(select("old"), (true, 1));
+        assert_eq!(select("wbe"), (false, 0));
     }
 }

@@ -11,6 +11,7 @@ use serde::Serialize;
 use serde_json::{Value, json};
 
 use super::forecasts::{Forecast, create_forecasts_for};
+use crate::api::target::Target;
 use crate::exit::Failure;
 use crate::output;
 use crate::settings::Settings;
@@ -30,6 +31,9 @@ pub(crate) struct PlanReport {
 #[serde(rename_all = "camelCase")]
 pub(crate) struct EnvironmentPlan {
     pub(crate) environment: String,
+    /// Service of the steps and waits, if one is requested.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) service: Option<String>,
     /// Planned revision.
     pub(crate) revision: Option<String>,
     /// True after `argus down`, or after the `argus.ttl` expired. An edit of the file or a retry starts it again.
@@ -86,16 +90,20 @@ pub(crate) struct PlannedWait {
     pub(crate) waiting_on: WaitingOn,
 }
 
-/// Plans the given environment, or all environments.
+/// Plans the given environment or service, or all environments.
 pub(crate) async fn create_report(
     settings: &Settings,
     registry: &SpecRegistry,
-    wanted: Option<&str>,
+    wanted: Option<&Target>,
     rejected: bool,
 ) -> Result<PlanReport, Failure> {
     let forecasts = create_forecasts_for(settings, registry, wanted, rejected).await?;
     let one = |(env, forecast): (&argus_core::ident::EnvName, &Forecast)| {
-        convert_forecast(env.to_string(), forecast)
+        let target = Target {
+            environment: env.to_string(),
+            service: wanted.and_then(|wanted| wanted.service.clone()),
+        };
+        convert_forecast(target, forecast)
     };
     Ok(PlanReport {
         environments: forecasts.iter().map(one).collect(),
@@ -114,8 +122,16 @@ impl PlanReport {
 }
 
 impl EnvironmentPlan {
+    /// Environment or service that the plan describes.
+    pub(crate) fn target(&self) -> Target {
+        Target {
+            environment: self.environment.clone(),
+            service: self.service.clone(),
+        }
+    }
+
     fn format_lines(&self) -> Vec<String> {
-        let env = &self.environment;
+        let (env, target) = (&self.environment, self.target());
         let mut lines = Vec::new();
         if self.down {
             let by = if self.expired {
@@ -127,13 +143,13 @@ impl EnvironmentPlan {
                 "{env}: {by}; start it again by editing its file or with `argus retry {env}`"
             ));
         } else if self.settled {
-            lines.push(format!("{env}: nothing to do"));
+            lines.push(format!("{target}: nothing to do"));
         }
         if self.settled {
             return lines;
         }
         lines.push(format!(
-            "{env}: {}",
+            "{target}: {}",
             output::format_count(self.steps.len(), "step")
         ));
         lines.extend(self.steps.iter().map(|step| {
@@ -158,13 +174,14 @@ impl EnvironmentPlan {
     }
 }
 
-fn convert_forecast(environment: String, forecast: &Forecast) -> EnvironmentPlan {
+fn convert_forecast(target: Target, forecast: &Forecast) -> EnvironmentPlan {
     let Forecast {
         plan,
         steps,
         down,
         expired,
         secrets,
+        ..
     } = forecast;
     let subject = |subject: &Subject| secrets.redacted_json(json!(subject), &["kind"]);
     let name = |subject: &Subject| secrets.redacted(&subject.to_string());
@@ -190,7 +207,8 @@ fn convert_forecast(environment: String, forecast: &Forecast) -> EnvironmentPlan
         }
     };
     EnvironmentPlan {
-        environment,
+        environment: target.environment,
+        service: target.service,
         revision: plan.revision.as_ref().map(ToString::to_string),
         down: *down,
         expired: *expired,
@@ -215,7 +233,7 @@ mod tests {
                 ..Forecast::default()
             };
             let report = PlanReport {
-                environments: vec![convert_forecast("shop".to_owned(), &forecast)],
+                environments: vec![convert_forecast(Target::environment("shop"), &forecast)],
                 rejected: false,
             };
             report.format_text()

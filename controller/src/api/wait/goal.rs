@@ -7,10 +7,11 @@ use argus_crds::status::{Condition, EnvironmentStatus, Phase, Truth};
 use argus_reconciler::clock;
 use clap::ValueEnum;
 
+use super::target_status::TargetStatus;
+use crate::api::target::Target;
 use crate::client::ControllerClient;
 use crate::exit::{Exit, Failure};
-use crate::status;
-use crate::status_text::format_waits;
+use crate::status::hint_for_unknown;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
@@ -18,67 +19,55 @@ use serde::Deserialize;
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, JsonSchema, ValueEnum)]
 #[serde(rename_all = "camelCase")]
 pub(crate) enum WaitGoal {
-    #[value(help = "Phase Ready, with the current content of the file")]
+    #[value(help = "Ready, with the current content of the file")]
     #[default]
     Ready,
-    #[value(help = "Removed: the environment has no status file")]
+    #[value(help = "Removed: the environment has no status file, or no such service")]
     Gone,
 }
 
-/// Name of an environment, and its status if it has one.
-pub(crate) type NamedStatus = (String, Option<EnvironmentStatus>);
-
-/// Waits until all of `which`, or all environments, reach the goal. Fails early if one is blocked. Calls `show` on changes.
+/// Waits until all of `targets`, or all environments, reach the goal, and returns them. Fails early if one is blocked. Calls
+/// `show` on changes.
 pub(crate) async fn wait_until(
     client: &ControllerClient,
-    which: Option<&[String]>,
+    targets: Option<&[Target]>,
     goal: WaitGoal,
     timeout: Duration,
-    mut show: impl FnMut(&[NamedStatus]),
-) -> Result<Vec<EnvironmentStatus>, Failure> {
+    mut show: impl FnMut(&[TargetStatus]),
+) -> Result<Vec<TargetStatus>, Failure> {
     let deadline = clock::now() + timeout;
     let mut changes = client.watch_statuses();
     loop {
-        let statuses = client.select_statuses(which).await?;
+        let statuses = TargetStatus::read(client, targets).await?;
         show(&statuses);
         if goal == WaitGoal::Ready {
-            let existing = statuses.iter().filter_map(|(_, status)| status.as_ref());
-            existing.into_iter().try_for_each(check_blocked)?;
+            statuses.iter().try_for_each(TargetStatus::check_blocked)?;
         }
-        let is_pending = |(_, status): &&NamedStatus| !is_reached(status.as_ref(), goal);
         // Without any environment, the goal Ready waits for the first one.
         let nothing = statuses.is_empty() && goal == WaitGoal::Ready;
-        if !nothing && !statuses.iter().any(|seen| is_pending(&seen)) {
-            return Ok(statuses.into_iter().filter_map(|(_, status)| status).collect());
+        if !nothing && statuses.iter().all(|seen| seen.is_reached(goal)) {
+            return Ok(statuses);
         }
         if !changes.changed_before(deadline).await {
-            let pending: Vec<NamedStatus> = statuses.iter().filter(is_pending).cloned().collect();
-            return Err(timeout_failure(&pending, goal, timeout));
+            let pending: Vec<TargetStatus> = statuses
+                .into_iter()
+                .filter(|seen| !seen.is_reached(goal))
+                .collect();
+            let hint = hint_after_timeout(client, pending.first()).await?;
+            return Err(timeout_failure(&pending, goal, timeout, hint));
         }
-    }
-}
-
-pub(crate) fn is_reached(status: Option<&EnvironmentStatus>, goal: WaitGoal) -> bool {
-    match goal {
-        WaitGoal::Gone => status.is_none(),
-        WaitGoal::Ready => status.is_some_and(|status| {
-            status.phase == Phase::Ready && !status.stale && status.revision == status.observed_revision
-        }),
     }
 }
 
 /// Fails for an environment that will not become ready without an intervention.
-pub(crate) fn check_blocked(status: &EnvironmentStatus) -> Result<(), Failure> {
+pub(super) fn check_blocked(status: &EnvironmentStatus) -> Result<(), Failure> {
+    check_lease(status)?;
     let Some(error) = find_blocking_error(status) else {
         return Ok(());
     };
     if error.code == Code::LeaseHeld {
         // The lease of a dead controller expires.
-        return if is_holder_alive(error) {
-            Err(Failure::new(error.clone()))
-        } else {
-            Ok(())
-        };
+        return Ok(());
     }
     let exit = match Exit::from_code(error.code) {
         Exit::SpecRejected if status.revision.is_none() => Exit::SpecRejected,
@@ -103,12 +92,26 @@ pub(crate) fn check_blocked(status: &EnvironmentStatus) -> Result<(), Failure> {
 
 /// Returns the error behind the condition `Blocked` of an environment that is not ready.
 fn find_blocking_error(status: &EnvironmentStatus) -> Option<&StructuredError> {
-    let is_blocked = |found: &&Condition| found.kind == "Blocked" && found.status == Truth::True;
-    let blocked = status.conditions.iter().find(is_blocked)?;
+    let reason = find_blocked_reason(status)?;
     let mut errors = status.errors.iter();
     errors
-        .find(|error| error.code.reason() == blocked.reason)
+        .find(|error| error.code.reason() == reason)
         .filter(|_| status.phase != Phase::Ready)
+}
+
+/// Reason of the condition `Blocked`, if it is true.
+pub(super) fn find_blocked_reason(status: &EnvironmentStatus) -> Option<&str> {
+    let is_blocked = |found: &&Condition| found.kind == "Blocked" && found.status == Truth::True;
+    let blocked = status.conditions.iter().find(is_blocked)?;
+    Some(&blocked.reason)
+}
+
+/// Fails for an environment of another controller that is certainly alive, because waiting does not help.
+pub(super) fn check_lease(status: &EnvironmentStatus) -> Result<(), Failure> {
+    match find_lease_error(status).filter(|error| is_holder_alive(error) && !status.stale) {
+        Some(error) => Err(Failure::new(error.clone())),
+        None => Ok(()),
+    }
 }
 
 /// Error of an environment that another controller manages.
@@ -124,54 +127,69 @@ pub(crate) fn find_engine_error(status: &EnvironmentStatus) -> Option<&Structure
 }
 
 /// Returns true if the other controller is certainly alive, so that waiting does not help.
-pub(crate) fn is_holder_alive(lease_error: &StructuredError) -> bool {
+fn is_holder_alive(lease_error: &StructuredError) -> bool {
     let holder = lease_error.details.get("holder");
     holder.is_some_and(|holder| holder["renews"] == true)
 }
 
-pub(crate) fn timeout_failure(
-    pending: &[(String, Option<EnvironmentStatus>)],
-    goal: WaitGoal,
-    timeout: Duration,
-) -> Failure {
+/// Returns true if this error of a service blocks the service.
+pub(super) fn is_blocking(status: &EnvironmentStatus, error: &StructuredError) -> bool {
+    !error.retryable || find_blocked_reason(status) == Some(error.code.reason())
+}
+
+/// Returns the next command after a timeout.
+async fn hint_after_timeout(
+    client: &ControllerClient,
+    pending: Option<&TargetStatus>,
+) -> Result<String, Failure> {
+    Ok(match pending {
+        None => "see details with `argus get`".to_owned(),
+        Some(TargetStatus {
+            target,
+            status: Some(_),
+        }) => format!("see details with `argus describe {target}`"),
+        Some(TargetStatus { target, status: None }) => {
+            let environment = target.environment.clone();
+            let hint = client
+                .run_blocking(move |client| Ok(hint_for_unknown(client.state(), &environment)))
+                .await?;
+            format!("{hint}, or start a controller with `argus run`")
+        }
+    })
+}
+
+fn timeout_failure(pending: &[TargetStatus], goal: WaitGoal, timeout: Duration, hint: String) -> Failure {
     let goal_name = match goal {
         WaitGoal::Ready => "ready",
         WaitGoal::Gone => "gone",
     };
-    let one = |(name, status): &(String, Option<EnvironmentStatus>)| match status {
-        None => format!("`{name}` has no status"),
-        Some(status) if goal == WaitGoal::Gone => format!("`{name}` is {:?}", status.phase),
-        Some(status) => format!("`{name}` is {:?}: {}", status.phase, format_waits(status)),
-    };
-    let states = if pending.is_empty() {
-        "no environments exist".to_owned()
-    } else {
-        pending.iter().map(one).collect::<Vec<_>>().join("; ")
-    };
-    let waited = humantime::format_duration(timeout);
-    let hint = match pending.first() {
-        Some((name, Some(_))) => format!("see details with `argus describe {name}`"),
-        Some((_, None)) => format!("{}, or start a controller with `argus run`", status::LIST_HINT),
-        None => "see details with `argus get`".to_owned(),
-    };
-    let details = serde_json::json!({
-        "for": goal_name,
-        "waitedSeconds": timeout.as_secs(),
-        "environments": pending.iter().map(|(name, _)| name).collect::<Vec<_>>(),
-    });
-    let error = Failure::with_code(
-        Code::Timeout,
-        format!("not {goal_name} within {waited}: {states}"),
-    )
-    .with_details(details);
-    let statuses = || pending.iter().filter_map(|(_, status)| status.as_ref());
+    let statuses = || pending.iter().filter_map(|seen| seen.status.as_ref());
     let cause = statuses()
         .find_map(find_lease_error)
         .or_else(|| statuses().find_map(find_engine_error));
     if let Some(cause) = cause {
         return Failure::new(cause.clone());
     }
-    error.with_exit(Exit::TimedOut).with_hint(hint)
+    let states = if pending.is_empty() {
+        "no environments exist".to_owned()
+    } else {
+        let states = pending.iter().map(|seen| seen.format_state(goal));
+        states.collect::<Vec<_>>().join("; ")
+    };
+    let waited = humantime::format_duration(timeout);
+    let names = pending.iter().map(|seen| seen.target.to_string());
+    let details = serde_json::json!({
+        "for": goal_name,
+        "waitedSeconds": timeout.as_secs(),
+        "environments": names.collect::<Vec<_>>(),
+    });
+    Failure::with_code(
+        Code::Timeout,
+        format!("not {goal_name} within {waited}: {states}"),
+    )
+    .with_details(details)
+    .with_exit(Exit::TimedOut)
+    .with_hint(hint)
 }
 
 #[cfg(test)]
@@ -242,22 +260,13 @@ mod tests {
             (Code::CircuitOpen, Exit::Unreachable),
             (Code::ContainerCrash, Exit::TimedOut),
         ] {
-            let pending = [("shop".to_owned(), Some(status(StructuredError::new(code, "why"))))];
-            let failure = timeout_failure(&pending, WaitGoal::Ready, Duration::from_secs(1));
+            let pending = [TargetStatus {
+                target: Target::environment("shop".to_owned()),
+                status: Some(status(StructuredError::new(code, "why"))),
+            }];
+            let limit = Duration::from_secs(1);
+            let failure = timeout_failure(&pending, WaitGoal::Ready, limit, String::new());
             assert_eq!(exit_of(&Err(failure)), Some(exit), "{code}");
         }
-    }
-
-    #[test]
-    fn wait_without_a_status_suggests_a_command_that_works() {
-        let failure = timeout_failure(
-            &[("shop".to_owned(), None)],
-            WaitGoal::Ready,
-            Duration::from_secs(1),
-        );
-        assert!(
-            format!("{failure:?}").contains("start a controller with `argus run`"),
-            "{failure:?}"
-        );
     }
 }

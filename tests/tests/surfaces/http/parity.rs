@@ -122,6 +122,7 @@ fn shown() -> Vec<Thing> {
         thing("describe same").get("/api/v1/environments/same"),
         thing("wait same").get("/api/v1/environments/same/wait"),
         thing("wait same same").get("/api/v1/environments/same,same/wait"),
+        thing("wait same/web").get("/api/v1/environments/same/services/web/wait"),
         thing("why same")
             .get("/api/v1/environments/same/why")
             .mcp("argus_why", env.clone()),
@@ -131,6 +132,9 @@ fn shown() -> Vec<Thing> {
         thing("network same")
             .get("/api/v1/environments/same/network")
             .mcp("argus_network", env.clone()),
+        thing("network same/web")
+            .get("/api/v1/environments/same/services/web/network")
+            .mcp("argus_network", web(json!({}))),
         thing("network same --verify")
             .post("/api/v1/environments/same/network", json!({}))
             .mcp("argus_network", of(json!({ "verify": true })))
@@ -139,6 +143,9 @@ fn shown() -> Vec<Thing> {
         thing("plan same")
             .get("/api/v1/plan?environment=same")
             .mcp("argus_plan", env.clone()),
+        thing("plan same/web")
+            .get("/api/v1/plan?environment=same&service=web")
+            .mcp("argus_plan", web(json!({}))),
         thing("validate")
             .get("/api/v1/validate")
             .mcp("argus_validate", json!({})),
@@ -302,6 +309,24 @@ fn missing() -> Vec<Thing> {
         thing("plan missing")
             .get("/api/v1/plan?environment=missing")
             .mcp("argus_plan", no_one.clone()),
+        thing("network same/queue")
+            .get("/api/v1/environments/same/services/queue/network")
+            .mcp(
+                "argus_network",
+                json!({ "environment": "same", "service": "queue" }),
+            ),
+        thing("plan same/queue")
+            .get("/api/v1/plan?environment=same&service=queue")
+            .mcp("argus_plan", json!({ "environment": "same", "service": "queue" })),
+        thing("wait same/queue")
+            .get("/api/v1/environments/same/services/queue/wait")
+            .mcp("argus_wait", json!({ "environment": "same", "service": "queue" })),
+        thing("down same/web")
+            .post("/api/v1/commands/down", json!({ "environment": "same/web" }))
+            .mcp("argus_down", json!({ "environment": "same/web" })),
+        thing("cancel web")
+            .post("/api/v1/commands/cancel", json!({ "environment": "web" }))
+            .mcp("argus_cancel", json!({ "environment": "web" })),
         thing("evidence same db")
             .get("/api/v1/environments/same/services/db/evidence")
             .mcp(
