@@ -24,10 +24,14 @@ pub enum Command {
         /// Environment to take down.
         environment: EnvName,
     },
-    /// Try an environment again: forgets its failures and counters, ends a `Down`, and reverts an automatic rollback.
+    /// Try an environment again: forgets its failures and counters, ends a `Down`, and reverts an automatic rollback. Or try
+    /// one service again: forgets only its failures and counters.
     Retry {
         /// Environment to retry.
         environment: EnvName,
+        /// Service to retry; `None` for the whole environment.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        service: Option<ServiceName>,
     },
     /// Restart an environment or a service.
     Restart {
@@ -125,7 +129,7 @@ impl Command {
         Some(match self {
             Self::ResetBreaker { environment } => return environment.as_ref(),
             Self::Down { environment }
-            | Self::Retry { environment }
+            | Self::Retry { environment, .. }
             | Self::Restart { environment, .. }
             | Self::Hold { environment, .. }
             | Self::Resume { environment, .. }

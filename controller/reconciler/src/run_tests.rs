@@ -69,7 +69,10 @@ fn down(env: &EnvName) -> Command {
 
 fn retry(env: &EnvName) -> Command {
     let environment = env.clone();
-    Command::Retry { environment }
+    Command::Retry {
+        environment,
+        service: None,
+    }
 }
 
 async fn until(handle: &Handle, what: &str, is: impl Fn(&Snapshot) -> bool) -> Arc<Snapshot> {

@@ -216,7 +216,9 @@ impl Operation for Cancel {
     type Output = CommandReply;
 
     async fn run(&self, context: &Context) -> Result<CommandReply, Failure> {
-        let environment = status::parse_environment(&self.environment)?;
+        let why = "services share their images, so pulls and builds belong to the environment";
+        let remedy = |env: &str| format!("cancel those of the environment with `argus cancel {env}`");
+        let environment = target::parse_whole_environment(&self.environment, why, remedy)?;
         let command = Command::Cancel { environment };
         context.client.send_if_running(command).await
     }

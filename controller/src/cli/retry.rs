@@ -10,18 +10,22 @@ use crate::settings::Options;
 
 #[derive(Debug, Args)]
 pub(crate) struct Retry {
-    /// Environment names
+    /// Environments, or ENVIRONMENT/SERVICE
     #[arg(required = true)]
-    environments: Vec<String>,
+    targets: Vec<String>,
     #[command(flatten)]
     output: OutputArgs,
 }
 
 impl Retry {
     pub(crate) fn execute(self, options: &Options) -> Result<Exit, Failure> {
-        for environment in self.environments {
+        for environment in self.targets {
             let text = format!("{environment} is retried\n");
-            call::execute_command(options, &retry::Retry { environment }, self.output, |_| text)?;
+            let operation = retry::Retry {
+                environment,
+                service: None,
+            };
+            call::execute_command(options, &operation, self.output, |_| text)?;
         }
         Ok(Exit::Done)
     }

@@ -165,6 +165,7 @@ fn commands_for_environments_refuse_a_service_with_a_remedy() {
     for (args, remedy) in [
         (&["down", "shop/web"][..], "`argus down shop`"),
         (&["fork", "shop/web"], "`argus fork shop`"),
+        (&["cancel", "shop/web"], "`argus cancel shop`"),
         (&["rollback", "shop/web"], "`argus rollback shop`"),
         (
             &["test", "begin", "shop/web", "--case", "x"],

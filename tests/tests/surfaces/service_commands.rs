@@ -145,6 +145,16 @@ fn commands_reach_a_service_by_name() {
         assert!(errors.contains(message), "{of}: {errors}");
     }
     assert_eq!(wait(target).0, Some(0), "{:?}", wait(target));
+    let failures = || {
+        let output = stdout(&argus.cli(&["evidence", "reached/broken", "--list", "-o", "json"]));
+        output.matches("\"run\":").count()
+    };
+    let before = failures();
+    let output = argus.cli(&["retry", "reached/broken"]);
+    assert_eq!(stdout(&output), "reached/broken is retried\n", "{output:?}");
+    argus.wait_until(LIMIT, "another failed run", || {
+        (failures() > before).then_some(())
+    });
     let output = stdout(&argus.cli(&["plan", "reached/user"]));
     assert!(
         output.contains("reached/user") && !output.contains("broken:"),

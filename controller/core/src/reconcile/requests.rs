@@ -8,10 +8,19 @@ use crate::observed::Store;
 impl Planner {
     /// Forgets the failures and spent budgets of an environment, so that it is tried again.
     pub fn retry(&mut self, env: &EnvName) {
+        self.retry_services(env, None);
+    }
+
+    /// Forgets the failures and spent budgets of one service.
+    pub fn retry_service(&mut self, env: &EnvName, service: &ServiceName) {
+        self.retry_services(env, Some(service));
+    }
+
+    fn retry_services(&mut self, env: &EnvName, service: Option<&ServiceName>) {
         // Failures are recorded before the first pass with an engine too, although no plan exists then.
         let accepted = self.cache.get(env).and_then(|cached| cached.accepted.clone());
-        self.state
-            .clear_failures(env, accepted.as_ref().map(|accepted| &accepted.desired));
+        let desired = accepted.as_ref().map(|accepted| &accepted.desired);
+        self.state.clear_failures_of(env, service, desired);
         self.state.unblock_ports();
         self.invalidate_all();
     }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use crate::action::Subject;
 use crate::desired::{Accepted, Desired};
 use crate::failed_run::FailureCause;
-use crate::ident::EnvName;
+use crate::ident::{EnvName, ServiceName};
 use crate::observed::Store;
 use crate::state::{ImageState, PlannerState, REFUSAL_MEMORY, RESTART_RATE_WINDOW, ServiceHistory};
 use crate::time::Timestamp;
@@ -14,21 +14,34 @@ use crate::time::Timestamp;
 impl PlannerState {
     /// Forgets the failures, failed runs and missing images of an environment, because its input changed.
     pub fn clear_failures(&mut self, env: &EnvName, desired: Option<&Desired>) {
+        self.clear_failures_of(env, None, desired);
+    }
+
+    /// Forgets the failures, failed runs and the missing image of a service, or of all services of the environment.
+    pub fn clear_failures_of(
+        &mut self,
+        env: &EnvName,
+        service: Option<&ServiceName>,
+        desired: Option<&Desired>,
+    ) {
+        let is_selected = |name: &ServiceName| service.is_none_or(|service| service == name);
         let images: BTreeSet<String> = desired
             .into_iter()
             .flat_map(|desired| desired.services.values())
+            .filter(|s| is_selected(&s.name))
             .map(|s| s.image.key())
             .collect();
         self.action_failures.retain(|subject, _| {
             let is_image = subject.image_key().is_some_and(|key| images.contains(key));
-            subject.environment() != Some(env) && !is_image
+            let is_own = subject.environment() == Some(env)
+                && (service.is_none() || subject.service().is_some_and(is_selected));
+            !is_own && !is_image
         });
         self.images
             .retain(|key, known| *known == ImageState::Present || !images.contains(key));
         if let Some(history) = self.environments.get_mut(env) {
-            for service in history.services.values_mut() {
-                service.clear_failures();
-            }
+            let selected = history.services.iter_mut().filter(|(name, _)| is_selected(name));
+            selected.for_each(|(_, service)| service.clear_failures());
         }
     }
 

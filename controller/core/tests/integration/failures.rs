@@ -483,11 +483,22 @@ fn retry_before_the_first_sync_clears_the_failures() {
         run: "1".to_owned(),
         publish_address: [127, 0, 0, 1].into(),
     };
-    let mut planner = argus_core::reconcile::Planner::new(identity, fixture.state.clone());
-    planner.retry(&env());
-    let history = &planner.state().environments[&env()];
-    let web = &history.services[&ServiceName::new("web").unwrap()];
-    assert!(web.failures.is_empty() && web.ignored_run.is_some());
+    let web = ServiceName::new("web").unwrap();
+    for service in [None, Some(&web)] {
+        let mut planner = argus_core::reconcile::Planner::new(identity.clone(), fixture.state.clone());
+        planner.retry_service(&env(), &ServiceName::new("db").unwrap());
+        assert_eq!(
+            planner.state(),
+            &fixture.state,
+            "another service keeps its failures"
+        );
+        match service {
+            Some(service) => planner.retry_service(&env(), service),
+            None => planner.retry(&env()),
+        }
+        let history = &planner.state().environments[&env()].services[&web];
+        assert!(history.failures.is_empty() && history.ignored_run.is_some());
+    }
 }
 
 #[test]

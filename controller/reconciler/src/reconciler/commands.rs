@@ -53,7 +53,15 @@ impl<B: Backend> Reconciler<B> {
         let overrides = &mut self.overrides;
         match command.clone() {
             Command::Down { environment } => overrides.take_down(&environment, inputs),
-            Command::Retry { environment } => {
+            Command::Retry {
+                environment,
+                service: Some(service),
+            } => {
+                overrides.find_running(&environment, Some(&service), inputs)?;
+                self.planner.retry_service(&environment, &service);
+                Ok(Reply::Done)
+            }
+            Command::Retry { environment, .. } => {
                 let reply = overrides.retry(&environment, inputs)?;
                 self.planner.retry(&environment);
                 Ok(reply)

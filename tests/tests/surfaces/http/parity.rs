@@ -203,6 +203,12 @@ fn output() -> Vec<Thing> {
         thing("retry same")
             .post("/api/v1/commands/retry", env.clone())
             .mcp("argus_retry", env.clone()),
+        thing("retry same/web")
+            .post(
+                "/api/v1/commands/retry",
+                json!({ "environment": "same", "service": "web" }),
+            )
+            .mcp("argus_retry", json!({ "environment": "same/web" })),
         thing("hold same --for 1h")
             .post(
                 "/api/v1/commands/hold",
@@ -321,6 +327,12 @@ fn missing() -> Vec<Thing> {
         thing("wait same/queue")
             .get("/api/v1/environments/same/services/queue/wait")
             .mcp("argus_wait", json!({ "environment": "same", "service": "queue" })),
+        thing("retry same/queue")
+            .post("/api/v1/commands/retry", json!({ "environment": "same/queue" }))
+            .mcp(
+                "argus_retry",
+                json!({ "environment": "same", "service": "queue" }),
+            ),
         thing("down same/web")
             .post("/api/v1/commands/down", json!({ "environment": "same/web" }))
             .mcp("argus_down", json!({ "environment": "same/web" })),
