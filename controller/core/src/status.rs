@@ -40,7 +40,7 @@ mod tests;
 
 pub use error::breaker::status as breaker;
 pub use error::engine_unavailable::{events_unavailable, unavailable, with_kept_retry_after};
-pub use error::{code_of, error_id, unwritable};
+pub use error::{code_of, error_id, is_blocking, unwritable};
 pub use orphan::{orphan_errors, orphans, remaining_objects};
 pub use port::{client_address, env_file};
 pub use wait::describe_wait;

@@ -41,6 +41,16 @@ fn link(from: &str, to: &str, error: Option<&str>) -> Link {
     }
 }
 
+fn condition(kind: &str, status: Truth, reason: &str) -> Condition {
+    Condition {
+        kind: kind.to_owned(),
+        status,
+        reason: reason.to_owned(),
+        message: String::new(),
+        last_transition_time: "2026-01-01T00:00:00.000Z".to_owned(),
+    }
+}
+
 /// `db` is given up, `api` waits for it, `web` is ready, and `slow` pulls its image.
 fn shop() -> EnvironmentStatus {
     let spent =
@@ -67,13 +77,10 @@ fn shop() -> EnvironmentStatus {
             ],
             ..Connectivity::default()
         }),
-        conditions: vec![Condition {
-            kind: "Verified".to_owned(),
-            status: Truth::False,
-            reason: "ConnectionsFailed".to_owned(),
-            message: "`api` does not reach `db`".to_owned(),
-            last_transition_time: "2026-01-01T00:00:00.000Z".to_owned(),
-        }],
+        conditions: vec![
+            condition("Verified", Truth::False, "ConnectionsFailed"),
+            condition("Blocked", Truth::True, spent.code.reason()),
+        ],
         errors: vec![spent],
         ..EnvironmentStatus::default()
     }
@@ -131,6 +138,7 @@ fn rejected_file_ends_the_wait_for_its_service() {
     home.status(&EnvironmentStatus {
         environment: "shop".to_owned(),
         phase: Phase::Failed,
+        conditions: vec![condition("Blocked", Truth::True, invalid.code.reason())],
         errors: vec![invalid],
         ..EnvironmentStatus::default()
     });

@@ -29,7 +29,7 @@ mod retry_after;
 mod scope;
 mod spec;
 
-pub(super) use blocking::is_blocking;
+pub use blocking::is_blocking;
 pub use failed_action::code_of;
 pub(super) use failed_run::error_of_last_run;
 use failed_run::{FailureContext, cause_of_spent_budget, spent_budget_error};

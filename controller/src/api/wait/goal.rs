@@ -92,18 +92,12 @@ pub(super) fn check_blocked(status: &EnvironmentStatus) -> Result<(), Failure> {
 
 /// Returns the error behind the condition `Blocked` of an environment that is not ready.
 fn find_blocking_error(status: &EnvironmentStatus) -> Option<&StructuredError> {
-    let reason = find_blocked_reason(status)?;
-    let mut errors = status.errors.iter();
-    errors
-        .find(|error| error.code.reason() == reason)
-        .filter(|_| status.phase != Phase::Ready)
-}
-
-/// Reason of the condition `Blocked`, if it is true.
-pub(super) fn find_blocked_reason(status: &EnvironmentStatus) -> Option<&str> {
     let is_blocked = |found: &&Condition| found.kind == "Blocked" && found.status == Truth::True;
     let blocked = status.conditions.iter().find(is_blocked)?;
-    Some(&blocked.reason)
+    let mut errors = status.errors.iter();
+    errors
+        .find(|error| error.code.reason() == blocked.reason)
+        .filter(|_| status.phase != Phase::Ready)
 }
 
 /// Fails for an environment of another controller that is certainly alive, because waiting does not help.
@@ -130,11 +124,6 @@ pub(crate) fn find_engine_error(status: &EnvironmentStatus) -> Option<&Structure
 fn is_holder_alive(lease_error: &StructuredError) -> bool {
     let holder = lease_error.details.get("holder");
     holder.is_some_and(|holder| holder["renews"] == true)
-}
-
-/// Returns true if this error of a service blocks the service.
-pub(super) fn is_blocking(status: &EnvironmentStatus, error: &StructuredError) -> bool {
-    !error.retryable || find_blocked_reason(status) == Some(error.code.reason())
 }
 
 /// Returns the next command after a timeout.

@@ -1,9 +1,10 @@
 //! Status of the target of a wait: an environment, or one of its services.
 
-use argus_crds::error::StructuredError;
+use argus_core::status::is_blocking;
+use argus_crds::error::{Code, StructuredError};
 use argus_crds::status::{EnvironmentStatus, Phase, ServiceStatus};
 
-use super::goal::{WaitGoal, check_blocked, check_lease, find_blocked_reason, is_blocking};
+use super::goal::{WaitGoal, check_blocked, check_lease};
 use crate::api::target::Target;
 use crate::client::ControllerClient;
 use crate::evidence_store::no_service_failure;
@@ -138,18 +139,18 @@ fn find_blocking_error<'a>(
     let mut row = service;
     // A chain is at most as long as the list; a longer one is circular.
     for _ in &status.services {
-        let error = row.last_error.as_ref().filter(|_| !is_good(row));
-        if let Some(error) = error.filter(|error| is_blocking(status, error)) {
+        if is_good(row) {
+            return None;
+        }
+        // The lease of a dead controller expires.
+        let is_final = |error: &&StructuredError| error.code != Code::LeaseHeld && is_blocking(error);
+        if let Some(error) = row.last_error.as_ref().filter(is_final) {
             return Some(error);
         }
-        let on = row.waiting_on.as_ref().filter(|_| !is_good(row))?;
+        let on = row.waiting_on.as_ref()?;
         let Some(next) = on.service.as_deref().and_then(|name| find_row(status, name)) else {
-            let mut errors = status
-                .errors
-                .iter()
-                .filter(|_| find_blocked_reason(status).is_some());
-            return errors
-                .find(|error| error.service.is_none() && Some(error.code) == on.error && !error.retryable);
+            let mut errors = status.errors.iter().filter(is_final);
+            return errors.find(|error| error.service.is_none() && Some(error.code) == on.error);
         };
         row = next;
     }
@@ -158,8 +159,8 @@ fn find_blocking_error<'a>(
 
 #[cfg(test)]
 mod tests {
-    use argus_crds::error::Code;
-    use argus_crds::status::{Condition, ServiceState, Truth, WaitingOn};
+    use argus_crds::status::{ServiceState, WaitingOn};
+    use serde_json::{Value, json};
 
     use super::*;
 
@@ -255,23 +256,35 @@ mod tests {
             ..WaitingOn::default()
         });
         let mut blocked = seen("web", vec![row]);
-        let mut foreign = StructuredError::new(Code::NameConflict, "the network exists");
-        foreign.retryable = false;
+        assert!(blocked.check_blocked().is_ok(), "it has no error");
+        let foreign = StructuredError::new(Code::NameConflict, "the network exists");
         let status = blocked.status.as_mut().expect("a status");
         status.errors.push(foreign);
-        assert!(blocked.check_blocked().is_ok(), "it is not blocked");
-        let status = blocked.status.as_mut().expect("a status");
-        status.conditions.push(Condition {
-            kind: "Blocked".to_owned(),
-            status: Truth::True,
-            reason: "InterventionNeeded".to_owned(),
-            message: String::new(),
-            last_transition_time: String::new(),
-        });
         assert_eq!(
             message(&blocked),
             "service `shop/web` is blocked: shop: the network exists"
         );
+    }
+
+    #[test]
+    fn only_a_hold_without_an_end_ends_the_wait() {
+        for (until, is_blocked) in [(Value::Null, true), (json!("2026-01-01T00:00:00Z"), false)] {
+            let held = StructuredError::new(Code::Held, "it is on hold").details(json!({ "until": until }));
+            let error_of_service = ServiceStatus {
+                last_error: Some(held.clone().service("web")),
+                ..row("web", ServiceState::Waiting)
+            };
+            let mut error_of_environment = row("web", ServiceState::Waiting);
+            error_of_environment.waiting_on = Some(WaitingOn {
+                error: Some(Code::Held),
+                ..WaitingOn::default()
+            });
+            for row in [error_of_service, error_of_environment] {
+                let mut seen = seen("web", vec![row]);
+                seen.status.as_mut().expect("a status").errors = vec![held.clone()];
+                assert_eq!(seen.check_blocked().is_err(), is_blocked, "{until}");
+            }
+        }
     }
 
     #[test]

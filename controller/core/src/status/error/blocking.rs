@@ -8,7 +8,7 @@ pub(super) const PERSISTENT: &str = "persistent";
 /// True if the environment cannot become ready without an intervention.
 ///
 /// A transient error blocks only if its action fails persistently. Containers have restart budgets, and the engine has a breaker.
-pub(in crate::status) fn is_blocking(error: &StructuredError) -> bool {
+pub fn is_blocking(error: &StructuredError) -> bool {
     match error.class {
         // A hold with an end ends without an intervention.
         Class::Permanent | Class::Human if error.code == Code::Held => error.details["until"].is_null(),
