@@ -82,7 +82,7 @@ impl StatusView for StatusBuilder {
             .map(|(env, _)| env.clone());
         let mut all: BTreeSet<EnvName> = desired.chain(ours).chain(planned).collect();
         all.retain(|env| !is_down_and_gone(snapshot, env));
-        all.extend(rejected_files(snapshot).filter_map(|(_, entry)| claimed_environment(entry)));
+        all.extend(rejected_files(snapshot).filter_map(|(path, entry)| claimed_environment(path, entry)));
         all
     }
 
@@ -172,7 +172,7 @@ fn status_condition(
     let accepted = snapshot.desired.get(env);
     let holder = snapshot.specs.file_of(env);
     let file = holder.or_else(|| {
-        rejected_files(snapshot).find(|(_, entry)| claimed_environment(entry).as_ref() == Some(env))
+        rejected_files(snapshot).find(|(path, entry)| claimed_environment(path, entry).as_ref() == Some(env))
     });
     let path = file
         .map(|(path, _)| path.display().to_string())
@@ -240,9 +240,10 @@ fn list_conflicting_specs<'a>(
     // Parse names only of the few files with a conflict.
     let conflicting = all
         .filter(|(_, entry)| matches!(entry.state, FileState::Conflict { .. }) && entry.accepted.is_none());
-    let with_path = conflicting.map(|(path, entry)| (path.display().to_string(), entry));
-    with_path
-        .filter(|(path, entry)| path != holder && claimed_environment(entry).as_ref() == Some(env))
+    conflicting
+        .filter(|(path, entry)| claimed_environment(path, entry).as_ref() == Some(env))
+        .map(|(path, entry)| (path.display().to_string(), entry))
+        .filter(|(path, _)| path != holder)
         .collect()
 }
 
@@ -271,16 +272,31 @@ fn rejected_files(snapshot: &Snapshot) -> impl Iterator<Item = (&Path, &FileEntr
         .map(|(path, entry)| (path.as_path(), entry))
 }
 
-/// Returns the environment that a rejected file names, if its name can be read.
-fn claimed_environment(entry: &FileEntry) -> Option<EnvName> {
-    let text = entry.text.as_ref()?;
-    let parsed = argus_crds::yaml::read("", &text.bytes);
+/// Returns the environment that a rejected file names. If its name cannot be read, the file or its directory names the
+/// environment, so that every command finds the diagnostics under that name.
+fn claimed_environment(path: &Path, entry: &FileEntry) -> Option<EnvName> {
+    let text = entry.text.as_ref();
     // A rejected file can still have a valid name.
-    let spec = parsed.spec.or(parsed.rest)?;
-    match &spec.isolation.namespace {
+    let spec = text.and_then(|text| {
+        let parsed = argus_crds::yaml::read("", &text.bytes);
+        parsed.spec.or(parsed.rest)
+    });
+    let named = spec.and_then(|spec| match &spec.isolation.namespace {
         Some(namespace) => EnvName::new(namespace.clone()).ok(),
         None => EnvName::slug(&spec.project.name).ok(),
-    }
+    });
+    named.or_else(|| name_of_path(path))
+}
+
+/// Name of `NAME.e2e.yaml` or `NAME/e2e.yaml`.
+fn name_of_path(path: &Path) -> Option<EnvName> {
+    let file = path.file_name()?.to_str()?;
+    let stem = file.split_once('.').map_or(file, |(stem, _)| stem);
+    let folder = path
+        .parent()
+        .and_then(Path::file_name)
+        .and_then(|name| name.to_str());
+    EnvName::slug(folder.filter(|_| stem == "e2e").unwrap_or(stem)).ok()
 }
 
 /// Returns the rejection of a file; `None` for an accepted file.

@@ -1,5 +1,6 @@
 //! `argus get`: a table of environments, or of the services of one.
 
+use argus_crds::error::{Code, StructuredError};
 use argus_crds::status::{EnvironmentStatus, ServiceStatus};
 use clap::Args;
 use serde::Serialize;
@@ -99,8 +100,15 @@ impl Get {
             Found::One(status) => {
                 let env = &status.environment;
                 let names = status.services.iter().map(|row| format!("{env}/{}", row.name));
-                self.output
-                    .print(found, names, || self.format_table(columns, &status.services))
+                self.output.print(found, names, || {
+                    let is_of_file = |error: &&StructuredError| {
+                        matches!(error.code, Code::SpecInvalid | Code::SpecConflict)
+                    };
+                    for error in status.errors.iter().filter(is_of_file) {
+                        output::print_note(&format!("note: {}", error.message));
+                    }
+                    self.format_table(columns, &status.services)
+                })
             }
             Found::All(list) => {
                 let names = list.statuses().map(|status| &status.environment);

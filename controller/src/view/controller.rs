@@ -86,7 +86,7 @@ pub(super) fn create_status(
             snapshot.as_of,
         ),
         rejected: list_rejected(snapshot),
-        errors: list_errors(snapshot, about, &orphans, previous),
+        errors: list_errors(snapshot, environments, about, &orphans, previous),
         orphans,
         http: about.http.borrow().map(|at| format!("http://{at}")),
         ..ControllerStatus::default()
@@ -146,12 +146,12 @@ fn create_conditions(snapshot: &Snapshot, previous: Option<&ControllerStatus>) -
 }
 
 fn list_rejected(snapshot: &Snapshot) -> Vec<RejectedSpec> {
-    let one = |(path, entry): (&PathBuf, &argus_reconciler::specs::FileEntry)| {
-        let path = path.display().to_string();
+    let one = |(file, entry): (&PathBuf, &argus_reconciler::specs::FileEntry)| {
+        let path = file.display().to_string();
         super::create_rejection(&path, entry)?;
         let held = entry.accepted.as_ref().map(|held| held.desired.env.to_string());
         Some(RejectedSpec {
-            environment: held.or_else(|| super::claimed_environment(entry).map(Into::into)),
+            environment: held.or_else(|| super::claimed_environment(file, entry).map(Into::into)),
             diagnostics: entry.diagnostics.clone(),
             spec_path: path,
         })
@@ -176,10 +176,11 @@ fn bound_diagnostics(rejected: &mut [RejectedSpec]) {
     }
 }
 
-/// Returns errors of the engine, of the journal, of orphans, and of rejected files of unknown environments.
+/// Returns errors of the engine, of the journal, of orphans, and of rejected files that no environment names.
 /// The statuses of the environments contain all other errors.
 fn list_errors(
     snapshot: &Snapshot,
+    environments: &BTreeMap<String, EnvironmentStatus>,
     about: &About,
     orphans: &[Orphan],
     previous: Option<&ControllerStatus>,
@@ -211,7 +212,7 @@ fn list_errors(
         let path = path.display().to_string();
         if let Some(rejection) = super::create_rejection(&path, entry)
             && entry.accepted.is_none()
-            && super::claimed_environment(entry).is_none()
+            && environments.values().all(|status| status.spec_path != path)
         {
             errors.extend(spec_errors(None, rejection, snapshot.as_of));
         }

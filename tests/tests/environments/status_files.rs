@@ -43,6 +43,29 @@ fn edit_is_in_force_at_the_validated_revision() {
 }
 
 #[test]
+fn unparsable_file_is_found_by_its_name() {
+    let argus = Controller::start(engine(), RunOptions::default());
+    argus.write_spec("e2e.yaml", &file("first"));
+    argus.wait_ready("moody", LIMIT);
+    for (path, name) in [("broken/e2e.yaml", "broken"), ("torn.e2e.yaml", "torn")] {
+        argus.write_spec(path, "project: [\n");
+        let cause = format!("{path}:1:10: this is not valid YAML: unclosed bracket '['");
+        for (command, code) in [("wait", 3), ("why", 0), ("get", 0), ("describe", 0)] {
+            let output = argus.cli(&[command, name]);
+            let shown = [output.stdout, output.stderr].concat();
+            let shown = String::from_utf8_lossy(&shown);
+            assert_eq!(output.status.code(), Some(code), "{command}: {shown}");
+            assert!(shown.contains(&cause), "{command}: {shown}");
+        }
+        let status = argus.controller_status();
+        assert_eq!(status["errors"], Value::Array(Vec::new()), "{status:#}");
+        argus.write_spec(path, &file("first").replace("moody", "fixed"));
+        argus.wait_ready("fixed", LIMIT);
+        argus.remove_spec(path);
+    }
+}
+
+#[test]
 fn controller_file_records_clean_stops_only() {
     let argus = Controller::start(engine(), RunOptions::default());
     argus.write_spec("e2e.yaml", &file("first"));
