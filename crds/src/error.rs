@@ -288,11 +288,12 @@ impl StructuredError {
 
     fn with_remedies(mut self) -> Self {
         let (environment, service) = (self.environment.as_deref(), self.service.as_deref());
-        self.remedies = self
-            .suggested_actions
-            .iter()
-            .map(|action| action.remedy(environment, service))
-            .collect();
+        let registry = self.details.get("registry").and_then(Value::as_str);
+        let remedies = self.suggested_actions.iter().map(|action| {
+            let remedy = action.remedy(environment, service);
+            registry.map_or_else(|| remedy.clone(), |registry| remedy.clone().at_registry(registry))
+        });
+        self.remedies = remedies.collect();
         self
     }
 }

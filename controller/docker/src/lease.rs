@@ -10,7 +10,7 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use argus_core::ident::{EnvName, ResourceName};
-use argus_core::labels::{CONTROLLER, LEASE};
+use argus_core::labels::{CONTROLLER, CREATED_AT, LEASE, RUN_ID};
 use argus_core::lease::{ControllerLease, LeaseSpec};
 use argus_core::outcome::ActionError;
 use argus_core::time::Timestamp;
@@ -102,11 +102,12 @@ async fn clock_offset(shared: &Shared) -> Result<i64, ActionError> {
 /// Writes the next lease of a run, lists all leases, and removes stale ones.
 pub(crate) async fn renew(shared: &Shared, spec: &LeaseSpec) -> Result<Vec<ControllerLease>, ActionError> {
     let client = shared.connection.client()?;
-    let name = format!("{NAME_PREFIX}{}-{:013}", spec.run, (shared.now)().0);
+    let now = (shared.now)();
+    let name = format!("{NAME_PREFIX}{}-{:013}", spec.run, now.0);
     let request = VolumeCreateRequest {
         name: Some(name.clone()),
         driver: Some("local".to_owned()),
-        labels: Some(labels_of(spec)),
+        labels: Some(labels_of(spec, now)),
         ..Default::default()
     };
     call::run(Op::CreateVolume, WRITE_TIMEOUT, client.create_volume(request)).await?;
@@ -156,7 +157,7 @@ async fn remove(shared: &Shared, name: &str) -> Result<(), ActionError> {
     }
 }
 
-fn labels_of(spec: &LeaseSpec) -> HashMap<String, String> {
+fn labels_of(spec: &LeaseSpec, now: Timestamp) -> HashMap<String, String> {
     let claim = |(env, since): (&EnvName, &Option<Timestamp>)| match since {
         Some(since) => format!("{env}@{}", since.0 / 1000),
         None => env.to_string(),
@@ -165,6 +166,8 @@ fn labels_of(spec: &LeaseSpec) -> HashMap<String, String> {
     let since = spec.since.map(|since| (SINCE, (since.0 / 1000).to_string()));
     [
         (LEASE, spec.run.clone()),
+        (RUN_ID, spec.run.clone()),
+        (CREATED_AT, now.to_string()),
         (CONTROLLER, spec.controller.clone()),
         (STATE_DIR, spec.state_dir.clone()),
         (HOST, spec.host.clone()),
@@ -241,14 +244,14 @@ mod tests {
             created_at: Some("2026-11-21T15:04:14Z".to_owned()),
             ..Default::default()
         };
-        let lease = parse(volume(labels_of(&spec))).unwrap();
+        let lease = parse(volume(labels_of(&spec, Timestamp(0)))).unwrap();
         assert_eq!(lease.spec, spec);
         assert_eq!(lease.created_at.to_string(), "2026-11-21T15:04:14.000Z");
-        for key in labels_of(&spec)
+        for key in labels_of(&spec, Timestamp(0))
             .keys()
-            .filter(|key| ![HOST, PID, PID_NAMESPACE, SINCE].contains(&key.as_str()))
+            .filter(|key| ![HOST, PID, PID_NAMESPACE, SINCE, RUN_ID, CREATED_AT].contains(&key.as_str()))
         {
-            let mut labels = labels_of(&spec);
+            let mut labels = labels_of(&spec, Timestamp(0));
             labels.remove(key);
             assert_eq!(parse(volume(labels)), None, "without {key}");
         }

@@ -89,6 +89,22 @@ pub struct ToolCall {
     pub arguments: Map<String, Value>,
 }
 
+impl Remedy {
+    /// Adds the registry to the command of a login.
+    #[must_use]
+    pub(super) fn at_registry(self, registry: &str) -> Self {
+        match self.action {
+            ActionId::LogIn => Self {
+                command: self
+                    .command
+                    .map(|command| format!("{command} {}", shell_quote(registry))),
+                ..self
+            },
+            _ => self,
+        }
+    }
+}
+
 impl ActionId {
     /// All actions.
     pub const ALL: &[Self] = &[

@@ -350,7 +350,11 @@ fn engine_restart_uses_no_budget() {
             now["phase"] == "Ready" && condition(now, "EngineReachable")["status"] != "False"
         });
         for name in ["db", "api", "web"] {
-            assert_eq!(Controller::service(&status, name)["restarts"], 0, "{status:#}");
+            assert_eq!(
+                Controller::service(&status, name)["restartBudget"]["used"],
+                0,
+                "{status:#}"
+            );
         }
     }
 }

@@ -6,6 +6,7 @@ mod journeys;
 mod leases;
 mod mock_containers;
 mod network_settings;
+mod object_labels;
 mod ports;
 mod recovery;
 mod repositories;

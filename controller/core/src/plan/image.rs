@@ -72,7 +72,7 @@ fn registry_wait(input: &PlanInput<'_>, action: &Action) -> Option<WaitingOn> {
         };
         let limited = matches!(failure.error, ActionError::RateLimited { .. });
         let until = failure.retry_at(&subject.to_string())?;
-        let same = limited && until > input.now && registry(key) == registry(reference);
+        let same = limited && until > input.now && registry_of(key) == registry_of(reference);
         same.then(|| (until, failure.clone()))
     };
     let all = input.state.action_failures.iter().filter_map(rate_limit);
@@ -81,7 +81,7 @@ fn registry_wait(input: &PlanInput<'_>, action: &Action) -> Option<WaitingOn> {
 }
 
 /// Registry of a reference; Docker Hub without an explicit one.
-fn registry(reference: &str) -> &str {
+pub(crate) fn registry_of(reference: &str) -> &str {
     match reference.split_once('/') {
         Some((first, _)) if first.contains(['.', ':']) || first == "localhost" => first,
         _ => "docker.io",
@@ -90,7 +90,7 @@ fn registry(reference: &str) -> &str {
 
 #[cfg(test)]
 mod tests {
-    use super::registry;
+    use super::registry_of;
 
     #[test]
     fn reference_without_registry_means_docker_hub() {
@@ -101,7 +101,7 @@ mod tests {
             ("localhost/a", "localhost"),
             ("host:5000/a:1", "host:5000"),
         ] {
-            assert_eq!(registry(reference), expected, "{reference}");
+            assert_eq!(registry_of(reference), expected, "{reference}");
         }
     }
 }

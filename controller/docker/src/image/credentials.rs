@@ -1,6 +1,7 @@
 //! Registry credentials from Docker's configuration file. Credential helpers are not executed.
 
 use std::collections::HashMap;
+use std::path::PathBuf;
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -12,10 +13,15 @@ use crate::connect::config_folder;
 /// Key of Docker Hub in Docker's configuration file.
 const HUB: &str = "https://index.docker.io/v1/";
 
+/// Path of Docker's configuration file.
+pub(super) fn file() -> Option<PathBuf> {
+    let env = |key: &str| std::env::var(key).ok().filter(|value| !value.is_empty());
+    config_folder(&env).map(|folder| folder.join("config.json"))
+}
+
 /// All credentials by registry, in the format of the builder.
 pub(super) fn all() -> HashMap<String, DockerCredentials> {
-    let env = |key: &str| std::env::var(key).ok().filter(|value| !value.is_empty());
-    let Some(path) = config_folder(&env).map(|folder| folder.join("config.json")) else {
+    let Some(path) = file() else {
         return HashMap::new();
     };
     let config = std::fs::read(path)

@@ -20,7 +20,7 @@ struct Case {
     service: String,
     /// Further keys of the file.
     more: &'static str,
-    /// The suggested commands, in order; `{}` is the environment.
+    /// The suggested commands, in order; `{}` is the environment and `{registry}` the test's registry.
     commands: &'static [&'static str],
     /// A part of its log.
     log: &'static str,
@@ -148,7 +148,7 @@ fn cases(absent: &str) -> Vec<Case> {
             "cure-image",
             "IMAGE_NOT_FOUND",
             format!("image: {absent}\n    container: {{ name: cure-image-bad }}"),
-            &[VALIDATE, "docker login", RETRY],
+            &[VALIDATE, "docker login {registry}", RETRY],
         ),
         Case::of(
             "cure-taken",
@@ -215,7 +215,10 @@ fn failure_remedies_run_as_printed() {
         let expected: Vec<String> = case
             .commands
             .iter()
-            .map(|it| it.replace("{}", case.name))
+            .map(|it| {
+                it.replace("{}", case.name)
+                    .replace("{registry}", &registry.address)
+            })
             .collect();
         assert_eq!(commands, expected, "{error:#}");
         for command in commands {
@@ -231,7 +234,7 @@ fn failure_remedies_run_as_printed() {
             write!(text, "{}", String::from_utf8_lossy(&output.stderr)).expect("a string");
             // `docker login` needs a terminal. A preflight ends with the most severe result: here a port conflict.
             let good = output.status.success()
-                || (command == "docker login" && text.contains("TTY"))
+                || (command.starts_with("docker login ") && text.contains("TTY"))
                 || (command == PREFLIGHT && text.contains("PORT_CONFLICT"));
             assert!(good, "{}: `{command}`: {text}", case.code);
             if command.starts_with("argus logs") || command.starts_with("argus evidence") {

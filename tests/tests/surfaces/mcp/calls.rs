@@ -174,7 +174,7 @@ fn refusals(fixture: &McpFixture, get: &dyn Fn(&str) -> http::Answer) {
     let text: Value = serde_json::from_slice(&output.stderr).expect("JSON");
     let call = &checked(&text)[0];
     assert_eq!(
-        (&call["operation"], &call["arguments"]["environments"]),
+        (&call["operation"], &call["arguments"]["targets"]),
         (&json!("argus retry"), &json!("missing"))
     );
     // A command that ends with the error of an environment includes its call traces, too.

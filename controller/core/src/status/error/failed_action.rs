@@ -6,9 +6,10 @@ use argus_crds::error::{Call, Class, Code, StructuredError};
 use serde_json::{Value, json};
 
 use super::blocking::PERSISTENT;
-use crate::action::{ActionFailure, FailedAttempt};
+use crate::action::{ActionFailure, ActionKind, FailedAttempt};
 use crate::outcome::one_line;
 use crate::outcome::{ActionError, PortOwner};
+use crate::plan::image::registry_of;
 
 /// Error code of a failed call.
 pub fn code_of(error: &ActionError) -> Code {
@@ -117,6 +118,13 @@ fn details(failure: &ActionFailure) -> Value {
             "reason": failure.error.to_string(),
             "deadlineMs": call(failure).deadline_ms,
         }),
-        error => json!({ "verb": failure.verb, "reason": error.to_string() }),
+        error => {
+            let mut details = json!({ "verb": failure.verb, "reason": error.to_string() });
+            let image = failure.call.arguments.get("image").and_then(Value::as_str);
+            if let (ActionKind::PullImage, Some(image)) = (failure.verb, image) {
+                details["registry"] = json!(registry_of(image));
+            }
+            details
+        }
     }
 }

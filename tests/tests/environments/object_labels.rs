@@ -1,0 +1,52 @@
+//! Labels of the objects on the engine.
+
+use argus_tests::fixture::LIMIT;
+use argus_tests::{Controller, PrivateEngine, RunOptions};
+use serde_json::Value;
+
+const SPEC: &str = r#"version: "1"
+project: { name: labelled }
+services:
+  db:
+    image: busybox:local
+    command: ["sleep", "3600"]
+    container: { name: labelled-db, volumes: ["data:/data"] }
+  once:
+    image: busybox:local
+    command: ["true"]
+    oneShot: true
+    container: { name: labelled-once }
+mocks:
+  pay: { image: "busybox:local", port: 18610, args: "httpd -f -p 18610" }
+"#;
+
+#[test]
+fn every_object_names_its_run_and_creation_time() {
+    let engine = PrivateEngine::start();
+    engine.make_busybox_image("busybox:local", &[]);
+    let argus = Controller::start(&engine, RunOptions::default());
+    argus.write_spec("e2e.yaml", SPEC);
+    argus.wait_ready("labelled", LIMIT);
+    let list = |path: &str| engine.api("GET", path, None).json();
+    let containers = list("/containers/json?all=1");
+    let volumes = list("/volumes")["Volumes"].clone();
+    let mut networks = list("/networks").as_array().cloned().expect("a list");
+    networks.retain(|network| {
+        !["bridge", "host", "none"]
+            .map(Value::from)
+            .contains(&network["Name"])
+    });
+    let of = |objects: &Value| objects.as_array().cloned().unwrap_or_default();
+    // The engine has only objects of Argus: three containers, a network, a volume and the lease.
+    let objects = [of(&containers), networks, of(&volumes)];
+    assert_eq!(objects.each_ref().map(Vec::len), [3, 1, 2], "{objects:#?}");
+    for object in objects.iter().flatten() {
+        for label in ["argusai.run-id", "argusai.created-at"] {
+            let value = object["Labels"][label].as_str();
+            assert!(
+                value.is_some_and(|value| !value.is_empty()),
+                "{label}: {object:#}"
+            );
+        }
+    }
+}
