@@ -82,7 +82,9 @@ impl StatusView for StatusBuilder {
             .map(|(env, _)| env.clone());
         let mut all: BTreeSet<EnvName> = desired.chain(ours).chain(planned).collect();
         all.retain(|env| !is_down_and_gone(snapshot, env));
-        all.extend(rejected_files(snapshot).filter_map(|(path, entry)| claimed_environment(path, entry)));
+        all.extend(
+            rejected_files(snapshot).filter_map(|(path, entry)| claimed_environment(path, entry, snapshot)),
+        );
         all
     }
 
@@ -172,7 +174,8 @@ fn status_condition(
     let accepted = snapshot.desired.get(env);
     let holder = snapshot.specs.file_of(env);
     let file = holder.or_else(|| {
-        rejected_files(snapshot).find(|(path, entry)| claimed_environment(path, entry).as_ref() == Some(env))
+        rejected_files(snapshot)
+            .find(|(path, entry)| claimed_environment(path, entry, snapshot).as_ref() == Some(env))
     });
     let path = file
         .map(|(path, _)| path.display().to_string())
@@ -241,7 +244,7 @@ fn list_conflicting_specs<'a>(
     let conflicting = all
         .filter(|(_, entry)| matches!(entry.state, FileState::Conflict { .. }) && entry.accepted.is_none());
     conflicting
-        .filter(|(path, entry)| claimed_environment(path, entry).as_ref() == Some(env))
+        .filter(|(path, entry)| claimed_environment(path, entry, snapshot).as_ref() == Some(env))
         .map(|(path, entry)| (path.display().to_string(), entry))
         .filter(|(path, _)| path != holder)
         .collect()
@@ -273,8 +276,8 @@ fn rejected_files(snapshot: &Snapshot) -> impl Iterator<Item = (&Path, &FileEntr
 }
 
 /// Returns the environment that a rejected file names. If its name cannot be read, the file or its directory names the
-/// environment, so that every command finds the diagnostics under that name.
-fn claimed_environment(path: &Path, entry: &FileEntry) -> Option<EnvName> {
+/// environment, so that every command finds the diagnostics under that name. An environment of that name stays as it is.
+fn claimed_environment(path: &Path, entry: &FileEntry, snapshot: &Snapshot) -> Option<EnvName> {
     let text = entry.text.as_ref();
     // A rejected file can still have a valid name.
     let spec = text.and_then(|text| {
@@ -285,7 +288,7 @@ fn claimed_environment(path: &Path, entry: &FileEntry) -> Option<EnvName> {
         Some(namespace) => EnvName::new(namespace.clone()).ok(),
         None => EnvName::slug(&spec.project.name).ok(),
     });
-    named.or_else(|| name_of_path(path))
+    named.or_else(|| name_of_path(path).filter(|env| !snapshot.desired.contains_key(env)))
 }
 
 /// Name of `NAME.e2e.yaml` or `NAME/e2e.yaml`.

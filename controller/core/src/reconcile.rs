@@ -229,7 +229,9 @@ impl Planner {
         let leases = inputs.leases.next_change(inputs.now);
         let histories = self.state.environments.values();
         let services = histories.flat_map(|history| history.services.values());
-        let budgets = services.filter_map(|service| service.budget_resets_at).min();
+        let budgets = services.filter_map(|service| service.budget_resets_at);
+        // The services of an environment without a file, or of another controller, keep their last time.
+        let budgets = budgets.filter(|at| *at > inputs.now).min();
         result.wake_at = [result.wake_at, expected, breakers, leases, budgets]
             .into_iter()
             .flatten()

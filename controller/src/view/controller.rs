@@ -151,7 +151,7 @@ fn list_rejected(snapshot: &Snapshot) -> Vec<RejectedSpec> {
         super::create_rejection(&path, entry)?;
         let held = entry.accepted.as_ref().map(|held| held.desired.env.to_string());
         Some(RejectedSpec {
-            environment: held.or_else(|| super::claimed_environment(file, entry).map(Into::into)),
+            environment: held.or_else(|| super::claimed_environment(file, entry, snapshot).map(Into::into)),
             diagnostics: entry.diagnostics.clone(),
             spec_path: path,
         })

@@ -4,13 +4,14 @@ use std::time::Duration;
 
 use argus_backend::sim::{ExitScript, FaultProfile, Rng};
 use argus_core::action::{Action, Cause, Step, Subject};
+use argus_core::desired::Mount;
 use argus_core::time::Timestamp;
 use argus_core::user_requests::{Hold, TestLease};
 use argus_core::wait::WaitingOn;
 
 use crate::each_seed;
 use crate::fixture::{START, SimFixture};
-use crate::specs::{desired, env, plain, probe, service_name};
+use crate::specs::{desired, env, plain, probe, resource, service_name};
 
 const MINUTE: Duration = Duration::from_secs(60);
 
@@ -290,4 +291,34 @@ fn held_service_is_never_changed() {
             )
         })
     });
+}
+
+#[test]
+fn removed_service_with_a_kept_volume_wakes_nothing() {
+    let mut fixture = SimFixture::new(1, FaultProfile::no_faults());
+    let life = ExitScript {
+        after: Duration::from_secs(1),
+        code: 1,
+        times: 1,
+    };
+    fixture
+        .engine
+        .change(START, |model| model.set_script("one/a", life));
+    let mut service = plain("one", "a");
+    service.mounts = vec![Mount::Volume {
+        name: resource("argus-one-data"),
+        target: "/data".to_owned(),
+        read_only: false,
+    }];
+    fixture.wants(desired("one", [service]));
+    let moment = START + Duration::from_secs(10);
+    fixture.run_until(moment);
+    let kept = &fixture.planner.state().environments[&env("one")].services[&service_name("a")];
+    assert_eq!((kept.failures.len(), kept.restarts), (1, 1));
+    let resets_at = kept.budget_resets_at.expect("its run resets the budget");
+    fixture.specs.clear();
+    fixture.run_until(resets_at);
+    let turns = fixture.turns;
+    fixture.run_until(resets_at + MINUTE);
+    assert!(fixture.turns - turns < 100, "{} passes", fixture.turns - turns);
 }

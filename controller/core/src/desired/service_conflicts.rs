@@ -105,11 +105,14 @@ fn check_internal(services: &[(String, Service)], diagnostics: &mut Vec<Diagnost
             "`{}` publishes a port, but `network.internal` is true",
             service.name
         );
-        diagnostics.push(
-            Diagnostic::error(setting_path(path, service, "container.ports"), message).hint(
-                "remove the port, because other services reach it without, or remove `network.internal`",
-            ),
-        );
+        let hint = match service.role {
+            Role::Service => {
+                "remove the port, because other services reach it without, or remove `network.internal`"
+            }
+            Role::Mock => "remove `network.internal`, because a mock always publishes its port",
+        };
+        diagnostics
+            .push(Diagnostic::error(setting_path(path, service, "container.ports"), message).hint(hint));
     }
 }
 

@@ -21,27 +21,44 @@ pub(super) fn find<'a>(input: &PlanInput<'a>, desired: &Desired) -> Option<&'a A
         .min_by_key(|network| (network.created_at, network.id.clone()))
 }
 
-/// Returns the reason to replace the network. The engine cannot change an existing one.
-pub(super) fn find_defect(network: &Network, desired: &Desired) -> Option<&'static str> {
+/// Returns the reason to replace the network now. The engine cannot change an existing one.
+pub(super) fn find_defect(
+    input: &PlanInput<'_>,
+    network: &Network,
+    desired: &Desired,
+) -> Option<&'static str> {
     if network.is_broken {
-        Some("its bridge is gone")
-    } else if network.labels.contains_key(labels::INTERNAL) != desired.internal {
-        Some("`network.internal` changed")
-    } else {
-        None
+        return Some("its bridge is gone");
     }
+    // A working network goes only if another one can be created, and all services may move to it.
+    let is_held = |service| input.requests.hold(input.env, service, input.now).is_some();
+    let can_replace =
+        || input.check_preflight(desired, true).is_ok() && !desired.services.keys().any(is_held);
+    (is_changed(network, desired) && can_replace()).then_some("`network.internal` changed")
+}
+
+fn is_changed(network: &Network, desired: &Desired) -> bool {
+    network.labels.contains_key(labels::INTERNAL) != desired.internal
 }
 
 pub(super) fn plan(input: &PlanInput<'_>, desired: &Desired, plan: &mut Plan) {
     let found = find(input, desired);
     // An environment without containers needs no network.
-    let defect = found.map(|network| (network, find_defect(network, desired)));
-    if matches!(defect, Some((_, None))) || desired.services.is_empty() {
-        return;
-    }
+    let defect = found.map(|network| (network, find_defect(input, network, desired)));
     let subject = Subject::Network {
         environment: input.env.clone(),
     };
+    if desired.services.is_empty() {
+        return;
+    }
+    if let Some((network, None)) = defect {
+        if is_changed(network, desired)
+            && let Err(wait) = input.check_preflight(desired, true)
+        {
+            plan.add(subject, Decision::Wait(wait));
+        }
+        return;
+    }
     let blocked = input.blocked_by(&subject);
     if let Some((network, Some(defect))) = defect {
         let decision = match blocked {

@@ -192,7 +192,7 @@ impl ServicePlanner<'_> {
         }
         let desired = &self.accepted.desired;
         let network = network::find(self.input, desired);
-        if network.is_none_or(|network| network::find_defect(network, desired).is_some()) {
+        if network.is_none_or(|network| network::find_defect(self.input, network, desired).is_some()) {
             return Err(WaitingOn::Network);
         }
         let volumes = self.service.mounts.iter().filter_map(|mount| match mount {

@@ -26,7 +26,7 @@ pub struct HealthyRun {
 }
 
 impl HealthyRun {
-    fn is_of(&self, container: &Container) -> bool {
+    pub(super) fn is_of(&self, container: &Container) -> bool {
         let started_at = container.inspect.as_ref().and_then(|info| info.started_at);
         self.container == container.id && self.started_at == started_at
     }

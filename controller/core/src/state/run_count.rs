@@ -41,11 +41,13 @@ pub(super) fn reset_budget(
     now: Timestamp,
 ) {
     let running = containers.iter().find(|container| container.state.is_up());
-    let healthy_since = || history.healthy_run.as_ref().map(|run| run.since);
+    let healthy_run = history.healthy_run.as_ref();
     let since = running.and_then(|container| {
         let info = container.inspect.as_ref()?;
         if service.probe.is_some() || info.health.is_some() {
-            healthy_since()
+            healthy_run
+                .filter(|run| run.is_of(container))
+                .map(|run| run.since)
         } else {
             info.started_at
         }

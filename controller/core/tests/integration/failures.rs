@@ -590,3 +590,17 @@ fn lasting_run_resets_the_use_of_the_restart_budget() {
     fixture.accepted.desired.restart.enabled = false;
     assert_eq!(used(&mut fixture), None);
 }
+
+#[test]
+fn health_of_an_earlier_run_resets_no_restart_budget() {
+    let mut fixture = Fixture::with_probe();
+    let started = fixture.now;
+    fixture.observe_container(ContainerState::Running, started, None);
+    fixture.observe_probe(ProbeStatus::Healthy);
+    let ended = fixture.advance(300);
+    fixture.observe_container(ContainerState::Exited, started, Some((ended, 1)));
+    fixture.health.clear();
+    let again = fixture.advance(2);
+    fixture.observe_container(ContainerState::Running, again, None);
+    assert!(!fixture.history().failures[0].budget_reset);
+}

@@ -12,7 +12,7 @@ use crate::wait::WaitingOn;
 pub(super) fn leave_defective_network(planner: &ServicePlanner<'_>) -> Option<Decision> {
     let desired = &planner.accepted.desired;
     let network = network::find(planner.input, desired)?;
-    let defect = network::find_defect(network, desired)?;
+    let defect = network::find_defect(planner.input, network, desired)?;
     let is_attached = |container: &&Arc<Container>| {
         let attachment = container.networks.get(&network.name);
         container.state.is_up() && attachment.is_some_and(|at| at.network.as_ref() == Some(&network.id))
@@ -44,7 +44,7 @@ pub(super) fn check(planner: &ServicePlanner<'_>, container: &Container) -> Deci
         )
     };
     let detach = |what: &str| Decision::Do(disconnect(network, container), drift(what));
-    if network::find_defect(network, desired).is_some() {
+    if network::find_defect(planner.input, network, desired).is_some() {
         return Decision::Wait(WaitingOn::Network);
     }
     match container.networks.get(&network.name) {
