@@ -117,7 +117,7 @@ impl StatusView for StatusBuilder {
         });
         let no_history = EnvHistory::default();
         let history = snapshot.state.environments.get(env).unwrap_or(&no_history);
-        for note in events_between(env, before.as_ref(), &status, history) {
+        for note in events_between(env, before.as_ref(), &status, history, &snapshot.state.refused) {
             self.journal.record_event(note);
         }
         let now = status.take_calls();

@@ -1,6 +1,6 @@
 //! Results of actions, grouped by the next step that they require instead of by the text of the engine.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::fmt;
 use std::time::Duration;
 
@@ -156,8 +156,9 @@ pub struct PortRefusal {
     pub free_now: bool,
     /// Owner of the port, where it could be determined.
     pub owner: PortOwner,
-    /// All ports that were taken at the time of that check; empty if the check was impossible.
-    pub busy: BTreeSet<ProtocolPort>,
+    /// Owners of all ports that were taken at the time of that check; empty if the check was impossible.
+    #[serde(skip)]
+    pub busy: BTreeMap<ProtocolPort, PortOwner>,
 }
 
 /// Owner of a host port.

@@ -8,6 +8,7 @@
 
 use core::net::IpAddr;
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
@@ -15,10 +16,11 @@ use crate::action::{Action, Cause, Step, Subject};
 use crate::connectivity::ConnectivityCheck;
 use crate::desired::{Accepted, Desired};
 use crate::ident::{ContainerSpecHash, EnvName, PortMap, Revision, ServiceName};
+use crate::labels;
 use crate::lease::{ControllerLeases, Liveness};
-use crate::observed::{Observed, Outage, Store};
+use crate::observed::{Container, Observed, Outage, Store};
 use crate::preflight::PreflightSnapshot;
-use crate::preflight::snapshot::{MAX_FACT_AGE, MAX_FACT_AGE_AT_REPLACEMENT};
+use crate::preflight::snapshot::MAX_FACT_AGE;
 use crate::probe::HealthStates;
 use crate::state::{EnvHistory, PlannerState, Proof};
 use crate::time::Timestamp;
@@ -28,6 +30,7 @@ use crate::wait::{LeaseHolder, Wait, WaitingOn};
 mod breaker_filter;
 mod drift;
 mod gc;
+pub(crate) mod held_port;
 mod holds;
 pub mod image;
 mod network;
@@ -190,13 +193,16 @@ impl PlanInput<'_> {
         }
     }
 
-    /// Checks that the engine and its disk allow new objects. Existing objects can always be changed.
-    fn check_preflight(&self, desired: &Desired, is_replacement: bool) -> Result<(), WaitingOn> {
-        let max_age = if is_replacement {
-            Some(MAX_FACT_AGE_AT_REPLACEMENT)
-        } else {
-            self.observed.containers.is_empty().then_some(MAX_FACT_AGE)
+    /// Checks that the engine and its disk allow new objects. Existing objects can always be changed. The facts must be fresh
+    /// for the first container of a revision, and if `needs_fresh_facts`.
+    fn check_preflight(&self, desired: &Desired, needs_fresh_facts: bool) -> Result<(), WaitingOn> {
+        let revision = desired.revision.as_str();
+        let is_of_revision = |container: &Arc<Container>| {
+            let label = container.labels.get(labels::REVISION);
+            label.is_some_and(|label| label == revision)
         };
+        let is_first = || !self.observed.containers.values().any(is_of_revision);
+        let max_age = (needs_fresh_facts || is_first()).then_some(MAX_FACT_AGE);
         self.preflight.map_or(Ok(()), |preflight| {
             preflight.check_creation(&desired.preflight, max_age, self.state.disk_full, self.now)
         })

@@ -21,7 +21,10 @@ mod tests;
 
 pub(crate) use check::disk_details;
 pub use check::{MIN_API, size};
-pub use host_facts::{DiskFact, EngineFact, Fact, HostFacts, ImageFact, NetworksFact, PortFact, Reclaimable};
+pub use host_facts::{
+    DiskFact, EngineFact, Fact, HostFacts, ImageFact, ListenerFact, ListenersFact, NetworksFact, PortFact,
+    Reclaimable,
+};
 pub use snapshot::PreflightSnapshot;
 
 /// Inputs of all checks.

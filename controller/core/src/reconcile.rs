@@ -33,7 +33,7 @@ use crate::observed::{Observed, Store};
 use crate::outcome::{ActionError, Done};
 use crate::plan::port::{Assignment, PortReservations};
 use crate::plan::render::Rendered;
-use crate::plan::{self, ControllerIdentity, Plan, PlanInput, port, render};
+use crate::plan::{self, ControllerIdentity, Plan, PlanInput, held_port, render};
 use crate::preflight::PreflightSnapshot;
 use crate::probe::HealthStates;
 use crate::state::{PlannerState, observe};
@@ -306,9 +306,17 @@ impl Planner {
             return Vec::new();
         }
         if let Some(accepted) = accepted {
-            let history = self.state.environments.entry(env.clone()).or_default();
             let desired = &accepted.desired;
-            let ports = port::assign(desired, history, reservations, &self.state.refused, inputs.now);
+            let facts = (inputs.preflight, &self.identity);
+            let ports = held_port::assign(
+                desired,
+                observed,
+                &mut self.state,
+                reservations,
+                facts,
+                inputs.now,
+            );
+            let history = self.state.environments.entry(env.clone()).or_default();
             let same = cached
                 .accepted
                 .as_ref()

@@ -191,6 +191,8 @@ pub enum WaitingOn {
     PortsExhausted {
         /// Number of ports in the range.
         tried: u32,
+        /// Owners of the first 20 ports of the range.
+        holders: Vec<(ProtocolPort, PortOwner)>,
         /// Time of the retry.
         until: Timestamp,
     },

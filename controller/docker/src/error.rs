@@ -3,7 +3,7 @@
 //! [`classify_response`] classifies a response of the engine, [`classify_transport`] a call without a response, and [`classify_pull`] the message of
 //! a registry. The safe default is [`ActionError::Unknown`]: the effect of the call is not known.
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 
 use argus_backend::http1::format_chain;
 use argus_core::ident::{Protocol, ProtocolPort};
@@ -178,7 +178,7 @@ fn classify_start(status: u16, message: &str) -> ActionError {
             port,
             free_now: false,
             owner: PortOwner::Unknown,
-            busy: BTreeSet::new(),
+            busy: BTreeMap::new(),
         }));
     }
     let mount = [

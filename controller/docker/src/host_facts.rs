@@ -31,7 +31,8 @@ pub(crate) async fn collect(shared: &Shared) -> HostFacts {
         Ok::<_, argus_core::outcome::ActionError>((version, info, requested_at, (shared.now)()))
     };
     let networks = call::run(Op::List, HOST_FACTS_TIMEOUT, client.list_networks(None));
-    let (about, networks) = futures::join!(about, networks);
+    let listeners = within(HOST_FACTS_TIMEOUT, crate::listeners::read_sockets(shared));
+    let (about, networks, listeners) = futures::join!(about, networks, listeners);
     let (version, info, requested_at, responded_at) = match about {
         Ok(about) => about,
         Err(error) => return HostFacts::unknown(&error.to_string()),
@@ -56,6 +57,7 @@ pub(crate) async fn collect(shared: &Shared) -> HostFacts {
         engine: Fact::Known(engine(shared, version, info, requested_at, responded_at)),
         disk,
         networks,
+        listeners,
     }
 }
 

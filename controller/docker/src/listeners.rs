@@ -7,15 +7,15 @@ use std::collections::{BTreeMap, BTreeSet};
 use argus_core::ident::{ContainerId, Protocol, ProtocolPort};
 use argus_core::labels::ObjectLabels;
 use argus_core::outcome::PortOwner;
+use argus_core::preflight::{Fact, ListenerFact, ListenersFact};
 use bollard::models::{ContainerSummary, PortSummaryTypeEnum};
 use bollard::query_parameters::ListContainersOptionsBuilder;
 
 use crate::Shared;
 use crate::call::{self, READ_TIMEOUT};
-use crate::connect::Endpoint;
 use crate::error::Op;
 use crate::inspect;
-use sockets::SocketOwner;
+use sockets::{Socket, SocketOwner};
 
 /// The ports in use at one moment.
 #[derive(Debug, Default)]
@@ -33,6 +33,12 @@ impl ListenerSnapshot {
         self.published.keys().chain(sockets).copied().collect()
     }
 
+    /// Owner of every port in use.
+    pub(crate) fn owners(&self) -> BTreeMap<ProtocolPort, PortOwner> {
+        let owned = |port| Some((port, self.owner(port)?));
+        self.busy().into_iter().filter_map(owned).collect()
+    }
+
     /// True when every port that is not in [`Self::busy`] is free.
     pub(crate) fn is_complete(&self) -> bool {
         self.sockets.is_some()
@@ -43,34 +49,78 @@ impl ListenerSnapshot {
         if let Some(owner) = self.published.get(&port) {
             return Some(owner.clone());
         }
-        Some(match self.sockets.as_ref()?.get(&port)? {
-            // A proxy of a container that no longer publishes the port, or the engine itself.
-            SocketOwner::Process { command, .. } if is_proxy(command) => PortOwner::StaleAllocation,
-            SocketOwner::Process { pid, command } => PortOwner::Process {
-                pid: *pid,
-                command: command.clone(),
-            },
-            SocketOwner::Hidden => PortOwner::Unknown,
+        Some(owner_of_socket(self.sockets.as_ref()?.get(&port)?))
+    }
+}
+
+fn owner_of_socket(socket: &SocketOwner) -> PortOwner {
+    match socket {
+        // A proxy of a container that no longer publishes the port, or the engine itself.
+        SocketOwner::Process { command, .. } if is_proxy(command) => PortOwner::StaleAllocation,
+        SocketOwner::Process { .. } | SocketOwner::Hidden => process_of_socket(socket),
+    }
+}
+
+fn process_of_socket(socket: &SocketOwner) -> PortOwner {
+    match socket {
+        SocketOwner::Process { pid, command } => PortOwner::Process {
+            pid: *pid,
+            command: command.clone(),
+        },
+        SocketOwner::Hidden => PortOwner::Unknown,
+    }
+}
+
+/// Sockets in the engine's network namespace, without a call of the engine.
+pub(crate) async fn read_sockets(shared: &Shared) -> Fact<ListenersFact> {
+    if shared.connection.endpoint().socket().is_none() {
+        return Fact::NotApplicable("the engine is on another host".to_owned());
+    }
+    match find_sockets(shared).await {
+        Some(sockets) => Fact::Known(listeners_of(&sockets)),
+        None => Fact::unknown("the sockets of the engine's host are not visible from here"),
+    }
+}
+
+/// Reports only processes that are certainly not a proxy: a proxy may end with its container.
+fn listeners_of(sockets: &[Socket]) -> ListenersFact {
+    let held = |socket: &Socket| {
+        matches!(&socket.owner, SocketOwner::Process { command, .. } if !is_proxy(command)).then(|| {
+            ListenerFact {
+                address: socket.address,
+                port: socket.port,
+                owner: process_of_socket(&socket.owner),
+            }
         })
+    };
+    ListenersFact {
+        sockets: sockets.iter().filter_map(held).collect(),
+        busy: sockets
+            .iter()
+            .map(|socket| (socket.port, process_of_socket(&socket.owner)))
+            .collect(),
     }
 }
 
 /// Lists published ports and sockets. `excluded` is a container that is known to hold no port.
 pub(crate) async fn take_snapshot(shared: &Shared, excluded: Option<&ContainerId>) -> ListenerSnapshot {
     let published = list_published(shared, excluded).await;
-    let socket = match shared.connection.endpoint() {
-        Endpoint::Unix(path) => Some(path.clone()),
-        Endpoint::Tcp(_) => None,
-    };
-    let sockets = match socket {
-        // Reading /proc of every process takes milliseconds, which must not block an async worker.
-        Some(path) => tokio::task::spawn_blocking(move || sockets::find_listeners(&path))
-            .await
-            .ok()
-            .flatten(),
-        None => None,
-    };
+    let sockets = find_sockets(shared).await.map(|sockets| {
+        sockets
+            .into_iter()
+            .map(|socket| (socket.port, socket.owner))
+            .collect()
+    });
     ListenerSnapshot { published, sockets }
+}
+
+async fn find_sockets(shared: &Shared) -> Option<Vec<Socket>> {
+    let path = shared.connection.endpoint().socket()?.to_owned();
+    // Reading /proc of every process takes milliseconds, which must not block an async worker.
+    tokio::task::spawn_blocking(move || sockets::find_listeners(&path))
+        .await
+        .ok()
+        .flatten()
 }
 
 async fn list_published(
@@ -172,6 +222,38 @@ mod tests {
         assert_eq!(snapshot.owner(tcp(4)), Some(PortOwner::Unknown));
         assert_eq!(snapshot.owner(tcp(5)), None);
         assert_eq!(snapshot.busy(), (1..=4).map(tcp).collect());
+    }
+
+    #[test]
+    fn only_visible_processes_hold_ports_in_advance() {
+        let socket = |number, address: &str, owner| Socket {
+            address: address.parse().unwrap(),
+            port: tcp(number),
+            owner,
+        };
+        let process = |command: &str| SocketOwner::Process {
+            pid: 7,
+            command: command.to_owned(),
+        };
+        let facts = listeners_of(&[
+            socket(1, "0.0.0.0", process("nginx")),
+            socket(2, "127.0.0.1", process("/usr/bin/docker-proxy -proto tcp")),
+            socket(3, "127.0.0.1", SocketOwner::Hidden),
+            socket(4, "::1", process("nginx")),
+            socket(5, "10.0.0.1", process("nginx")),
+            socket(6, "::", process("nginx")),
+        ]);
+        for (address, expected) in [
+            ("127.0.0.1", vec![1, 6]),
+            ("0.0.0.0", vec![1, 5, 6]),
+            ("::1", vec![4, 6]),
+            ("::", vec![4, 6]),
+        ] {
+            let address = address.parse().unwrap();
+            let held = (1..=6).filter(|number| facts.owner_of(tcp(*number), address).is_some());
+            assert_eq!(held.collect::<Vec<_>>(), expected, "{address}");
+        }
+        assert!(facts.busy.keys().copied().eq((1..=6).map(tcp)));
     }
 
     #[test]

@@ -59,7 +59,7 @@ impl Code {
                 severity: Severity::Fatal,
                 class: Class::Permanent,
                 summary: "the port range has no free port",
-                explanation: "Every port of `isolation.portRange` is taken. The details contain the number of tried ports and their owners.",
+                explanation: "Every port of `isolation.portRange` is taken. The details contain the number of tried ports and the owners of the first 20.",
                 actions: &[Act::WidenPortRange, Act::FreePort, Act::CleanOrphans],
             },
             Self::ContainerOom => Explanation {

@@ -609,7 +609,7 @@ fn refused_port_names_its_owner() {
         assert!(
             [19001, 19002, 19003]
                 .into_iter()
-                .all(|number| refused.busy.contains(&port(number)))
+                .all(|number| refused.busy.contains_key(&port(number)))
         );
 
         let id = executor.container("argus-ports-2", with(19002)).await;

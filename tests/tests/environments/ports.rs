@@ -47,6 +47,52 @@ fn ports_held_by_processes_move() {
     assert_eq!(mappings(&again), mappings(&status), "an assigned port stays");
 }
 
+/// Time until an environment is Ready, in milliseconds, and the environment's result records with an error code.
+fn start_up(argus: &Controller<'_>, name: &str, ports: &[u16]) -> (f64, Vec<Value>) {
+    let started = std::time::Instant::now();
+    argus.write_spec(&format!("{name}.e2e.yaml"), &singles(name, ports, ""));
+    argus.wait_ready(name, LIMIT);
+    let took = started.elapsed().as_secs_f64() * 1_000.0;
+    let output = argus.cli(&["events", name, "-o", "json"]);
+    let events: Value = serde_json::from_slice(&output.stdout).expect("`argus events` prints JSON");
+    let failed = events["items"].as_array().cloned().unwrap_or_default();
+    let is_failed = |event: &Value| event["kind"] == "result" && event.get("code").is_some();
+    (took, failed.into_iter().filter(is_failed).collect())
+}
+
+#[test]
+fn ten_taken_ports_cost_no_failed_start() {
+    let engine = engine();
+    let (free, taken) = (
+        (18300..18310).collect::<Vec<u16>>(),
+        (18310..18320).collect::<Vec<u16>>(),
+    );
+    let _holders: Vec<_> = taken.iter().map(|port| PortHolder::of(engine, *port)).collect();
+    let argus = Controller::start(engine, RunOptions::default());
+    argus.wait_until(LIMIT, "answers", || {
+        argus.cli(&["get"]).status.success().then_some(())
+    });
+    start_up(&argus, "first", &[18320]);
+    let (free_ms, failed) = start_up(&argus, "free", &free);
+    assert_eq!(failed, Vec::<Value>::new());
+    let (taken_ms, failed) = start_up(&argus, "taken", &taken);
+    println!("10 free ports: {free_ms:.0} ms, 10 taken ports: {taken_ms:.0} ms");
+    assert_eq!(failed, Vec::<Value>::new(), "no start fails on a taken port");
+    let output = argus.cli(&["events", "taken", "--type", "port_conflict", "-o", "json"]);
+    let events: Value = serde_json::from_slice(&output.stdout).expect("`argus events` prints JSON");
+    assert_eq!(
+        events["items"].as_array().map(Vec::len),
+        Some(10),
+        "one event for each conflict"
+    );
+    let status = argus.status("taken");
+    let moved = mappings(&status);
+    assert!(
+        moved.len() == 10 && moved.iter().all(|(from, to)| from != to),
+        "{status:#}"
+    );
+}
+
 #[test]
 fn command_with_its_port_is_reached_after_a_move() {
     let engine = engine();
@@ -139,9 +185,24 @@ fn exhausted_port_range_is_reported() {
         "e2e.yaml",
         &singles("spent", &[18240], "isolation: { portRange: [9300, 9301] }\n"),
     );
-    argus.wait_status("spent", LIMIT, "reports it", |now| {
+    let status = argus.wait_status("spent", LIMIT, "reports it", |now| {
         now.to_string().contains("PORT_EXHAUSTION")
     });
+    let details = Controller::service(&status, "s0")["lastError"]["details"].clone();
+    let holders = details["holders"].as_array().expect("the owners are listed");
+    let named: Vec<_> = holders
+        .iter()
+        .map(|holder| (&holder["port"], &holder["owner"]["kind"]))
+        .collect();
+    assert_eq!(
+        named,
+        [
+            (&9300.into(), &"process".into()),
+            (&9301.into(), &"process".into())
+        ],
+        "{details:#}"
+    );
+    assert_eq!((&details["tried"], &details["more"]), (&2.into(), &0.into()));
     wait::all_the_while(Duration::from_secs(2), "nothing starts", || {
         !running(engine, "spent-s0")
     });

@@ -1,6 +1,6 @@
 //! The vocabulary for results of a call.
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use argus_core::ident::{Protocol, ProtocolPort};
@@ -66,6 +66,6 @@ pub(crate) fn refusal(words: &[&str]) -> Result<PortRefusal, String> {
                 command: "nc".to_owned(),
             }
         },
-        busy: BTreeSet::new(),
+        busy: BTreeMap::new(),
     })
 }

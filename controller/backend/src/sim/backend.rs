@@ -203,6 +203,7 @@ impl Backend for Sim {
             }),
             disk: Fact::NotApplicable("it has no disk".to_owned()),
             networks: Fact::NotApplicable("its networks cost nothing".to_owned()),
+            listeners: Fact::NotApplicable("it has no host".to_owned()),
         }
     }
 

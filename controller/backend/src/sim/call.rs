@@ -259,7 +259,12 @@ impl Model {
         let mut busy: BTreeSet<ProtocolPort> = others.flat_map(&bound).collect();
         busy.extend(&self.process_ports);
         let port = bound(container).into_iter().find(|port| busy.contains(port))?;
-        let busy = if self.ports_hidden { BTreeSet::new() } else { busy };
+        let with_owner = |port| (port, PortOwner::Unknown);
+        let busy = if self.ports_hidden {
+            BTreeMap::new()
+        } else {
+            busy.into_iter().map(with_owner).collect()
+        };
         Some(PortRefusal {
             port,
             free_now: false,

@@ -59,13 +59,14 @@ impl Record {
 }
 
 impl Event {
-    fn name(&self) -> &'static str {
+    pub(super) fn name(&self) -> &'static str {
         match self {
             Self::Start { .. } => "start",
             Self::Stop => "stop",
             Self::Mode { .. } => "mode",
             Self::Phase { .. } => "phase",
-            Self::Error {
+            Self::PortConflict { .. }
+            | Self::Error {
                 code: Code::PortConflict,
                 ..
             } => "port_conflict",
@@ -101,6 +102,7 @@ impl Event {
             | Self::Restart { environment, .. }
             | Self::Recovered { environment, .. }
             | Self::RestartsExhausted { environment, .. }
+            | Self::PortConflict { environment, .. }
             | Self::PortMoved { environment, .. }
             | Self::Connectivity { environment, .. } => Some(environment),
             Self::Error { environment, .. }

@@ -5,12 +5,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use argus_crds::error::{Code, StructuredError};
 use argus_crds::status::{
     BreakerChange, BreakerScope, BreakerState, BreakerStatus, ControllerStatus, EnvironmentStatus, Orphan,
-    PreflightCheck, PreflightReport, ServiceState, ServiceStatus,
+    PortMapping, PreflightCheck, PreflightReport, ServiceState, ServiceStatus,
 };
 
 use super::Event;
-use crate::ident::{EnvName, ServiceName};
-use crate::state::EnvHistory;
+use crate::ident::{EnvName, ProtocolPort, ServiceName};
+use crate::state::{EnvHistory, RefusedPort};
 use crate::time::Timestamp;
 
 /// Events of an environment between two statuses, without phase changes.
@@ -19,6 +19,7 @@ pub fn events_between(
     before: Option<&EnvironmentStatus>,
     after: &EnvironmentStatus,
     history: &EnvHistory,
+    refused: &BTreeMap<ProtocolPort, RefusedPort>,
 ) -> Vec<Event> {
     let mut events = Vec::new();
     let (old, new) = (all_errors(before), all_errors(Some(after)));
@@ -34,23 +35,7 @@ pub fn events_between(
         let old = before.and_then(|before| before.services.iter().find(|old| old.name == service.name));
         service_events(env, old.unwrap_or(&no_service), service, &mut events);
     }
-    for port in &after.port_mappings {
-        let is_same_port = |old: &&argus_crds::status::PortMapping| {
-            (&old.service, old.container_port, &old.protocol)
-                == (&port.service, port.container_port, &port.protocol)
-        };
-        let old = before.and_then(|before| before.port_mappings.iter().find(is_same_port));
-        let from = old.map_or(port.original_port, |old| old.actual_port);
-        if port.actual_port != from && port.actual_port != 0 && from != 0 {
-            events.push(Event::PortMoved {
-                environment: env.clone(),
-                service: port.service.clone(),
-                container_port: port.container_port,
-                from,
-                to: port.actual_port,
-            });
-        }
-    }
+    port_events(env, before, after, refused, &mut events);
     let own = |status: &EnvironmentStatus| {
         let breaker = status.breaker.clone();
         breaker.filter(|breaker| breaker.scope == BreakerScope::Environment)
@@ -74,6 +59,55 @@ pub fn events_between(
         });
     }
     events
+}
+
+fn port_events(
+    env: &EnvName,
+    before: Option<&EnvironmentStatus>,
+    after: &EnvironmentStatus,
+    refused: &BTreeMap<ProtocolPort, RefusedPort>,
+    events: &mut Vec<Event>,
+) {
+    let errors: Vec<StructuredError> = [before, Some(after)].into_iter().flat_map(all_errors).collect();
+    for port in &after.port_mappings {
+        let is_same_port = |old: &&PortMapping| {
+            (&old.service, old.container_port, &old.protocol)
+                == (&port.service, port.container_port, &port.protocol)
+        };
+        let old = before.and_then(|before| before.port_mappings.iter().find(is_same_port));
+        let from = old.map_or(port.original_port, |old| old.actual_port);
+        if port.actual_port == from || port.actual_port == 0 || from == 0 {
+            continue;
+        }
+        // An error of this conflict was an event already.
+        let is_reported = |error: &StructuredError| {
+            error.code == Code::PortConflict
+                && error.service.as_ref() == Some(&port.service)
+                && error.details.get("port") == Some(&from.into())
+        };
+        if port.actual_port != port.original_port && !errors.iter().any(is_reported) {
+            let is_from = |(refused, _): &(&ProtocolPort, _)| {
+                refused.number == from && refused.protocol.to_string() == port.protocol
+            };
+            let owner = refused
+                .iter()
+                .find(is_from)
+                .map(|(_, refused)| refused.refusal.owner.to_string());
+            events.push(Event::PortConflict {
+                environment: env.clone(),
+                service: port.service.clone(),
+                port: from,
+                owner,
+            });
+        }
+        events.push(Event::PortMoved {
+            environment: env.clone(),
+            service: port.service.clone(),
+            container_port: port.container_port,
+            from,
+            to: port.actual_port,
+        });
+    }
 }
 
 /// Events of the controller between two statuses, without mode changes.

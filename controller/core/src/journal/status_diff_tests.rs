@@ -4,7 +4,8 @@ use argus_crds::status::{Phase, PortMapping};
 
 use super::*;
 use crate::failed_run::FailedRun;
-use crate::ident::ContainerId;
+use crate::ident::{ContainerId, Protocol};
+use crate::outcome::{PortOwner, PortRefusal};
 
 fn status(services: Vec<ServiceStatus>) -> EnvironmentStatus {
     EnvironmentStatus {
@@ -35,7 +36,7 @@ fn crash_causes_error_restart_and_recovery_events_once() {
     let failed = status(vec![service(ServiceState::Restarting, 0, Some("1"))]);
     let recovered = status(vec![service(ServiceState::Ready, 1, Some("1"))]);
     let names = |before: Option<&EnvironmentStatus>, after: &EnvironmentStatus| -> Vec<String> {
-        let events = events_between(&env, before, after, &EnvHistory::default());
+        let events = events_between(&env, before, after, &EnvHistory::default(), &BTreeMap::new());
         let name = |event: &Event| {
             serde_json::to_value(event).unwrap()["event"]
                 .as_str()
@@ -64,7 +65,7 @@ fn error_event_has_the_time_since_the_end_of_the_run() {
             as_of: "2026-11-21T10:00:01.250Z".to_owned(),
             ..EnvironmentStatus::default()
         };
-        match &events_between(&env, None, &after, &EnvHistory::default())[..] {
+        match &events_between(&env, None, &after, &EnvHistory::default(), &BTreeMap::new())[..] {
             [Event::Error { after_ms, .. }] => *after_ms,
             other => panic!("{other:?}"),
         }
@@ -105,7 +106,7 @@ fn error_event_has_the_time_since_the_first_failed_probe() {
         let mut history = EnvHistory::default();
         let api = ServiceName::new("api").unwrap();
         history.services.entry(api).or_default().failures = vec![failed_run];
-        match &events_between(&env, None, &after, &history)[..] {
+        match &events_between(&env, None, &after, &history, &BTreeMap::new())[..] {
             [Event::Error { after_ms, .. }] => *after_ms,
             other => panic!("{other:?}"),
         }
@@ -188,10 +189,30 @@ fn changed_preflight_causes_start_check_and_end_events() {
 #[test]
 fn changed_port_causes_an_event() {
     let env = EnvName::new("shop").unwrap();
+    let port = ProtocolPort {
+        number: 8080,
+        protocol: Protocol::Tcp,
+    };
+    let refusal = PortRefusal {
+        port,
+        free_now: false,
+        owner: PortOwner::Process {
+            pid: 7,
+            command: "nginx".to_owned(),
+        },
+        busy: BTreeMap::new(),
+    };
+    let refused = RefusedPort {
+        at: Timestamp(1),
+        refusal,
+        times: 1,
+    };
+    let refused = BTreeMap::from([(port, refused)]);
     let at = |actual| EnvironmentStatus {
         port_mappings: vec![PortMapping {
             service: "api".to_owned(),
             container_port: 80,
+            protocol: "tcp".to_owned(),
             original_port: 8080,
             actual_port: actual,
             ..PortMapping::default()
@@ -200,10 +221,17 @@ fn changed_port_causes_an_event() {
     };
     let moved = |before: Option<u16>, after| {
         let before = before.map(at);
-        events_between(&env, before.as_ref(), &at(after), &EnvHistory::default()).len()
+        let history = EnvHistory::default();
+        events_between(&env, before.as_ref(), &at(after), &history, &refused)
     };
+    let names = |before, after| -> Vec<&str> { moved(before, after).iter().map(Event::name).collect() };
+    assert_eq!(names(None, 9000), ["port_conflict", "port_reassigned"]);
+    assert!(
+        matches!(&moved(None, 9000)[0], Event::PortConflict { port: 8080, owner: Some(owner), .. } if owner.contains("nginx"))
+    );
+    assert_eq!(names(Some(9000), 8080), ["port_reassigned"]);
+    let moved = |before, after| moved(before, after).len();
     assert_eq!(moved(None, 8080), 0);
-    assert_eq!(moved(None, 9000), 1);
     assert_eq!(moved(Some(9000), 9000), 0);
     assert_eq!(moved(Some(9000), 8080), 1, "and back");
     assert_eq!(moved(Some(9000), 0), 0, "no port yet");
@@ -235,7 +263,7 @@ fn short_half_open_state_causes_an_event_once() {
         }
     };
     let reported = |before: Option<&EnvironmentStatus>, after: &EnvironmentStatus| -> Vec<BreakerState> {
-        let events = events_between(&env, before, after, &EnvHistory::default());
+        let events = events_between(&env, before, after, &EnvHistory::default(), &BTreeMap::new());
         let to = |event: &Event| match event {
             Event::Circuit { to, .. } => *to,
             other => panic!("{other:?}"),

@@ -52,8 +52,11 @@ pub(super) fn plan(input: &PlanInput<'_>, desired: &Desired, plan: &mut Plan) {
             },
             Image::Built(build) => Action::BuildImage(build.clone()),
         };
-        let blocked = input.blocked_by(&subject);
-        let decision = match blocked.or_else(|| registry_wait(input, &action)) {
+        let blocked = input.blocked_by(&subject).or_else(|| match &action {
+            Action::BuildImage(_) => input.check_preflight(desired, true).err(),
+            _ => registry_wait(input, &action),
+        });
+        let decision = match blocked {
             Some(wait) => Decision::Wait(wait),
             None => Decision::Do(action, input.cause(&subject, Cause::Missing)),
         };

@@ -22,6 +22,9 @@ pub const PORT_RETRY: Duration = Duration::from_secs(2);
 /// Refusals of an apparently free port after which an invisible owner is assumed.
 const MAX_FREE_REFUSALS: u32 = 3;
 
+/// Maximum number of owners in the wait for a free port.
+const MAX_LISTED_HOLDERS: usize = 20;
+
 /// Reserved host ports, each with its environment and service.
 pub type PortReservations = BTreeMap<ProtocolPort, (crate::ident::EnvName, ServiceName)>;
 
@@ -141,12 +144,53 @@ impl PortAssigner<'_> {
             .or_else(|| (policy.low..=policy.high).find(free));
         if found.is_none() {
             let tried = u32::from(policy.high.saturating_sub(policy.low)) + 1;
-            let until = self.now + PORT_RETRY;
-            self.assignment
-                .blocked
-                .insert(service.clone(), WaitingOn::PortsExhausted { tried, until });
+            let exhausted = WaitingOn::PortsExhausted {
+                tried,
+                holders: self.holders_of_range(port),
+                until: self.now + PORT_RETRY,
+            };
+            self.assignment.blocked.insert(service.clone(), exhausted);
         }
         found
+    }
+
+    /// Owners of the first ports of the range.
+    fn holders_of_range(&self, port: &Port) -> Vec<(ProtocolPort, PortOwner)> {
+        let policy = &self.desired.ports;
+        let range = (policy.low..=policy.high).take(MAX_LISTED_HOLDERS);
+        let with_owner = |number| {
+            let protocol = port.protocol;
+            let host = ProtocolPort { number, protocol };
+            (host, self.owner_of(host))
+        };
+        range.map(with_owner).collect()
+    }
+
+    fn owner_of(&self, host: ProtocolPort) -> PortOwner {
+        let own = self.assignment.ports.iter().find(|(key, number)| {
+            let (number, protocol) = (**number, key.container.protocol);
+            host == ProtocolPort { number, protocol }
+        });
+        let reserved = self
+            .reservations
+            .get(&host)
+            .filter(|(env, _)| *env != self.desired.env);
+        let reserved = reserved.map(|(env, service)| (env, service));
+        if let Some((env, service)) = own.map(|(key, _)| (&self.desired.env, &key.service)).or(reserved) {
+            return PortOwner::Environment {
+                environment: env.to_string(),
+                service: service.to_string(),
+            };
+        }
+        let busy = |refused: &&RefusedPort| refused.refusal.busy.contains_key(&host);
+        let newest = self
+            .refused
+            .values()
+            .filter(busy)
+            .max_by_key(|refused| refused.at);
+        let owner = newest.and_then(|refused| refused.refusal.busy.get(&host));
+        let refused = self.refused.get(&host).map(|refused| &refused.refusal.owner);
+        owner.or(refused).cloned().unwrap_or(PortOwner::Unknown)
     }
 
     fn is_assignable(&self, number: u16, port: &Port) -> bool {
@@ -182,9 +226,9 @@ impl PortAssigner<'_> {
             number,
             protocol: port.protocol,
         };
-        self.refused
-            .values()
-            .any(|refused| refused.at + REFUSAL_BLOCK_TIME > self.now && refused.refusal.busy.contains(&host))
+        self.refused.values().any(|refused| {
+            refused.at + REFUSAL_BLOCK_TIME > self.now && refused.refusal.busy.contains_key(&host)
+        })
     }
 }
 
@@ -245,7 +289,7 @@ mod tests {
                 port,
                 free_now: false,
                 owner: PortOwner::Unknown,
-                busy: BTreeSet::from([port]),
+                busy: BTreeMap::from([(port, PortOwner::Unknown)]),
             };
             let refused_port = RefusedPort {
                 at: now,
@@ -261,5 +305,63 @@ mod tests {
             history.remember_ports(&desired, &after);
         }
         assert_eq!(moves, 10, "{:?}", history.ports);
+    }
+
+    #[test]
+    fn exhausted_range_names_its_first_owners() {
+        let text = "project: {name: shop}\nisolation: {portRange: [9000, 9049]}\nservices:\n  \
+                    - {name: a, image: 'app:1', container: {name: shop-a, ports: ['9001:80']}}\n  \
+                    - {name: b, image: 'app:1', container: {name: shop-b, ports: ['0:80']}}\n";
+        let written = argus_crds::yaml::read("e2e.yaml", text.as_bytes()).spec.unwrap();
+        let desired = admit(&written, &SpecContext::default()).desired.unwrap();
+        let now = Timestamp(1_763_000_000_000);
+        let tcp = |number| ProtocolPort {
+            number,
+            protocol: Protocol::Tcp,
+        };
+        let nginx = PortOwner::Process {
+            pid: 7,
+            command: "nginx".to_owned(),
+        };
+        let refusal = PortRefusal {
+            port: tcp(9_002),
+            free_now: false,
+            owner: PortOwner::Unknown,
+            busy: (9_002..=9_049)
+                .map(|number| (tcp(number), nginx.clone()))
+                .collect(),
+        };
+        let refused = RefusedPort {
+            at: now,
+            refusal,
+            times: 1,
+        };
+        let other = (
+            crate::ident::EnvName::new("other").unwrap(),
+            ServiceName::new("web").unwrap(),
+        );
+        let assigned = assign(
+            &desired,
+            &EnvHistory::default(),
+            &BTreeMap::from([(tcp(9_000), other)]),
+            &BTreeMap::from([(tcp(9_002), refused)]),
+            now,
+        );
+        let Some(WaitingOn::PortsExhausted { tried, holders, .. }) = assigned.blocked.values().next() else {
+            panic!("{assigned:?}");
+        };
+        assert_eq!((*tried, holders.len()), (50, 20));
+        let service = |environment: &str, service: &str| PortOwner::Environment {
+            environment: environment.to_owned(),
+            service: service.to_owned(),
+        };
+        assert_eq!(
+            holders[..3],
+            [
+                (tcp(9_000), service("other", "web")),
+                (tcp(9_001), service("shop", "a")),
+                (tcp(9_002), nginx)
+            ]
+        );
     }
 }

@@ -1,6 +1,7 @@
 //! Facts about the engine and its host, as inputs of the preflight checks.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::{IpAddr, Ipv6Addr};
 
 use crate::secrets::Secrets;
 use serde::{Deserialize, Serialize};
@@ -43,6 +44,8 @@ pub struct HostFacts {
     pub disk: Fact<DiskFact>,
     /// Number of networks and free address pools.
     pub networks: Fact<NetworksFact>,
+    /// Ports that processes hold on its host.
+    pub listeners: Fact<ListenersFact>,
 }
 
 impl Default for HostFacts {
@@ -58,6 +61,7 @@ impl HostFacts {
             engine: Fact::unknown(why),
             disk: Fact::unknown(why),
             networks: Fact::unknown(why),
+            listeners: Fact::unknown(why),
         }
     }
 }
@@ -113,6 +117,44 @@ pub struct NetworksFact {
     pub count: u64,
     /// Number of further networks that the address pools allow; `None` if it is unknown.
     pub free: Option<u64>,
+}
+
+/// Ports in use in the engine's network namespace.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ListenersFact {
+    /// Sockets of processes other than the engine and its proxies.
+    pub sockets: Vec<ListenerFact>,
+    /// All ports in use, with their owners.
+    #[serde(skip)]
+    pub busy: BTreeMap<ProtocolPort, PortOwner>,
+}
+
+/// Socket that a process binds to a port.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ListenerFact {
+    /// Bound address.
+    pub address: IpAddr,
+    /// Bound port.
+    pub port: ProtocolPort,
+    /// Process of the socket.
+    #[serde(rename = "holder")]
+    pub owner: PortOwner,
+}
+
+impl ListenersFact {
+    /// Owner of the socket that prevents the engine from publishing `port` on `address`.
+    pub fn owner_of(&self, port: ProtocolPort, address: IpAddr) -> Option<&PortOwner> {
+        let prevents = |socket: &&ListenerFact| socket.port == port && overlap(socket.address, address);
+        self.sockets.iter().find(prevents).map(|socket| &socket.owner)
+    }
+}
+
+/// True if a socket on `bound` prevents a socket on `published`. A socket on `::` usually serves IPv4 as well.
+fn overlap(bound: IpAddr, published: IpAddr) -> bool {
+    let is_same_family = bound.is_ipv4() == published.is_ipv4();
+    bound == published
+        || bound == IpAddr::V6(Ipv6Addr::UNSPECIFIED)
+        || is_same_family && (bound.is_unspecified() || published.is_unspecified())
 }
 
 /// Host port that a spec file requests, with its current owner.

@@ -11,10 +11,9 @@ use crate::desired::PreflightSettings;
 use crate::time::Timestamp;
 use crate::wait::WaitingOn;
 
-/// Maximum age of the facts at the creation of the first object of an environment.
-pub const MAX_FACT_AGE: Duration = Duration::from_secs(30);
-/// Maximum age of the facts at a replacement, which must not stop what runs.
-pub const MAX_FACT_AGE_AT_REPLACEMENT: Duration = Duration::from_secs(5);
+/// Maximum age of the facts at a build, at the first creation of a revision, and at a replacement, which must not stop what
+/// runs.
+pub const MAX_FACT_AGE: Duration = Duration::from_secs(5);
 /// Delay between two checks while a check blocks creation.
 pub const RECHECK_DELAY: Duration = Duration::from_secs(10);
 /// Time that a disk-full report of the engine counts, if the disk cannot be checked.
@@ -42,6 +41,11 @@ impl Default for PreflightSnapshot {
 }
 
 impl PreflightSnapshot {
+    /// True if the facts are new enough for a decision about a create.
+    pub fn is_fresh(&self, now: Timestamp) -> bool {
+        self.at.is_some_and(|at| now.since(at) <= MAX_FACT_AGE)
+    }
+
     /// Checks whether Argus may create an object now. Facts older than `max_age`, if any, are collected again first.
     ///
     /// # Errors

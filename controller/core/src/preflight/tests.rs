@@ -6,7 +6,7 @@ use argus_crds::error::Code;
 use argus_crds::status::{CheckName, CheckResult, Orphan, PreflightOverall};
 
 use super::host_facts::{
-    DiskFact, EngineFact, Fact, HostFacts, ImageFact, NetworksFact, PortFact, Reclaimable,
+    DiskFact, EngineFact, Fact, HostFacts, ImageFact, ListenersFact, NetworksFact, PortFact, Reclaimable,
 };
 use super::snapshot::{DISK_FULL_MEMORY, MAX_FACT_AGE, RECHECK_DELAY};
 use super::{CheckOutcome, PreflightFacts, PreflightSnapshot, evaluate, overall, report, size};
@@ -49,6 +49,7 @@ fn passing_facts() -> PreflightFacts {
                 count: 4,
                 free: Some(20),
             }),
+            listeners: Fact::Known(ListenersFact::default()),
         },
         orphans: Fact::Known(Vec::new()),
         ports: Fact::Known(Vec::new()),

@@ -163,7 +163,7 @@ fn error_behind(
         WaitingOn::PortTaken { port, owner, .. } => {
             Some(error_scope.finish(port_error(input, *port, owner), input.now))
         }
-        WaitingOn::PortsExhausted { tried, .. } => Some(error_scope.finish(ports_error(input, *tried), input.now)),
+        WaitingOn::PortsExhausted { tried, holders, .. } => Some(error_scope.finish(ports_error(input, *tried, holders), input.now)),
         WaitingOn::NameTaken { name, conflicting_object: holder, .. } => {
             let error = StructuredError::new(
                 Code::NameConflict,

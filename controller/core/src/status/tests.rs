@@ -1,6 +1,6 @@
 //! Statuses of whole environments as golden files, and rules for all statuses.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
 use std::time::Duration;
@@ -700,7 +700,7 @@ fn every_failed_call_has_its_code() {
             port: tcp(5432),
             free_now: false,
             owner,
-            busy: BTreeSet::new(),
+            busy: BTreeMap::new(),
         };
         ActionError::PortTaken(Box::new(refusal))
     };
@@ -843,27 +843,19 @@ fn unavailable_ports_name_their_owners() {
             until,
         },
     );
-    shop.add_wait("web", WaitingOn::PortsExhausted { tried: 101, until });
-    let refusal = PortRefusal {
-        port: tcp(20_000),
-        free_now: false,
-        owner,
-        busy: BTreeSet::new(),
-    };
-    shop.refused.insert(
-        tcp(20_000),
-        RefusedPort {
-            at: NOW,
-            refusal,
-            times: 1,
+    let holders = vec![(tcp(20_000), owner)];
+    shop.add_wait(
+        "web",
+        WaitingOn::PortsExhausted {
+            tried: 101,
+            holders,
+            until,
         },
     );
-    let mut outside = shop.refused[&tcp(20_000)].clone();
-    outside.refusal.port = tcp(8_080);
-    shop.refused.insert(tcp(8_080), outside);
     let status = shop.status();
     let details = |at: usize| status.errors[at].details.clone();
-    assert_eq!(details(1)["holders"].as_array().unwrap().len(), 1, "of the range");
+    assert_eq!(details(1)["holders"].as_array().unwrap().len(), 1);
+    assert_eq!(details(1)["more"], 100);
     assert_eq!(
         (status.errors[0].code, status.errors[1].code),
         (Code::PortConflict, Code::PortExhaustion)
@@ -1309,7 +1301,11 @@ fn retryable_errors_report_their_next_attempt() {
             Some(10),
         ),
         (
-            WaitingOn::PortsExhausted { tried: 100, until },
+            WaitingOn::PortsExhausted {
+                tried: 100,
+                holders: Vec::new(),
+                until,
+            },
             Code::PortExhaustion,
             None,
         ),

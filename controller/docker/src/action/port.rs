@@ -24,8 +24,8 @@ pub(super) async fn describe_refusal(
         }
         None => PortOwner::Unknown,
     };
-    let busy = snapshot.busy();
-    let free_now = snapshot.is_complete() && !busy.contains(&port);
+    let busy = snapshot.owners();
+    let free_now = snapshot.is_complete() && !busy.contains_key(&port);
     ActionError::PortTaken(Box::new(PortRefusal {
         port,
         free_now,

@@ -1,6 +1,7 @@
 //! The sockets of the engine's network namespace and their processes, read from `/proc`.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{HashMap, HashSet};
+use std::net::{IpAddr, SocketAddr};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 
@@ -24,48 +25,44 @@ pub(super) enum SocketOwner {
     Hidden,
 }
 
-/// Listening TCP ports and bound UDP ports in the network namespace of the process that serves the socket.
+/// An open socket.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Socket {
+    pub(super) address: IpAddr,
+    pub(super) port: ProtocolPort,
+    pub(super) owner: SocketOwner,
+}
+
+/// Listening TCP sockets and bound UDP sockets in the network namespace of the process that serves the engine's socket.
 ///
 /// `None` when they are not visible: no such socket, or a peer outside this process namespace.
-pub(super) fn find_listeners(socket: &Path) -> Option<BTreeMap<ProtocolPort, SocketOwner>> {
+pub(super) fn find_listeners(socket: &Path) -> Option<Vec<Socket>> {
     let engine = Process::new(engine_pid(socket)?).ok()?;
-    let mut inodes: BTreeMap<ProtocolPort, u64> = BTreeMap::new();
+    let mut found: Vec<(SocketAddr, Protocol, u64)> = Vec::new();
     let tcp = engine
         .tcp()
         .ok()?
         .into_iter()
         .chain(engine.tcp6().unwrap_or_default());
-    for entry in tcp.filter(|entry| entry.state == TcpState::Listen) {
-        inodes.insert(
-            ProtocolPort {
-                number: entry.local_address.port(),
-                protocol: Protocol::Tcp,
-            },
-            entry.inode,
-        );
-    }
+    let listening = tcp.filter(|entry| entry.state == TcpState::Listen);
+    found.extend(listening.map(|entry| (entry.local_address, Protocol::Tcp, entry.inode)));
     let udp = engine
         .udp()
         .ok()?
         .into_iter()
         .chain(engine.udp6().unwrap_or_default());
-    for entry in udp.filter(|entry| entry.local_address.port() > 0) {
-        inodes.insert(
-            ProtocolPort {
-                number: entry.local_address.port(),
-                protocol: Protocol::Udp,
-            },
-            entry.inode,
-        );
-    }
-    let holders = find_holders(&inodes);
-    let held = |inode: u64| holders.get(&inode).cloned().unwrap_or(SocketOwner::Hidden);
-    Some(
-        inodes
-            .into_iter()
-            .map(|(port, inode)| (port, held(inode)))
-            .collect(),
-    )
+    let bound = udp.filter(|entry| entry.local_address.port() > 0);
+    found.extend(bound.map(|entry| (entry.local_address, Protocol::Udp, entry.inode)));
+    let holders = find_holders(&found.iter().map(|(_, _, inode)| *inode).collect());
+    let socket = |(address, protocol, inode): (SocketAddr, Protocol, u64)| Socket {
+        address: address.ip(),
+        port: ProtocolPort {
+            number: address.port(),
+            protocol,
+        },
+        owner: holders.get(&inode).cloned().unwrap_or(SocketOwner::Hidden),
+    };
+    Some(found.into_iter().map(socket).collect())
 }
 
 /// The process that listens on the socket. With socket activation it is systemd, in the same network namespace.
@@ -75,8 +72,7 @@ fn engine_pid(socket: &Path) -> Option<i32> {
     Some(peer.pid.as_raw_nonzero().get())
 }
 
-fn find_holders(inodes: &BTreeMap<ProtocolPort, u64>) -> HashMap<u64, SocketOwner> {
-    let wanted: std::collections::HashSet<u64> = inodes.values().copied().collect();
+fn find_holders(wanted: &HashSet<u64>) -> HashMap<u64, SocketOwner> {
     let mut holders = HashMap::new();
     for process in all_processes().into_iter().flatten().flatten() {
         let Ok(descriptors) = process.fd() else { continue };

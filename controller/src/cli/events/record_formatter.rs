@@ -138,6 +138,18 @@ fn describe_event(event: &Event) -> (String, String) {
             format!("{environment}/{service}"),
             format!("given up{}", format_code(*code)),
         ),
+        Event::PortConflict {
+            environment,
+            service,
+            port,
+            owner,
+        } => (
+            format!("{environment}/{service}"),
+            match owner {
+                Some(owner) => format!("host port {port} is held by {owner}"),
+                None => format!("host port {port} is taken"),
+            },
+        ),
         Event::PortMoved {
             environment,
             service,

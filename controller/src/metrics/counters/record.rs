@@ -122,6 +122,7 @@ impl Counters {
             | Event::Stop
             | Event::Mode { .. }
             | Event::Cleanup { .. }
+            | Event::PortConflict { .. }
             | Event::PreflightStart { .. }
             | Event::PreflightCheck { .. }
             | Event::PreflightEnd { .. }

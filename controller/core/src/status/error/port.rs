@@ -3,7 +3,7 @@
 use argus_crds::error::{Class, Code, StructuredError};
 use serde_json::{Value, json};
 
-use super::{MAX_ERRORS, call};
+use super::call;
 use crate::desired::PortStrategy;
 use crate::ident::ProtocolPort;
 use crate::outcome::PortOwner;
@@ -33,17 +33,14 @@ pub(super) fn port_error(input: &StatusInput<'_>, port: ProtocolPort, owner: &Po
         .with_call(call::of_port(&port.to_string(), times, &owner_text))
 }
 
-pub(super) fn ports_error(input: &StatusInput<'_>, tried: u32) -> StructuredError {
+pub(super) fn ports_error(
+    input: &StatusInput<'_>,
+    tried: u32,
+    holders: &[(ProtocolPort, PortOwner)],
+) -> StructuredError {
     let range = input.accepted.map(|accepted| &accepted.desired.ports);
-    let is_in_range =
-        |port: &ProtocolPort| range.is_none_or(|range| (range.low..=range.high).contains(&port.number));
-    let holders: Vec<Value> = input
-        .refused
-        .iter()
-        .filter(|(port, _)| is_in_range(port))
-        .map(|(port, refused)| json!({ "port": port.number, "protocol": port.protocol, "owner": refused.refusal.owner }))
-        .take(MAX_ERRORS)
-        .collect();
+    let listed = u32::try_from(holders.len()).unwrap_or(u32::MAX);
+    let holder = |(port, owner): &(ProtocolPort, PortOwner)| json!({ "port": port.number, "protocol": port.protocol, "owner": owner });
     StructuredError::new(
         Code::PortExhaustion,
         format!("no host port is free, {tried} were tried"),
@@ -51,6 +48,7 @@ pub(super) fn ports_error(input: &StatusInput<'_>, tried: u32) -> StructuredErro
     .details(json!({
         "tried": tried,
         "range": range.map(|range| [range.low, range.high]),
-        "holders": holders,
+        "holders": holders.iter().map(holder).collect::<Vec<Value>>(),
+        "more": tried.saturating_sub(listed),
     }))
 }

@@ -1,0 +1,183 @@
+//! Ports that processes hold before the first start of a service.
+
+use super::ControllerIdentity;
+use super::port::{self, Assignment, PortReservations};
+use crate::desired::{Desired, PortStrategy};
+use crate::ident::{PortKey, PortMap, ProtocolPort};
+use crate::observed::Observed;
+use crate::outcome::PortRefusal;
+use crate::preflight::PreflightSnapshot;
+use crate::state::{PlannerState, RefusedPort};
+use crate::time::Timestamp;
+
+/// Assigns the ports of an environment, without those that fresh facts show as held.
+pub(crate) fn assign(
+    desired: &Desired,
+    observed: &Observed,
+    state: &mut PlannerState,
+    reservations: &PortReservations,
+    facts: (Option<&PreflightSnapshot>, &ControllerIdentity),
+    now: Timestamp,
+) -> Assignment {
+    state.environments.entry(desired.env.clone()).or_default();
+    let assign = |state: &PlannerState| {
+        let history = &state.environments[&desired.env];
+        port::assign(desired, history, reservations, &state.refused, now)
+    };
+    let assigned = assign(state);
+    let (preflight, identity) = facts;
+    let fresh = preflight.filter(|preflight| preflight.is_fresh(now));
+    match fresh {
+        Some(preflight)
+            if refuse_held_ports(state, desired, observed, &assigned.ports, preflight, identity) =>
+        {
+            assign(state)
+        }
+        Some(_) | None => assigned,
+    }
+}
+
+/// Counts the assigned ports that a process holds as refused, for services without a container. True if there is one.
+///
+/// This saves the failed start. The engine decides about all other ports.
+fn refuse_held_ports(
+    state: &mut PlannerState,
+    desired: &Desired,
+    observed: &Observed,
+    assigned: &PortMap,
+    preflight: &PreflightSnapshot,
+    identity: &ControllerIdentity,
+) -> bool {
+    let (Some(at), Some(listeners)) = (preflight.at, preflight.host.listeners.known()) else {
+        return false;
+    };
+    if desired.ports.strategy != PortStrategy::Auto {
+        return false;
+    }
+    let mut found = false;
+    for service in desired.services.values() {
+        let mut containers = observed.containers.values();
+        if containers.any(|container| container.is_of(&service.name)) {
+            continue;
+        }
+        for port in &service.ports {
+            let protocol = port.protocol;
+            let key = PortKey {
+                service: service.name.clone(),
+                container: ProtocolPort {
+                    number: port.container,
+                    protocol,
+                },
+            };
+            let Some(number) = assigned.get(&key).copied() else {
+                continue;
+            };
+            let host = ProtocolPort { number, protocol };
+            let address = port.address.unwrap_or(identity.publish_address);
+            let Some(owner) = listeners.owner_of(host, address) else {
+                continue;
+            };
+            let known = state.refused.get(&host);
+            if known.is_some_and(|refused| refused.at >= at) {
+                continue;
+            }
+            let refused = RefusedPort {
+                at,
+                refusal: PortRefusal {
+                    port: host,
+                    free_now: false,
+                    owner: owner.clone(),
+                    busy: listeners.busy.clone(),
+                },
+                times: known.map_or(1, |refused| refused.times),
+            };
+            state.refused.insert(host, refused);
+            found = true;
+        }
+    }
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use super::*;
+    use crate::desired::admit::{SpecContext, admit};
+    use crate::ident::Protocol;
+    use crate::outcome::PortOwner;
+    use crate::preflight::{Fact, ListenerFact, ListenersFact};
+
+    const NOW: Timestamp = Timestamp(1_763_000_000_000);
+
+    fn tcp(number: u16) -> ProtocolPort {
+        ProtocolPort {
+            number,
+            protocol: Protocol::Tcp,
+        }
+    }
+
+    fn desired(strategy: &str) -> Desired {
+        let text = format!(
+            "project: {{name: shop}}\nresilience: {{network: {{portConflictStrategy: {strategy}}}}}\nservices:\n  \
+             - {{name: a, image: 'app:1', container: {{name: shop-a, ports: ['8080:80']}}}}\n  \
+             - {{name: b, image: 'app:1', container: {{name: shop-b, ports: ['8081:80']}}}}\n  \
+             - {{name: c, image: 'app:1', container: {{name: shop-c, ports: ['0:80']}}}}\n"
+        );
+        let written = argus_crds::yaml::read("e2e.yaml", text.as_bytes()).spec.unwrap();
+        admit(&written, &SpecContext::default()).desired.unwrap()
+    }
+
+    fn preflight(held: &[u16]) -> PreflightSnapshot {
+        let socket = |number: &u16| ListenerFact {
+            address: "127.0.0.1".parse().unwrap(),
+            port: tcp(*number),
+            owner: PortOwner::Process {
+                pid: 7,
+                command: "nginx".to_owned(),
+            },
+        };
+        let mut preflight = PreflightSnapshot {
+            at: Some(NOW),
+            ..PreflightSnapshot::default()
+        };
+        preflight.host.listeners = Fact::Known(ListenersFact {
+            sockets: held.iter().map(socket).collect(),
+            busy: held
+                .iter()
+                .map(|number| (tcp(*number), PortOwner::Unknown))
+                .collect(),
+        });
+        preflight
+    }
+
+    /// Host ports of the services after one check.
+    fn assigned(desired: &Desired, held: &[u16]) -> (Vec<u16>, PlannerState) {
+        let identity = ControllerIdentity {
+            controller: "c".to_owned(),
+            run: "r".to_owned(),
+            publish_address: "127.0.0.1".parse().unwrap(),
+        };
+        let mut state = PlannerState::default();
+        let (observed, preflight) = (Observed::default(), preflight(held));
+        let facts = (Some(&preflight), &identity);
+        let assign = |state: &mut PlannerState| {
+            super::assign(desired, &observed, state, &BTreeMap::new(), facts, NOW).ports
+        };
+        let second = assign(&mut state);
+        assert_eq!(assign(&mut state), second);
+        (second.into_values().collect(), state)
+    }
+
+    #[test]
+    fn held_ports_move_before_the_first_start() {
+        let auto = desired("auto");
+        assert_eq!(assigned(&auto, &[]).0, [8080, 8081, 9000]);
+        let (ports, state) = assigned(&auto, &[8080, 8081, 9000, 9001]);
+        assert_eq!(ports, [9002, 9003, 9004]);
+        assert!(state.refused.keys().eq(&[tcp(8080), tcp(8081), tcp(9000)]));
+        assert_eq!(assigned(&auto, &[9000]).0, [8080, 8081, 9001]);
+        let (ports, state) = assigned(&desired("fail"), &[8080]);
+        assert_eq!((ports, state.refused.len()), (vec![8080, 8081, 9000], 0));
+    }
+}
