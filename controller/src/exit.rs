@@ -62,9 +62,11 @@ impl Exit {
     pub(crate) fn from_code(code: Code) -> Self {
         match code {
             Code::SpecInvalid | Code::SpecConflict | Code::PolicyViolation => Self::SpecRejected,
-            Code::DockerUnavailable | Code::CircuitOpen | Code::ConnectionLost | Code::ApiTooOld => {
-                Self::Unreachable
-            }
+            Code::DockerUnavailable
+            | Code::DockerPermissionDenied
+            | Code::CircuitOpen
+            | Code::ConnectionLost
+            | Code::ApiTooOld => Self::Unreachable,
             Code::Timeout => Self::TimedOut,
             Code::ContainerRestartExhausted | Code::RetryExhausted | Code::LoopHalted => Self::GaveUp,
             Code::LeaseHeld => Self::LeaseHeld,
@@ -271,6 +273,7 @@ mod tests {
             (Code::SpecConflict, 3),
             (Code::PolicyViolation, 3),
             (Code::DockerUnavailable, 4),
+            (Code::DockerPermissionDenied, 4),
             (Code::CircuitOpen, 4),
             (Code::Timeout, 5),
             (Code::ContainerRestartExhausted, 6),

@@ -163,13 +163,13 @@ impl StructuredError {
         self.with_remedies()
     }
 
-    /// Adds the fields of an object to the details; any other value is ignored.
+    /// Adds the fields of an object to the details, also in the remedies; any other value is ignored.
     #[must_use]
     pub fn details(mut self, details: Value) -> Self {
         if let Value::Object(details) = details {
             self.details.extend(details);
         }
-        self
+        self.with_remedies()
     }
 
     /// Replaces the severity of the table.
@@ -288,11 +288,10 @@ impl StructuredError {
 
     fn with_remedies(mut self) -> Self {
         let (environment, service) = (self.environment.as_deref(), self.service.as_deref());
-        let registry = self.details.get("registry").and_then(Value::as_str);
-        let remedies = self.suggested_actions.iter().map(|action| {
-            let remedy = action.remedy(environment, service);
-            registry.map_or_else(|| remedy.clone(), |registry| remedy.clone().at_registry(registry))
-        });
+        let remedies = self
+            .suggested_actions
+            .iter()
+            .map(|action| action.remedy(environment, service).completed(&self.details));
         self.remedies = remedies.collect();
         self
     }

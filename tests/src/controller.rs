@@ -31,6 +31,8 @@ pub struct RunOptions {
     pub helpers: bool,
     /// Further environment variables.
     pub env: Vec<(String, String)>,
+    /// Program and arguments that execute argus, such as `setpriv`.
+    pub launcher: Vec<String>,
 }
 
 /// A controller process with its two directories. Drop kills the process; the engine removes the directories.
@@ -108,7 +110,15 @@ impl<'e> Controller<'e> {
 
     /// A command of the CLI against the same directories, not started yet.
     pub fn command(&self) -> Command {
-        let mut command = self.engine.command_in_netns(binary::argus());
+        let mut words = self
+            .options
+            .launcher
+            .iter()
+            .map(PathBuf::from)
+            .collect::<Vec<_>>();
+        words.push(binary::argus());
+        let mut command = self.engine.command_in_netns(&words[0]);
+        command.args(&words[1..]);
         let host = self.options.host.clone().unwrap_or_else(|| self.engine.host());
         command
             .env("DOCKER_HOST", host)

@@ -15,6 +15,7 @@
 //! [`probe`] and [`failed_run`] describe health and failures. [`preflight`] and [`connectivity`] evaluate checks.
 //! [`action`] and [`wait`] define the actions and wait reasons of a plan.
 //! [`effect`] decides if the engine shows the effect of an action.
+//! [`socket_access`] recognizes a socket that refuses the user.
 //! [`mode`] selects the operating mode, [`secrets`] redacts outputs, and [`prune`] finds unused images.
 //!
 //! [`state::restart`] decides restart delays, and [`plan::port`] assigns and moves host ports. The Node tool in labels
@@ -41,6 +42,7 @@ pub mod probe;
 pub mod prune;
 pub mod reconcile;
 pub mod secrets;
+pub mod socket_access;
 pub mod state;
 pub mod status;
 pub mod time;

@@ -1,5 +1,6 @@
 //! The endpoint of an engine, and its client, which is created at the first call.
 
+mod access;
 mod discover;
 
 pub(crate) use discover::config_folder;
@@ -109,8 +110,9 @@ impl Connection {
         &self.endpoint
     }
 
-    /// The client. Its creation fails when the socket does not exist; no request was sent then.
+    /// The client. It fails when the socket does not exist or refuses the user; no request was sent then.
     pub(crate) fn client(&self) -> Result<bollard::Docker, ActionError> {
+        self.endpoint.socket().map_or(Ok(()), access::check)?;
         let mut cached = self.client.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(client) = cached.as_ref() {
             return Ok(client.clone());

@@ -59,7 +59,7 @@
 //!   other objects. If the engine did not accept the connection, a list follows immediately.
 //! - *A failed list*: a ping follows. If it succeeds, the next list starts after one second.
 //! - *A lost engine*: reconnects start after 100 ms and then back off from 500 ms, with jitter: to 1 s on a local socket, else to
-//!   60 s. A new socket file
+//!   60 s. After a socket that refuses the user, the delay is 60 s. A new or changed socket file
 //!   or [`Backend::reconnect`](argus_backend::Backend::reconnect) ends the wait immediately. Only a session that lasted
 //!   10 seconds resets the backoff.
 //!
@@ -86,6 +86,7 @@ use argus_core::backoff::{Growth, delay, jittered};
 use argus_core::ident::ContainerId;
 use argus_core::observed::{Container, Object, ObjectId, WatchEvent};
 use argus_core::outcome::ActionError;
+use argus_core::socket_access::is_refused;
 use argus_core::time::Timestamp;
 use futures::future::BoxFuture;
 use futures::{Stream, stream};
@@ -256,7 +257,7 @@ impl Watcher {
 
     async fn connect(&mut self) -> State {
         if self.attempt > 0 {
-            let delay = retry_delay(self.shared.connection.endpoint(), self.attempt);
+            let delay = self.retry_delay();
             wait_for_retry(&self.shared, delay).await;
         }
         self.attempt = self.attempt.saturating_add(1);
@@ -280,7 +281,7 @@ impl Watcher {
             Err(SessionError(reason)) => {
                 self.failed_attempts = self.failed_attempts.saturating_add(1);
                 self.report_loss(reason);
-                let next = (self.shared.now)() + retry_delay(self.shared.connection.endpoint(), self.attempt);
+                let next = (self.shared.now)() + self.retry_delay();
                 self.output.push_back(WatchEvent::Retrying {
                     tries: self.failed_attempts,
                     next: Some(next),
@@ -288,6 +289,14 @@ impl Watcher {
                 State::Disconnected
             }
         }
+    }
+
+    /// Delay before the next attempt. A socket that refuses the user is tried slowly: its change ends the wait early.
+    fn retry_delay(&self) -> Duration {
+        if self.reported_loss.as_deref().is_some_and(is_refused) {
+            return MAX_RETRY_DELAY;
+        }
+        retry_delay(self.shared.connection.endpoint(), self.attempt)
     }
 
     /// Counts a failed list or ping; the next step is a ping, or the end of the session.

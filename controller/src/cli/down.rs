@@ -70,6 +70,12 @@ async fn remove_environments(context: &Context, names: &[String], timeout: Durat
     let known = status::read_controller(client.state())?.unwrap_or_default();
     if known.engine.is_some_and(|engine| !engine.reachable) {
         let mut errors = known.errors.into_iter();
+        if let Some(refusal) = errors
+            .clone()
+            .find(|error| error.code == Code::DockerPermissionDenied)
+        {
+            return Err(Failure::new(refusal));
+        }
         let outage = errors.find(|error| error.code == Code::DockerUnavailable);
         let message = "the engine does not answer; Argus removes the environments when it is back";
         // The status error contains the reconnect attempts and the time of the next one.

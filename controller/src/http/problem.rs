@@ -119,6 +119,7 @@ fn status_of_error(error: &StructuredError) -> StatusCode {
     match error.code {
         Code::SpecInvalid | Code::SpecConflict | Code::PolicyViolation => StatusCode::UNPROCESSABLE_ENTITY,
         Code::DockerUnavailable
+        | Code::DockerPermissionDenied
         | Code::CircuitOpen
         | Code::ConnectionLost
         | Code::RetryExhausted

@@ -17,6 +17,7 @@ mod template;
 )]
 pub enum ActionId {
     StartEngine,
+    JoinGroup,
     FreeDiskSpace,
     FreePort,
     UseAutoPorts,
@@ -90,18 +91,24 @@ pub struct ToolCall {
 }
 
 impl Remedy {
-    /// Adds the registry to the command of a login.
+    /// Completes the command with the registry of a login, or with the group that has access to the engine.
     #[must_use]
-    pub(super) fn at_registry(self, registry: &str) -> Self {
+    pub(super) fn completed(mut self, details: &Map<String, Value>) -> Self {
+        let detail = |key: &str| details.get(key).and_then(Value::as_str).map(shell_quote);
         match self.action {
-            ActionId::LogIn => Self {
-                command: self
-                    .command
-                    .map(|command| format!("{command} {}", shell_quote(registry))),
-                ..self
-            },
-            _ => self,
+            ActionId::LogIn => {
+                if let (Some(command), Some(registry)) = (&mut self.command, detail("registry")) {
+                    command.push(' ');
+                    command.push_str(&registry);
+                }
+            }
+            ActionId::JoinGroup => {
+                let command = detail("group").map(|group| format!("sudo usermod -aG {group} \"$USER\""));
+                self.command = command.or(self.command);
+            }
+            _ => {}
         }
+        self
     }
 }
 
@@ -109,6 +116,7 @@ impl ActionId {
     /// All actions.
     pub const ALL: &[Self] = &[
         Self::StartEngine,
+        Self::JoinGroup,
         Self::FreeDiskSpace,
         Self::FreePort,
         Self::UseAutoPorts,

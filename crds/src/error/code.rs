@@ -35,6 +35,7 @@ macro_rules! codes {
 
 codes! {
     DockerUnavailable "DOCKER_UNAVAILABLE"
+    DockerPermissionDenied "DOCKER_PERMISSION_DENIED"
     EventsUnavailable "EVENTS_UNAVAILABLE"
     DiskSpaceLow "DISK_SPACE_LOW"
     PortConflict "PORT_CONFLICT"

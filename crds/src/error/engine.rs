@@ -13,6 +13,15 @@ pub(super) const UNAVAILABLE: Explanation = Explanation {
     actions: &[Act::StartEngine, Act::RunPreflight],
 };
 
+pub(super) const PERMISSION_DENIED: Explanation = Explanation {
+    category: Category::Infrastructure,
+    severity: Severity::Fatal,
+    class: Class::Human,
+    summary: "the user has no access to the Docker engine",
+    explanation: "The permissions of the engine's socket do not admit the user of Argus (EACCES). Commands end immediately with this error. A new member of a group needs a new login, and a running controller a restart. A running controller tries again once per minute, and immediately after a change of the socket. The details contain the socket and the group that has access.",
+    actions: &[Act::JoinGroup, Act::RunPreflight],
+};
+
 pub(super) const EVENTS_UNAVAILABLE: Explanation = Explanation {
     category: Category::Infrastructure,
     severity: Severity::Warning,

@@ -37,6 +37,7 @@ impl Code {
     pub const fn explanation(self) -> Explanation {
         match self {
             Self::DockerUnavailable => engine::UNAVAILABLE,
+            Self::DockerPermissionDenied => engine::PERMISSION_DENIED,
             Self::EventsUnavailable => engine::EVENTS_UNAVAILABLE,
             Self::DiskSpaceLow => Explanation {
                 category: Category::Infrastructure,

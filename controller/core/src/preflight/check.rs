@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 use super::CheckOutcome;
 use super::host_facts::{DiskFact, EngineFact, Fact, ImageFact, NetworksFact, PortFact};
 use super::snapshot::DISK_FULL_MEMORY;
+use crate::socket_access::code_of_reason;
 use crate::time::Timestamp;
 
 /// Oldest supported API version, the one of Docker 20.10.
@@ -56,7 +57,7 @@ pub(super) fn engine(fact: &Fact<EngineFact>) -> CheckOutcome {
         }
         Fact::Unknown(why) | Fact::NotApplicable(why) => CheckOutcome::fail(
             name,
-            Code::DockerUnavailable,
+            code_of_reason(why),
             format!("the engine is unreachable: {why}"),
         ),
     }

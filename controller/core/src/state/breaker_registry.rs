@@ -21,6 +21,7 @@ use crate::desired::BreakerSettings;
 use crate::ident::EnvName;
 use crate::observed::Store;
 use crate::outcome::{ActionError, Done};
+use crate::socket_access::is_refused;
 use crate::state::breaker::{Breaker, CallOutcome, CircuitState};
 use crate::time::Timestamp;
 use crate::wait::WaitingOn;
@@ -178,7 +179,10 @@ impl BreakerRegistry {
         }
         if let Some(retry) = store.retry() {
             self.was_away = true;
-            if retry.attempts >= MAX_FAILED_PINGS {
+            if is_refused(retry.reason) {
+                // The engine is not the problem, and further attempts do not help.
+                self.reconnect_attempts = 0;
+            } else if retry.attempts >= MAX_FAILED_PINGS {
                 self.engine_unreachable = true;
                 let until = retry.next.unwrap_or(now);
                 let why = format!("no answer to {} pings in a row: {}", retry.attempts, retry.reason);
@@ -302,6 +306,7 @@ impl BreakerRegistry {
 /// Classifies a result: does it show a failure of the engine, or only of one resource?
 fn classify(outcome: &Result<Done, ActionError>) -> CallOutcome<'_> {
     match outcome {
+        Err(ActionError::Unreachable(why)) if is_refused(why) => CallOutcome::Ignored,
         Err(ActionError::Unreachable(why) | ActionError::Engine(why) | ActionError::ConnectionLost(why)) => {
             CallOutcome::Failure(why)
         }

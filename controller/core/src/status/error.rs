@@ -7,6 +7,7 @@ use serde_json::json;
 use crate::action::Subject;
 use crate::desired::Service;
 use crate::outcome::PortOwner;
+use crate::socket_access::code_of_reason;
 use crate::state::ServiceHistory;
 use crate::time::Timestamp;
 use crate::wait::{LeaseHolder, WaitingOn};
@@ -226,7 +227,7 @@ fn no_healthcheck_error(input: &StatusInput<'_>, error_scope: &ErrorScope<'_>) -
 /// Error code of a wait, for tables.
 pub(super) fn code_of_wait(on: &WaitingOn) -> Option<Code> {
     match on {
-        WaitingOn::Engine { why } => (!why.is_empty()).then_some(Code::DockerUnavailable),
+        WaitingOn::Engine { why } => (!why.is_empty()).then(|| code_of_reason(why)),
         WaitingOn::Retry { failure, .. } | WaitingOn::Failed { failure } => Some(code_of(&failure.error)),
         WaitingOn::GaveUp { .. } => Some(Code::ContainerRestartExhausted),
         WaitingOn::PortTaken {

@@ -28,6 +28,7 @@ use crate::plan::Plan;
 use crate::preflight::{DiskFact, Fact, PreflightSnapshot};
 use crate::probe::{HealthStates, ProbeStatus, ProbedHealth};
 use crate::secrets::Secrets;
+use crate::socket_access::describe_refusal;
 use crate::state::{BreakerRegistry, EnvHistory, RefusedPort, ServiceHistory};
 use crate::status::SpecsProblem;
 use crate::time::Timestamp;
@@ -1479,6 +1480,44 @@ fn lost_events_are_a_warning_of_a_ready_environment() {
         (Code::EventsUnavailable, Severity::Warning)
     );
     assert!(error.message.contains("403") && error.message.contains("up to 10 s later"));
+}
+
+#[test]
+fn socket_without_access_blocks_and_names_the_group() {
+    let mut store = Store::default();
+    let reason = describe_refusal("/run/docker.sock", Some("docker"));
+    store.apply(WatchEvent::Disconnected(NOW, reason));
+    store.apply(WatchEvent::Retrying {
+        tries: 12,
+        next: Some(NOW + Duration::from_secs(60)),
+    });
+    let mut shop = Shop::ready();
+    shop.breakers.observe(&store, NOW);
+    shop.reachable = false;
+    shop.reason = store.unreachable_reason().to_owned();
+    let status = shop.status();
+    let [error] = status.errors.as_slice() else {
+        panic!("{:?}", status.errors);
+    };
+    assert_eq!(error.code, Code::DockerPermissionDenied);
+    assert_eq!(
+        (error.class, error.retryable, error.retry_after),
+        (Class::Human, false, None)
+    );
+    assert!(error.message.contains("the group `docker`"), "{}", error.message);
+    assert_eq!(
+        error.remedies[0].command.as_deref(),
+        Some("sudo usermod -aG docker \"$USER\"")
+    );
+    let blocked = status
+        .conditions
+        .iter()
+        .find(|found| found.kind == "Blocked")
+        .unwrap();
+    assert_eq!(
+        (blocked.status, blocked.reason.as_str()),
+        (Truth::True, "DockerPermissionDenied")
+    );
 }
 
 #[test]

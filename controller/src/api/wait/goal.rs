@@ -73,8 +73,9 @@ pub(super) fn check_blocked(status: &EnvironmentStatus) -> Result<(), Failure> {
         Exit::SpecRejected if status.revision.is_none() => Exit::SpecRejected,
         _ => Exit::GaveUp,
     };
-    // With a stale status, only errors of the file are certainly current.
-    if status.stale && exit != Exit::SpecRejected {
+    // With a stale status, only errors of the file and of the socket are certainly current.
+    let is_current = exit == Exit::SpecRejected || error.code == Code::DockerPermissionDenied;
+    if status.stale && !is_current {
         return Ok(());
     }
     let env = &status.environment;
@@ -113,10 +114,15 @@ pub(crate) fn find_lease_error(status: &EnvironmentStatus) -> Option<&Structured
     status.errors.iter().find(|error| error.code == Code::LeaseHeld)
 }
 
-/// Error of an engine that does not answer, or of its open circuit breaker: no action is possible at present.
+/// Error of an engine that does not answer or refuses the user, or of its open circuit breaker: no action is possible at
+/// present.
 pub(crate) fn find_engine_error(status: &EnvironmentStatus) -> Option<&StructuredError> {
-    let is_of_engine =
-        |error: &&StructuredError| matches!(error.code, Code::DockerUnavailable | Code::CircuitOpen);
+    let is_of_engine = |error: &&StructuredError| {
+        matches!(
+            error.code,
+            Code::DockerUnavailable | Code::DockerPermissionDenied | Code::CircuitOpen
+        )
+    };
     status.errors.iter().find(is_of_engine)
 }
 
@@ -228,6 +234,9 @@ mod tests {
         let mut stale = status(error(Code::BuildFailed));
         stale.stale = true;
         assert_eq!(exit_of(&check_blocked(&stale)), None);
+        let mut denied = status(error(Code::DockerPermissionDenied));
+        denied.stale = true;
+        assert_eq!(exit_of(&check_blocked(&denied)), Some(Exit::GaveUp));
         let mut ready = status(error(Code::SpecInvalid));
         ready.phase = Phase::Ready;
         assert_eq!(exit_of(&check_blocked(&ready)), None);

@@ -72,6 +72,10 @@ impl ActionId {
                 "start or restart the Docker engine, for example with `systemctl restart docker`",
                 "check the engine",
             ),
+            Self::JoinGroup => host_fix(
+                "get access to the engine's socket, usually as a member of its group, and log in again",
+                "check the access",
+            ),
             Self::FreeDiskSpace => call(
                 "remove replaced images and the build cache",
                 "argus prune",

@@ -1,7 +1,12 @@
 //! An engine that is too old, returns errors, or does not exist.
 
+use std::fs::{self, Permissions};
+use std::os::unix::fs::{PermissionsExt, chown};
+use std::time::Duration;
+
 use argus_tests::fixture::{LIMIT, engine, proxied};
 use argus_tests::proxy::Fault;
+use argus_tests::{Controller, Proxy, RunOptions, wait};
 
 use super::case::Case;
 
@@ -37,6 +42,48 @@ fn old_engine_is_reported_alike_on_every_interface() {
     );
     proxy.heal();
     argus.wait_ready("codes-old", LIMIT);
+}
+
+#[test]
+fn socket_without_access_ends_waits_and_names_the_group() {
+    const OTHER_USER: Option<u32> = Some(65_534);
+    let engine = engine();
+    let proxy = Proxy::start(&engine.scratch("codes-denied").join("p.sock"), &engine.socket());
+    let socket = proxy.host().replace("unix://", "");
+    chown(&socket, OTHER_USER, OTHER_USER).expect("root changes owners");
+    fs::set_permissions(&socket, Permissions::from_mode(0o660)).expect("root changes modes");
+    // Without these capabilities, root needs the permissions of a file like any other user.
+    let launcher = ["setpriv", "--bounding-set", "-dac_override,-dac_read_search"];
+    let options = RunOptions {
+        host: Some(proxy.host()),
+        launcher: launcher.map(str::to_owned).to_vec(),
+        ..RunOptions::default()
+    };
+    let argus = Controller::start(engine, options);
+    argus.write_spec("e2e.yaml", &spec("codes-denied"));
+    let error = Case {
+        env: "codes-denied",
+        code: "DOCKER_PERMISSION_DENIED",
+        service: None,
+        details: &["endpoint", "reason", "errno", "since", "group"],
+        text: "group `nogroup`",
+    };
+    error.is_reported_everywhere(&argus);
+    // The commands end immediately, although the wait has a limit of two minutes.
+    for (words, exit) in [(["wait", "codes-denied"], 6), (["plan", "codes-denied"], 4)] {
+        let (took, output) = wait::timed(|| argus.cli(&words));
+        let text = String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned();
+        assert_eq!(output.status.code(), Some(exit), "{words:?}: {text}");
+        assert!(text.contains("group `nogroup`"), "{words:?}: {text}");
+        assert!(took < Duration::from_secs(5), "{words:?}: {took:?}");
+    }
+    let status = argus.status("codes-denied");
+    let remedy = &status["errors"][0]["remedies"][0]["command"];
+    assert_eq!(remedy, "sudo usermod -aG nogroup \"$USER\"");
+    // The next attempt is due after a minute, but a change of the socket ends the wait.
+    chown(&socket, Some(0), Some(0)).expect("root changes owners");
+    let (took, _) = wait::timed(|| argus.wait_ready("codes-denied", LIMIT));
+    assert!(took < Duration::from_secs(30), "{took:?}");
 }
 
 #[test]

@@ -5,6 +5,7 @@ use serde_json::{Value, json};
 
 use super::{ErrorScope, call, retry_after};
 use crate::outcome::one_line;
+use crate::socket_access::{errno, group_with_access, is_refused};
 use crate::status::{EngineView, StatusInput};
 use crate::time::Timestamp;
 
@@ -53,8 +54,12 @@ pub fn events_unavailable(engine: &EngineView<'_>) -> Option<StructuredError> {
     })))
 }
 
-/// `DOCKER_UNAVAILABLE` with this message, and with the address and the retry state of the engine.
+/// `DOCKER_UNAVAILABLE` with this message, and with the address and the retry state of the engine. A socket that refuses
+/// the user is `DOCKER_PERMISSION_DENIED` with its own message.
 pub fn unavailable(engine: &EngineView<'_>, message: impl Into<String>, now: Timestamp) -> StructuredError {
+    if is_refused(engine.reason) {
+        return permission_denied(engine);
+    }
     engine_error(Code::DockerUnavailable, engine, message, now)
 }
 
@@ -64,6 +69,18 @@ pub fn with_kept_retry_after(error: StructuredError, reported: &[StructuredError
     let code = error.code;
     let matching = reported.iter().filter(|old| old.code == code);
     matching.fold(error, retry_after::keep_retry_after)
+}
+
+fn permission_denied(engine: &EngineView<'_>) -> StructuredError {
+    let reason = engine.reason.trim_start_matches("engine unreachable: ");
+    let message = format!("no access to the engine: {}", one_line(reason));
+    StructuredError::new(Code::DockerPermissionDenied, message).details(json!({
+        "endpoint": engine.endpoint,
+        "reason": engine.reason,
+        "errno": errno(engine.reason),
+        "since": engine.since.map(|at| at.to_string()),
+        "group": group_with_access(engine.reason),
+    }))
 }
 
 fn engine_error(
@@ -85,10 +102,4 @@ fn engine_error(
         Some(next) => error.retry_after_span(next.since(now)),
         None => error,
     }
-}
-
-/// Number of the system error, which Rust appends to the message.
-fn errno(reason: &str) -> Option<i32> {
-    let (_, rest) = reason.split_once("(os error ")?;
-    rest.split_once(')')?.0.parse().ok()
 }

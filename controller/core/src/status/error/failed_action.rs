@@ -10,6 +10,7 @@ use crate::action::{ActionFailure, ActionKind, FailedAttempt};
 use crate::outcome::one_line;
 use crate::outcome::{ActionError, PortOwner};
 use crate::plan::image::registry_of;
+use crate::socket_access::code_of_reason;
 
 /// Error code of a failed call.
 pub fn code_of(error: &ActionError) -> Code {
@@ -17,7 +18,8 @@ pub fn code_of(error: &ActionError) -> Code {
         ActionError::TimedOut(_) => Code::Timeout,
         ActionError::ConnectionLost(_) => Code::ConnectionLost,
         ActionError::CircuitOpen => Code::CircuitOpen,
-        ActionError::Unreachable(_) | ActionError::Engine(_) => Code::DockerUnavailable,
+        ActionError::Unreachable(why) => code_of_reason(why),
+        ActionError::Engine(_) => Code::DockerUnavailable,
         ActionError::NameTaken { .. } | ActionError::NotOwned(_) => Code::NameConflict,
         ActionError::PortTaken(refusal) => match refusal.owner {
             PortOwner::StaleAllocation => Code::PortStaleAllocation,
