@@ -6,6 +6,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use crate::halt_after_same::HaltAfterSame;
 use crate::mock::Mock;
 use crate::quantity::{ByteSize, HumanDuration};
 use crate::resilience::Resilience;
@@ -306,6 +307,8 @@ pub struct RestartPolicy {
     pub reset_after: HumanDuration,
     /// Maximum delay between two restarts.
     pub max_delay: HumanDuration,
+    /// Number of restart budgets in a row with the same failure after which Argus stops all restarts, or `off`.
+    pub halt_after_same: HaltAfterSame,
     /// Behaviour after the budget is exhausted: `giveUp` waits for a change, `slowRetry` tries once per minute. `never`
     /// disables all restarts from the start.
     pub mode: RestartMode,
@@ -317,6 +320,7 @@ impl Default for RestartPolicy {
             window: HumanDuration::from_secs(300),
             reset_after: HumanDuration::from_secs(60),
             max_delay: HumanDuration::from_secs(60),
+            halt_after_same: HaltAfterSame::default(),
             mode: RestartMode::GiveUp,
         }
     }

@@ -21,6 +21,7 @@
 pub mod diagnostic;
 pub mod environment;
 pub mod error;
+pub mod halt_after_same;
 pub mod incident;
 pub mod mock;
 pub mod probe;

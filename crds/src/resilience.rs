@@ -47,7 +47,7 @@ impl Default for Preflight {
 pub struct ContainerResilience {
     /// True to restart a failed container.
     pub restart_on_failure: bool,
-    /// Maximum number of restarts before Argus gives up. Argus gives up earlier after three equal failures in a row.
+    /// Maximum number of restarts before Argus gives up.
     #[schemars(range(max = 10))]
     pub max_restarts: u32,
     /// Delay before the first restart.

@@ -12,7 +12,12 @@ use crate::status::{ControllerStatus, EnvironmentStatus, PreflightReport};
 use crate::yaml::{YamlError, to_yaml};
 
 /// Formats that only [`crate::quantity`] supports. Published schemas omit them, because other programs warn about them.
-const OWN_FORMATS: [&str; 3] = ["argus-duration", "argus-size", "argus-cpus"];
+const OWN_FORMATS: [&str; 4] = [
+    "argus-duration",
+    "argus-size",
+    "argus-cpus",
+    "argus-halt-after-same",
+];
 
 /// Returns the schema of `e2e.yaml` for editors. Draft-07 has the best support in editors.
 pub fn e2e_schema() -> Value {

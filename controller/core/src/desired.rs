@@ -352,6 +352,8 @@ pub struct RestartPolicy {
     pub window: Duration,
     /// Healthy time after which earlier failures no longer count. Without a health check, it is run time.
     pub reset_after: Duration,
+    /// Number of budgets in a row with the same failure after which restarts end; `None` for no such number.
+    pub halt_after_same: Option<u32>,
     /// Behavior after the budget is used up.
     pub mode: RestartMode,
 }

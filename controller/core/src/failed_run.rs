@@ -8,9 +8,6 @@ use crate::ident::{ContainerId, ContainerSpecHash};
 use crate::outcome::Evidence;
 use crate::time::Timestamp;
 
-/// Number of equal consecutive failures after which a restart is considered useless.
-pub const HALT_AFTER: usize = 3;
-
 /// A failed run: an unexpected end of a container, or a probe that failed more often than its `retries` allow.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -214,6 +211,8 @@ pub enum Ran {
     UnderAMinute,
     /// Less than ten minutes.
     Minutes,
+    /// Ten minutes or more.
+    Long,
 }
 
 /// Returns the fingerprint of a failure.
@@ -221,34 +220,37 @@ pub enum Ran {
 /// `None` without output, because silence does not prove a repetition, and after a run of ten minutes or more, because
 /// such a run made progress.
 pub fn fingerprint(failed_run: &FailedRun) -> Option<Fingerprint> {
-    let last = failed_run.evidence.as_ref()?.stderr.last()?;
-    let line = normalised(last);
-    let ran = failed_run.run_duration();
-    let ran = if ran < Duration::from_secs(10) {
-        Ran::Seconds
-    } else if ran < Duration::from_secs(60) {
-        Ran::UnderAMinute
-    } else if ran < Duration::from_secs(600) {
-        Ran::Minutes
-    } else {
-        return None;
-    };
-    (!line.is_empty()).then_some(Fingerprint {
-        exit_code: failed_run.exit_code,
-        line,
-        ran,
-    })
+    let signature = signature(failed_run);
+    (!signature.line.is_empty() && signature.ran != Ran::Long).then_some(signature)
 }
 
-/// Returns the number of consecutive failures, up to the last one, that have its fingerprint.
-pub fn repetitions<'a>(failures: impl DoubleEndedIterator<Item = &'a FailedRun>) -> usize {
-    let mut newest_first = failures.rev().map(fingerprint);
-    let Some(last) = newest_first.next().flatten() else {
+/// Returns what is compared between two failures; the line is empty without output.
+fn signature(failed_run: &FailedRun) -> Fingerprint {
+    let evidence = failed_run.evidence.as_ref();
+    let last = evidence.and_then(|evidence| evidence.stderr.last());
+    let ran = failed_run.run_duration();
+    Fingerprint {
+        exit_code: failed_run.exit_code,
+        line: last.map_or_else(String::new, |line| normalised(line)),
+        ran: if ran < Duration::from_secs(10) {
+            Ran::Seconds
+        } else if ran < Duration::from_secs(60) {
+            Ran::UnderAMinute
+        } else if ran < Duration::from_secs(600) {
+            Ran::Minutes
+        } else {
+            Ran::Long
+        },
+    }
+}
+
+/// Returns the number of consecutive failures, up to the last one, that failed in its way.
+pub fn repetitions(failures: &[FailedRun]) -> usize {
+    let mut newest_first = failures.iter().rev().map(|run| (kind(run), signature(run)));
+    let Some(last) = newest_first.next() else {
         return 0;
     };
-    1 + newest_first
-        .take_while(|fingerprint| fingerprint.as_ref() == Some(&last))
-        .count()
+    1 + newest_first.take_while(|earlier| *earlier == last).count()
 }
 
 /// Returns the line with its variable parts (numbers, addresses, times, ids) replaced by `#`, cut to 200 characters.
@@ -368,13 +370,13 @@ mod tests {
             (&["a", "a", "a"][..], 3),
             (&["a", "b", "a"], 1),
             (&["a", "b", "b"], 2),
-            (&["", "", ""], 0),
+            (&["", "", ""], 3),
             (&[], 0),
         ] {
-            assert_eq!(repetitions(row(lines).iter()), expected, "{lines:?}");
+            assert_eq!(repetitions(&row(lines)), expected, "{lines:?}");
         }
         let mut other_code = row(&["a", "a", "a"]);
         other_code[1].exit_code = 2;
-        assert_eq!(repetitions(other_code.iter()), 1);
+        assert_eq!(repetitions(&other_code), 1);
     }
 }

@@ -27,6 +27,7 @@ use crate::time::Timestamp;
 pub mod action_results;
 pub mod breaker;
 pub mod breaker_registry;
+pub mod ended_budget;
 pub mod expectation;
 mod forget;
 mod healthy_run;
@@ -40,6 +41,7 @@ pub mod restart;
 pub mod run_count;
 
 pub use breaker_registry::BreakerRegistry;
+pub use ended_budget::EndedBudget;
 pub use expectation::{Expectation, Proof};
 pub use healthy_run::HealthyRun;
 pub use reattach::Reattached;
@@ -115,6 +117,9 @@ pub type Run = (ContainerId, Option<Timestamp>);
 pub struct ServiceHistory {
     /// Failed runs, oldest first, at most 16.
     pub failures: Vec<FailedRun>,
+    /// Earlier restart budgets since the last change, oldest first, at most 16.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub ended_budgets: Vec<EndedBudget>,
     /// Number of restarts at this revision, for any reason.
     pub restarts: u32,
     /// Newest run.

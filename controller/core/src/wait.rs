@@ -141,10 +141,10 @@ pub enum WaitingOn {
         /// Number of restarts.
         restarts: u32,
     },
-    /// The service failed repeatedly in the same way, so another restart is useless.
+    /// The service failed in the same way in several restart budgets, so another restart is useless.
     Halted {
-        /// Number of equal failures in a row.
-        repetitions: u32,
+        /// Number of these budgets in a row.
+        budgets: u32,
     },
     /// The entry point or its command cannot run; a restart does not help.
     NotRunnable {

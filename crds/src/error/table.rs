@@ -84,7 +84,7 @@ impl Code {
                 severity: Severity::Fatal,
                 class: Class::Permanent,
                 summary: "a container exhausted its restart budget",
-                explanation: "The container failed more often than its restart budget permits. The details list every attempt. `crashLoop` is true if all attempts had the same exit code. With `argus.restart.mode: giveUp` (the default), Argus waits for an edit of the file, a changed image or `argus retry`. With `slowRetry`, it tries once per minute.",
+                explanation: "The container failed more often than its restart budget permits. The details list every attempt. `pattern` is set if all attempts failed in the same way. `crashLoop` is true if all attempts had the same exit code. With `argus.restart.mode: giveUp` (the default), Argus waits for an edit of the file, a changed image or `argus retry`. With `slowRetry`, it tries once per minute.",
                 actions: &[Act::InspectLogs, Act::FixContainer, Act::Retry, Act::Rollback],
             },
             Self::HealthCheckTimeout => Explanation {
@@ -267,8 +267,8 @@ impl Code {
                 category: Category::Container,
                 severity: Severity::Fatal,
                 class: Class::Permanent,
-                summary: "a container failed the same way three times",
-                explanation: "Three failures in a row had the same exit code, the same last line on stderr and about the same uptime. Another restart would not help, so Argus does not use the rest of the restart budget. It waits for an edit of the file, a changed image or `argus retry`.",
+                summary: "restarts did not change a failure",
+                explanation: "The container failed with the same exit code, the same last line on stderr and about the same uptime in three restart budgets in a row. A new budget follows a reset of the budget, a slow retry, or `argus retry` without a change. `argus.restart.haltAfterSame` sets another number, or `off`. Argus waits for an edit of the file, a changed image or `argus retry`.",
                 actions: &[Act::InspectLogs, Act::FixContainer, Act::Retry],
             },
             Self::FlakySuspected => Explanation {

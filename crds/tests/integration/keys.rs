@@ -13,7 +13,7 @@ const PAGE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/keys.md");
 const BEGIN: &str = "<!-- generated: UPDATE=1 cargo test -p argus-crds keys -->\n";
 
 /// Names of types in a cell, except for maps with their own table.
-const KINDS: [(&str, &str); 7] = [
+const KINDS: [(&str, &str); 8] = [
     ("HumanDuration", "duration"),
     ("ByteSize", "size"),
     ("CpuCount", "number"),
@@ -21,6 +21,7 @@ const KINDS: [(&str, &str); 7] = [
     ("TextMap", "map of strings"),
     ("Port", "port"),
     ("PortRange", "`[low, high]`"),
+    ("HaltAfterSame", "1 to 16, or `off`"),
 ];
 /// Headings of types that should not appear under their first use.
 const HOMES: [(&str, &str); 1] = [("Service", "services.NAME")];

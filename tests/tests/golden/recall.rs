@@ -1,9 +1,9 @@
 //! Planner state before the first reconcile pass.
 
-use argus_core::failed_run::FailedRun;
+use argus_core::failed_run::{FailedRun, Fingerprint, Ran};
 use argus_core::ident::ContainerId;
 use argus_core::outcome::Evidence;
-use argus_core::state::{ImageState, RefusedPort};
+use argus_core::state::{EndedBudget, ImageState, RefusedPort};
 
 use crate::error;
 use crate::fixture::{GoldenFixture, Played, moment};
@@ -36,6 +36,21 @@ impl GoldenFixture {
                         ..Evidence::default()
                     }),
                     ..FailedRun::of(container, at)
+                });
+            }
+            ["budget", service, at, rest @ ..] => {
+                let (env, service) = self.address(service)?;
+                let message = Options(rest.to_vec()).get("said").unwrap_or_default().to_owned();
+                let kept = self.memory.environments.entry(env).or_default();
+                let kept = kept.services.entry(service).or_default();
+                kept.ended_budgets.push(EndedBudget {
+                    at: moment(self.now, at),
+                    fingerprint: Some(Fingerprint {
+                        exit_code: 1,
+                        line: message,
+                        ran: Ran::Seconds,
+                    }),
+                    retried: true,
                 });
             }
             ["completed", service] => {

@@ -121,6 +121,7 @@ pub(crate) fn restart_policy() -> RestartPolicy {
         max_delay: Duration::from_secs(60),
         window: Duration::from_secs(300),
         reset_after: Duration::from_secs(60),
+        halt_after_same: Some(3),
         mode: RestartMode::GiveUp,
     }
 }

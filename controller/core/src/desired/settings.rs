@@ -133,6 +133,7 @@ pub(super) fn restart(spec: &E2eSpec, diagnostics: &mut Vec<Diagnostic>) -> Rest
         max_delay: more.max_delay.get(),
         window: more.window.get(),
         reset_after: more.reset_after.get(),
+        halt_after_same: more.halt_after_same.0,
         mode: more.mode,
     }
 }

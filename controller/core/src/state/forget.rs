@@ -98,12 +98,13 @@ impl PlannerState {
 }
 
 impl ServiceHistory {
-    /// Forgets the failed runs.
+    /// Forgets the failed runs, for a new budget.
     pub(super) fn clear_failures(&mut self) {
         // An unhealthy run that continues has not ended: it fails again and is handled again.
         let last = self.failures.last();
         let ended = last.filter(|failed_run| failed_run.cause == FailureCause::Exited);
         self.ignored_run = ended.map(|failed_run| (failed_run.container.clone(), failed_run.started_at));
+        self.end_budget(0, true, &[]);
         self.failures.clear();
         self.health_transitions.clear();
     }

@@ -9,12 +9,7 @@ pub(super) fn record(history: &mut ServiceHistory, container: &Container, observ
     if !observer.observed.image_retagged.contains(&container.id) {
         return;
     }
-    let is_final = restart::has_given_up(
-        observer.restart,
-        &history.failures,
-        observer.context.outages,
-        &history.health_transitions,
-    );
+    let is_final = restart::has_given_up(observer.restart, history, observer.context.outages);
     if let Some(last) = history.failures.last_mut()
         && is_final
         && last.container == container.id
@@ -28,6 +23,7 @@ pub(super) fn record(history: &mut ServiceHistory, container: &Container, observ
 pub(super) fn clear(history: &mut ServiceHistory) {
     if history.failures.last().is_some_and(|last| last.image_retagged) {
         history.failures.clear();
+        history.ended_budgets.clear();
         history.health_transitions.clear();
     }
 }

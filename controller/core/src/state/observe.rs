@@ -70,6 +70,10 @@ impl PlannerState {
                     service.restarts = 0;
                 }
                 self.clear_failures(env, Some(desired));
+                let services = self.environments.get_mut(env).into_iter();
+                for service in services.flat_map(|history| history.services.values_mut()) {
+                    service.ended_budgets.clear();
+                }
             }
         }
         let Some(history) = self.environments.get_mut(env) else {
@@ -339,6 +343,10 @@ impl RunObserver<'_> {
             ),
             ..FailedRun::of(container.id.clone(), at)
         });
+        let outages = self.context.outages;
+        if restart::begins_budget(self.restart, &service_history.failures, outages) {
+            service_history.end_budget(1, false, outages);
+        }
         let surplus = service_history.failures.len().saturating_sub(FAILURES_LIMIT);
         service_history.failures.drain(..surplus);
     }

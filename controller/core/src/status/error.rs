@@ -153,10 +153,10 @@ fn error_behind(
         WaitingOn::RestartsDisabled | WaitingOn::NotRunnable { .. } | WaitingOn::TestLease { .. } => {
             error_of_last_run(input, error_scope, history)
         }
-        WaitingOn::Halted { repetitions } => {
+        WaitingOn::Halted { budgets } => {
             let at = last.map_or(input.now, |failed_run| failed_run.at);
             Some(error_scope.finish(
-                failed_run::halted(&FailureContext::of(input, error_scope), *repetitions, &history.failures),
+                failed_run::halted(&FailureContext::of(input, error_scope), *budgets, &history.failures),
                 at,
             ))
         }

@@ -32,6 +32,14 @@ pub fn describe_wait(on: &WaitingOn) -> WaitStatus {
     }
 }
 
+/// Names restart budgets in a row, such as `3 restart budgets in a row`.
+pub(super) fn in_budgets(budgets: u32) -> String {
+    match budgets {
+        1 => "the whole restart budget".to_owned(),
+        _ => format!("{budgets} restart budgets in a row"),
+    }
+}
+
 /// True for a failed call that only a change can repair.
 fn needs_change(on: &WaitingOn) -> bool {
     matches!(on, WaitingOn::Retry { failure, .. } if failure.needs_change())
@@ -142,9 +150,10 @@ fn message(on: &WaitingOn) -> String {
         WaitingOn::GaveUp { restarts } => {
             format!("a new revision or `argus retry`, because Argus gave up after {restarts} restarts")
         }
-        WaitingOn::Halted { repetitions } => {
+        WaitingOn::Halted { budgets } => {
             format!(
-                "a new revision or `argus retry`, because it failed in the same way {repetitions} times in a row"
+                "a new revision or `argus retry`, because it failed in the same way in {}",
+                in_budgets(*budgets)
             )
         }
         WaitingOn::NotRunnable { exit_code } => not_runnable(*exit_code),

@@ -170,7 +170,7 @@ impl Fixture {
     fn decision(&mut self) -> Restart {
         let (policy, outages) = (self.accepted.desired.restart.clone(), self.outages.clone());
         let history = self.history();
-        restart::decide_restart(&policy, &history.failures, &outages, &history.health_transitions)
+        restart::decide_restart(&policy, history, &outages)
     }
 }
 
@@ -343,7 +343,7 @@ fn set_last_line(fixture: &mut Fixture, line: &str) {
 fn long_runs_between_equal_failures_are_not_halted() {
     for (minutes, halted) in [(1, true), (24 * 60, false)] {
         let mut fixture = Fixture::new("");
-        for _ in 0..3 {
+        for _ in 0..4 {
             let started = fixture.now;
             fixture.observe_container(ContainerState::Running, started, None);
             let ended = fixture.advance(minutes * 60);

@@ -32,6 +32,7 @@ fn desired(env: &str, revision: u32) -> Desired {
             max_delay: Duration::from_secs(60),
             window: Duration::from_secs(300),
             reset_after: Duration::from_secs(60),
+            halt_after_same: Some(3),
             mode: RestartMode::GiveUp,
         },
         preflight: argus_core::desired::PreflightSettings::default(),

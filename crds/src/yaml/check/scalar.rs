@@ -4,6 +4,7 @@ use serde_json::Value;
 
 use super::{Check, name, unknown};
 use crate::diagnostic::{Diagnostic, Location};
+use crate::halt_after_same::HaltAfterSame;
 use crate::quantity::{ByteSize, CpuCount, HumanDuration};
 use crate::yaml::tree::is_null;
 
@@ -92,7 +93,7 @@ impl Check<'_> {
     }
 }
 
-/// Returns the parse error of a quantity and a hint; `None` for a valid quantity.
+/// Returns the parse error of a value with its own format and a hint; `None` for a valid quantity.
 fn quantity(format: &str, text: &str) -> Option<(String, &'static str)> {
     let (result, hint) = match format {
         "argus-duration" => (
@@ -107,6 +108,10 @@ fn quantity(format: &str, text: &str) -> Option<(String, &'static str)> {
             text.parse::<CpuCount>().err(),
             "use a number such as `0.5` or `2`",
         ),
+        "argus-halt-after-same" => {
+            let error = text.parse::<HaltAfterSame>().err()?;
+            return Some((error, "use a number such as `3`, or `off`"));
+        }
         _ => return None,
     };
     result.map(|error| (error.to_string(), hint))

@@ -3,7 +3,8 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use argus_tests::fixture::LIMIT;
+use argus_core::time::Timestamp;
+use argus_tests::fixture::{LIMIT, text};
 use argus_tests::{Controller, wait};
 
 use super::case::{Case, SLACK, assert_delays, ended, shell};
@@ -61,33 +62,54 @@ fn restart_delays_grow_until_the_budget_is_spent() {
 }
 
 #[test]
-fn same_failure_three_times_halts_with_budget_left() {
+fn same_failure_uses_the_whole_budget() {
     let script = "echo \"cannot reach db at 10.0.0.$$: refused\" >&2; exit 3";
-    let case = Case::shell("halts", "maxRestarts: 9, restartDelay: 1s", script);
-    let (output, runs) = case.runs_until("halts", |bad| bad["waitingOn"]["reason"] == "LoopHalted");
-    assert_delays(&runs, &[1, 2].map(Duration::from_secs), SLACK);
+    let case = Case::shell("whole", "maxRestarts: 3, restartDelay: 500ms", script);
+    let (output, runs) = case.runs_until("gives up", |bad| bad["waitingOn"]["reason"] == "GaveUp");
+    assert_delays(&runs, &[500, 1_000, 2_000].map(Duration::from_millis), SLACK);
     let error = &output["lastError"];
-    assert_eq!(error["code"], "LOOP_HALTED", "{output:#}");
-    assert_eq!(
-        (&output["restarts"], &output["state"]),
-        (&2.into(), &"Failed".into())
-    );
-    let fingerprint = &error["details"]["fingerprint"];
-    assert_eq!(fingerprint["exitCode"], 3, "{error:#}");
-    assert_eq!(fingerprint["line"], "cannot reach db at #.#.#.#: refused");
-    assert_eq!(error["details"]["repetitions"], 3);
-    assert_eq!(error["details"]["event"], "loop.halted");
-    let last = runs.last().expect("three runs");
-    wait::all_the_while(Duration::from_secs(6), "no further restart", || {
-        case.inspect()
-            .is_some_and(|now| now["Id"] == last.id.as_str() && now["State"]["Running"] == false)
-    });
-
-    assert_eq!(case.argus.cli(&["retry", "halts"]).status.code(), Some(0));
+    assert_eq!(error["code"], "CONTAINER_RESTART_EXHAUSTED", "{output:#}");
+    assert_eq!(output["restarts"], 3);
+    let attempts = error["details"]["attempts"].as_array().map(Vec::len);
+    assert_eq!(attempts, Some(4), "{error:#}");
+    assert_eq!(error["details"]["pattern"], "the same failure 4 times");
     assert!(
-        case.started_after(last.started) > last.finished,
-        "a person requested a retry"
+        text(&error["message"]).contains("the same failure 4 times"),
+        "{error:#}"
     );
+}
+
+#[test]
+fn same_failure_in_three_budgets_halts() {
+    let script = "echo \"cannot reach db at 10.0.0.$$: refused\" >&2; exit 3";
+    let case = Case::shell("halts", "maxRestarts: 1, restartDelay: 300ms", script);
+    let mut last = Timestamp(0);
+    for budget in 1..=3 {
+        let reason = if budget == 3 { "LoopHalted" } else { "GaveUp" };
+        let output = case.wait(reason, |bad| {
+            let now = case.inspect().as_ref().and_then(ended);
+            bad["waitingOn"]["reason"] == reason && now.is_some_and(|run| run.started > last)
+        });
+        assert_eq!(output["state"], "Failed", "{output:#}");
+        let run = case.inspect().as_ref().and_then(ended).expect("it ended");
+        last = run.started;
+        if budget < 3 {
+            assert_eq!(case.argus.cli(&["retry", "halts"]).status.code(), Some(0));
+            continue;
+        }
+        let error = &output["lastError"];
+        assert_eq!(error["code"], "LOOP_HALTED", "{output:#}");
+        let fingerprint = &error["details"]["fingerprint"];
+        assert_eq!(fingerprint["exitCode"], 3, "{error:#}");
+        assert_eq!(fingerprint["line"], "cannot reach db at #.#.#.#: refused");
+        assert_eq!(error["details"]["budgets"], 3);
+        assert_eq!(error["details"]["event"], "loop.halted");
+        wait::all_the_while(Duration::from_secs(6), "no further restart", || {
+            case.inspect().as_ref().and_then(ended).as_ref() == Some(&run)
+        });
+    }
+    assert_eq!(case.argus.cli(&["retry", "halts"]).status.code(), Some(0));
+    assert!(case.started_after(last) > last, "a person requested a retry");
 }
 
 #[test]
@@ -142,22 +164,23 @@ fn service_without_restart_policy_stays_down() {
 fn failure_output_contains_no_secret() {
     let script =
         "echo \"login as $DB_PASSWORD refused\" | tee /dev/stderr; exit 1".replace("tee", "busybox tee");
-    let service = shell("secret", &script, "").replace(
+    let halt = "\nargus: { restart: { haltAfterSame: 1 } }";
+    let service = shell("secret", &script, halt).replace(
         "name: secret-bad",
         "name: secret-bad, environment: { DB_PASSWORD: hunter-two }",
     );
-    let case = Case::start("secret", "restartDelay: 500ms", &service);
+    let case = Case::start("secret", "maxRestarts: 1, restartDelay: 500ms", &service);
     let status = case.argus.wait_status("secret", LIMIT, "halts", |status| {
         assert!(!status.to_string().contains("hunter"), "{status:#}");
         status.to_string().contains("LOOP_HALTED")
     });
     let bad = Controller::service(&status, "bad");
-    let text = "login as [redacted] refused";
+    let shown = "login as [redacted] refused";
     assert_eq!(
         bad["lastError"]["stderrTail"].as_str().map(str::trim_end),
-        Some(text),
+        Some(shown),
         "{bad:#}"
     );
-    assert_eq!(bad["lastError"]["details"]["fingerprint"]["line"], text);
+    assert_eq!(bad["lastError"]["details"]["fingerprint"]["line"], shown);
     assert!(!case.argus.logs().contains("hunter"), "nor in the log");
 }

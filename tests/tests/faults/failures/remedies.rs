@@ -115,7 +115,10 @@ fn cases(absent: &str) -> Vec<Case> {
             report("cure-loop", "echo no table >&2; exit 3", ""),
             &[LOGS, EVIDENCE, RETRY],
         )
-        .with("resilience: { container: { restartDelay: 300ms } }")
+        .with(
+            "resilience: { container: { maxRestarts: 1, restartDelay: 300ms } }\n\
+             argus: { restart: { haltAfterSame: 1 } }",
+        )
         .logging("no table"),
         Case::of(
             "cure-sick",

@@ -106,7 +106,7 @@ pub(super) fn next_run_cause(planner: &ServicePlanner<'_>) -> Result<Option<Caus
         Restart::WhenDependenciesReady => Ok(Some(Cause::EngineRestart)),
         Restart::Disabled => Err(WaitingOn::RestartsDisabled),
         Restart::GaveUp(restarts) => Err(WaitingOn::GaveUp { restarts }),
-        Restart::Halted(repetitions) => Err(WaitingOn::Halted { repetitions }),
+        Restart::Halted(budgets) => Err(WaitingOn::Halted { budgets }),
         Restart::NotRunnable(exit_code) => Err(WaitingOn::NotRunnable { exit_code }),
         Restart::StartAt(until, attempt) if until > planner.input.now && !is_in_future => {
             Err(WaitingOn::RestartDelay { until, attempt })
@@ -117,12 +117,7 @@ pub(super) fn next_run_cause(planner: &ServicePlanner<'_>) -> Result<Option<Caus
 
 fn restart_decision(planner: &ServicePlanner<'_>, history: &ServiceHistory) -> Restart {
     let policy = &planner.accepted.desired.restart;
-    restart::decide_restart(
-        policy,
-        &history.failures,
-        planner.input.outages,
-        &history.health_transitions,
-    )
+    restart::decide_restart(policy, history, planner.input.outages)
 }
 
 fn plan_running(planner: &ServicePlanner<'_>, container: &Container) -> Decision {

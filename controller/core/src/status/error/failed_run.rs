@@ -14,6 +14,7 @@ use crate::secrets::Secrets;
 use crate::state::{ServiceHistory, restart};
 use crate::status::StatusInput;
 use crate::status::redact;
+use crate::status::wait::in_budgets;
 
 use super::{ErrorScope, call};
 
@@ -62,6 +63,12 @@ impl<'a> FailureContext<'a> {
         text[from..].to_owned()
     }
 
+    /// Last line on stderr without secrets.
+    fn last_line(&self, failed_run: &FailedRun) -> Option<String> {
+        let line = failed_run.evidence.as_ref().and_then(last_line)?;
+        Some(self.redacted(line))
+    }
+
     fn run_details(&self, failed_run: &FailedRun) -> Value {
         let is_code_lost =
             failed_run.exit_code == 255 && restart::is_caused_by_engine(failed_run, self.outages);
@@ -80,7 +87,7 @@ impl<'a> FailureContext<'a> {
             "memoryPeak": failed_run.peak(),
             "run": failed_run.number,
             "evidence": format!("private/evidence/{}/{}/{}", self.environment, self.name, failed_run.number),
-            "lastLine": failed_run.evidence.as_ref().and_then(last_line).map(|line| self.redacted(line)),
+            "lastLine": self.last_line(failed_run),
         });
         if let Some(last) = failed_run.probe_output.last() {
             run_details["probeOutput"] = json!(self.redacted(last));
@@ -152,10 +159,15 @@ pub(super) fn exhausted(
     failures: &[FailedRun],
 ) -> StructuredError {
     let last = failures.last();
+    let pattern = pattern(restarts, failures);
+    let repeated_line = last
+        .filter(|_| pattern.is_some())
+        .and_then(|last| context.last_line(last));
     let message = match last {
         Some(last) => format!(
-            "gave up after {restarts} restarts; last failure: {}",
-            describe(last)
+            "gave up after {restarts} restarts; {}: {}",
+            pattern.as_deref().unwrap_or("last failure"),
+            repeated_line.unwrap_or_else(|| describe(last))
         ),
         None => format!("gave up after {restarts} restarts"),
     };
@@ -164,6 +176,7 @@ pub(super) fn exhausted(
         .details(json!({
             "restarts": restarts,
             "attempts": attempts(context, failures),
+            "pattern": pattern,
             "crashLoop": is_crash_loop(failures),
         }));
     let actions = Code::ContainerRestartExhausted.explanation().actions;
@@ -176,22 +189,14 @@ pub(super) fn exhausted(
     }
 }
 
-/// Error of a failure that repeats in the same way.
-pub(super) fn halted(
-    context: &FailureContext<'_>,
-    repetitions: u32,
-    failures: &[FailedRun],
-) -> StructuredError {
+/// Error of a failure that is the same in several restart budgets.
+pub(super) fn halted(context: &FailureContext<'_>, budgets: u32, failures: &[FailedRun]) -> StructuredError {
     let last = failures.last();
-    let line = last
-        .and_then(|last| last.evidence.as_ref())
-        .and_then(last_line)
-        .map(|line| context.redacted(line))
-        .unwrap_or_default();
-    let message = format!("failed in the same way {repetitions} times in a row: {line}");
+    let line = last.and_then(|last| context.last_line(last)).unwrap_or_default();
+    let message = format!("failed in the same way in {}: {line}", in_budgets(budgets));
     let error = StructuredError::new(Code::LoopHalted, message).details(json!({
         "event": "loop.halted",
-        "repetitions": repetitions,
+        "budgets": budgets,
         "fingerprint": last.and_then(|last| fingerprint(context, last)),
         "attempts": attempts(context, failures),
         "crashLoop": is_crash_loop(failures),
@@ -210,6 +215,13 @@ fn fingerprint(context: &FailureContext<'_>, failed_run: &FailedRun) -> Option<f
         line: failed_run::normalised(&context.redacted(line)),
         ..fingerprint_of_run
     })
+}
+
+/// Describes the failures of a spent budget if they are all the same, such as `the same failure 4 times`.
+fn pattern(restarts: u32, failures: &[FailedRun]) -> Option<String> {
+    let attempts = restarts.saturating_add(1);
+    let is_same = failed_run::repetitions(failures) >= usize::try_from(attempts).unwrap_or(usize::MAX);
+    (restarts > 0 && is_same).then(|| format!("the same failure {attempts} times"))
 }
 
 fn attempts(context: &FailureContext<'_>, failures: &[FailedRun]) -> Vec<Value> {
@@ -260,12 +272,7 @@ pub(super) fn spent_budget_error(
 ) -> Option<StructuredError> {
     let policy = &input.accepted?.desired.restart;
     let at = history.failures.last()?.at;
-    match restart::decide_restart(
-        policy,
-        &history.failures,
-        input.outages,
-        &history.health_transitions,
-    ) {
+    match restart::decide_restart(policy, history, input.outages) {
         restart::RestartDecision::StartAt(_, attempt) if attempt > policy.max_restarts => {
             let context = FailureContext::of(input, error_scope);
             Some(error_scope.finish(exhausted(&context, attempt - 1, &history.failures), at))
