@@ -132,6 +132,8 @@ pub struct PlanInput<'a> {
     pub preflight: Option<&'a PreflightSnapshot>,
     /// Last connectivity check of the environment.
     pub connectivity_check: Option<&'a ConnectivityCheck>,
+    /// Restarts of other environments that wait for a permit of the restart rate limit.
+    pub restart_claims: &'a [restart_rate_limit::Urgency],
     /// Current time.
     pub now: Timestamp,
 }
@@ -273,7 +275,7 @@ pub fn plan(input: &PlanInput<'_>) -> Plan {
     }
     gc::plan(input, &mut plan);
     holds::apply(input, &mut plan);
-    restart_rate_limit::limit(&mut plan, &input.state.restarts, input.now);
+    restart_rate_limit::apply(input, &mut plan);
     breaker_filter::apply(input, &mut plan);
     plan
 }

@@ -14,7 +14,7 @@
 //!    requests or preflight snapshot changed.
 //! 5. **Observe.** Fold the observed runs of every environment into [`PlannerState`], except environments of another
 //!    controller: their failures and ports are not ours.
-//! 6. **Plan.** Plan every stale environment with [`plan::plan`], in the order of the names. Its steps count as in flight
+//! 6. **Plan.** Plan every stale environment with [`plan::plan`], the most urgent restart first. Its steps count as in flight
 //!    immediately, so that the next environment of the same pass already sees them.
 //! 7. **Compute the next wake-up.** Take the earliest of all waits, expectations, breakers and leases.
 //!
@@ -26,8 +26,7 @@ use std::sync::Arc;
 use crate::action::{Deadlines, Step};
 use crate::connectivity::CheckResults;
 use crate::desired::Accepted;
-use crate::ident::PortMap;
-use crate::ident::{EnvName, ProtocolPort, ServiceName};
+use crate::ident::{EnvName, PortMap, ProtocolPort, ServiceName};
 use crate::lease::{ControllerLeases, Liveness, Ownership};
 use crate::observed::{Observed, Store};
 use crate::outcome::{ActionError, Done};
@@ -46,6 +45,7 @@ pub mod forecast;
 mod invalidation;
 mod peers;
 mod requests;
+mod restart_queue;
 
 use peers::LastLeaseInputs;
 
@@ -205,7 +205,7 @@ impl Planner {
             );
         }
         let mut reservations = self.reservations();
-        for env in envs {
+        for env in self.by_urgency(envs, inputs) {
             let observed = inputs.store.of(&env).unwrap_or(&nothing);
             let accepted = inputs.specs.get(&env);
             if self.is_stale(&env, accepted, observed, inputs.now) {
@@ -353,6 +353,7 @@ impl Planner {
             requests: inputs.requests,
             preflight: inputs.preflight,
             connectivity_check: self.connectivity.checks.get(env),
+            restart_claims: &self.restart_claims(env, inputs.now),
             now: inputs.now,
         });
         self.state

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use argus_backend::sim::{ExitScript, FaultProfile, Rng};
 use argus_core::action::{Action, Cause, Step, Subject};
-use argus_core::desired::Mount;
+use argus_core::desired::{Criticality, Mount, Service};
 use argus_core::time::Timestamp;
 use argus_core::user_requests::{Hold, TestLease};
 use argus_core::wait::WaitingOn;
@@ -69,6 +69,37 @@ fn same_failure_uses_its_budgets_and_then_halts() {
         }
         None
     });
+}
+
+#[test]
+fn critical_service_restarts_before_older_failures() {
+    let mut fixture = SimFixture::new(1, FaultProfile::no_faults());
+    let names: Vec<String> = (10..35).map(|number| format!("s{number}")).collect();
+    let life = |seconds| ExitScript {
+        after: Duration::from_secs(seconds),
+        code: 1,
+        times: 1,
+    };
+    fixture.engine.change(START, |model| {
+        for name in &names {
+            model.set_script(&format!("one/{name}"), life(20));
+        }
+        model.set_script("two/db", life(25));
+    });
+    fixture.wants(desired(
+        "one",
+        names.iter().map(|name| Service {
+            criticality: Criticality::Important,
+            ..plain("one", name)
+        }),
+    ));
+    fixture.wants(desired("two", [plain("two", "db")]));
+    fixture.run_until(START + 3 * MINUTE);
+    let mut restarts = fixture.started.iter().filter(|(_, step)| is_restart(step));
+    let of_db = restarts.position(|(_, step)| step.subject.environment() == Some(&env("two")));
+    // The first ten restarts use all permits of the first minute.
+    assert!(of_db.is_some_and(|before| before <= 10), "{of_db:?}");
+    assert!(fixture.run_to_rest(3 * MINUTE), "{:?}", fixture.stuck());
 }
 
 #[test]

@@ -1,41 +1,86 @@
 //! Restart rate limit over all environments: prevents restarts from overloading a failing host.
 
-use super::Plan;
-use crate::action::{Action, Cause, Step};
-use crate::state::RESTART_RATE_WINDOW;
+use std::time::Duration;
+
+use super::{Plan, PlanInput};
+use crate::action::{Action, Cause, Step, Subject};
+use crate::desired::{Accepted, Criticality};
+use crate::failed_run::FailedRun;
+use crate::state::{EnvHistory, RESTART_RATE_WINDOW};
 use crate::time::Timestamp;
 use crate::wait::{Wait, WaitingOn};
 
 /// Maximum number of restarts within the window.
 pub const MAX_RESTARTS_PER_WINDOW: usize = 10;
+/// Time after which a restart asks again for a permit that a more urgent restart did not use.
+const CLAIMED_PERMIT_RECHECK: Duration = Duration::from_secs(1);
 
-/// Turns restarts beyond the limit into waits. `recent` are the starts of earlier restarts, oldest first.
-pub(crate) fn limit(plan: &mut Plan, recent: &[Timestamp], now: Timestamp) {
-    let recent: Vec<Timestamp> = recent
-        .iter()
-        .copied()
-        .filter(|at| *at + RESTART_RATE_WINDOW > now)
-        .collect();
-    let mut remaining = MAX_RESTARTS_PER_WINDOW.saturating_sub(recent.len());
-    let oldest = recent.iter().min().copied().unwrap_or(now);
-    let mut blocked = Vec::new();
-    plan.steps.retain(|step| {
-        if !is_restart(step) {
-            return true;
+/// Urgency of a restart; the smallest is the most urgent: the tier of its service, then the time of its failure.
+pub type Urgency = (Criticality, Timestamp);
+
+/// Returns the urgency of the restart of a service.
+pub(crate) fn urgency(
+    accepted: Option<&Accepted>,
+    history: Option<&EnvHistory>,
+    subject: &Subject,
+    now: Timestamp,
+) -> Option<Urgency> {
+    let name = subject.service()?;
+    let service = accepted?.desired.services.get(name)?;
+    let history = history.and_then(|history| history.services.get(name));
+    let last = history.and_then(|history| history.failures.last());
+    Some((service.criticality, last.map_or(now, FailedRun::seen)))
+}
+
+/// Turns restarts beyond the limit into waits. The most urgent restarts run first. Each restart of another environment that
+/// waits and is more urgent keeps a permit.
+pub(super) fn apply(input: &PlanInput<'_>, plan: &mut Plan) {
+    let urgency = |subject: &Subject| {
+        let history = input.state.environments.get(input.env);
+        urgency(input.accepted, history, subject, input.now).unwrap_or((Criticality::Optional, input.now))
+    };
+    limit(
+        plan,
+        &input.state.restarts,
+        input.restart_claims,
+        urgency,
+        input.now,
+    );
+}
+
+/// Applies the limit. `recent` are the starts of earlier restarts, `claims` the waiting restarts of other environments.
+fn limit(
+    plan: &mut Plan,
+    recent: &[Timestamp],
+    claims: &[Urgency],
+    urgency: impl Fn(&Subject) -> Urgency,
+    now: Timestamp,
+) {
+    let (mut restarts, others): (Vec<Step>, Vec<Step>) = plan.steps.drain(..).partition(is_restart);
+    plan.steps = others;
+    restarts.sort_by_key(|step| urgency(&step.subject));
+    let recent = recent.iter().filter(|at| **at + RESTART_RATE_WINDOW > now);
+    let oldest = recent.clone().min().copied().unwrap_or(now);
+    let free = MAX_RESTARTS_PER_WINDOW.saturating_sub(recent.count());
+    let mut granted = 0;
+    for step in restarts {
+        let own = urgency(&step.subject);
+        let claimed = claims.iter().filter(|claim| **claim < own).count();
+        if granted + claimed < free {
+            granted += 1;
+            plan.steps.push(step);
+            continue;
         }
-        if remaining > 0 {
-            remaining -= 1;
-            return true;
-        }
-        blocked.push(Wait {
-            subject: step.subject.clone(),
-            on: WaitingOn::RestartRateLimited {
-                until: oldest + RESTART_RATE_WINDOW,
-            },
+        let until = if granted < free {
+            now + CLAIMED_PERMIT_RECHECK
+        } else {
+            oldest + RESTART_RATE_WINDOW
+        };
+        plan.waits.push(Wait {
+            subject: step.subject,
+            on: WaitingOn::RestartRateLimited { until },
         });
-        false
-    });
-    plan.waits.extend(blocked);
+    }
 }
 
 /// True for the start of a run after a failure; the other actions of a restart depend on it.
@@ -49,7 +94,6 @@ fn is_restart(step: &Step) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::action::Subject;
     use crate::ident::{ContainerId, EnvName, ServiceName};
 
     fn restart(number: usize) -> Step {
@@ -65,16 +109,29 @@ mod tests {
         }
     }
 
-    #[test]
-    fn restarts_are_limited_to_ten_per_minute() {
-        let all = || Plan {
+    fn important(_: &Subject) -> Urgency {
+        (Criticality::Important, Timestamp(0))
+    }
+
+    fn thirty() -> Plan {
+        Plan {
             steps: (0..30).map(restart).collect(),
             ..Plan::default()
-        };
+        }
+    }
+
+    /// Names of the services that a plan restarts.
+    fn restarted(plan: &Plan) -> Vec<&str> {
+        let services = plan.steps.iter().filter_map(|step| step.subject.service());
+        services.map(ServiceName::as_str).collect()
+    }
+
+    #[test]
+    fn restarts_are_limited_to_ten_per_minute() {
         let check = |recent: &[i64], now: i64| {
-            let mut plan = all();
+            let mut plan = thirty();
             let recent: Vec<_> = recent.iter().map(|at| Timestamp(*at)).collect();
-            limit(&mut plan, &recent, Timestamp(now));
+            limit(&mut plan, &recent, &[], important, Timestamp(now));
             assert_eq!(plan.steps.len() + plan.waits.len(), 30, "nothing is lost");
             (plan.steps.len(), plan.wake_at())
         };
@@ -82,9 +139,44 @@ mod tests {
         assert_eq!(check(&[90, 95], 100), (8, Some(Timestamp(60_090))));
         assert_eq!(check(&[0; 10], 59_999), (0, Some(Timestamp(60_000))));
         assert_eq!(check(&[0; 10], 60_000).0, 10, "the minute is over");
-        let mut other = all();
+        let mut other = thirty();
         other.steps.iter_mut().for_each(|step| step.cause = Cause::Ready);
-        limit(&mut other, &[Timestamp(0); 10], Timestamp(1));
+        limit(&mut other, &[Timestamp(0); 10], &[], important, Timestamp(1));
         assert_eq!(other.steps.len(), 30, "other starts are not limited");
+    }
+
+    #[test]
+    fn permits_go_to_critical_services_first_then_by_age() {
+        let tiers = [
+            ("s0", Criticality::Optional, 1),
+            ("s1", Criticality::Critical, 9),
+            ("s2", Criticality::Recoverable, 1),
+            ("s3", Criticality::Important, 5),
+            ("s4", Criticality::Important, 4),
+        ];
+        let urgency = |subject: &Subject| {
+            let name = subject.service().map(ServiceName::as_str);
+            let of = tiers.iter().find(|(service, ..)| Some(*service) == name);
+            of.map(|(_, tier, at)| (*tier, Timestamp(*at))).unwrap()
+        };
+        let with = |free: usize, claims: &[Urgency]| {
+            let mut plan = Plan {
+                steps: (0..5).map(restart).collect(),
+                ..Plan::default()
+            };
+            let recent = vec![Timestamp(10); MAX_RESTARTS_PER_WINDOW - free];
+            limit(&mut plan, &recent, claims, urgency, Timestamp(20));
+            restarted(&plan)
+                .into_iter()
+                .map(ToOwned::to_owned)
+                .collect::<Vec<_>>()
+        };
+        assert_eq!(with(5, &[]), ["s1", "s4", "s3", "s2", "s0"]);
+        assert_eq!(with(3, &[]), ["s1", "s4", "s3"]);
+        assert_eq!(with(1, &[]), ["s1"]);
+        // A more urgent restart of another environment keeps its permit.
+        assert_eq!(with(2, &[(Criticality::Important, Timestamp(1))]), ["s1"]);
+        assert_eq!(with(1, &[(Criticality::Critical, Timestamp(1))]), [""; 0]);
+        assert_eq!(with(1, &[(Criticality::Optional, Timestamp(9))]), ["s1"]);
     }
 }
