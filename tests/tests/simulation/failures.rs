@@ -61,7 +61,7 @@ fn same_failure_uses_its_budgets_and_then_halts() {
             let ended = if budget == 3 { halted } else { fixture.gave_up() };
             let runs = fixture.engine.model.start_count("one/a");
             // A start in flight at the kill may begin a run whose failure is not observed.
-            let expected = 4 * u32::try_from(budget).unwrap_or_default();
+            let expected = 4 * budget;
             if !ended || runs < expected || runs > expected + u32::from(killed) {
                 return Some(format!("budget {budget}, {runs} runs: {:?}", fixture.stuck()));
             }
