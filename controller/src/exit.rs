@@ -89,6 +89,7 @@ impl Exit {
             | Code::BuildFailed
             | Code::ContainerStartFailed
             | Code::EntrypointNotFound
+            | Code::BadMount
             | Code::NameConflict
             | Code::FlakySuspected
             | Code::PortStaleAllocation

@@ -108,6 +108,13 @@ impl FailedRun {
             .map_or(Duration::ZERO, |start| self.at.since(start))
     }
 
+    /// Returns whether the kernel rejected the format of the program, as it does for an image of another architecture.
+    pub fn has_wrong_format(&self) -> bool {
+        let last_line = self.evidence.as_ref().and_then(|evidence| evidence.stderr.last());
+        self.exit_code != 0
+            && (is_wrong_format(&self.error) || last_line.is_some_and(|line| is_wrong_format(line)))
+    }
+
     /// Memory peak in bytes; at least the limit if the run was out of memory.
     pub fn peak(&self) -> Option<u64> {
         let measured = self.evidence.as_ref().and_then(|evidence| evidence.memory_peak);
@@ -137,10 +144,16 @@ pub enum FailureKind {
     Signal,
     /// The kernel killed the process because memory ran out, according to the engine or a kernel event.
     OutOfMemory,
-    /// The entry point, or a command in it, does not exist or is not executable (exit code 126 or 127).
+    /// The entry point, or a command in it, does not exist or is not executable: exit code 126 or 127, or the kernel does
+    /// not know the format of the program.
     NotRunnable,
     /// The probe failed more often than its retries allow.
     Unhealthy,
+}
+
+/// Returns whether a line is the message about a program of an unknown format.
+pub fn is_wrong_format(line: &str) -> bool {
+    line.to_ascii_lowercase().contains("exec format error")
 }
 
 /// Returns the kind of a failure.
@@ -156,6 +169,7 @@ pub fn kind(failed_run: &FailedRun) -> FailureKind {
             FailureKind::OutOfMemory
         }
         FailureCause::Exited if matches!(failed_run.exit_code, 126 | 127) => FailureKind::NotRunnable,
+        FailureCause::Exited if failed_run.has_wrong_format() => FailureKind::NotRunnable,
         FailureCause::Exited if signal(failed_run.exit_code).is_some() => FailureKind::Signal,
         FailureCause::Exited => FailureKind::Exit,
     }
@@ -311,6 +325,10 @@ mod tests {
             (plain(139), FailureKind::Signal),
             (plain(126), FailureKind::NotRunnable),
             (plain(127), FailureKind::NotRunnable),
+            (
+                failed_run(255, "exec /app: Exec format error"),
+                FailureKind::NotRunnable,
+            ),
             (flagged(137), FailureKind::OutOfMemory),
             (flagged(1), FailureKind::OutOfMemory),
             // A child ran out of memory, and its parent exited with 0.

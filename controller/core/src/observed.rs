@@ -52,6 +52,8 @@ pub enum WatchEvent {
     EngineStarted(Timestamp),
     /// The event stream stalled or ended, and is opened again. A list reports what it missed, so the state stays valid.
     StreamGap,
+    /// Argus cannot read an event or a list. Holds the cause, the text and the version of the engine. A new list follows.
+    Unreadable(String),
     /// The engine answers, but delivers no events; only lists show changes. Holds the reason.
     EventsLost(Timestamp, String),
     /// The engine delivers events again.

@@ -34,6 +34,9 @@ pub struct Evidence {
     /// Results of repeating its probe during the collection, by probe request.
     #[serde(rename = "probeAnswers")]
     pub network_diagnostics: BTreeMap<String, String>,
+    /// Platforms of the image and of the engine, if the kernel rejected the format of the program and they differ.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub wrong_platform: Option<String>,
     /// Parts that could not be collected, with the reasons.
     pub missing: Vec<String>,
 }
@@ -92,6 +95,14 @@ pub enum ActionError {
     #[error("build failed: {message}")]
     BuildFailed {
         /// Message of the failed step.
+        message: String,
+        /// Last lines of the build log.
+        log: String,
+    },
+    /// The build ended for a cause outside of it: the network, a registry's rate limit or the inactivity limit.
+    #[error("build interrupted: {message}")]
+    BuildInterrupted {
+        /// Cause of the interruption.
         message: String,
         /// Last lines of the build log.
         log: String,

@@ -148,7 +148,7 @@ pub enum WaitingOn {
     },
     /// The entry point or its command cannot run; a restart does not help.
     NotRunnable {
-        /// Exit code, 126 or 127.
+        /// Exit code: 126, 127, or that of a program of a wrong format.
         exit_code: i64,
     },
     /// The spec relies on the image's health check, and the image has none.

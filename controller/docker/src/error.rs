@@ -3,6 +3,8 @@
 //! [`classify_response`] classifies a response of the engine, [`classify_transport`] a call without a response, and [`classify_pull`] the message of
 //! a registry. The safe default is [`ActionError::Unknown`]: the effect of the call is not known.
 
+mod build;
+
 use std::collections::BTreeMap;
 
 use argus_backend::http1::format_chain;
@@ -62,10 +64,7 @@ pub(crate) fn classify_response(op: Op, status: u16, message: &str) -> ActionErr
         return classify_pull(message);
     }
     if op == Op::Build {
-        return ActionError::BuildFailed {
-            message: trimmed(),
-            log: String::new(),
-        };
+        return build::classify(message);
     }
     if status == 404 {
         return classify_not_found(op, message);
@@ -190,6 +189,11 @@ fn classify_start(status: u16, message: &str) -> ActionError {
     ];
     if mount.iter().any(|word| text.contains(word)) {
         return ActionError::BadMount(trimmed());
+    }
+    if text.contains("exec format error") {
+        const WHY: &str =
+            "the image or its program is built for another architecture than that of the engine";
+        return ActionError::EntrypointNotFound(format!("{WHY}: {}", trimmed()));
     }
     if is_command_error(&text) {
         return ActionError::EntrypointNotFound(trimmed());

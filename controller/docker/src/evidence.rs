@@ -1,10 +1,13 @@
 //! Collection of the evidence of a failed run: its last log lines, its memory peak, and the state of its port.
 
+mod platform;
+
 use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
 use argus_backend::{LogLine, LogQuery, Stream};
+use argus_core::failed_run::is_wrong_format;
 use argus_core::ident::ContainerId;
 use argus_core::outcome::{ActionError, Done, Evidence};
 use argus_core::time::Timestamp;
@@ -103,6 +106,9 @@ pub(crate) async fn collect(shared: &Shared, run: Run<'_>) -> Result<Done, Actio
     match diagnostics {
         Ok(diagnostics) => evidence.network_diagnostics = diagnostics,
         Err(why) => evidence.missing.push(format!("network: {why}")),
+    }
+    if evidence.stderr.last().is_some_and(|line| is_wrong_format(line)) {
+        evidence.wrong_platform = platform::describe_difference(shared, run.id).await;
     }
     Ok(Done::Evidence(Box::new(evidence)))
 }

@@ -57,8 +57,10 @@
 //!   has worked for 10 seconds.
 //! - *A failed inspect*: the object stays in the queue and is inspected again after 1 to 30 seconds, without a delay for
 //!   other objects. If the engine did not accept the connection, a list follows immediately.
+//! - *A list or event that Argus cannot read*: [`WatchEvent::Unreadable`] reports it once, and a list follows. The session continues
+//!   with the last complete list.
 //! - *A failed list*: a ping follows. If it succeeds, the next list starts after one second.
-//! - *A lost engine*: reconnects start after 100 ms and then back off from 500 ms, with jitter: to 1 s on a local socket, else to
+//! - *A lost engine*: reconnects back off from 500 ms, with jitter: to 1 s on a local socket, else to
 //!   60 s. After a socket that refuses the user, the delay is 60 s. A new or changed socket file
 //!   or [`Backend::reconnect`](argus_backend::Backend::reconnect) ends the wait immediately. Only a session that lasted
 //!   10 seconds resets the backoff.
@@ -77,6 +79,7 @@ mod pace;
 mod queries;
 mod session;
 mod stall_detector;
+mod unreadable;
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -98,10 +101,9 @@ use last_seen::LastSeen;
 use pace::LIST_RETRY_DELAY;
 use queries::Listing;
 use session::{Output, Session, SessionError};
+use unreadable::ListError;
 
-/// Delay before the first reconnect. It is short, because most losses are a restart of the engine or a cut connection.
-const FIRST_RETRY_DELAY: Duration = Duration::from_millis(100);
-/// Base of the exponential backoff of all later reconnects.
+/// Base of the exponential backoff of reconnects.
 const RETRY_BASE: Duration = Duration::from_millis(500);
 /// Maximum backoff between two reconnects over a network.
 const MAX_RETRY_DELAY: Duration = Duration::from_secs(60);
@@ -165,7 +167,7 @@ enum State {
 
 struct RunningList {
     since: Timestamp,
-    call: BoxFuture<'static, Result<Listing, ActionError>>,
+    call: BoxFuture<'static, Result<Listing, ListError>>,
 }
 
 struct Watcher {
@@ -239,7 +241,11 @@ impl Watcher {
                         let next_list = Box::pin(sleep(session.list_interval(cost)));
                         State::Watching(session, next_list)
                     }
-                    Err(error) => self.ping(session, &error)?,
+                    Err(ListError::Unreadable(what)) => {
+                        session.on_unreadable_list(what, output)?;
+                        State::Watching(session, Box::pin(sleep(LIST_RETRY_DELAY)))
+                    }
+                    Err(ListError::Failed(error)) => self.ping(session, &error)?,
                 },
             },
             State::Pinging(mut session, mut ping) => tokio::select! {
@@ -334,13 +340,8 @@ fn retry_delay(endpoint: &Endpoint, attempt: u32) -> Duration {
         Endpoint::Unix(_) => MAX_LOCAL_RETRY_DELAY,
         Endpoint::Tcp(_) => MAX_RETRY_DELAY,
     };
-    match attempt {
-        0 | 1 => FIRST_RETRY_DELAY,
-        later => {
-            let growing = delay(Growth::Exponential, RETRY_BASE, max, later - 1);
-            jittered(growing, &endpoint.to_string(), later).min(max)
-        }
-    }
+    let growing = delay(Growth::Exponential, RETRY_BASE, max, attempt);
+    jittered(growing, &endpoint.to_string(), attempt).min(max)
 }
 
 /// Waits for the next attempt. A new socket or a request to reconnect ends the wait early.

@@ -105,16 +105,33 @@ async fn watch_continues_with_lists_when_only_the_event_stream_fails() {
 }
 
 #[test]
-fn local_socket_is_tried_every_second() {
-    let longest = |endpoint: &str| {
+fn reconnects_double_from_500_ms_to_their_cap() {
+    let delays = |endpoint: &str, cap: u64| {
         let endpoint = Endpoint::parse(endpoint).unwrap();
-        (0..100)
-            .map(|attempt| retry_delay(&endpoint, attempt))
-            .max()
-            .unwrap()
+        for attempt in 1..=100 {
+            let base = delay(Growth::Exponential, RETRY_BASE, Duration::from_secs(cap), attempt);
+            let next = retry_delay(&endpoint, attempt);
+            assert!(
+                next >= base.mul_f64(0.85) && next <= base.mul_f64(1.15),
+                "{attempt}: {next:?}"
+            );
+            assert!(next <= Duration::from_secs(cap), "{attempt}: {next:?}");
+        }
+        let first: Vec<_> = (1..=8)
+            .map(|attempt| {
+                delay(Growth::Exponential, RETRY_BASE, Duration::from_secs(cap), attempt).as_millis()
+            })
+            .collect();
+        first
     };
-    assert_eq!(longest("unix:///run/docker.sock"), Duration::from_secs(1));
-    assert!(longest("tcp://10.0.0.1:2375") > Duration::from_secs(50));
+    assert_eq!(
+        delays("tcp://10.0.0.1:2375", 60),
+        [500, 1_000, 2_000, 4_000, 8_000, 16_000, 32_000, 60_000]
+    );
+    assert_eq!(
+        delays("unix:///run/docker.sock", 1),
+        [500, 1_000, 1_000, 1_000, 1_000, 1_000, 1_000, 1_000]
+    );
 }
 
 /// An engine that stops: it closes every connection, and its event stream reports one more end of a container.
@@ -185,4 +202,86 @@ async fn stopping_engine_is_lost_before_its_event_stream_ends() {
     while next().await != WatchEvent::InitDone {}
     stops.notify_one();
     while !matches!(next().await, WatchEvent::Disconnected(..)) {}
+}
+
+/// An engine whose second list and first event have types that the API does not have.
+async fn serve_unreadable(
+    mut connection: TcpStream,
+    lists: Arc<AtomicUsize>,
+    subscriptions: Arc<AtomicUsize>,
+) {
+    let mut request = Vec::new();
+    loop {
+        let mut part = [0; 4096];
+        match connection.read(&mut part).await {
+            Ok(0) | Err(_) => return,
+            Ok(read) => request.extend_from_slice(&part[..read]),
+        }
+        if !request.ends_with(b"\r\n\r\n") {
+            continue;
+        }
+        let head = String::from_utf8(std::mem::take(&mut request)).unwrap();
+        let path = head.split(' ').nth(1).unwrap_or_default();
+        if path.contains("/events") {
+            const START: &str =
+                "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n";
+            drop(connection.write_all(START.as_bytes()).await);
+            if subscriptions.fetch_add(1, Ordering::Relaxed) == 0 {
+                let event = r#"{"Type":"container","Action":["odd"]}"#;
+                let chunk = format!("{:x}\r\n{event}\n\r\n", event.len() + 1);
+                drop(connection.write_all(chunk.as_bytes()).await);
+            }
+            std::future::pending::<()>().await;
+        }
+        let body = match path {
+            path if path.contains("/containers/json") && lists.fetch_add(1, Ordering::Relaxed) == 1 => {
+                r#"[{"Id":["odd"]}]"#
+            }
+            path if path.contains("/volumes") => r#"{"Volumes":[]}"#,
+            path if path.contains("/version") => r#"{"Version":"99.1"}"#,
+            path if path.contains("_ping") => "OK",
+            _ => "[]",
+        };
+        let length = body.len();
+        let answer = format!(
+            "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: {length}\r\n\r\n{body}"
+        );
+        drop(connection.write_all(answer.as_bytes()).await);
+    }
+}
+
+#[tokio::test]
+async fn unreadable_event_and_list_are_reported_and_listed_again() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let engine = EngineWithoutEvents {
+        address: format!("tcp://{}", listener.local_addr().unwrap()),
+        subscriptions: Arc::default(),
+    };
+    let (lists, subscriptions) = (Arc::<AtomicUsize>::default(), engine.subscriptions.clone());
+    tokio::spawn(async move {
+        while let Ok((connection, _)) = listener.accept().await {
+            tokio::spawn(serve_unreadable(connection, lists.clone(), subscriptions.clone()));
+        }
+    });
+    let mut watch = Box::pin(engine.watch());
+    let (mut warnings, mut lists_after) = (Vec::new(), 0);
+    while lists_after < 1 || warnings.len() < 2 {
+        let next = tokio::time::timeout(Duration::from_secs(20), watch.next()).await;
+        match next.expect("an event within 20 s").unwrap() {
+            WatchEvent::Unreadable(what) => warnings.push(what),
+            WatchEvent::InitDone if warnings.len() == 2 => lists_after += 1,
+            WatchEvent::Disconnected(_, reason) => panic!("{reason}"),
+            _ => {}
+        }
+    }
+    for (what, text) in [
+        ("an event", r#""Action":["odd"]"#),
+        ("the list of containers", r#"[{"Id":["odd"]}]"#),
+    ] {
+        let has = |warning: &&String| {
+            warning.contains(&format!("cannot read {what} of the engine (version 99.1)"))
+                && warning.contains(text)
+        };
+        assert_eq!(warnings.iter().filter(has).count(), 1, "{warnings:#?}");
+    }
 }

@@ -74,6 +74,10 @@ fn apply_event(store: &mut Store, event: WatchEvent) -> bool {
             tracing::warn!(reason, "engine delivers no events, only lists show changes");
             true
         }
+        WatchEvent::Unreadable(what) => {
+            tracing::warn!("{what}");
+            false
+        }
         WatchEvent::EventsRestored => {
             tracing::info!("engine delivers events again");
             true
@@ -108,6 +112,7 @@ fn count(store: &Store, event: &WatchEvent, metrics: &TaskMetrics, now: Timestam
             }
         }
         WatchEvent::Apply(_)
+        | WatchEvent::Unreadable(_)
         | WatchEvent::Disconnected(..)
         | WatchEvent::Init
         | WatchEvent::Delete(_)

@@ -147,6 +147,7 @@ fn status_of_error(error: &StructuredError) -> StatusCode {
         | Code::BuildFailed
         | Code::ContainerStartFailed
         | Code::EntrypointNotFound
+        | Code::BadMount
         | Code::NameConflict
         | Code::LoopHalted
         | Code::FlakySuspected

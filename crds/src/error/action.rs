@@ -103,8 +103,10 @@ impl Remedy {
                 }
             }
             ActionId::JoinGroup => {
-                let command = detail("group").map(|group| format!("sudo usermod -aG {group} \"$USER\""));
-                self.command = command.or(self.command);
+                if let Some(group) = detail("group") {
+                    self.command = Some(format!("sudo usermod -aG {group} \"$USER\""));
+                    self.summary = format!("become a member of the group `{group}`, then log in again");
+                }
             }
             _ => {}
         }

@@ -64,6 +64,7 @@ codes! {
     BuildFailed "BUILD_FAILED"
     ContainerStartFailed "CONTAINER_START_FAILED"
     EntrypointNotFound "ENTRYPOINT_NOT_FOUND"
+    BadMount "BAD_MOUNT"
     NameConflict "NAME_CONFLICT"
     LoopHalted "LOOP_HALTED"
     FlakySuspected "FLAKY_SUSPECTED"

@@ -236,7 +236,7 @@ impl Code {
                 severity: Severity::Fatal,
                 class: Class::Permanent,
                 summary: "an image could not be built",
-                explanation: "A step of the Dockerfile failed, or the build context could not be read. The details contain the end of the build output. Argus builds again when the file, the Dockerfile or the context changes.",
+                explanation: "A step of the Dockerfile failed, or the build context could not be read. The message names the step, and the details contain the end of the build output. Argus builds again when the file, the Dockerfile or the context changes. If the cause is the network, a rate limit of a registry or 120 s without progress, the class is `transient`: Argus builds again three times with increasing delays, then once per minute.",
                 actions: &[Act::FixBuild, Act::Retry],
             },
             Self::ContainerStartFailed => Explanation {
@@ -244,7 +244,7 @@ impl Code {
                 severity: Severity::Recoverable,
                 class: Class::Permanent,
                 summary: "a container could not be started",
-                explanation: "The engine created the container but rejected its start, for example because of an invalid mount or option. The details contain the engine's message. A refused start uses no restart budget. After two refusals, Argus replaces the container.",
+                explanation: "The engine created the container but rejected its start, for example because of an invalid option. The details contain the engine's message. A refused start uses no restart budget. After two refusals, Argus replaces the container.",
                 actions: &[Act::InspectLogs, Act::FixSpec, Act::Retry],
             },
             Self::EntrypointNotFound => Explanation {
@@ -252,8 +252,16 @@ impl Code {
                 severity: Severity::Fatal,
                 class: Class::Permanent,
                 summary: "the command of a container does not exist in its image",
-                explanation: "The container's command does not exist in the image or is not executable (exit code 126 or 127). A retry cannot help, so the failure costs no restart budget.",
+                explanation: "The container's command does not exist in the image or is not executable (exit code 126 or 127), or the image is built for another architecture. A retry cannot help, so the failure costs no restart budget.",
                 actions: &[Act::FixSpec, Act::FixImage],
+            },
+            Self::BadMount => Explanation {
+                category: Category::Container,
+                severity: Severity::Fatal,
+                class: Class::Permanent,
+                summary: "a mount of a container does not work",
+                explanation: "The source of a mount does not exist or cannot be mounted at its path in the container. The message contains the source. Argus checks once per minute if the source exists, and continues automatically.",
+                actions: &[Act::FixSpec, Act::Retry],
             },
             Self::NameConflict => Explanation {
                 category: Category::Container,

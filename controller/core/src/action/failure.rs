@@ -12,6 +12,8 @@ use crate::time::Timestamp;
 
 /// Number of failures in a row from which on an action is retried once per minute.
 const BUDGET: u32 = 5;
+/// Number of retries of an interrupted build with increasing delays.
+const BUILD_RETRIES: u32 = 3;
 /// Delay of an action whose budget is spent, or that needs a change.
 const RECHECK_DELAY: Duration = Duration::from_secs(60);
 /// Time from which on failures in a row are persistent.
@@ -139,7 +141,9 @@ impl ActionFailure {
             | ActionError::NetworkInUse(_)
             | ActionError::Busy(_) => grow(500, 30_000),
             ActionError::StartFailed(_) | ActionError::PullFailed(_) => grow(2_000, 60_000),
-            ActionError::ImageNotFound(_)
+            ActionError::BuildInterrupted { .. } if self.attempts <= BUILD_RETRIES => grow(5_000, 60_000),
+            ActionError::BuildInterrupted { .. }
+            | ActionError::ImageNotFound(_)
             | ActionError::AuthRequired(_)
             | ActionError::MountRefused(_)
             | ActionError::BadMount(_) => recheck,
@@ -160,5 +164,36 @@ impl ActionFailure {
             | ActionError::NotOwned(_)
             | ActionError::Rejected(_) => None,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn interrupted_build_is_retried_three_times_then_each_minute() {
+        let delay = |attempts| {
+            let failure = ActionFailure {
+                verb: ActionKind::BuildImage,
+                error: ActionError::BuildInterrupted {
+                    message: "connection refused".to_owned(),
+                    log: "Step 1/1 : FROM x".to_owned(),
+                },
+                at: Timestamp(0),
+                attempts,
+                earlier: Vec::new(),
+                call: Box::default(),
+            };
+            assert!(!failure.needs_change());
+            let seconds = failure.retry_at("image").unwrap().0 / 1_000;
+            [5, 10, 20, 60]
+                .into_iter()
+                .find(|base| (base * 85..=base * 115).contains(&(seconds * 100 + 50)))
+        };
+        assert_eq!(
+            [1, 2, 3, 4, 9].map(delay),
+            [Some(5), Some(10), Some(20), Some(60), Some(60)]
+        );
     }
 }

@@ -10,6 +10,7 @@ use crate::desired::admit::SpecContext;
 use crate::desired::excluded;
 use crate::desired::identity::shown;
 use crate::desired::paths;
+use crate::desired::suggest;
 
 const OTHER_PATH: &str = "POLICY_VIOLATION: name another path of the project";
 
@@ -22,8 +23,28 @@ pub struct HostPaths {
     pub state_dir: String,
     /// Target of each path of [`host_paths_in`], or the reason for its rejection. A missing path is used as written.
     pub resolved: BTreeMap<String, Result<String, String>>,
-    /// Paths of [`host_paths_in`] at which nothing exists.
-    pub missing: BTreeSet<String>,
+    /// Paths of [`host_paths_in`] at which nothing exists, each with the path of a similar name if there is one.
+    pub missing: BTreeMap<String, Option<String>>,
+}
+
+impl HostPaths {
+    /// Hint for a missing file as written in a spec file in `directory`.
+    pub fn hint_as_written(&self, directory: &str, text: &str, otherwise: &str) -> String {
+        self.hint(&paths::to_absolute(directory, text), otherwise)
+    }
+
+    /// Hint for a missing path: the path of a similar name, else `otherwise`.
+    pub(super) fn hint(&self, path: &str, otherwise: &str) -> String {
+        match self.missing.get(path) {
+            Some(Some(similar)) => format!("there is `{}`", printable(similar)),
+            Some(None) | None => otherwise.to_owned(),
+        }
+    }
+}
+
+/// Returns the name of a directory that is similar to a missing one.
+pub fn similar_name<'a>(missing: &str, present: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+    suggest::closest(missing, present)
 }
 
 /// Returns every host path that a file names, absolute and without `..`, before links are resolved.

@@ -6,7 +6,7 @@ use crate::desired::admit::SpecContext;
 use crate::desired::container::is_variable_name;
 use crate::desired::excluded::Excluded;
 use crate::desired::hash::hash_of;
-use crate::desired::host;
+use crate::desired::host::{self, HostPaths};
 use crate::desired::identity::{EnvIdentity, shown};
 use crate::desired::mounts::is_allowed;
 use crate::desired::template::{PortReferences, TemplateResolver};
@@ -181,15 +181,13 @@ fn resolve_context(
         diagnostics.push(Diagnostic::error(path, message).hint(hint));
         return None;
     }
-    if spec_context.host.missing.contains(&context) {
+    if spec_context.host.missing.contains_key(&context) {
         let message = format!(
             "the build context `{}` does not exist; Argus tried `{context}`",
             shown(text)
         );
-        diagnostics.push(
-            Diagnostic::error(path, message)
-                .hint("create the folder, or write its path relative to the folder of this file"),
-        );
+        let hint = "create the folder, or write its path relative to the folder of this file";
+        diagnostics.push(Diagnostic::error(path, message).hint(spec_context.host.hint(&context, hint)));
         return None;
     }
     host::resolve_host_path(
@@ -221,11 +219,11 @@ fn resolve_dockerfile(
     let shown_as = text.unwrap_or("Dockerfile");
     let host = &spec_context.host;
     let tried = host::dockerfile_candidates(build, &spec_context.directory, &host.project);
-    let may_exist = |path: &&String| !host.missing.contains(*path);
+    let may_exist = |path: &&String| !host.missing.contains_key(*path);
     let is_refused = |path: &String| host.resolved.get(path).is_some_and(Result::is_err);
     let usable = tried.iter().find(|path| may_exist(path) && !is_refused(path));
     let Some(found) = usable.or_else(|| tried.iter().find(may_exist)) else {
-        diagnostics.push(missing_dockerfile(text, &tried, path));
+        diagnostics.push(missing_dockerfile(text, &tried, host, path));
         return None;
     };
     let absolute = host::resolve_host_path(
@@ -258,14 +256,18 @@ fn resolve_dockerfile(
     }
 }
 
-fn missing_dockerfile(text: Option<&str>, tried: &[String], path: &str) -> Diagnostic {
+fn missing_dockerfile(text: Option<&str>, tried: &[String], host: &HostPaths, path: &str) -> Diagnostic {
+    const HINT: &str = "create it, or write its path relative to the folder of this file";
+    let has_similar = |path: &&String| host.missing.get(*path).is_some_and(Option::is_some);
+    let similar = tried.iter().find(has_similar);
+    let hint = similar.map_or_else(|| HINT.to_owned(), |path| host.hint(path, HINT));
     let name = text.map_or_else(String::new, |text| format!(" `{}`", shown(text)));
     let tried: Vec<_> = tried.iter().map(|path| format!("`{path}`")).collect();
     let message = format!(
         "the Dockerfile{name} does not exist; Argus tried {}",
         tried.join(", ")
     );
-    Diagnostic::error(path, message).hint("create it, or write its path relative to the folder of this file")
+    Diagnostic::error(path, message).hint(hint)
 }
 
 /// Repository name of the images of this program.

@@ -177,9 +177,16 @@ pub(super) fn bind_source(
         );
         return reject(message, &hint);
     }
+    let written = source.clone();
     let real = host::resolve_host_path(host::PathUse::Mount, source, text, path, context, diagnostics)?;
     if gives_engine_access(&real) {
         return reject_engine_socket(text, path, diagnostics);
+    }
+    if context.host.missing.contains_key(&written) {
+        // The program of another service, or a person, can create it before the container starts.
+        let message = format!("the source `{}` of the mount does not exist", shown(text));
+        let hint = context.host.hint(&written, "create it, or fix the path");
+        diagnostics.push(Diagnostic::warning(path, message).hint(hint));
     }
     Some(real)
 }

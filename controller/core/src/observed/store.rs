@@ -68,7 +68,7 @@ impl Store {
             WatchEvent::ImageRetagged(id) => self.mark_image_retagged(id),
             WatchEvent::Disconnected(at, reason) => self.on_disconnected(at, reason),
             WatchEvent::Retrying { tries, next } => self.retry = Some((tries, next)),
-            WatchEvent::StreamGap => {}
+            WatchEvent::StreamGap | WatchEvent::Unreadable(_) => {}
             WatchEvent::EventsLost(at, reason) => self.events_lost = Some((at, reason)),
             WatchEvent::EventsRestored => self.events_lost = None,
             WatchEvent::EngineStarted(at) => self.on_engine_started(at),

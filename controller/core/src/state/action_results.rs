@@ -322,6 +322,7 @@ fn observed_state_after(error: &ActionError) -> ObservedStateAfterFailure {
         | ActionError::RateLimited { .. }
         | ActionError::PullFailed(_)
         | ActionError::BuildFailed { .. }
+        | ActionError::BuildInterrupted { .. }
         | ActionError::EntrypointNotFound(_)
         | ActionError::BadMount(_)
         | ActionError::StartFailed(_)

@@ -329,6 +329,7 @@ fn classify(outcome: &Result<Done, ActionError>) -> CallOutcome<'_> {
             | ActionError::RateLimited { .. }
             | ActionError::PullFailed(_)
             | ActionError::BuildFailed { .. }
+            | ActionError::BuildInterrupted { .. }
             | ActionError::EntrypointNotFound(_)
             | ActionError::BadMount(_)
             | ActionError::MountRefused(_)

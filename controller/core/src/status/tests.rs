@@ -715,6 +715,10 @@ fn every_failed_call_has_its_code() {
         message: text(),
         log: "Step 2/5".to_owned(),
     };
+    let interrupted = ActionError::BuildInterrupted {
+        message: text(),
+        log: "Step 2/5".to_owned(),
+    };
     let cases = [
         (
             ActionKind::StartContainer,
@@ -753,6 +757,7 @@ fn every_failed_call_has_its_code() {
             Code::ImagePullFailed,
         ),
         (ActionKind::BuildImage, built, Code::BuildFailed),
+        (ActionKind::BuildImage, interrupted, Code::BuildFailed),
         (
             ActionKind::StartContainer,
             ActionError::EntrypointNotFound(text()),
@@ -761,7 +766,7 @@ fn every_failed_call_has_its_code() {
         (
             ActionKind::StartContainer,
             ActionError::BadMount(text()),
-            Code::ContainerStartFailed,
+            Code::BadMount,
         ),
         (
             ActionKind::StartContainer,

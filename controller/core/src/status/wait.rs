@@ -201,12 +201,13 @@ fn failed_action(failure: &ActionFailure) -> String {
     )
 }
 
-/// Message for a command that cannot run, by the exit code of the shell convention.
+/// Message for a command that cannot run, by the exit code of the shell convention; other codes are of a wrong format.
 fn not_runnable(exit_code: i64) -> String {
-    let problem = if exit_code == 127 {
-        "not found"
-    } else {
-        "not executable"
+    let problem = match exit_code {
+        127 => "not found",
+        126 => "not executable",
+        // The kernel does not know the format of the program.
+        _ => "of the wrong architecture",
     };
     format!("command {problem} (exit code {exit_code}); restarting will not help")
 }

@@ -34,6 +34,8 @@ pub(crate) const BUILD_TAG: &str = "argusai.build-tag";
 
 /// Number of log lines that the error of a failed build contains.
 const MAX_LOG_LINES: usize = 50;
+/// Message of a program that found the disk full.
+const DISK_FULL: &str = "no space left on device";
 /// Size of a chunk in bytes, large enough that headers do not each become a chunk.
 const CHUNK_BYTES: usize = 64 * 1024;
 /// Number of chunks (half a megabyte) that may wait for the engine; then the packer blocks.
@@ -91,17 +93,17 @@ pub(crate) async fn build(
                 if let Some(why) = packing.failure().await {
                     return Err(context_error(&build.context, &why));
                 }
-                return Err(classify(&failure, build, &log));
+                return Err(credentials::with_file(classify(&failure, build, &log)));
             }
             Ok(None) => return Ok(Done::Applied),
             // Sending a large context counts as progress.
             Err(_) if packing.sent() > before => {}
             Err(_) => {
                 let message = format!("no progress for {} s", shared.progress_timeout.as_secs());
-                return Err(ActionError::BuildFailed {
+                return Err(log.complete(ActionError::BuildInterrupted {
                     message,
-                    log: log.text(),
-                });
+                    log: String::new(),
+                }));
             }
         }
     }
@@ -160,13 +162,18 @@ fn classify(failure: &Error, build: &Build, log: &Log) -> ActionError {
         }
         other => error::classify_transport(other),
     };
-    match classified {
-        ActionError::BuildFailed { message, .. } => ActionError::BuildFailed {
+    log.complete(match classified {
+        ActionError::BuildFailed { message, log } => ActionError::BuildFailed {
             message: name_target(build, message),
-            log: log.text(),
+            log,
+        },
+        // The connection to the engine ended during the build.
+        ActionError::ConnectionLost(message) => ActionError::BuildInterrupted {
+            message,
+            log: String::new(),
         },
         other => other,
-    }
+    })
 }
 
 /// Adds the key of the spec file to the message about a stage that the Dockerfile does not define.
@@ -188,6 +195,8 @@ fn name_target(build: &Build, message: String) -> String {
 struct Log {
     lines: VecDeque<String>,
     unfinished: String,
+    /// Line of the last started step, such as `Step 3/4 : RUN make`.
+    step: Option<String>,
 }
 
 impl Log {
@@ -210,6 +219,7 @@ impl Log {
             return;
         }
         if line.starts_with("Step ") {
+            self.step = Some(line.to_owned());
             progress.report_step(ActionProgress {
                 steps: completed_steps(line),
                 ..line.to_owned().into()
@@ -219,6 +229,30 @@ impl Log {
             self.lines.pop_front();
         }
         self.lines.push_back(line.to_owned());
+    }
+
+    /// Adds the step and the last lines of the log to the error of a build.
+    fn complete(&self, error: ActionError) -> ActionError {
+        let log = self.text();
+        let at_step = |message: String| match &self.step {
+            Some(step) => format!("{step}: {message}"),
+            None => message,
+        };
+        let is_disk_full = log.to_ascii_lowercase().contains(DISK_FULL);
+        match error {
+            ActionError::BuildFailed { message, .. } if is_disk_full => {
+                ActionError::DiskFull(format!("{}: {DISK_FULL}", at_step(message)))
+            }
+            ActionError::BuildFailed { message, .. } => ActionError::BuildFailed {
+                message: at_step(message),
+                log,
+            },
+            ActionError::BuildInterrupted { message, .. } => ActionError::BuildInterrupted {
+                message: at_step(message),
+                log,
+            },
+            other => other,
+        }
     }
 
     fn text(&self) -> String {

@@ -106,3 +106,35 @@ fn steps_are_reported_and_the_last_lines_are_stored() {
     assert_eq!(text.lines().count(), 51);
     assert!(text.starts_with("line 10\n") && text.ends_with("line 59\nthe end"));
 }
+
+#[test]
+fn failed_build_has_its_step_and_log() {
+    let mut log = Log::default();
+    log.append("Step 1/2 : FROM x\nStep 2/2 : RUN make\nmake: no rule\n", &());
+    let text = "Step 1/2 : FROM x\nStep 2/2 : RUN make\nmake: no rule";
+    let complete = |log: &Log, error: ActionError| match log.complete(error) {
+        ActionError::BuildFailed { message, log } => ("failed", message, log),
+        ActionError::BuildInterrupted { message, log } => ("interrupted", message, log),
+        ActionError::DiskFull(message) => ("disk", message, String::new()),
+        other => panic!("{other:?}"),
+    };
+    let failed = || ActionError::BuildFailed {
+        message: "non-zero code: 2".to_owned(),
+        log: String::new(),
+    };
+    let message = "Step 2/2 : RUN make: non-zero code: 2".to_owned();
+    assert_eq!(complete(&log, failed()), ("failed", message, text.to_owned()));
+    let interrupted = ActionError::BuildInterrupted {
+        message: "no progress for 120 s".to_owned(),
+        log: String::new(),
+    };
+    let message = "Step 2/2 : RUN make: no progress for 120 s".to_owned();
+    assert_eq!(
+        complete(&log, interrupted),
+        ("interrupted", message, text.to_owned())
+    );
+    // The step found the disk full, and the builder reports only its exit code.
+    log.append("cp: error writing 'big': No space left on device\n", &());
+    let message = "Step 2/2 : RUN make: non-zero code: 2: no space left on device".to_owned();
+    assert_eq!(complete(&log, failed()), ("disk", message, String::new()));
+}

@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::path::PathBuf;
 
+use argus_core::outcome::ActionError;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use bollard::auth::DockerCredentials;
@@ -14,9 +15,20 @@ use crate::connect::config_folder;
 const HUB: &str = "https://index.docker.io/v1/";
 
 /// Path of Docker's configuration file.
-pub(super) fn file() -> Option<PathBuf> {
+fn file() -> Option<PathBuf> {
     let env = |key: &str| std::env::var(key).ok().filter(|value| !value.is_empty());
     config_folder(&env).map(|folder| folder.join("config.json"))
+}
+
+/// Adds the file that Argus reads credentials from to the error of a missing login.
+pub(super) fn with_file(error: ActionError) -> ActionError {
+    match (error, file()) {
+        (ActionError::AuthRequired(text), Some(file)) => {
+            let file = file.display();
+            ActionError::AuthRequired(format!("{text}; Argus reads credentials from `{file}`"))
+        }
+        (error, _) => error,
+    }
 }
 
 /// All credentials by registry, in the format of the builder.

@@ -34,24 +34,13 @@ pub(crate) async fn pull(
                 Some(PullProgress::Amount(amount)) => progress.report_status(amount),
                 None => {}
             },
-            Ok(Some(Err(failure))) => return Err(with_credentials_file(classify(&failure))),
+            Ok(Some(Err(failure))) => return Err(credentials::with_file(classify(&failure))),
             Ok(None) => return Ok(Done::Applied),
             Err(_) => {
                 let seconds = shared.progress_timeout.as_secs();
                 return Err(ActionError::PullFailed(format!("no progress for {seconds} s")));
             }
         }
-    }
-}
-
-/// Adds the file that Argus reads credentials from to the error of a missing login.
-fn with_credentials_file(error: ActionError) -> ActionError {
-    match (error, credentials::file()) {
-        (ActionError::AuthRequired(text), Some(file)) => {
-            let file = file.display();
-            ActionError::AuthRequired(format!("{text}; Argus reads credentials from `{file}`"))
-        }
-        (error, _) => error,
     }
 }
 

@@ -18,6 +18,7 @@ use tokio::time::{Sleep, sleep};
 
 use super::events::{self, Events};
 use super::session::Output;
+use super::unreadable::Unreadable;
 use crate::{Shared, call};
 
 /// Delay before the first new subscription. It is short, because most losses are a cut connection.
@@ -31,8 +32,16 @@ const STABLE_AFTER: Duration = Duration::from_secs(10);
 /// Number of failures in a row that are reported.
 const REPORTED_FAILURES: u32 = 2;
 
-/// Result of the ping that follows a failure of the stream.
-type Pinged = Result<(), ActionError>;
+/// Result of the ping that follows a failure of the stream, with the description of an event that Argus cannot read.
+type Pinged = Result<Option<String>, ActionError>;
+
+/// Failure of the stream.
+#[derive(Debug, Default)]
+pub(super) struct StreamFailure {
+    pub(super) reason: String,
+    /// The event that Argus cannot read.
+    unreadable: Option<Unreadable>,
+}
 
 /// Event stream with its retries.
 pub(super) struct EventStream {
@@ -43,7 +52,9 @@ pub(super) struct EventStream {
     /// Consecutive subscriptions that failed.
     failures: u32,
     /// Ping after a failure, with the reason of the failure.
-    ping: Option<(String, BoxFuture<'static, Pinged>)>,
+    ping: Option<(StreamFailure, BoxFuture<'static, Pinged>)>,
+    /// The next subscription also requests the events shortly before it.
+    must_replay: bool,
     /// End of the backoff before the next subscription.
     backoff: Option<Pin<Box<Sleep>>>,
 }
@@ -55,7 +66,7 @@ pub(super) enum StreamInput {
     /// The stream failed, and a ping begins.
     Failed,
     /// The ping after a failure ended.
-    Pinged(String, Pinged),
+    Pinged(StreamFailure, Pinged),
     /// The stream works again.
     Restored,
 }
@@ -66,10 +77,11 @@ impl EventStream {
         Self {
             shared: shared.clone(),
             client: client.clone(),
-            events: events::subscribe(client, now),
+            events: events::subscribe(client, now, true),
             subscribed_at: now,
             failures: 0,
             ping: None,
+            must_replay: true,
             backoff: None,
         }
     }
@@ -77,7 +89,8 @@ impl EventStream {
     /// Replaces the stream by a new subscription.
     pub(super) fn subscribe(&mut self) {
         self.subscribed_at = (self.shared.now)();
-        self.events = events::subscribe(&self.client, self.subscribed_at);
+        self.events = events::subscribe(&self.client, self.subscribed_at, self.must_replay);
+        self.must_replay = true;
         self.backoff = None;
     }
 
@@ -93,11 +106,13 @@ impl EventStream {
 
     /// Returns the next input. Cancel-safe.
     pub(super) async fn next(&mut self) -> StreamInput {
-        if let Some((reason, ping)) = &mut self.ping {
+        if let Some((failure, ping)) = &mut self.ping {
             let result = ping.await;
-            let reason = std::mem::take(reason);
+            let failure = std::mem::take(failure);
+            // A replay would repeat the event.
+            self.must_replay = failure.unreadable.is_none();
             self.ping = None;
-            return StreamInput::Pinged(reason, result);
+            return StreamInput::Pinged(failure, result);
         }
         if let Some(backoff) = &mut self.backoff {
             backoff.await;
@@ -120,8 +135,14 @@ impl EventStream {
         };
         match event {
             Some(Ok(event)) => StreamInput::Event(Box::new(event)),
-            Some(Err(error)) => self.fail(crate::error::classify_transport(&error).to_string()),
-            None => self.fail("the event stream ended".to_owned()),
+            Some(Err(error)) => self.fail(StreamFailure {
+                reason: crate::error::classify_transport(&error).to_string(),
+                unreadable: Unreadable::of(&error),
+            }),
+            None => self.fail(StreamFailure {
+                reason: "the event stream ended".to_owned(),
+                unreadable: None,
+            }),
         }
     }
 
@@ -130,11 +151,18 @@ impl EventStream {
         (self.shared.now)().since(self.subscribed_at)
     }
 
-    fn fail(&mut self, reason: String) -> StreamInput {
+    fn fail(&mut self, failure: StreamFailure) -> StreamInput {
         self.events = stream::pending().boxed();
-        let shared = self.shared.clone();
-        let ping = Box::pin(async move { call::ping(&shared).await });
-        self.ping = Some((reason, ping));
+        let (shared, client) = (self.shared.clone(), self.client.clone());
+        let unreadable = failure.unreadable.clone();
+        let ping = Box::pin(async move {
+            call::ping(&shared).await?;
+            Ok(match unreadable {
+                Some(unreadable) => Some(unreadable.describe("an event", &client).await),
+                None => None,
+            })
+        });
+        self.ping = Some((failure, ping));
         StreamInput::Failed
     }
 
@@ -169,6 +197,6 @@ impl EventStream {
             MAX_RETRY_DELAY,
             self.failures - 1,
         );
-        jittered(growing, &key, self.failures)
+        jittered(growing, &key, self.failures).min(MAX_RETRY_DELAY)
     }
 }

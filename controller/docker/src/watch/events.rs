@@ -62,12 +62,13 @@ pub(super) enum EventEffect {
 /// Subscribes to the engine's events. The request is sent at the first poll of the stream.
 ///
 /// The subscription has no label filter: events of networks and volumes do not contain their labels, so a filter would hide them.
-pub(super) fn subscribe(client: &bollard::Docker, now: Timestamp) -> Events {
+pub(super) fn subscribe(client: &bollard::Docker, now: Timestamp, must_replay: bool) -> Events {
     let filters = HashMap::from([
         ("type", vec!["container", "network", "volume"]),
         ("event", SUBSCRIBED_ACTIONS.to_vec()),
     ]);
-    let since = now.0.saturating_sub(REPLAY_MS).max(0);
+    let replayed = if must_replay { REPLAY_MS } else { 0 };
+    let since = now.0.saturating_sub(replayed).max(0);
     let since = format!("{}.{:09}", since / 1000, since % 1000 * 1_000_000);
     let options = EventsOptionsBuilder::default()
         .since(&since)

@@ -11,6 +11,10 @@ use bollard::query_parameters::{
     ListContainersOptionsBuilder, ListNetworksOptionsBuilder, ListVolumesOptionsBuilder,
 };
 
+use bollard::errors::Error;
+use futures::FutureExt;
+
+use super::unreadable::{ListError, Unreadable};
 use crate::Shared;
 use crate::call::{self, READ_TIMEOUT};
 use crate::error::Op;
@@ -26,7 +30,7 @@ pub(super) struct Listing {
 }
 
 /// Lists containers (also stopped ones), networks and volumes in parallel.
-pub(super) async fn list(client: bollard::Docker) -> Result<Listing, ActionError> {
+pub(super) async fn list(client: bollard::Docker) -> Result<Listing, ListError> {
     let ours = format!("{MANAGED}=true");
     let filters = HashMap::from([("label", vec![ours.as_str()])]);
     let containers = ListContainersOptionsBuilder::default()
@@ -36,9 +40,17 @@ pub(super) async fn list(client: bollard::Docker) -> Result<Listing, ActionError
     let networks = ListNetworksOptionsBuilder::default().filters(&filters).build();
     let volumes = ListVolumesOptionsBuilder::default().filters(&filters).build();
     let (containers, networks, volumes) = futures::try_join!(
-        call::run(Op::List, READ_TIMEOUT, client.list_containers(Some(containers))),
-        call::run(Op::List, READ_TIMEOUT, client.list_networks(Some(networks))),
-        call::run(Op::List, READ_TIMEOUT, client.list_volumes(Some(volumes))),
+        list_of(
+            &client,
+            "the list of containers",
+            client.list_containers(Some(containers))
+        ),
+        list_of(
+            &client,
+            "the list of networks",
+            client.list_networks(Some(networks))
+        ),
+        list_of(&client, "the list of volumes", client.list_volumes(Some(volumes))),
     )?;
     Ok(Listing {
         containers: containers
@@ -56,6 +68,23 @@ pub(super) async fn list(client: bollard::Docker) -> Result<Listing, ActionError
             .map(inspect::convert_volume)
             .collect(),
     })
+}
+
+/// Waits for one list, and describes a response that Argus cannot read.
+async fn list_of<T>(
+    client: &bollard::Docker,
+    what: &str,
+    list: impl Future<Output = Result<T, Error>>,
+) -> Result<T, ListError> {
+    let read = list.map(|result| match result {
+        Ok(list) => Ok(Ok(list)),
+        Err(error) => Unreadable::of(&error).map_or(Err(error), |unreadable| Ok(Err(unreadable))),
+    });
+    match call::run(Op::List, READ_TIMEOUT, read).await {
+        Ok(Ok(list)) => Ok(list),
+        Ok(Err(unreadable)) => Err(ListError::Unreadable(unreadable.describe(what, client).await)),
+        Err(error) => Err(ListError::Failed(error)),
+    }
 }
 
 /// Checks that the engine responds to a ping and, if `must_list`, to a list of at most one container. Returns the start

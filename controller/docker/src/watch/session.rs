@@ -21,6 +21,7 @@ use super::last_seen::{InspectNeed, LastSeen};
 use super::pace::{MIN_LIST_DISTANCE, list_interval};
 use super::queries::{self, Listing};
 use super::stall_detector::StallDetector;
+use super::unreadable::ListError;
 use crate::Shared;
 use crate::in_flight::CallUpdate;
 use crate::memory_peaks;
@@ -54,6 +55,8 @@ pub(super) struct Session {
     listed_at: Option<Timestamp>,
     /// Failures of list or ping since then.
     pub(super) list_failures: u32,
+    /// Last reported response that Argus cannot read.
+    unreadable: Option<String>,
 }
 
 /// Input of the session, except that of its list.
@@ -95,6 +98,7 @@ impl Session {
             stall_detector: StallDetector::new(subscribed_at),
             listed_at: None,
             list_failures: 0,
+            unreadable: None,
         };
         let mut test = Box::pin(queries::test_connection(
             shared,
@@ -173,9 +177,12 @@ impl Session {
         match input {
             StreamInput::Event(event) => self.on_event(&event, last_seen, output),
             StreamInput::Failed => {}
-            StreamInput::Pinged(reason, Err(_)) => return Err(SessionError(reason)),
-            StreamInput::Pinged(reason, Ok(())) => {
-                self.events.retry_later(reason, output);
+            StreamInput::Pinged(failure, Err(_)) => return Err(SessionError(failure.reason)),
+            StreamInput::Pinged(failure, Ok(unreadable)) => {
+                if let Some(what) = unreadable {
+                    self.report_unreadable(what, output);
+                }
+                self.events.retry_later(failure.reason, output);
                 if !self.events.is_lost() {
                     output.push_back(WatchEvent::StreamGap);
                 }
@@ -294,8 +301,26 @@ impl Session {
     }
 
     /// The request of an announced list.
-    pub(super) fn list(&self) -> BoxFuture<'static, Result<Listing, ActionError>> {
+    pub(super) fn list(&self) -> BoxFuture<'static, Result<Listing, ListError>> {
         Box::pin(queries::list(self.client.clone()))
+    }
+
+    /// Reports a list that Argus cannot read. Fails before the first complete list, because the session then has no state.
+    pub(super) fn on_unreadable_list(
+        &mut self,
+        what: String,
+        output: &mut Output,
+    ) -> Result<(), SessionError> {
+        self.report_unreadable(what.clone(), output);
+        self.listed_at.map(drop).ok_or(SessionError(what))
+    }
+
+    /// Reports a response that Argus cannot read, once per text.
+    fn report_unreadable(&mut self, what: String, output: &mut Output) {
+        if self.unreadable.as_ref() != Some(&what) {
+            output.push_back(WatchEvent::Unreadable(what.clone()));
+            self.unreadable = Some(what);
+        }
     }
 
     /// Time until the next periodic list. Without events, lists alone show changes, so they run more often.

@@ -150,8 +150,13 @@ impl SpecAdmitter {
             // Admission already reports a path that the policy refuses, with its reason.
             let reported = admission.diagnostics.iter().any(|known| known.path == path);
             if let (Err(why), false) = (text, reported) {
-                let diagnostic = Diagnostic::error(path, why.clone())
-                    .hint("`openapi` is relative to the folder of the spec file");
+                let openapi = spec.mocks.get(mock).and_then(|mock| mock.openapi.as_deref());
+                let hint = context.host.hint_as_written(
+                    &context.directory,
+                    openapi.unwrap_or_default(),
+                    "`openapi` is relative to the folder of the spec file",
+                );
+                let diagnostic = Diagnostic::error(path, why.clone()).hint(hint);
                 diagnostics.push(read.source.with_location(diagnostic));
             }
         }

@@ -1,6 +1,6 @@
 //! Location of a spec file on the host: its real directory, its project, and the targets of the paths that it names.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, Metadata};
 use std::io::{self, Read as _};
 use std::os::unix::fs::MetadataExt as _;
@@ -8,13 +8,15 @@ use std::path::{Path, PathBuf};
 
 use argus_backend::host_path::sockets::Sockets;
 use argus_backend::host_path::{Roots, real};
-use argus_core::desired::host::HostPaths;
+use argus_core::desired::host::{HostPaths, similar_name};
 
 /// System directories. A repository there (such as that of `etckeeper`) is not a project.
 const SYSTEM_DIRS: [&str; 14] = [
     "/", "/boot", "/dev", "/etc", "/home", "/opt", "/proc", "/root", "/run", "/srv", "/sys", "/tmp", "/usr",
     "/var",
 ];
+/// Maximum number of names that are compared with a missing one.
+const MAX_ENTRIES: usize = 1_000;
 /// Default name of the state directory.
 pub(crate) const DEFAULT_STATE_DIR: &str = ".argus";
 
@@ -72,7 +74,7 @@ impl SpecLocation {
             return;
         }
         let sockets = Sockets::find(self.engine.as_deref());
-        let mut missing = BTreeSet::new();
+        let mut missing = BTreeMap::new();
         let mut lead = |path: &String| {
             let resolved = self
                 .roots
@@ -80,7 +82,7 @@ impl SpecLocation {
                 .map_err(|why| why.to_string())?;
             sockets.check(&resolved).map_err(|why| why.to_string())?;
             if resolved.identity.is_none() {
-                missing.insert(path.clone());
+                missing.insert(path.clone(), find_similar(&resolved.path));
             }
             text(&resolved.path).ok_or_else(|| "it leads to a name that is not UTF-8".to_owned())
         };
@@ -98,6 +100,19 @@ impl SpecLocation {
         resolved.open()?.take(limit + 1).read_to_end(&mut bytes)?;
         Ok((bytes.len() as u64 <= limit).then_some(bytes))
     }
+}
+
+/// Returns the path with a name that is similar to the first missing part of a path.
+fn find_similar(path: &Path) -> Option<String> {
+    let missing = path
+        .ancestors()
+        .find(|part| part.parent().is_some_and(Path::is_dir))?;
+    let entries = fs::read_dir(missing.parent()?).ok()?.take(MAX_ENTRIES).flatten();
+    let names: Vec<String> = entries
+        .filter_map(|entry| entry.file_name().into_string().ok())
+        .collect();
+    let similar = similar_name(missing.file_name()?.to_str()?, names.iter().map(String::as_str))?;
+    text(&missing.with_file_name(similar))
 }
 
 /// Returns the project of a directory: its git worktree, else the directory that contains `.argus`, else the directory itself.

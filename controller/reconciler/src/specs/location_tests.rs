@@ -318,3 +318,36 @@ fn missing_build_context_and_default_dockerfile_are_reported() {
         assert!(diagnostic.message.contains(&tried), "{diagnostic:?}");
     }
 }
+
+#[test]
+fn missing_files_are_reported_together_with_similar_names() {
+    let (_dir, root) = tree(&["p/app", "p/apis", "p/initdb"]);
+    fs::write(root.join("p/app/Dockerfile.dev"), "FROM scratch").unwrap();
+    fs::write(root.join("p/apis/payments.yaml"), "{}").unwrap();
+    let text = "project: {name: x}\nservices:\n  a:\n    build:\n      context: ./app\n      dockerfile: Dockerfile.dv\n    container: {name: a}\n  \
+                b:\n    image: i\n    container: {name: b, volumes: [\"./initbd/sql:/x\", \"./nothing:/y\"]}\n\
+                mocks:\n  m: {port: 80, openapi: apis/payment.yaml}\n";
+    let judged = admit(&root.join("p/e2e.yaml"), text);
+    let hints: Vec<_> = judged
+        .diagnostics
+        .iter()
+        .map(|diagnostic| {
+            (
+                diagnostic.path.as_str(),
+                diagnostic.hint.as_deref().unwrap_or_default(),
+            )
+        })
+        .collect();
+    let similar = |path: &str| format!("there is `{}`", root.join(path).display());
+    for (path, hint) in [
+        ("services[0].build.dockerfile", similar("p/app/Dockerfile.dev")),
+        ("services[1].container.volumes[0]", similar("p/initdb")),
+        (
+            "services[1].container.volumes[1]",
+            "create it, or fix the path".to_owned(),
+        ),
+        ("mocks.m.openapi", similar("p/apis/payments.yaml")),
+    ] {
+        assert!(hints.contains(&(path, hint.as_str())), "{path}: {hints:#?}");
+    }
+}

@@ -15,7 +15,21 @@ const CASES: &[Case] = &[
         code: "BUILD_FAILED",
         service: Some("app"),
         details: &["message", "log"],
-        text: "returned a non-zero code: 3",
+        text: "Step 2/2 : RUN exit 3",
+    },
+    Case {
+        env: "codes-built-private",
+        code: "AUTH_REQUIRED",
+        service: Some("app"),
+        details: &["verb", "reason", "registry"],
+        text: "no basic auth credentials",
+    },
+    Case {
+        env: "codes-built-busy",
+        code: "BUILD_FAILED",
+        service: Some("app"),
+        details: &["message", "log"],
+        text: "toomanyrequests",
     },
     Case {
         env: "codes-policy",
@@ -93,6 +107,15 @@ fn file_and_image_rejections_are_reported_alike() {
         let image = format!("image: \"127.0.0.1:{port}/{name}/app:1\"");
         write(name, &format!("codes-{name}"), &image);
     }
+    // The same refusals for the base image of a build.
+    for (name, port, _) in &registry::REFUSALS[..2] {
+        let context = argus.specs.join(format!("built-{name}"));
+        fs::create_dir_all(&context).expect("a directory");
+        let dockerfile = format!("FROM 127.0.0.1:{port}/{name}/app:1\n");
+        fs::write(context.join("Dockerfile"), dockerfile).expect("a file");
+        let build = format!("build: {{ context: ./built-{name}, image: \"codes-built-{name}:local\" }}");
+        write(&format!("of-{name}"), &format!("codes-built-{name}"), &build);
+    }
     argus.wait_ready("codes-twin", LIMIT);
     write("second", "codes-twin", "image: busybox:local");
     argus.wait_ready("codes-stuck", LIMIT);
@@ -111,6 +134,24 @@ fn file_and_image_rejections_are_reported_alike() {
     for case in CASES {
         case.is_reported_everywhere(&argus);
     }
+    let error = |env: &str| argus.status(env)["errors"][0].clone();
+    let refused = error("codes-built-private");
+    assert_eq!(refused["remedies"][0]["command"], "docker login 127.0.0.1:5096");
+    assert_eq!(
+        (&refused["class"], &refused["retryable"]),
+        (&json!("human"), &json!(false))
+    );
+    let limited = error("codes-built-busy");
+    assert_eq!(
+        (&limited["class"], &limited["retryable"]),
+        (&json!("transient"), &json!(true))
+    );
+    assert!(
+        limited["details"]["log"]
+            .as_str()
+            .is_some_and(|log| log.contains("Step 1/1")),
+        "{limited:#}"
+    );
     engine.docker_ok(&["rm", "-f", "codes-stranger"]);
 }
 

@@ -32,11 +32,11 @@ pub fn code_of(error: &ActionError) -> Code {
         ActionError::AuthRequired(_) => Code::AuthRequired,
         ActionError::RateLimited { .. } => Code::RegistryRateLimited,
         ActionError::PullFailed(_) => Code::ImagePullFailed,
-        ActionError::BuildFailed { .. } => Code::BuildFailed,
+        ActionError::BuildFailed { .. } | ActionError::BuildInterrupted { .. } => Code::BuildFailed,
         ActionError::EntrypointNotFound(_) => Code::EntrypointNotFound,
         ActionError::MountRefused(_) => Code::PolicyViolation,
-        ActionError::BadMount(_)
-        | ActionError::StartFailed(_)
+        ActionError::BadMount(_) => Code::BadMount,
+        ActionError::StartFailed(_)
         | ActionError::Unknown(_)
         | ActionError::Rejected(_)
         | ActionError::NetworkGone(_) => Code::ContainerStartFailed,
@@ -86,7 +86,9 @@ fn attempts(failure: &ActionFailure) -> Vec<Value> {
 fn call(failure: &ActionFailure) -> Call {
     let reason = match &failure.error {
         // The details contain the log.
-        ActionError::BuildFailed { message, .. } => message.clone(),
+        ActionError::BuildFailed { message, .. } | ActionError::BuildInterrupted { message, .. } => {
+            message.clone()
+        }
         error => error.to_string(),
     };
     Call::new(failure.verb.as_str(), failure.call.arguments.clone())
@@ -113,7 +115,9 @@ fn details(failure: &ActionFailure) -> Value {
             "owner": refusal.owner,
             "freeNow": refusal.free_now,
         }),
-        ActionError::BuildFailed { message, log } => json!({ "message": message, "log": log }),
+        ActionError::BuildFailed { message, log } | ActionError::BuildInterrupted { message, log } => {
+            json!({ "message": message, "log": log })
+        }
         ActionError::NameTaken { holder } => json!({ "holder": holder }),
         ActionError::TimedOut(_) => json!({
             "verb": failure.verb,
@@ -123,10 +127,21 @@ fn details(failure: &ActionFailure) -> Value {
         error => {
             let mut details = json!({ "verb": failure.verb, "reason": error.to_string() });
             let image = failure.call.arguments.get("image").and_then(Value::as_str);
-            if let (ActionKind::PullImage, Some(image)) = (failure.verb, image) {
-                details["registry"] = json!(registry_of(image));
+            let registry = match (failure.verb, error) {
+                (ActionKind::PullImage, _) => image.map(registry_of),
+                (ActionKind::BuildImage, ActionError::AuthRequired(reason)) => registry_in_url(reason),
+                _ => None,
+            };
+            if let Some(registry) = registry {
+                details["registry"] = json!(registry);
             }
             details
         }
     }
+}
+
+/// Host of the first URL in the message of a builder: the registry of a base image.
+fn registry_in_url(message: &str) -> Option<&str> {
+    let (_, rest) = message.split_once("://")?;
+    rest.split(['/', '"', ' ']).next().filter(|host| !host.is_empty())
 }

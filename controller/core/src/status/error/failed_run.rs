@@ -251,6 +251,13 @@ pub(super) fn describe(failed_run: &FailedRun) -> String {
         (FailureKind::Unhealthy, _) => {
             format!("health check failed more often than its `retries` allow{after}")
         }
+        (FailureKind::NotRunnable, _) if failed_run.has_wrong_format() => {
+            let evidence = failed_run.evidence.as_ref();
+            let platform = evidence.and_then(|evidence| evidence.wrong_platform.as_deref());
+            let why = platform
+                .unwrap_or("the program is built for another architecture, or is a script without `#!`");
+            format!("command cannot be run: {why} (exec format error){after}")
+        }
         (FailureKind::NotRunnable, _) => {
             format!(
                 "command cannot be run (exit code {}){after}",

@@ -1,0 +1,124 @@
+//! Classification of a failed build: by its own step, by a login, by the network, else as a failure of the build.
+
+use argus_core::outcome::ActionError;
+
+/// Phrases of a builder for a step that ran and failed, whatever its output is.
+const OWN_STEP: [&str; 2] = ["returned a non-zero code", "did not complete successfully"];
+/// Phrases of a builder for an image that does not exist. Docker Hub also sends the first one for a missing login.
+const NOT_FOUND: [&str; 3] = ["repository does not exist", "manifest unknown", "not found"];
+/// Phrases of registries for missing or wrong credentials.
+const LOGIN: [&str; 5] = [
+    "unauthorized",
+    "authentication required",
+    "no basic auth",
+    "pull access denied",
+    "requested access to the resource is denied",
+];
+/// Phrases of registries and of the network for a cause that can end without a change.
+const OUTSIDE: [&str; 20] = [
+    "toomanyrequests",
+    "too many requests",
+    "rate limit",
+    "500 internal server error",
+    "502 bad gateway",
+    "503 service unavailable",
+    "504 gateway",
+    "unexpected http status: 5",
+    "i/o timeout",
+    "timeout exceeded",
+    "deadline exceeded",
+    "tls handshake timeout",
+    "connection refused",
+    "connection reset",
+    "broken pipe",
+    "no such host",
+    "temporary failure in name resolution",
+    "server misbehaving",
+    "is unreachable",
+    "unexpected eof",
+];
+
+/// Classifies the message of a builder. The caller adds the log.
+pub(super) fn classify(message: &str) -> ActionError {
+    let text = message.to_ascii_lowercase();
+    let has = |phrases: &[&str]| phrases.iter().any(|phrase| text.contains(phrase));
+    let (message, log) = (message.trim().to_owned(), String::new());
+    if has(&OWN_STEP) || (has(&NOT_FOUND) && !has(&OUTSIDE)) {
+        ActionError::BuildFailed { message, log }
+    } else if has(&OUTSIDE) {
+        ActionError::BuildInterrupted { message, log }
+    } else if has(&LOGIN) {
+        ActionError::AuthRequired(message)
+    } else {
+        ActionError::BuildFailed { message, log }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn build_failures_are_separated_by_their_cause() {
+        let kind = |message: &str| match classify(message) {
+            ActionError::BuildFailed { .. } => "own",
+            ActionError::BuildInterrupted { .. } => "outside",
+            ActionError::AuthRequired(_) => "login",
+            other => panic!("{other:?}"),
+        };
+        for (message, expected) in [
+            (
+                "The command '/bin/sh -c curl x' returned a non-zero code: 7",
+                "own",
+            ),
+            (
+                "COPY failed: file not found in build context: stat a: file does not exist",
+                "own",
+            ),
+            ("dockerfile parse error line 2: unknown instruction: RUNN", "own"),
+            (
+                "pull access denied for mine, repository does not exist or may require 'docker login'",
+                "own",
+            ),
+            (
+                "manifest for host:5000/a:9 not found: manifest unknown: manifest unknown",
+                "own",
+            ),
+            (
+                "Get \"http://host:5000/v2/a/manifests/1\": no basic auth credentials",
+                "login",
+            ),
+            ("unauthorized: authentication required", "login"),
+            (
+                "Head \"https://h/v2/a/manifests/1\": denied: requested access to the resource is denied",
+                "login",
+            ),
+            (
+                "toomanyrequests: You have reached your pull rate limit",
+                "outside",
+            ),
+            (
+                "Get \"https://h/v2/\": dial tcp: lookup h on 10.0.0.2:53: no such host",
+                "outside",
+            ),
+            (
+                "Get \"http://127.0.0.1:1/v2/\": dial tcp 127.0.0.1:1: connect: connection refused",
+                "outside",
+            ),
+            (
+                "Get \"https://h/v2/\": net/http: TLS handshake timeout",
+                "outside",
+            ),
+            (
+                "received unexpected HTTP status: 503 Service Unavailable",
+                "outside",
+            ),
+            (
+                "ADD failed: Get \"http://h/a.tar\": dial tcp 10.1.2.3:80: i/o timeout",
+                "outside",
+            ),
+        ] {
+            assert_eq!(kind(message), expected, "{message}");
+        }
+    }
+}

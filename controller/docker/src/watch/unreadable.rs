@@ -1,0 +1,83 @@
+//! Responses of the engine that Argus cannot read.
+
+use argus_core::outcome::ActionError;
+use bollard::errors::Error;
+
+use crate::call::{self, READ_TIMEOUT};
+use crate::error::Op;
+
+/// Maximum size of the text in a warning, in bytes.
+const MAX_TEXT_BYTES: usize = 2 * 1024;
+
+/// A response that Argus cannot read.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Unreadable {
+    cause: String,
+    text: String,
+}
+
+impl Unreadable {
+    /// Returns the text and the cause of an error that a text caused; `None` for another error.
+    pub(super) fn of(error: &Error) -> Option<Self> {
+        match error {
+            Error::JsonDataError {
+                message, contents, ..
+            } => Some(Self {
+                cause: message.clone(),
+                text: start_of(contents),
+            }),
+            // The client drops a text that is not JSON.
+            Error::JsonSerdeError { err } => Some(Self {
+                cause: err.to_string(),
+                text: String::new(),
+            }),
+            _ => None,
+        }
+    }
+
+    /// Describes the response for a warning, with the version of the engine.
+    pub(super) async fn describe(&self, what: &str, client: &bollard::Docker) -> String {
+        let version = call::run(Op::Info, READ_TIMEOUT, client.version()).await;
+        let version = version.ok().and_then(|found| found.version);
+        let version = version.as_deref().unwrap_or("unknown");
+        let Self { cause, text } = self;
+        format!("cannot read {what} of the engine (version {version}): {cause}: {text}")
+    }
+}
+
+/// Failure of a list.
+#[derive(Debug)]
+pub(super) enum ListError {
+    /// The engine did not return a list.
+    Failed(ActionError),
+    /// The engine returned a list that Argus cannot read. Holds its description.
+    Unreadable(String),
+}
+
+/// First bytes of a text, without control characters.
+fn start_of(text: &str) -> String {
+    let mut end = text.len().min(MAX_TEXT_BYTES);
+    while !text.is_char_boundary(end) {
+        end -= 1;
+    }
+    let plain = |c: char| if c.is_control() { ' ' } else { c };
+    text[..end].chars().map(plain).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn warning_has_the_first_2_kib_of_the_text() {
+        let contents = format!("{{\n{}", "é".repeat(2_000));
+        let unreadable = Unreadable::of(&Error::JsonDataError {
+            message: "invalid type".to_owned(),
+            contents,
+            column: 1,
+        });
+        let text = unreadable.unwrap().text;
+        assert_eq!(text, format!("{{ {}", "é".repeat(1_023)));
+        assert_eq!(Unreadable::of(&Error::RequestTimeoutError), None);
+    }
+}
