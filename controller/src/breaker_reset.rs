@@ -4,14 +4,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use argus_core::ident::EnvName;
-use argus_crds::status::{BreakerScope, BreakerState, BreakerStatus};
+use argus_crds::status::{BreakerChange, BreakerFailure, BreakerScope, BreakerState, BreakerStatus};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use tokio::sync::watch;
 
 use crate::view::Statuses;
 
-/// Maximum time to wait until the status shows the reset.
+/// Maximum time to wait until the status shows the reset and the result of its test call.
 const STATUS_TIMEOUT: Duration = Duration::from_secs(3);
 /// Name of the engine's breaker.
 const ENGINE: &str = "engine";
@@ -24,10 +24,13 @@ pub(crate) struct BreakerReset {
     pub(crate) breaker: String,
     /// True if the state changed. A closed breaker stays closed.
     pub(crate) changed: bool,
-    /// State before the reset, with the reason of the opening in `history`; `null` if nothing was counted yet.
+    /// State before the reset, with the failures that opened the breaker; `null` if nothing was counted yet.
     pub(crate) previous: Option<BreakerStatus>,
     /// State after the reset. Half-open allows one call, whose result closes or opens the breaker.
     pub(crate) current: Option<BreakerStatus>,
+    /// State changes since the reset, oldest first.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(crate) changes: Vec<BreakerChange>,
     /// Other breakers that were not closed and were reset as well.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(crate) others: Vec<String>,
@@ -37,6 +40,33 @@ impl BreakerReset {
     /// True if the breaker was closed, so that the reset did nothing.
     pub(crate) fn was_closed(&self) -> bool {
         is_closed(self.previous.as_ref())
+    }
+
+    /// Describes the state, its changes since the reset, and the failures before it, one per line.
+    pub(crate) fn describe(&self) -> String {
+        let owner = match self.breaker.as_str() {
+            ENGINE => "the engine",
+            environment => environment,
+        };
+        let state = match self.current.as_ref().map(|now| now.state).unwrap_or_default() {
+            BreakerState::Closed => "closed",
+            BreakerState::Open => "open",
+            BreakerState::HalfOpen => "half-open",
+        };
+        if self.was_closed() {
+            return format!("the breaker of {owner} is closed, nothing changed\n");
+        }
+        let failures = self.previous.iter().flat_map(|before| &before.last_failures);
+        let failure = |it: &BreakerFailure| format!("  {} {}: {}\n", it.at, it.operation, it.error);
+        let change = |it: &BreakerChange| format!("  {} {}: {}\n", it.at, it.to, it.reason);
+        let mut text = format!("the breaker of {owner} is {state} after the reset\n");
+        text.extend(self.changes.iter().map(change));
+        let mut failures = failures.map(failure).peekable();
+        if failures.peek().is_some() {
+            text.push_str("failures before the reset:\n");
+        }
+        text.extend(failures);
+        text
     }
 }
 
@@ -77,12 +107,14 @@ impl BreakerBefore {
         }
     }
 
-    /// Waits until the status shows the accepted reset, for at most [`STATUS_TIMEOUT`].
+    /// Waits until the status shows the accepted reset and the result of the test call, for at most [`STATUS_TIMEOUT`].
     pub(crate) async fn wait_for_reset(self, mut statuses: watch::Receiver<Arc<Statuses>>) -> BreakerReset {
         let env = self.env.as_deref();
         if !is_closed(self.previous.as_ref()) {
             let changed_status = statuses.wait_for(|statuses| {
-                has_changed(self.previous.as_ref(), find_breaker(statuses, env).as_ref())
+                let now = find_breaker(statuses, env);
+                let is_tested = now.as_ref().map(|now| now.state) != Some(BreakerState::HalfOpen);
+                is_tested && has_changed(self.previous.as_ref(), now.as_ref())
             });
             // After the timeout, the current state is returned.
             drop(tokio::time::timeout(STATUS_TIMEOUT, changed_status).await);
@@ -93,9 +125,14 @@ impl BreakerBefore {
             Some(env) if !self.previous.as_ref().is_some_and(engines) => env,
             Some(_) | None => ENGINE,
         };
+        let known = self.previous.iter().flat_map(|before| &before.history);
+        let known: Vec<&BreakerChange> = known.collect();
+        let changes = current.iter().flat_map(|now| &now.history);
+        let changes = changes.filter(|change| !known.contains(change)).cloned();
         BreakerReset {
             breaker: owner.to_owned(),
             changed: has_changed(self.previous.as_ref(), current.as_ref()),
+            changes: changes.collect(),
             previous: self.previous,
             current,
             others: self.others,

@@ -10,16 +10,24 @@ use argus_docker::{Docker, Endpoint, OwnImageBuilder};
 use argus_reconciler::clock;
 use argus_reconciler::state_dir::StateDir;
 
+use crate::blocking_io;
 use crate::exit::{Exit, Failure};
 use crate::own_image;
 use crate::settings::Settings;
 
+mod breaker_check;
 pub(crate) mod observer;
 pub(crate) mod offline;
 
-/// Creates a client for the engine of the settings, without connecting.
-pub(crate) fn connect_docker(settings: &Settings) -> Result<Docker, Failure> {
-    Ok(connect_endpoint(settings, find_endpoint(settings)?))
+/// Creates a client for the engine of the settings, without connecting. Fails while a live controller has the engine's
+/// breaker open.
+pub(crate) async fn connect_docker(settings: &Settings) -> Result<Docker, Failure> {
+    let settings = settings.clone();
+    blocking_io::read(move || {
+        breaker_check::check_engine_breaker(&StateDir::at(settings.state.clone()))?;
+        Ok(connect_endpoint(&settings, find_endpoint(&settings)?))
+    })
+    .await
 }
 
 /// Creates a client that can build an image of this program for helper containers, unless the settings disable helpers.

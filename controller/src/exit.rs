@@ -182,6 +182,14 @@ impl Failure {
         self.map_error(|error| error.details(details))
     }
 
+    /// Returns the code of the error.
+    pub(crate) fn code(&self) -> Option<Code> {
+        match self {
+            Self::Error { error, .. } => Some(error.code),
+            Self::BrokenPipe => None,
+        }
+    }
+
     /// Returns the message of the error.
     pub(crate) fn message(&self) -> &str {
         match self {

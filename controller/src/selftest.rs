@@ -77,7 +77,7 @@ impl Selftest {
         test_env: &TestEnvironment,
         stop: &CancellationToken,
     ) -> Result<Exit, Failure> {
-        let docker = engine::connect_docker(test_env.settings())?;
+        let docker = engine::connect_docker(test_env.settings()).await?;
         // The observer opens before anything is created, so that an unreachable engine is reported immediately.
         let observer = EngineObserver::open(
             &docker,
@@ -186,7 +186,7 @@ async fn remove_environment(
     let accepted = handle.send(Command::Down { environment }).await.is_ok();
     let both = || [test_env.env().clone(), test_env.foreign_env()].into();
     let mut remaining = Vec::new();
-    match engine::connect_docker(test_env.settings()) {
+    match engine::connect_docker(test_env.settings()).await {
         Ok(own) if accepted => {
             if let Ok(mut observer) = EngineObserver::open(&own, Some(both())).await {
                 let gone = async {
@@ -205,7 +205,7 @@ async fn remove_environment(
     if let Err(error) = running.ended().await {
         remaining.push(format!("the controller of the selftest: {error}"));
     }
-    match engine::connect_docker(test_env.settings()) {
+    match engine::connect_docker(test_env.settings()).await {
         Ok(own) => match EngineObserver::open(&own, Some(both())).await {
             Ok(observer) => {
                 for action in list_remaining_actions(&observer, test_env) {

@@ -8,11 +8,13 @@ use serde::{Deserialize, Serialize};
 use crate::diagnostic::Diagnostic;
 use crate::error::StructuredError;
 
+mod breaker;
 mod calls;
 mod preflight;
 mod users;
 mod waiting_on;
 
+pub use breaker::{BreakerChange, BreakerFailure, BreakerStatus};
 pub use calls::Calls;
 pub use preflight::{
     CheckName, CheckResult, PREFLIGHT_VERSION, PreflightBefore, PreflightCheck, PreflightFix,
@@ -285,41 +287,6 @@ pub struct Link {
     /// Error of the connection.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
-}
-
-/// Status of a circuit breaker.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase", default)]
-pub struct BreakerStatus {
-    /// Scope of the breaker: the engine or an environment.
-    pub scope: BreakerScope,
-    /// State of the breaker.
-    pub state: BreakerState,
-    /// Number of failures in a row.
-    pub failures: u32,
-    /// Number of changes to `open`.
-    pub times_opened: u64,
-    /// Time of the next test call (RFC 3339).
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub retry_at: Option<String>,
-    /// Failure that opened the breaker.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub last_failure: Option<String>,
-    /// Last state changes, oldest first.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub history: Vec<BreakerChange>,
-}
-
-/// State change of a circuit breaker.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase", default)]
-pub struct BreakerChange {
-    /// Time of the change (RFC 3339).
-    pub at: String,
-    /// New state: `closed`, `open` or `halfOpen`.
-    pub to: String,
-    /// Reason for the change.
-    pub reason: String,
 }
 
 /// Orphan: a resource of a dead controller that no environment declares.

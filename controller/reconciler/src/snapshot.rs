@@ -231,7 +231,7 @@ fn same<T: PartialEq>(one: &Arc<T>, other: &Arc<T>) -> bool {
 mod tests {
     use std::net::{IpAddr, Ipv4Addr};
 
-    use argus_core::action::Subject;
+    use argus_core::action::{ActionKind, Subject};
     use argus_core::observed::WatchEvent;
 
     use super::*;
@@ -256,7 +256,13 @@ mod tests {
         let failure = Err(ActionError::Engine("dial containerd.sock".to_owned()));
         let state = Arc::make_mut(&mut snapshot.state);
         for now in 0..5 {
-            state.breakers.on_result(&env, &subject, &failure, Timestamp(now));
+            state.breakers.on_result(
+                &env,
+                &subject,
+                ActionKind::StartContainer,
+                &failure,
+                Timestamp(now),
+            );
         }
         assert_eq!(
             snapshot.mode_reason().unwrap(),

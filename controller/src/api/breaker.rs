@@ -1,7 +1,5 @@
 //! Circuit breakers: their states, and their reset.
 
-pub(crate) mod engine_check;
-
 use std::collections::BTreeMap;
 
 use argus_crds::status::{BreakerScope, BreakerStatus, EnvironmentStatus};
@@ -12,7 +10,6 @@ use serde_json::json;
 
 use super::target;
 use super::{Context, Effect, NextStep, Operation, Route, Summary, Tool};
-use crate::breaker_reset::BreakerReset;
 use crate::command_reply::{CommandReply, CommandResult};
 use crate::exit::Failure;
 
@@ -122,29 +119,17 @@ impl Tool for ResetBreaker {
     const NAME: &'static str = "argus_reset_circuit";
     const TITLE: &'static str = "Test the engine immediately";
     const ABOUT: &'static str = "Ends the pause of an open circuit breaker: the controller tests the engine immediately with a full list and \
-one call, instead of after `retryAfter`. Call it after `CIRCUIT_OPEN`, once the engine is fixed. It does not change a closed breaker, \
-and returns its state and history.";
+one call, instead of after `retryAfter`. Call it after `CIRCUIT_OPEN`, once the engine is fixed. It does not change a closed breaker. \
+Returns the state changes and the failures before the reset.";
     type Data = CommandReply;
 
     async fn summarize(&self, reply: CommandReply, _context: &Context) -> Summary<CommandReply> {
         let text = match &reply.result {
-            CommandResult::Circuit(reset) => format_reset(reset),
+            CommandResult::Circuit(reset) => reset.describe(),
             _ => String::new(),
         };
         let env = self.environment.as_ref();
         let arguments = env.map_or_else(|| json!({}), |env| json!({ "environment": env }));
         Summary::new(reply, text).with_next(NextStep::new("current status", "argus_status", arguments))
-    }
-}
-
-fn format_reset(reset: &BreakerReset) -> String {
-    let state = reset.current.as_ref().map(|now| now.state).unwrap_or_default();
-    let owner = &reset.breaker;
-    if reset.was_closed() {
-        format!("the breaker of {owner} is closed; nothing changed")
-    } else if reset.changed {
-        format!("the breaker of {owner} was open and is {state:?} now; the controller tests the engine")
-    } else {
-        format!("the breaker of {owner} is still {state:?}; the controller reconnects to the engine")
     }
 }

@@ -37,7 +37,7 @@ impl Operation for Doctor {
         let inputs = Box::pin(report::gather_inputs(settings)).await?;
         let findings = findings::collect_findings(&inputs);
         if let Some(out) = &self.bundle {
-            let other = Box::pin(report::gather_other_inputs(&inputs)).await?;
+            let other = Box::pin(report::gather_other_inputs(&inputs)).await;
             bundle::write_bundle(out, &inputs, &other, &findings)?;
         }
         Ok(DoctorReport {

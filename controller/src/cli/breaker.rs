@@ -75,25 +75,11 @@ impl BreakerArgs {
         let operation = ResetBreaker {
             environment: self.environment,
         };
-        let env = operation.environment.as_ref();
-        let name = env.map_or_else(
-            || "every breaker".to_owned(),
-            |env| format!("the breaker of {env}"),
-        );
         call::execute_command(options, &operation, self.output, |reply| {
             let CommandResult::Circuit(reset) = &reply.result else {
                 return String::new();
             };
-            if reset.was_closed() {
-                format!("{name} is already closed\n")
-            } else if reset.changed {
-                format!("{name} allows one test call now\n")
-            } else {
-                format!(
-                    "the breaker of {} is unchanged; Argus is reconnecting to the engine\n",
-                    reset.breaker
-                )
-            }
+            reset.describe()
         })
     }
 }

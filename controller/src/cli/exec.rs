@@ -96,7 +96,7 @@ async fn start(
     command: &ExecCommand,
 ) -> Result<ExecSession, Failure> {
     let state = StateDir::at(settings.state.clone());
-    let docker = engine::connect_docker(settings)?;
+    let docker = engine::connect_docker(settings).await?;
     for lookup in [ContainerLookup::Status, ContainerLookup::Engine] {
         let sources = find_sources(&docker, &state, env, Some(service), lookup).await?;
         let Some((_, id)) = sources.all.first() else {

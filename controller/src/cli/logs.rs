@@ -121,7 +121,7 @@ impl Logs {
             return print_document(&logs, format);
         }
         let state = StateDir::at(settings.state.clone());
-        let docker = engine::connect_docker(settings)?;
+        let docker = engine::connect_docker(settings).await?;
         for lookup in [ContainerLookup::Status, ContainerLookup::Engine] {
             let sources = find_sources(&docker, &state, env, service, lookup).await?;
             if let (Some(service), [(_, id)]) = (service, sources.all.as_slice()) {

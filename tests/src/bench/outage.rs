@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use argus_backend::Backend as _;
 use argus_backend::sim::{Engine, FaultProfile, Sim};
-use argus_core::action::Subject;
+use argus_core::action::{ActionKind, Subject};
 use argus_core::ident::{EnvName, ServiceName};
 use argus_core::outcome::ActionError;
 use argus_core::state::BreakerRegistry;
@@ -82,7 +82,7 @@ fn gate(calls: usize) -> Vec<f64> {
     let mut breakers = BreakerRegistry::default();
     let refused = Err(ActionError::Unreachable("refused".to_owned()));
     while breakers.engine().is_closed() {
-        breakers.on_result(&env, &subject, &refused, Timestamp(0));
+        breakers.on_result(&env, &subject, ActionKind::PullImage, &refused, Timestamp(0));
     }
     let (_open, epochs) = watch::channel(BreakerOpenings::of(&breakers, [env].iter()));
     let sim = Sim::new(Engine::new(1, FaultProfile::default()), || Timestamp(0));

@@ -5,6 +5,8 @@
 mod daemon;
 mod wire;
 
+use std::time::{Duration, Instant};
+
 use argus_tests::Controller;
 use argus_tests::fixture::{LIMIT, container_runs, engine, proxied, running, shop, text};
 use argus_tests::proxy::Fault;
@@ -199,4 +201,48 @@ fn hanging_engine_is_reported_and_survived() {
         now["phase"] == "Ready" && now["stale"] != true
     });
     assert_eq!(container_runs(engine, "hang"), before, "nothing was restarted");
+}
+
+/// Limit of a command that needs the engine while its breaker is open. The benchmark measures the time.
+const REFUSAL_LIMIT: Duration = Duration::from_secs(2);
+
+#[test]
+fn commands_end_immediately_while_the_breaker_is_open() {
+    let engine = engine();
+    let (proxy, argus) = proxied(engine, "gate");
+    argus.write_spec("e2e.yaml", &shop("gate", 18440, "one"));
+    argus.wait_ready("gate", LIMIT);
+    proxy.hang();
+    argus.wait_until(LIMIT, "the engine's breaker is open", || {
+        (argus.controller_status()["breaker"]["state"] == "open").then_some(())
+    });
+    for command in [
+        &["plan"][..],
+        &["network", "gate", "--verify"],
+        &["preflight"],
+        &["prune"],
+        &["logs", "gate/db"],
+        &["logs", "gate", "--follow"],
+        &["logs", "--follow"],
+        &["exec", "gate/db", "--", "true"],
+        &["down", "gate"],
+    ] {
+        let started = Instant::now();
+        let output = argus.cli(command);
+        let (took, text) = (started.elapsed(), String::from_utf8_lossy(&output.stderr));
+        println!("{command:?}: {} ms", took.as_millis());
+        assert_eq!(output.status.code(), Some(4), "{command:?}: {text}");
+        assert!(
+            text.contains("the circuit breaker of the engine is not closed"),
+            "{command:?}: {text}"
+        );
+        assert!(took < REFUSAL_LIMIT, "{command:?}: {took:?}");
+    }
+    let (exit, doctor) = json(&argus, &["doctor"]);
+    assert_eq!(exit, Some(1), "{doctor:#}");
+    let findings = doctor["findings"].as_array().expect("findings");
+    assert!(
+        findings.iter().any(|finding| finding["code"] == "CIRCUIT_OPEN"),
+        "{doctor:#}"
+    );
 }

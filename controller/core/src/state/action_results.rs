@@ -44,8 +44,9 @@ impl PlannerState {
     ) {
         let call = self.in_flight.remove(&step.subject);
         if let Some(call) = &call {
+            let kind = step.action.kind();
             self.breakers
-                .on_result(&call.environment, &step.subject, outcome, now);
+                .on_result(&call.environment, &step.subject, kind, outcome, now);
         }
         match outcome {
             Ok(done) => {

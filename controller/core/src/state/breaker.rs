@@ -38,15 +38,14 @@ use crate::time::Timestamp;
 
 /// Number of stored transitions.
 const HISTORY_LIMIT: usize = 16;
+/// Number of stored failures.
+const FAILURES_LIMIT: usize = 20;
 
 /// State of a breaker.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum CircuitState {
     /// All calls are allowed.
-    Closed {
-        /// Number of failures in a row.
-        failures: u32,
-    },
+    Closed,
     /// No call is allowed.
     Open {
         /// End of the cooldown.
@@ -66,8 +65,13 @@ pub enum CircuitState {
 pub enum CallOutcome<'a> {
     /// The engine answered; the answer may be an error about one resource.
     Success,
-    /// The engine failed, with this reason.
-    Failure(&'a str),
+    /// The engine failed.
+    Failure {
+        /// Verb of the call's action.
+        operation: &'a str,
+        /// Reason of the failure.
+        why: &'a str,
+    },
     /// The result shows nothing about the engine.
     Ignored,
 }
@@ -83,24 +87,39 @@ pub struct Transition {
     pub why: String,
 }
 
-/// A circuit breaker with its recent transitions.
+/// A counted failure, for reports.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CountedFailure {
+    /// Time of the failure.
+    pub at: Timestamp,
+    /// Verb of the action, or `ping`.
+    pub operation: String,
+    /// Reason of the failure.
+    pub error: String,
+}
+
+/// A circuit breaker with its recent transitions and failures.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Breaker {
     state: CircuitState,
     /// Openings since the breaker was last closed.
     consecutive_openings: u32,
     times_opened: u64,
-    last_failure: Option<String>,
+    /// Number of failures in a row.
+    failure_count: u32,
+    /// The newest failures in a row, oldest first. They are kept until the next failure after a success.
+    failures: Vec<CountedFailure>,
     history: Vec<Transition>,
 }
 
 impl Default for Breaker {
     fn default() -> Self {
         Self {
-            state: CircuitState::Closed { failures: 0 },
+            state: CircuitState::Closed,
             consecutive_openings: 0,
             times_opened: 0,
-            last_failure: None,
+            failure_count: 0,
+            failures: Vec::new(),
             history: Vec::new(),
         }
     }
@@ -119,7 +138,17 @@ impl Breaker {
 
     /// Reason of the last counted failure.
     pub fn last_failure(&self) -> Option<&str> {
-        self.last_failure.as_deref()
+        self.failures.last().map(|failure| failure.error.as_str())
+    }
+
+    /// Number of failures in a row.
+    pub fn failure_count(&self) -> u32 {
+        self.failure_count
+    }
+
+    /// The last failures in a row, oldest first, at most 20.
+    pub fn failures(&self) -> &[CountedFailure] {
+        &self.failures
     }
 
     /// Recent transitions, oldest first, at most 16.
@@ -129,7 +158,7 @@ impl Breaker {
 
     /// True if all calls are allowed.
     pub fn is_closed(&self) -> bool {
-        matches!(self.state, CircuitState::Closed { .. })
+        matches!(self.state, CircuitState::Closed)
     }
 
     /// True if the breaker never counted anything.
@@ -140,7 +169,7 @@ impl Breaker {
     /// True if a call is allowed now; `complete_list` is the number of the newest complete list.
     pub fn allows_call(&self, complete_list: u64) -> bool {
         match &self.state {
-            CircuitState::Closed { .. } => true,
+            CircuitState::Closed => true,
             CircuitState::Open { .. }
             | CircuitState::HalfOpen {
                 test_call: Some(_), ..
@@ -170,22 +199,21 @@ impl Breaker {
         key: &str,
         now: Timestamp,
     ) {
-        if let CallOutcome::Failure(why) = outcome {
-            self.last_failure = Some(why.to_owned());
+        if let CallOutcome::Failure { operation, why } = outcome {
+            self.count_failure(operation, why, now);
         }
         match (&mut self.state, outcome) {
-            (CircuitState::Closed { failures }, CallOutcome::Success) => *failures = 0,
-            (CircuitState::Closed { failures }, CallOutcome::Failure(why)) => {
-                *failures += 1;
-                if *failures >= settings.threshold {
-                    let why = format!("{failures} failures in a row, the last: {why}");
+            (CircuitState::Closed, CallOutcome::Success) => self.failure_count = 0,
+            (CircuitState::Closed, CallOutcome::Failure { why, .. }) => {
+                if self.failure_count >= settings.threshold {
+                    let why = format!("{} failures in a row, the last: {why}", self.failure_count);
                     self.open(settings, key, now, why);
                 }
             }
             (CircuitState::HalfOpen { test_call, .. }, outcome) if test_call.as_ref() == Some(subject) => {
                 match outcome {
                     CallOutcome::Success => self.close(now, "the test call succeeded"),
-                    CallOutcome::Failure(why) => {
+                    CallOutcome::Failure { why, .. } => {
                         let why = format!("the test call failed: {why}");
                         self.open(settings, key, now, why);
                     }
@@ -194,13 +222,27 @@ impl Breaker {
             }
             // Calls from before the opening neither end the cooldown nor decide as the test call.
             (CircuitState::Open { .. } | CircuitState::HalfOpen { .. }, _)
-            | (CircuitState::Closed { .. }, CallOutcome::Ignored) => {}
+            | (CircuitState::Closed, CallOutcome::Ignored) => {}
         }
+    }
+
+    /// Counts a failure. Its effect on the state is the decision of the caller.
+    pub fn count_failure(&mut self, operation: &str, why: &str, now: Timestamp) {
+        if self.failure_count == 0 {
+            self.failures.clear();
+        }
+        self.failure_count = self.failure_count.saturating_add(1);
+        self.failures.push(CountedFailure {
+            at: now,
+            operation: operation.to_owned(),
+            error: why.to_owned(),
+        });
+        let surplus = self.failures.len().saturating_sub(FAILURES_LIMIT);
+        self.failures.drain(..surplus);
     }
 
     /// Opens the breaker until `until` regardless of its counter, because the engine does not answer pings.
     pub fn force_open(&mut self, until: Timestamp, now: Timestamp, why: &str) {
-        self.last_failure = Some(why.to_owned());
         if !matches!(self.state, CircuitState::Open { .. }) {
             self.consecutive_openings += 1;
             self.times_opened += 1;
@@ -218,22 +260,18 @@ impl Breaker {
                 self.half_open(list_started, now, "its cooldown is over");
                 true
             }
-            CircuitState::Open { .. } | CircuitState::Closed { .. } | CircuitState::HalfOpen { .. } => false,
+            CircuitState::Open { .. } | CircuitState::Closed | CircuitState::HalfOpen { .. } => false,
         }
     }
 
     /// Ends the cooldown immediately and clears the counter. Returns true if anything changed.
     pub fn reset(&mut self, list_started: u64, now: Timestamp, why: &str) -> bool {
-        match &mut self.state {
+        match self.state {
             CircuitState::Open { .. } => {
                 self.half_open(list_started, now, why);
                 true
             }
-            CircuitState::Closed { failures } => {
-                let counted = *failures > 0;
-                *failures = 0;
-                counted
-            }
+            CircuitState::Closed => std::mem::take(&mut self.failure_count) > 0,
             CircuitState::HalfOpen { .. } => false,
         }
     }
@@ -271,8 +309,9 @@ impl Breaker {
 
     fn close(&mut self, now: Timestamp, why: &str) {
         self.consecutive_openings = 0;
+        self.failure_count = 0;
         self.record(now, "closed", why.to_owned());
-        self.state = CircuitState::Closed { failures: 0 };
+        self.state = CircuitState::Closed;
     }
 
     fn record(&mut self, at: Timestamp, to: &'static str, why: String) {

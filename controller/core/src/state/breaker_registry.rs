@@ -15,11 +15,11 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use crate::action::Subject;
+use crate::action::{ActionKind, Subject};
 use crate::desired::Accepted;
 use crate::desired::BreakerSettings;
 use crate::ident::EnvName;
-use crate::observed::Store;
+use crate::observed::{RetryState, Store};
 use crate::outcome::{ActionError, Done};
 use crate::socket_access::is_refused;
 use crate::state::breaker::{Breaker, CallOutcome, CircuitState};
@@ -32,6 +32,8 @@ pub const MAX_FAILED_PINGS: u32 = 3;
 pub const RECONNECTS_BEFORE_REPORT: u32 = 10;
 /// Maximum time for which the first environment runs alone after an outage.
 const RAMP_UP_LIMIT: Duration = Duration::from_secs(5);
+/// Operation of a failed ping.
+const PING: &str = "ping";
 /// Jitter key of the engine's cooldowns.
 const ENGINE_KEY: &str = "engine";
 
@@ -135,7 +137,7 @@ impl BreakerRegistry {
     pub fn wake_at(&self) -> Option<Timestamp> {
         let due = |breaker: &Breaker| match breaker.state() {
             CircuitState::Open { until } => Some(*until),
-            CircuitState::Closed { .. } | CircuitState::HalfOpen { .. } => None,
+            CircuitState::Closed | CircuitState::HalfOpen { .. } => None,
         };
         let engine = due(&self.engine).filter(|_| !self.engine_unreachable);
         let ramp = self.ramp.as_ref().map(|ramp| ramp.until);
@@ -169,7 +171,8 @@ impl BreakerRegistry {
     pub(crate) fn observe(&mut self, store: &Store, now: Timestamp) -> bool {
         let complete = std::mem::replace(&mut self.complete_list, store.last_complete());
         self.list_started = store.lists_started();
-        self.reconnect_attempts = store.retry().map_or(0, |retry| retry.attempts);
+        let attempts = store.retry().map_or(0, |retry| retry.attempts);
+        let attempts_before = std::mem::replace(&mut self.reconnect_attempts, attempts);
         if complete != self.complete_list && self.is_half_open() {
             self.version += 1;
         }
@@ -182,12 +185,8 @@ impl BreakerRegistry {
             if is_refused(retry.reason) {
                 // The engine is not the problem, and further attempts do not help.
                 self.reconnect_attempts = 0;
-            } else if retry.attempts >= MAX_FAILED_PINGS {
-                self.engine_unreachable = true;
-                let until = retry.next.unwrap_or(now);
-                let why = format!("no answer to {} pings in a row: {}", retry.attempts, retry.reason);
-                self.engine.force_open(until, now, &why);
-                self.version += 1;
+            } else {
+                self.on_failed_pings(retry, attempts.saturating_sub(attempts_before), now);
             }
             return false;
         }
@@ -212,6 +211,20 @@ impl BreakerRegistry {
         relist
     }
 
+    /// Counts new failed pings. After [`MAX_FAILED_PINGS`], each one opens the engine's breaker, also after a reset.
+    fn on_failed_pings(&mut self, retry: RetryState<'_>, new: u32, now: Timestamp) {
+        for _ in 0..new {
+            self.engine.count_failure(PING, retry.reason, now);
+        }
+        self.engine_unreachable = retry.attempts >= MAX_FAILED_PINGS;
+        let is_reset = matches!(self.engine.state(), CircuitState::HalfOpen { .. });
+        if self.engine_unreachable && (new > 0 || !is_reset) {
+            let why = format!("no answer to {} pings in a row: {}", retry.attempts, retry.reason);
+            self.engine.force_open(retry.next.unwrap_or(now), now, &why);
+            self.version += 1;
+        }
+    }
+
     fn is_half_open(&self) -> bool {
         let half_open = |breaker: &Breaker| matches!(breaker.state(), CircuitState::HalfOpen { .. });
         half_open(&self.engine) || self.environments.values().any(half_open)
@@ -230,10 +243,11 @@ impl BreakerRegistry {
         &mut self,
         env: &EnvName,
         subject: &Subject,
+        operation: ActionKind,
         outcome: &Result<Done, ActionError>,
         now: Timestamp,
     ) {
-        let call_outcome = classify(outcome);
+        let call_outcome = classify(operation.as_str(), outcome);
         let was_closed = self.engine.is_closed();
         let all_closed = was_closed && self.of(env).is_none_or(Breaker::is_closed);
         self.engine
@@ -244,7 +258,7 @@ impl BreakerRegistry {
         }
         let settings = self.settings.get(env).copied();
         if let Some(settings) = settings.unwrap_or(Some(BreakerSettings::default()))
-            && (matches!(call_outcome, CallOutcome::Failure(_)) || self.environments.contains_key(env))
+            && (matches!(call_outcome, CallOutcome::Failure { .. }) || self.environments.contains_key(env))
         {
             let breaker = self.environments.entry(env.clone()).or_default();
             breaker.on_result(subject, call_outcome, settings, env.as_str(), now);
@@ -280,11 +294,12 @@ impl BreakerRegistry {
         closed
     }
 
-    /// Resets the breaker of one environment, or all breakers. Returns true if a relist is needed.
+    /// Resets the breaker of one environment, or all breakers. Returns true if a relist is needed. The next failed ping opens
+    /// the breaker of an unreachable engine again.
     pub(crate) fn reset(&mut self, env: Option<&EnvName>, now: Timestamp) -> bool {
         const WHY: &str = "reset requested";
         let mut changed = self.reset_environments(env, now, WHY);
-        if env.is_none() && !self.engine_unreachable {
+        if env.is_none() {
             changed |= self.engine.reset(self.list_started, now, WHY);
         }
         self.version += u64::from(changed);
@@ -304,11 +319,11 @@ impl BreakerRegistry {
 }
 
 /// Classifies a result: does it show a failure of the engine, or only of one resource?
-fn classify(outcome: &Result<Done, ActionError>) -> CallOutcome<'_> {
+fn classify<'a>(operation: &'a str, outcome: &'a Result<Done, ActionError>) -> CallOutcome<'a> {
     match outcome {
         Err(ActionError::Unreachable(why)) if is_refused(why) => CallOutcome::Ignored,
         Err(ActionError::Unreachable(why) | ActionError::Engine(why) | ActionError::ConnectionLost(why)) => {
-            CallOutcome::Failure(why)
+            CallOutcome::Failure { operation, why }
         }
         // One container's call hangs although the engine answers pings, or Argus cancelled the call.
         Err(
@@ -350,7 +365,7 @@ fn breaker_wait(breaker: &Breaker, engine: bool) -> WaitingOn {
         engine,
         until: match breaker.state() {
             CircuitState::Open { until } => Some(*until),
-            CircuitState::Closed { .. } | CircuitState::HalfOpen { .. } => None,
+            CircuitState::Closed | CircuitState::HalfOpen { .. } => None,
         },
         why: breaker.last_failure().unwrap_or_default().to_owned(),
     }

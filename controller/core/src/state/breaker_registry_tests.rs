@@ -36,7 +36,8 @@ fn connected_store() -> Store {
 
 fn run_call(breakers: &mut BreakerRegistry, of: &str, outcome: &Result<Done, ActionError>, now: i64) {
     breakers.on_call(&env(of), &subject(of));
-    breakers.on_result(&env(of), &subject(of), outcome, Timestamp(now));
+    let kind = ActionKind::StartContainer;
+    breakers.on_result(&env(of), &subject(of), kind, outcome, Timestamp(now));
 }
 
 #[test]
@@ -179,7 +180,13 @@ fn unreachable_engine_opens_its_breaker_until_it_returns() {
         breakers.blocked_by(&env("b"), Timestamp(20_011)).is_some(),
         "only one test call"
     );
-    breakers.on_result(&env("a"), &subject("a"), &Ok(Done::Applied), Timestamp(20_020));
+    breakers.on_result(
+        &env("a"),
+        &subject("a"),
+        ActionKind::StartContainer,
+        &Ok(Done::Applied),
+        Timestamp(20_020),
+    );
     let ramp = breakers.blocked_by(&env("b"), Timestamp(20_021));
     assert!(matches!(ramp, Some(WaitingOn::RampUp { .. })), "{ramp:?}");
     assert_eq!(
@@ -230,7 +237,7 @@ fn ramp_up_ends_after_its_limit() {
 }
 
 #[test]
-fn reset_half_opens_breakers_except_of_an_unreachable_engine() {
+fn reset_half_opens_breakers() {
     let mut breakers = BreakerRegistry::default();
     let mut store = connected_store();
     breakers.observe(&store, Timestamp(1));
@@ -241,11 +248,41 @@ fn reset_half_opens_breakers_except_of_an_unreachable_engine() {
     finish_list(&mut store);
     breakers.observe(&store, Timestamp(7));
     assert_eq!(breakers.blocked_by(&env("shop"), Timestamp(7)), None);
-    store.apply(WatchEvent::Disconnected(Timestamp(8), "gone".to_owned()));
-    store.apply(WatchEvent::Retrying { tries: 3, next: None });
-    breakers.observe(&store, Timestamp(8));
-    breakers.reset(None, Timestamp(9));
-    assert!(matches!(breakers.engine().state(), CircuitState::Open { .. }));
+}
+
+#[test]
+fn reset_with_an_unreachable_engine_opens_after_one_ping() {
+    let mut breakers = BreakerRegistry::default();
+    let mut store = connected_store();
+    breakers.observe(&store, Timestamp(1));
+    store.apply(WatchEvent::Disconnected(Timestamp(8), "refused".to_owned()));
+    for tries in 1..=3 {
+        store.apply(WatchEvent::Retrying { tries, next: None });
+        breakers.observe(&store, Timestamp(8));
+    }
+    assert!(breakers.reset(None, Timestamp(9)));
+    for now in 9..12 {
+        breakers.observe(&store, Timestamp(now));
+        let state = breakers.engine().state();
+        assert!(
+            matches!(state, CircuitState::HalfOpen { .. }),
+            "before the next ping: {state:?}"
+        );
+        assert!(breakers.blocked_by(&env("shop"), Timestamp(now)).is_some());
+    }
+    store.apply(WatchEvent::Retrying { tries: 4, next: None });
+    breakers.observe(&store, Timestamp(12));
+    let engine = breakers.engine();
+    assert!(matches!(engine.state(), CircuitState::Open { .. }));
+    assert_eq!((engine.times_opened(), engine.failure_count()), (2, 4));
+    let changes: Vec<_> = engine.history().iter().map(|change| change.to).collect();
+    assert_eq!(changes, ["open", "halfOpen", "open"]);
+    assert!(
+        engine
+            .failures()
+            .iter()
+            .all(|it| (it.operation.as_str(), it.error.as_str()) == ("ping", "refused"))
+    );
 }
 
 #[test]

@@ -18,14 +18,15 @@ fn subject(name: &str) -> Subject {
     }
 }
 
+fn failure(why: &str) -> CallOutcome<'_> {
+    CallOutcome::Failure {
+        operation: "start-container",
+        why,
+    }
+}
+
 fn record_failure(breaker: &mut Breaker, now: i64) {
-    breaker.on_result(
-        &subject("a"),
-        CallOutcome::Failure("reset"),
-        SETTINGS,
-        "k",
-        Timestamp(now),
-    );
+    breaker.on_result(&subject("a"), failure("reset"), SETTINGS, "k", Timestamp(now));
 }
 
 fn open_until(breaker: &Breaker) -> Timestamp {
@@ -48,6 +49,41 @@ fn breaker_opens_at_the_threshold() {
     assert!(!breaker.allows_call(u64::MAX));
     assert_eq!(breaker.times_opened(), 1);
     assert_eq!(breaker.last_failure(), Some("reset"));
+}
+
+#[test]
+fn open_breaker_keeps_its_last_failures() {
+    let mut breaker = Breaker::default();
+    for now in 1..=3 {
+        record_failure(&mut breaker, now);
+    }
+    let times = |breaker: &Breaker| -> Vec<i64> { breaker.failures().iter().map(|it| it.at.0).collect() };
+    assert_eq!((breaker.failure_count(), times(&breaker)), (3, vec![1, 2, 3]));
+    assert_eq!(breaker.failures()[0].operation, "start-container");
+    for now in 4..=30 {
+        breaker.count_failure("ping", "refused", Timestamp(now));
+    }
+    assert_eq!(
+        (breaker.failure_count(), times(&breaker)),
+        (30, (11..=30).collect())
+    );
+    assert_eq!(breaker.last_failure(), Some("refused"));
+    breaker.tick(0, open_until(&breaker));
+    breaker.on_call(&subject("a"));
+    breaker.on_result(
+        &subject("a"),
+        CallOutcome::Success,
+        SETTINGS,
+        "k",
+        Timestamp(40_000),
+    );
+    assert_eq!(
+        (breaker.failure_count(), times(&breaker).len()),
+        (0, 20),
+        "the history remains"
+    );
+    record_failure(&mut breaker, 50_000);
+    assert_eq!((breaker.failure_count(), times(&breaker)), (1, vec![50_000]));
 }
 
 #[test]
@@ -184,7 +220,7 @@ impl Model {
                 true
             }
             Operation::Good(caller) => finish_call(self, caller, CallOutcome::Success),
-            Operation::Bad(caller) => finish_call(self, caller, CallOutcome::Failure("no")),
+            Operation::Bad(caller) => finish_call(self, caller, failure("no")),
             Operation::Silent(caller) => finish_call(self, caller, CallOutcome::Ignored),
             Operation::CooldownOver => match self.breaker.state() {
                 CircuitState::Open { until } => {
@@ -227,7 +263,7 @@ impl Model {
     /// Key of the model's state, without numbers that only increase.
     fn state_key(&self) -> String {
         let kind = match self.breaker.state() {
-            CircuitState::Closed { failures } => format!("closed {failures}"),
+            CircuitState::Closed => format!("closed {}", self.breaker.failure_count()),
             CircuitState::Open { .. } => "open".to_owned(),
             CircuitState::HalfOpen {
                 after_list,

@@ -85,6 +85,12 @@ pub(super) fn status(input: &StatusInput<'_>, status: &mut EnvironmentStatus) {
     }
     if let Some(breaker) = &mut status.breaker {
         breaker.last_failure = breaker.last_failure.as_deref().map(|text| secrets.redacted(text));
+        for failure in &mut breaker.last_failures {
+            failure.error = secrets.redacted(&failure.error);
+        }
+        for change in &mut breaker.history {
+            change.reason = secrets.redacted(&change.reason);
+        }
     }
     for condition in &mut status.conditions {
         condition.message = secrets.redacted(&condition.message);

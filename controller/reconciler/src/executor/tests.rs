@@ -183,7 +183,8 @@ async fn actions_planned_before_the_breaker_opened_are_refused() {
     let mut breakers = argus_core::state::BreakerRegistry::default();
     let refused = Err(ActionError::Unreachable("refused".to_owned()));
     for _ in 0..5 {
-        breakers.on_result(&shop(), &first.step.subject, &refused, clock.now());
+        let kind = first.step.action.kind();
+        breakers.on_result(&shop(), &first.step.subject, kind, &refused, clock.now());
     }
     open.send_replace(BreakerOpenings::of(&breakers, [shop()].iter()));
     let mut refused_count = 0;

@@ -1,7 +1,8 @@
 //! Diagnosis from settings, status files, specs and the preflight report.
 
-use argus_backend::Backend as _;
+use argus_backend::{Backend as _, EngineInfo};
 use argus_core::secrets::Secrets;
+use argus_crds::error::Code;
 use argus_crds::status::{ControllerStatus, EnvironmentStatus, PreflightReport};
 use argus_reconciler::identity;
 use argus_reconciler::specs::SpecRegistry;
@@ -57,7 +58,11 @@ pub(crate) struct DoctorReport {
 }
 
 pub(crate) async fn gather_inputs(settings: Settings) -> Result<DoctorInputs, Failure> {
-    let preflight = Box::pin(preflight::run_checks(&settings, &[], false)).await?;
+    let preflight = match Box::pin(preflight::run_checks(&settings, &[], false)).await {
+        // The status of the controller contains the open breaker, which is a finding.
+        Err(failure) if failure.code() == Some(Code::CircuitOpen) => PreflightReport::default(),
+        result => result?,
+    };
     let refused_requests = count_refused_requests(&StateDir::at(settings.state.clone())).await;
     let inputs = blocking_io::read(move || read_inputs(settings, preflight)).await?;
     Ok(DoctorInputs {
@@ -111,13 +116,12 @@ pub(crate) fn read_inputs(settings: Settings, preflight: PreflightReport) -> Res
     })
 }
 
-pub(crate) async fn gather_other_inputs(inputs: &DoctorInputs) -> Result<OtherInputs, Failure> {
-    let docker = engine::connect_docker(&inputs.settings)?;
+pub(crate) async fn gather_other_inputs(inputs: &DoctorInputs) -> OtherInputs {
     let (engine, plan) = tokio::join!(
-        docker.info(),
+        read_engine(&inputs.settings),
         plan::create_report(&inputs.settings, &inputs.registry, None, false)
     );
-    let engine = engine.map_err(|error| error.to_string()).map(|about| {
+    let engine = engine.map(|about| {
         serde_json::json!({
             "version": about.version,
             "apiVersion": about.api_version,
@@ -126,12 +130,18 @@ pub(crate) async fn gather_other_inputs(inputs: &DoctorInputs) -> Result<OtherIn
             "facts": about.facts,
         })
     });
-    Ok(OtherInputs {
+    OtherInputs {
         engine,
         plan: plan
             .map(|plan| plan.format_text())
             .map_err(|failure| failure.message().to_owned()),
-    })
+    }
+}
+
+async fn read_engine(settings: &Settings) -> Result<EngineInfo, String> {
+    let docker = engine::connect_docker(settings).await;
+    let docker = docker.map_err(|failure| failure.message().to_owned())?;
+    docker.info().await.map_err(|error| error.to_string())
 }
 
 #[cfg(test)]

@@ -19,7 +19,6 @@ use futures::StreamExt as _;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use crate::api::breaker::engine_check as breaker;
 use crate::blocking_io;
 use crate::engine;
 use crate::engine::observer::EngineObserver;
@@ -111,7 +110,7 @@ pub(crate) async fn read_lines(
     query: LogQuery,
 ) -> Result<LogsResponse, Failure> {
     let state = StateDir::at(settings.state.clone());
-    let docker = engine::connect_docker(settings)?;
+    let docker = engine::connect_docker(settings).await?;
     let mut lookup = ContainerLookup::Status;
     'lookup: loop {
         let mut items = Vec::new();
@@ -217,7 +216,6 @@ pub(crate) async fn find_sources(
 ) -> Result<Sources, Failure> {
     let (there, of, only) = (state.clone(), env.to_owned(), service.map(str::to_owned));
     let mut sources = blocking_io::read(move || {
-        breaker::check_engine_breaker(&there)?;
         Ok(Sources {
             all: match lookup {
                 ContainerLookup::Status => sources_from_status(&there, &of, only.as_deref())?,

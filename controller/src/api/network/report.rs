@@ -95,7 +95,7 @@ pub(crate) async fn check_now(
     env: &EnvName,
     service: Option<&str>,
 ) -> Result<NetworkReport, Failure> {
-    let collector = FactCollector::new(settings)?;
+    let collector = FactCollector::new(settings).await?;
     let wanted = collector.read_desired().await;
     let wanted = wanted
         .map_err(|cause| Failure::with_reason(Reason::Unreadable, cause).with_exit(Exit::Unexpected))?;

@@ -57,7 +57,7 @@ pub(crate) async fn list_or_clean(
         run,
         publish_address: settings.publish_address,
     };
-    let docker = engine::connect_docker(settings)?;
+    let docker = engine::connect_docker(settings).await?;
     let leases = observer::read_leases(&docker, &identity, &state).await?;
     let mut requests = UserRequests::default();
     if let Some(limit) = clean {

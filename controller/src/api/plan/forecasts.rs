@@ -179,7 +179,7 @@ pub(crate) async fn create_forecasts(
     identity: ControllerIdentity,
     persisted: PersistedState,
 ) -> Result<Forecasts, Failure> {
-    let docker = engine::connect_docker(settings)?;
+    let docker = engine::connect_docker(settings).await?;
     let mut observer = EngineObserver::open(&docker, None).await?;
     // A list does not contain exit codes, but plans depend on them.
     observer.inspect().await?;

@@ -5,7 +5,6 @@ use argus_core::preflight::{PreflightFacts, evaluate, report};
 use argus_crds::status::{CheckName, PreflightBefore, PreflightReport};
 use argus_reconciler::clock;
 
-use crate::blocking_io;
 use crate::exit::Failure;
 use crate::settings::Settings;
 
@@ -19,8 +18,7 @@ pub(crate) async fn run_checks(
     fix: bool,
 ) -> Result<PreflightReport, Failure> {
     let started = clock::now();
-    let own = settings.clone();
-    let collector = blocking_io::read(move || FactCollector::new(&own)).await?;
+    let collector = FactCollector::new(settings).await?;
     let run_checks = |facts: &PreflightFacts, policy: &PreflightSettings| {
         let now = clock::now();
         report(evaluate(facts, policy, skip, now), now)

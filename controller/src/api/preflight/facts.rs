@@ -48,13 +48,14 @@ pub(crate) struct FactCollector {
 pub(crate) type DesiredResult = Result<DesiredState, String>;
 
 impl FactCollector {
-    pub(crate) fn new(settings: &Settings) -> Result<Self, Failure> {
+    pub(crate) async fn new(settings: &Settings) -> Result<Self, Failure> {
         let state = StateDir::at(settings.state.clone());
+        let path = state.identity();
         // The state is private to the controller's user. Other users get an empty identity, which owns nothing.
-        let identity = identity::peek(&state.identity()).unwrap_or_default();
+        let identity = blocking_io::read(move || Ok(identity::peek(&path).unwrap_or_default())).await?;
         Ok(Self {
             settings: settings.clone(),
-            docker: engine::connect_docker(settings)?,
+            docker: engine::connect_docker(settings).await?,
             identity,
             state,
         })

@@ -42,8 +42,7 @@ pub(crate) struct Row {
 
 /// Finds replaced images and measures the build cache.
 pub(crate) async fn create_report(settings: &Settings, images_only: bool) -> Result<PruneReport, Failure> {
-    let own = settings.clone();
-    let collector = blocking_io::read(move || FactCollector::new(&own)).await?;
+    let collector = FactCollector::new(settings).await?;
     let docker = collector.docker();
     let images = docker
         .built_images()
@@ -77,7 +76,7 @@ pub(crate) async fn remove_images(
     images_only: bool,
     found: &mut PruneReport,
 ) -> Result<(), Failure> {
-    let docker = engine::connect_docker(settings)?;
+    let docker = engine::connect_docker(settings).await?;
     // Newest first, because layers are removed together with the last image that contains them.
     for row in &mut found.images {
         row.message = docker

@@ -36,7 +36,7 @@ pub(super) async fn remove_environments(
     let now = clock::now();
     let run = identity::new_ulid(now);
     let (controller, lock) = lock_state(settings, &run)?;
-    let docker = engine::connect_docker(settings)?;
+    let docker = engine::connect_docker(settings).await?;
     let identity = ControllerIdentity {
         controller,
         run,

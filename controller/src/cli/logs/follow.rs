@@ -38,7 +38,7 @@ pub(super) async fn follow_all(
     query: &LogQuery,
     format: Option<Format>,
 ) -> Result<(), Failure> {
-    let docker = engine::connect_docker(settings)?;
+    let docker = engine::connect_docker(settings).await?;
     let client = ControllerClient::for_command(settings.clone());
     let mut changes = client.watch_statuses();
     let mut lines = SelectAll::new();

@@ -1,4 +1,4 @@
-//! Circuit breaker over MCP: a reset returns the previous state, the current state and the reason of the opening.
+//! Circuit breaker over MCP: a reset returns the state changes, and the failures that opened the breaker.
 
 use argus_tests::fixture::{LIMIT, engine, proxied, shop};
 use argus_tests::proxy::Fault;
@@ -44,6 +44,14 @@ fn breaker_reset_reports_states_and_history() {
     let (previous, current) = (&reset["previous"], &reset["current"]);
     assert_eq!(previous["state"], "open", "{reset:#}");
     assert_eq!(changes(previous), ["open"]);
+    let failures = previous["lastFailures"].as_array().expect("the failures");
+    assert_eq!(failures.len(), 3, "{previous:#}");
+    assert!(
+        failures
+            .iter()
+            .all(|it| it["operation"] == "start-container" && it["at"].is_string()),
+        "{previous:#}"
+    );
     let why = previous["history"][0]["reason"]
         .as_str()
         .expect("the reason of the opening");
@@ -78,7 +86,7 @@ fn breaker_reset_reports_states_and_history() {
     engines(&proxy, &fixture);
 }
 
-/// The engine's own breaker: a reset cannot reach a missing engine, and reports that.
+/// The engine's own breaker: a reset tests a missing engine with one ping, and reports that.
 fn engines(proxy: &argus_tests::Proxy, fixture: &McpFixture) {
     proxy.inject("", Fault::CloseBefore, 100_000);
     fixture
@@ -90,14 +98,24 @@ fn engines(proxy: &argus_tests::Proxy, fixture: &McpFixture) {
     let reset = &data(&answer)["value"];
     assert_eq!(
         (&reset["breaker"], &reset["changed"]),
-        (&json!("engine"), &json!(false)),
+        (&json!("engine"), &json!(true)),
         "{reset:#}"
     );
     assert_eq!(reset["previous"]["state"], "open", "{reset:#}");
     assert_eq!(reset["current"]["state"], "open", "{reset:#}");
-    assert_eq!(changes(&reset["previous"]).last(), Some(&"open"), "{reset:#}");
+    let changes: Vec<&Value> = reset["changes"]
+        .as_array()
+        .expect("the changes")
+        .iter()
+        .map(|change| &change["to"])
+        .collect();
+    assert_eq!(changes, ["halfOpen", "open"], "{reset:#}");
+    let failures = reset["previous"]["lastFailures"]
+        .as_array()
+        .expect("the failures");
+    assert!(failures.iter().any(|it| it["operation"] == "ping"), "{reset:#}");
     let words = answer["content"][0]["text"].to_string();
-    assert!(words.contains("still"), "{words}");
+    assert!(words.contains("is open after the reset"), "{words}");
     proxy.heal();
     let answer = fixture.call(Over::Socket, "argus_reset_circuit", &json!({}));
     assert_eq!(data(&answer)["value"]["breaker"], "engine", "{answer:#}");

@@ -1,14 +1,14 @@
 //! Breakers in a status: the error of an open breaker, and its report.
 
 use argus_crds::error::{Code, StructuredError};
-use argus_crds::status::{BreakerChange, BreakerScope, BreakerState, BreakerStatus};
+use argus_crds::status::{BreakerChange, BreakerFailure, BreakerScope, BreakerState, BreakerStatus};
 use serde_json::json;
 
 use crate::action::Subject;
 use crate::observed::ContainerState;
 use crate::outcome::one_line;
 use crate::state::BreakerRegistry;
-use crate::state::breaker::{Breaker, CircuitState};
+use crate::state::breaker::{Breaker, CircuitState, CountedFailure};
 use crate::status::StatusInput;
 use crate::time::Timestamp;
 use crate::wait::WaitingOn;
@@ -93,18 +93,24 @@ pub(crate) fn of_environment(
 
 /// Report of a breaker for programs.
 pub fn status(breaker: &Breaker, scope: BreakerScope) -> BreakerStatus {
-    let (state, failures, retry_at) = match breaker.state() {
-        CircuitState::Closed { failures } => (BreakerState::Closed, *failures, None),
-        CircuitState::Open { until } => (BreakerState::Open, 0, Some(until.to_string())),
-        CircuitState::HalfOpen { .. } => (BreakerState::HalfOpen, 0, None),
+    let (state, retry_at) = match breaker.state() {
+        CircuitState::Closed => (BreakerState::Closed, None),
+        CircuitState::Open { until } => (BreakerState::Open, Some(until.to_string())),
+        CircuitState::HalfOpen { .. } => (BreakerState::HalfOpen, None),
+    };
+    let failure = |failure: &CountedFailure| BreakerFailure {
+        at: failure.at.to_string(),
+        operation: failure.operation.clone(),
+        error: one_line(&failure.error),
     };
     BreakerStatus {
         scope,
         state,
-        failures,
+        failures: breaker.failure_count(),
         times_opened: breaker.times_opened(),
         retry_at,
         last_failure: breaker.last_failure().map(one_line),
+        last_failures: breaker.failures().iter().map(failure).collect(),
         history: breaker
             .history()
             .iter()

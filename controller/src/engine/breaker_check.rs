@@ -1,4 +1,4 @@
-//! Check of the engine's breaker before operations that need the engine.
+//! Check of the engine's breaker before an operation that needs the engine.
 
 use argus_crds::error::{Code, StructuredError};
 use argus_crds::status::BreakerState;
@@ -10,7 +10,7 @@ use crate::status;
 
 /// Rejects a command that needs the engine while a live controller has the engine's breaker open. The error contains
 /// the last known state of the breaker.
-pub(crate) fn check_engine_breaker(state: &StateDir) -> Result<(), Failure> {
+pub(super) fn check_engine_breaker(state: &StateDir) -> Result<(), Failure> {
     let Some(controller) = status::read_controller(state).ok().flatten() else {
         return Ok(());
     };
