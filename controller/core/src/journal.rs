@@ -96,6 +96,8 @@ pub enum Outcome {
     Failed,
     /// The outcome is unknown until the next full list.
     Unknown,
+    /// Argus ended the action early.
+    Cancelled,
 }
 
 /// An event besides actions.
@@ -319,6 +321,7 @@ impl Intent {
 pub fn outcome_of(outcome: &Result<Done, ActionError>) -> (Outcome, Option<Code>) {
     match outcome {
         Ok(_) => (Outcome::Done, None),
+        Err(ActionError::Cancelled) => (Outcome::Cancelled, None),
         Err(error) if error.is_outcome_unknown() => (Outcome::Unknown, Some(code_of(error))),
         Err(error) => (Outcome::Failed, Some(code_of(error))),
     }

@@ -134,6 +134,9 @@ pub enum ActionError {
     /// Another request already changes the object, such as a removal in progress.
     #[error("busy: {0}")]
     Busy(String),
+    /// Argus ended the action early, because of `argus cancel` or its own stop.
+    #[error("cancelled")]
+    Cancelled,
     /// The disk of the engine is full.
     #[error("no space left: {0}")]
     DiskFull(String),

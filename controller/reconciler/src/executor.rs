@@ -10,12 +10,12 @@ use std::time::Duration;
 
 use argus_backend::Backend;
 use argus_core::action::{Action, Deadlines, Step};
-use argus_core::desired::Desired;
 use argus_core::ident::EnvName;
 use argus_core::outcome::{ActionError, Done};
 use argus_core::secrets::Secrets;
 use argus_core::time::Timestamp;
 use tokio::sync::watch;
+use tokio_util::sync::CancellationToken;
 use tracing::Instrument;
 
 use crate::breaker_guard::BreakerGuard;
@@ -60,7 +60,14 @@ pub struct Executor<B> {
     redactor: Redactor,
     journal: Journal,
     clock: Clock,
-    tasks: TaskSet<(Step, Timestamp), Result<Done, ActionError>>,
+    tasks: TaskSet<InFlight, Result<Done, ActionError>>,
+}
+
+/// An action in flight.
+struct InFlight {
+    step: Step,
+    started: Timestamp,
+    cancellation: CancellationToken,
 }
 
 impl<B: Backend> Executor<B> {
@@ -112,6 +119,8 @@ impl<B: Backend> Executor<B> {
         let planned = self.backend.planned_epoch(env);
         let evidence = self.evidence.clone();
         let journal = self.journal.clone();
+        let cancellation = CancellationToken::new();
+        let cancelled = cancellation.clone().cancelled_owned();
         let job = async move {
             let started = match CallClass::of(&action) {
                 // A read needs no intent.
@@ -121,15 +130,16 @@ impl<B: Backend> Executor<B> {
                     Some(journal.intend(&recorded_step).await?)
                 }
             };
-            let _permit = limits.acquire(CallClass::of(&action)).await;
-            let engine = match backend.enter(Some(&planned)) {
-                Ok(engine) => engine,
-                Err(error) => return finish(started, Err(error)),
+            let call = async {
+                let _permit = limits.acquire(CallClass::of(&action)).await;
+                let engine = backend.enter(Some(&planned))?;
+                journal.check_writable()?;
+                deadline::within(deadline, verb, engine.execute(&action, &reporter)).await
             };
-            if let Err(error) = journal.check_writable() {
-                return finish(started, Err(error));
-            }
-            let outcome = deadline::within(deadline, verb, engine.execute(&action, &reporter)).await;
+            let outcome = tokio::select! {
+                outcome = call => outcome,
+                () = cancelled => Err(ActionError::Cancelled),
+            };
             let outcome = match outcome {
                 Ok(Done::Evidence(collected)) => Ok(Done::Evidence(
                     evidence.store(&recorded_step, collected, &secrets).await,
@@ -145,12 +155,17 @@ impl<B: Backend> Executor<B> {
             }
             finish(started, outcome)
         };
-        self.tasks.start((step, self.clock.now()), job.instrument(span));
+        let in_flight = InFlight {
+            step,
+            started: self.clock.now(),
+            cancellation,
+        };
+        self.tasks.start(in_flight, job.instrument(span));
     }
 
     /// Returns the next result; waits forever while no action is in flight. The future is cancel-safe.
     pub async fn next_result(&mut self) -> Finished {
-        let ((step, started), result) = self.tasks.next_ended().await;
+        let (InFlight { step, started, .. }, result) = self.tasks.next_ended().await;
         let outcome = result.unwrap_or_else(|failure| {
             Err(ActionError::Unknown(match failure {
                 TaskFailure::Panicked(message) => format!("{} panicked: {message}", step.action.verb()),
@@ -162,21 +177,20 @@ impl<B: Backend> Executor<B> {
         Finished { step, outcome, took }
     }
 
-    /// Aborts pulls and builds at a stop: they can be repeated, and the stop does not wait for them.
-    pub fn abort_long_running(&self) {
-        self.tasks
-            .abort(|(step, _)| CallClass::of(&step.action) == CallClass::LongRunning);
+    /// Cancels pulls and builds at a stop: they can be repeated, and the stop does not wait for them.
+    pub fn cancel_long_running(&self) {
+        self.cancel(|step| CallClass::of(&step.action) == CallClass::LongRunning);
     }
 
-    /// Aborts the pulls and builds of the images of an environment.
-    pub fn abort_images(&self, desired: &Desired) {
-        let keys: BTreeSet<String> = desired
-            .services
-            .values()
-            .map(|service| service.image.key())
-            .collect();
-        self.tasks
-            .abort(|(step, _)| step.subject.image_key().is_some_and(|key| keys.contains(key)));
+    /// Cancels the pulls and builds of these images.
+    pub fn cancel_images(&self, keys: &BTreeSet<String>) {
+        self.cancel(|step| step.subject.image_key().is_some_and(|key| keys.contains(key)));
+    }
+
+    /// Cancels actions. Each one ends with [`ActionError::Cancelled`] and keeps its log.
+    fn cancel(&self, is_cancelled: impl Fn(&Step) -> bool) {
+        let cancelled = self.tasks.labels().filter(|action| is_cancelled(&action.step));
+        cancelled.for_each(|action| action.cancellation.cancel());
     }
 
     /// Number of actions in flight.

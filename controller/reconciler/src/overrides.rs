@@ -20,6 +20,7 @@ use crate::command::{CommandError, Reply, TestReport};
 use crate::specs::SpecRegistry;
 
 mod auto_rollback;
+mod images;
 mod known_good;
 mod restart;
 mod ttl;

@@ -230,7 +230,7 @@ impl<B: Backend> Reconciler<B> {
     }
 
     async fn finish(&mut self, grace: Duration) {
-        self.executor.abort_long_running();
+        self.executor.cancel_long_running();
         let all = async {
             while self.executor.in_flight() > 0 {
                 let finished = self.executor.next_result().await;

@@ -206,7 +206,12 @@ impl Counters {
     fn create_series(&self) {
         for verb in VERBS {
             self.action_seconds.with_label_values(&[verb]);
-            for result in [Outcome::Done, Outcome::Failed, Outcome::Unknown] {
+            for result in [
+                Outcome::Done,
+                Outcome::Failed,
+                Outcome::Unknown,
+                Outcome::Cancelled,
+            ] {
                 self.actions.with_label_values(&[verb, &enum_label(result)]);
             }
         }

@@ -7,8 +7,9 @@ use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
 use argus_tests::fixture::{LIMIT, engine};
-use argus_tests::{PausablePipe, PrivateEngine, Registry, Terminal, binary, wait};
+use argus_tests::{Controller, PausablePipe, PrivateEngine, Registry, RunOptions, Terminal, binary, wait};
 use rustix::process::Signal;
+use serde_json::Value;
 
 const COLUMNS: u16 = 80;
 
@@ -211,4 +212,54 @@ fn pull_shows_a_bar_with_its_progress() {
             .any(|bar| bar.contains("pulled") && bar.contains(" MB")),
         "{bars:#?}\n{ran}"
     );
+}
+
+#[test]
+fn cancelled_build_keeps_its_log_and_others_continue() {
+    let engine = engine();
+    let argus = Controller::start(engine, RunOptions::default());
+    let build = |name: &str| {
+        let context = argus.specs.join(name);
+        fs::create_dir_all(&context).expect("a directory");
+        let text = format!("FROM busybox:local\nRUN echo step-of-{name}\nRUN sleep 600\n");
+        fs::write(context.join("Dockerfile"), text).expect("a Dockerfile");
+        format!("build: {{ context: ./{name} }}")
+    };
+    let spec = |name: &str, image: &str| {
+        let text = format!(
+            "version: \"1\"\nproject: {{ name: {name} }}\nservices:\n  app:\n    {image}\n    container: {{ name: {name}-app }}\n"
+        );
+        argus.write_spec(&format!("{name}.e2e.yaml"), &text);
+    };
+    let (alone, shared) = (build("alone"), build("shared"));
+    spec(
+        "first",
+        &format!("{shared}\n  own:\n    {alone}\n    container: {{ name: first-own }}"),
+    );
+    spec("second", &shared);
+    let building = |env: &str| {
+        let status = argus.status(env).to_string();
+        status.contains("sleep 600").then_some(())
+    };
+    argus.wait_until(LIMIT, "both build", || building("first").and(building("second")));
+    assert!(argus.cli(&["cancel", "first"]).status.success());
+    let cancelled = argus.wait_until(LIMIT, "one build is cancelled", || {
+        let output = argus.cli(&["events", "--type", "cancelled", "-o", "json"]);
+        let events: Value = serde_json::from_slice(&output.stdout).expect("`argus events` prints JSON");
+        let events = events["items"].as_array().cloned().unwrap_or_default();
+        (!events.is_empty()).then_some(events)
+    });
+    assert_eq!(cancelled.len(), 1, "{cancelled:#?}");
+    assert_eq!(cancelled[0]["verb"], "build-image", "{cancelled:#?}");
+    let logs = fs::read_dir(argus.state.join("private/builds")).expect("the build logs");
+    let logs: Vec<String> = logs
+        .flatten()
+        .filter_map(|log| fs::read_to_string(log.path()).ok())
+        .collect();
+    assert!(
+        logs.iter()
+            .any(|log| log.contains("step-of-alone") && log.ends_with("cancelled\n")),
+        "{logs:?}"
+    );
+    building("second").expect("the build that the other environment waits for continues");
 }

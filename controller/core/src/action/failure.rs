@@ -158,6 +158,7 @@ impl ActionFailure {
             ActionError::PortTaken(_)
             | ActionError::ImageMissing
             | ActionError::CircuitOpen
+            | ActionError::Cancelled
             | ActionError::JournalUnwritable(_) => Some(self.at),
             ActionError::BuildFailed { .. }
             | ActionError::EntrypointNotFound(_)

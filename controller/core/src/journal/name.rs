@@ -3,7 +3,7 @@
 use argus_crds::error::Code;
 use argus_crds::status::BreakerState;
 
-use super::{Entry, Event, Record};
+use super::{Entry, Event, Outcome, Record};
 use crate::ident::EnvName;
 
 impl Record {
@@ -11,6 +11,7 @@ impl Record {
     pub const NAMES: &'static [&'static str] = &[
         "intent",
         "result",
+        "cancelled",
         "start",
         "stop",
         "mode",
@@ -43,6 +44,10 @@ impl Record {
     pub fn name(&self) -> &'static str {
         match &self.entry {
             Entry::Intent(_) => "intent",
+            Entry::Result {
+                outcome: Outcome::Cancelled,
+                ..
+            } => "cancelled",
             Entry::Result { .. } => "result",
             Entry::Event(event) => event.name(),
         }

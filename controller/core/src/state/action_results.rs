@@ -170,8 +170,8 @@ impl PlannerState {
         store: &Store,
         now: Timestamp,
     ) {
-        if *error == ActionError::CircuitOpen {
-            // The executor never started it.
+        if matches!(error, ActionError::CircuitOpen | ActionError::Cancelled) {
+            // The executor never started it, or the action was cancelled on purpose.
             self.undo_started(step);
             return;
         }
@@ -314,6 +314,7 @@ fn observed_state_after(error: &ActionError) -> ObservedStateAfterFailure {
         | ActionError::NotOwned(_)
         | ActionError::MountRefused(_) => ObservedStateAfterFailure::Stale,
         ActionError::CircuitOpen
+        | ActionError::Cancelled
         | ActionError::JournalUnwritable(_)
         | ActionError::NameTaken { .. }
         | ActionError::PortTaken(_)

@@ -330,6 +330,7 @@ fn classify<'a>(operation: &'a str, outcome: &'a Result<Done, ActionError>) -> C
             ActionError::TimedOut(_)
             | ActionError::Unknown(_)
             | ActionError::CircuitOpen
+            | ActionError::Cancelled
             | ActionError::JournalUnwritable(_)
             | ActionError::NotOwned(_),
         ) => CallOutcome::Ignored,

@@ -138,13 +138,29 @@ async fn four_mutations_and_a_pull_run_in_parallel() {
         progress.read(),
         ProgressMap::from([(image, "started".to_owned().into())])
     );
-    executor.abort_long_running();
-    let finished = executor.next_result().await;
-    assert_eq!(
-        finished.outcome,
-        Err(ActionError::Unknown("pull-image was abandoned".to_owned()))
-    );
+    executor.cancel_long_running();
+    assert_eq!(executor.next_result().await.outcome, Err(ActionError::Cancelled));
     assert!(progress.read().is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn cancelled_pull_keeps_its_log() {
+    let (mut executor, _, dir) = executor(&[("pull-image", FakeReply::Never)]);
+    for reference in ["nginx:1", "nginx:2"] {
+        let reference = reference.to_owned();
+        executor.submit(&shop(), step(Action::PullImage { reference }));
+    }
+    let mut progress = executor.progress();
+    while progress.read().len() < 2 {
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+    executor.cancel_images(&["nginx:1".to_owned()].into());
+    let finished = executor.next_result().await;
+    assert_eq!(finished.outcome, Err(ActionError::Cancelled));
+    assert_eq!(finished.step.subject.image_key(), Some("nginx:1"));
+    let log = StateDir::at(dir.0.path().join("state")).build_log("nginx:1");
+    assert_eq!(std::fs::read_to_string(log).unwrap(), "started\ncancelled\n");
+    assert_eq!(executor.in_flight(), 1, "the other pull continues");
 }
 
 #[tokio::test]

@@ -108,10 +108,8 @@ impl<B: Backend> Reconciler<B> {
                     holder: None,
                 };
                 let reply = overrides.hold(hold, inputs)?;
-                // A fork or a rollback runs other images than the spec file lists.
-                if let Some(accepted) = overrides.accepted(&environment, &specs) {
-                    self.executor.abort_images(&accepted.desired);
-                }
+                let images = overrides.images_of_only(&environment, &specs);
+                self.executor.cancel_images(&images);
                 Ok(reply)
             }
             Command::BeginTest {

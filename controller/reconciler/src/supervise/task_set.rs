@@ -3,13 +3,13 @@
 use std::collections::HashMap;
 use std::future::Future;
 
-use tokio::task::{AbortHandle, Id, JoinSet};
+use tokio::task::{Id, JoinSet};
 
 /// Jobs in flight; a drop aborts them all.
 #[derive(Debug)]
 pub struct TaskSet<L, T> {
     jobs: JoinSet<T>,
-    labels: HashMap<Id, (L, AbortHandle)>,
+    labels: HashMap<Id, L>,
 }
 
 /// Reason why a job ended without a result.
@@ -34,7 +34,7 @@ impl<L, T: Send + 'static> TaskSet<L, T> {
     /// Starts a job.
     pub fn start(&mut self, label: L, job: impl Future<Output = T> + Send + 'static) {
         let handle = self.jobs.spawn(job);
-        self.labels.insert(handle.id(), (label, handle));
+        self.labels.insert(handle.id(), label);
     }
 
     /// Returns the next result; waits forever while there are no jobs. The future is cancel-safe.
@@ -45,20 +45,16 @@ impl<L, T: Send + 'static> TaskSet<L, T> {
                 Some(Ok((id, value))) => (id, Ok(value)),
                 Some(Err(error)) => (error.id(), Err(error)),
             };
-            let Some((label, _)) = self.labels.remove(&id) else {
+            let Some(label) = self.labels.remove(&id) else {
                 continue;
             };
             return (label, result.map_err(failure_of));
         }
     }
 
-    /// Aborts the jobs whose label matches; their ends are returned like all others.
-    pub fn abort(&self, matches: impl Fn(&L) -> bool) {
-        for (label, handle) in self.labels.values() {
-            if matches(label) {
-                handle.abort();
-            }
-        }
+    /// Labels of the jobs whose end was not returned yet.
+    pub fn labels(&self) -> impl Iterator<Item = &L> {
+        self.labels.values()
     }
 
     /// Number of jobs whose end was not returned yet.
@@ -94,7 +90,8 @@ mod tests {
             ("bad", Err(TaskFailure::Panicked("no way".to_owned())))
         );
         tasks.start("long", std::future::pending());
-        tasks.abort(|label| *label == "long");
+        assert_eq!(tasks.labels().collect::<Vec<_>>(), [&"long"]);
+        tasks.jobs.abort_all();
         assert_eq!(tasks.next_ended().await, ("long", Err(TaskFailure::Aborted)));
         assert!(tasks.is_empty());
     }

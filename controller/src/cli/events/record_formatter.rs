@@ -40,6 +40,7 @@ impl RecordFormatter {
                     Outcome::Done => "done",
                     Outcome::Failed => "failed",
                     Outcome::Unknown => "outcome unknown",
+                    Outcome::Cancelled => "cancelled",
                 };
                 let text = format!("{verb} {end} after {ms} ms{}", format_code(*code));
                 (subject.unwrap_or_default(), text)

@@ -18,6 +18,7 @@ pub fn code_of(error: &ActionError) -> Code {
         ActionError::TimedOut(_) => Code::Timeout,
         ActionError::ConnectionLost(_) => Code::ConnectionLost,
         ActionError::CircuitOpen => Code::CircuitOpen,
+        ActionError::Cancelled => Code::Held,
         ActionError::Unreachable(why) => code_of_reason(why),
         ActionError::Engine(_) => Code::DockerUnavailable,
         ActionError::NameTaken { .. } | ActionError::NotOwned(_) => Code::NameConflict,
