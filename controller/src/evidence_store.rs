@@ -82,12 +82,8 @@ pub(crate) fn find_run(
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
         Err(error) => return Err(unreadable_failure(&path, &error)),
     };
-    let facts = serde_json::from_slice(&bytes).map_err(|error| {
-        Failure::internal(
-            &format!("cannot parse `{}` as facts of a run", path.display()),
-            &error,
-        )
-    })?;
+    let facts = serde_json::from_slice(&bytes);
+    let facts = facts.map_err(|error| status::damaged_failure(&path, "the evidence of a run", &error))?;
     let files = std::fs::read_dir(&folder).into_iter().flatten().flatten();
     let bytes = files
         .filter_map(|file| file.metadata().ok())
@@ -182,4 +178,28 @@ fn unreadable_failure(path: &Path, error: &io::Error) -> Failure {
             .with_hint("run this command as the controller's user, because evidence is private to it");
     }
     failure
+}
+
+#[cfg(test)]
+mod tests {
+    use argus_crds::error::Code;
+
+    use super::*;
+
+    #[test]
+    fn damaged_evidence_is_named_with_its_removal() {
+        let folder = tempfile::tempdir().unwrap();
+        let state = StateDir::at(folder.path().to_path_buf());
+        let run = state.evidence_run("shop", "api", 1);
+        std::fs::create_dir_all(&run).unwrap();
+        std::fs::write(run.join(FACTS_FILE), "{\"exit").unwrap();
+        let error = find_run(&state, "shop", "api", 1).unwrap_err().into_error();
+        assert_eq!(error.code, Code::PrereqMissing);
+        assert_eq!(error.details["reason"], "unreadable");
+        let path = run.join(FACTS_FILE).display().to_string();
+        assert!(error.message.contains(&path), "{}", error.message);
+        let hint = error.details["hint"].as_str().unwrap();
+        assert!(hint.contains(&format!("rm '{path}'")), "{hint}");
+        assert!(error.suggested_actions.is_empty(), "no bug report: {error:?}");
+    }
 }

@@ -47,6 +47,17 @@ pub(crate) fn unreadable_failure(path: &Path, error: &io::Error) -> Failure {
     Failure::operation_failed(&format!("cannot read `{}`", path.display()), error)
 }
 
+/// Failure of a file in the state directory that is not what Argus wrote.
+pub(crate) fn damaged_failure(path: &Path, what: &str, error: &serde_json::Error) -> Failure {
+    let path = path.display();
+    Failure::with_reason(
+        Reason::Unreadable,
+        format!("`{path}` is damaged, it is not {what}: {error}"),
+    )
+    .with_exit(Exit::Unexpected)
+    .with_hint(format!("remove the damaged file with `rm '{path}'`"))
+}
+
 /// Parses the name of an environment.
 pub(crate) fn parse_environment(env: &str) -> Result<EnvName, Failure> {
     if let Some((name, _)) = env.split_once('/')
@@ -187,10 +198,6 @@ fn read_status_file<T: DeserializeOwned>(path: &Path) -> Result<Option<T>, Failu
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
         Err(error) => return Err(unreadable_failure(path, &error)),
     };
-    serde_json::from_slice(&bytes).map(Some).map_err(|error| {
-        Failure::internal(
-            &format!("cannot parse `{}` as a status file", path.display()),
-            &error,
-        )
-    })
+    let parsed = serde_json::from_slice(&bytes).map(Some);
+    parsed.map_err(|error| damaged_failure(path, "a status file", &error))
 }
