@@ -289,6 +289,15 @@ pub enum Mount {
     },
 }
 
+impl Mount {
+    /// Absolute path in the container.
+    pub fn target(&self) -> &str {
+        match self {
+            Self::Bind { target, .. } | Self::Volume { target, .. } => target,
+        }
+    }
+}
+
 /// Dependency on another service.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Dependency {

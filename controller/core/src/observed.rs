@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use crate::desired::Mount;
 use crate::ident::{ContainerId, ContainerSpecHash, NetworkId, ProtocolPort, ServiceName};
 use crate::labels::{self, ObjectLabels};
 use crate::time::Timestamp;
@@ -270,6 +271,18 @@ pub struct Config {
     /// Time between stop signal and kill; `None` if the create request did not set it.
     #[serde(default)]
     pub stop_grace: Option<Duration>,
+    /// Image reference of the create request.
+    #[serde(default)]
+    pub image: String,
+    /// Entry point, of the create request or of the image.
+    #[serde(default)]
+    pub entrypoint: Vec<String>,
+    /// Command, of the create request or of the image.
+    #[serde(default)]
+    pub command: Vec<String>,
+    /// Folders and volumes, without anonymous volumes.
+    #[serde(default)]
+    pub mounts: Vec<Mount>,
 }
 
 /// Network with the labels of Argus.

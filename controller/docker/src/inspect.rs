@@ -4,7 +4,8 @@ use core::net::{IpAddr, Ipv4Addr};
 use std::collections::{BTreeMap, HashMap};
 use std::time::Duration;
 
-use argus_core::ident::{ContainerId, NetworkId, Protocol, ProtocolPort};
+use argus_core::desired::Mount;
+use argus_core::ident::{ContainerId, NetworkId, Protocol, ProtocolPort, ResourceName};
 use argus_core::observed::{
     Attachment, Config, Container, ContainerState, EngineHealth, EngineHealthStatus, InspectInfo, Network,
     Volume,
@@ -56,7 +57,6 @@ pub(crate) fn convert_inspect(found: models::ContainerInspectResponse) -> Option
         .status
         .as_ref()
         .map_or(ContainerState::Created, |status| parse_state(status.as_ref()));
-    let environment = config.env.clone().unwrap_or_default();
     // A negative timeout means that the engine waits without limit.
     let stop_grace = config
         .stop_timeout
@@ -70,7 +70,20 @@ pub(crate) fn convert_inspect(found: models::ContainerInspectResponse) -> Option
         error: state.error.unwrap_or_default(),
         image_id: found.image.filter(|id| !id.is_empty()),
         health: state.health.and_then(convert_health),
-        config: convert_config(environment, stop_grace, found.host_config.unwrap_or_default()),
+        config: Config {
+            stop_grace,
+            environment: config.env.unwrap_or_default(),
+            image: config.image.clone().unwrap_or_default(),
+            entrypoint: config.entrypoint.unwrap_or_default(),
+            command: config.cmd.unwrap_or_default(),
+            mounts: found
+                .mounts
+                .into_iter()
+                .flatten()
+                .filter_map(convert_mount)
+                .collect(),
+            ..convert_host_config(found.host_config.unwrap_or_default())
+        },
     };
     // A list has whole seconds only, and both must give the same time for the same container.
     let created = parse_time(found.created.as_deref()).map_or(0, |at| at.0);
@@ -200,11 +213,31 @@ fn truncate_output(text: &str) -> String {
     text.get(..end).unwrap_or_default().to_owned()
 }
 
-fn convert_config(
-    environment: Vec<String>,
-    stop_grace: Option<Duration>,
-    host: models::HostConfig,
-) -> Config {
+/// Converts a folder or a named volume. An image declares anonymous volumes, which have a digest as their name.
+fn convert_mount(found: models::MountPoint) -> Option<Mount> {
+    let target = found.destination?;
+    let read_only = !found.rw.unwrap_or(true);
+    match found.typ?.as_str() {
+        "bind" => Some(Mount::Bind {
+            source: found.source?,
+            target,
+            read_only,
+        }),
+        "volume" => {
+            let name = found.name?;
+            let is_anonymous = name.len() == 64 && name.bytes().all(|byte| byte.is_ascii_hexdigit());
+            let name = ResourceName::new(name).ok().filter(|_| !is_anonymous)?;
+            Some(Mount::Volume {
+                name,
+                target,
+                read_only,
+            })
+        }
+        _ => None,
+    }
+}
+
+fn convert_host_config(host: models::HostConfig) -> Config {
     let mut bindings: Vec<(ProtocolPort, ProtocolPort)> = Vec::new();
     let mut addresses: Vec<(ProtocolPort, IpAddr)> = Vec::new();
     for (key, published) in host.port_bindings.unwrap_or_default() {
@@ -233,7 +266,6 @@ fn convert_config(
         .and_then(|policy| policy.name)
         .map(|name| name.to_string());
     Config {
-        environment,
         memory: amount(host.memory),
         nano_cpus: amount(host.nano_cpus),
         bindings,
@@ -243,10 +275,10 @@ fn convert_config(
             .and_then(|limit| u64::try_from(limit).ok())
             .filter(|limit| *limit > 0),
         privileged: host.privileged.unwrap_or(false),
-        stop_grace,
         restart_policy: policy
             .filter(|name| !name.is_empty())
             .unwrap_or_else(|| "no".to_owned()),
+        ..Config::default()
     }
 }
 

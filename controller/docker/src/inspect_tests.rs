@@ -97,6 +97,38 @@ fn an_inspect_has_the_details_and_the_same_creation_time() {
 }
 
 #[test]
+fn image_command_and_mounts_are_read_without_anonymous_volumes() {
+    let anonymous = "0123456789abcdef".repeat(4);
+    let found = json!({
+        "Id": id('a'),
+        "Config": {"Image": "app:1", "Entrypoint": ["/init"], "Cmd": ["serve"]},
+        "Mounts": [
+            {"Type": "bind", "Source": "/src", "Destination": "/app", "RW": false},
+            {"Type": "volume", "Name": "data", "Source": "/var/lib/docker/volumes/data/_data", "Destination": "/data", "RW": true},
+            {"Type": "volume", "Name": anonymous, "Destination": "/cache", "RW": true},
+            {"Type": "tmpfs", "Destination": "/tmp", "RW": true},
+        ],
+    });
+    let found = convert_inspect(serde_json::from_value(found).unwrap()).unwrap();
+    let config = found.inspect.unwrap().config;
+    assert_eq!(
+        (config.image.as_str(), config.entrypoint, config.command),
+        ("app:1", vec!["/init".to_owned()], vec!["serve".to_owned()])
+    );
+    let bind = Mount::Bind {
+        source: "/src".to_owned(),
+        target: "/app".to_owned(),
+        read_only: true,
+    };
+    let volume = Mount::Volume {
+        name: ResourceName::new("data").unwrap(),
+        target: "/data".to_owned(),
+        read_only: false,
+    };
+    assert_eq!(config.mounts, [bind, volume]);
+}
+
+#[test]
 fn unlimited_is_known_only_of_an_engine_with_limits() {
     let unlimited = |limit: serde_json::Value| {
         let found = json!({"Id": id('a'), "HostConfig": {"PidsLimit": limit}});

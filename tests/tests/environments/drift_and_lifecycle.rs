@@ -64,6 +64,34 @@ fn manual_changes_are_reverted() {
     assert_eq!(after["byhand-db"], before["byhand-db"]);
     assert_eq!(after["byhand-web"], before["byhand-web"]);
 
+    // Created by hand with the labels of Argus.
+    let found = engine.inspect("byhand-api").expect("it is there");
+    let labels = found["Config"]["Labels"].as_object().expect("labels");
+    let labels: Vec<String> = labels
+        .iter()
+        .map(|(key, value)| format!("{key}={}", text(value)))
+        .collect();
+    assert!(argus.cli(&["hold", "byhand"]).status.success());
+    engine.docker_ok(&["rm", "-f", "byhand-api"]);
+    let mut words = vec![
+        "run",
+        "-d",
+        "--name",
+        "byhand-api",
+        "--network",
+        "argusai-byhand-network",
+    ];
+    words.extend(labels.iter().flat_map(|label| ["--label", label]));
+    words.extend(["-v", "/tmp:/foreign", "busybox:local", "sleep", "7777"]);
+    engine.docker_ok(&words);
+    assert!(argus.cli(&["resume", "byhand"]).status.success());
+    argus.wait_until(LIMIT, "it is replaced", || {
+        let found = engine.inspect("byhand-api")?;
+        let is_by_hand = found["Mounts"].to_string().contains("/foreign");
+        (running(engine, "byhand-api") && !is_by_hand).then_some(())
+    });
+    argus.wait_ready("byhand", LIMIT);
+
     // On the network again, but without its aliases.
     let network = "argusai-byhand-network";
     engine.docker_ok(&["network", "disconnect", "-f", network, "byhand-api"]);

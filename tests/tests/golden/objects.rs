@@ -190,6 +190,15 @@ fn config(spec: Option<&ContainerSpec>, options: &Options<'_>) -> Config {
     config.memory = number("memory").unwrap_or(config.memory);
     config.pids_limit = number("pids").or(config.pids_limit);
     config.privileged = options.has("privileged");
+    if let Some(image) = options.get("image-of") {
+        image.clone_into(&mut config.image);
+    }
+    if let Some(command) = options.get("command") {
+        config.command = vec![command.to_owned()];
+    }
+    if options.has("unmounted") {
+        config.mounts.clear();
+    }
     config.stop_grace = grace.or(config.stop_grace);
     if let Some(address) = options.get("published").and_then(|text| text.parse().ok()) {
         config.addresses.iter_mut().for_each(|(_, at)| *at = address);

@@ -62,8 +62,8 @@ pub(super) fn resolve_mounts(
         let Some(mount) = resolve_mount(text, &path, context, identity, diagnostics) else {
             continue;
         };
-        let (Mount::Bind { target, .. } | Mount::Volume { target, .. }) = &mount;
-        if targets.insert(target.clone()) {
+        let target = mount.target();
+        if targets.insert(target.to_owned()) {
             mounts.push(mount);
         } else {
             let message = format!("two mounts use the path `{}`", shown(target));

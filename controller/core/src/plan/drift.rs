@@ -4,6 +4,7 @@ use core::net::IpAddr;
 use std::collections::BTreeSet;
 
 use crate::action::ContainerSpec;
+use crate::desired::Mount;
 use crate::ident::ProtocolPort;
 use crate::observed::{Config, Container};
 
@@ -29,6 +30,10 @@ impl ContainerSpec {
             pids_limit: Some(self.container_limits.pids_limit.into()),
             privileged: false,
             stop_grace: Some(self.stop_grace),
+            image: self.image.clone(),
+            entrypoint: self.entrypoint.clone().unwrap_or_default(),
+            command: self.command.clone().unwrap_or_default(),
+            mounts: self.mounts.clone(),
         }
     }
 }
@@ -39,6 +44,16 @@ pub(super) fn first_difference(spec: &ContainerSpec, container: &Container) -> O
     let requested = spec.configuration();
     if config.privileged {
         return Some("it is privileged".to_owned());
+    }
+    if !is_same_image(&requested.image, &config.image) {
+        return Some(format!("image is {}", config.image));
+    }
+    // Without them, the engine reports those of the image.
+    if !requested.entrypoint.is_empty() && config.entrypoint != requested.entrypoint {
+        return Some(format!("entrypoint is {:?}", config.entrypoint));
+    }
+    if !requested.command.is_empty() && config.command != requested.command {
+        return Some(format!("command is {:?}", config.command));
     }
     if config.memory != requested.memory {
         return Some(format!("memory limit is {}", config.memory));
@@ -63,6 +78,9 @@ pub(super) fn first_difference(spec: &ContainerSpec, container: &Container) -> O
     if let Some((key, _)) = missing {
         return Some(format!("environment variable {key} differs"));
     }
+    if let Some(target) = different_mount(&requested.mounts, &config.mounts) {
+        return Some(format!("mount of {target} differs"));
+    }
     let requested_bindings: BTreeSet<(ProtocolPort, ProtocolPort)> = requested.bindings.into_iter().collect();
     let bound: BTreeSet<(ProtocolPort, ProtocolPort)> = config.bindings.iter().copied().collect();
     if requested_bindings != bound {
@@ -77,6 +95,42 @@ pub(super) fn first_difference(spec: &ContainerSpec, container: &Container) -> O
         .iter()
         .find(elsewhere)
         .map(|(port, address)| format!("port {port} is published at {address}"))
+}
+
+/// Compares two image references. Podman reports the registry and the tag, also if the create request had none.
+fn is_same_image(requested: &str, present: &str) -> bool {
+    let present = present.strip_suffix(":latest").unwrap_or(present);
+    let requested = requested.strip_suffix(":latest").unwrap_or(requested);
+    let registry = present.strip_suffix(requested);
+    registry.is_some_and(|registry| registry.is_empty() || registry.ends_with('/'))
+}
+
+/// Target of the first mount that is missing, differs, or was not requested.
+fn different_mount<'m>(requested: &'m [Mount], present: &'m [Mount]) -> Option<&'m str> {
+    let is_present = |mount: &Mount| present.iter().any(|other| is_same_mount(mount, other));
+    let is_requested = |other: &Mount| requested.iter().any(|mount| is_same_mount(mount, other));
+    let missing = requested.iter().find(|mount| !is_present(mount));
+    let different = missing.or_else(|| present.iter().find(|other| !is_requested(other)));
+    different.map(Mount::target)
+}
+
+/// Compares two mounts. Docker Desktop reports the source of a folder with a prefix.
+fn is_same_mount(requested: &Mount, present: &Mount) -> bool {
+    match (requested, present) {
+        (
+            Mount::Bind {
+                source,
+                target,
+                read_only,
+            },
+            Mount::Bind {
+                source: other_source,
+                target: other_target,
+                read_only: other_read_only,
+            },
+        ) => other_source.ends_with(source) && (target, read_only) == (other_target, other_read_only),
+        _ => requested == present,
+    }
 }
 
 /// Compares two addresses. Engines report either the IPv4 or the IPv6 wildcard for all addresses of a host.
