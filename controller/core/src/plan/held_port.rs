@@ -2,15 +2,16 @@
 
 use super::ControllerIdentity;
 use super::port::{self, Assignment, PortReservations};
-use crate::desired::{Desired, PortStrategy};
-use crate::ident::{PortKey, PortMap, ProtocolPort};
+use crate::desired::{Desired, Port, PortStrategy};
+use crate::ident::{PortKey, PortMap, ProtocolPort, ServiceName};
 use crate::observed::Observed;
 use crate::outcome::PortRefusal;
 use crate::preflight::PreflightSnapshot;
 use crate::state::{PlannerState, RefusedPort};
 use crate::time::Timestamp;
 
-/// Assigns the ports of an environment, without those that fresh facts show as held.
+/// Assigns the ports of an environment. If fresh facts show that a requested port is free again, its service returns to it at
+/// the next create. A port that they show as held moves.
 pub(crate) fn assign(
     desired: &Desired,
     observed: &Observed,
@@ -20,13 +21,16 @@ pub(crate) fn assign(
     now: Timestamp,
 ) -> Assignment {
     state.environments.entry(desired.env.clone()).or_default();
+    let (preflight, identity) = facts;
+    let fresh = preflight.filter(|preflight| preflight.is_fresh(now));
+    if let Some(preflight) = fresh {
+        release_moved_ports(state, desired, observed, reservations, preflight);
+    }
     let assign = |state: &PlannerState| {
         let history = &state.environments[&desired.env];
         port::assign(desired, history, reservations, &state.refused, now)
     };
     let assigned = assign(state);
-    let (preflight, identity) = facts;
-    let fresh = preflight.filter(|preflight| preflight.is_fresh(now));
     match fresh {
         Some(preflight)
             if refuse_held_ports(state, desired, observed, &assigned.ports, preflight, identity) =>
@@ -34,6 +38,80 @@ pub(crate) fn assign(
             assign(state)
         }
         Some(_) | None => assigned,
+    }
+}
+
+/// Ports that moved away from the requested port, of services without a container.
+pub(super) fn moved_ports(
+    desired: &Desired,
+    observed: &Observed,
+    ports: &PortMap,
+) -> Vec<(PortKey, ProtocolPort)> {
+    let is_auto = desired.ports.strategy == PortStrategy::Auto;
+    let has_container = |service: &ServiceName| {
+        let mut containers = observed.containers.values();
+        containers.any(|container| container.is_of(service))
+    };
+    let services = desired.services.values();
+    let absent = services.filter(|service| is_auto && !has_container(&service.name));
+    let all = absent.flat_map(|service| {
+        service
+            .ports
+            .iter()
+            .map(move |port| (key_of(&service.name, port), port))
+    });
+    let moved = all.filter_map(|(key, port)| {
+        let requested = port.requested_host()?;
+        let is_moved = ports.get(&key).is_some_and(|number| *number != requested.number);
+        is_moved.then_some((key, requested))
+    });
+    moved.collect()
+}
+
+fn key_of(service: &ServiceName, port: &Port) -> PortKey {
+    PortKey {
+        service: service.clone(),
+        container: ProtocolPort {
+            number: port.container,
+            protocol: port.protocol,
+        },
+    }
+}
+
+/// Drops the assignment of each moved port whose requested port nothing holds any more.
+fn release_moved_ports(
+    state: &mut PlannerState,
+    desired: &Desired,
+    observed: &Observed,
+    reservations: &PortReservations,
+    preflight: &PreflightSnapshot,
+) {
+    let (Some(at), Some(listeners)) = (preflight.at, preflight.host.listeners.known()) else {
+        return;
+    };
+    let Some(history) = state.environments.get_mut(&desired.env) else {
+        return;
+    };
+    for (key, requested) in moved_ports(desired, observed, &history.ports) {
+        let is_refused = state
+            .refused
+            .get(&requested)
+            .is_some_and(|refused| refused.at >= at);
+        let is_own = history.ports.iter().any(|(other, number)| {
+            let protocol = other.container.protocol;
+            requested
+                == ProtocolPort {
+                    number: *number,
+                    protocol,
+                }
+        });
+        let is_reserved = reservations
+            .get(&requested)
+            .is_some_and(|(env, _)| *env != desired.env);
+        if !is_refused && !is_own && !is_reserved && !listeners.busy.contains_key(&requested) {
+            state.refused.remove(&requested);
+            history.ports.remove(&key);
+        }
     }
 }
 
@@ -62,14 +140,7 @@ fn refuse_held_ports(
         }
         for port in &service.ports {
             let protocol = port.protocol;
-            let key = PortKey {
-                service: service.name.clone(),
-                container: ProtocolPort {
-                    number: port.container,
-                    protocol,
-                },
-            };
-            let Some(number) = assigned.get(&key).copied() else {
+            let Some(number) = assigned.get(&key_of(&service.name, port)).copied() else {
                 continue;
             };
             let host = ProtocolPort { number, protocol };
@@ -151,13 +222,17 @@ mod tests {
         preflight
     }
 
-    /// Host ports of the services after one check.
-    fn assigned(desired: &Desired, held: &[u16]) -> (Vec<u16>, PlannerState) {
-        let identity = ControllerIdentity {
+    fn identity() -> ControllerIdentity {
+        ControllerIdentity {
             controller: "c".to_owned(),
             run: "r".to_owned(),
             publish_address: "127.0.0.1".parse().unwrap(),
-        };
+        }
+    }
+
+    /// Host ports of the services after one check.
+    fn assigned(desired: &Desired, held: &[u16]) -> (Vec<u16>, PlannerState) {
+        let identity = identity();
         let mut state = PlannerState::default();
         let (observed, preflight) = (Observed::default(), preflight(held));
         let facts = (Some(&preflight), &identity);
@@ -167,6 +242,33 @@ mod tests {
         let second = assign(&mut state);
         assert_eq!(assign(&mut state), second);
         (second.into_values().collect(), state)
+    }
+
+    #[test]
+    fn moved_port_returns_when_its_port_is_free() {
+        let desired = desired("auto");
+        let (ports, mut state) = assigned(&desired, &[8080]);
+        assert_eq!(ports, [9000, 8081, 9001]);
+        let identity = identity();
+        let history = state.environments.entry(desired.env.clone()).or_default();
+        history.ports = port::assign(&desired, history, &BTreeMap::new(), &state.refused, NOW).ports;
+        let mut assign = |at: Timestamp, facts: PreflightSnapshot, now: Timestamp| {
+            let facts = PreflightSnapshot {
+                at: Some(at),
+                ..facts
+            };
+            let (observed, facts) = (Observed::default(), (Some(&facts), &identity));
+            let ports = super::assign(&desired, &observed, &mut state, &BTreeMap::new(), facts, now).ports;
+            ports.into_values().collect::<Vec<u16>>()
+        };
+        let later = NOW + std::time::Duration::from_secs(600);
+        assert_eq!(
+            assign(NOW, preflight(&[]), later),
+            [9000, 8081, 9001],
+            "old facts prove nothing"
+        );
+        assert_eq!(assign(later, preflight(&[8080]), later), [9000, 8081, 9001]);
+        assert_eq!(assign(later, preflight(&[]), later), [8080, 8081, 9001]);
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::{Decision, Plan, PlanInput, drift, image, network, port, ready, render, volume};
+use super::{Decision, Plan, PlanInput, drift, held_port, image, network, port, ready, render, volume};
 use crate::action::{Action, Cause, ContainerSpec, Subject};
 use crate::desired::{Accepted, Service};
 use crate::ident::{ContainerSpecHash, ResourceName};
@@ -181,10 +181,14 @@ impl ServicePlanner<'_> {
         )
     }
 
+    /// True if a port may return to the requested one, which only fresh facts show.
+    fn has_moved_port(&self) -> bool {
+        let (desired, ports) = (&self.accepted.desired, &self.input.ports.ports);
+        let moved = held_port::moved_ports(desired, self.input.observed, ports);
+        moved.iter().any(|(key, _)| key.service == self.service.name)
+    }
+
     fn check_create(&self) -> Result<(), WaitingOn> {
-        let is_replacement = self.owned.iter().any(|container| !container.carries(self.hash));
-        self.input
-            .check_preflight(&self.accepted.desired, is_replacement)?;
         if let Some(blocked) = self.input.ports.blocked.get(&self.service.name)
             && matches!(blocked, WaitingOn::PortsExhausted { .. })
         {
@@ -204,7 +208,11 @@ impl ServicePlanner<'_> {
                 return Err(WaitingOn::Volume { name: name.clone() });
             }
         }
-        image::check_image(self.input, &self.service.image)
+        image::check_image(self.input, &self.service.image)?;
+        // Last, so that a long pull or build does not request new facts again and again.
+        let is_replacement = self.owned.iter().any(|container| !container.carries(self.hash));
+        self.input
+            .check_preflight(desired, is_replacement || self.has_moved_port())
     }
 
     /// Cause of a new container, from the differences of the old one.
