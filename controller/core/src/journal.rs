@@ -115,6 +115,15 @@ pub enum Event {
     },
     /// The controller stopped cleanly.
     Stop,
+    /// An internal task ended, although the controller continues.
+    TaskEnded {
+        /// Name of the task.
+        task: String,
+        /// Reason of the end.
+        reason: String,
+        /// True if Argus starts the task again.
+        restarts: bool,
+    },
     /// The mode changed.
     Mode {
         /// Mode before the change.

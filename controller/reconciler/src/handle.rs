@@ -13,6 +13,7 @@ use crate::journal::Journal;
 use crate::snapshot::Snapshot;
 use crate::specs::SpecRegistry;
 use crate::specs::sync_barrier::{SYNC_TIMEOUT, SyncRequester};
+use crate::supervise::Heartbeat;
 
 /// Capacity of the command channel. People and agents send few commands; a sender of more gets
 /// [`CommandError::Busy`].
@@ -31,9 +32,15 @@ pub struct Handle {
     pub(crate) registries: watch::Receiver<Arc<SpecRegistry>>,
     /// Newest snapshot that the status files show.
     pub(crate) flushed: watch::Receiver<Arc<Snapshot>>,
+    pub(crate) heartbeat: Heartbeat,
 }
 
 impl Handle {
+    /// Heartbeat of the reconcile loop.
+    pub fn heartbeat(&self) -> &Heartbeat {
+        &self.heartbeat
+    }
+
     /// Sends a command, and waits until the reconciler has applied and persisted it, and the status files show it. The
     /// command takes effect after all spec edits that were made before it.
     pub async fn send(&self, command: Command) -> Result<Reply, CommandError> {

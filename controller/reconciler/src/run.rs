@@ -319,6 +319,7 @@ impl Controller {
             reconciler.run(stop.clone(), options.stop_grace),
         );
 
+        let heartbeat = supervisor.heartbeats().of(RECONCILE_LOOP);
         let running = Running {
             supervisor,
             stop,
@@ -335,6 +336,7 @@ impl Controller {
                 spec_sync,
                 registries: specs_seen,
                 flushed: flushed_seen,
+                heartbeat,
             },
             running,
         )

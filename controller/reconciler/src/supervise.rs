@@ -3,13 +3,16 @@
 
 use std::any::Any;
 use std::future::Future;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
+use argus_core::journal::Event;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::clock::Clock;
+use crate::journal::Journal;
 
 pub mod heartbeat;
 pub mod restart_budget;
@@ -56,6 +59,8 @@ pub struct Supervisor {
     failures: mpsc::Sender<TaskDied>,
     died: mpsc::Receiver<TaskDied>,
     heartbeats: Heartbeats,
+    /// Journal of the ends of tasks. Its own writer is a task as well.
+    journal: Arc<OnceLock<Journal>>,
 }
 
 impl Supervisor {
@@ -70,7 +75,14 @@ impl Supervisor {
             failures,
             died,
             heartbeats: Heartbeats::default(),
+            journal: Arc::default(),
         }
+    }
+
+    /// Records the ends of tasks in this journal from now on.
+    pub fn record_in(&self, journal: Journal) {
+        // There is one journal.
+        let _already_set = self.journal.set(journal);
     }
 
     /// Heartbeats of the tasks.
@@ -87,7 +99,7 @@ impl Supervisor {
         let mut budget = TaskRestartBudget::new(MAX_TASK_RESTARTS, RESTART_SPAN);
         let (clock, stop, tracker) = (self.clock, self.stop.clone(), self.tracker.clone());
         let report = self.reporter(name, importance);
-        let heartbeat = self.heartbeats.of(name);
+        let (heartbeat, journal) = (self.heartbeats.of(name), self.journal.clone());
         self.monitor_task(async move {
             loop {
                 let (heartbeat, task) = (heartbeat.clone(), factory());
@@ -100,6 +112,7 @@ impl Supervisor {
                     return;
                 };
                 tracing::error!(task = name, restarts, reason, "task ended, restarting it");
+                record_end(&journal, name, &reason, true);
                 let pause = FIRST_TASK_RESTART_DELAY * u32::try_from(restarts).unwrap_or(1);
                 let _stopped = stop.run_until_cancelled(tokio::time::sleep(pause)).await;
             }
@@ -149,8 +162,10 @@ impl Supervisor {
         importance: Importance,
     ) -> impl Fn(usize, String) + Send + 'static + use<> {
         let (failures, heartbeats) = (self.failures.clone(), self.heartbeats.clone());
+        let journal = self.journal.clone();
         move |restarts, reason| {
             heartbeats.forget(task);
+            record_end(&journal, task, &reason, false);
             tracing::error!(task, restarts, reason, "task ended permanently");
             match importance {
                 Importance::Critical => {
@@ -167,6 +182,16 @@ impl Supervisor {
 
     fn monitor_task(&self, monitor: impl Future<Output = ()> + Send + 'static) {
         drop(self.tracker.spawn(monitor));
+    }
+}
+
+fn record_end(journal: &OnceLock<Journal>, task: &str, reason: &str, restarts: bool) {
+    if let Some(journal) = journal.get() {
+        journal.record_event(Event::TaskEnded {
+            task: task.to_owned(),
+            reason: reason.to_owned(),
+            restarts,
+        });
     }
 }
 
@@ -199,6 +224,7 @@ mod tests {
     use argus_core::time::Timestamp;
 
     use super::*;
+    use crate::journal::handle;
 
     fn supervisor() -> (Supervisor, CancellationToken) {
         let stop = CancellationToken::new();
@@ -239,6 +265,35 @@ mod tests {
         });
         assert_eq!(supervisor.run(Duration::from_secs(1)).await, Ok(()));
         assert_eq!(starts.load(Ordering::SeqCst), 21);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn end_of_a_task_is_an_event() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("journal.jsonl");
+        let clock = Clock::virtual_from(Timestamp(0));
+        let (journal, writer, ..) = handle::open(&path, "RUN", clock, handle::DEFAULT_MAX_SIZE);
+        let (supervisor, _stop) = supervisor();
+        supervisor.record_in(journal.clone());
+        supervisor.spawn("informer", Importance::Critical, || async { panic!("no way") });
+        supervisor.run(Duration::from_secs(1)).await.unwrap_err();
+        drop((journal, tokio::spawn(writer.run())));
+        let ends = || {
+            let text = std::fs::read_to_string(&path).unwrap_or_default();
+            let ends = text.lines().filter(|line| line.contains("\"taskEnded\""));
+            ends.map(|line| {
+                (
+                    line.contains("it panicked: no way"),
+                    line.contains("\"restarts\":true"),
+                )
+            })
+            .collect::<Vec<_>>()
+        };
+        while ends().len() < 6 {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+        let restarted = [(true, true); 5];
+        assert_eq!(ends(), [&restarted[..], &[(true, false)]].concat());
     }
 
     #[tokio::test(start_paused = true)]

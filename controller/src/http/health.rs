@@ -13,7 +13,7 @@ use super::AppState;
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Health {
-    /// Always `ok`.
+    /// `ok`, or `stalled` if the reconcile loop does not reply to its watchdog.
     pub(crate) status: String,
     /// Mode of the controller.
     pub(crate) mode: Mode,
@@ -22,13 +22,20 @@ pub(crate) struct Health {
     pub(crate) mode_reason: Option<String>,
 }
 
-pub(super) async fn healthz(State(app): State<AppState>) -> Json<Health> {
+pub(super) async fn healthz(State(app): State<AppState>) -> (StatusCode, Json<Health>) {
     let (mode, mode_reason) = current_mode(&app);
-    Json(Health {
-        status: "ok".to_owned(),
+    let parts = app.client.in_process_parts();
+    let (status, word) = if parts.is_some_and(|parts| parts.handle.heartbeat().is_stuck()) {
+        (StatusCode::SERVICE_UNAVAILABLE, "stalled")
+    } else {
+        (StatusCode::OK, "ok")
+    };
+    let health = Health {
+        status: word.to_owned(),
         mode,
         mode_reason,
-    })
+    };
+    (status, Json(health))
 }
 
 /// Responds like the Kubernetes API server: one line per check, and 503 if a check fails.
@@ -45,6 +52,7 @@ pub(super) async fn readyz(State(app): State<AppState>) -> Response {
             snapshot.specs.scanned && snapshot.specs.unavailable.is_none(),
         ),
         ("journal", snapshot.problems.safe.is_none()),
+        ("loop", !parts.handle.heartbeat().is_late()),
     ];
     let line = |(name, holds): &(&str, bool)| {
         let (mark, word) = if *holds { ('+', "ok") } else { ('-', "failed") };

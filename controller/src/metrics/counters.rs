@@ -75,6 +75,7 @@ pub(crate) struct Counters {
     orphans_found: IntCounterVec,
     orphans_removed: IntCounterVec,
     commands: IntCounterVec,
+    tasks: IntCounterVec,
     detect_seconds: HistogramVec,
     recover_seconds: HistogramVec,
     ready_seconds: Histogram,
@@ -155,6 +156,11 @@ impl Default for Counters {
                 "Commands of people and agents, by verb and result.",
                 &["verb", "result"],
             ),
+            tasks: make::counters(
+                "argus_task_ends_total",
+                "Ends of internal tasks while the controller ran, by task.",
+                &["task"],
+            ),
             detect_seconds: make::histograms(
                 "argus_time_to_detect_seconds",
                 "Time from a failure until its error is in the status, by error code. A failure is the end of a container (engine clock) or the first failed probe.",
@@ -196,6 +202,7 @@ impl Counters {
             Box::new(all.orphans_found),
             Box::new(all.orphans_removed),
             Box::new(all.commands),
+            Box::new(all.tasks),
             Box::new(all.detect_seconds),
             Box::new(all.recover_seconds),
             Box::new(all.ready_seconds),

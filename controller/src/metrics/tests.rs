@@ -144,6 +144,7 @@ fn metric_names_follow_prometheus_conventions() {
                 "state",
                 "state",
                 "status",
+                "task",
                 "type",
                 "verb",
                 "version",

@@ -14,6 +14,7 @@ impl Record {
         "cancelled",
         "start",
         "stop",
+        "task_end",
         "mode",
         "phase",
         "error",
@@ -68,6 +69,7 @@ impl Event {
         match self {
             Self::Start { .. } => "start",
             Self::Stop => "stop",
+            Self::TaskEnded { .. } => "task_end",
             Self::Mode { .. } => "mode",
             Self::Phase { .. } => "phase",
             Self::PortConflict { .. }
@@ -115,6 +117,7 @@ impl Event {
             | Self::Command { environment, .. } => environment.as_ref(),
             Self::Start { .. }
             | Self::Stop
+            | Self::TaskEnded { .. }
             | Self::Mode { .. }
             | Self::OrphanFound { .. }
             | Self::OrphanRemoved { .. }

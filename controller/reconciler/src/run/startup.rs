@@ -106,6 +106,7 @@ impl LoadedState {
             controller: self.controller,
             clean,
         });
+        supervisor.record_in(self.journal.clone());
         let closer = self.writer.closer();
         supervisor.spawn_once("journal", Importance::Critical, self.writer.run());
         LoadedInputs {

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::future::Future;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use tokio::sync::Notify;
@@ -18,12 +18,24 @@ pub struct Heartbeat(Arc<Inner>);
 struct Inner {
     requests: Notify,
     beats: AtomicU64,
+    /// Consecutive requests that the task missed.
+    misses: AtomicU32,
 }
 
 impl Heartbeat {
     /// Records a sign of life of the task.
     pub fn beat(&self) {
         self.0.beats.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// True if the task has not replied to the last request in time.
+    pub fn is_late(&self) -> bool {
+        self.0.misses.load(Ordering::Relaxed) > 1
+    }
+
+    /// True if the task has missed [`STUCK_AFTER_MISSES`] requests in a row.
+    pub fn is_stuck(&self) -> bool {
+        self.0.misses.load(Ordering::Relaxed) >= STUCK_AFTER_MISSES
     }
 
     /// Waits for a request. The future is cancel-safe.
@@ -105,6 +117,7 @@ impl StuckTaskDetector {
             // The first request has no earlier one to miss.
             task.misses = if beats == task.beats { task.misses + 1 } else { 0 };
             task.beats = beats;
+            heartbeat.0.misses.store(task.misses, Ordering::Relaxed);
             heartbeat.0.requests.notify_one();
         }
     }
@@ -154,6 +167,9 @@ mod tests {
                 run_all_tasks().await;
             }
             assert!(detector.is_fresh("patient") && !detector.is_fresh("stuck"));
+            let (patient, stuck) = (heartbeats.of("patient"), heartbeats.of("stuck"));
+            assert_eq!((patient.is_late(), patient.is_stuck()), (false, false));
+            assert_eq!((stuck.is_late(), stuck.is_stuck()), (true, true));
             assert_eq!(became_stuck, ["stuck"], "it is reported once");
             assert!(!detector.is_fresh("unknown"), "an unknown task is not fresh");
             heartbeats.of("stuck").beat();

@@ -195,6 +195,14 @@ fn describe_event(event: &Event) -> (String, String) {
             };
             ("orphans".to_owned(), text)
         }
+        Event::TaskEnded {
+            task,
+            reason,
+            restarts,
+        } => {
+            let end = if *restarts { ", it is restarted" } else { "" };
+            (task.clone(), format!("{reason}{end}"))
+        }
         Event::PreflightStart { requested, skip } => {
             let cause = if *requested { "requested" } else { "inputs changed" };
             let skipped: Vec<&str> = skip.iter().map(|check| check.as_str()).collect();

@@ -103,6 +103,7 @@ impl Counters {
                 }
             }
             Event::PortMoved { .. } => self.ports.inc(),
+            Event::TaskEnded { task, .. } => self.tasks.with_label_values(&[task.as_str()]).inc(),
             Event::Circuit { environment, to, .. } => {
                 let scope = match environment {
                     Some(_) => BreakerScope::Environment,
